@@ -1,0 +1,212 @@
+"""Every error a user can meet.
+
+One base, a shallow tree: the class says what kind of trouble it is, ``code`` names it for machines, and the
+message is a sentence that says what to do next. Errors are raised where the fact is known and rendered once per
+dialect (the command line, each HTTP dialect).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class SqewError(Exception):
+    """The base of every error Sqew raises on purpose."""
+
+    code = "error"
+
+
+class Invalid(SqewError):
+    """The request itself is wrong: sending it again unchanged can't help."""
+
+    code = "invalid"
+
+
+class BadName(Invalid):
+    """A queue or lane name that is not allowed."""
+
+    code = "bad_name"
+
+
+class BadBody(Invalid):
+    """A message body that is not what it was said to be."""
+
+    code = "bad_body"
+
+
+class BadValue(Invalid):
+    """A parameter of the wrong type or out of its range."""
+
+    code = "bad_value"
+
+
+class TooLarge(Invalid):
+    """A body, a set of headers or a batch over its limit."""
+
+    code = "too_large"
+
+
+class BadSetting(Invalid):
+    """A setting that is unknown, of the wrong type or out of range."""
+
+    code = "bad_setting"
+
+
+class UnknownLane(Invalid):
+    """A lane that the queue's policy does not name."""
+
+    code = "unknown_lane"
+
+    def __init__(self, queue: str, lane: str, lanes: Iterable[str]) -> None:
+        self.queue, self.lane, self.lanes = queue, lane, tuple(lanes)
+        super().__init__(
+            f"Queue '{queue}' has no lane '{lane}'{nearest(lane, self.lanes)}. Its lanes are: {', '.join(self.lanes)}."
+        )
+
+
+class NotFound(SqewError):
+    """What was named is not there."""
+
+    code = "not_found"
+
+
+class QueueNotFound(NotFound):
+    """No queue of that name."""
+
+    code = "queue_not_found"
+
+    def __init__(self, queue: str, known: Iterable[str] = ()) -> None:
+        self.queue = queue
+        super().__init__(f"Queue '{queue}' does not exist{nearest(queue, known)}. Create it first, or list the queues.")
+
+
+class MessageNotFound(NotFound):
+    """No message of that id (any more)."""
+
+    code = "message_not_found"
+
+    def __init__(self, id: int, queue: str | None = None) -> None:
+        self.id, self.queue = id, queue
+        where = f" in queue '{queue}'" if queue else ""
+        super().__init__(f"Message {id} is not{where}: it was acknowledged, removed, expired or never sent.")
+
+
+class Conflict(SqewError):
+    """What was asked for contradicts what is there."""
+
+    code = "conflict"
+
+
+class QueueExists(Conflict):
+    """A queue of that name exists with another policy."""
+
+    code = "queue_exists"
+
+    def __init__(self, queue: str, differs: str) -> None:
+        self.queue, self.differs = queue, differs
+        super().__init__(f"Queue '{queue}' exists with another {differs}. Update it, or choose another name.")
+
+
+class StaleLease(Conflict):
+    """The lease was lost: it ran out and the message went on, or somebody else holds it."""
+
+    code = "stale_lease"
+
+    def __init__(self, id: int) -> None:
+        self.id = id
+        super().__init__(
+            f"The lease on message {id} is no longer yours, so nothing was changed. "
+            "Drop your result, or receive again; extend leases that take longer than the visibility timeout."
+        )
+
+
+class Limited(SqewError):
+    """Not now: a limit that the queue's policy sets has been reached."""
+
+    code = "limited"
+
+
+class RateLimited(Limited):
+    """More messages a second than the queue's rate_limit."""
+
+    code = "rate_limited"
+
+    def __init__(self, queue: str, limit: float, retry_after_ms: int) -> None:
+        self.queue, self.limit, self.retry_after_ms = queue, limit, retry_after_ms
+        super().__init__(
+            f"Queue '{queue}' takes {limit:g} messages a second. Send again in {max(retry_after_ms, 1)} ms."
+        )
+
+
+class QuotaExceeded(Limited):
+    """The queue holds as many messages as its quota allows."""
+
+    code = "quota_exceeded"
+
+    def __init__(self, queue: str, quota: int) -> None:
+        self.queue, self.quota = queue, quota
+        super().__init__(
+            f"Queue '{queue}' already holds its quota of {quota} messages. Consume some, or raise the quota."
+        )
+
+
+class StoreError(SqewError):
+    """The file or database below could not do its work."""
+
+    code = "store_error"
+
+
+class StoreBusy(StoreError):
+    """Another process held the write lock for longer than busy_timeout_ms."""
+
+    code = "store_busy"
+
+
+class StoreFull(StoreError):
+    """No room on the disk. Nothing was stored; acknowledgements still work."""
+
+    code = "store_full"
+
+
+class StoreDamaged(StoreError):
+    """The file has been damaged, or is not a database at all."""
+
+    code = "store_damaged"
+
+
+class StoreTooNew(StoreError):
+    """The file was written by a newer Sqew."""
+
+    code = "store_too_new"
+
+
+class StoreUnusable(StoreError):
+    """The place can't hold a queue: read-only, missing, or without the locking that WAL needs."""
+
+    code = "store_unusable"
+
+
+class StoreClosed(StoreError):
+    """The queue was closed, or failed in a way after which it must be opened again."""
+
+    code = "store_closed"
+
+
+class BodyDamaged(StoreError):
+    """A stored body no longer matches its checksum. It is never delivered."""
+
+    code = "body_damaged"
+
+    def __init__(self, id: int) -> None:
+        self.id = id
+        super().__init__(
+            f"The stored body of message {id} does not match its checksum: the file was damaged. "
+            "Run `sqew check`, and restore the message from its producer or from a backup."
+        )
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """``" (did you mean 'orders'?)"`` when a known name is close to the one given, else nothing."""
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f" (did you mean '{close[0]}'?)" if close else ""

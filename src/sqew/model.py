@@ -1,0 +1,304 @@
+"""Every type that crosses a layer, in one place.
+
+All of them are frozen: what a store hands out can be kept, logged and compared without fear. Times are the store
+clock's epoch milliseconds.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+Format = Literal["json", "text"]
+Keep = Literal["delete", "archive"]
+Outcome = Literal["done", "dead"]
+State = Literal["ready", "delayed", "leased", "blocked"]
+FactKind = Literal[
+    "sent", "received", "acked", "nacked", "extended", "expired", "dead", "requeued", "purged", "removed"
+]
+
+DEFAULT_LANE = "normal"
+"""The lane of a queue that names none, and of a message that names none where the queue has it."""
+
+NO_REASON = ""
+
+
+class Backoff(Struct, frozen=True, forbid_unknown_fields=True):
+    """How long a nacked message waits: ``min(cap, base * 2**(attempts-1)) + jitter``, or ``base + jitter`` if fixed.
+
+    The jitter is uniform between 0 and ``jitter_ms``, so that messages that failed together don't return together.
+    """
+
+    kind: Literal["exponential", "fixed"] = "exponential"
+    base_ms: int = 1_000
+    cap_ms: int = 900_000
+    jitter_ms: int = 250
+
+    def delay_ms(self, attempts: int, random: float) -> int:
+        """The wait after the given number of deliveries; ``random`` is in [0, 1)."""
+        if self.kind == "fixed":
+            wait = self.base_ms
+        else:
+            # Past 2**40 the cap has long decided; the shift must not build a huge integer first.
+            wait = min(self.cap_ms, self.base_ms << min(max(attempts - 1, 0), 40))
+        return wait + int(random * (self.jitter_ms + 1))
+
+
+class Policy(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a queue does with its messages."""
+
+    visibility_ms: int = 30_000
+    """How long a lease lasts when the receiver does not say."""
+    max_attempts: int | None = None
+    """After this many deliveries without ack a message is dead. None: never."""
+    dead_letter: str | None = None
+    """The queue that dead messages move to. None: the archive, as ``dead``."""
+    backoff: Backoff = Backoff()
+    delay_ms: int = 0
+    """How long a message waits before its first delivery when its sender does not say."""
+    ttl_ms: int | None = None
+    """How long a message lives when its sender does not say. None: for ever."""
+    fifo: bool = False
+    """Deliver in order within a group, one group's messages to one receiver at a time. Fixed at creation."""
+    deduplicate: Literal["key", "content"] = "key"
+    """``content``: a message without a key gets the SHA-256 of its body as its key."""
+    key_retention_ms: int = 300_000
+    """How long a key is remembered after its message is gone."""
+    lanes: dict[str, int] = msgspec.field(default_factory=lambda: {DEFAULT_LANE: 1})
+    """Lane names and their weights."""
+    keep: Keep = "delete"
+    """What ack does with the message."""
+    archive_retention_ms: int | None = 604_800_000
+    """How long archived messages are kept. None: for ever."""
+    rate_limit: float | None = None
+    """Messages a second that senders may add. None: no limit."""
+    quota: int | None = None
+    """How many messages the queue may hold. None: no limit."""
+
+
+class QueueInfo(Struct, frozen=True):
+    """A queue: its name and its policy."""
+
+    name: str
+    policy: Policy
+    created_at: int
+
+
+class NewMessage(Struct, frozen=True):
+    """A message to send. ``body`` is kept byte for byte; None fields take the queue's default."""
+
+    body: bytes
+    format: Format = "json"
+    headers: dict[str, Any] | None = None
+    priority: int = 0
+    lane: str | None = None
+    group: str | None = None
+    key: str | None = None
+    delay_ms: int | None = None
+    ttl_ms: int | None = None
+
+
+class Lease(Struct, frozen=True):
+    """What a receiver holds: whoever knows the token may settle the message."""
+
+    token: str
+    expires_at: int
+    by: str | None = None
+
+
+class Death(Struct, frozen=True):
+    """Why a dead letter died, when, and in which queue."""
+
+    queue: str
+    reason: str
+    at: int
+
+
+class Message(Struct, frozen=True):
+    """A message as it stands in the store, or as it was delivered."""
+
+    id: int
+    queue: str
+    body: bytes
+    format: Format
+    headers: dict[str, Any]
+    priority: int
+    lane: str
+    group: str | None
+    key: str | None
+    attempts: int
+    created_at: int
+    available_at: int
+    expires_at: int | None
+    state: State
+    lease: Lease | None = None
+    death: Death | None = None
+    damaged: bool = False
+    """The stored bytes no longer match their checksum: body and headers are withheld."""
+
+    @property
+    def value(self) -> Any:
+        """The body as Python data: decoded JSON, or the text as a string."""
+        return msgspec.json.decode(self.body) if self.format == "json" else self.body.decode()
+
+
+class ArchivedMessage(Struct, frozen=True):
+    """A finished message and how it ended."""
+
+    message: Message
+    outcome: Outcome
+    finished_at: int
+    reason: str
+
+
+class Ref(Struct, frozen=True):
+    """Which message is meant, and by what right: its token, its holder's name, or neither (whoever holds it)."""
+
+    id: int
+    token: str | None = None
+    by: str | None = None
+
+
+class Release(Struct, frozen=True):
+    """One nack: try again after ``delay_ms`` (None: the queue's backoff), or never if ``dead``."""
+
+    ref: Ref
+    delay_ms: int | None = None
+    dead: bool = False
+    reason: str = NO_REASON
+
+
+class Extension(Struct, frozen=True):
+    """One extend: the lease now ends ``lease_ms`` from now (0: at once)."""
+
+    ref: Ref
+    lease_ms: int
+
+
+class Sent(Struct, frozen=True):
+    """One sent message: its id, or the id of the first message with its key."""
+
+    id: int
+    duplicate: bool = False
+
+
+class Received(Struct, frozen=True):
+    """What a receive took. When it took nothing, ``next_due_at`` is when the next message is due, if any is."""
+
+    messages: list[Message]
+    next_due_at: int | None = None
+
+
+class Settled(Struct, frozen=True):
+    """One ack, nack or extend that took effect. ``due_at``: when the message is due again, if it is."""
+
+    id: int
+    due_at: int | None = None
+    dead: bool = False
+
+
+class Progress(Struct, frozen=True):
+    """One step of work that is done in steps (purge, requeue): how many, and whether that was all."""
+
+    count: int
+    done: bool
+
+
+class Swept(Struct, frozen=True):
+    """One step of upkeep, and when the next one is due (None: nothing is waiting)."""
+
+    expired: int = 0
+    dead: int = 0
+    keys: int = 0
+    archived: int = 0
+    removed: int = 0
+    next_at: int | None = None
+
+    @property
+    def count(self) -> int:
+        return self.expired + self.dead + self.keys + self.archived + self.removed
+
+
+class LaneDepth(Struct, frozen=True):
+    """How many messages of one lane are in which state."""
+
+    ready: int = 0
+    delayed: int = 0
+    leased: int = 0
+    blocked: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.ready + self.delayed + self.leased + self.blocked
+
+
+class Depths(Struct, frozen=True):
+    """A queue's contents at one moment."""
+
+    lanes: dict[str, LaneDepth]
+    dead: int
+    archived: int
+    oldest_ready_at: int | None
+    """Since when the longest-waiting ready message has been ready."""
+
+    def total(self, state: State | None = None) -> int:
+        return sum(d.total if state is None else getattr(d, state) for d in self.lanes.values())
+
+
+class Latency(Struct, frozen=True):
+    """Quantiles in milliseconds, to within 12 % (counted in logarithmic steps)."""
+
+    count: int
+    p50_ms: float
+    p95_ms: float
+    p99_ms: float
+
+
+class QueueStats(Struct, frozen=True):
+    """Everything ``stats`` tells about a queue."""
+
+    queue: str
+    depths: Depths
+    totals: dict[str, int]
+    """How often each thing happened to a message since the queue was made (see FactKind; and ``redelivered``)."""
+    rates: dict[str, float]
+    """The same, per second, over the last minute."""
+    wait: dict[str, Latency]
+    """Per lane, over the last hour: from ready to received."""
+    work: dict[str, Latency]
+    """Per lane, over the last hour: from received to acked."""
+
+
+class Activity(Struct, frozen=True):
+    """A count of things that happened to the messages of one lane in one minute, or a step of a histogram."""
+
+    queue: str
+    lane: str
+    minute: int
+    name: str
+    count: int
+
+
+class Fact(Struct, frozen=True, gc=False):
+    """One thing that happened to a message: what the event log and the meter are made of."""
+
+    kind: FactKind
+    queue: str
+    lane: str
+    id: int
+    attempts: int
+    by: str | None = None
+    age_ms: int = 0
+    """received: since it was due; acked: since it was received; otherwise 0."""
+    reason: str = NO_REASON
+
+
+class Commit(Struct, frozen=True):
+    """What one transaction did: a result or an error per operation, and what others may want to know."""
+
+    results: list[Any]
+    facts: list[Fact]
+    stirred: frozenset[str]
+    """The queues in which a message became ready, or got a new time to become so."""

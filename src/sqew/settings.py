@@ -1,0 +1,433 @@
+"""Every setting of Sqew, each defined once.
+
+A line in ``Settings`` gives a setting its name, type, default, bounds and documentation. From it come the attribute,
+the command line's flag (``--busy-timeout-ms``), the environment variable (``SQEW_BUSY_TIMEOUT_MS``), the key in
+``sqew.toml`` or ``sqew.yaml`` (``busy_timeout_ms``) and its row in ``docs/settings.md``.
+
+    >>> settings = resolve({"max_batch": 50}, {"SQEW_VISIBILITY_MS": "2m"}, file=None)
+    >>> settings.max_batch, settings.visibility_ms
+    (50, 120000)
+    >>> settings.sources["visibility_ms"]
+    'environment SQEW_VISIBILITY_MS'
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+from msgspec import Struct, structs
+
+from sqew.errors import BadSetting, nearest
+
+Durability = Literal["durable", "fast"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+Kind = Literal["text", "path", "choice", "switch", "number", "size", "duration"]
+
+CONFIG_VARIABLE = "SQEW_CONFIG"
+"""The environment variable that names the settings file."""
+FILE_NAMES = ("sqew.toml", "sqew.yaml", "sqew.yml")
+"""What a settings file in the current folder may be called."""
+
+SIZES = {
+    "B": 1,
+    "KiB": 1 << 10,
+    "MiB": 1 << 20,
+    "GiB": 1 << 30,
+    "TiB": 1 << 40,
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+}
+"""Units of size, in bytes."""
+DURATIONS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+"""Units of time, in milliseconds."""
+SWITCH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+
+
+class Alias(Struct, frozen=True):
+    """Another environment variable for a setting. A number written there without a unit counts ``unit``."""
+
+    name: str
+    unit: str = ""
+
+
+class Setting(Struct, frozen=True, kw_only=True):
+    """The definition of one setting. Its name, default and choices are those of the field of ``Settings``."""
+
+    kind: Kind
+    doc: str
+    name: str = ""
+    default: Any = None
+    aliases: tuple[Alias, ...] = ()
+    choices: tuple[str, ...] = ()
+    may_be_empty: bool = False
+    at_least: int = 0
+    at_most: int = 0
+    units: dict[str, int] = {}  # msgspec copies it
+    unit: str = ""
+    """What a number without a unit counts."""
+
+    @property
+    def flag(self) -> str:
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def variable(self) -> str:
+        return "SQEW_" + self.name.upper()
+
+    @property
+    def allowed(self) -> str:
+        """What may be given, to end the sentence "it must be …"."""
+        match self.kind:
+            case "choice":
+                return " or ".join((", ".join(self.choices[:-1]), self.choices[-1]))
+            case "switch":
+                return "true or false"
+            case "number":
+                return f"a whole number from {self.at_least} to {self.at_most}"
+            case "size" | "duration":
+                return f"a {self.kind} from {self.show(self.at_least)} to {self.show(self.at_most)}"
+            case "path":
+                return "the path of a file" + (", or empty for none" if self.may_be_empty else "")
+            case "text":
+                return "text" if self.may_be_empty else "text that is not empty"
+
+    def show(self, value: object) -> str:
+        """A value as people read it: ``1048576`` bytes is ``1 MiB``."""
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if not isinstance(value, int) or not self.units:
+            return str(value)
+        amount = value * self.units[self.unit]
+        if amount == 0:
+            return f"0 {self.unit}"
+        # Decimal units are understood but not shown: 5000 bytes is "5000 B", not "5 KB".
+        shown = [(n, unit) for unit, n in self.units.items() if self.kind == "duration" or n & (n - 1) == 0]
+        size, unit = max((n, unit) for n, unit in shown if amount % n == 0)
+        return f"{amount // size} {unit}"
+
+    def parse(self, given: object, source: str, unit: str = "") -> Any:
+        """The value that was meant. ``unit`` is what a bare number counts where ``source`` says it differs."""
+        value = self._read(given, unit or self.unit)
+        if value is None:
+            shown = repr(given) if len(repr(given)) <= 60 else repr(given)[:57] + "..."
+            units = f", in whole {self.unit} or with a unit ({', '.join(self.units)})" if self.units else ""
+            raise BadSetting(f"{self.name} can't be {shown} ({source}): it must be {self.allowed}{units}.")
+        return value
+
+    def _read(self, given: object, unit: str) -> Any:
+        """The value that was meant, or None where it is not allowed."""
+        match self.kind:
+            case "choice":
+                lowered = given.strip().lower() if isinstance(given, str) else None
+                return lowered if lowered in self.choices else None
+            case "switch":
+                return given if isinstance(given, bool) else SWITCH.get(str(given).strip().lower())
+            case "number" | "size" | "duration":
+                count = self._count(given, unit)
+                return count if count is not None and self.at_least <= count <= self.at_most else None
+            case "text" | "path":
+                return self._text(given)
+
+    def _text(self, given: object) -> str | None:
+        text = str(given) if isinstance(given, str | Path) else None
+        if text is None or "\0" in text or (text == "" and not self.may_be_empty):
+            return None
+        if self.kind == "text" or text == "":
+            return text
+        if "://" in text:  # a database URL, from a variable that another program reads too
+            return None
+        return _at_home(text)
+
+    def _count(self, given: object, unit: str) -> int | None:
+        if not isinstance(given, int | str):
+            return None
+        written = re.fullmatch(r"\s*([0-9]{1,20}(?:\.[0-9]{1,9})?)\s*([A-Za-z]*)\s*", str(given))
+        if written is None:
+            return None
+        number, suffix = written.groups()
+        if not self.units:
+            return int(number) if number.isdigit() and not suffix else None
+
+        by_name = {name.lower(): size for name, size in self.units.items()}
+        size = by_name.get((suffix or unit).lower())
+        if size is None:
+            return None
+        whole, _, part = number.partition(".")
+        scale = 10 ** len(part)
+        count, rest = divmod(int(whole + part) * size, scale * self.units[self.unit])
+        return count if rest == 0 else None
+
+
+def _at_home(path: str) -> str:
+    return os.path.expanduser(path)  # noqa: PTH111 (Path.expanduser raises where there is no such user)
+
+
+_Names = tuple[str | Alias, ...]
+
+
+def text(doc: str, *, may_be_empty: bool = False, env: _Names = ()) -> Setting:
+    return Setting(kind="text", doc=doc, may_be_empty=may_be_empty, aliases=_aliases(env))
+
+
+def path(doc: str, *, may_be_empty: bool = False, env: _Names = ()) -> Setting:
+    return Setting(kind="path", doc=doc, may_be_empty=may_be_empty, aliases=_aliases(env))
+
+
+def choice(doc: str, *, env: _Names = ()) -> Setting:
+    return Setting(kind="choice", doc=doc, aliases=_aliases(env))
+
+
+def switch(doc: str, *, env: _Names = ()) -> Setting:
+    return Setting(kind="switch", doc=doc, aliases=_aliases(env))
+
+
+def number(at_least: int, at_most: int, doc: str, *, env: _Names = ()) -> Setting:
+    return Setting(kind="number", at_least=at_least, at_most=at_most, doc=doc, aliases=_aliases(env))
+
+
+def size(at_least: int, at_most: int, doc: str, *, unit: str = "B", env: _Names = ()) -> Setting:
+    bounds = number(at_least, at_most, doc, env=env)
+    return structs.replace(bounds, kind="size", units=SIZES, unit=unit)
+
+
+def duration(at_least: int, at_most: int, doc: str, *, env: _Names = ()) -> Setting:
+    bounds = number(at_least, at_most, doc, env=env)
+    return structs.replace(bounds, kind="duration", units=DURATIONS, unit="ms")
+
+
+def _aliases(env: _Names) -> tuple[Alias, ...]:
+    return tuple(Alias(name) if isinstance(name, str) else name for name in env)
+
+
+_MIB = SIZES["MiB"]
+_HOUR, _DAY = DURATIONS["h"], DURATIONS["d"]
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """All settings, with their values. ``resolve`` makes one; ``Settings()`` is all defaults."""
+
+    db: Annotated[str, path("The file that holds the queues.", env=("DB_PATH", "DATABASE"))] = "queue.db"
+    durability: Annotated[
+        Durability,
+        choice("`durable`: on disk before it is answered, survives a power cut. `fast`: survives `kill -9` only."),
+    ] = "durable"
+    busy_timeout_ms: Annotated[int, duration(0, 600_000, "How long to wait for another process's write lock.")] = 5_000
+    wal_autocheckpoint_pages: Annotated[
+        int, number(1, 100_000, "After how many pages the write-ahead log is copied into the file.")
+    ] = 1_000
+    cache_kib: Annotated[
+        int, size(64, 16 * _MIB, "How much of the file each connection keeps in memory.", unit="KiB")
+    ] = 16_384
+
+    max_body_bytes: Annotated[int, size(1, 256 * _MIB, "The largest message body.")] = _MIB
+    max_headers_bytes: Annotated[int, size(2, 16 * _MIB, "The largest headers of one message, as JSON.")] = 65_536
+    max_batch: Annotated[int, number(1, 100_000, "The most messages in one call.")] = 1_000
+    max_depth: Annotated[int, number(1, 500, "How deep JSON bodies and headers may nest.")] = 64
+
+    visibility_ms: Annotated[
+        int,
+        duration(
+            0,
+            12 * _HOUR,
+            "How long a lease lasts in a new queue that does not say.",
+            env=(Alias("QUEUE_DEFAULT_VISIBILITY_TIMEOUT", unit="s"),),
+        ),
+    ] = 30_000
+    max_attempts: Annotated[int, number(1, 1_000, "After how many deliveries a message is dead in a new queue.")] = 5
+    key_retention_ms: Annotated[
+        int, duration(0, 3_650 * _DAY, "How long a new queue remembers a key after its message is gone.")
+    ] = 300_000
+    archive_retention_ms: Annotated[int, duration(0, 3_650 * _DAY, "How long a new queue keeps finished messages.")] = (
+        7 * _DAY
+    )
+
+    event_log: Annotated[
+        str, path("The file to log what happens to each message, as JSON lines. Empty: none.", may_be_empty=True)
+    ] = ""
+    event_log_max_bytes: Annotated[int, size(4_096, SIZES["TiB"], "At what size a new event log is begun.")] = 64 * _MIB
+    event_log_keep: Annotated[int, number(0, 10_000, "How many full event logs are kept.")] = 10
+    log_level: Annotated[LogLevel, choice("The least important messages shown.", env=("LOG_LEVEL",))] = "info"
+
+    sources: dict[str, str] = {}  # msgspec copies it
+    """Where each value came from: ``default``, ``environment SQEW_DB``, ``file sqew.toml: db``, ``flag --db``."""
+
+
+def _definitions() -> Iterator[Setting]:
+    for name, default in zip(Settings.__struct_fields__, Settings.__struct_defaults__, strict=True):
+        kind, *definition = get_args(Settings.__annotations__[name])
+        if definition and isinstance(definition[0], Setting):
+            yield structs.replace(definition[0], name=name, default=default, choices=get_args(kind))
+
+
+DEFINITIONS: Mapping[str, Setting] = {setting.name: setting for setting in _definitions()}
+"""Every setting by name, in the order in which people are shown them."""
+
+
+def resolve(flags: Mapping[str, object], environ: Mapping[str, str], file: Path | None) -> Settings:
+    """The settings in force: a flag wins over the environment, that over the file, and that over the default.
+
+    ``flags`` maps setting names to what was given; None means that it was not. See ``find_file`` for ``file``.
+    """
+    values: dict[str, Any] = {name: setting.default for name, setting in DEFINITIONS.items()}
+    sources = dict.fromkeys(values, "default")
+    layers = (_from_file(file) if file else (), _from_environment(environ), _from_flags(flags))
+    for layer in layers:
+        for name, value, source in layer:
+            values[name], sources[name] = value, source
+    return Settings(**values, sources=sources)
+
+
+def find_file(chosen: str | Path | None, environ: Mapping[str, str], folder: Path) -> Path | None:
+    """The settings file: the one chosen (``--config``), else SQEW_CONFIG's, else the one in the folder, if any."""
+    named = chosen or environ.get(CONFIG_VARIABLE)
+    if named:
+        return Path(_at_home(str(named)))
+    present = [folder / name for name in FILE_NAMES if (folder / name).is_file()]
+    if len(present) > 1:
+        names = " and ".join(p.name for p in present)
+        raise BadSetting(f"There are several settings files: {names}. Keep one, or choose one with --config.")
+    return present[0] if present else None
+
+
+_Found = Iterator[tuple[str, Any, str]]
+"""Name, value and source of each setting that one place sets."""
+
+
+def _from_flags(flags: Mapping[str, object]) -> _Found:
+    for name, given in flags.items():
+        if name not in DEFINITIONS:
+            raise BadSetting(f"There is no setting '{name}'{nearest(name, DEFINITIONS)}.")
+        if given is not None:
+            source = f"flag {DEFINITIONS[name].flag}"
+            yield name, DEFINITIONS[name].parse(given, source), source
+
+
+def _from_environment(environ: Mapping[str, str]) -> _Found:
+    known = {setting.variable for setting in DEFINITIONS.values()} | {CONFIG_VARIABLE}
+    for variable in environ:
+        if variable.startswith("SQEW_") and variable not in known:
+            raise BadSetting(
+                f"The environment variable {variable} is not a setting of Sqew{nearest(variable, known)}. "
+                "Unset it, or see `sqew config show` for the names."
+            )
+    for name, setting in DEFINITIONS.items():
+        for alias in (Alias(setting.variable), *setting.aliases):
+            given = environ.get(alias.name)
+            # `DB_PATH=` in a compose file means "not set", unless empty is something one may want.
+            if given or (given == "" and setting.may_be_empty):
+                source = f"environment {alias.name}"
+                yield name, setting.parse(given, source, alias.unit), source
+                break
+
+
+def _from_file(file: Path) -> _Found:
+    for key, given in _load(file).items():
+        if key not in DEFINITIONS:
+            raise BadSetting(
+                f"{file} has a key '{key}' that is not a setting{nearest(str(key), DEFINITIONS)}. "
+                "Remove it, or see `sqew config show` for the names."
+            )
+        source = f"file {file}: {key}"
+        yield key, DEFINITIONS[key].parse(given, source), source
+
+
+def _load(file: Path) -> Mapping[str, object]:
+    parse = {".toml": _parse_toml, ".yaml": _parse_yaml, ".yml": _parse_yaml}.get(file.suffix.lower())
+    if parse is None:
+        raise BadSetting(f"{file} is not a settings file: its name must end in .toml, .yaml or .yml.")
+    try:
+        content = file.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise BadSetting(f"The settings file {file} can't be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise BadSetting(f"The settings file {file} is not UTF-8 text.") from error
+    try:
+        return parse(content)
+    except ValueError as error:
+        raise BadSetting(f"The settings file {file} can't be understood: {error}.") from error
+
+
+def _parse_toml(content: str) -> Mapping[str, object]:
+    import tomllib  # here, because most runs have no settings file
+
+    return tomllib.loads(content)
+
+
+def _parse_yaml(content: str) -> Mapping[str, object]:
+    import yaml  # here, because it costs 15 ms and most runs have no settings file
+
+    try:
+        tree = yaml.compose(content, Loader=yaml.SafeLoader)
+        loaded = yaml.safe_load(content)
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ValueError(" ".join(str(error).split())) from error
+    if loaded is None:
+        return {}
+    if not isinstance(loaded, dict) or not isinstance(tree, yaml.MappingNode):
+        raise ValueError("it must be a list of lines such as `db: queue.db`")  # noqa: TRY004 (one error for bad text)
+    keys = [key.value for key, _ in tree.value]
+    for key in keys:
+        if keys.count(key) > 1:  # YAML would silently keep the last
+            raise ValueError(f"it sets {key} twice")
+    return loaded
+
+
+_DOCUMENT = """\
+# Settings
+
+<!-- Generated from src/sqew/settings.py by `python3 dev docs`. Edit it there. -->
+
+Every setting can be given in four places. The first of these that names it wins:
+
+1. a flag on the command line: `sqew --db orders.db …`
+2. an environment variable: `SQEW_DB=orders.db`
+3. a line in a settings file: `db = "orders.db"` in TOML, `db: orders.db` in YAML
+4. its default
+
+The settings file is the one named by `--config FILE`, else by `{variable}`, else {files} in the current folder.
+A name that is not a setting is an error in each of these places, so a misspelt one is never silently ignored.
+`sqew config show` prints every setting with its value and where that came from.
+
+Sizes and durations are plain numbers in the unit that the name ends in, or numbers with a unit:
+`64MiB`, `1.5 GiB`, `30s`, `5m`. Units of size are {sizes}; of time {durations}.
+Paths are relative to the current folder, wherever they are written; `~` is your home folder.
+
+| setting | default | what it is |
+|---|---|---|
+{rows}
+
+## Allowed values and names
+
+| setting | flag | environment | allowed |
+|---|---|---|---|
+{names}
+"""
+
+
+def as_markdown() -> str:
+    """The page ``docs/settings.md``."""
+    return _DOCUMENT.format(
+        variable=CONFIG_VARIABLE,
+        files=", ".join(f"`{name}`" for name in FILE_NAMES[:-1]) + f" or `{FILE_NAMES[-1]}`",
+        sizes=", ".join(SIZES),
+        durations=", ".join(DURATIONS),
+        rows="\n".join(_row(setting) for setting in DEFINITIONS.values()),
+        names="\n".join(_names(setting) for setting in DEFINITIONS.values()),
+    )
+
+
+def _row(setting: Setting) -> str:
+    plain = f"`{setting.default}`" if setting.default != "" else "empty"
+    shown = setting.show(setting.default)
+    default = f"{plain} ({shown})" if setting.units and setting.default else plain
+    return f"| `{setting.name}` | {default} | {setting.doc} |"
+
+
+def _names(setting: Setting) -> str:
+    aliases = [f"`{a.name}`" + (f" (in {a.unit})" if a.unit else "") for a in setting.aliases]
+    variables = ", ".join([f"`{setting.variable}`", *aliases])
+    return f"| `{setting.name}` | `{setting.flag}` | {variables} | {setting.allowed} |"

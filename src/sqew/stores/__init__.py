@@ -1,0 +1,1 @@
+"""Where messages are kept. A store holds the SQL and nothing else."""

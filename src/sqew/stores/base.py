@@ -1,0 +1,25 @@
+"""The contract that every store keeps, and that the conformance suite checks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from sqew.model import Commit
+from sqew.operations import Operation
+
+
+class Store(Protocol):
+    """A place that keeps queues and messages.
+
+    ``run`` executes operations in order, in one transaction, at the time ``now``. When it returns, what they did is as
+    safe as the store's durability says. An operation that fails has changed nothing and its `SqewError` stands in
+    ``Commit.results`` in place of its result; its neighbours are not undone. When the transaction itself can't be
+    committed, ``run`` raises a `StoreError` and nothing was changed.
+
+    Time comes from the caller: a store has no clock of its own. It must not run backwards.
+    """
+
+    def run(self, operations: Sequence[Operation[Any]], now: int) -> Commit: ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,180 @@
+"""What a store remembers between transactions: queues, their lanes and buckets, and the next message id.
+
+All of it is a cache of the file. It is true inside a transaction, because `Catalog.refresh` runs at its start: SQLite
+tells whether another connection has written since, and a version row tells whether it changed a queue.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from sqew.errors import QueueNotFound, UnknownLane
+from sqew.model import DEFAULT_LANE, Policy, QueueInfo
+from sqew.stores.sqlite.statements import sql
+from sqew.stores.sqlite.work import Execute
+
+# Ids are reserved on disk in blocks: AUTOINCREMENT would write one more page for every transaction. A block is as large
+# as what was taken before it, up to this, so that a process that sends one message leaves no gap.
+_LARGEST_ID_BLOCK = 256
+
+_decode_policy = msgspec.json.Decoder(Policy).decode
+
+
+class QueueState:
+    """A queue as the store needs it: numbers instead of names, and what it learned on the way."""
+
+    __slots__ = ("buckets", "created_at", "depth", "id", "lane_ids", "lane_names", "name", "policy", "turns")
+
+    def __init__(self, id: int, name: str, policy: Policy, created_at: int) -> None:
+        self.id, self.name, self.policy, self.created_at = id, name, policy, created_at
+        self.lane_ids: dict[str, int] = {}
+        self.lane_names: dict[int, str] = {}
+        # lane id → the priorities it holds messages of, highest first
+        self.buckets: dict[int, list[int]] = {}
+        # The standing of the lanes in the round-robin; None: to be read again.
+        self.turns: dict[int, int] | None = None
+        # How many messages it holds, for its quota; None: to be counted again.
+        self.depth: int | None = None
+
+    @property
+    def info(self) -> QueueInfo:
+        return QueueInfo(self.name, self.policy, self.created_at)
+
+    @property
+    def default_lane(self) -> int:
+        """The lane of a message that names none: ``normal`` where there is one, else the first."""
+        lane = self.lane_ids.get(DEFAULT_LANE)
+        return next(iter(self.lane_ids.values())) if lane is None else lane
+
+    def lane(self, name: str | None) -> int:
+        """The number of a lane."""
+        if name is None:
+            return self.default_lane
+        lane = self.lane_ids.get(name)
+        if lane is None:
+            raise UnknownLane(self.name, name, self.lane_ids)
+        return lane
+
+    def priorities(self, lane: int) -> list[int]:
+        """The priorities that a lane may hold messages of, highest first."""
+        return self.buckets.get(lane, [])
+
+
+class Catalog:
+    """The queues by name and by id, read when first asked for."""
+
+    def __init__(self, execute: Execute) -> None:
+        self._execute = execute
+        self._version = -1
+        self._by_name: dict[str, QueueState] = {}
+        self._by_id: dict[int, QueueState] = {}
+        self._next_id = 0
+        self._reserved_below = 0
+        self._taken_ids = 0
+
+    def touch(self) -> int:
+        """Read the version row: a reader's snapshot begins with its first read."""
+        return int(self._execute(sql("catalog_version")).get)
+
+    def refresh(self) -> None:
+        """Another connection has written since the last transaction: believe only what is still true."""
+        self._next_id = self._reserved_below = self._taken_ids = 0
+        version = self.touch()
+        if version != self._version:
+            self._version = version
+            self._by_name.clear()
+            self._by_id.clear()
+        for state in self._by_id.values():
+            state.turns = state.depth = None
+
+    def forget(self) -> None:
+        """A transaction was rolled back: nothing learned in it is true."""
+        self._version = -1
+        self._next_id = self._reserved_below = self._taken_ids = 0
+        self._by_name.clear()
+        self._by_id.clear()
+
+    def changed(self) -> None:
+        """Tell other processes, and this one, to read the queues again."""
+        self._version = self._execute(sql("bump_catalog")).get
+        self._by_name.clear()
+        self._by_id.clear()
+
+    def queue(self, name: str) -> QueueState:
+        """The queue of that name."""
+        state = self._by_name.get(name) or self._read("queue_by_name", name)
+        if state is None:
+            raise QueueNotFound(name, [row[0] for row in self._execute(sql("queue_names"))])
+        return state
+
+    def find(self, name: str | None) -> QueueState | None:
+        """The queue of that name, if there is one."""
+        if name is None:
+            return None
+        return self._by_name.get(name) or self._read("queue_by_name", name)
+
+    def queue_by_id(self, id: int) -> QueueState | None:
+        """The queue of that number, unless it was deleted."""
+        return self._by_id.get(id) or self._read("queue_by_id", id)
+
+    def deleted_queue(self) -> QueueState | None:
+        """A queue that nobody can name any more and that still has rows, for the sweeper."""
+        row = self._execute(sql("deleted_queue")).fetchone()
+        if row is None:
+            return None
+        id, policy, created_at = row
+        return self._with_lanes(QueueState(id, "", _decode_policy(policy), created_at))
+
+    def _read(self, statement: str, name_or_id: str | int) -> QueueState | None:
+        row = self._execute(sql(statement), (name_or_id,)).fetchone()
+        if row is None:
+            return None
+        id, name, policy, created_at = row
+        state = self._with_lanes(QueueState(id, name, _decode_policy(policy), created_at))
+        self._by_name[name] = self._by_id[id] = state
+        return state
+
+    def _with_lanes(self, state: QueueState) -> QueueState:
+        for lane_id, lane in self._execute(sql("lanes"), (state.id,)):
+            state.lane_ids[lane] = lane_id
+            state.lane_names[lane_id] = lane
+        for lane_id, priority in self._execute(sql("buckets"), (state.id,)):
+            state.buckets.setdefault(lane_id, []).append(priority)
+        return state
+
+    def ensure_bucket(self, state: QueueState, lane: int, priority: int) -> None:
+        """Before a message is put there: a (lane, priority) that receivers know to look into."""
+        priorities = state.buckets.get(lane)
+        if priorities is not None and priority in priorities:
+            return
+        self._execute(sql("insert_bucket"), (state.id, lane, priority))
+        self._version = self._execute(sql("bump_catalog")).get
+        priorities = state.buckets.setdefault(lane, [])
+        priorities.append(priority)
+        priorities.sort(reverse=True)
+
+    def take_ids(self, count: int) -> int:
+        """The first of ``count`` consecutive ids that were never given out before."""
+        if self._next_id + count > self._reserved_below:
+            # Ids are given out in the order of transactions, whichever process runs them, so a block that another
+            # process may have continued is left behind.
+            if not self._next_id:
+                self._next_id = self._execute(sql("next_id")).get
+            self._reserved_below = self._next_id + count + min(self._taken_ids, _LARGEST_ID_BLOCK)
+            self._execute(sql("reserve_ids"), (self._reserved_below,))
+        first = self._next_id
+        self._next_id += count
+        self._taken_ids += count
+        return first
+
+    def depth(self, state: QueueState) -> int:
+        """How many messages the queue holds. Counted once, then kept up by whoever adds or takes."""
+        if state.depth is None:
+            claimable = sum(
+                self._execute(sql("count_claimable"), (state.id, lane, priority)).get
+                for lane, priorities in state.buckets.items()
+                for priority in priorities
+            )
+            blocked = sum(row[1] for row in self._execute(sql("count_blocked"), (state.id, 0)))
+            state.depth = claimable + blocked
+        return state.depth

@@ -1,0 +1,143 @@
+"""Opening the file: pragmas, and SQLite's errors in our words."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import apsw
+
+from sqew.errors import (
+    SqewError,
+    StoreBusy,
+    StoreClosed,
+    StoreDamaged,
+    StoreError,
+    StoreFull,
+    StoreUnusable,
+)
+
+Durability = Literal["durable", "fast"]
+
+_SYNCHRONOUS = {"durable": "FULL", "fast": "NORMAL"}
+# One entry per statement in queries/, with room for the caller's own.
+_STATEMENT_CACHE = 256
+# After a checkpoint the WAL is cut back to this; it is reused in place, so cutting it to nothing would cost.
+_WAL_KEPT_BYTES = 16 * 1024 * 1024
+# File systems without the shared memory and locks that WAL needs between processes.
+_NETWORK_FILE_SYSTEMS = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "fuse.sshfs", "glusterfs"}
+)
+
+
+def connect(
+    path: str,
+    *,
+    durability: Durability = "durable",
+    busy_timeout_ms: int = 5_000,
+    wal_autocheckpoint_pages: int = 1_000,
+    cache_kib: int = 16_384,
+    create: bool = True,
+    vfs: str | None = None,
+) -> apsw.Connection:
+    """Open (or make) the file in WAL mode. Raises a `StoreError` that says what is wrong with the place."""
+    in_memory = path == ":memory:"
+    if not in_memory:
+        _check_place(Path(path), create)
+    with translated(path):
+        flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
+        connection = apsw.Connection(path, flags=flags, vfs=vfs, statementcachesize=_STATEMENT_CACHE)
+        try:
+            connection.set_busy_timeout(busy_timeout_ms)
+            # Must come before the first table; in a file that has tables it changes nothing.
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            mode = connection.execute("PRAGMA journal_mode = WAL").get
+            if mode != "wal" and not in_memory:
+                raise StoreUnusable(
+                    f"{path} can't be put into WAL mode (it stays in {mode!r}), so it can't hold a queue safely. "
+                    "Move it to a local disk."
+                )
+            connection.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}")
+            connection.execute(f"PRAGMA wal_autocheckpoint = {wal_autocheckpoint_pages}").fetchall()
+            connection.execute(f"PRAGMA journal_size_limit = {_WAL_KEPT_BYTES}").fetchall()
+            connection.execute(f"PRAGMA cache_size = -{cache_kib}")
+            connection.execute("PRAGMA temp_store = MEMORY")
+        except BaseException:
+            connection.close(True)
+            raise
+    return connection
+
+
+def _check_place(path: Path, create: bool) -> None:
+    """Refuse, in a sentence, what SQLite would refuse with a number."""
+    folder = path.parent
+    if not folder.is_dir():
+        raise StoreUnusable(f"The folder {folder} does not exist. Create it, or choose another place for {path.name}.")
+    if path.is_dir():
+        raise StoreUnusable(f"{path} is a folder. Name a file, such as {path / 'queue.db'}.")
+    if not path.exists():
+        if not create:
+            raise StoreUnusable(f"{path} does not exist. Check the name, or create a queue in it first.")
+        if not os.access(folder, os.W_OK):
+            raise StoreUnusable(f"The folder {folder} is read-only. Make it writable, or choose another place.")
+    elif not os.access(path, os.R_OK | os.W_OK) or not os.access(folder, os.W_OK):
+        raise StoreUnusable(
+            f"{path} or its folder is read-only; a queue must write both. Change the rights, or copy it elsewhere."
+        )
+    kind = _file_system(folder)
+    if kind in _NETWORK_FILE_SYSTEMS:
+        raise StoreUnusable(
+            f"{folder} is on a network file system ({kind}), where SQLite's WAL can't keep a queue safe. "
+            "Put the file on a local disk."
+        )
+
+
+def _file_system(folder: Path) -> str:
+    """The type of the file system that holds a folder, where the system tells (Linux)."""
+    try:
+        mounts = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    target = str(folder.resolve()) + "/"
+    longest, kind = "", ""
+    for line in mounts:
+        fields = line.split(" ")
+        point = fields[1].replace("\\040", " ").rstrip("/") + "/"
+        if target.startswith(point) and len(point) >= len(longest):
+            longest, kind = point, fields[2]
+    return kind
+
+
+@contextlib.contextmanager
+def translated(path: str) -> Iterator[None]:
+    """Raise SQLite's errors as ours."""
+    try:
+        yield
+    except apsw.Error as error:
+        raise translate(error, path) from error
+
+
+def translate(error: apsw.Error, path: str) -> SqewError:
+    """What an error of SQLite's means for a user."""
+    match error:
+        case apsw.BusyError() | apsw.LockedError():
+            return StoreBusy(f"Another process is writing to {path}. Try again, or raise busy_timeout_ms.")
+        case apsw.FullError():
+            return StoreFull(f"The disk that holds {path} is full. Nothing was stored: free some space and try again.")
+        case apsw.NotADBError():
+            return StoreDamaged(f"{path} is not a SQLite database. Name another file; this one was left as it is.")
+        case apsw.CorruptError():
+            return StoreDamaged(f"{path} is damaged ({error}). Run `sqew check`, and restore the file from a backup.")
+        case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError():
+            return StoreUnusable(
+                f"{path} can't be opened for writing ({error}). Check the rights of it and its folder."
+            )
+        case apsw.IOError():
+            return StoreError(f"Reading or writing {path} failed ({error}). Check the disk before you go on.")
+        case apsw.ConnectionClosedError():
+            return StoreClosed(f"{path} was closed. Open it again.")
+        case _:
+            return StoreError(f"SQLite failed on {path}: {error}")

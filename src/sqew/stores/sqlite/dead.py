@@ -1,0 +1,167 @@
+"""Dead letters: listing them, bringing them back, deleting them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from sqew.model import Fact, Message, Progress
+from sqew.operations import ListDead, PurgeDead, Redrive, RequeueDead
+from sqew.stores.sqlite.catalog import QueueState
+from sqew.stores.sqlite.ending import drop
+from sqew.stores.sqlite.fifo import put_in_front, refresh_head
+from sqew.stores.sqlite.rows import INLINE_BODY_BYTES, archived_message, checksum, stored_message
+from sqew.stores.sqlite.sending import SOLE_GROUP
+from sqew.stores.sqlite.statements import sql
+from sqew.stores.sqlite.work import Row, Work
+
+# Positions in {stored} and {archived}.
+_ID, _QUEUE_ID = 0, 1
+
+
+def list_dead(work: Work, op: ListDead) -> list[Message]:
+    state = work.catalog.queue(op.queue)
+    letters = [stored_message(work, row) for row in work.execute(sql("dead_letters"), (state.name, op.after, op.limit))]
+    archived = work.execute(sql("dead_in_archive"), (state.id, op.after, op.limit))
+    letters += [archived_message(state, row).message for row in archived]
+    return sorted(letters, key=lambda message: message.id)[: op.limit]
+
+
+def requeue_dead(work: Work, op: RequeueDead) -> Progress:
+    state = work.catalog.queue(op.queue)
+    count = 0
+    for row in _letters(work, state, op.ids, op.limit):
+        _bring_back(work, state, row)
+        count += 1
+    for row in _archived(work, state, op.ids, op.limit):
+        if count == op.limit:
+            break
+        count += _bring_back_archived(work, state, row)
+    return Progress(count, count < op.limit)
+
+
+def redrive(work: Work, op: Redrive) -> Progress:
+    letters = work.catalog.queue(op.dead_letter)
+    to = None if op.to is None else work.catalog.queue(op.to)
+    rows: Iterator[tuple[Row, QueueState]]
+    if to is not None:
+        rows = ((row, to) for row in _residents(work, letters, op.limit))
+    else:
+        rows = _by_origin(work, letters, op.limit)
+    count = 0
+    for row, state in islice(rows, op.limit):
+        _bring_back(work, state, row)
+        count += 1
+    return Progress(count, count < op.limit)
+
+
+def purge_dead(work: Work, op: PurgeDead) -> Progress:
+    state = work.catalog.queue(op.queue)
+    count = 0
+    for row in _letters(work, state, op.ids, op.limit):
+        home = work.catalog.queue_by_id(row[_QUEUE_ID])
+        if home is not None:
+            id, queue_id, lane_id, attempts, key, group = row[0], row[1], row[2], row[5], row[12], row[13]
+            drop(work, home, (id, queue_id, lane_id, attempts, key, group, row[-1] is None), "purged")
+            count += 1
+    for row in islice(_archived(work, state, op.ids, op.limit), op.limit - count):
+        work.execute(sql("delete_archived"), (row[_ID],))
+        work.facts.append(Fact("purged", state.name, row[2], row[_ID], row[4]))
+        count += 1
+    return Progress(count, count < op.limit)
+
+
+def _letters(work: Work, state: QueueState, ids: Iterable[int] | None, limit: int) -> list[Row]:
+    """Dead letters of a queue that lie in dead-letter queues and are in nobody's hands."""
+    if ids is None:
+        return work.execute(sql("returnable"), (state.name, work.now, limit)).fetchall()
+    found = (work.execute(sql("find_dead_letter"), (state.name, id)).fetchone() for id in ids)
+    return [row for row in found if row is not None][:limit]
+
+
+def _archived(work: Work, state: QueueState, ids: Iterable[int] | None, limit: int) -> Iterator[Row]:
+    """Dead messages of a queue that lie in its archive: what is yielded may be moved or left."""
+    if ids is not None:
+        for id in ids:
+            yield from work.execute(sql("find_dead_in_archive"), (state.id, id)).fetchall()
+        return
+    after = 0
+    while rows := work.execute(sql("dead_in_archive"), (state.id, after, limit)).fetchall():
+        yield from rows
+        after = rows[-1][_ID]
+
+
+def _by_origin(work: Work, letters: QueueState, limit: int) -> Iterator[tuple[Row, QueueState]]:
+    for (origin,) in work.execute(sql("origins")).fetchall():
+        state = work.catalog.find(origin)
+        if state is not None and state is not letters:
+            for row in work.execute(sql("redrivable"), (origin, letters.id, work.now, limit)).fetchall():
+                yield row, state
+
+
+def _residents(work: Work, letters: QueueState, limit: int) -> Iterator[Row]:
+    for lane, priorities in letters.buckets.items():
+        for priority in list(priorities):
+            # A FIFO queue shows one message of each group at a time: look again until there is none.
+            while rows := work.execute(sql("residents"), (letters.id, lane, priority, work.now, limit)).fetchall():
+                yield from rows
+
+
+def _bring_back(work: Work, state: QueueState, row: Row) -> None:
+    """Move a dead letter (a row of {stored}) to a queue, as if it had just been sent there."""
+    id, home_id, priority, key, group, lane = row[0], row[1], row[3], row[12], row[13], row[15]
+    home = work.catalog.queue_by_id(home_id)
+    lane_id = _arrive(work, state, id, priority, key, lane)
+    if state.policy.fifo:
+        group = group or SOLE_GROUP
+    due_at = None if state.policy.fifo else work.now
+    expires_at = None if state.policy.ttl_ms is None else work.now + state.policy.ttl_ms
+    work.execute(sql("bring_back"), (id, state.id, lane_id, due_at, work.now, expires_at, group))
+    _arrived(work, state, id, lane_id, group)
+    if home is not None:
+        if home.policy.fifo and row[13] is not None:
+            refresh_head(work, home, row[13])
+        if home.depth is not None:
+            home.depth -= 1
+
+
+def _bring_back_archived(work: Work, state: QueueState, row: Row) -> bool:
+    """Move a dead message (a row of {archived}) out of the archive, unless its body was damaged there."""
+    (
+        id, _queue_id, lane, priority, _attempts, _available_at, created_at, _finished_at, _outcome, _reason, key, group,
+        is_text, check, headers, body,
+    ) = row  # fmt: skip
+    if checksum(body, headers) != check:
+        return False
+    lane_id = _arrive(work, state, id, priority, key, lane)
+    inline = body if len(body) <= INLINE_BODY_BYTES else None
+    if inline is None:
+        work.execute(sql("insert_body"), (id, body))
+    due_at = None if state.policy.fifo else work.now
+    expires_at = None if state.policy.ttl_ms is None else work.now + state.policy.ttl_ms
+    work.execute(
+        sql("insert_message"),
+        (id, state.id, lane_id, priority, due_at, work.now, created_at, expires_at, key, group, is_text, check, headers,
+         inline),
+    )  # fmt: skip
+    work.execute(sql("delete_archived"), (id,))
+    _arrived(work, state, id, lane_id, group)
+    return True
+
+
+def _arrive(work: Work, state: QueueState, id: int, priority: int, key: str | None, lane: str | None) -> int:
+    """Make room for a message that comes back: its lane, its bucket, its key where nobody has taken it since."""
+    lane_id = state.lane_ids.get(lane or "", state.default_lane)
+    work.catalog.ensure_bucket(state, lane_id, priority)
+    if key is not None:
+        work.execute(sql("claim_key"), (state.id, key, id, work.now))
+    return lane_id
+
+
+def _arrived(work: Work, state: QueueState, id: int, lane_id: int, group: str | None) -> None:
+    if state.policy.fifo and group is not None:
+        put_in_front(work, state, group)
+    if state.depth is not None:
+        state.depth += 1
+    work.facts.append(Fact("requeued", state.name, state.lane_names[lane_id], id, 0))
+    work.stirred.add(state.name)

@@ -1,0 +1,39 @@
+"""Lanes: smooth weighted round-robin.
+
+Every turn each lane that has work gains its weight; the lane that stands highest is served and pays the sum of those
+weights. So a lane of weight 3 beside one of weight 1 gets 3 of 4 turns, evenly spread, and none ever starves. The
+standing is kept in the file: it is fair across processes and restarts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from sqew.stores.sqlite.catalog import QueueState
+from sqew.stores.sqlite.statements import sql
+from sqew.stores.sqlite.work import Work
+
+
+def next_turn(turns: dict[int, int], ready: Collection[int], state: QueueState) -> int:
+    """Whose turn it is among the lanes that have work."""
+    weights = state.policy.lanes
+    total = 0
+    for lane in ready:
+        weight = weights[state.lane_names[lane]]
+        turns[lane] += weight
+        total += weight
+    served = max(ready, key=turns.__getitem__)
+    turns[served] -= total
+    return served
+
+
+def turns_of(work: Work, state: QueueState) -> dict[int, int]:
+    """How the lanes stand."""
+    if state.turns is None:
+        state.turns = dict(work.execute(sql("read_turns"), (state.id,)).fetchall())
+    return state.turns
+
+
+def save_turns(work: Work, state: QueueState) -> None:
+    turns = turns_of(work, state)
+    work.executemany(sql("save_turns"), [(state.id, lane, turn) for lane, turn in turns.items()])

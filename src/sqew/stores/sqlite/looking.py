@@ -1,0 +1,91 @@
+"""Looking at a queue without touching it."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+from sqew.errors import MessageNotFound
+from sqew.model import Activity, ArchivedMessage, Depths, LaneDepth, Message
+from sqew.operations import Get, LastId, ListArchive, Measure, Peek, ReadActivity
+from sqew.stores.sqlite.rows import archived_message, stored_message
+from sqew.stores.sqlite.statements import sql
+from sqew.stores.sqlite.work import Row, Work
+
+
+def get(work: Work, op: Get) -> Message:
+    row = work.execute(sql("get_message"), (op.id,)).fetchone()
+    message = None if row is None else stored_message(work, row)
+    # A message without a queue is one whose queue was deleted.
+    if message is None or not message.queue or op.queue not in (None, message.queue):
+        raise MessageNotFound(op.id, op.queue)
+    return message
+
+
+def last_id(work: Work, _op: LastId) -> int:
+    return work.execute(sql("last_id")).get or 0
+
+
+def peek(work: Work, op: Peek) -> list[Message]:
+    state = work.catalog.queue(op.queue)
+    lanes = list(state.lane_ids.values()) if op.lane is None else [state.lane(op.lane)]
+    buckets = [(lane, priority) for lane in lanes for priority in state.priorities(lane)]
+
+    def rows(statement: str) -> list[Row]:
+        return list(
+            chain.from_iterable(
+                work.execute(sql(statement), (state.id, lane, priority, work.now, op.limit))
+                for lane, priority in buckets
+            )
+        )
+
+    # Positions in {stored}: id 0, priority 3, due_at 4.
+    found = sorted(rows("peek_ready"), key=lambda row: (-row[3], row[4], row[0]))[: op.limit]
+    if len(found) < op.limit:
+        found += sorted(rows("peek_waiting"), key=lambda row: (row[4], -row[3], row[0]))[: op.limit - len(found)]
+    if len(found) < op.limit and state.policy.fifo:
+        blocked = work.execute(sql("peek_blocked"), (state.id, op.limit - len(found)))
+        found += [row for row in blocked if row[2] in lanes]
+    return [stored_message(work, row) for row in found]
+
+
+def measure(work: Work, op: Measure) -> Depths:
+    state = work.catalog.queue(op.queue)
+    counts = {lane: [0, 0, 0, 0] for lane in state.lane_names}  # ready, delayed, leased, blocked
+    oldest: int | None = None
+    for lane, count in counts.items():
+        for priority in state.priorities(lane):
+            bucket = (state.id, lane, priority, work.now)
+            ready, since = work.execute(sql("count_ready"), bucket).fetchall()[0]
+            waiting, leased = work.execute(sql("count_waiting"), bucket).fetchall()[0]
+            count[0] += ready
+            count[1] += waiting - leased
+            count[2] += leased
+            if since is not None and (oldest is None or since < oldest):
+                oldest = since
+    if state.policy.fifo:
+        for lane, followers, leased in work.execute(sql("count_blocked"), (state.id, work.now)):
+            counts[lane][2] += leased
+            counts[lane][3] += followers - leased
+    archived = dict(work.execute(sql("count_archived"), (state.id,)).fetchall())
+    return Depths(
+        lanes={state.lane_names[lane]: LaneDepth(*count) for lane, count in counts.items()},
+        dead=work.execute(sql("count_dead_letters"), (state.name,)).get + archived.get("dead", 0),
+        archived=archived.get("done", 0),
+        oldest_ready_at=oldest,
+    )
+
+
+def list_archive(work: Work, op: ListArchive) -> list[ArchivedMessage]:
+    state = work.catalog.queue(op.queue)
+    outcomes = ("done", "dead") if op.outcome is None else (op.outcome,)
+    rows: list[Row] = []
+    for outcome in outcomes:
+        rows += work.execute(sql("list_archive"), (state.id, op.after, op.limit, outcome))
+    rows.sort()
+    return [archived_message(state, row) for row in rows[: op.limit]]
+
+
+def read_activity(work: Work, op: ReadActivity) -> list[Activity]:
+    state = work.catalog.queue(op.queue)
+    rows = work.execute(sql("activity"), (state.id,))
+    return [Activity(state.name, lane, minute, name, count) for lane, name, minute, count in rows]

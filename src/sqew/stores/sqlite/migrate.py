@@ -1,0 +1,68 @@
+"""Bringing a file up to the schema that this code knows."""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+from typing import NamedTuple
+
+import apsw
+
+from sqew.errors import StoreTooNew
+
+_TABLE = """
+CREATE TABLE IF NOT EXISTS sqew_migration (
+  version    INTEGER PRIMARY KEY,
+  name       TEXT NOT NULL,
+  applied_at INTEGER NOT NULL
+)
+"""
+
+
+class Migration(NamedTuple):
+    version: int
+    name: str
+    sql: str
+
+
+def migrations() -> list[Migration]:
+    """The numbered files in ``migrations/``, in order."""
+    found = []
+    for file in resources.files(__package__).joinpath("migrations").iterdir():
+        if match := re.fullmatch(r"(\d{4})_(\w+)\.sql", file.name):
+            found.append(Migration(int(match[1]), match[2], file.read_text(encoding="utf-8")))
+    return sorted(found)
+
+
+def version_of(connection: apsw.Connection) -> int:
+    """The newest migration that the file has had; 0 for a file that never held a queue."""
+    if not connection.table_exists("main", "sqew_migration"):
+        return 0
+    return int(connection.execute("SELECT coalesce(max(version), 0) FROM sqew_migration").get)
+
+
+def migrate(connection: apsw.Connection, path: str, now: int) -> None:
+    """Apply what is missing, in one transaction. Two processes may do this at once: one waits for the other."""
+    known = migrations()
+    newest = known[-1].version
+    if version_of(connection) == newest:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        version = version_of(connection)
+        if version > newest:
+            raise StoreTooNew(
+                f"{path} was written by a newer Sqew (schema {version}; this one knows {newest}). "
+                "Upgrade Sqew: pip install --upgrade sqew."
+            )
+        connection.execute(_TABLE)
+        for migration in known:
+            if migration.version > version:
+                connection.execute(migration.sql)
+                connection.execute(
+                    "INSERT INTO sqew_migration VALUES (?, ?, ?)", (migration.version, migration.name, now)
+                )
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise

@@ -1,0 +1,44 @@
+-- Dead letters: listing, bringing back, deleting.
+
+-- name: dead_letters
+SELECT {stored} FROM sqew_message WHERE origin = ?1 AND id > ?2 ORDER BY id LIMIT ?3
+
+-- name: dead_in_archive
+SELECT {archived} FROM sqew_archive WHERE queue_id = ?1 AND outcome = 'dead' AND id > ?2 ORDER BY id LIMIT ?3
+
+-- name: find_dead_letter
+SELECT {stored} FROM sqew_message WHERE origin = ?1 AND id = ?2
+
+-- name: find_dead_in_archive
+SELECT {archived} FROM sqew_archive WHERE queue_id = ?1 AND outcome = 'dead' AND id = ?2
+
+-- name: returnable
+-- The dead letters of a queue that nobody holds.
+SELECT {stored} FROM sqew_message
+ WHERE origin = ?1 AND (lease_until IS NULL OR lease_until <= ?2) ORDER BY id LIMIT ?3
+
+-- name: redrivable
+-- What lies in one dead-letter queue, of one queue's dead letters.
+SELECT {stored} FROM sqew_message
+ WHERE origin = ?1 AND queue_id = ?2 AND (lease_until IS NULL OR lease_until <= ?3) ORDER BY id LIMIT ?4
+
+-- name: origins
+SELECT DISTINCT origin FROM sqew_message WHERE origin IS NOT NULL
+
+-- name: residents
+-- What lies in a dead-letter queue, wherever it came from: a redrive with a destination takes all of it.
+SELECT {stored} FROM sqew_message
+ WHERE queue_id = ?1 AND lane_id = ?2 AND priority = ?3 AND due_at IS NOT NULL
+   AND (lease_until IS NULL OR lease_until <= ?4)
+ ORDER BY due_at, id LIMIT ?5
+
+-- name: bring_back
+-- ?2 queue, ?3 lane, ?4 due_at, ?5 available_at, ?6 expires_at, ?7 group
+UPDATE sqew_message
+   SET queue_id = ?2, lane_id = ?3, due_at = ?4, available_at = ?5, expires_at = ?6, group_id = ?7, attempts = 0,
+       lease_until = NULL, token = NULL, leased_by = NULL, received_at = NULL, dies_at = NULL,
+       origin = NULL, origin_lane = NULL, reason = NULL, died_at = NULL
+ WHERE id = ?1
+
+-- name: delete_archived
+DELETE FROM sqew_archive WHERE id = ?1

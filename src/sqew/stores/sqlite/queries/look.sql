@@ -1,0 +1,56 @@
+-- Looking without touching.
+
+-- fragment: stored
+id, queue_id, lane_id, priority, due_at, attempts, available_at, created_at, expires_at, lease_until, token, leased_by,
+key, group_id, origin, origin_lane, reason, died_at, is_text, checksum, headers, body
+
+-- fragment: archived
+id, queue_id, lane, priority, attempts, available_at, created_at, finished_at, outcome, reason, key, group_id,
+is_text, checksum, headers, body
+
+-- name: get_message
+SELECT {stored} FROM sqew_message WHERE id = ?1
+
+-- name: peek_ready
+SELECT {stored} FROM sqew_message
+ WHERE queue_id = ?1 AND lane_id = ?2 AND priority = ?3 AND due_at <= ?4 ORDER BY due_at, id LIMIT ?5
+
+-- name: peek_waiting
+SELECT {stored} FROM sqew_message
+ WHERE queue_id = ?1 AND lane_id = ?2 AND priority = ?3 AND due_at > ?4 ORDER BY due_at, id LIMIT ?5
+
+-- name: peek_blocked
+SELECT {stored} FROM sqew_message
+ WHERE queue_id = ?1 AND group_id IS NOT NULL AND due_at IS NULL ORDER BY id LIMIT ?2
+
+-- name: count_ready
+SELECT count(*), min(due_at) FROM sqew_message
+ WHERE queue_id = ?1 AND lane_id = ?2 AND priority = ?3 AND due_at <= ?4
+
+-- name: count_waiting
+SELECT count(*), count(lease_until) FROM sqew_message
+ WHERE queue_id = ?1 AND lane_id = ?2 AND priority = ?3 AND due_at > ?4
+
+-- name: count_blocked
+-- Behind the heads of FIFO groups: those taken in one batch with their head are leased, the rest wait.
+SELECT lane_id, count(*), coalesce(sum(lease_until > ?2), 0) FROM sqew_message
+ WHERE queue_id = ?1 AND group_id IS NOT NULL AND due_at IS NULL GROUP BY lane_id
+
+-- name: count_claimable
+SELECT count(*) FROM sqew_message WHERE queue_id = ?1 AND lane_id = ?2 AND priority = ?3 AND due_at IS NOT NULL
+
+-- name: count_dead_letters
+SELECT count(*) FROM sqew_message WHERE origin = ?1
+
+-- name: count_archived
+SELECT outcome, count(*) FROM sqew_archive WHERE queue_id = ?1 GROUP BY outcome
+
+-- name: last_id
+SELECT max(id) FROM sqew_message
+
+-- name: list_archive
+SELECT {archived} FROM sqew_archive
+ WHERE queue_id = ?1 AND outcome = ?4 AND id > ?2 ORDER BY id LIMIT ?3
+
+-- name: activity
+SELECT lane, name, minute, count FROM sqew_activity WHERE queue_id = ?1

@@ -1,0 +1,53 @@
+-- Queues, their lanes and their buckets.
+
+-- name: catalog_version
+SELECT value FROM sqew_meta WHERE name = 'catalog'
+
+-- name: bump_catalog
+UPDATE sqew_meta SET value = value + 1 WHERE name = 'catalog' RETURNING value
+
+-- name: next_id
+SELECT value FROM sqew_meta WHERE name = 'next_id'
+
+-- name: reserve_ids
+UPDATE sqew_meta SET value = ?1 WHERE name = 'next_id'
+
+-- name: queue_by_name
+SELECT id, name, policy, created_at FROM sqew_queue WHERE name = ?1
+
+-- name: queue_by_id
+SELECT id, name, policy, created_at FROM sqew_queue WHERE id = ?1 AND name IS NOT NULL
+
+-- name: list_queues
+SELECT name, policy, created_at FROM sqew_queue WHERE name > ?1 AND substr(name, 1, length(?2)) = ?2
+ ORDER BY name LIMIT ?3
+
+-- name: queue_names
+SELECT name FROM sqew_queue WHERE name IS NOT NULL LIMIT 1000
+
+-- name: insert_queue
+INSERT INTO sqew_queue (name, policy, created_at) VALUES (?1, ?2, ?3) RETURNING id
+
+-- name: update_policy
+UPDATE sqew_queue SET policy = ?2 WHERE id = ?1
+
+-- name: forget_queue
+UPDATE sqew_queue SET name = NULL WHERE id = ?1
+
+-- name: lanes
+SELECT id, name FROM sqew_lane WHERE queue_id = ?1 ORDER BY id
+
+-- name: insert_lane
+INSERT INTO sqew_lane (queue_id, id, name) VALUES (?1, ?2, ?3)
+
+-- name: delete_lane
+DELETE FROM sqew_lane WHERE queue_id = ?1 AND id = ?2
+
+-- name: buckets
+SELECT lane_id, priority FROM sqew_bucket WHERE queue_id = ?1 ORDER BY priority DESC
+
+-- name: delete_bucket
+DELETE FROM sqew_bucket WHERE queue_id = ?1 AND lane_id = ?2 AND priority = ?3
+
+-- name: lane_in_use
+SELECT 1 FROM sqew_message WHERE queue_id = ?1 AND lane_id = ?2 LIMIT 1

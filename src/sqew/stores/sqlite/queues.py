@@ -1,0 +1,86 @@
+"""Making, changing, listing and deleting queues."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from sqew.errors import BadValue, Conflict, QueueExists, nearest
+from sqew.model import Policy, QueueInfo
+from sqew.operations import CreateQueue, DeleteQueue, GetQueue, ListQueues, UpdateQueue
+from sqew.stores.sqlite.catalog import QueueState
+from sqew.stores.sqlite.statements import sql
+from sqew.stores.sqlite.work import Work
+
+_encode_policy = msgspec.json.Encoder().encode
+_ALL = -1
+
+
+def create_queue(work: Work, op: CreateQueue) -> QueueInfo:
+    existing = work.catalog.find(op.name)
+    if existing is not None:
+        if not op.exist_ok and existing.policy != op.policy:
+            differs = next(f for f in Policy.__struct_fields__ if getattr(existing.policy, f) != getattr(op.policy, f))
+            raise QueueExists(op.name, differs)
+        return existing.info
+    id = work.execute(sql("insert_queue"), (op.name, _encode_policy(op.policy).decode(), work.now)).get
+    for lane_id, lane in enumerate(op.policy.lanes):
+        work.execute(sql("insert_lane"), (id, lane_id, lane))
+    work.catalog.changed()
+    return QueueInfo(op.name, op.policy, work.now)
+
+
+def update_queue(work: Work, op: UpdateQueue) -> QueueInfo:
+    state = work.catalog.queue(op.name)
+    policy = _changed_policy(state, dict(op.changes))
+    gone = [lane for lane in state.policy.lanes if lane not in policy.lanes]
+    for lane in gone:
+        if work.execute(sql("lane_in_use"), (state.id, state.lane_ids[lane])).get:
+            raise Conflict(
+                f"Lane '{lane}' of queue '{op.name}' still holds messages, so it can't be dropped. "
+                "Consume or purge them first; a lane of weight 1 beside heavier ones is served last."
+            )
+    for lane in gone:
+        work.execute(sql("delete_lane"), (state.id, state.lane_ids[lane]))
+    next_id = max(state.lane_ids.values()) + 1
+    for lane_id, lane in enumerate((lane for lane in policy.lanes if lane not in state.lane_ids), next_id):
+        work.execute(sql("insert_lane"), (state.id, lane_id, lane))
+    work.execute(sql("update_policy"), (state.id, _encode_policy(policy).decode()))
+    work.catalog.changed()
+    # A waiting receiver may have to look again: what is due has not changed, but the lanes may have.
+    work.stirred.add(op.name)
+    return QueueInfo(op.name, policy, state.created_at)
+
+
+def _changed_policy(state: QueueState, changes: dict[str, Any]) -> Policy:
+    for name in changes:
+        if name not in Policy.__struct_fields__:
+            known = ", ".join(Policy.__struct_fields__)
+            raise BadValue(f"A policy has no '{name}'{nearest(name, Policy.__struct_fields__)}. It has: {known}.")
+    if changes.get("fifo", state.policy.fifo) != state.policy.fifo:
+        raise BadValue(
+            f"Queue '{state.name}' can't change between FIFO and standard. Create another queue and move the messages."
+        )
+    if changes.get("dead_letter") == state.name:
+        raise BadValue(f"Queue '{state.name}' can't be its own dead-letter queue. Name another, or none.")
+    return msgspec.structs.replace(state.policy, **changes)
+
+
+def delete_queue(work: Work, op: DeleteQueue) -> None:
+    state = work.catalog.queue(op.name)
+    work.execute(sql("forget_queue"), (state.id,))
+    work.catalog.changed()
+    work.stirred.add(op.name)
+
+
+def get_queue(work: Work, op: GetQueue) -> QueueInfo:
+    return work.catalog.queue(op.name).info
+
+
+def list_queues(work: Work, op: ListQueues) -> list[QueueInfo]:
+    limit = _ALL if op.limit is None else op.limit
+    return [
+        QueueInfo(name, msgspec.json.decode(policy, type=Policy), created_at)
+        for name, policy, created_at in work.execute(sql("list_queues"), (op.after, op.prefix, limit))
+    ]

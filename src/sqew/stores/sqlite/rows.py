@@ -1,0 +1,113 @@
+"""Rows as messages, and back: headers, checksums and large bodies."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import msgspec
+
+from sqew.model import ArchivedMessage, Death, Lease, Message, State
+from sqew.stores.sqlite.catalog import QueueState
+from sqew.stores.sqlite.statements import sql
+from sqew.stores.sqlite.work import Row, Work
+
+INLINE_BODY_BYTES = 2048
+"""Longer bodies are kept out of the message's row, which SQLite rewrites whole for every lease."""
+
+encode_headers = msgspec.json.Encoder().encode
+_decode_headers = msgspec.json.Decoder(dict[str, Any]).decode
+
+_LARGE_BODY = sql("large_body")
+
+
+def checksum(body: bytes, headers: str | None) -> int:
+    """CRC-32 of what a receiver is given: it finds every burst of up to 32 flipped bits."""
+    crc = zlib.crc32(body)
+    return zlib.crc32(headers.encode(), crc) if headers else crc
+
+
+def body_of(work: Work, id: int, inline: bytes | None) -> bytes:
+    """The body, from its row or from where large ones are kept. A missing one fails its checksum."""
+    if inline is not None:
+        return inline
+    row = work.execute(_LARGE_BODY, (id,)).fetchone()
+    return b"" if row is None else row[0]
+
+
+def decode_headers(headers: str | None) -> dict[str, Any]:
+    return _decode_headers(headers) if headers else {}
+
+
+def stored_message(work: Work, row: Row) -> Message:
+    """A row of {stored} as a message. Tokens are secrets between the store and the holder: they are not shown."""
+    (
+        id, queue_id, lane_id, priority, due_at, attempts, available_at, created_at, expires_at, lease_until, _token,
+        leased_by, key, group, origin, _origin_lane, reason, died_at, is_text, check, headers, body,
+    ) = row  # fmt: skip
+    state = work.catalog.queue_by_id(queue_id)
+    body, headers, damaged = _verified(body_of(work, id, body), headers, check)
+    leased = lease_until is not None and lease_until > work.now
+    return Message(
+        id=id,
+        queue=state.name if state else "",
+        body=body,
+        format="text" if is_text else "json",
+        headers=decode_headers(headers),
+        priority=priority,
+        lane=state.lane_names.get(lane_id, "") if state else "",
+        group=group,
+        key=key,
+        attempts=attempts,
+        created_at=created_at,
+        # A lease that ran out made the message available when it ended.
+        available_at=available_at if leased or due_at is None else due_at,
+        expires_at=expires_at,
+        state=_state(due_at, leased, work.now),
+        lease=Lease("", lease_until, leased_by) if leased else None,
+        death=Death(origin, reason, died_at) if origin is not None else None,
+        damaged=damaged,
+    )
+
+
+def archived_message(state: QueueState, row: Row) -> ArchivedMessage:
+    """A row of {archived}."""
+    (
+        id, _queue_id, lane, priority, attempts, available_at, created_at, finished_at, outcome, reason, key, group,
+        is_text, check, headers, body,
+    ) = row  # fmt: skip
+    body, headers, damaged = _verified(body, headers, check)
+    message = Message(
+        id=id,
+        queue=state.name,
+        body=body,
+        format="text" if is_text else "json",
+        headers=decode_headers(headers),
+        priority=priority,
+        lane=lane,
+        group=group,
+        key=key,
+        attempts=attempts,
+        created_at=created_at,
+        available_at=available_at,
+        expires_at=None,
+        state="ready",
+        death=Death(state.name, reason or "", finished_at) if outcome == "dead" else None,
+        damaged=damaged,
+    )
+    return ArchivedMessage(message, outcome, finished_at, reason or "")
+
+
+def _verified(body: bytes, headers: str | None, check: int) -> tuple[bytes, str | None, bool]:
+    """Body and headers as they were sent; nothing in their place if they are not."""
+    if checksum(body, headers) == check:
+        return body, headers, False
+    return b"", None, True
+
+
+def _state(due_at: int | None, leased: bool, now: int) -> State:
+    if leased:
+        return "leased"
+    if due_at is None:
+        return "blocked"
+    return "ready" if due_at <= now else "delayed"

@@ -1,0 +1,147 @@
+"""Ack, nack, extend and remove: what holders (or those who name a message by its id) do with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from sqew.errors import MessageNotFound, SqewError, StaleLease
+from sqew.model import Extension, Fact, Ref, Release, Settled
+from sqew.operations import Ack, Extend, Nack, Remove
+from sqew.stores.sqlite.catalog import QueueState
+from sqew.stores.sqlite.ending import EXHAUSTED, Held, archive, bury, drop, gone
+from sqew.stores.sqlite.fifo import refresh_head
+from sqew.stores.sqlite.statements import sql
+from sqew.stores.sqlite.work import Work
+
+_EXTEND_LEASE = sql("extend_lease")
+_FIND_HELD = sql("find_held")
+_FINISH = sql("finish")
+_POSTPONE = sql("postpone")
+_RELEASE = sql("release")
+_WHEREABOUTS = sql("whereabouts")
+
+REFUSED = "refused"
+"""Why a message is dead that its receiver gave up without a reason."""
+
+T = TypeVar("T")
+
+
+def ack(work: Work, op: Ack) -> list[Settled | SqewError]:
+    state = _named(work, op.queue)
+    if state is not None and state.policy.keep == "delete":
+        return [_delete(work, state, ref) for ref in op.refs]
+
+    def finish(state: QueueState, held: Held, _ref: Ref) -> Settled:
+        if state.policy.keep == "archive":
+            archive(work, state, held, "done")
+            _acked(work, state, held)
+            return Settled(held.id)
+        settled = _delete(work, state, Ref(held.id))
+        assert isinstance(settled, Settled)
+        return settled
+
+    return _each(work, state, ((ref, ref) for ref in op.refs), finish)
+
+
+def _delete(work: Work, state: QueueState, ref: Ref) -> Settled | SqewError:
+    """The hot path: one statement finds, checks and deletes."""
+    row = work.execute(_FINISH, (ref.id, state.id, ref.token, ref.by)).fetchone()
+    if row is None:
+        return _refusal(work, state, ref)
+    held = Held._make(row)
+    if held.key is not None or held.group is not None or held.large or state.depth is not None:
+        gone(work, state, held.id, held.key, held.group, held.large)
+    _acked(work, state, held)
+    return Settled(held.id)
+
+
+def _acked(work: Work, state: QueueState, held: Held) -> None:
+    age_ms = 0 if held.received_at is None else work.now - held.received_at
+    lane = state.lane_names[held.lane_id]
+    work.facts.append(Fact("acked", state.name, lane, held.id, held.attempts, held.leased_by, age_ms))
+
+
+def nack(work: Work, op: Nack) -> list[Settled | SqewError]:
+    def release(state: QueueState, held: Held, release: Release) -> Settled:
+        limit = state.policy.max_attempts
+        exhausted = limit is not None and held.attempts >= limit
+        lane = state.lane_names[held.lane_id]
+        work.facts.append(
+            Fact("nacked", state.name, lane, held.id, held.attempts, held.leased_by, reason=release.reason)
+        )
+        if release.dead or exhausted:
+            bury(work, state, held, release.reason or (EXHAUSTED if exhausted else REFUSED))
+            return Settled(held.id, dead=True)
+        delay_ms = release.delay_ms
+        if delay_ms is None:
+            delay_ms = state.policy.backoff.delay_ms(held.attempts, work.random.random())
+        due_at = work.now + delay_ms
+        work.execute(_RELEASE, (held.id, None if state.policy.fifo else due_at, due_at))
+        _stir(work, state, held)
+        return Settled(held.id, due_at)
+
+    return _each(work, _named(work, op.queue), ((r.ref, r) for r in op.releases), release)
+
+
+def extend(work: Work, op: Extend) -> list[Settled | SqewError]:
+    def extend(state: QueueState, held: Held, extension: Extension) -> Settled:
+        due_at = work.now + extension.lease_ms
+        statement = _POSTPONE if held.lease_until is None else _EXTEND_LEASE
+        work.execute(statement, (held.id, None if state.policy.fifo else due_at, due_at))
+        _stir(work, state, held)
+        lane = state.lane_names[held.lane_id]
+        work.facts.append(Fact("extended", state.name, lane, held.id, held.attempts, held.leased_by))
+        return Settled(held.id, due_at)
+
+    return _each(work, _named(work, op.queue), ((e.ref, e) for e in op.extensions), extend)
+
+
+def remove(work: Work, op: Remove) -> list[bool]:
+    state = work.catalog.queue(op.queue)
+    removed = []
+    for id in op.ids:
+        row = work.execute(_FIND_HELD, (id, state.id, None, None)).fetchone()
+        if row is not None:
+            held = Held._make(row)
+            doomed = (held.id, held.queue_id, held.lane_id, held.attempts, held.key, held.group, held.large)
+            drop(work, state, doomed, "removed")
+        removed.append(row is not None)
+    return removed
+
+
+def _named(work: Work, queue: str | None) -> QueueState | None:
+    return None if queue is None else work.catalog.queue(queue)
+
+
+def _each(
+    work: Work,
+    named: QueueState | None,
+    entries: Iterable[tuple[Ref, T]],
+    settle: Callable[[QueueState, Held, T], Settled],
+) -> list[Settled | SqewError]:
+    """Settle every entry that the caller may settle; say of each other one why not."""
+    results: list[Settled | SqewError] = []
+    for ref, entry in entries:
+        row = work.execute(_FIND_HELD, (ref.id, named and named.id, ref.token, ref.by)).fetchone()
+        state = None if row is None else named or work.catalog.queue_by_id(row[1])
+        if row is None or state is None:
+            results.append(_refusal(work, named, ref))
+        else:
+            results.append(settle(state, Held._make(row), entry))
+    return results
+
+
+def _refusal(work: Work, state: QueueState | None, ref: Ref) -> SqewError:
+    """Nothing was changed: because the lease is lost, or because there is no such message (any more)."""
+    queue_id = work.execute(_WHEREABOUTS, (ref.id,)).get
+    here = queue_id is not None and (
+        work.catalog.queue_by_id(queue_id) is not None if state is None else queue_id == state.id
+    )
+    return StaleLease(ref.id) if here else MessageNotFound(ref.id, state and state.name)
+
+
+def _stir(work: Work, state: QueueState, held: Held) -> None:
+    if state.policy.fifo and held.group is not None:
+        refresh_head(work, state, held.group)
+    work.stirred.add(state.name)

@@ -1,0 +1,34 @@
+"""The SQL of this store: read from ``queries/*.sql``, where every statement has a name and a reason.
+
+A file holds ``-- name: x`` (a statement) and ``-- fragment: x`` (a piece of SQL that statements include as ``{x}``),
+each followed by comment lines on when it runs, and the SQL.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+
+_HEADING = re.compile(r"^-- (name|fragment): (\w+)$", re.MULTILINE)
+_COMMENT = re.compile(r"^\s*--.*$", re.MULTILINE)
+
+
+def _load() -> dict[str, str]:
+    statements: dict[str, str] = {}
+    fragments: dict[str, str] = {}
+    for file in sorted(resources.files(__package__).joinpath("queries").iterdir(), key=lambda file: file.name):
+        _, *parts = _HEADING.split(file.read_text(encoding="utf-8"))
+        for kind, name, sql in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+            into = statements if kind == "name" else fragments
+            if name in into:
+                raise ValueError(f"{file.name}: {kind} {name} is defined twice")
+            into[name] = " ".join(_COMMENT.sub("", sql).split())
+    return {name: sql.format_map(fragments) for name, sql in statements.items()}
+
+
+STATEMENTS = _load()
+
+
+def sql(name: str) -> str:
+    """The statement of that name."""
+    return STATEMENTS[name]

@@ -1,0 +1,182 @@
+"""The SQLite store."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import apsw
+
+from sqew import operations as ops
+from sqew.errors import SqewError, StoreClosed, StoreFull
+from sqew.model import Commit
+from sqew.stores.sqlite import dead, looking, queues, receiving, sending, settling, sweeping
+from sqew.stores.sqlite.catalog import Catalog
+from sqew.stores.sqlite.connection import Durability, connect, translate, translated
+from sqew.stores.sqlite.migrate import migrate
+from sqew.stores.sqlite.work import Work
+
+_HANDLERS: dict[type[ops.Operation[Any]], Callable[[Work, Any], Any]] = {
+    ops.CreateQueue: queues.create_queue,
+    ops.UpdateQueue: queues.update_queue,
+    ops.DeleteQueue: queues.delete_queue,
+    ops.GetQueue: queues.get_queue,
+    ops.ListQueues: queues.list_queues,
+    ops.Send: sending.send,
+    ops.Receive: receiving.receive,
+    ops.NextDue: receiving.next_due,
+    ops.Ack: settling.ack,
+    ops.Nack: settling.nack,
+    ops.Extend: settling.extend,
+    ops.Remove: settling.remove,
+    ops.Purge: sweeping.purge,
+    ops.Peek: looking.peek,
+    ops.Get: looking.get,
+    ops.LastId: looking.last_id,
+    ops.Measure: looking.measure,
+    ops.ListArchive: looking.list_archive,
+    ops.ReadActivity: looking.read_activity,
+    ops.ListDead: dead.list_dead,
+    ops.RequeueDead: dead.requeue_dead,
+    ops.PurgeDead: dead.purge_dead,
+    ops.Redrive: dead.redrive,
+    ops.Sweep: sweeping.sweep,
+    ops.RecordActivity: sweeping.record_activity,
+}
+
+
+class SQLiteStore:
+    """Queues in one SQLite file. One thread at a time may use it; any number of processes may open the file.
+
+    `run` is one transaction. `begin`, `apply`, `commit` and `rollback` are its parts, for callers that write to the
+    same file in the same transaction.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        now: int,
+        durability: Durability = "durable",
+        busy_timeout_ms: int = 5_000,
+        wal_autocheckpoint_pages: int = 1_000,
+        cache_kib: int = 16_384,
+        create: bool = True,
+        random: Random | None = None,
+        vfs: str | None = None,
+    ) -> None:
+        self.path = str(path)
+        self.durability = durability
+        self.connection = connect(
+            self.path,
+            durability=durability,
+            busy_timeout_ms=busy_timeout_ms,
+            wal_autocheckpoint_pages=wal_autocheckpoint_pages,
+            cache_kib=cache_kib,
+            create=create,
+            vfs=vfs,
+        )
+        try:
+            with translated(self.path):
+                migrate(self.connection, self.path, now)
+        except BaseException:
+            self.connection.close(True)
+            raise
+        self._catalog = Catalog(self.connection.execute)
+        self._work = Work(self.connection, self._catalog, random or Random())
+        # SQLite's count of changes to the file as this connection last saw it; None: to be looked at anew.
+        self._seen_version: int | None = None
+        self._broken: SqewError | None = None
+
+    def run(self, operations: Sequence[ops.Operation[Any]], now: int) -> Commit:
+        """Execute operations in one transaction; see `sqew.stores.base.Store`."""
+        try:
+            return self._run(operations, now)
+        except StoreFull:
+            if len(operations) == 1:
+                raise
+        # One of them did not fit on the disk. Let each stand alone, so that those that need no room go through.
+        commits = [self._run_alone(operation, now) for operation in operations]
+        return Commit(
+            [result for commit in commits for result in commit.results],
+            [fact for commit in commits for fact in commit.facts],
+            frozenset().union(*(commit.stirred for commit in commits)),
+        )
+
+    def _run(self, operations: Sequence[ops.Operation[Any]], now: int) -> Commit:
+        self.begin(now, writing=any(operation.writes for operation in operations))
+        try:
+            results = [self.attempt(operation) for operation in operations]
+        except BaseException:
+            self.rollback()
+            raise
+        return self.commit(results)
+
+    def _run_alone(self, operation: ops.Operation[Any], now: int) -> Commit:
+        try:
+            return self._run([operation], now)
+        except SqewError as error:
+            return Commit([error], [], frozenset())
+
+    def begin(self, now: int, *, writing: bool = True) -> None:
+        """Start a transaction at the given time."""
+        if self._broken is not None:
+            raise StoreClosed(f"{self.path} must be opened again: {self._broken}") from self._broken
+        try:
+            self.connection.execute("BEGIN IMMEDIATE" if writing else "BEGIN")
+            if not writing:
+                self._catalog.touch()
+            if self.connection.data_version() != self._seen_version:
+                self._catalog.refresh()
+        except apsw.Error as error:
+            if self.connection.in_transaction:
+                self.rollback()
+            raise translate(error, self.path) from error
+        self._work.now = now
+
+    def attempt(self, operation: ops.Operation[Any]) -> Any:
+        """Execute one operation: its result, or the error that stands for it. It failed before it wrote anything."""
+        try:
+            return _HANDLERS[type(operation)](self._work, operation)
+        except SqewError as error:
+            return error
+        except apsw.Error as error:
+            raise translate(error, self.path) from error
+
+    def commit(self, results: list[Any]) -> Commit:
+        """Make the transaction last, and hand out what it did."""
+        try:
+            self.connection.execute("COMMIT")
+        except apsw.Error as error:
+            failure = translate(error, self.path)
+            if isinstance(error, apsw.IOError):
+                # After a failed fsync nobody knows what is on the disk; only reading it anew can tell.
+                self._broken = failure
+            self.rollback()
+            raise failure from error
+        except BaseException:
+            # Python may interrupt between SQLite's statements (Ctrl-C), never within one.
+            self.rollback()
+            raise
+        # Nobody else's changes are seen before the next transaction begins, so this is the state that it left.
+        self._seen_version = self.connection.data_version()
+        work = self._work
+        commit = Commit(results, work.facts, frozenset(work.stirred))
+        work.facts, work.stirred = [], set()
+        return commit
+
+    def rollback(self) -> None:
+        """Undo the transaction."""
+        with contextlib.suppress(apsw.Error):
+            if self.connection.in_transaction:
+                self.connection.execute("ROLLBACK")
+        self._catalog.forget()
+        self._seen_version = None
+        self._work.facts, self._work.stirred = [], set()
+
+    def close(self) -> None:
+        """Close the file. The last one out puts the WAL back into it."""
+        self.connection.close()

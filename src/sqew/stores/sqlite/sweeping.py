@@ -1,0 +1,122 @@
+"""Upkeep in small steps: what time has ended, and what a deletion left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqew.model import Progress, Swept
+from sqew.operations import Purge, RecordActivity, Sweep
+from sqew.stores.sqlite.catalog import QueueState
+from sqew.stores.sqlite.ending import EXHAUSTED, Held, bury, drop
+from sqew.stores.sqlite.statements import sql
+from sqew.stores.sqlite.work import Row, Work
+
+KEPT_MINUTES = 60
+"""Figures are kept by the minute for an hour; older ones are added up."""
+
+_EVERYTHING = (1 << 63) - 1
+
+
+def sweep(work: Work, op: Sweep) -> Swept:
+    expired = _sweep_expired(work, op.limit)
+    dead = _sweep_exhausted(work, op.limit)
+    keys = _changes(work, "forget_keys", work.now, op.limit)
+    archived = _changes(work, "forget_archived", work.now, op.limit)
+    removed = _sweep_deleted_queue(work, op.limit)
+    if op.limit in (expired, dead, keys, archived) or removed:
+        next_at: int | None = work.now
+    else:
+        next_at = work.execute(sql("next_sweep")).get
+    return Swept(expired, dead, keys, archived, removed, next_at)
+
+
+def _changes(work: Work, statement: str, *parameters: int) -> int:
+    cursor = work.execute(sql(statement), parameters)
+    return cursor.connection.changes()
+
+
+def _sweep_expired(work: Work, limit: int) -> int:
+    count = 0
+    for doomed in work.execute(sql("expired"), (work.now, limit)).fetchall():
+        state = work.catalog.queue_by_id(doomed[1])
+        if state is not None:
+            drop(work, state, doomed, "expired")
+            count += 1
+    return count
+
+
+def _sweep_exhausted(work: Work, limit: int) -> int:
+    count = 0
+    for row in work.execute(sql("exhausted"), (work.now, limit)).fetchall():
+        held = Held._make(row)
+        state = work.catalog.queue_by_id(held.queue_id)
+        if state is None:
+            continue
+        max_attempts = state.policy.max_attempts
+        if max_attempts is not None and held.attempts >= max_attempts:
+            bury(work, state, held, EXHAUSTED)
+            count += 1
+        else:
+            work.execute(sql("spare"), (held.id,))
+    return count
+
+
+def purge(work: Work, op: Purge) -> Progress:
+    state = work.catalog.queue(op.queue)
+    count = _purge(work, state, op.up_to, op.limit)
+    return Progress(count, count < op.limit)
+
+
+def _purge(work: Work, state: QueueState, up_to: int, limit: int) -> int:
+    count = 0
+    for doomed in _purgeable(work, state, up_to, limit):
+        drop(work, state, doomed, "purged")
+        count += 1
+    return count
+
+
+def _purgeable(work: Work, state: QueueState, up_to: int, limit: int) -> Iterator[Row]:
+    if state.policy.fifo:
+        yield from work.execute(sql("purgeable_grouped"), (state.id, up_to, limit)).fetchall()
+        return
+    for lane, priorities in state.buckets.items():
+        for priority in priorities:
+            rows = work.execute(sql("purgeable_claimable"), (state.id, lane, priority, up_to, limit)).fetchall()
+            yield from rows
+            limit -= len(rows)
+            if not limit:
+                return
+
+
+def _sweep_deleted_queue(work: Work, limit: int) -> int:
+    """Remove a step's worth of what a deleted queue left; the queue's own row goes last."""
+    state = work.catalog.deleted_queue()
+    if state is None:
+        return 0
+    id = state.id
+    facts = len(work.facts)
+    count = _purge(work, state, _EVERYTHING, limit)
+    # Its messages ended with the queue: nothing happened to each.
+    del work.facts[facts:]
+    if count < limit:
+        count += _changes(work, "delete_archive_of", id, limit)
+    if count < limit:
+        count += _changes(work, "delete_keys_of", id, limit)
+    if count < limit:
+        for statement in ("delete_activity_of", "delete_buckets_of", "delete_lanes_of", "delete_queue"):
+            work.execute(sql(statement), (id,))
+        count += 1
+    return count
+
+
+def record_activity(work: Work, op: RecordActivity) -> None:
+    oldest_kept = work.now // 60_000 - KEPT_MINUTES
+    queues = set()
+    for activity in op.counts:
+        state = work.catalog.find(activity.queue)
+        if state is not None:
+            queues.add(state.id)
+            work.execute(sql("add_activity"), (state.id, activity.lane, activity.name, activity.minute, activity.count))
+    for id in queues:
+        work.execute(sql("fold_activity"), (id, oldest_kept))
+        work.execute(sql("drop_folded_activity"), (id, oldest_kept))

@@ -1,0 +1,165 @@
+"""The task runner: what it remembers, and what it says where it can't go on."""
+
+import os
+import subprocess
+import sys
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
+from pathlib import Path
+
+import pytest
+
+DEV = Path(__file__).parent.parent / "dev"
+
+
+@pytest.fixture
+def dev(tmp_path, monkeypatch):
+    """The script as a module, at home in an empty folder, noting what it would have run."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    loader = SourceFileLoader("dev", str(DEV))
+    spec = spec_from_loader("dev", loader)
+    module = module_from_spec(spec)
+    loader.exec_module(module)
+
+    def quietly(command, trouble):
+        module.ran.append([str(part) for part in command])
+        (tmp_path / ".venv").mkdir(exist_ok=True)
+
+    module.ran = []
+    module.quietly = quietly
+    module.ROOT = tmp_path
+    module.STAMP = tmp_path / ".venv" / "stamp"
+    (tmp_path / "pyproject.toml").write_text("[project]")
+    return module
+
+
+def installed(dev):
+    return [command[-1] for command in dev.ran if "install" in command]
+
+
+def start(*arguments, **options):
+    return subprocess.run([sys.executable, str(DEV), *arguments], capture_output=True, text=True, **options)
+
+
+def test_without_a_task_it_lists_them_from_any_folder(tmp_path):
+    done = start(cwd=tmp_path)
+
+    assert done.returncode == 0
+    assert all(f"\n  {task} " in done.stdout for task in ("demo", "test", "check", "soak", "bench", "docs"))
+
+
+def test_an_unknown_task_is_refused_without_setting_anything_up():
+    done = start("tset")
+
+    assert done.returncode == 2
+    assert done.stderr.startswith("dev: there is no task 'tset'")
+
+
+def test_a_second_run_sets_nothing_up(dev):
+    dev.set_up(["dev"])
+    assert installed(dev) == [".[dev]"]
+    dev.ran.clear()
+
+    dev.set_up(["dev"])
+    dev.set_up([])
+
+    assert dev.ran == []
+
+
+def test_another_extra_is_added_to_those_that_are_there(dev):
+    dev.set_up([])
+    dev.set_up(["dev"])
+    dev.set_up(["bench"])
+
+    assert installed(dev) == [".", ".[dev]", ".[bench,dev]"]
+    assert sum("venv" in command for command in dev.ran) == 1
+
+
+def test_a_changed_pyproject_is_installed_again_into_the_same_environment(dev):
+    dev.set_up(["dev"])
+    dev.ran.clear()
+
+    (dev.ROOT / "pyproject.toml").write_text("[project]\n# changed")
+    dev.set_up([])
+
+    assert installed(dev) == [".[dev]"]
+    assert not any("venv" in command for command in dev.ran)
+
+
+def test_another_python_gets_a_new_environment(dev, monkeypatch):
+    dev.set_up(["dev"])
+    dev.ran.clear()
+
+    monkeypatch.setattr(sys, "version", "3.99.0")
+    dev.set_up([])
+
+    assert any("venv" in command for command in dev.ran)
+    assert installed(dev) == ["."]
+
+
+def test_a_set_up_that_failed_is_not_remembered(dev):
+    note = dev.quietly
+
+    def fail_to_install(command, trouble):
+        note(command, trouble)
+        if "install" in command:
+            sys.exit(trouble)
+
+    dev.quietly = fail_to_install
+    with pytest.raises(SystemExit, match="could not install"):
+        dev.set_up([])
+    dev.quietly = note
+    dev.ran.clear()
+
+    dev.set_up([])
+
+    assert installed(dev) == ["."]
+
+
+def test_a_python_that_is_too_old_is_told_in_one_sentence(dev, monkeypatch):
+    monkeypatch.setattr(sys, "version_info", (3, 9, 2))
+    monkeypatch.setenv("PATH", str(dev.ROOT))
+
+    with pytest.raises(SystemExit, match=r"^dev: Sqew needs Python 3\.11 or newer and this is 3\.9; install one\.$"):
+        dev.use_a_new_enough_python()
+
+
+def test_a_newer_python_on_the_path_is_used_but_not_a_shim_that_leads_nowhere(dev, monkeypatch):
+    shim, real = dev.ROOT / "python3.13", dev.ROOT / "python3.12"
+    shim.write_text("#!/bin/sh\nexit 127\n")
+    real.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    shim.chmod(0o755)
+    real.chmod(0o755)
+    monkeypatch.setattr(sys, "version_info", (3, 9, 2))
+    monkeypatch.setattr(sys, "argv", ["dev", "test", "-k", "lanes"])
+    monkeypatch.setenv("PATH", str(dev.ROOT))
+    started = []
+
+    def execv(program, arguments):
+        started.append((program, arguments[1:]))
+        raise SystemExit
+
+    monkeypatch.setattr(os, "execv", execv)
+    with pytest.raises(SystemExit):
+        dev.use_a_new_enough_python()
+
+    assert started == [(str(real), [str(DEV), "test", "-k", "lanes"])]
+
+
+def test_a_debian_python_without_ensurepip_is_told_the_package_to_install(dev, monkeypatch):
+    monkeypatch.setenv("PATH", str(dev.ROOT))  # no apt-get here
+
+    with pytest.raises(SystemExit, match=r"sudo apt-get install python3\.11-venv"):
+        dev.install_ensurepip("python3.11-venv")
+
+
+def test_a_task_that_fails_does_not_hide_the_ones_after_it(dev, capfd):
+    def command(code):
+        return [sys.executable, "-c", code]
+
+    failed = dev.run_all({"first": command("exit(3)"), "second": command("print('ran')"), "third": command("exit(1)")})
+
+    out, err = capfd.readouterr()
+    assert failed == 1
+    assert out == "ran\n"
+    assert err.endswith("dev: failed: first, third\n")

@@ -1,0 +1,339 @@
+"""Settings: one definition each; flag over environment over file over default; mistakes are told, not ignored."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sqew.errors import BadSetting
+from sqew.settings import DEFINITIONS, FILE_NAMES, Settings, as_markdown, find_file, resolve, switch, text
+
+PAGE = Path(__file__).parent.parent / "docs" / "settings.md"
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write a settings file and answer its path."""
+
+    def write(name, content):
+        file = tmp_path / name
+        file.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return file
+
+    return write
+
+
+def from_environment(**environ):
+    return resolve({}, environ, None)
+
+
+def test_a_flag_wins_over_the_environment_and_that_over_the_file_and_that_over_the_default(write):
+    file = write("sqew.toml", "max_batch = 1\nmax_depth = 1\nmax_attempts = 1\n")
+    environ = {"SQEW_MAX_BATCH": "2", "SQEW_MAX_DEPTH": "2"}
+
+    settings = resolve({"max_batch": "3"}, environ, file)
+
+    assert (settings.max_batch, settings.max_depth, settings.max_attempts, settings.event_log_keep) == (3, 2, 1, 10)
+
+
+def test_each_value_tells_where_it_came_from(write):
+    file = write("sqew.yaml", "durability: fast\n")
+
+    sources = resolve({"db": "a.db"}, {"LOG_LEVEL": "debug", "SQEW_MAX_BATCH": "7"}, file).sources
+
+    assert sources["db"] == "flag --db"
+    assert sources["log_level"] == "environment LOG_LEVEL"
+    assert sources["max_batch"] == "environment SQEW_MAX_BATCH"
+    assert sources["durability"] == f"file {file}: durability"
+    assert sources["busy_timeout_ms"] == "default"
+    assert sources.keys() == DEFINITIONS.keys()
+
+
+def test_a_flag_that_was_not_given_leaves_the_value_alone():
+    settings = resolve({"db": None}, {"SQEW_DB": "env.db"}, None)
+
+    assert settings.db == "env.db"
+
+
+def test_nothing_given_is_all_defaults():
+    assert resolve({}, {"PATH": "/bin", "HOME": "/root"}, None) == Settings(
+        sources=dict.fromkeys(DEFINITIONS, "default")
+    )
+
+
+@pytest.mark.parametrize("name", DEFINITIONS)
+def test_every_default_is_itself_an_allowed_value_in_every_place(name, write):
+    setting = DEFINITIONS[name]
+    default = setting.default
+    toml = f'"{default}"' if isinstance(default, str) else default
+
+    resolved = [
+        resolve({name: default}, {}, None),
+        resolve({name: str(default)}, {}, None),
+        resolve({}, {setting.variable: str(default)}, None),
+        resolve({}, {}, write("sqew.toml", f"{name} = {toml}\n")),
+        resolve({}, {}, write("sqew.yaml", f"{name}: {toml}\n")),
+    ]
+
+    assert [getattr(settings, name) for settings in resolved] == [default] * len(resolved)
+
+
+@pytest.mark.parametrize("name", DEFINITIONS)
+def test_every_default_can_be_given_as_it_is_shown(name):
+    setting = DEFINITIONS[name]
+
+    assert setting.parse(setting.show(setting.default), "here") == setting.default
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "value"),
+    [
+        ("event_log_max_bytes", "64MiB", 64 << 20),
+        ("event_log_max_bytes", "64 mib", 64 << 20),
+        ("event_log_max_bytes", "5MB", 5_000_000),
+        ("event_log_max_bytes", "1.5 GiB", 3 << 29),
+        ("max_body_bytes", "512", 512),
+        ("cache_kib", "2048", 2_048),
+        ("cache_kib", "2MiB", 2_048),
+        ("cache_kib", "131072B", 128),
+        ("visibility_ms", "30s", 30_000),
+        ("visibility_ms", "0.25s", 250),
+        ("visibility_ms", "5m", 300_000),
+        ("visibility_ms", "250", 250),
+        ("visibility_ms", "0", 0),
+        ("archive_retention_ms", "2d", 172_800_000),
+    ],
+)
+def test_sizes_and_durations_may_have_a_unit(name, written, value):
+    assert getattr(resolve({name: written}, {}, None), name) == value
+
+
+def test_values_are_shown_in_the_largest_unit_that_is_exact_and_binary():
+    size, duration = DEFINITIONS["max_body_bytes"], DEFINITIONS["visibility_ms"]
+
+    assert [size.show(n) for n in (0, 5_000, 5_120, 1 << 20)] == ["0 B", "5000 B", "5 KiB", "1 MiB"]
+    assert [duration.show(n) for n in (0, 1_500, 90_000, 7_200_000)] == ["0 ms", "1500 ms", "90 s", "2 h"]
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("max_batch", "lots"),
+        ("max_batch", ""),
+        ("max_batch", "1.5"),
+        ("max_batch", "5s"),
+        ("max_batch", 0),
+        ("max_batch", 100_001),
+        ("max_batch", -1),
+        ("max_batch", "-1"),
+        ("max_batch", True),
+        ("max_batch", 2.0),
+        ("max_batch", [1]),
+        ("max_batch", "٣"),
+        ("max_batch", "9" * 5_000),
+        ("visibility_ms", "5 parsecs"),
+        ("visibility_ms", "13h"),
+        ("visibility_ms", "0.1ms"),
+        ("visibility_ms", "MiB"),
+        ("cache_kib", "70000B"),
+        ("durability", "durably"),
+        ("durability", 1),
+        ("log_level", 3),
+        ("db", ""),
+        ("db", 5),
+        ("db", "a\0b"),
+        ("db", "postgres://host/queue"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_the_setting_the_source_and_what_is_allowed(name, given):
+    with pytest.raises(BadSetting) as caught:
+        resolve({name: given}, {}, None)
+
+    sentence = str(caught.value)
+    assert sentence.startswith(f"{name} can't be ")
+    assert f"(flag {DEFINITIONS[name].flag})" in sentence
+    assert DEFINITIONS[name].allowed in sentence
+    assert len(sentence) < 250
+
+
+def test_a_wrong_value_names_the_variable_or_the_key_it_came_from(write):
+    file = write("sqew.toml", "max_depth = 0\n")
+
+    with pytest.raises(BadSetting, match=r"max_depth can't be 0 \(file .*sqew\.toml: max_depth\): .* from 1 to 500"):
+        resolve({}, {}, file)
+    with pytest.raises(
+        BadSetting, match=r"log_level can't be 'loud' \(environment LOG_LEVEL\): .* debug, info, warning"
+    ):
+        from_environment(LOG_LEVEL="loud")
+
+
+def test_a_wrong_value_is_refused_even_where_a_stronger_one_replaces_it(write):
+    file = write("sqew.toml", "max_batch = 0\n")
+
+    with pytest.raises(BadSetting, match="max_batch"):
+        resolve({"max_batch": 5}, {}, file)
+
+
+def test_choices_may_be_written_in_capitals():
+    assert from_environment(LOG_LEVEL="WARNING").log_level == "warning"
+
+
+def test_an_alias_is_weaker_than_the_setting_s_own_variable():
+    assert from_environment(DB_PATH="alias.db").db == "alias.db"
+    assert from_environment(DATABASE="alias.db").db == "alias.db"
+    assert from_environment(DB_PATH="alias.db", SQEW_DB="own.db").db == "own.db"
+
+
+def test_an_alias_is_not_even_looked_at_where_the_own_variable_is_set():
+    assert from_environment(LOG_LEVEL="other_program=trace", SQEW_LOG_LEVEL="error").log_level == "error"
+
+
+def test_a_bare_number_in_the_visibility_alias_counts_seconds():
+    assert from_environment(QUEUE_DEFAULT_VISIBILITY_TIMEOUT="45").visibility_ms == 45_000
+    assert from_environment(QUEUE_DEFAULT_VISIBILITY_TIMEOUT="45ms").visibility_ms == 45
+    assert from_environment(SQEW_VISIBILITY_MS="45").visibility_ms == 45
+
+
+def test_an_empty_variable_is_not_set_unless_empty_means_something(write):
+    file = write("sqew.toml", 'db = "file.db"\nevent_log = "events.jsonl"\n')
+
+    settings = resolve({}, {"SQEW_DB": "", "DATABASE": "", "SQEW_EVENT_LOG": ""}, file)
+
+    assert settings.db == "file.db"
+    assert settings.event_log == ""
+
+
+@pytest.mark.parametrize(("name", "content"), [("sqew.toml", "durabilty = 'fast'"), ("sqew.yml", "durabilty: fast")])
+def test_an_unknown_key_in_a_file_is_refused_with_the_nearest_name(write, name, content):
+    with pytest.raises(BadSetting, match=rf"{name} has a key 'durabilty'.*did you mean 'durability'"):
+        resolve({}, {}, write(name, content))
+
+
+def test_an_unknown_sqew_variable_is_refused_with_the_nearest_name():
+    with pytest.raises(BadSetting, match=r"SQEW_MAX_BACH.*did you mean 'SQEW_MAX_BATCH'"):
+        from_environment(SQEW_MAX_BACH="5")
+
+
+def test_an_unknown_flag_is_refused_with_the_nearest_name():
+    with pytest.raises(BadSetting, match=r"'durabilty'.*did you mean 'durability'"):
+        resolve({"durabilty": "fast"}, {}, None)
+
+
+def test_the_variable_that_names_the_file_is_known():
+    assert from_environment(SQEW_CONFIG="elsewhere.toml") == from_environment()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "complaint"),
+    [
+        ("sqew.toml", "db = ", "can't be understood"),
+        ("sqew.toml", "max_batch = 1\nmax_batch = 2", "can't be understood"),
+        ("sqew.toml", "[db]\nfile = 'a'", "db can't be {'file': 'a'}"),
+        ("sqew.yaml", "max_batch: 1\nmax_batch: 2", "sets max_batch twice"),
+        ("sqew.yaml", "db: [", "can't be understood"),
+        ("sqew.yaml", "[" * 5_000, "can't be understood"),
+        ("sqew.yaml", "- db", "must be a list of lines such as"),
+        ("sqew.yaml", "just words", "must be a list of lines such as"),
+        ("sqew.yaml", "yes: 1", "a key 'True' that is not a setting"),
+        ("sqew.yaml", "? [a, b]\n: 1", "can't be understood|not a setting"),
+        ("sqew.yaml", "!!python/object/apply:os.getcwd []", "can't be understood"),
+        ("sqew.toml", b"db = '\xff'", "not UTF-8"),
+        ("sqew.ini", "db=a", "must end in .toml, .yaml or .yml"),
+    ],
+)
+def test_a_file_that_is_no_settings_file_is_refused_with_its_name(write, name, content, complaint):
+    file = write(name, content)
+
+    with pytest.raises(BadSetting, match=complaint) as caught:
+        resolve({}, {}, file)
+
+    assert str(file) in str(caught.value)
+
+
+@pytest.mark.parametrize("content", ["", "# nothing yet\n", "---\n"])
+def test_an_empty_file_sets_nothing(write, content):
+    assert resolve({}, {}, write("sqew.yaml", content)) == resolve({}, {}, None)
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(write):
+    assert resolve({}, {}, write("sqew.toml", b"\xef\xbb\xbfmax_batch = 3\n")).max_batch == 3
+
+
+def test_a_chosen_file_that_is_missing_is_an_error(tmp_path):
+    with pytest.raises(BadSetting, match=r"gone\.toml can't be read: No such file"):
+        resolve({}, {}, tmp_path / "gone.toml")
+
+    (tmp_path / "folder.toml").mkdir()
+    with pytest.raises(BadSetting, match=r"folder\.toml can't be read: Is a directory"):
+        resolve({}, {}, tmp_path / "folder.toml")
+
+
+def test_the_file_chosen_by_flag_wins_over_the_variable_and_that_over_the_folder(tmp_path):
+    (tmp_path / "sqew.toml").touch()
+
+    assert find_file("a.toml", {"SQEW_CONFIG": "b.toml"}, tmp_path) == Path("a.toml")
+    assert find_file(None, {"SQEW_CONFIG": "b.toml"}, tmp_path) == Path("b.toml")
+    assert find_file(None, {"SQEW_CONFIG": ""}, tmp_path) == tmp_path / "sqew.toml"
+
+
+@pytest.mark.parametrize("name", FILE_NAMES)
+def test_the_folder_s_own_file_is_found(tmp_path, name):
+    assert find_file(None, {}, tmp_path) is None
+
+    (tmp_path / name).touch()
+
+    assert find_file(None, {}, tmp_path) == tmp_path / name
+
+
+def test_two_files_in_one_folder_are_refused_rather_than_one_ignored(tmp_path):
+    (tmp_path / "sqew.toml").touch()
+    (tmp_path / "sqew.yml").touch()
+
+    with pytest.raises(BadSetting, match=r"sqew\.toml and sqew\.yml.*--config"):
+        find_file(None, {}, tmp_path)
+
+
+def test_a_tilde_is_the_home_folder_in_files_and_variables(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/ann")
+
+    assert from_environment(SQEW_DB="~/queue.db").db == "/home/ann/queue.db"
+    assert from_environment(SQEW_DB="./a~b.db").db == "./a~b.db"
+    assert from_environment(SQEW_DB="~no-such-user/queue.db").db == "~no-such-user/queue.db"
+    assert find_file("~/sqew.toml", {}, Path()) == Path("/home/ann/sqew.toml")
+
+
+def test_text_and_switches_can_be_set():
+    host, insecure = text("An address."), switch("Whether to.")
+
+    assert host.parse("::1", "here") == "::1"
+    assert [insecure.parse(given, "here") for given in (True, "yes", "1", "Off", False)] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
+    with pytest.raises(BadSetting, match="true or false"):
+        insecure.parse("perhaps", "here")
+
+
+def test_every_setting_has_its_own_names_and_a_sentence_of_documentation():
+    names = [s.variable for s in DEFINITIONS.values()]
+    names += [alias.name for s in DEFINITIONS.values() for alias in s.aliases]
+
+    assert len(names) == len(set(names))
+    assert "SQEW_CONFIG" not in names
+    assert all(setting.doc.endswith(".") for setting in DEFINITIONS.values())
+
+
+def test_the_settings_page_is_current():
+    assert PAGE.read_text() == as_markdown(), "run `python3 dev docs`"
+
+
+def test_importing_settings_loads_no_parser_and_no_command_line_library():
+    code = "import sys, sqew.settings; print({'yaml', 'tomllib', 'click', 'rich'} & set(sys.modules))"
+
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+    assert printed.strip() == "set()"
