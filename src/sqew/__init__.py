@@ -1,3 +1,57 @@
-"""Sqew: one durable message queue, embedded or served."""
+"""Sqew: one durable message queue, embedded or served.
+
+from sqew import Queue
+
+q = Queue.open("queue.db")
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sqew.broker import Broker
+    from sqew.embedded import Queue
+    from sqew.errors import MessageNotFound, QueueExists, QueueNotFound, SqewError, StaleLease, StoreError
+    from sqew.model import Backoff, Message, NewMessage, Policy, QueueInfo, QueueStats
+    from sqew.worker import Ack, Dead, Retry, Worker
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "Ack",
+    "Backoff",
+    "Broker",
+    "Dead",
+    "Message",
+    "MessageNotFound",
+    "NewMessage",
+    "Policy",
+    "Queue",
+    "QueueExists",
+    "QueueInfo",
+    "QueueNotFound",
+    "QueueStats",
+    "Retry",
+    "SqewError",
+    "StaleLease",
+    "StoreError",
+    "Worker",
+]
+
+# Names are looked up when first used: `sqew --help` must not wait for SQLite to load.
+_HOMES = {
+    "sqew.broker": ("Broker",),
+    "sqew.embedded": ("Queue",),
+    "sqew.errors": ("MessageNotFound", "QueueExists", "QueueNotFound", "SqewError", "StaleLease", "StoreError"),
+    "sqew.model": ("Backoff", "Message", "NewMessage", "Policy", "QueueInfo", "QueueStats"),
+    "sqew.worker": ("Ack", "Dead", "Retry", "Worker"),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'sqew' has no attribute {name!r}")
+    return getattr(import_module(_HOME_OF[name]), name)

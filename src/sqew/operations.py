@@ -41,11 +41,15 @@ class Operation(Struct, Generic[R], frozen=True):
 
 
 class CreateQueue(Operation[QueueInfo], frozen=True):
-    """Make a queue. Where it exists with the same policy, or ``exist_ok``, answer what is there."""
+    """Make a queue. Where it exists with the same policy, or ``exist_ok``, answer what is there.
+
+    ``letters`` is the policy of its dead-letter queue, to be made with it where there is none of that name.
+    """
 
     name: str
     policy: Policy
     exist_ok: bool = False
+    letters: Policy | None = None
 
 
 class UpdateQueue(Operation[QueueInfo], frozen=True):

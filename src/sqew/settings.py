@@ -223,6 +223,10 @@ class Settings(Struct, frozen=True, kw_only=True):
         int, size(64, 16 * _MIB, "How much of the file each connection keeps in memory.", unit="KiB")
     ] = 16_384
 
+    disk_reserve_bytes: Annotated[
+        int, size(0, SIZES["TiB"], "Sends are refused when the disk has less free: acknowledging needs room too.")
+    ] = 16 * _MIB
+
     max_body_bytes: Annotated[int, size(1, 256 * _MIB, "The largest message body.")] = _MIB
     max_headers_bytes: Annotated[int, size(2, 16 * _MIB, "The largest headers of one message, as JSON.")] = 65_536
     max_batch: Annotated[int, number(1, 100_000, "The most messages in one call.")] = 1_000

@@ -10,6 +10,7 @@ import msgspec
 
 from sqew.errors import QueueNotFound, UnknownLane
 from sqew.model import DEFAULT_LANE, Policy, QueueInfo
+from sqew.rules import Throttle
 from sqew.stores.sqlite.statements import sql
 from sqew.stores.sqlite.work import Execute
 
@@ -68,6 +69,7 @@ class Catalog:
         self._version = -1
         self._by_name: dict[str, QueueState] = {}
         self._by_id: dict[int, QueueState] = {}
+        self._throttles: dict[int, Throttle] = {}
         self._next_id = 0
         self._reserved_below = 0
         self._taken_ids = 0
@@ -166,6 +168,10 @@ class Catalog:
         self._next_id += count
         self._taken_ids += count
         return first
+
+    def throttle(self, state: QueueState) -> Throttle:
+        """What is left of a queue's rate limit in this process. It outlives changes of the queue."""
+        return self._throttles.setdefault(state.id, Throttle())
 
     def depth(self, state: QueueState) -> int:
         """How many messages the queue holds. Counted once, then kept up by whoever adds or takes."""

@@ -128,8 +128,8 @@ def _bring_back(work: Work, state: QueueState, row: Row) -> None:
 def _bring_back_archived(work: Work, state: QueueState, row: Row) -> bool:
     """Move a dead message (a row of {archived}) out of the archive, unless its body was damaged there."""
     (
-        id, _queue_id, lane, priority, _attempts, _available_at, created_at, _finished_at, _outcome, _reason, key, group,
-        is_text, check, headers, body,
+        id, _queue_id, lane, priority, _attempts, _available_at, created_at, _finished_at, _outcome, _reason, key,
+        group, is_text, check, headers, body,
     ) = row  # fmt: skip
     if checksum(body, headers) != check:
         return False

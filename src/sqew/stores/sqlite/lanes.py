@@ -16,14 +16,12 @@ from sqew.stores.sqlite.work import Work
 
 def next_turn(turns: dict[int, int], ready: Collection[int], state: QueueState) -> int:
     """Whose turn it is among the lanes that have work."""
-    weights = state.policy.lanes
-    total = 0
-    for lane in ready:
-        weight = weights[state.lane_names[lane]]
+    weights = {lane: state.policy.lanes[state.lane_names[lane]] for lane in ready}
+    for lane, weight in weights.items():
         turns[lane] += weight
-        total += weight
-    served = max(ready, key=turns.__getitem__)
-    turns[served] -= total
+    # Of those that stand equally high, the heavier one; of those, the one that was named first.
+    served = max(ready, key=lambda lane: (turns[lane], weights[lane], -lane))
+    turns[served] -= sum(weights.values())
     return served
 
 

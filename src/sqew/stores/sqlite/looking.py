@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import chain
 
 from sqew.errors import MessageNotFound
@@ -66,13 +67,31 @@ def measure(work: Work, op: Measure) -> Depths:
         for lane, followers, leased in work.execute(sql("count_blocked"), (state.id, work.now)):
             counts[lane][2] += leased
             counts[lane][3] += followers - leased
-    archived = dict(work.execute(sql("count_archived"), (state.id,)).fetchall())
+    archived: dict[str, int] = dict(work.execute(sql("count_archived"), (state.id,)).fetchall())
     return Depths(
         lanes={state.lane_names[lane]: LaneDepth(*count) for lane, count in counts.items()},
         dead=work.execute(sql("count_dead_letters"), (state.name,)).get + archived.get("dead", 0),
         archived=archived.get("done", 0),
         oldest_ready_at=oldest,
     )
+
+
+def everything(work: Work, queue: str) -> Iterator[Message]:
+    """Every message of a queue, whatever its state."""
+    state = work.catalog.queue(queue)
+    for lane, priorities in state.buckets.items():
+        for priority in priorities:
+            for row in work.execute(sql("export_bucket"), (state.id, lane, priority)):
+                yield stored_message(work, row)
+    for row in work.execute(sql("export_blocked"), (state.id,)):
+        yield stored_message(work, row)
+
+
+def whole_archive(work: Work, queue: str) -> Iterator[ArchivedMessage]:
+    """Every archived message of a queue."""
+    state = work.catalog.queue(queue)
+    for row in work.execute(sql("export_archive"), (state.id,)):
+        yield archived_message(state, row)
 
 
 def list_archive(work: Work, op: ListArchive) -> list[ArchivedMessage]:

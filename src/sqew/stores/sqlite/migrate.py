@@ -27,11 +27,11 @@ class Migration(NamedTuple):
 
 def migrations() -> list[Migration]:
     """The numbered files in ``migrations/``, in order."""
-    found = []
-    for file in resources.files(__package__).joinpath("migrations").iterdir():
-        if match := re.fullmatch(r"(\d{4})_(\w+)\.sql", file.name):
-            found.append(Migration(int(match[1]), match[2], file.read_text(encoding="utf-8")))
-    return sorted(found)
+    return sorted(
+        Migration(int(match[1]), match[2], file.read_text(encoding="utf-8"))
+        for file in resources.files(__package__).joinpath("migrations").iterdir()
+        if (match := re.fullmatch(r"(\d{4})_(\w+)\.sql", file.name))
+    )
 
 
 def version_of(connection: apsw.Connection) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from sqew.errors import BadValue, Conflict, QueueExists, nearest
+from sqew.errors import BadValue, Conflict, QueueExists
 from sqew.model import Policy, QueueInfo
 from sqew.operations import CreateQueue, DeleteQueue, GetQueue, ListQueues, UpdateQueue
 from sqew.stores.sqlite.catalog import QueueState
@@ -24,11 +24,17 @@ def create_queue(work: Work, op: CreateQueue) -> QueueInfo:
             differs = next(f for f in Policy.__struct_fields__ if getattr(existing.policy, f) != getattr(op.policy, f))
             raise QueueExists(op.name, differs)
         return existing.info
-    id = work.execute(sql("insert_queue"), (op.name, _encode_policy(op.policy).decode(), work.now)).get
-    for lane_id, lane in enumerate(op.policy.lanes):
-        work.execute(sql("insert_lane"), (id, lane_id, lane))
+    if op.letters is not None and op.policy.dead_letter is not None and not work.catalog.find(op.policy.dead_letter):
+        _insert(work, op.policy.dead_letter, op.letters)
+    _insert(work, op.name, op.policy)
     work.catalog.changed()
     return QueueInfo(op.name, op.policy, work.now)
+
+
+def _insert(work: Work, name: str, policy: Policy) -> None:
+    id = work.execute(sql("insert_queue"), (name, _encode_policy(policy).decode(), work.now)).get
+    for lane_id, lane in enumerate(policy.lanes):
+        work.execute(sql("insert_lane"), (id, lane_id, lane))
 
 
 def update_queue(work: Work, op: UpdateQueue) -> QueueInfo:
@@ -54,10 +60,6 @@ def update_queue(work: Work, op: UpdateQueue) -> QueueInfo:
 
 
 def _changed_policy(state: QueueState, changes: dict[str, Any]) -> Policy:
-    for name in changes:
-        if name not in Policy.__struct_fields__:
-            known = ", ".join(Policy.__struct_fields__)
-            raise BadValue(f"A policy has no '{name}'{nearest(name, Policy.__struct_fields__)}. It has: {known}.")
     if changes.get("fifo", state.policy.fifo) != state.policy.fifo:
         raise BadValue(
             f"Queue '{state.name}' can't change between FIFO and standard. Create another queue and move the messages."

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from sqew.errors import QuotaExceeded
+import hashlib
+
+from sqew.errors import QuotaExceeded, RateLimited
 from sqew.model import Fact, NewMessage, Sent
 from sqew.operations import Send
 from sqew.stores.sqlite.catalog import QueueState
@@ -23,10 +25,15 @@ SOLE_GROUP = ""
 def send(work: Work, op: Send) -> list[Sent]:
     state = work.catalog.queue(op.queue)
     policy = state.policy
+    work.room.check(work.now)
     # Whatever can be refused is refused before the first write, so that a failed send leaves no trace.
     lanes = [state.lane(message.lane) for message in op.messages]
     if policy.quota is not None and work.catalog.depth(state) + len(op.messages) > policy.quota:
         raise QuotaExceeded(state.name, policy.quota)
+    if policy.rate_limit is not None:
+        wait_ms = work.catalog.throttle(state).take(len(op.messages), policy.rate_limit, work.now)
+        if wait_ms:
+            raise RateLimited(state.name, policy.rate_limit, wait_ms)
 
     first = work.catalog.take_ids(len(op.messages))
     rows: list[Row] = []
@@ -34,12 +41,15 @@ def send(work: Work, op: Send) -> list[Sent]:
     facts = work.facts
     groups_seen: set[str] = set()
     for id, (message, lane) in enumerate(zip(op.messages, lanes, strict=True), first):
-        if message.key is not None:
-            owner = _claim_key(work, state, message.key, id)
+        key = message.key
+        if key is None and policy.deduplicate == "content":
+            key = hashlib.sha256(message.body).hexdigest()
+        if key is not None:
+            owner = _claim_key(work, state, key, id)
             if owner is not None:
                 sent.append(Sent(owner, duplicate=True))
                 continue
-        rows.append(_row(work, state, id, lane, message, groups_seen))
+        rows.append(_row(work, state, id, lane, key, message, groups_seen))
         work.catalog.ensure_bucket(state, lane, message.priority)
         sent.append(Sent(id))
         facts.append(Fact("sent", state.name, state.lane_names[lane], id, 0))
@@ -53,7 +63,9 @@ def send(work: Work, op: Send) -> list[Sent]:
     return sent
 
 
-def _row(work: Work, state: QueueState, id: int, lane: int, message: NewMessage, groups_seen: set[str]) -> Row:
+def _row(
+    work: Work, state: QueueState, id: int, lane: int, key: str | None, message: NewMessage, groups_seen: set[str]
+) -> Row:
     policy, now = state.policy, work.now
     available_at = now + (policy.delay_ms if message.delay_ms is None else message.delay_ms)
     ttl_ms = policy.ttl_ms if message.ttl_ms is None else message.ttl_ms
@@ -79,7 +91,7 @@ def _row(work: Work, state: QueueState, id: int, lane: int, message: NewMessage,
         available_at,
         now,
         None if ttl_ms is None else now + ttl_ms,
-        message.key,
+        key,
         group,
         message.format == "text",
         check,

@@ -138,7 +138,7 @@ def _refusal(work: Work, state: QueueState | None, ref: Ref) -> SqewError:
     here = queue_id is not None and (
         work.catalog.queue_by_id(queue_id) is not None if state is None else queue_id == state.id
     )
-    return StaleLease(ref.id) if here else MessageNotFound(ref.id, state and state.name)
+    return StaleLease(ref.id) if here else MessageNotFound(ref.id, None if state is None else state.name)
 
 
 def _stir(work: Work, state: QueueState, held: Held) -> None:

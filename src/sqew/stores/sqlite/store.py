@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -12,11 +12,12 @@ import apsw
 
 from sqew import operations as ops
 from sqew.errors import SqewError, StoreClosed, StoreFull
-from sqew.model import Commit
-from sqew.stores.sqlite import dead, looking, queues, receiving, sending, settling, sweeping
+from sqew.model import ArchivedMessage, Commit, Message
+from sqew.stores.sqlite import dead, looking, queues, receiving, sending, settling, sweeping, upkeep
 from sqew.stores.sqlite.catalog import Catalog
 from sqew.stores.sqlite.connection import Durability, connect, translate, translated
 from sqew.stores.sqlite.migrate import migrate
+from sqew.stores.sqlite.room import Room
 from sqew.stores.sqlite.work import Work
 
 _HANDLERS: dict[type[ops.Operation[Any]], Callable[[Work, Any], Any]] = {
@@ -64,6 +65,7 @@ class SQLiteStore:
         busy_timeout_ms: int = 5_000,
         wal_autocheckpoint_pages: int = 1_000,
         cache_kib: int = 16_384,
+        disk_reserve_bytes: int = 16 * 1024 * 1024,
         create: bool = True,
         random: Random | None = None,
         vfs: str | None = None,
@@ -86,19 +88,21 @@ class SQLiteStore:
             self.connection.close(True)
             raise
         self._catalog = Catalog(self.connection.execute)
-        self._work = Work(self.connection, self._catalog, random or Random())
+        room = Room(self.path, disk_reserve_bytes)
+        self._work = Work(self.connection, self._catalog, room, random or Random())
         # SQLite's count of changes to the file as this connection last saw it; None: to be looked at anew.
         self._seen_version: int | None = None
         self._broken: SqewError | None = None
+        self._idle = True
 
     def run(self, operations: Sequence[ops.Operation[Any]], now: int) -> Commit:
         """Execute operations in one transaction; see `sqew.stores.base.Store`."""
         try:
             return self._run(operations, now)
         except StoreFull:
-            if len(operations) == 1:
-                raise
-        # One of them did not fit on the disk. Let each stand alone, so that those that need no room go through.
+            # One of them did not fit on the disk. With the WAL copied into the file there is some room in it; let each
+            # stand alone, so that those that need no more go through.
+            upkeep.checkpoint(self.connection)
         commits = [self._run_alone(operation, now) for operation in operations]
         return Commit(
             [result for commit in commits for result in commit.results],
@@ -136,6 +140,7 @@ class SQLiteStore:
                 self.rollback()
             raise translate(error, self.path) from error
         self._work.now = now
+        self._idle = False
 
     def attempt(self, operation: ops.Operation[Any]) -> Any:
         """Execute one operation: its result, or the error that stands for it. It failed before it wrote anything."""
@@ -176,6 +181,58 @@ class SQLiteStore:
         self._catalog.forget()
         self._seen_version = None
         self._work.facts, self._work.stirred = [], set()
+
+    def idle(self) -> None:
+        """There is nothing else to do: put the WAL back into the file, if anything happened since the last time."""
+        if not self._idle:
+            self._idle = True
+            upkeep.checkpoint(self.connection)
+
+    def maintain(self) -> None:
+        """Whatever keeps the file small and its queries quick; may take seconds on a large file."""
+        with translated(self.path):
+            upkeep.drop_empty_buckets(self.connection)
+            self._catalog.forget()
+            self._seen_version = None
+            upkeep.maintain(self.connection)
+
+    def backup(self, to: str | Path, progress: Callable[[int, int], object] | None = None) -> None:
+        """Copy the file to another while it is in use. ``progress`` gets pages done and in all."""
+        upkeep.backup(self.path, str(to), progress)
+
+    def check(self, progress: Callable[[int], object] | None = None) -> upkeep.CheckReport:
+        """Read everything: SQLite's own structures, and every body against its checksum."""
+        with self._reader(0) as work:
+            return upkeep.check(work, progress)
+
+    def export(self, queue: str, now: int) -> Iterator[Message]:
+        """The messages of a queue as they were at one moment, in no particular order of lanes and priorities."""
+        with self._reader(now) as work:
+            yield from looking.everything(work, queue)
+
+    def export_archive(self, queue: str, now: int) -> Iterator[ArchivedMessage]:
+        """The archived messages of a queue as they were at one moment."""
+        with self._reader(now) as work:
+            yield from looking.whole_archive(work, queue)
+
+    @contextlib.contextmanager
+    def _reader(self, now: int) -> Iterator[Work]:
+        """A connection of its own for long reads: they see one moment, and hold nobody up."""
+        if self.path == ":memory:":
+            connection, own = self.connection, False
+        else:
+            connection, own = connect(self.path, create=False), True
+        with translated(self.path):
+            try:
+                connection.execute("BEGIN")
+                catalog = Catalog(connection.execute)
+                work = Work(connection, catalog, self._work.room, self._work.random)
+                work.now = now
+                yield work
+            finally:
+                connection.execute("ROLLBACK")
+                if own:
+                    connection.close()
 
     def close(self) -> None:
         """Close the file. The last one out puts the WAL back into it."""

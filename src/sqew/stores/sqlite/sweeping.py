@@ -31,8 +31,8 @@ def sweep(work: Work, op: Sweep) -> Swept:
 
 
 def _changes(work: Work, statement: str, *parameters: int) -> int:
-    cursor = work.execute(sql(statement), parameters)
-    return cursor.connection.changes()
+    work.execute(sql(statement), parameters)
+    return work.changes()
 
 
 def _sweep_expired(work: Work, limit: int) -> int:

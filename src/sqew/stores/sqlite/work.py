@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import apsw
 
@@ -12,20 +12,38 @@ from sqew.model import Fact
 
 if TYPE_CHECKING:
     from sqew.stores.sqlite.catalog import Catalog
+    from sqew.stores.sqlite.room import Room
 
-Execute = Callable[..., apsw.Cursor]
 Row = tuple[Any, ...]
+
+
+class Rows(Protocol):
+    """The part of a cursor that is used here. The schema knows the columns' types; the type checker doesn't."""
+
+    @property
+    def get(self) -> Any: ...
+    def fetchone(self) -> Row | None: ...
+    def fetchall(self) -> list[Row]: ...
+    def __iter__(self) -> Iterator[Row]: ...
+
+
+class Execute(Protocol):
+    """Run a statement."""
+
+    def __call__(self, statement: str, parameters: Any = ..., /) -> Rows: ...
 
 
 class Work:
     """The connection to work on, the time, and what is to be told when the transaction is committed."""
 
-    __slots__ = ("catalog", "execute", "executemany", "facts", "now", "random", "stirred")
+    __slots__ = ("catalog", "changes", "execute", "executemany", "facts", "now", "random", "room", "stirred")
 
-    def __init__(self, connection: apsw.Connection, catalog: Catalog, random: Random) -> None:
+    def __init__(self, connection: apsw.Connection, catalog: Catalog, room: Room, random: Random) -> None:
         self.execute: Execute = connection.execute
-        self.executemany: Execute = connection.executemany
+        self.executemany: Callable[[str, Iterable[Row]], object] = connection.executemany
+        self.changes = connection.changes
         self.catalog = catalog
+        self.room = room
         self.random = random
         self.now = 0
         self.facts: list[Fact] = []

@@ -54,3 +54,27 @@ SELECT {archived} FROM sqew_archive
 
 -- name: activity
 SELECT lane, name, minute, count FROM sqew_activity WHERE queue_id = ?1
+
+-- name: export_bucket
+SELECT {stored} FROM sqew_message
+ WHERE queue_id = ?1 AND lane_id = ?2 AND priority = ?3 AND due_at IS NOT NULL ORDER BY due_at, id
+
+-- name: export_blocked
+SELECT {stored} FROM sqew_message
+ WHERE queue_id = ?1 AND group_id IS NOT NULL AND due_at IS NULL ORDER BY group_id, id
+
+-- name: export_archive
+SELECT {archived} FROM sqew_archive WHERE queue_id = ?1 ORDER BY outcome, id
+
+-- name: check_messages
+-- Every stored body, for its checksum.
+SELECT m.id, m.checksum, m.headers, coalesce(m.body, b.body, x'') FROM sqew_message m LEFT JOIN sqew_body b ON b.id = m.id
+
+-- name: check_archive
+SELECT id, checksum, headers, body FROM sqew_archive
+
+-- name: empty_buckets
+-- Lanes and priorities that no message has any more. FIFO followers have none of their own: their head has.
+SELECT queue_id, lane_id, priority FROM sqew_bucket b
+ WHERE NOT EXISTS (SELECT 1 FROM sqew_message m WHERE m.queue_id = b.queue_id AND m.lane_id = b.lane_id
+                      AND m.priority = b.priority AND m.due_at IS NOT NULL)

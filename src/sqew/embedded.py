@@ -1,0 +1,536 @@
+"""`Queue.open`: a durable queue in a file, used like a library. No server, no event loop."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from random import Random
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import apsw
+
+from sqew import ndjson
+from sqew import operations as ops
+from sqew.clock import Clock
+from sqew.commits import GroupCommit
+from sqew.engine import Engine
+from sqew.errors import BadValue, SqewError
+from sqew.model import (
+    ArchivedMessage,
+    Extension,
+    Message,
+    NewMessage,
+    Outcome,
+    QueueInfo,
+    QueueStats,
+    Received,
+    Ref,
+    Release,
+    Settled,
+)
+from sqew.observe.eventlog import EventLog
+from sqew.observe.meter import summarize
+from sqew.rules import (
+    LONGEST_MS,
+    Limits,
+    check_batch,
+    check_int,
+    check_message,
+    check_queue_name,
+    check_text,
+    checked_changes,
+    default_policy,
+    encode_body,
+)
+from sqew.settings import Settings, resolve
+from sqew.stores.sqlite import SQLiteStore
+from sqew.stores.sqlite.upkeep import CheckReport
+from sqew.waiting import Doorbell, pause
+from sqew.worker import Handler, Worker
+
+R = TypeVar("R")
+Held = Message | int
+"""A message that was claimed, or its id together with the name of the consumer that holds it."""
+IDLE_MS = 1_000
+"""A receiver that is about to wait for this long uses the time for upkeep."""
+Stepwise = ops.Purge | ops.PurgeDead | ops.Redrive | ops.RequeueDead
+
+
+class Queue:
+    """Queues in a file.
+
+        >>> with Queue.open(":memory:") as q:
+        ...     _ = q.create("orders", lanes={"priority": 3, "normal": 1}, max_attempts=5)
+        ...     id = q.enqueue("orders", {"sku": 7}, lane="priority")
+        ...     m = q.claim("orders", lease_seconds=30, consumer="w1")
+        ...     q.ack(m)
+        ...     m.value
+        {'sku': 7}
+
+    It may be shared by threads: what they do at the same time is committed together. Processes that want the same queue
+    each open the file. After a fork, open it anew.
+    """
+
+    def __init__(self, engine: Engine, store: SQLiteStore, settings: Settings) -> None:
+        self._engine = engine
+        self._store = store
+        self._settings = settings
+        self._limits = Limits(
+            max_body_bytes=settings.max_body_bytes,
+            max_headers_bytes=settings.max_headers_bytes,
+            max_batch=settings.max_batch,
+            max_depth=settings.max_depth,
+        )
+        self._commits = GroupCommit(engine, store)
+        self._workers: list[Worker] = []
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path | None = None,
+        *,
+        settings: Settings | None = None,
+        clock: Clock | None = None,
+        random: Random | None = None,
+        create: bool = True,
+        **changes: Any,
+    ) -> Self:
+        """Open the file, making it if need be. ``changes`` are settings by name: ``durability="fast"``."""
+        if settings is None:
+            settings = resolve({**changes, "db": path}, {}, None)
+        elif changes or path is not None:
+            raise BadValue("Give settings, or their names and values, but not both.")
+        clock = clock or Clock()
+        event_log = None
+        if settings.event_log:
+            event_log = EventLog(
+                settings.event_log, max_bytes=settings.event_log_max_bytes, keep=settings.event_log_keep
+            )
+        try:
+            store = SQLiteStore(
+                settings.db,
+                now=clock.now(),
+                durability=settings.durability,
+                busy_timeout_ms=settings.busy_timeout_ms,
+                wal_autocheckpoint_pages=settings.wal_autocheckpoint_pages,
+                cache_kib=settings.cache_kib,
+                disk_reserve_bytes=settings.disk_reserve_bytes,
+                create=create,
+                random=random,
+            )
+        except BaseException:
+            if event_log is not None:
+                event_log.close()
+            raise
+        return cls(Engine(store, clock, Doorbell(settings.db), event_log), store, settings)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop the workers, store the figures and close the file. Closing twice is fine."""
+        for worker in self._workers:
+            worker.stop()
+        self._commits.close()
+
+    # Queues
+
+    def create(self, name: str, *, exist_ok: bool = False, **policy: Any) -> QueueInfo:
+        """Make a queue. The keywords are fields of `sqew.Policy`.
+
+        Unless it is told otherwise it allows 5 attempts and gets a dead-letter queue ``NAME-dlq``. ``lanes`` may be a
+        mapping from names to weights or a list of names; ``base_backoff_ms`` is short for ``backoff``.
+        """
+        check_queue_name(name)
+        settings = self._settings
+        for field in ("visibility_ms", "key_retention_ms", "archive_retention_ms"):
+            policy.setdefault(field, getattr(settings, field))
+        base_backoff_ms = policy.pop("base_backoff_ms", None)
+        if base_backoff_ms is not None:
+            policy["backoff"] = {"base_ms": base_backoff_ms}
+        chosen = default_policy(name, policy, settings.max_attempts)
+        letters = None
+        if "dead_letter" not in policy and chosen.dead_letter is not None:
+            letters = default_policy(chosen.dead_letter, {"max_attempts": None})
+        return self._do(ops.CreateQueue(name, chosen, exist_ok, letters))
+
+    def update(self, name: str, **changes: Any) -> QueueInfo:
+        """Change fields of a queue's policy."""
+        return self._do(ops.UpdateQueue(name, checked_changes(changes)))
+
+    def delete(self, name: str) -> None:
+        """Delete a queue and its messages. Its dead-letter queue stays: it may hold what you still need."""
+        self._do(ops.DeleteQueue(name))
+
+    def info(self, name: str) -> QueueInfo:
+        """A queue's policy."""
+        return self._do(ops.GetQueue(name))
+
+    def queues(self, prefix: str = "") -> list[QueueInfo]:
+        """All queues by name."""
+        return self._do(ops.ListQueues(prefix))
+
+    # The life of a message
+
+    def enqueue(
+        self,
+        queue: str,
+        body: Any,
+        *,
+        lane: str | None = None,
+        priority: int = 0,
+        headers: dict[str, Any] | None = None,
+        key: str | None = None,
+        group: str | None = None,
+        delay_seconds: float | None = None,
+        ttl_seconds: float | None = None,
+    ) -> int:
+        """Send one message; its id, or the first one's if ``key`` was used before. It is on disk when this returns.
+
+        A string is sent as text, anything else as JSON.
+        """
+        encoded, format = encode_body(body, self._limits)
+        message = NewMessage(
+            encoded,
+            format,
+            headers,
+            priority,
+            lane,
+            group,
+            key,
+            None if delay_seconds is None else _ms("delay_seconds", delay_seconds),
+            None if ttl_seconds is None else _ms("ttl_seconds", ttl_seconds),
+        )
+        check_message(message, self._limits)
+        return self._do(ops.Send(queue, (message,)))[0].id
+
+    def enqueue_many(self, queue: str, bodies: Iterable[Any]) -> list[int]:
+        """Send a batch in one transaction: bodies, or `sqew.NewMessage` objects where more must be said of each."""
+        messages = [
+            body if isinstance(body, NewMessage) else NewMessage(*encode_body(body, self._limits)) for body in bodies
+        ]
+        check_batch(len(messages), self._limits)
+        for message in messages:
+            check_message(message, self._limits)
+        return [sent.id for sent in self._do(ops.Send(queue, messages))] if messages else []
+
+    def claim(
+        self,
+        queue: str,
+        *,
+        lane: str | None = None,
+        lease_seconds: float | None = None,
+        consumer: str | None = None,
+        wait_seconds: float = 0,
+    ) -> Message | None:
+        """Take the next message under a lease, waiting for one if there is none; None if there still is none."""
+        messages = self.claim_many(
+            queue, 1, lane=lane, lease_seconds=lease_seconds, consumer=consumer, wait_seconds=wait_seconds
+        )
+        return messages[0] if messages else None
+
+    def claim_many(
+        self,
+        queue: str,
+        limit: int,
+        *,
+        lane: str | None = None,
+        lease_seconds: float | None = None,
+        consumer: str | None = None,
+        wait_seconds: float = 0,
+    ) -> list[Message]:
+        """Take up to ``limit`` messages under one lease; returns as soon as there is at least one."""
+        check_int("limit", limit, 1, self._limits.max_batch)
+        if consumer is not None:
+            check_text("consumer", consumer)
+        lease_ms = None if lease_seconds is None else _ms("lease_seconds", lease_seconds)
+        operation = ops.Receive(queue, limit, lane, lease_ms, consumer)
+        return self.receive(operation, _ms("wait_seconds", wait_seconds)).messages
+
+    def receive(self, operation: ops.Receive, wait_ms: int = 0, stopping: Callable[[], bool] | None = None) -> Received:
+        """Receive; when nothing is ready, wait for it for up to ``wait_ms``, or until woken and ``stopping``."""
+        received = self._do(operation)
+        if received.messages or wait_ms <= 0 or self._commits.in_transaction:
+            return received
+        engine, clock = self._engine, self._engine.clock
+        deadline = clock.now() + wait_ms
+        while True:
+            woken = threading.Event()
+            engine.waiters.add(operation.queue, woken.set)
+            heard = engine.doorbell.listen(engine.waiters)
+            try:
+                # Again, now that nothing can be missed.
+                received = self._do(operation)
+                stop = stopping is not None and stopping()
+                pause_ms = pause(clock.now(), deadline, received.next_due_at, heard)
+                if not received.messages and not stop and pause_ms:
+                    if pause_ms >= IDLE_MS:
+                        self._idle()
+                    woken.wait(pause_ms / 1000)
+            except BaseException:
+                engine.waiters.leave(operation.queue, woken.set, looked=False)
+                raise
+            if received.messages or stop or clock.now() >= deadline:
+                engine.waiters.leave(operation.queue, woken.set, looked=not received.messages and not woken.is_set())
+                return received
+            engine.waiters.discard(operation.queue, woken.set)
+
+    def ack(self, message: Held, consumer: str | None = None) -> None:
+        """The work is done: the message is deleted (or archived, as the policy says).
+
+        Raises `sqew.StaleLease` if the lease was lost: somebody else has the message, or will get it.
+        """
+        queue, ref = _ref(message, consumer)
+        _raise_refusal(self._do(ops.Ack(queue, (ref,))))
+
+    def ack_many(self, messages: Sequence[Held], consumer: str | None = None) -> list[SqewError | None]:
+        """Ack a batch: for each, None or why not."""
+        return self._settle_many(messages, consumer, ops.Ack)
+
+    def nack(
+        self, message: Held, consumer: str | None = None, *, delay_seconds: float | None = None, reason: str = ""
+    ) -> None:
+        """The work failed: try again after the queue's backoff, or after ``delay_seconds``."""
+        queue, ref = _ref(message, consumer)
+        delay_ms = None if delay_seconds is None else _ms("delay_seconds", delay_seconds)
+        _raise_refusal(self._do(ops.Nack(queue, (Release(ref, delay_ms, reason=reason),))))
+
+    def nack_many(
+        self, messages: Sequence[Held], consumer: str | None = None, *, delay_seconds: float | None = None
+    ) -> list[SqewError | None]:
+        """Nack a batch: for each, None or why not."""
+        delay_ms = None if delay_seconds is None else _ms("delay_seconds", delay_seconds)
+        return self._settle_many(
+            messages, consumer, lambda queue, refs: ops.Nack(queue, [Release(ref, delay_ms) for ref in refs])
+        )
+
+    def dead_letter(self, message: Held, consumer: str | None = None, *, reason: str = "") -> None:
+        """The work can never succeed: the message is dead at once."""
+        queue, ref = _ref(message, consumer)
+        _raise_refusal(self._do(ops.Nack(queue, (Release(ref, dead=True, reason=reason),))))
+
+    def extend_lease(self, message: Held, seconds: float, consumer: str | None = None) -> None:
+        """The lease now ends ``seconds`` from now."""
+        queue, ref = _ref(message, consumer)
+        _raise_refusal(self._do(ops.Extend(queue, (Extension(ref, _ms("seconds", seconds)),))))
+
+    def extend_many(
+        self, messages: Sequence[Held], seconds: float, consumer: str | None = None
+    ) -> list[SqewError | None]:
+        """Extend a batch: for each, None or why not."""
+        lease_ms = _ms("seconds", seconds)
+        return self._settle_many(
+            messages, consumer, lambda queue, refs: ops.Extend(queue, [Extension(ref, lease_ms) for ref in refs])
+        )
+
+    def _settle_many(
+        self,
+        messages: Sequence[Held],
+        consumer: str | None,
+        operation: Callable[[str | None, list[Ref]], ops.Operation[list[Settled | SqewError]]],
+    ) -> list[SqewError | None]:
+        check_batch(len(messages), self._limits)
+        refs = [_ref(message, consumer) for message in messages]
+        queues = {queue for queue, _ in refs}
+        queue = queues.pop() if len(queues) == 1 else None
+        results = self._do(operation(queue, [ref for _, ref in refs]))
+        return [result if isinstance(result, SqewError) else None for result in results]
+
+    # Looking, and cleaning up
+
+    def peek(self, queue: str, limit: int = 10, *, lane: str | None = None) -> list[Message]:
+        """The next messages, without taking them."""
+        check_int("limit", limit, 1, self._limits.max_batch)
+        return self._do(ops.Peek(queue, limit, lane))
+
+    def get(self, queue: str, id: int) -> Message:
+        """One message by its id, without taking it."""
+        return self._do(ops.Get(queue, id))
+
+    def remove(self, queue: str, ids: Sequence[int]) -> list[bool]:
+        """Delete messages by their ids, whoever holds them: for each, whether it was there."""
+        check_batch(len(ids), self._limits)
+        return self._do(ops.Remove(queue, ids))
+
+    def purge(self, queue: str) -> int:
+        """Delete every message that is in the queue now; how many there were."""
+        return self._in_steps(ops.Purge(queue, self._do(ops.LastId()), self._limits.max_batch))
+
+    def stats(self, queue: str) -> QueueStats:
+        """Depths by lane and state, totals, rates and latencies."""
+        with self._commits.alone():
+            self._engine.flush()
+        depths, activity = self._commits.run([ops.Measure(queue), ops.ReadActivity(queue)])
+        return summarize(queue, depths, activity, self._engine.clock.now())
+
+    def dead_letters(self, queue: str, limit: int = 100, after: int = 0) -> list[Message]:
+        """Messages of this queue that died, by id, those after the given one."""
+        return self._do(ops.ListDead(queue, limit, after))
+
+    def requeue(self, queue: str, ids: Sequence[int] | None = None) -> int:
+        """Bring dead letters of this queue back to it, with attempts 0: all, or those given. How many came."""
+        return self._in_steps(ops.RequeueDead(queue, ids))
+
+    def purge_dead(self, queue: str, ids: Sequence[int] | None = None) -> int:
+        """Delete dead letters of this queue: all, or those given. How many there were."""
+        return self._in_steps(ops.PurgeDead(queue, ids))
+
+    def redrive(self, dead_letter: str, to: str | None = None) -> int:
+        """Send what lies in a dead-letter queue back to where each came from, or all of it to one queue."""
+        return self._in_steps(ops.Redrive(dead_letter, to))
+
+    def archive(
+        self, queue: str, limit: int = 100, after: int = 0, outcome: Outcome | None = None
+    ) -> list[ArchivedMessage]:
+        """Finished messages by id, those after the given one."""
+        return self._do(ops.ListArchive(queue, limit, after, outcome))
+
+    def _in_steps(self, operation: Stepwise) -> int:
+        count = 0
+        while True:
+            progress = self._do(operation)
+            count += progress.count
+            if progress.done or (isinstance(operation, ops.RequeueDead | ops.PurgeDead) and operation.ids is not None):
+                return count
+
+    # Together with the caller's own writes
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """Do several things in one transaction, the caller's own SQL on the same file included.
+
+            with q.transaction() as tx:
+                tx.execute("INSERT INTO orders (sku) VALUES (?)", (7,))
+                q.enqueue("orders", {"sku": 7})
+
+        Everything that this thread does with the queue inside the block joins in. It is all committed at its end, or
+        none of it if the block raises. Other threads and processes wait meanwhile: keep it short.
+        """
+        with self._commits.transaction():
+            yield Transaction(self._store)
+
+    # Workers
+
+    def wake_waiters(self) -> None:
+        """Have everybody who waits in this process look up: they may have to stop."""
+        self._engine.waiters.wake_all()
+
+    def worker(
+        self,
+        queue: str,
+        *,
+        lane: str | None = None,
+        concurrency: int = 1,
+        lease_seconds: float = 30,
+        name: str | None = None,
+    ) -> Callable[[Handler], Worker]:
+        """Make a function the worker of a queue; see `sqew.worker.Worker`.
+
+        @q.worker("orders", concurrency=4)
+        def handle(message):
+            ship(message.value)      # return: acked. Raise: tried again later.
+
+        handle.run()
+        """
+
+        def decorate(handler: Handler) -> Worker:
+            worker = Worker(
+                self,
+                queue,
+                handler,
+                lane=lane,
+                concurrency=concurrency,
+                lease_seconds=lease_seconds,
+                name=name or f"{socket.gethostname()}-{os.getpid()}",
+            )
+            self._workers.append(worker)
+            return worker
+
+        return decorate
+
+    # Upkeep
+
+    def maintain(self) -> None:
+        """Sweep everything that is due, refresh the planner's statistics, give free pages back, empty the WAL."""
+        while self._do(ops.Sweep(self._limits.max_batch)).count:
+            pass
+        with self._commits.alone():
+            self._store.maintain()
+
+    def backup(self, to: str | Path, progress: Callable[[int, int], object] | None = None) -> None:
+        """Copy the file as it is now to another, while it is in use. ``progress`` gets pages done and in all."""
+        self._store.backup(to, progress)
+
+    def check(self, progress: Callable[[int], object] | None = None) -> CheckReport:
+        """Read the whole file and compare every body with its checksum. ``progress`` gets messages checked."""
+        return self._store.check(progress)
+
+    def export(self, queue: str, *, archive: bool = False) -> Iterator[bytes]:
+        """The messages of a queue as they are now, as lines of JSON; or those of its archive."""
+        now = self._engine.clock.now()
+        if archive:
+            return map(ndjson.archived_line, self._store.export_archive(queue, now))
+        return map(ndjson.line, self._store.export(queue, now))
+
+    def import_lines(self, queue: str, lines: Iterable[bytes]) -> Iterator[int]:
+        """Send what `export` wrote, batch by batch: yields how many messages each batch sent.
+
+        Priorities, lanes, headers, groups, keys, delays and lifetimes come along; ids and attempts start anew. A bad
+        line raises an error that names it; the batches before it are sent. Messages that outlived their TTL are left out.
+        """
+        self._do(ops.GetQueue(queue))
+        for batch in ndjson.batches(lines, self._engine.clock.now(), self._limits):
+            yield len(self.enqueue_many(queue, batch))
+
+    def _idle(self) -> None:
+        """There is time: make the next start quick and the files small. Nobody waits for this."""
+        with self._commits.alone():
+            self._store.idle()
+
+    def _do(self, operation: ops.Operation[R]) -> R:
+        """One operation: its result, or its error raised."""
+        result: R = self._commits.run((operation,))[0]
+        return result
+
+
+class Transaction:
+    """The caller's side of `Queue.transaction`."""
+
+    def __init__(self, store: SQLiteStore) -> None:
+        self._store = store
+
+    def execute(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> apsw.Cursor:
+        """Run a statement of the caller's own, with apsw's cursor as the result."""
+        return self._store.connection.execute(sql, parameters)
+
+
+def _ref(message: Held, consumer: str | None) -> tuple[str | None, Ref]:
+    if isinstance(message, Message):
+        if message.lease is None or not message.lease.token:
+            raise BadValue(f"Message {message.id} was looked at, not claimed: only its holder can settle it.")
+        return message.queue, Ref(message.id, message.lease.token)
+    check_int("A message id", message, 1, 1 << 62)
+    return None, Ref(message, by=consumer)
+
+
+def _raise_refusal(results: list[Settled | SqewError]) -> None:
+    for result in results:
+        if isinstance(result, SqewError):
+            raise result
+
+
+def _ms(name: str, seconds: object) -> int:
+    """Seconds as milliseconds."""
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds * 1000 <= LONGEST_MS:
+        raise BadValue(f"{name} can't be {seconds!r}: it must be a number of seconds from 0 to {LONGEST_MS // 1000}.")
+    return round(seconds * 1000)

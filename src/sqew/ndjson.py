@@ -1,0 +1,146 @@
+"""Messages as lines of JSON: what `export` writes and `import` reads.
+
+A JSON body stands in its line as it is, byte for byte; one that holds line breaks stands as text in ``raw`` instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from sqew.errors import BadBody, SqewError
+from sqew.model import ArchivedMessage, Format, Message, NewMessage
+from sqew.rules import Limits, check_message, parse_json
+
+
+class Line(Struct, omit_defaults=True):
+    """One message. Only ``body`` (or ``raw``) must be there to import it."""
+
+    body: Raw | UnsetType = UNSET
+    raw: str | None = None
+    format: Format = "json"
+    id: int | None = None
+    lane: str | None = None
+    priority: int = 0
+    headers: dict[str, Any] = {}
+    group: str | None = None
+    key: str | None = None
+    attempts: int = 0
+    created_at: int | None = None
+    available_at: int | None = None
+    expires_at: int | None = None
+    state: str | None = None
+    died_in: str | None = None
+    reason: str | None = None
+    died_at: int | None = None
+    outcome: str | None = None
+    finished_at: int | None = None
+    damaged: bool = False
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Line).decode
+_decode_text = msgspec.json.Decoder(str).decode
+
+
+def line(message: Message) -> bytes:
+    """A message as a line, its line break included."""
+    return _encode(_line(message)) + b"\n"
+
+
+def archived_line(archived: ArchivedMessage) -> bytes:
+    """An archived message as a line, its line break included."""
+    made = _line(archived.message)
+    made.state = None
+    made.outcome, made.finished_at, made.reason = archived.outcome, archived.finished_at, archived.reason or None
+    return _encode(made) + b"\n"
+
+
+def _line(message: Message) -> Line:
+    made = Line(
+        format=message.format,
+        id=message.id,
+        lane=message.lane,
+        priority=message.priority,
+        headers=message.headers,
+        group=message.group,
+        key=message.key,
+        attempts=message.attempts,
+        created_at=message.created_at,
+        available_at=message.available_at,
+        expires_at=message.expires_at,
+        state=message.state,
+        damaged=message.damaged,
+    )
+    if message.death is not None:
+        made.died_in, made.reason, made.died_at = message.death.queue, message.death.reason, message.death.at
+    if message.damaged:
+        return made
+    if message.format == "text":
+        made.body = Raw(_encode(message.body.decode()))
+    elif b"\n" in message.body or b"\r" in message.body:
+        made.raw = message.body.decode()
+    else:
+        made.body = Raw(message.body)
+    return made
+
+
+def batches(lines: Iterable[bytes], now: int, limits: Limits) -> Iterator[list[NewMessage]]:
+    """The messages that lines stand for, in batches that may be sent. An error names the line."""
+    batch: list[NewMessage] = []
+    for number, text in enumerate(lines, 1):
+        if not text.strip():
+            continue
+        try:
+            message = parse(text, now, limits)
+        except SqewError as error:
+            raise type(error)(f"Line {number}: {error}") if isinstance(error, BadBody) else error from error
+        if message is not None:
+            batch.append(message)
+        if len(batch) == limits.max_batch:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def parse(text: bytes, now: int, limits: Limits) -> NewMessage | None:
+    """The message that a line stands for; None if its lifetime is over."""
+    try:
+        read = _decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadBody(f"This is not a message as `sqew export` writes it: {error}.") from error
+    if read.expires_at is not None and read.expires_at <= now:
+        return None
+    message = NewMessage(
+        _body(read, limits),
+        read.format,
+        read.headers or None,
+        read.priority,
+        read.lane,
+        read.group,
+        read.key,
+        delay_ms=max(read.available_at - now, 0) if read.available_at is not None else None,
+        ttl_ms=None if read.expires_at is None else read.expires_at - now,
+    )
+    check_message(message, limits)
+    return message
+
+
+def _body(read: Line, limits: Limits) -> bytes:
+    if read.raw is not None:
+        body = read.raw.encode()
+        parse_json(body, limits)
+        return body
+    if isinstance(read.body, UnsetType):
+        raise BadBody('There is no body. A line needs "body", or "raw" for JSON as text.')
+    if read.format == "json":
+        parse_json(bytes(read.body), limits)
+        return bytes(read.body)
+    try:
+        return _decode_text(read.body).encode()
+    except msgspec.DecodeError as error:
+        raise BadBody("A text body must be a JSON string.") from error

@@ -1,0 +1,278 @@
+"""What is allowed: names, bodies, policies, limits. Checked before a store is asked to do anything."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from sqew.errors import BadBody, BadName, BadValue, TooLarge, nearest
+from sqew.model import Backoff, Format, NewMessage, Policy
+
+DEFAULT_MAX_ATTEMPTS = 5
+DEAD_LETTER_SUFFIX = "-dlq"
+FIFO_SUFFIX = ".fifo"
+
+HIGHEST_PRIORITY = 1_000
+"""Priorities run from -1000 to 1000: a claim looks into each one in use, so they must be few."""
+LONGEST_MS = 10 * 366 * 86_400_000
+"""No delay, lease, TTL or retention is longer than ten years: a longer one is a mistake in the unit."""
+LONGEST_NAME = 256
+"""Keys, groups, consumer names and reasons of death are cut short here, or refused."""
+HEAVIEST_LANE = 1_000_000
+
+_QUEUE_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}(\.fifo)?")
+_LANE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,80}")
+_OPENING = (b"[", b"{")
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+
+class Limits(Struct, frozen=True):
+    """How large things may be."""
+
+    max_body_bytes: int = 1_048_576
+    max_headers_bytes: int = 65_536
+    max_batch: int = 1_000
+    max_depth: int = 64
+
+
+class Throttle:
+    """A token bucket: one second's worth of burst, refilled steadily."""
+
+    __slots__ = ("_at", "_tokens")
+
+    def __init__(self) -> None:
+        self._tokens = math.inf
+        self._at = 0
+
+    def take(self, count: int, rate: float, now: int) -> int:
+        """Take ``count`` tokens, or say in how many milliseconds they will be there."""
+        burst = max(rate, 1.0)
+        tokens = min(burst, self._tokens + (now - self._at) * rate / 1000)
+        # A batch larger than the burst goes through when the bucket is full, and is paid for afterwards.
+        needed = min(count, burst)
+        wait_ms = math.ceil((needed - tokens) * 1000 / rate) if tokens < needed else 0
+        self._tokens = tokens if wait_ms else tokens - count
+        self._at = now
+        return wait_ms
+
+
+def check_queue_name(name: object) -> None:
+    """Raise `BadName` unless the name may be a queue's."""
+    if not isinstance(name, str) or not _QUEUE_NAME.fullmatch(name):
+        raise BadName(
+            f"{_shown(name)} can't be a queue's name. Use 1 to 80 letters, digits, '-' or '_', "
+            "and '.fifo' at the end for a FIFO queue."
+        )
+
+
+def default_policy(name: str, changes: Mapping[str, Any], max_attempts: int = DEFAULT_MAX_ATTEMPTS) -> Policy:
+    """The policy of a queue that gets a dead-letter queue unless it is told otherwise; see `dead_letter_name`."""
+    fields = dict(changes)
+    fields.setdefault("fifo", name.endswith(FIFO_SUFFIX))
+    fields.setdefault("max_attempts", max_attempts)
+    if "dead_letter" not in fields and fields["max_attempts"] is not None:
+        fields["dead_letter"] = dead_letter_name(name)
+    return make_policy(name, fields)
+
+
+def dead_letter_name(name: str) -> str:
+    """``orders`` → ``orders-dlq``; ``orders.fifo`` → ``orders-dlq.fifo``."""
+    stem = name.removesuffix(FIFO_SUFFIX)
+    made = stem + DEAD_LETTER_SUFFIX + name[len(stem) :]
+    if not _QUEUE_NAME.fullmatch(made):
+        raise BadName(f"'{name}' is too long to add '{DEAD_LETTER_SUFFIX}' to. Name its dead-letter queue, or none.")
+    return made
+
+
+def make_policy(name: str, fields: Mapping[str, Any]) -> Policy:
+    """A checked policy for the queue of that name from plain data."""
+    check_queue_name(name)
+    policy = _convert(fields)
+    check_policy(policy)
+    if policy.fifo != name.endswith(FIFO_SUFFIX):
+        raise BadValue(
+            f"A FIFO queue's name ends in '.fifo' and no other's does: '{name}' can't be "
+            f"{'FIFO' if policy.fifo else 'a standard queue'}."
+        )
+    if policy.dead_letter == name:
+        raise BadValue(f"Queue '{name}' can't be its own dead-letter queue. Name another, or none.")
+    return policy
+
+
+def checked_changes(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Changes to a policy as typed values, checked on their own."""
+    policy = _convert(changes)
+    check_policy(policy)
+    return {name: getattr(policy, name) for name in changes}
+
+
+def _convert(fields: Mapping[str, Any]) -> Policy:
+    known = Policy.__struct_fields__
+    for name in fields:
+        if name not in known:
+            raise BadValue(f"A policy has no '{name}'{nearest(name, known)}. It has: {', '.join(known)}.")
+    plain = dict(fields)
+    if isinstance(plain.get("lanes"), Sequence) and not isinstance(plain["lanes"], str):
+        plain["lanes"] = dict.fromkeys(plain["lanes"], 1)
+    try:
+        return msgspec.convert(msgspec.to_builtins(plain), Policy)
+    except (msgspec.ValidationError, TypeError) as error:
+        raise BadValue(f"That is not a policy: {error}.") from error
+
+
+def check_policy(policy: Policy) -> None:
+    """Raise `BadValue` unless every field is in its range."""
+    check_ms("visibility_ms", policy.visibility_ms)
+    check_ms("delay_ms", policy.delay_ms)
+    check_ms("key_retention_ms", policy.key_retention_ms)
+    if policy.ttl_ms is not None:
+        check_ms("ttl_ms", policy.ttl_ms, at_least=1)
+    if policy.archive_retention_ms is not None:
+        check_ms("archive_retention_ms", policy.archive_retention_ms)
+    if policy.max_attempts is not None:
+        check_int("max_attempts", policy.max_attempts, 1, 1_000_000)
+    if policy.quota is not None:
+        check_int("quota", policy.quota, 0, 1 << 53)
+    if policy.rate_limit is not None and not 0 < policy.rate_limit <= 1e9:
+        raise BadValue(f"rate_limit can't be {policy.rate_limit}: it must be messages a second above 0, or none.")
+    if policy.dead_letter is not None:
+        check_queue_name(policy.dead_letter)
+    _check_backoff(policy.backoff)
+    if not policy.lanes:
+        raise BadValue("A queue needs a lane at least. Leave lanes out for the one called 'normal'.")
+    for lane, weight in policy.lanes.items():
+        if not _LANE_NAME.fullmatch(lane):
+            raise BadName(f"{_shown(lane)} can't be a lane's name. Use 1 to 80 letters, digits, '-', '_' or '.'.")
+        check_int(f"The weight of lane '{lane}'", weight, 1, HEAVIEST_LANE)
+
+
+def _check_backoff(backoff: Backoff) -> None:
+    check_ms("backoff.base_ms", backoff.base_ms)
+    check_ms("backoff.cap_ms", backoff.cap_ms)
+    check_ms("backoff.jitter_ms", backoff.jitter_ms)
+
+
+def check_ms(name: str, value: object, at_least: int = 0) -> None:
+    """Raise `BadValue` unless the value is a sensible number of milliseconds."""
+    check_int(name, value, at_least, LONGEST_MS)
+
+
+def check_int(name: str, value: object, at_least: int, at_most: int) -> None:
+    """Raise `BadValue` unless the value is a whole number in the range."""
+    if type(value) is not int or not at_least <= value <= at_most:
+        raise BadValue(f"{name} can't be {_shown(value)}: it must be a whole number from {at_least} to {at_most}.")
+
+
+def check_batch(count: int, limits: Limits) -> None:
+    """Raise unless a batch is of an allowed size."""
+    if count > limits.max_batch:
+        raise TooLarge(f"A batch may hold {limits.max_batch} entries; this one holds {count}. Split it.")
+
+
+def check_message(message: NewMessage, limits: Limits) -> None:
+    """Raise unless the message may be sent. Its JSON is taken to be well-formed: see `parse_json`."""
+    if len(message.body) > limits.max_body_bytes:
+        raise TooLarge(
+            f"The body has {len(message.body)} bytes; {limits.max_body_bytes} are allowed (max_body_bytes). "
+            "Store the data elsewhere and send a reference to it."
+        )
+    if type(message.priority) is not int or not -HIGHEST_PRIORITY <= message.priority <= HIGHEST_PRIORITY:
+        check_int("priority", message.priority, -HIGHEST_PRIORITY, HIGHEST_PRIORITY)
+    if message.delay_ms is not None:
+        check_ms("delay_ms", message.delay_ms)
+    if message.ttl_ms is not None:
+        check_ms("ttl_ms", message.ttl_ms, at_least=1)
+    if message.key is not None:
+        check_text("key", message.key)
+    if message.group is not None:
+        check_text("group", message.group)
+    if message.headers:
+        _check_headers(message.headers, limits)
+
+
+def check_text(name: str, value: object) -> None:
+    """Raise `BadValue` unless the value is a short text."""
+    if not isinstance(value, str) or not 0 < len(value) <= LONGEST_NAME:
+        raise BadValue(f"{name} can't be {_shown(value)}: it must be a text of 1 to {LONGEST_NAME} characters.")
+    if not value.isprintable() and any(0xD800 <= ord(character) <= 0xDFFF for character in value):
+        raise BadValue(f"{name} can't be {_shown(value)}: it is not valid Unicode.")
+
+
+def _check_headers(headers: Mapping[str, Any], limits: Limits) -> None:
+    if not isinstance(headers, dict) or not all(isinstance(name, str) for name in headers):
+        raise BadValue(f"headers can't be {_shown(headers)}: they must be a mapping from names to JSON values.")
+    encoded = encode_json(headers, "headers")
+    if len(encoded) > limits.max_headers_bytes:
+        raise TooLarge(f"The headers have {len(encoded)} bytes; {limits.max_headers_bytes} are allowed.")
+    _check_depth(encoded, limits.max_depth, "headers")
+
+
+def encode_body(value: Any, limits: Limits) -> tuple[bytes, Format]:
+    """A Python value as a body: text as it is, everything else as JSON."""
+    if isinstance(value, str):
+        try:
+            return value.encode(), "text"
+        except UnicodeEncodeError as error:
+            raise BadBody(f"The text is not valid Unicode ({error}).") from error
+    if isinstance(value, bytes | bytearray | memoryview):
+        raise BadBody("A body is JSON or text. Decode the bytes to a string, or encode them with base64.")
+    body = encode_json(value, "body")
+    _check_depth(body, limits.max_depth, "body")
+    return body, "json"
+
+
+def encode_json(value: Any, what: str) -> bytes:
+    """A Python value as JSON; raises `BadBody` for what JSON can't say."""
+    try:
+        encoded = _encode(value)
+    except (TypeError, ValueError, RecursionError, UnicodeError) as error:
+        raise BadBody(f"The {what} can't be written as JSON: {error}.") from error
+    # msgspec writes NaN and infinity as null, which would alter the body in silence.
+    if b"null" in encoded and _has_non_finite(value):
+        raise BadBody(f"The {what} holds NaN or infinity, which JSON can't say. Send null or a string instead.")
+    return encoded
+
+
+def _has_non_finite(value: Any) -> bool:
+    if isinstance(value, float):
+        return not math.isfinite(value)
+    if isinstance(value, Mapping):
+        return any(map(_has_non_finite, value.values()))
+    return isinstance(value, list | tuple | set | frozenset) and any(map(_has_non_finite, value))
+
+
+def parse_json(body: bytes, limits: Limits) -> None:
+    """Raise `BadBody` unless the bytes are strict JSON of an allowed depth."""
+    _check_depth(body, limits.max_depth, "body")
+    try:
+        _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadBody(f"The body is not valid JSON: {error}.") from error
+
+
+def _check_depth(encoded: bytes, max_depth: int, what: str) -> None:
+    # Most bodies have fewer brackets than the limit allows levels, and counting is cheap.
+    if sum(map(encoded.count, _OPENING)) <= max_depth:
+        return
+    depth = deepest = 0
+    for character in _STRING.sub(b"", encoded):
+        if character in b"[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif character in b"]}":
+            depth -= 1
+    if deepest > max_depth:
+        raise BadBody(f"The {what} is nested {deepest} levels deep; {max_depth} are allowed (max_depth). Flatten it.")
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

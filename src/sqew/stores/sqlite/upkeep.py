@@ -1,0 +1,113 @@
+"""Keeping the file small, quick and safe: checkpoints, statistics, vacuum, backups and checks."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+
+import apsw
+from msgspec import Struct
+
+from sqew.errors import StoreUnusable
+from sqew.stores.sqlite.connection import connect, translated
+from sqew.stores.sqlite.rows import checksum
+from sqew.stores.sqlite.statements import sql
+from sqew.stores.sqlite.work import Work
+
+_BACKUP_STEP_PAGES = 1_000
+_VACUUM_STEP_PAGES = 500
+_REPORT_EVERY = 1_000
+MOST_DAMAGED_SHOWN = 100
+
+
+class CheckReport(Struct, frozen=True):
+    """What a check of the whole file found."""
+
+    messages: int
+    archived: int
+    damaged: list[int]
+    """Ids of messages whose body or headers no longer match their checksum (the first hundred)."""
+    problems: list[str]
+    """What SQLite found wrong with its own structures."""
+
+    @property
+    def ok(self) -> bool:
+        return not self.damaged and not self.problems
+
+
+def checkpoint(connection: apsw.Connection) -> None:
+    """Copy the WAL into the file, as far as readers allow. It is never urgent, so a failure is left to the next."""
+    with contextlib.suppress(apsw.Error):
+        connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+
+
+def drop_empty_buckets(connection: apsw.Connection) -> None:
+    """Forget lanes and priorities that no message has, so that no claim looks into them."""
+    with connection:
+        empty = connection.execute(sql("empty_buckets")).fetchall()
+        if empty:
+            connection.executemany(sql("delete_bucket"), empty)
+            connection.execute(sql("bump_catalog"))
+
+
+def maintain(connection: apsw.Connection) -> None:
+    """Refresh the planner's statistics, give free pages back to the disk, empty the WAL."""
+    # Without a limit ANALYZE reads every index whole.
+    connection.execute("PRAGMA analysis_limit = 1000").fetchall()
+    connection.execute("PRAGMA optimize(0x10002)").fetchall()
+    while True:
+        free = connection.pragma("freelist_count")
+        if not free:
+            break
+        connection.execute(f"PRAGMA incremental_vacuum({_VACUUM_STEP_PAGES})").fetchall()
+        if connection.pragma("freelist_count") == free:
+            # A file that was made without incremental vacuum keeps its free pages for reuse.
+            break
+    with contextlib.suppress(apsw.BusyError):
+        connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+
+
+def backup(path: str, to: str, progress: Callable[[int, int], object] | None) -> None:
+    """Copy a file that is in use, by SQLite's online backup. It appears under its name only when it is complete."""
+    target = Path(to)
+    if target.exists():
+        raise StoreUnusable(f"{target} exists. Choose another name for the backup, or remove it first.")
+    if not target.parent.is_dir():
+        raise StoreUnusable(f"The folder {target.parent} does not exist. Create it, or choose another place.")
+    unfinished = target.with_name(target.name + ".unfinished")
+    source = connect(path, create=False)
+    try:
+        with translated(str(target)):
+            copy = apsw.Connection(str(unfinished))
+            try:
+                with copy.backup("main", source, "main") as steps:
+                    while not steps.done:
+                        steps.step(_BACKUP_STEP_PAGES)
+                        if progress is not None:
+                            progress(steps.page_count - steps.remaining, steps.page_count)
+                # The copy is a file of its own, not one half of a database and its WAL.
+                copy.execute("PRAGMA journal_mode = DELETE").fetchall()
+            finally:
+                copy.close()
+        unfinished.replace(target)
+    finally:
+        unfinished.unlink(missing_ok=True)
+        source.close()
+
+
+def check(work: Work, progress: Callable[[int], object] | None) -> CheckReport:
+    """Read every page and every body."""
+    problems = [row[0] for row in work.execute("PRAGMA integrity_check(100)") if row[0] != "ok"]
+    damaged: list[int] = []
+    counts = []
+    for statement in ("check_messages", "check_archive"):
+        count = 0
+        for id, check, headers, body in work.execute(sql(statement)):
+            if checksum(body, headers) != check and len(damaged) < MOST_DAMAGED_SHOWN:
+                damaged.append(id)
+            count += 1
+            if progress is not None and count % _REPORT_EVERY == 0:
+                progress(count)
+        counts.append(count)
+    return CheckReport(counts[0], counts[1], damaged, problems)

@@ -1,0 +1,215 @@
+"""Waiting for messages without polling.
+
+A receiver that finds nothing registers as a waiter and is woken by the commit that makes a message ready. Within a
+process that is a call; between processes that share a file it is a datagram to a socket that each waiting process keeps
+beside the file (a *doorbell*), so that a queue nobody waits for costs its senders one look at a folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+# The kernel's limit on the path of a Unix socket, with its closing zero (104 on macOS, 108 on Linux).
+_LONGEST_SOCKET_PATH = 100
+_LONGEST_QUEUE_NAME = 128
+
+FALLBACK_POLL_MS = 25
+"""How often a waiter looks where the folder can't hold sockets: no other process can wake it."""
+
+
+def pause(now: int, deadline: int, next_due_at: int | None, heard: bool) -> int:
+    """How many milliseconds a waiter sleeps unless it is woken: until something is due, or its time is up."""
+    until = deadline if next_due_at is None else min(deadline, max(next_due_at, now + 1))
+    sleep_ms = max(until - now, 0)
+    return sleep_ms if heard else min(sleep_ms, FALLBACK_POLL_MS)
+
+
+class Waiters:
+    """Who waits for which queue.
+
+    Waking is a chain: a commit wakes the first waiter of a queue; one that then finds a message wakes the next, for
+    there may be more; one that finds nothing ends the chain. So a commit costs as many looks as it made messages ready,
+    and one more, however many are waiting.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: dict[str, deque[Callable[[], object]]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def add(self, queue: str, wake: Callable[[], object]) -> None:
+        """Have ``wake`` called, once, when a message of the queue may have become ready."""
+        with self._lock:
+            self._waiting.setdefault(queue, deque()).append(wake)
+
+    def leave(self, queue: str, wake: Callable[[], object], *, looked: bool) -> None:
+        """Stop waiting for good. Who took a message, or was woken and did not look since, wakes the next."""
+        if not self.discard(queue, wake) or not looked:
+            self.wake((queue,))
+
+    def discard(self, queue: str, wake: Callable[[], object]) -> bool:
+        """Stop waiting, to look again. False: it has been woken already."""
+        with self._lock:
+            waiting = self._waiting.get(queue)
+            if waiting is None or wake not in waiting:
+                return False
+            waiting.remove(wake)
+            if not waiting:
+                del self._waiting[queue]
+            return True
+
+    def wake(self, queues: Iterable[str]) -> None:
+        """Wake the first waiter of each queue."""
+        if not self._waiting:
+            return
+        for queue in queues:
+            with self._lock:
+                waiting = self._waiting.get(queue)
+                first = waiting.popleft() if waiting else None
+                if waiting is not None and not waiting:
+                    del self._waiting[queue]
+            if first is not None:
+                first()
+
+    def wake_all(self) -> None:
+        """Wake everybody: some queue changed, or it is time to stop."""
+        with self._lock:
+            everybody = [wake for waiting in self._waiting.values() for wake in waiting]
+            self._waiting.clear()
+        for wake in everybody:
+            wake()
+
+
+class Doorbell:
+    """Wake-ups between the processes that have one file open."""
+
+    def __init__(self, database: str) -> None:
+        self._folder = Path(f"{Path(database).absolute()}-bells") if database != ":memory:" else None
+        self._lock = threading.Lock()
+        self._bell: socket.socket | None = None
+        self._name = ""
+        self._sender: socket.socket | None = None
+        self._unavailable = self._folder is None or not hasattr(socket, "AF_UNIX")
+
+    def ring(self, queues: Iterable[str]) -> None:
+        """Wake the processes that wait: something became ready in these queues."""
+        folder = self._folder
+        if folder is None or not os.access(folder, os.F_OK):
+            return
+        try:
+            names = os.listdir(folder)  # noqa: PTH208 (a path per name is built only for those to be rung)
+        except OSError:
+            return
+        for name in names:
+            if name != self._name:
+                for queue in queues:
+                    self._send(folder / name, queue)
+
+    def _send(self, bell: Path, queue: str) -> None:
+        if self._sender is None:
+            self._sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+            self._sender.setblocking(False)
+        try:
+            with _reachable(bell) as address:
+                self._sender.sendto(queue.encode(), address)
+        except ConnectionRefusedError:
+            # Its process is gone.
+            bell.unlink(missing_ok=True)
+        except OSError:
+            # Full: it has wake-ups enough to look at everything (see `listen`). Gone: nobody waits there.
+            pass
+
+    def listen(self, waiters: Waiters) -> bool:
+        """Wake these waiters when the bell rings, from a thread of its own; False where there can't be a bell.
+
+        Call it with the waiter registered: a bell that rings when nobody waits is taken down.
+        """
+        with self._lock:
+            if self._bell is None and not self._unavailable:
+                try:
+                    self._bell = self._hang()
+                except OSError:
+                    self._unavailable = True
+                else:
+                    name = "sqew-doorbell"
+                    threading.Thread(target=self._hear, args=(self._bell, waiters), name=name, daemon=True).start()
+            return self._bell is not None
+
+    def _hang(self) -> socket.socket:
+        assert self._folder is not None
+        self._folder.mkdir(exist_ok=True)
+        bell = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            self._name = f"{os.getpid()}-{os.urandom(4).hex()}"
+            with _reachable(self._folder / self._name) as address:
+                bell.bind(address)
+        except OSError:
+            bell.close()
+            raise
+        return bell
+
+    def _hear(self, bell: socket.socket, waiters: Waiters) -> None:
+        most = 64
+        while True:
+            try:
+                rung = [bell.recv(_LONGEST_QUEUE_NAME)]
+                with contextlib.suppress(BlockingIOError):
+                    while len(rung) < most:
+                        rung.append(bell.recv(_LONGEST_QUEUE_NAME, socket.MSG_DONTWAIT))
+            except OSError:
+                return
+            if len(rung) < most:
+                waiters.wake({name.decode(errors="replace") for name in rung})
+            else:
+                # So many that some may not have fitted.
+                waiters.wake_all()
+            with self._lock:
+                if self._bell is not bell:
+                    return
+                if not waiters:
+                    self._take_down()
+                    return
+
+    def _take_down(self) -> None:
+        bell = self._bell
+        if bell is None:
+            return
+        self._bell = None
+        assert self._folder is not None
+        (self._folder / self._name).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            # The last one out.
+            self._folder.rmdir()
+        # shutdown() ends a recv() in another thread; close() alone would not.
+        with contextlib.suppress(OSError):
+            bell.shutdown(socket.SHUT_RDWR)
+        bell.close()
+
+    def close(self) -> None:
+        """Stop hearing and ringing."""
+        with self._lock:
+            self._take_down()
+        if self._sender is not None:
+            self._sender.close()
+            self._sender = None
+
+
+@contextlib.contextmanager
+def _reachable(path: Path) -> Iterator[str]:
+    """The path, or a shorter way to it where the kernel could not take it whole."""
+    if len(os.fsencode(path)) < _LONGEST_SOCKET_PATH:
+        yield str(path)
+        return
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)
