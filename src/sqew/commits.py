@@ -35,20 +35,31 @@ class GroupCommit:
 
     def run(self, operations: Sequence[Operation[Any]]) -> list[Any]:
         """Operations in one transaction: their results, or the first of their errors raised."""
-        if self.in_transaction:
+        if self._owner == threading.get_ident():
             results = [self._store.attempt(operation) for operation in operations]
+        elif self._lock.acquire(blocking=False):
+            # Nobody else is at it: no need to queue.
+            try:
+                self._check_open()
+                results = self._engine.run(operations)
+            finally:
+                self._lock.release()
         else:
-            ticket = _Ticket(operations)
-            self._pending.append(ticket)
-            with self._lock:
-                if ticket.results is None:
-                    self._commit_pending()
-            assert ticket.results is not None
-            results = ticket.results
+            results = self._queue_up(operations)
         for result in results:
             if isinstance(result, SqewError):
                 raise result
         return results
+
+    def _queue_up(self, operations: Sequence[Operation[Any]]) -> list[Any]:
+        """Wait for the thread that is committing; the first to get its place commits for all who wait."""
+        ticket = _Ticket(operations)
+        self._pending.append(ticket)
+        with self._lock:
+            if ticket.results is None:
+                self._commit_pending()
+        assert ticket.results is not None
+        return ticket.results
 
     def _commit_pending(self) -> None:
         tickets: list[_Ticket] = []

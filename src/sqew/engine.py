@@ -6,7 +6,7 @@ transactions of others when one is due. So an embedded queue needs no thread of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from sqew.clock import Clock
@@ -37,17 +37,24 @@ class Engine:
     def run(self, operations: Sequence[Operation[Any]]) -> list[Any]:
         """Execute operations in one transaction: a result or an error for each."""
         now = self.clock.now()
-        upkeep = self._upkeep(now) if any(operation.writes for operation in operations) else []
+        if now >= self._next_sweep_at and any(operation.writes for operation in operations):
+            return self._run_with_upkeep(operations, now)
+        commit = self.store.run(operations, now)
+        self.publish(commit, now)
+        return commit.results
+
+    def _run_with_upkeep(self, operations: Sequence[Operation[Any]], now: int) -> list[Any]:
+        counts = self._meter.drain(now)
         try:
-            commit = self.store.run([*operations, *upkeep] if upkeep else operations, now)
+            commit = self.store.run([*operations, Sweep(), RecordActivity(counts)], now)
         except SqewError:
-            self._return(upkeep)
+            # The figures are not lost with the transaction.
+            self._meter.restore(counts)
             raise
         self.publish(commit, now)
-        results = commit.results
-        if upkeep:
-            self._swept(results[len(operations) :], now)
-            del results[len(operations) :]
+        *results, swept, _ = commit.results
+        backlog = isinstance(swept, Swept) and swept.next_at is not None and swept.next_at <= now
+        self._next_sweep_at = now if backlog else now + UPKEEP_EVERY_MS
         return results
 
     def publish(self, commit: Commit, now: int) -> None:
@@ -77,23 +84,3 @@ class Engine:
             self.store.close()
             if self._event_log is not None:
                 self._event_log.close()
-
-    def _upkeep(self, now: int) -> list[Operation[Any]]:
-        if now < self._next_sweep_at:
-            return []
-        upkeep: list[Operation[Any]] = [Sweep()]
-        if self._meter.due(now):
-            upkeep.append(RecordActivity(self._meter.drain(now)))
-        return upkeep
-
-    def _swept(self, results: Iterable[Any], now: int) -> None:
-        for result in results:
-            if isinstance(result, Swept):
-                backlog = result.next_at is not None and result.next_at <= now
-                self._next_sweep_at = now if backlog else now + UPKEEP_EVERY_MS
-
-    def _return(self, upkeep: Sequence[Operation[Any]]) -> None:
-        """A transaction failed: the figures it was to store are not lost."""
-        for operation in upkeep:
-            if isinstance(operation, RecordActivity):
-                self._meter.restore(operation.counts)

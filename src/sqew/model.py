@@ -1,7 +1,7 @@
 """Every type that crosses a layer, in one place.
 
 All of them are frozen: what a store hands out can be kept, logged and compared without fear. Times are the store
-clock's epoch milliseconds.
+clock's epoch milliseconds. ``gc=False`` spares the collector those that come by the thousand and can't hold a cycle.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class QueueInfo(Struct, frozen=True):
     created_at: int
 
 
-class NewMessage(Struct, frozen=True):
+class NewMessage(Struct, frozen=True, gc=False):
     """A message to send. ``body`` is kept byte for byte; None fields take the queue's default."""
 
     body: bytes
@@ -100,7 +100,7 @@ class NewMessage(Struct, frozen=True):
     ttl_ms: int | None = None
 
 
-class Lease(Struct, frozen=True):
+class Lease(Struct, frozen=True, gc=False):
     """What a receiver holds: whoever knows the token may settle the message."""
 
     token: str
@@ -108,7 +108,7 @@ class Lease(Struct, frozen=True):
     by: str | None = None
 
 
-class Death(Struct, frozen=True):
+class Death(Struct, frozen=True, gc=False):
     """Why a dead letter died, when, and in which queue."""
 
     queue: str
@@ -116,7 +116,7 @@ class Death(Struct, frozen=True):
     at: int
 
 
-class Message(Struct, frozen=True):
+class Message(Struct, frozen=True, gc=False):
     """A message as it stands in the store, or as it was delivered."""
 
     id: int
@@ -153,7 +153,7 @@ class ArchivedMessage(Struct, frozen=True):
     reason: str
 
 
-class Ref(Struct, frozen=True):
+class Ref(Struct, frozen=True, gc=False):
     """Which message is meant, and by what right: its token, its holder's name, or neither (whoever holds it)."""
 
     id: int
@@ -161,7 +161,7 @@ class Ref(Struct, frozen=True):
     by: str | None = None
 
 
-class Release(Struct, frozen=True):
+class Release(Struct, frozen=True, gc=False):
     """One nack: try again after ``delay_ms`` (None: the queue's backoff), or never if ``dead``."""
 
     ref: Ref
@@ -170,28 +170,28 @@ class Release(Struct, frozen=True):
     reason: str = NO_REASON
 
 
-class Extension(Struct, frozen=True):
+class Extension(Struct, frozen=True, gc=False):
     """One extend: the lease now ends ``lease_ms`` from now (0: at once)."""
 
     ref: Ref
     lease_ms: int
 
 
-class Sent(Struct, frozen=True):
+class Sent(Struct, frozen=True, gc=False):
     """One sent message: its id, or the id of the first message with its key."""
 
     id: int
     duplicate: bool = False
 
 
-class Received(Struct, frozen=True):
+class Received(Struct, frozen=True, gc=False):
     """What a receive took. When it took nothing, ``next_due_at`` is when the next message is due, if any is."""
 
     messages: list[Message]
     next_due_at: int | None = None
 
 
-class Settled(Struct, frozen=True):
+class Settled(Struct, frozen=True, gc=False):
     """One ack, nack or extend that took effect. ``due_at``: when the message is due again, if it is."""
 
     id: int
@@ -300,5 +300,5 @@ class Commit(Struct, frozen=True):
 
     results: list[Any]
     facts: list[Fact]
-    stirred: frozenset[str]
+    stirred: set[str]
     """The queues in which a message became ready, or got a new time to become so."""

@@ -79,12 +79,12 @@ class ListQueues(Operation[list[QueueInfo]], frozen=True):
     limit: int | None = None
 
 
-class Send(Operation[list[Sent]], frozen=True):
+class Send(Operation[list[Sent]], frozen=True, gc=False):
     queue: str
     messages: Sequence[NewMessage]
 
 
-class Receive(Operation[Received], frozen=True):
+class Receive(Operation[Received], frozen=True, gc=False):
     """Lease up to ``limit`` ready messages.
 
     ``finish`` takes them for good instead: archived (or deleted, as the policy says) in the same transaction.
@@ -98,21 +98,21 @@ class Receive(Operation[Received], frozen=True):
     finish: bool = False
 
 
-class Ack(Operation[list[Settled | SqewError]], frozen=True):
+class Ack(Operation[list[Settled | SqewError]], frozen=True, gc=False):
     """Finish messages. ``queue`` None: by id alone, wherever they are."""
 
     queue: str | None
     refs: Sequence[Ref]
 
 
-class Nack(Operation[list[Settled | SqewError]], frozen=True):
+class Nack(Operation[list[Settled | SqewError]], frozen=True, gc=False):
     """Give messages back, to be tried again or to be dead."""
 
     queue: str | None
     releases: Sequence[Release]
 
 
-class Extend(Operation[list[Settled | SqewError]], frozen=True):
+class Extend(Operation[list[Settled | SqewError]], frozen=True, gc=False):
     """Set the end of leases."""
 
     queue: str | None

@@ -93,6 +93,7 @@ class Doorbell:
 
     def __init__(self, database: str) -> None:
         self._folder = Path(f"{Path(database).absolute()}-bells") if database != ":memory:" else None
+        self._folder_name = str(self._folder)
         self._lock = threading.Lock()
         self._bell: socket.socket | None = None
         self._name = ""
@@ -102,7 +103,7 @@ class Doorbell:
     def ring(self, queues: Iterable[str]) -> None:
         """Wake the processes that wait: something became ready in these queues."""
         folder = self._folder
-        if folder is None or not os.access(folder, os.F_OK):
+        if folder is None or not os.access(self._folder_name, os.F_OK):
             return
         try:
             names = os.listdir(folder)  # noqa: PTH208 (a path per name is built only for those to be rung)

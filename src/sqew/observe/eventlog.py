@@ -117,6 +117,8 @@ class EventLog:
 
     def record(self, facts: Sequence[Fact], time_us: int) -> None:
         """Log what one transaction did, at the given time in epoch microseconds. The facts must not change any more."""
+        if not facts:
+            return
         with self._lock:
             if self._closed:
                 raise StoreClosed(f"The event log {self.path} was closed. Open it again to record more.")
@@ -398,8 +400,7 @@ def read(path: str | os.PathLike[str]) -> Iterator[Event]:
 
     The log may be written and rotated meanwhile. Half a line at the very end, which a crash may leave, is passed over.
 
-    >>> for event in read("events.jsonl"):  # doctest: +SKIP
-    ...     print(event.t, event.event, event.queue, event.id)
+    A line that is not an event is an error that names its file and line. docs/event-log.md has an example.
     """
     log = os.fspath(path)
     if not Path(log).exists() and not _rotated_or_none(log):

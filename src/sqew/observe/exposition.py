@@ -60,7 +60,8 @@ def _heading(metric: str, kind: str, text: str) -> tuple[str, str]:
 
 
 def _sample(metric: str, labels: dict[str, str], value: float) -> str:
-    return f"{metric}{{{','.join(f'{name}="{_escaped(text)}"' for name, text in labels.items())}}} {value}"
+    pairs = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items())
+    return f"{metric}{{{pairs}}} {value}"
 
 
 def _escaped(text: str) -> str:

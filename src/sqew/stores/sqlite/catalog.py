@@ -24,12 +24,17 @@ _decode_policy = msgspec.json.Decoder(Policy).decode
 class QueueState:
     """A queue as the store needs it: numbers instead of names, and what it learned on the way."""
 
-    __slots__ = ("buckets", "created_at", "depth", "id", "lane_ids", "lane_names", "name", "policy", "turns")
+    __slots__ = (
+        "buckets", "created_at", "default_lane", "depth", "id", "lane_ids", "lane_names", "lanes", "name", "policy", "turns",
+    )  # fmt: skip
 
-    def __init__(self, id: int, name: str, policy: Policy, created_at: int) -> None:
+    def __init__(self, id: int, name: str, policy: Policy, created_at: int, lane_ids: dict[str, int]) -> None:
         self.id, self.name, self.policy, self.created_at = id, name, policy, created_at
-        self.lane_ids: dict[str, int] = {}
-        self.lane_names: dict[int, str] = {}
+        self.lane_ids = lane_ids
+        self.lane_names = {lane_id: lane for lane, lane_id in lane_ids.items()}
+        self.lanes = tuple(lane_ids.values())
+        # The lane of a message that names none.
+        self.default_lane = lane_ids.get(DEFAULT_LANE, self.lanes[0])
         # lane id → the priorities it holds messages of, highest first
         self.buckets: dict[int, list[int]] = {}
         # The standing of the lanes in the round-robin; None: to be read again.
@@ -40,12 +45,6 @@ class QueueState:
     @property
     def info(self) -> QueueInfo:
         return QueueInfo(self.name, self.policy, self.created_at)
-
-    @property
-    def default_lane(self) -> int:
-        """The lane of a message that names none: ``normal`` where there is one, else the first."""
-        lane = self.lane_ids.get(DEFAULT_LANE)
-        return next(iter(self.lane_ids.values())) if lane is None else lane
 
     def lane(self, name: str | None) -> int:
         """The number of a lane."""
@@ -125,21 +124,19 @@ class Catalog:
         if row is None:
             return None
         id, policy, created_at = row
-        return self._with_lanes(QueueState(id, "", _decode_policy(policy), created_at))
+        return self._load(id, "", policy, created_at)
 
     def _read(self, statement: str, name_or_id: str | int) -> QueueState | None:
         row = self._execute(sql(statement), (name_or_id,)).fetchone()
         if row is None:
             return None
-        id, name, policy, created_at = row
-        state = self._with_lanes(QueueState(id, name, _decode_policy(policy), created_at))
-        self._by_name[name] = self._by_id[id] = state
+        state = self._load(*row)
+        self._by_name[state.name] = self._by_id[state.id] = state
         return state
 
-    def _with_lanes(self, state: QueueState) -> QueueState:
-        for lane_id, lane in self._execute(sql("lanes"), (state.id,)):
-            state.lane_ids[lane] = lane_id
-            state.lane_names[lane_id] = lane
+    def _load(self, id: int, name: str, policy: str, created_at: int) -> QueueState:
+        lane_ids = {lane: lane_id for lane_id, lane in self._execute(sql("lanes"), (id,))}
+        state = QueueState(id, name, _decode_policy(policy), created_at, lane_ids)
         for lane_id, priority in self._execute(sql("buckets"), (state.id,)):
             state.buckets.setdefault(lane_id, []).append(priority)
         return state

@@ -28,7 +28,7 @@ def last_id(work: Work, _op: LastId) -> int:
 
 def peek(work: Work, op: Peek) -> list[Message]:
     state = work.catalog.queue(op.queue)
-    lanes = list(state.lane_ids.values()) if op.lane is None else [state.lane(op.lane)]
+    lanes = state.lanes if op.lane is None else (state.lane(op.lane),)
     buckets = [(lane, priority) for lane in lanes for priority in state.priorities(lane)]
 
     def rows(statement: str) -> list[Row]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from sqew.ids import new_token
 from sqew.model import Death, Fact, Lease, Message, Received
@@ -16,44 +17,41 @@ from sqew.stores.sqlite.rows import INLINE_BODY_BYTES, body_of, checksum, decode
 from sqew.stores.sqlite.statements import sql
 from sqew.stores.sqlite.work import Row, Work
 
-_CLAIM_HEAD = sql("claim_head")
 _DELETE_MESSAGE = sql("delete_message")
 _IS_READY = sql("is_ready")
+_LEASE = sql("lease")
 _LEASE_FOLLOWER = sql("lease_follower")
-_LEASE_ONE = sql("lease_one")
 _NEXT_DUE = sql("next_due")
 _NEXT_FOLLOWER = sql("next_follower")
-_READY_BATCH = sql("ready_batch")
+_READY = sql("ready")
 
 _NEVER = 1 << 62
 
 
-class _Claim(NamedTuple):
+class _Claim(Struct, frozen=True, gc=False):
     """What all leases of one receive have in common."""
 
     state: QueueState
     lease: Lease
     last_attempt: int
-    """Deliveries that the policy allows."""
+    """How many deliveries the policy allows."""
 
 
 def receive(work: Work, op: Receive) -> Received:
     state = work.catalog.queue(op.queue)
-    lease_ms = state.policy.visibility_ms if op.lease_ms is None else op.lease_ms
-    claim = _Claim(state, Lease(new_token(), work.now + lease_ms, op.by), state.policy.max_attempts or _NEVER)
-    lanes = list(state.lane_ids.values()) if op.lane is None else [state.lane(op.lane)]
-    if state.policy.fifo:
+    policy = state.policy
+    lease_ms = policy.visibility_ms if op.lease_ms is None else op.lease_ms
+    claim = _Claim(state, Lease(new_token(), work.now + lease_ms, op.by), policy.max_attempts or _NEVER)
+    lanes = state.lanes if op.lane is None else (state.lane(op.lane),)
+    if policy.fifo:
         messages = _take_groups(work, claim, lanes, op.limit)
-    elif op.limit == 1 and len(lanes) == 1:
-        head = _take_head(work, claim, lanes[0])
-        messages = [] if head is None else [head]
     else:
-        messages = _take_batch(work, claim, lanes, op.limit)
+        messages = _take(work, claim, lanes, op.limit)
     if not messages:
         return Received([], _first_due(work, state, lanes))
-    work.facts.extend(
-        Fact("received", m.queue, m.lane, m.id, m.attempts, op.by, work.now - m.available_at) for m in messages
-    )
+    facts, now, by = work.facts, work.now, op.by
+    for m in messages:
+        facts.append(Fact("received", m.queue, m.lane, m.id, m.attempts, by, now - m.available_at))
     if op.finish:
         for message in messages:
             _finish(work, state, message)
@@ -62,67 +60,59 @@ def receive(work: Work, op: Receive) -> Received:
 
 def next_due(work: Work, op: NextDue) -> int | None:
     state = work.catalog.queue(op.queue)
-    return _first_due(work, state, list(state.lane_ids.values()) if op.lane is None else [state.lane(op.lane)])
+    return _first_due(work, state, state.lanes if op.lane is None else (state.lane(op.lane),))
 
 
-def _first_due(work: Work, state: QueueState, lanes: list[int]) -> int | None:
+def _first_due(work: Work, state: QueueState, lanes: Sequence[int]) -> int | None:
     dues = (
         work.execute(_NEXT_DUE, (state.id, lane, priority)).get for lane in lanes for priority in state.priorities(lane)
     )
     return min((due for due in dues if due is not None), default=None)
 
 
-def _take_head(work: Work, claim: _Claim, lane: int) -> Message | None:
-    """Lease the first message of a lane that may be delivered, and deal with those on the way that may not."""
-    state, (token, until, by), last_attempt = claim.state, _parts(claim.lease), claim.last_attempt
-    for priority in state.priorities(lane):
-        while True:
-            parameters = (state.id, lane, priority, work.now, until, token, by, last_attempt)
-            row = work.execute(_CLAIM_HEAD, parameters).fetchone()
-            if row is None:
-                break
-            message = _deliverable(work, claim, row, row[3])
-            if message is not None:
-                return message
-    return None
-
-
-def _take_batch(work: Work, claim: _Claim, lanes: list[int], limit: int) -> list[Message]:
+def _take(work: Work, claim: _Claim, lanes: Sequence[int], limit: int) -> list[Message]:
     """Lease up to ``limit`` messages, the lanes taking turns."""
-    state = claim.state
-    queues = {lane: _ready(work, claim, lane, limit) for lane in lanes}
     if len(lanes) == 1:
-        messages = list(islice(queues[lanes[0]], limit))
+        messages = list(islice(_ready(work, claim, lanes[0], limit), limit))
     else:
-        messages = []
-        turns = turns_of(work, state)
-        # What stands first in each lane that has work.
-        heads = {lane: head for lane, queue in queues.items() if (head := next(queue, None)) is not None}
-        while heads and len(messages) < limit:
-            lane = next_turn(turns, heads, state)
-            messages.append(heads.pop(lane))
-            if (head := next(queues[lane], None)) is not None:
-                heads[lane] = head
-        if messages:
-            save_turns(work, state)
-    token, until, by = _parts(claim.lease)
-    last = claim.last_attempt
-    work.executemany(
-        _LEASE_ONE,
-        [(m.id, until, token, by, work.now, until if m.attempts >= last else None) for m in messages],
-    )
+        messages = _in_turns(work, claim, lanes, limit)
+    leases = [_lease_parameters(work, claim, message) for message in messages]
+    if len(leases) == 1:
+        work.execute(_LEASE, leases[0])
+    else:
+        work.executemany(_LEASE, leases)
+    return messages
+
+
+def _in_turns(work: Work, claim: _Claim, lanes: Sequence[int], limit: int) -> list[Message]:
+    state = claim.state
+    turns = turns_of(work, state)
+    queues = {lane: _ready(work, claim, lane, limit) for lane in lanes}
+    messages: list[Message] = []
+    # What stands first in each lane that has work.
+    heads = {lane: head for lane, queue in queues.items() if (head := next(queue, None)) is not None}
+    while heads and len(messages) < limit:
+        lane = next_turn(turns, heads, state)
+        messages.append(heads.pop(lane))
+        if (head := next(queues[lane], None)) is not None:
+            heads[lane] = head
+    if messages:
+        save_turns(work, state)
     return messages
 
 
 def _ready(work: Work, claim: _Claim, lane: int, limit: int) -> Iterator[Message]:
-    """The ready messages of a lane in order, read in batches, without those that may not be delivered."""
+    """The ready messages of a lane in order, read in batches, without those that may not be delivered.
+
+    They must be leased before this is asked again from the start.
+    """
     state, now = claim.state, work.now
     for priority in state.priorities(lane):
         due_at, id = -1, 0
         while True:
-            rows = work.execute(_READY_BATCH, (state.id, lane, priority, now, due_at, id, limit)).fetchall()
+            rows = work.execute(_READY, (state.id, lane, priority, now, due_at, id, limit)).fetchall()
             for row in rows:
-                message = _deliverable(work, claim, row, row[3] + 1, since=row[-1])
+                message = _deliverable(work, claim, row, row[-1])
                 if message is not None:
                     yield message
             if len(rows) < limit:
@@ -130,41 +120,45 @@ def _ready(work: Work, claim: _Claim, lane: int, limit: int) -> Iterator[Message
             id, due_at = rows[-1][0], rows[-1][-1]
 
 
-def _take_groups(work: Work, claim: _Claim, lanes: list[int], limit: int) -> list[Message]:
+def _lease_parameters(work: Work, claim: _Claim, message: Message) -> Row:
+    """For `lease` and `lease_follower`."""
+    lease = claim.lease
+    until = lease.expires_at
+    dies_at = until if message.attempts >= claim.last_attempt else None
+    return message.id, until, lease.token, lease.by, work.now, dies_at
+
+
+def _take_groups(work: Work, claim: _Claim, lanes: Sequence[int], limit: int) -> list[Message]:
     """Lease the heads of FIFO groups, and with each head what stands behind it while there is room."""
     state = claim.state
     messages: list[Message] = []
     turns = turns_of(work, state) if len(lanes) > 1 else {}
     while len(messages) < limit:
-        ready = [lane for lane in lanes if len(lanes) == 1 or _has_ready(work, state, lane)]
+        ready = [lane for lane in lanes if _has_ready(work, state, lane)]
         if not ready:
             break
         lane = ready[0] if len(lanes) == 1 else next_turn(turns, ready, state)
-        head = _take_head(work, claim, lane)
-        if head is None:
-            if len(lanes) == 1:
-                break
-            continue
-        messages.append(head)
-        _take_followers(work, claim, lane, head, messages, limit)
+        head = next(_ready(work, claim, lane, 1), None)
+        if head is not None:
+            work.execute(_LEASE, _lease_parameters(work, claim, head))
+            messages.append(head)
+            _take_followers(work, claim, lane, head, messages, limit)
     if len(lanes) > 1 and messages:
         save_turns(work, state)
     return messages
 
 
 def _take_followers(work: Work, claim: _Claim, lane: int, head: Message, messages: list[Message], limit: int) -> None:
-    state, (token, until, by) = claim.state, _parts(claim.lease)
     last = head.id
     while len(messages) < limit:
-        row = work.execute(_NEXT_FOLLOWER, (state.id, head.group, last)).fetchone()
+        row = work.execute(_NEXT_FOLLOWER, (claim.state.id, head.group, last)).fetchone()
         # The order ends at a message that is delayed or belongs to another lane.
         if row is None or row[1] != lane or row[4] > work.now:
             return
         last = row[0]
-        message = _deliverable(work, claim, row, row[3] + 1)
+        message = _deliverable(work, claim, row, row[4])
         if message is not None:
-            dies_at = until if message.attempts >= claim.last_attempt else None
-            work.execute(_LEASE_FOLLOWER, (message.id, until, token, by, work.now, dies_at))
+            work.execute(_LEASE_FOLLOWER, _lease_parameters(work, claim, message))
             messages.append(message)
 
 
@@ -172,23 +166,23 @@ def _has_ready(work: Work, state: QueueState, lane: int) -> bool:
     return any(work.execute(_IS_READY, (state.id, lane, priority, work.now)).get for priority in state.priorities(lane))
 
 
-def _deliverable(work: Work, claim: _Claim, row: Row, attempts: int, since: int | None = None) -> Message | None:
+def _deliverable(work: Work, claim: _Claim, row: Row, since: int) -> Message | None:
     """The row as the message to deliver; None if it may not be, and then it has been dealt with.
 
-    ``attempts`` counts this delivery. ``since`` is since when it was ready, where the row does not tell.
+    ``since`` is since when it was ready.
     """
     (
-        id, lane_id, priority, _attempts, available_at, created_at, expires_at, key, group, origin, reason, died_at,
-        is_text, check, headers, inline, *_,
-    ) = row  # fmt: skip
+        id, lane_id, priority, attempts, _available_at, created_at, expires_at, key, group, origin, reason, died_at,
+        is_text, check, headers, inline,
+    ) = row[:16]  # fmt: skip
     state = claim.state
     if expires_at is not None and expires_at <= work.now:
-        drop(work, state, (id, state.id, lane_id, attempts - 1, key, group, inline is None), "expired")
+        drop(work, state, (id, state.id, lane_id, attempts, key, group, inline is None), "expired")
         return None
-    body = inline if inline is not None else body_of(work, id, None)
+    body = body_of(work, id, None) if inline is None else inline
     intact = checksum(body, headers) == check
-    if attempts > claim.last_attempt or not intact:
-        held = Held(id, state.id, lane_id, priority, attempts - 1, None, None, None, key, group, inline is None)
+    if attempts >= claim.last_attempt or not intact:
+        held = Held(id, state.id, lane_id, priority, attempts, None, None, None, key, group, inline is None)
         bury(work, state, held, EXHAUSTED if intact else DAMAGED)
         return None
     return Message(
@@ -201,9 +195,9 @@ def _deliverable(work: Work, claim: _Claim, row: Row, attempts: int, since: int 
         state.lane_names[lane_id],
         group,
         key,
-        attempts,
+        attempts + 1,
         created_at,
-        available_at if since is None else since,
+        since,
         expires_at,
         "leased",
         claim.lease,
@@ -225,7 +219,3 @@ def _finish(work: Work, state: QueueState, message: Message) -> None:
         work.execute(_DELETE_MESSAGE, (message.id,))
         gone(work, state, message.id, message.key, message.group, large)
     work.facts.append(Fact("acked", state.name, message.lane, message.id, message.attempts))
-
-
-def _parts(lease: Lease) -> tuple[str, int, str | None]:
-    return lease.token, lease.expires_at, lease.by

@@ -27,7 +27,7 @@ def send(work: Work, op: Send) -> list[Sent]:
     policy = state.policy
     work.room.check(work.now)
     # Whatever can be refused is refused before the first write, so that a failed send leaves no trace.
-    lanes = [state.lane(message.lane) for message in op.messages]
+    lanes = [state.default_lane if message.lane is None else state.lane(message.lane) for message in op.messages]
     if policy.quota is not None and work.catalog.depth(state) + len(op.messages) > policy.quota:
         raise QuotaExceeded(state.name, policy.quota)
     if policy.rate_limit is not None:

@@ -35,7 +35,9 @@ def ack(work: Work, op: Ack) -> list[Settled | SqewError]:
     def finish(state: QueueState, held: Held, _ref: Ref) -> Settled:
         if state.policy.keep == "archive":
             archive(work, state, held, "done")
-            _acked(work, state, held)
+            age_ms = 0 if held.received_at is None else work.now - held.received_at
+            lane = state.lane_names[held.lane_id]
+            work.facts.append(Fact("acked", state.name, lane, held.id, held.attempts, held.leased_by, age_ms))
             return Settled(held.id)
         settled = _delete(work, state, Ref(held.id))
         assert isinstance(settled, Settled)
@@ -49,17 +51,12 @@ def _delete(work: Work, state: QueueState, ref: Ref) -> Settled | SqewError:
     row = work.execute(_FINISH, (ref.id, state.id, ref.token, ref.by)).fetchone()
     if row is None:
         return _refusal(work, state, ref)
-    held = Held._make(row)
-    if held.key is not None or held.group is not None or held.large or state.depth is not None:
-        gone(work, state, held.id, held.key, held.group, held.large)
-    _acked(work, state, held)
-    return Settled(held.id)
-
-
-def _acked(work: Work, state: QueueState, held: Held) -> None:
-    age_ms = 0 if held.received_at is None else work.now - held.received_at
-    lane = state.lane_names[held.lane_id]
-    work.facts.append(Fact("acked", state.name, lane, held.id, held.attempts, held.leased_by, age_ms))
+    id, _, lane_id, _, attempts, _, by, received_at, key, group, large = row
+    if key is not None or group is not None or large or state.depth is not None:
+        gone(work, state, id, key, group, large)
+    age_ms = 0 if received_at is None else work.now - received_at
+    work.facts.append(Fact("acked", state.name, state.lane_names[lane_id], id, attempts, by, age_ms))
+    return Settled(id)
 
 
 def nack(work: Work, op: Nack) -> list[Settled | SqewError]:

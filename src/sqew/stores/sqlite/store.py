@@ -107,11 +107,12 @@ class SQLiteStore:
         return Commit(
             [result for commit in commits for result in commit.results],
             [fact for commit in commits for fact in commit.facts],
-            frozenset().union(*(commit.stirred for commit in commits)),
+            set[str]().union(*(commit.stirred for commit in commits)),
         )
 
     def _run(self, operations: Sequence[ops.Operation[Any]], now: int) -> Commit:
-        self.begin(now, writing=any(operation.writes for operation in operations))
+        writing = operations[0].writes if len(operations) == 1 else any(operation.writes for operation in operations)
+        self.begin(now, writing=writing)
         try:
             results = [self.attempt(operation) for operation in operations]
         except BaseException:
@@ -123,7 +124,7 @@ class SQLiteStore:
         try:
             return self._run([operation], now)
         except SqewError as error:
-            return Commit([error], [], frozenset())
+            return Commit([error], [], set())
 
     def begin(self, now: int, *, writing: bool = True) -> None:
         """Start a transaction at the given time."""
@@ -169,7 +170,7 @@ class SQLiteStore:
         # Nobody else's changes are seen before the next transaction begins, so this is the state that it left.
         self._seen_version = self.connection.data_version()
         work = self._work
-        commit = Commit(results, work.facts, frozenset(work.stirred))
+        commit = Commit(results, work.facts, work.stirred)
         work.facts, work.stirred = [], set()
         return commit
 

@@ -5,26 +5,15 @@
 id, lane_id, priority, attempts, available_at, created_at, expires_at, key, group_id,
 origin, reason, died_at, is_text, checksum, headers, body
 
--- name: claim_head
--- Lease the first ready message of one (lane, priority). A scalar subquery: IN (… LIMIT 1) is 4 to 6 times slower.
--- available_at takes the old due_at, so that the row still tells since when it was ready.
-UPDATE sqew_message
-   SET available_at = due_at, due_at = ?5, lease_until = ?5, attempts = attempts + 1, token = ?6, leased_by = ?7,
-       received_at = ?4, dies_at = CASE WHEN attempts + 1 >= ?8 THEN ?5 END
- WHERE id = (SELECT id FROM sqew_message
-              WHERE queue_id = ?1 AND lane_id = ?2 AND priority = ?3 AND due_at <= ?4
-              ORDER BY due_at, id LIMIT 1)
-RETURNING {delivered}
-
--- name: ready_batch
--- The ready messages of one (lane, priority) after a position, in order. Reading whole rows and updating them with
--- executemany costs a third of UPDATE … RETURNING for each.
+-- name: ready
+-- The ready messages of one (lane, priority) after a position, in order. To read the rows and then lease each by its id
+-- takes 23 µs for one message and 6 for one of a hundred; UPDATE … RETURNING takes 66 and 22.
 SELECT {delivered}, due_at FROM sqew_message
  WHERE queue_id = ?1 AND lane_id = ?2 AND priority = ?3 AND due_at <= ?4 AND (due_at, id) > (?5, ?6)
  ORDER BY due_at, id LIMIT ?7
 
--- name: lease_one
--- Lease a message that ready_batch found.
+-- name: lease
+-- Lease a message that was found ready. available_at takes the old due_at: since when it was ready.
 UPDATE sqew_message
    SET available_at = due_at, due_at = ?2, lease_until = ?2, attempts = attempts + 1, token = ?3, leased_by = ?4,
        received_at = ?5, dies_at = ?6
