@@ -56,6 +56,7 @@ from sqew.worker import Handler, Worker
 R = TypeVar("R")
 Held = Message | int
 """A message that was claimed, or its id together with the name of the consumer that holds it."""
+_NUMBERS = (int, float)
 IDLE_MS = 1_000
 """A receiver that is about to wait for this long uses the time for upkeep."""
 Stepwise = ops.Purge | ops.PurgeDead | ops.Redrive | ops.RequeueDead
@@ -234,9 +235,7 @@ class Queue:
         wait_seconds: float = 0,
     ) -> Message | None:
         """Take the next message under a lease, waiting for one if there is none; None if there still is none."""
-        messages = self.claim_many(
-            queue, 1, lane=lane, lease_seconds=lease_seconds, consumer=consumer, wait_seconds=wait_seconds
-        )
+        messages = self._claim(queue, 1, lane, lease_seconds, consumer, wait_seconds)
         return messages[0] if messages else None
 
     def claim_many(
@@ -251,6 +250,17 @@ class Queue:
     ) -> list[Message]:
         """Take up to ``limit`` messages under one lease; returns as soon as there is at least one."""
         check_int("limit", limit, 1, self._limits.max_batch)
+        return self._claim(queue, limit, lane, lease_seconds, consumer, wait_seconds)
+
+    def _claim(
+        self,
+        queue: str,
+        limit: int,
+        lane: str | None,
+        lease_seconds: float | None,
+        consumer: str | None,
+        wait_seconds: float,
+    ) -> list[Message]:
         if consumer is not None:
             check_text("consumer", consumer)
         lease_ms = None if lease_seconds is None else _ms("lease_seconds", lease_seconds)
@@ -486,7 +496,7 @@ class Queue:
         """Send what `export` wrote, batch by batch: yields how many messages each batch sent.
 
         Priorities, lanes, headers, groups, keys, delays and lifetimes come along; ids and attempts start anew. A bad
-        line raises an error that names it; the batches before it are sent. Messages that outlived their TTL are left out.
+        line raises an error that names it; the batches before it are sent. Expired messages are left out.
         """
         self._do(ops.GetQueue(queue))
         for batch in ndjson.batches(lines, self._engine.clock.now(), self._limits):
@@ -516,9 +526,10 @@ class Transaction:
 
 def _ref(message: Held, consumer: str | None) -> tuple[str | None, Ref]:
     if isinstance(message, Message):
-        if message.lease is None or not message.lease.token:
+        lease = message.lease
+        if lease is None or not lease.token:
             raise BadValue(f"Message {message.id} was looked at, not claimed: only its holder can settle it.")
-        return message.queue, Ref(message.id, message.lease.token)
+        return message.queue, Ref(message.id, lease.token)
     check_int("A message id", message, 1, 1 << 62)
     return None, Ref(message, by=consumer)
 
@@ -529,8 +540,8 @@ def _raise_refusal(results: list[Settled | SqewError]) -> None:
             raise result
 
 
-def _ms(name: str, seconds: object) -> int:
+def _ms(name: str, seconds: float) -> int:
     """Seconds as milliseconds."""
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds * 1000 <= LONGEST_MS:
+    if type(seconds) not in _NUMBERS or not 0 <= seconds * 1000 <= LONGEST_MS:
         raise BadValue(f"{name} can't be {seconds!r}: it must be a number of seconds from 0 to {LONGEST_MS // 1000}.")
     return round(seconds * 1000)

@@ -27,7 +27,7 @@ HEAVIEST_LANE = 1_000_000
 
 _QUEUE_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}(\.fifo)?")
 _LANE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,80}")
-_OPENING = (b"[", b"{")
+_BYTES = (bytes, bytearray, memoryview)
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 
 _encode = msgspec.json.Encoder().encode
@@ -222,7 +222,7 @@ def encode_body(value: Any, limits: Limits) -> tuple[bytes, Format]:
             return value.encode(), "text"
         except UnicodeEncodeError as error:
             raise BadBody(f"The text is not valid Unicode ({error}).") from error
-    if isinstance(value, bytes | bytearray | memoryview):
+    if isinstance(value, _BYTES):
         raise BadBody("A body is JSON or text. Decode the bytes to a string, or encode them with base64.")
     body = encode_json(value, "body")
     _check_depth(body, limits.max_depth, "body")
@@ -259,8 +259,8 @@ def parse_json(body: bytes, limits: Limits) -> None:
 
 
 def _check_depth(encoded: bytes, max_depth: int, what: str) -> None:
-    # Most bodies have fewer brackets than the limit allows levels, and counting is cheap.
-    if sum(map(encoded.count, _OPENING)) <= max_depth:
+    # Most bodies have fewer brackets than the limit allows levels. (translate counts twice as fast as count.)
+    if len(encoded) <= 2 * max_depth or len(encoded) - len(encoded.translate(None, b"[{")) <= max_depth:
         return
     depth = deepest = 0
     for character in _STRING.sub(b"", encoded):

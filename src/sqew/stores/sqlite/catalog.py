@@ -25,7 +25,8 @@ class QueueState:
     """A queue as the store needs it: numbers instead of names, and what it learned on the way."""
 
     __slots__ = (
-        "buckets", "created_at", "default_lane", "depth", "id", "lane_ids", "lane_names", "lanes", "name", "policy", "turns",
+        "buckets", "created_at", "default_lane", "depth", "id", "lane_ids", "lane_names", "lanes", "name", "policy",
+        "turns",
     )  # fmt: skip
 
     def __init__(self, id: int, name: str, policy: Policy, created_at: int, lane_ids: dict[str, int]) -> None:

@@ -52,8 +52,8 @@ def connect(
         connection = apsw.Connection(path, flags=flags, vfs=vfs, statementcachesize=_STATEMENT_CACHE)
         try:
             connection.set_busy_timeout(busy_timeout_ms)
-            # Without this promise SQLite (built with STAT4, as apsw's is) compiles a statement anew whenever a parameter
-            # that could sway its plan is bound: 16 µs instead of 2 for finding the next message.
+            # Without this promise SQLite (built with STAT4, as apsw's is) compiles a statement anew whenever a
+            # parameter that could sway its plan is bound: 16 µs instead of 2 for finding the next message.
             connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
             # Must come before the first table; in a file that has tables it changes nothing.
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")

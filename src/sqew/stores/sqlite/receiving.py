@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from zlib import crc32
 
 from msgspec import Struct
 
@@ -112,7 +113,7 @@ def _ready(work: Work, claim: _Claim, lane: int, limit: int) -> Iterator[Message
         while True:
             rows = work.execute(_READY, (state.id, lane, priority, now, due_at, id, limit)).fetchall()
             for row in rows:
-                message = _deliverable(work, claim, row, row[-1])
+                message = _deliverable(work, claim, row)
                 if message is not None:
                     yield message
             if len(rows) < limit:
@@ -156,7 +157,7 @@ def _take_followers(work: Work, claim: _Claim, lane: int, head: Message, message
         if row is None or row[1] != lane or row[4] > work.now:
             return
         last = row[0]
-        message = _deliverable(work, claim, row, row[4])
+        message = _deliverable(work, claim, row)
         if message is not None:
             work.execute(_LEASE_FOLLOWER, _lease_parameters(work, claim, message))
             messages.append(message)
@@ -166,21 +167,18 @@ def _has_ready(work: Work, state: QueueState, lane: int) -> bool:
     return any(work.execute(_IS_READY, (state.id, lane, priority, work.now)).get for priority in state.priorities(lane))
 
 
-def _deliverable(work: Work, claim: _Claim, row: Row, since: int) -> Message | None:
-    """The row as the message to deliver; None if it may not be, and then it has been dealt with.
-
-    ``since`` is since when it was ready.
-    """
+def _deliverable(work: Work, claim: _Claim, row: Row) -> Message | None:
+    """The row as the message to deliver; None if it may not be, and then it has been dealt with."""
     (
-        id, lane_id, priority, attempts, _available_at, created_at, expires_at, key, group, origin, reason, died_at,
-        is_text, check, headers, inline,
-    ) = row[:16]  # fmt: skip
+        id, lane_id, priority, attempts, available_at, created_at, expires_at, key, group, origin, reason, died_at,
+        is_text, check, headers, inline, due_at,
+    ) = row  # fmt: skip
     state = claim.state
     if expires_at is not None and expires_at <= work.now:
         drop(work, state, (id, state.id, lane_id, attempts, key, group, inline is None), "expired")
         return None
     body = body_of(work, id, None) if inline is None else inline
-    intact = checksum(body, headers) == check
+    intact = (checksum(body, headers) if headers else crc32(body)) == check
     if attempts >= claim.last_attempt or not intact:
         held = Held(id, state.id, lane_id, priority, attempts, None, None, None, key, group, inline is None)
         bury(work, state, held, EXHAUSTED if intact else DAMAGED)
@@ -197,7 +195,7 @@ def _deliverable(work: Work, claim: _Claim, row: Row, since: int) -> Message | N
         key,
         attempts + 1,
         created_at,
-        since,
+        available_at if due_at is None else due_at,
         expires_at,
         "leased",
         claim.lease,

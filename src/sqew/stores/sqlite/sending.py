@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from itertools import count
+from zlib import crc32
 
 from sqew.errors import QuotaExceeded, RateLimited
-from sqew.model import Fact, NewMessage, Sent
+from sqew.model import Fact, Sent
 from sqew.operations import Send
 from sqew.stores.sqlite.catalog import QueueState
 from sqew.stores.sqlite.rows import INLINE_BODY_BYTES, checksum, encode_headers
@@ -35,69 +37,61 @@ def send(work: Work, op: Send) -> list[Sent]:
         if wait_ms:
             raise RateLimited(state.name, policy.rate_limit, wait_ms)
 
-    first = work.catalog.take_ids(len(op.messages))
+    now, queue_id, name, fifo = work.now, state.id, state.name, policy.fifo
+    by_content = policy.deduplicate == "content"
     rows: list[Row] = []
     sent: list[Sent] = []
     facts = work.facts
     groups_seen: set[str] = set()
-    for id, (message, lane) in enumerate(zip(op.messages, lanes, strict=True), first):
-        key = message.key
-        if key is None and policy.deduplicate == "content":
-            key = hashlib.sha256(message.body).hexdigest()
+    bucket_lane, bucket_priority = -1, 0
+    first_id = work.catalog.take_ids(len(op.messages))
+    for id, message, lane in zip(count(first_id), op.messages, lanes):
+        body, key, group, priority = message.body, message.key, message.group, message.priority
+        if by_content and key is None:
+            key = hashlib.sha256(body).hexdigest()
         if key is not None:
             owner = _claim_key(work, state, key, id)
             if owner is not None:
                 sent.append(Sent(owner, duplicate=True))
                 continue
-        rows.append(_row(work, state, id, lane, key, message, groups_seen))
-        work.catalog.ensure_bucket(state, lane, message.priority)
+        if priority != bucket_priority or lane != bucket_lane:
+            bucket_lane, bucket_priority = lane, priority
+            work.catalog.ensure_bucket(state, lane, priority)
+        delay_ms, ttl_ms = message.delay_ms, message.ttl_ms
+        available_at = now + (policy.delay_ms if delay_ms is None else delay_ms)
+        due_at: int | None = available_at
+        if fifo:
+            group = group or SOLE_GROUP
+            due_at = None if _stands_behind(work, state, group, groups_seen) else available_at
+        if ttl_ms is None:
+            ttl_ms = policy.ttl_ms
+        headers = encode_headers(message.headers).decode() if message.headers else None
+        inline: bytes | None = body
+        if len(body) > INLINE_BODY_BYTES:
+            work.execute(_INSERT_BODY, (id, body))
+            inline = None
+        rows.append(
+            (id, queue_id, lane, priority, due_at, available_at, now, None if ttl_ms is None else now + ttl_ms, key,
+             group, message.format == "text", checksum(body, headers) if headers else crc32(body), headers, inline)
+        )  # fmt: skip
         sent.append(Sent(id))
-        facts.append(Fact("sent", state.name, state.lane_names[lane], id, 0))
+        facts.append(Fact("sent", name, state.lane_names[lane], id, 0))
     if len(rows) == 1:
         work.execute(_INSERT_MESSAGE, rows[0])
     else:
         work.executemany(_INSERT_MESSAGE, rows)
     if state.depth is not None:
         state.depth += len(rows)
-    work.stirred.add(state.name)
+    work.stirred.add(name)
     return sent
 
 
-def _row(
-    work: Work, state: QueueState, id: int, lane: int, key: str | None, message: NewMessage, groups_seen: set[str]
-) -> Row:
-    policy, now = state.policy, work.now
-    available_at = now + (policy.delay_ms if message.delay_ms is None else message.delay_ms)
-    ttl_ms = policy.ttl_ms if message.ttl_ms is None else message.ttl_ms
-    headers = encode_headers(message.headers).decode() if message.headers else None
-    body: bytes | None = message.body
-    check = checksum(message.body, headers)
-    if len(message.body) > INLINE_BODY_BYTES:
-        work.execute(_INSERT_BODY, (id, body))
-        body = None
-    due_at: int | None = available_at
-    group = message.group
-    if policy.fifo:
-        group = group or SOLE_GROUP
-        if group in groups_seen or work.execute(_GROUP_EXISTS, (state.id, group)).get is not None:
-            due_at = None
-        groups_seen.add(group)
-    return (
-        id,
-        state.id,
-        lane,
-        message.priority,
-        due_at,
-        available_at,
-        now,
-        None if ttl_ms is None else now + ttl_ms,
-        key,
-        group,
-        message.format == "text",
-        check,
-        headers,
-        body,
-    )
+def _stands_behind(work: Work, state: QueueState, group: str, seen: set[str]) -> bool:
+    """Whether a new message of the group has others before it: stored ones, or of its own batch."""
+    if group in seen:
+        return True
+    seen.add(group)
+    return work.execute(_GROUP_EXISTS, (state.id, group)).get is not None
 
 
 def _claim_key(work: Work, state: QueueState, key: str, id: int) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from sqew.errors import MessageNotFound, SqewError, StaleLease
@@ -30,33 +30,49 @@ T = TypeVar("T")
 def ack(work: Work, op: Ack) -> list[Settled | SqewError]:
     state = _named(work, op.queue)
     if state is not None and state.policy.keep == "delete":
-        return [_delete(work, state, ref) for ref in op.refs]
+        return _delete(work, state, op.refs)
 
     def finish(state: QueueState, held: Held, _ref: Ref) -> Settled:
         if state.policy.keep == "archive":
             archive(work, state, held, "done")
-            age_ms = 0 if held.received_at is None else work.now - held.received_at
-            lane = state.lane_names[held.lane_id]
-            work.facts.append(Fact("acked", state.name, lane, held.id, held.attempts, held.leased_by, age_ms))
-            return Settled(held.id)
-        settled = _delete(work, state, Ref(held.id))
-        assert isinstance(settled, Settled)
-        return settled
+            _acked(work, state, held.id, held.lane_id, held.attempts, held.leased_by, held.received_at)
+        else:
+            _delete(work, state, (Ref(held.id),))
+        return Settled(held.id)
 
     return _each(work, state, ((ref, ref) for ref in op.refs), finish)
 
 
-def _delete(work: Work, state: QueueState, ref: Ref) -> Settled | SqewError:
+def _delete(work: Work, state: QueueState, refs: Sequence[Ref]) -> list[Settled | SqewError]:
     """The hot path: one statement finds, checks and deletes."""
-    row = work.execute(_FINISH, (ref.id, state.id, ref.token, ref.by)).fetchone()
-    if row is None:
-        return _refusal(work, state, ref)
-    id, _, lane_id, _, attempts, _, by, received_at, key, group, large = row
-    if key is not None or group is not None or large or state.depth is not None:
-        gone(work, state, id, key, group, large)
+    queue_id = state.id
+    if len(refs) == 1:
+        rows = work.execute(_FINISH, (refs[0].id, queue_id, refs[0].token, refs[0].by)).fetchall()
+    else:
+        rows = work.executemany(_FINISH, [(ref.id, queue_id, ref.token, ref.by) for ref in refs]).fetchall()
+    counted = state.depth is not None
+    finished = set()
+    for id, _, lane_id, _, attempts, _, by, received_at, key, group, large in rows:
+        if key is not None or group is not None or large or counted:
+            gone(work, state, id, key, group, large)
+        _acked(work, state, id, lane_id, attempts, by, received_at)
+        finished.add(id)
+    results: list[Settled | SqewError] = []
+    for ref in refs:
+        if ref.id in finished:
+            # An id that is named twice is acked once.
+            finished.remove(ref.id)
+            results.append(Settled(ref.id))
+        else:
+            results.append(_refusal(work, state, ref))
+    return results
+
+
+def _acked(
+    work: Work, state: QueueState, id: int, lane_id: int, attempts: int, by: str | None, received_at: int | None
+) -> None:
     age_ms = 0 if received_at is None else work.now - received_at
     work.facts.append(Fact("acked", state.name, state.lane_names[lane_id], id, attempts, by, age_ms))
-    return Settled(id)
 
 
 def nack(work: Work, op: Nack) -> list[Settled | SqewError]:

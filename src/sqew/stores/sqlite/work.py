@@ -40,7 +40,7 @@ class Work:
 
     def __init__(self, connection: apsw.Connection, catalog: Catalog, room: Room, random: Random) -> None:
         self.execute: Execute = connection.execute
-        self.executemany: Callable[[str, Iterable[Row]], object] = connection.executemany
+        self.executemany: Callable[[str, Iterable[Row]], Rows] = connection.executemany
         self.changes = connection.changes
         self.catalog = catalog
         self.room = room
