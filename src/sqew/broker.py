@@ -9,13 +9,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, Self, TypeVar
 
-from sqew.engine import Engine
+from sqew.engine import Engine, limits_of, open_file
 from sqew.errors import SqewError, StoreClosed
 from sqew.model import NewMessage, Progress, Received, Sent
 from sqew.operations import LastId, Operation, Purge, PurgeDead, Receive, Redrive, RequeueDead, Send
 from sqew.rules import Limits, check_batch, check_message
+from sqew.settings import resolve
 from sqew.waiting import pause
 
 R = TypeVar("R")
@@ -31,6 +33,13 @@ class Broker:
         self._loop = asyncio.get_running_loop()
         self._pending: list[tuple[Operation[Any], asyncio.Future[Any]]] = []
         self._closed = False
+
+    @classmethod
+    def open(cls, path: str | Path | None = None, **changes: Any) -> Self:
+        """A broker on a file, making it if need be. ``changes`` are settings by name: ``durability="fast"``."""
+        settings = resolve({**changes, "db": path}, {}, None)
+        engine, _ = open_file(settings)
+        return cls(engine, limits_of(settings))
 
     async def run(self, operation: Operation[R]) -> R:
         """Execute an operation together with whatever else arrives in this tick."""

@@ -18,7 +18,7 @@ from sqew import ndjson
 from sqew import operations as ops
 from sqew.clock import Clock
 from sqew.commits import GroupCommit
-from sqew.engine import Engine
+from sqew.engine import Engine, limits_of, open_file
 from sqew.errors import BadValue, SqewError
 from sqew.model import (
     ArchivedMessage,
@@ -33,11 +33,9 @@ from sqew.model import (
     Release,
     Settled,
 )
-from sqew.observe.eventlog import EventLog
 from sqew.observe.meter import summarize
 from sqew.rules import (
     LONGEST_MS,
-    Limits,
     check_batch,
     check_int,
     check_message,
@@ -50,7 +48,7 @@ from sqew.rules import (
 from sqew.settings import Settings, resolve
 from sqew.stores.sqlite import SQLiteStore
 from sqew.stores.sqlite.upkeep import CheckReport
-from sqew.waiting import Doorbell, pause
+from sqew.waiting import pause
 from sqew.worker import Handler, Worker
 
 R = TypeVar("R")
@@ -81,12 +79,7 @@ class Queue:
         self._engine = engine
         self._store = store
         self._settings = settings
-        self._limits = Limits(
-            max_body_bytes=settings.max_body_bytes,
-            max_headers_bytes=settings.max_headers_bytes,
-            max_batch=settings.max_batch,
-            max_depth=settings.max_depth,
-        )
+        self._limits = limits_of(settings)
         self._commits = GroupCommit(engine, store)
         self._workers: list[Worker] = []
 
@@ -106,29 +99,8 @@ class Queue:
             settings = resolve({**changes, "db": path}, {}, None)
         elif changes or path is not None:
             raise BadValue("Give settings, or their names and values, but not both.")
-        clock = clock or Clock()
-        event_log = None
-        if settings.event_log:
-            event_log = EventLog(
-                settings.event_log, max_bytes=settings.event_log_max_bytes, keep=settings.event_log_keep
-            )
-        try:
-            store = SQLiteStore(
-                settings.db,
-                now=clock.now(),
-                durability=settings.durability,
-                busy_timeout_ms=settings.busy_timeout_ms,
-                wal_autocheckpoint_pages=settings.wal_autocheckpoint_pages,
-                cache_kib=settings.cache_kib,
-                disk_reserve_bytes=settings.disk_reserve_bytes,
-                create=create,
-                random=random,
-            )
-        except BaseException:
-            if event_log is not None:
-                event_log.close()
-            raise
-        return cls(Engine(store, clock, Doorbell(settings.db), event_log), store, settings)
+        engine, store = open_file(settings, clock, random, create)
+        return cls(engine, store, settings)
 
     def __enter__(self) -> Self:
         return self

@@ -7,6 +7,7 @@ transactions of others when one is due. So an embedded queue needs no thread of 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from random import Random
 from typing import Any
 
 from sqew.clock import Clock
@@ -15,7 +16,10 @@ from sqew.model import Commit, Swept
 from sqew.observe.eventlog import EventLog
 from sqew.observe.meter import Meter
 from sqew.operations import Operation, RecordActivity, Sweep
+from sqew.rules import Limits
+from sqew.settings import Settings
 from sqew.stores.base import Store
+from sqew.stores.sqlite import SQLiteStore
 from sqew.waiting import Doorbell, Waiters
 
 UPKEEP_EVERY_MS = 1_000
@@ -84,3 +88,40 @@ class Engine:
             self.store.close()
             if self._event_log is not None:
                 self._event_log.close()
+
+
+def open_file(
+    settings: Settings, clock: Clock | None = None, random: Random | None = None, create: bool = True
+) -> tuple[Engine, SQLiteStore]:
+    """The engine on the file that the settings name."""
+    clock = clock or Clock()
+    event_log = None
+    if settings.event_log:
+        event_log = EventLog(settings.event_log, max_bytes=settings.event_log_max_bytes, keep=settings.event_log_keep)
+    try:
+        store = SQLiteStore(
+            settings.db,
+            now=clock.now(),
+            durability=settings.durability,
+            busy_timeout_ms=settings.busy_timeout_ms,
+            wal_autocheckpoint_pages=settings.wal_autocheckpoint_pages,
+            cache_kib=settings.cache_kib,
+            disk_reserve_bytes=settings.disk_reserve_bytes,
+            create=create,
+            random=random,
+        )
+    except BaseException:
+        if event_log is not None:
+            event_log.close()
+        raise
+    return Engine(store, clock, Doorbell(settings.db), event_log), store
+
+
+def limits_of(settings: Settings) -> Limits:
+    """How large things may be, as the settings say."""
+    return Limits(
+        max_body_bytes=settings.max_body_bytes,
+        max_headers_bytes=settings.max_headers_bytes,
+        max_batch=settings.max_batch,
+        max_depth=settings.max_depth,
+    )

@@ -11,6 +11,8 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+from sqew.errors import BodyDamaged
+
 Format = Literal["json", "text"]
 Keep = Literal["delete", "archive"]
 Outcome = Literal["done", "dead"]
@@ -141,6 +143,8 @@ class Message(Struct, frozen=True, gc=False):
     @property
     def value(self) -> Any:
         """The body as Python data: decoded JSON, or the text as a string."""
+        if self.damaged:
+            raise BodyDamaged(self.id)
         return msgspec.json.decode(self.body) if self.format == "json" else self.body.decode()
 
 
