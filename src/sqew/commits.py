@@ -111,7 +111,9 @@ class GroupCommit:
             yield
 
     def close(self) -> None:
-        """Close the engine, once."""
+        """Close the engine, once. In a forked child nothing is touched: it is the parent's."""
+        if os.getpid() != self._pid:
+            return
         with self._lock:
             if not self._closed:
                 self._closed = True

@@ -32,8 +32,8 @@ class Step(NamedTuple):
 def run(console: Console, db: str | None = None) -> None:
     """Show every step on the console; in a temporary folder unless a new file is named."""
     console.width = min(console.width, WIDTH) if console.is_terminal else WIDTH
-    _say(console, Text.assemble(("Sqew", "bold cyan"), ", a durable message queue: a short tour."))
     with _place(db) as path, ExitStack() as closing:
+        _say(console, Text.assemble(("Sqew", "bold cyan"), ", a durable message queue: a short tour."))
         names: dict[str, Any] = {"path": path}
         closing.callback(lambda: names["q"].close())  # noqa: PLW0108 (there is no q yet)
         for number, step in enumerate(STEPS, 1):

@@ -6,12 +6,13 @@ transactions of others when one is due. So an embedded queue needs no thread of 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from random import Random
 from typing import Any
 
 from sqew.clock import Clock
-from sqew.errors import SqewError
+from sqew.errors import SqewError, StoreError
 from sqew.model import Commit, Swept
 from sqew.observe.eventlog import EventLog
 from sqew.observe.meter import Meter
@@ -81,7 +82,9 @@ class Engine:
     def close(self) -> None:
         """Store the figures, close the store and stop listening."""
         try:
-            self.flush()
+            with contextlib.suppress(StoreError):
+                # A store that failed can't keep its last second of figures; closing it must still work.
+                self.flush()
         finally:
             self.waiters.wake_all()
             self.doorbell.close()

@@ -152,7 +152,7 @@ class Get(Operation[Message], frozen=True):
 
 
 class LastId(Operation[int], frozen=True):
-    """The highest id given out so far: what a purge or an export of "everything until now" ends at."""
+    """The id of the newest message there is (0: none): where a purge of "everything until now" ends."""
 
     writes: ClassVar[bool] = False
 

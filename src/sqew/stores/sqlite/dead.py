@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
+from sqew.errors import BadValue
 from sqew.model import Fact, Message, Progress
 from sqew.operations import ListDead, PurgeDead, Redrive, RequeueDead
 from sqew.stores.sqlite.catalog import QueueState
@@ -43,6 +44,8 @@ def requeue_dead(work: Work, op: RequeueDead) -> Progress:
 def redrive(work: Work, op: Redrive) -> Progress:
     letters = work.catalog.queue(op.dead_letter)
     to = None if op.to is None else work.catalog.queue(op.to)
+    if to is letters:
+        raise BadValue(f"Queue '{op.to}' can't be redriven into itself. Name another destination, or none.")
     rows: Iterator[tuple[Row, QueueState]]
     if to is not None:
         rows = ((row, to) for row in _residents(work, letters, op.limit))
@@ -75,7 +78,7 @@ def _letters(work: Work, state: QueueState, ids: Iterable[int] | None, limit: in
     """Dead letters of a queue that lie in dead-letter queues and are in nobody's hands."""
     if ids is None:
         return work.execute(sql("returnable"), (state.name, work.now, limit)).fetchall()
-    found = (work.execute(sql("find_dead_letter"), (state.name, id)).fetchone() for id in ids)
+    found = (work.execute(sql("find_dead_letter"), (state.name, id)).fetchone() for id in dict.fromkeys(ids))
     return [row for row in found if row is not None][:limit]
 
 

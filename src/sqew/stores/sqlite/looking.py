@@ -44,8 +44,9 @@ def peek(work: Work, op: Peek) -> list[Message]:
     if len(found) < op.limit:
         found += sorted(rows("peek_waiting"), key=lambda row: (row[4], -row[3], row[0]))[: op.limit - len(found)]
     if len(found) < op.limit and state.policy.fifo:
-        blocked = work.execute(sql("peek_blocked"), (state.id, op.limit - len(found)))
-        found += [row for row in blocked if row[2] in lanes]
+        room = op.limit - len(found)
+        blocked = chain.from_iterable(work.execute(sql("peek_blocked"), (state.id, lane, room)) for lane in lanes)
+        found += sorted(blocked)[:room]
     return [stored_message(work, row) for row in found]
 
 

@@ -19,7 +19,6 @@ from sqew.stores.sqlite.statements import sql
 from sqew.stores.sqlite.work import Row, Work
 
 _DELETE_MESSAGE = sql("delete_message")
-_IS_READY = sql("is_ready")
 _LEASE = sql("lease")
 _LEASE_FOLLOWER = sql("lease_follower")
 _NEXT_DUE = sql("next_due")
@@ -103,19 +102,20 @@ def _in_turns(work: Work, claim: _Claim, lanes: Sequence[int], limit: int) -> li
 
 
 def _ready(work: Work, claim: _Claim, lane: int, limit: int) -> Iterator[Message]:
-    """The ready messages of a lane in order, read in batches, without those that may not be delivered.
+    """The messages of a lane that may be delivered, in order; those on the way that may not are dealt with."""
+    for row in _rows(work, claim.state, lane, limit):
+        message = _deliverable(work, claim, row)
+        if message is not None:
+            yield message
 
-    They must be leased before this is asked again from the start.
-    """
-    state, now = claim.state, work.now
+
+def _rows(work: Work, state: QueueState, lane: int, limit: int) -> Iterator[Row]:
+    """The ready rows of a lane in order, read ``limit`` at a time."""
     for priority in state.priorities(lane):
         due_at, id = -1, 0
         while True:
-            rows = work.execute(_READY, (state.id, lane, priority, now, due_at, id, limit)).fetchall()
-            for row in rows:
-                message = _deliverable(work, claim, row)
-                if message is not None:
-                    yield message
+            rows = work.execute(_READY, (state.id, lane, priority, work.now, due_at, id, limit)).fetchall()
+            yield from rows
             if len(rows) < limit:
                 break
             id, due_at = rows[-1][0], rows[-1][-1]
@@ -135,18 +135,27 @@ def _take_groups(work: Work, claim: _Claim, lanes: Sequence[int], limit: int) ->
     messages: list[Message] = []
     turns = turns_of(work, state) if len(lanes) > 1 else {}
     while len(messages) < limit:
-        ready = [lane for lane in lanes if _has_ready(work, state, lane)]
-        if not ready:
+        heads = {lane: head for lane in lanes if (head := _head(work, claim, lane, messages)) is not None}
+        if not heads:
             break
-        lane = ready[0] if len(lanes) == 1 else next_turn(turns, ready, state)
-        head = next(_ready(work, claim, lane, 1), None)
-        if head is not None:
-            work.execute(_LEASE, _lease_parameters(work, claim, head))
-            messages.append(head)
-            _take_followers(work, claim, lane, head, messages, limit)
+        lane = next_turn(turns, heads, state) if len(lanes) > 1 else lanes[0]
+        work.execute(_LEASE, _lease_parameters(work, claim, heads[lane]))
+        messages.append(heads[lane])
+        _take_followers(work, claim, lane, heads[lane], messages, limit)
     if len(lanes) > 1 and messages:
         save_turns(work, state)
     return messages
+
+
+def _head(work: Work, claim: _Claim, lane: int, taken: list[Message]) -> Message | None:
+    """The first head of a group in a lane, apart from those taken before (under a lease of no time they are ready)."""
+    taken_ids = {message.id for message in taken}
+    while row := next((row for row in _rows(work, claim.state, lane, 1) if row[0] not in taken_ids), None):
+        message = _deliverable(work, claim, row)
+        if message is not None:
+            return message
+        # It has been dealt with, and the new head of its group may stand before it: look again from the start.
+    return None
 
 
 def _take_followers(work: Work, claim: _Claim, lane: int, head: Message, messages: list[Message], limit: int) -> None:
@@ -161,10 +170,6 @@ def _take_followers(work: Work, claim: _Claim, lane: int, head: Message, message
         if message is not None:
             work.execute(_LEASE_FOLLOWER, _lease_parameters(work, claim, message))
             messages.append(message)
-
-
-def _has_ready(work: Work, state: QueueState, lane: int) -> bool:
-    return any(work.execute(_IS_READY, (state.id, lane, priority, work.now)).get for priority in state.priorities(lane))
 
 
 def _deliverable(work: Work, claim: _Claim, row: Row) -> Message | None:

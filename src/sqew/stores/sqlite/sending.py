@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from itertools import count
 from zlib import crc32
 
 from sqew.errors import QuotaExceeded, RateLimited
-from sqew.model import Fact, Sent
+from sqew.model import Fact, NewMessage, Policy, Sent
 from sqew.operations import Send
 from sqew.stores.sqlite.catalog import QueueState
 from sqew.stores.sqlite.rows import INLINE_BODY_BYTES, checksum, encode_headers
@@ -30,7 +31,7 @@ def send(work: Work, op: Send) -> list[Sent]:
     work.room.check(work.now)
     # Whatever can be refused is refused before the first write, so that a failed send leaves no trace.
     lanes = [state.default_lane if message.lane is None else state.lane(message.lane) for message in op.messages]
-    if policy.quota is not None and work.catalog.depth(state) + len(op.messages) > policy.quota:
+    if policy.quota is not None and _exceeds(work, state, op.messages, policy.quota):
         raise QuotaExceeded(state.name, policy.quota)
     if policy.rate_limit is not None:
         wait_ms = work.catalog.throttle(state).take(len(op.messages), policy.rate_limit, work.now)
@@ -48,7 +49,7 @@ def send(work: Work, op: Send) -> list[Sent]:
     for id, message, lane in zip(count(first_id), op.messages, lanes):
         body, key, group, priority = message.body, message.key, message.group, message.priority
         if by_content and key is None:
-            key = hashlib.sha256(body).hexdigest()
+            key = _key(policy, message)
         if key is not None:
             owner = _claim_key(work, state, key, id)
             if owner is not None:
@@ -84,6 +85,22 @@ def send(work: Work, op: Send) -> list[Sent]:
         state.depth += len(rows)
     work.stirred.add(name)
     return sent
+
+
+def _exceeds(work: Work, state: QueueState, messages: Sequence[NewMessage], quota: int) -> bool:
+    """Whether the queue would hold more than its quota. What was sent before adds nothing."""
+    room = quota - work.catalog.depth(state)
+    if len(messages) <= room:
+        return False
+    keys = [_key(state.policy, message) for message in messages]
+    known = {key for key in keys if key is not None and work.execute(_KEY_OWNER, (state.id, key, work.now)).get}
+    return keys.count(None) + len(set(keys) - {None} - known) > room
+
+
+def _key(policy: Policy, message: NewMessage) -> str | None:
+    if message.key is None and policy.deduplicate == "content":
+        return hashlib.sha256(message.body).hexdigest()
+    return message.key
 
 
 def _stands_behind(work: Work, state: QueueState, group: str, seen: set[str]) -> bool:

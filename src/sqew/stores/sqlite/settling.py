@@ -46,6 +46,9 @@ def ack(work: Work, op: Ack) -> list[Settled | SqewError]:
 def _delete(work: Work, state: QueueState, refs: Sequence[Ref]) -> list[Settled | SqewError]:
     """The hot path: one statement finds, checks and deletes."""
     queue_id = state.id
+    if len(refs) > 1 and len({ref.id for ref in refs}) < len(refs):
+        # A message is named twice, perhaps by two who both think they hold it: each gets its own answer.
+        return [result for ref in refs for result in _delete(work, state, (ref,))]
     if len(refs) == 1:
         rows = work.execute(_FINISH, (refs[0].id, queue_id, refs[0].token, refs[0].by)).fetchall()
     else:
@@ -57,15 +60,7 @@ def _delete(work: Work, state: QueueState, refs: Sequence[Ref]) -> list[Settled 
             gone(work, state, id, key, group, large)
         _acked(work, state, id, lane_id, attempts, by, received_at)
         finished.add(id)
-    results: list[Settled | SqewError] = []
-    for ref in refs:
-        if ref.id in finished:
-            # An id that is named twice is acked once.
-            finished.remove(ref.id)
-            results.append(Settled(ref.id))
-        else:
-            results.append(_refusal(work, state, ref))
-    return results
+    return [Settled(ref.id) if ref.id in finished else _refusal(work, state, ref) for ref in refs]
 
 
 def _acked(

@@ -26,7 +26,7 @@ def sweep(work: Work, op: Sweep) -> Swept:
     if op.limit in (expired, dead, keys, archived) or removed:
         next_at: int | None = work.now
     else:
-        next_at = work.execute(sql("next_sweep")).get
+        next_at = work.execute(sql("next_sweep"), (work.now,)).get
     return Swept(expired, dead, keys, archived, removed, next_at)
 
 

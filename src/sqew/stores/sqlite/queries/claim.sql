@@ -25,12 +25,6 @@ SELECT due_at FROM sqew_message
  WHERE queue_id = ?1 AND lane_id = ?2 AND priority = ?3 AND due_at IS NOT NULL
  ORDER BY due_at, id LIMIT 1
 
--- name: is_ready
--- Whether one (lane, priority) has a ready message: which FIFO lanes may take a turn.
-SELECT 1 FROM sqew_message
- WHERE queue_id = ?1 AND lane_id = ?2 AND priority = ?3 AND due_at <= ?4
- LIMIT 1
-
 -- name: large_body
 -- A body that is kept out of its message's row.
 SELECT body FROM sqew_body WHERE id = ?1

@@ -1,13 +1,17 @@
 -- Dead letters: listing, bringing back, deleting.
 
+-- fragment: not_deleted
+-- A deleted queue's rows are still there for a while.
+queue_id IN (SELECT id FROM sqew_queue WHERE name IS NOT NULL)
+
 -- name: dead_letters
-SELECT {stored} FROM sqew_message WHERE origin = ?1 AND id > ?2 ORDER BY id LIMIT ?3
+SELECT {stored} FROM sqew_message WHERE origin = ?1 AND id > ?2 AND {not_deleted} ORDER BY id LIMIT ?3
 
 -- name: dead_in_archive
 SELECT {archived} FROM sqew_archive WHERE queue_id = ?1 AND outcome = 'dead' AND id > ?2 ORDER BY id LIMIT ?3
 
 -- name: find_dead_letter
-SELECT {stored} FROM sqew_message WHERE origin = ?1 AND id = ?2
+SELECT {stored} FROM sqew_message WHERE origin = ?1 AND id = ?2 AND {not_deleted}
 
 -- name: find_dead_in_archive
 SELECT {archived} FROM sqew_archive WHERE queue_id = ?1 AND outcome = 'dead' AND id = ?2
@@ -15,7 +19,7 @@ SELECT {archived} FROM sqew_archive WHERE queue_id = ?1 AND outcome = 'dead' AND
 -- name: returnable
 -- The dead letters of a queue that nobody holds.
 SELECT {stored} FROM sqew_message
- WHERE origin = ?1 AND (lease_until IS NULL OR lease_until <= ?2) ORDER BY id LIMIT ?3
+ WHERE origin = ?1 AND (lease_until IS NULL OR lease_until <= ?2) AND {not_deleted} ORDER BY id LIMIT ?3
 
 -- name: redrivable
 -- What lies in one dead-letter queue, of one queue's dead letters.

@@ -21,14 +21,14 @@ SELECT {stored} FROM sqew_message
 
 -- name: peek_blocked
 SELECT {stored} FROM sqew_message
- WHERE queue_id = ?1 AND group_id IS NOT NULL AND due_at IS NULL ORDER BY id LIMIT ?2
+ WHERE queue_id = ?1 AND lane_id = ?2 AND group_id IS NOT NULL AND due_at IS NULL ORDER BY id LIMIT ?3
 
 -- name: count_ready
 SELECT count(*), min(due_at) FROM sqew_message
  WHERE queue_id = ?1 AND lane_id = ?2 AND priority = ?3 AND due_at <= ?4
 
 -- name: count_waiting
-SELECT count(*), count(lease_until) FROM sqew_message
+SELECT count(*), coalesce(sum(lease_until > ?4), 0) FROM sqew_message
  WHERE queue_id = ?1 AND lane_id = ?2 AND priority = ?3 AND due_at > ?4
 
 -- name: count_blocked
@@ -40,7 +40,7 @@ SELECT lane_id, count(*), coalesce(sum(lease_until > ?2), 0) FROM sqew_message
 SELECT count(*) FROM sqew_message WHERE queue_id = ?1 AND lane_id = ?2 AND priority = ?3 AND due_at IS NOT NULL
 
 -- name: count_dead_letters
-SELECT count(*) FROM sqew_message WHERE origin = ?1
+SELECT count(*) FROM sqew_message WHERE origin = ?1 AND {not_deleted}
 
 -- name: count_archived
 SELECT outcome, count(*) FROM sqew_archive WHERE queue_id = ?1 GROUP BY outcome

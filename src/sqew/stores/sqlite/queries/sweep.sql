@@ -28,7 +28,10 @@ DELETE FROM sqew_archive WHERE id IN
 -- name: next_sweep
 -- When the next of these is due: nothing needs to look before.
 SELECT min(at) FROM (
-  SELECT * FROM (SELECT expires_at AS at FROM sqew_message WHERE expires_at IS NOT NULL ORDER BY expires_at LIMIT 1)
+  SELECT * FROM (SELECT expires_at AS at FROM sqew_message WHERE expires_at > ?1 ORDER BY expires_at LIMIT 1)
+  UNION ALL
+  -- What is expired and still there is in somebody's hands.
+  SELECT * FROM (SELECT min(lease_until) FROM sqew_message WHERE expires_at <= ?1)
   UNION ALL
   SELECT * FROM (SELECT dies_at FROM sqew_message WHERE dies_at IS NOT NULL ORDER BY dies_at LIMIT 1)
   UNION ALL

@@ -1,0 +1,34 @@
+"""`sqew archive …`: what became of finished messages."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import click
+
+from sqew.cli import views
+from sqew.cli.command import Group
+from sqew.cli.parameters import after_option, limit_option, queue_option
+from sqew.cli.session import Session, now_ms
+from sqew.model import Outcome
+
+
+@click.group(cls=Group)
+def archive() -> None:
+    """Look at finished messages."""
+
+
+@archive.command("list")
+@queue_option
+@click.option("--outcome", type=click.Choice(["done", "dead"]), help="Only those that ended so.")
+@limit_option(100)
+@after_option
+@click.pass_obj
+def list_archive(session: Session, queue: str, outcome: str | None, limit: int, after: int) -> None:
+    """List finished messages. A queue keeps them if it was made with --keep archive."""
+    with session.open() as q:
+        found = q.archive(queue, limit, after, cast("Outcome | None", outcome))
+    session.show(
+        views.archived_document(found),
+        views.archived_messages(found, now_ms(), f"The archive of queue '{queue}' is empty."),
+    )

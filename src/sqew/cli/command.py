@@ -1,0 +1,166 @@
+"""Commands and groups that take the shared options anywhere: before the subcommand and after it.
+
+Every setting is a flag too. They come from `sqew.settings.DEFINITIONS`, which is read only when the command line names
+an option that the command does not know: `sqew --help` must not wait for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
+from typing import Any
+
+import click
+
+from sqew.cli.session import Session
+
+_WITH_SETTINGS = "sqew.settings"
+
+
+class Command(click.Command):
+    """A command with the shared options."""
+
+    def __init__(self, *args: Any, **keywords: Any) -> None:
+        super().__init__(*args, **keywords)
+        self.params += shared_options(shown=("db", "json"))
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        _note_settings(self, ctx, args)
+        return super().parse_args(ctx, args)
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        return _with_settings(ctx, super().get_params(ctx))
+
+
+class Group(click.Group):
+    """A group with the shared options, whose commands have them too."""
+
+    command_class = Command
+    shown_options: Sequence[str] = ()
+
+    def __init__(self, *args: Any, **keywords: Any) -> None:
+        super().__init__(*args, **keywords)
+        self.params += shared_options(self.shown_options)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        _note_settings(self, ctx, args)
+        return super().parse_args(ctx, args)
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        return _with_settings(ctx, super().get_params(ctx))
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)  # in the order in which they are written, not of the alphabet
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        # Ours, because click 8.1 has no suggestions and newer ones don't know of commands that are not loaded yet.
+        if not ctx.resilient_parsing and not args[0].startswith("-") and args[0] not in self.list_commands(ctx):
+            from sqew.errors import nearest
+
+            ctx.fail(f"There is no command '{args[0]}'{nearest(args[0], self.list_commands(ctx))}.")
+        return super().resolve_command(ctx, args)
+
+
+class LazyGroup(Group):
+    """A group whose commands are imported when they are called for.
+
+    ``lazy`` maps a name to where its command is (``module:attribute``) and to its line in the help.
+    """
+
+    def __init__(self, *args: Any, lazy: dict[str, tuple[str, str]], **keywords: Any) -> None:
+        super().__init__(*args, **keywords)
+        self.lazy = lazy
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.lazy)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.lazy:
+            return None
+        module, attribute = self.lazy[cmd_name][0].split(":")
+        command = getattr(import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in self.lazy.items()])
+
+
+def shared_options(shown: Sequence[str]) -> list[click.Parameter]:
+    """The options that every command takes; those not ``shown`` are left out of its help."""
+    options = [
+        click.Option(["--db"], metavar="FILE", help="The file that holds the queues.  [default: queue.db]"),
+        click.Option(["--config"], metavar="FILE", help="The settings file, TOML or YAML.  [default: sqew.toml, …]"),
+        click.Option(["--json"], is_flag=True, help="Answer in JSON, for machines."),
+        click.Option(["--no-color"], is_flag=True, help="No colours; NO_COLOR in the environment does the same."),
+        click.Option(["--debug"], is_flag=True, help="Show where in the code an error came from."),
+    ]
+    for option in options:
+        assert option.name is not None
+        option.hidden = option.name not in shown
+        option.expose_value = False
+        option.callback = _REMEMBER[option.name]
+    return list(options)
+
+
+def _remember(write: Callable[[Session, Any], None]) -> Callable[[click.Context, click.Parameter, Any], None]:
+    def callback(ctx: click.Context, _param: click.Parameter, value: Any) -> None:
+        session = ctx.ensure_object(Session)
+        if value:
+            write(session, value)
+
+    return callback
+
+
+_REMEMBER = {
+    "db": _remember(lambda session, value: session.flags.update(db=value)),
+    "config": _remember(lambda session, value: setattr(session, "config", value)),
+    "json": _remember(lambda session, value: setattr(session.output, "json", True)),
+    "no_color": _remember(lambda session, value: setattr(session.output, "plain", True)),
+    "debug": _remember(lambda session, value: setattr(session, "debug", True)),
+}
+
+
+SHARED_NAMES = frozenset(_REMEMBER)
+"""The shared options."""
+
+
+def _note_settings(command: click.Command, ctx: click.Context, args: Iterable[str]) -> None:
+    known = {name for param in command.params for name in (*param.opts, *param.secondary_opts)} | {"--help"}
+    if any(arg.startswith("--") and arg.partition("=")[0] not in known for arg in args):
+        ctx.meta[_WITH_SETTINGS] = True
+
+
+def _with_settings(ctx: click.Context, params: list[click.Parameter]) -> list[click.Parameter]:
+    if _WITH_SETTINGS not in ctx.meta:
+        return params
+    taken = {name for param in params for name in param.opts}
+    return [*params, *(option for option in setting_options() if option.opts[0] not in taken)]
+
+
+def setting_options() -> list[click.Option]:
+    """A flag for every setting."""
+    from sqew.settings import DEFINITIONS
+
+    return [
+        click.Option(
+            [setting.flag],
+            metavar="|".join(setting.choices) or setting.kind.upper(),
+            help=setting.doc,
+            hidden=True,
+            expose_value=False,
+            callback=_remember_setting(setting.name),
+        )
+        for setting in DEFINITIONS.values()
+    ]
+
+
+def _remember_setting(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+    def callback(ctx: click.Context, _param: click.Parameter, value: Any) -> None:
+        if value is not None:
+            ctx.ensure_object(Session).flags[name] = value
+
+    return callback

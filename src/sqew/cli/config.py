@@ -1,0 +1,40 @@
+"""`sqew config …`."""
+
+from __future__ import annotations
+
+import click
+
+from sqew.cli.command import Group
+from sqew.cli.output import Column, Table
+from sqew.cli.session import Session
+
+
+@click.group(cls=Group)
+def config() -> None:
+    """Show the settings and where they come from."""
+
+
+@config.command("show")
+@click.pass_obj
+def show(session: Session) -> None:
+    """Show every setting, its value and what set it."""
+    from sqew.settings import DEFINITIONS
+
+    settings = session.settings
+    values = {name: getattr(settings, name) for name in DEFINITIONS}
+    document = [
+        {
+            "name": name,
+            "value": values[name],
+            "source": settings.sources[name],
+            "default": setting.default,
+            "flag": setting.flag,
+            "variable": setting.variable,
+        }
+        for name, setting in DEFINITIONS.items()
+    ]
+    rows = [
+        (name, setting.show(values[name]) if values[name] != "" else "(none)", settings.sources[name])
+        for name, setting in DEFINITIONS.items()
+    ]
+    session.show({"settings": document}, Table([Column("setting"), Column("value"), Column("source")], rows))

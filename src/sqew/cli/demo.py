@@ -1,0 +1,23 @@
+"""`sqew demo`."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from sqew.cli.command import Command
+from sqew.cli.output import console_on
+from sqew.cli.session import Session
+
+
+@click.command(cls=Command)
+@click.pass_obj
+def demo(session: Session) -> None:
+    """Show a queue at work, step by step.
+
+    It uses a file of its own in a temporary folder, unless --db names one that does not exist yet.
+    """
+    from sqew.demo import run
+
+    run(console_on(sys.stdout, session.output.plain), session.flags.get("db"))

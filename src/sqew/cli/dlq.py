@@ -1,0 +1,58 @@
+"""`sqew dlq …`: the dead letters of a queue, wherever they lie."""
+
+from __future__ import annotations
+
+import click
+
+from sqew.cli import views
+from sqew.cli.command import Group
+from sqew.cli.output import plural
+from sqew.cli.parameters import Ids, after_option, limit_option, queue_option, yes_option
+from sqew.cli.session import Session, now_ms
+
+ids_option = click.option("--ids", type=Ids(), help="Only these.  [default: all]")
+
+
+@click.group(cls=Group)
+def dlq() -> None:
+    """Look at the dead letters of a queue, bring them back or delete them."""
+
+
+@dlq.command("list")
+@queue_option
+@limit_option(100)
+@after_option
+@click.pass_obj
+def list_dead(session: Session, queue: str, limit: int, after: int) -> None:
+    """List the messages of a queue that died, and why."""
+    with session.open() as q:
+        messages = q.dead_letters(queue, limit, after)
+    session.show(
+        views.messages_document(messages),
+        views.dead_letters(messages, now_ms(), f"Queue '{queue}' has no dead letters."),
+    )
+
+
+@dlq.command("requeue")
+@queue_option
+@ids_option
+@click.pass_obj
+def requeue(session: Session, queue: str, ids: list[int] | None) -> None:
+    """Bring dead letters back to their queue, with attempts 0."""
+    with session.open() as q:
+        count = q.requeue(queue, ids)
+    session.show({"queue": queue, "requeued": count}, views.sentence_of(count, "Requeued"))
+
+
+@dlq.command("purge")
+@queue_option
+@ids_option
+@yes_option
+@click.pass_obj
+def purge(session: Session, queue: str, ids: list[int] | None, yes: bool) -> None:
+    """Delete dead letters."""
+    with session.open() as q:
+        doomed = q.stats(queue).depths.dead if ids is None else len(ids)
+        session.confirm(f"Deleting {plural(doomed, 'dead letter')} of queue '{queue}'", yes)
+        count = q.purge_dead(queue, ids)
+    session.show({"queue": queue, "purged": count}, views.sentence_of(count, "Purged", "dead letter"))

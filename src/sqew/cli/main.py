@@ -1,0 +1,97 @@
+"""Where `sqew` starts: the list of commands, and what happens to their errors."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any, NoReturn
+
+import click
+
+from sqew import __version__
+from sqew.cli.command import LazyGroup, setting_options
+from sqew.cli.exits import Exit, end
+from sqew.cli.session import Session
+
+COMMANDS = {
+    "queue": ("sqew.cli.queue:queue", "Create, list, change and delete queues."),
+    "message": ("sqew.cli.message:message", "Send, receive, acknowledge and look at messages."),
+    "dlq": ("sqew.cli.dlq:dlq", "Look at the dead letters of a queue, bring them back or delete them."),
+    "archive": ("sqew.cli.archive:archive", "Look at finished messages."),
+    "stats": ("sqew.cli.stats:stats", "Show depths, rates and latencies."),
+    "health": ("sqew.cli.stats:health", "Say whether the file can be used."),
+    "metrics": ("sqew.cli.stats:metrics", "Print the metrics for Prometheus."),
+    "export": ("sqew.cli.transfer:export", "Write the messages of a queue as lines of JSON."),
+    "import": ("sqew.cli.transfer:import_", "Send messages that `sqew export` wrote."),
+    "backup": ("sqew.cli.maintenance:backup", "Copy the file while it is in use."),
+    "check": ("sqew.cli.maintenance:check", "Read the whole file and look for damage."),
+    "config": ("sqew.cli.config:config", "Show the settings and where they come from."),
+    "completion": ("sqew.cli.completion:completion", "Print the completion script of a shell."),
+    "demo": ("sqew.cli.demo:demo", "Show a queue at work, step by step."),
+}
+
+EPILOG = """\
+Every setting is a flag as well, before or after the command: see `sqew --help-settings`.
+
+Try `sqew demo`, or: sqew queue add --name orders
+"""
+
+
+class Root(LazyGroup):
+    """`sqew` itself."""
+
+    shown_options = ("db", "config", "json", "no_color", "debug")
+
+    def main(self, args: Any = None, prog_name: str | None = None, *_: Any, **extra: Any) -> NoReturn:
+        """Run a command line and end the process. Errors are one sentence on stderr, never a traceback."""
+        session = Session()
+        extra["standalone_mode"] = False
+        try:
+            code = super().main(args, prog_name or "sqew", obj=session, **extra)
+        except Exception as error:  # noqa: BLE001 (this is where unexpected ones are put into words)
+            code = end(error, session.debug)
+        sys.exit(code or Exit.OK)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # What is still in the buffer can't be written; Python would complain of that at its end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return Exit.BROKEN_PIPE
+        return result
+
+
+def _help_settings(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        formatter = ctx.make_formatter()
+        with formatter.section("Settings, each also SQEW_NAME in the environment and a line in the settings file"):
+            formatter.write_dl(
+                [(f"{option.opts[0]} {option.metavar}", option.help or "") for option in setting_options()]
+            )
+        click.echo(formatter.getvalue(), nl=False)
+        ctx.exit()
+
+
+@click.group(cls=Root, lazy=COMMANDS, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="sqew")
+@click.option(
+    "--help-settings",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_help_settings,
+    help="List the settings.",
+)
+def sqew() -> None:
+    """Sqew, a durable message queue in a file."""
+
+
+def main() -> NoReturn:
+    """The script `sqew`."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            # Where the terminal can't show a character, an escape is better than a failure.
+            stream.reconfigure(errors="backslashreplace")
+    sqew.main()

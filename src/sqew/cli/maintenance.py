@@ -1,0 +1,52 @@
+"""`sqew backup` and `sqew check`."""
+
+from __future__ import annotations
+
+import click
+import msgspec
+
+from sqew.cli.command import Command
+from sqew.cli.exits import Exit, complain
+from sqew.cli.output import byte_count, plural
+from sqew.cli.progress import Bar
+from sqew.cli.session import Session
+from sqew.cli.stats import file_bytes
+
+
+@click.command(cls=Command)
+@click.argument("to", metavar="FILE")
+@click.pass_obj
+def backup(session: Session, to: str) -> None:
+    """Copy the file while it is in use.
+
+    The copy appears only when it is complete.
+    """
+    with session.open() as q, Bar("copying pages", session.output) as bar:
+        q.backup(to, bar.reach)
+    size = file_bytes(to)
+    session.show(
+        {"file": session.settings.db, "backup": to, "bytes": size},
+        f"Copied {session.settings.db} to {to} ({byte_count(size)}).",
+    )
+
+
+@click.command(cls=Command)
+@click.pass_obj
+def check(session: Session) -> int:
+    """Read the whole file and look for damage.
+
+    Ends with exit code 6 if there is any.
+    """
+    with session.open() as q, Bar("checking messages", session.output) as bar:
+        report = q.check(bar.reach)
+    sentence = f"Checked {plural(report.messages, 'message')} and {report.archived} in the archive: "
+    verdict = "all is well." if report.ok else "there is damage."
+    session.show({"ok": report.ok, **msgspec.to_builtins(report)}, sentence + verdict)
+    for problem in report.problems:
+        complain(f"SQLite says: {problem}")
+    if report.damaged:
+        ids = ", ".join(map(str, report.damaged))
+        complain(
+            f"The stored body or headers of these messages changed on the disk: {ids}. Restore them from a backup."
+        )
+    return Exit.OK if report.ok else Exit.DAMAGE

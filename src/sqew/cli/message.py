@@ -1,0 +1,316 @@
+"""`sqew message …`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any
+
+import click
+from msgspec import structs
+
+from sqew import operations as ops
+from sqew.cli import lines, views
+from sqew.cli.command import Group
+from sqew.cli.exits import Exit, code_of, complain
+from sqew.cli.output import moment, plural
+from sqew.cli.parameters import (
+    MESSAGE_ID,
+    Ids,
+    Milliseconds,
+    Name,
+    Pair,
+    lane_option,
+    queue_option,
+    token_option,
+)
+from sqew.cli.session import Session, do, now_ms
+from sqew.errors import BadBody, MessageNotFound, SqewError
+from sqew.model import Extension, NewMessage, Ref, Release, Settled
+from sqew.rules import Limits, check_batch, check_int, check_message, encode_body, parse_json
+
+batch_option = click.option("--batch", type=int, default=1, show_default=True, metavar="N", help="How many at most.")
+wait_option = click.option(
+    "--wait-ms", type=Milliseconds(), default=0, help="Wait up to this long for a message if there is none."
+)
+consumer_option = click.option("--consumer", type=Name(), metavar="NAME", help="Who holds the lease.")
+ids_option = click.option("--ids", required=True, type=Ids(), help="The messages.")
+
+
+@click.group(cls=Group)
+def message() -> None:
+    """Send, receive, acknowledge and look at messages."""
+
+
+@message.command("enqueue")
+@queue_option
+@click.option("--payload", metavar="JSON", help="The message, as JSON.")
+@click.option("--text", help="The message, as plain text.")
+@click.option("--file", metavar="FILE", help="Newline-delimited JSON, a message to a line; - for stdin.")
+@click.option("--priority", type=int, default=0, help="Higher ones are received first: -1000 to 1000.")
+@click.option("--delay-ms", type=Milliseconds(), help="How long it waits before its first delivery.")
+@click.option("--ttl-ms", type=Milliseconds(at_least=1), help="How long it lives.")
+@click.option("--lane", metavar="NAME", help="The lane.")
+@click.option("--group", type=Name(), help="The group, in a FIFO queue.")
+@click.option("--header", "headers", multiple=True, type=Pair(), help="A header; give it once each.")
+@click.option("--idempotency-key", "key", type=Name(), help="A second message with this key is not stored.")
+@click.pass_obj
+def enqueue(
+    session: Session,
+    /,
+    queue: str,
+    payload: str | None,
+    text: str | None,
+    file: str | None,
+    key: str | None,
+    **rest: Any,
+) -> None:
+    """Send messages.
+
+    All lines of a file are checked first: if one is bad, nothing is sent. With --idempotency-key the first message gets
+    the key itself and the n-th KEY:n, so sending the same file again sends only what is missing.
+    """
+    make = _maker(session.limits, rest)
+    singles = _singles(payload, text, make, session.limits)
+    if not singles and file is None:
+        raise click.UsageError(
+            "There is nothing to send: give --payload, --text or --file.", click.get_current_context()
+        )
+    if file is None:
+        _send_one(session, queue, [_keyed(message, key, number) for number, message in enumerate(singles, 1)])
+    else:
+        _send_file(session, queue, file, singles, key, make)
+
+
+Make = Callable[[bytes, Any], NewMessage]
+
+
+def _maker(limits: Limits, options: dict[str, Any]) -> Make:
+    headers = dict(options.pop("headers")) or None
+
+    def make(body: bytes, format: Any) -> NewMessage:
+        message = NewMessage(body, format, headers, **options)
+        check_message(message, limits)
+        return message
+
+    return make
+
+
+def _singles(payload: str | None, text: str | None, make: Make, limits: Limits) -> list[NewMessage]:
+    messages = []
+    if payload is not None:
+        # The bytes as they were typed, whether or not they are valid UTF-8: parse_json tells.
+        body = os.fsencode(payload)
+        try:
+            parse_json(body, limits)
+        except BadBody as error:
+            raise BadBody(f"{error} Quote it for the shell, or send it as it is with --text.") from error
+        messages.append(make(body, "json"))
+    if text is not None:
+        messages.append(make(*encode_body(text, limits)))
+    return messages
+
+
+def _keyed(message: NewMessage, key: str | None, number: int) -> NewMessage:
+    """The first message of a command line gets the key itself, so that a file of one line is like a payload."""
+    if key is None:
+        return message
+    return structs.replace(message, key=key if number == 1 else f"{key}:{number}")
+
+
+def _send_one(session: Session, queue: str, messages: Sequence[NewMessage]) -> None:
+    with session.open() as q:
+        sent = do(q, ops.Send(queue, messages))
+    parts = [
+        f"Message {one.id} of '{queue}' has that key: nothing was added." if one.duplicate
+        else f"Sent message {one.id} to '{queue}'."
+        for one in sent
+    ]  # fmt: skip
+    answers = [{"id": one.id, "duplicate": one.duplicate} for one in sent]
+    session.show({"queue": queue, **(answers[0] if len(answers) == 1 else {"sent": answers})}, *parts)
+
+
+def _send_file(session: Session, queue: str, name: str, singles: list[NewMessage], key: str | None, make: Make) -> None:
+    limits = session.limits
+
+    def parse(line: bytes) -> NewMessage:
+        body = line.strip()
+        parse_json(body, limits)
+        return make(body, "json")
+
+    with lines.opened(name) as file, session.open() as q:
+        do(q, ops.GetQueue(queue))
+        total = lines.messages_in(file, name, parse) + len(singles)
+        file.seek(0)
+        unkeyed = chain(singles, (parse(line) for line in file if line.strip()))
+        messages = (_keyed(message, key, number) for number, message in enumerate(unkeyed, 1))
+        tally = lines.send(session, q, queue, messages, total)
+    show_tally(session, queue, tally, "Sent")
+
+
+def show_tally(session: Session, queue: str, tally: lines.Tally, done: str, left_out: int = 0) -> None:
+    """What became of a file of messages."""
+    document = {"queue": queue, "sent": tally.sent, "duplicates": tally.duplicates}
+    ids = {"first_id": tally.first_id, "last_id": tally.last_id}
+    sentence = f"{done} {plural(tally.sent, 'message')} to '{queue}'"
+    if tally.duplicates:
+        sentence += f"; {tally.duplicates} were there already"
+    if left_out:
+        sentence += f"; {left_out} had expired"
+    session.show(document | ids | ({"expired": left_out} if left_out else {}), sentence + ".")
+
+
+@message.command("poll")
+@queue_option
+@batch_option
+@wait_option
+@lane_option
+@click.option("--lease-ms", type=Milliseconds(), help="How long the lease lasts.  [default: the queue's visibility]")
+@consumer_option
+@click.pass_obj
+def poll(
+    session: Session, queue: str, batch: int, wait_ms: int, lane: str | None, lease_ms: int | None, consumer: str | None
+) -> None:
+    """Receive messages under a lease: ack them with their token, or they come back when it ends."""
+    _receive(session, ops.Receive(queue, batch, lane, lease_ms, consumer), wait_ms)
+
+
+@message.command("get")
+@queue_option
+@batch_option
+@wait_option
+@lane_option
+@click.pass_obj
+def get(session: Session, queue: str, batch: int, wait_ms: int, lane: str | None) -> None:
+    """Take messages for good: they are acknowledged as they are received.
+
+    If what comes after fails, they are lost (at most once). To work safely, poll and ack.
+    """
+    _receive(session, ops.Receive(queue, batch, lane, finish=True), wait_ms)
+
+
+def _receive(session: Session, operation: ops.Receive, wait_ms: int) -> None:
+    check_int("--batch", operation.limit, 1, session.limits.max_batch)
+    with session.open() as q:
+        messages = q.receive(operation, wait_ms).messages
+    document = views.messages_document(messages)
+    if operation.finish:
+        messages = [structs.replace(message, lease=None) for message in messages]
+        document = views.taken_document(messages)
+    session.show(document, *views.received_messages(messages, now_ms()))
+    if not messages:
+        session.note(f"Queue '{operation.queue}' has nothing to receive.")
+
+
+@message.command("peek")
+@queue_option
+@click.option("--id", required=True, type=MESSAGE_ID, help="The message.")
+@click.pass_obj
+def peek(session: Session, queue: str, id: int) -> None:
+    """Look at one message without taking it."""
+    with session.open() as q:
+        found = q.get(queue, id)
+    session.show(views.message_document(found), views.one_message(found, now_ms()))
+
+
+@message.command("remove")
+@queue_option
+@click.option("--id", "--ids", "ids", required=True, type=Ids(), help="The message, or several: 1,2,3.")
+@click.pass_obj
+def remove(session: Session, queue: str, ids: list[int]) -> int:
+    """Delete messages by id, whoever holds them."""
+    check_batch(len(ids), session.limits)
+    with session.open() as q:
+        removed = q.remove(queue, ids)
+    results = [
+        Settled(id) if was_there else MessageNotFound(id, queue) for id, was_there in zip(ids, removed, strict=True)
+    ]
+    return _answer(session, queue, ids, results, "Removed")
+
+
+@message.command("ack")
+@queue_option
+@ids_option
+@token_option
+@click.pass_obj
+def ack(session: Session, queue: str, ids: list[int], token: str | None) -> int:
+    """Acknowledge messages: their work is done."""
+    return _settle(session, ops.Ack(queue, _refs(session, ids, token)), queue, ids, "Acknowledged")
+
+
+@message.command("nack")
+@queue_option
+@ids_option
+@token_option
+@click.option("--delay-ms", type=Milliseconds(), help="How long they wait.  [default: the queue's backoff]")
+@click.option("--reason", type=Name(), help="Why, for whoever finds it among the dead letters.")
+@click.option("--dead", is_flag=True, help="Don't try again: they are dead at once.")
+@click.pass_obj
+def nack(
+    session: Session,
+    queue: str,
+    ids: list[int],
+    token: str | None,
+    delay_ms: int | None,
+    reason: str | None,
+    dead: bool,
+) -> int:
+    """Give messages back: their work failed."""
+    releases = [Release(ref, delay_ms, dead, reason or "") for ref in _refs(session, ids, token)]
+    return _settle(session, ops.Nack(queue, releases), queue, ids, "Gave back")
+
+
+@message.command("extend-lease")
+@queue_option
+@click.option("--id", "ids", required=True, type=Ids(), metavar="ID", help="The message.")
+@click.option("--ms", required=True, type=Milliseconds(), help="The lease ends so long from now.")
+@token_option
+@click.pass_obj
+def extend_lease(session: Session, queue: str, ids: list[int], ms: int, token: str | None) -> int:
+    """Set the end of a message's lease."""
+    extensions = [Extension(ref, ms) for ref in _refs(session, ids, token)]
+    return _settle(session, ops.Extend(queue, extensions), queue, ids, "Extended the lease of")
+
+
+def _refs(session: Session, ids: Iterable[int], token: str | None) -> list[Ref]:
+    refs = [Ref(id, token) for id in ids]
+    check_batch(len(refs), session.limits)
+    return refs
+
+
+def _settle(
+    session: Session, operation: ops.Operation[list[Settled | SqewError]], queue: str, ids: list[int], done: str
+) -> int:
+    with session.open() as q:
+        results = do(q, operation)
+    return _answer(session, queue, ids, results, done)
+
+
+def _answer(session: Session, queue: str, ids: list[int], results: Sequence[Settled | SqewError], done: str) -> int:
+    """Say what became of each message. The exit code is that of the first that failed."""
+    refused = [result for result in results if isinstance(result, SqewError)]
+    document = [_entry(id, result) for id, result in zip(ids, results, strict=True)]
+    session.show({"queue": queue, "results": document}, *_sentences(results, done))
+    for error in refused:
+        complain(str(error))
+    return code_of(refused[0]) if refused else Exit.OK
+
+
+def _entry(id: int, result: Settled | SqewError) -> dict[str, Any]:
+    if isinstance(result, SqewError):
+        return {"id": id, "ok": False, "error": result.code, "message": str(result)}
+    return {"id": id, "ok": True, "due_at": result.due_at, "dead": result.dead}
+
+
+def _sentences(results: Sequence[Settled | SqewError], done: str) -> Iterator[str]:
+    settled = [result for result in results if isinstance(result, Settled)]
+    if settled:
+        of = f" of {len(results)}" if len(settled) < len(results) else ""
+        yield f"{done} {len(settled)}{of} {'message' if len(results) == 1 else 'messages'}."
+    now = now_ms()
+    for result in settled:
+        if result.dead:
+            yield f"Message {result.id} is dead: it had its last attempt, or was given up."
+        elif result.due_at is not None:
+            yield f"Message {result.id} is due {moment(result.due_at, now)}."

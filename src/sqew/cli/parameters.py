@@ -1,0 +1,170 @@
+"""What options may be given, and the options that several commands have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+from msgspec import structs
+
+from sqew.cli.session import Session
+from sqew.errors import BadValue, SqewError
+from sqew.rules import LONGEST_MS, check_int, check_queue_name, check_text
+from sqew.settings import duration
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+LARGEST_ID = 1 << 62
+NONE = "none"
+"""What switches a limit off, as in ``--ttl-ms none``."""
+
+
+if TYPE_CHECKING:
+    _Type = click.ParamType[Any]
+else:
+    _Type = click.ParamType  # it took no type parameter in older versions
+
+
+class Off:
+    """The value of an option that was given as ``none``; None stands for one that was not given."""
+
+
+OFF = Off()
+
+
+class QueueName(_Type):
+    """The name of a queue."""
+
+    name = "name"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        check_queue_name(value)
+        return str(value)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        try:
+            with ctx.ensure_object(Session).open() as q:
+                return [CompletionItem(info.name) for info in q.queues(incomplete)]
+        except SqewError:
+            return []
+
+
+class Name(_Type):
+    """A short text: a key, a group, a token, a consumer's name."""
+
+    name = "text"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        check_text(_called(param), value)
+        return str(value)
+
+
+class Milliseconds(_Type):
+    """A length of time: a number of milliseconds, or one with a unit such as ``30s``."""
+
+    name = "ms"
+
+    def __init__(self, *, at_least: int = 0, may_be_none: bool = False) -> None:
+        self._setting = duration(at_least, LONGEST_MS, "")
+        self._may_be_none = may_be_none
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | Off:
+        if self._may_be_none and value in (NONE, OFF):
+            return OFF
+        called = _called(param)
+        ms: int = structs.replace(self._setting, name=called).parse(value, "on the command line")
+        return ms
+
+
+class Limit(_Type):
+    """A number, or ``none``."""
+
+    name = "number"
+
+    def __init__(self, kind: type[int | float] = int) -> None:
+        self._kind = kind
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float | Off:
+        if value in (NONE, OFF):
+            return OFF
+        try:
+            return self._kind(value)
+        except ValueError as error:
+            raise BadValue(f"{_called(param)} can't be {value!r}: it must be a number, or none.") from error
+
+
+class Ids(_Type):
+    """Message ids with commas between them."""
+
+    name = "id,…"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[int]:
+        if isinstance(value, list):
+            return value
+        parts = [part.strip() for part in str(value).split(",") if part.strip()]
+        if not parts or not all(part.isascii() and part.isdigit() and 0 < int(part) <= LARGEST_ID for part in parts):
+            raise BadValue(f"{_called(param)} can't be {value!r}: give message ids with commas between them: 1,2,3.")
+        # Twice the same would fail the second time.
+        return list(dict.fromkeys(map(int, parts)))
+
+
+class Pair(_Type):
+    """``NAME=VALUE``; where ``alone`` is given, a NAME by itself has that value."""
+
+    name = "name=value"
+
+    def __init__(self, alone: str | None = None) -> None:
+        self._alone = alone
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        name, equals, text = str(value).partition("=")
+        if not name or not (equals or self._alone is not None):
+            raise BadValue(f"{_called(param)} can't be {value!r}: write it as NAME=VALUE.")
+        return name, text if equals else str(self._alone)
+
+
+def _called(param: click.Parameter | None) -> str:
+    return param.opts[0] if param is not None else "The value"
+
+
+class Whole(_Type):
+    """A whole number in a range."""
+
+    name = "number"
+
+    def __init__(self, at_least: int, at_most: int) -> None:
+        self._range = at_least, at_most
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            number = int(value)
+        except ValueError:
+            number = value
+        check_int(_called(param), number, *self._range)
+        return number
+
+
+MESSAGE_ID = Whole(1, LARGEST_ID)
+COUNT = Whole(1, 1_000_000)
+
+queue_option = click.option("--queue", required=True, type=QueueName(), help="The queue.")
+queue_name_option = click.option("--name", required=True, type=QueueName(), help="The queue.")
+yes_option = click.option("-y", "--yes", is_flag=True, help="Don't ask. Needed where there is no terminal to ask on.")
+lane_option = click.option("--lane", metavar="NAME", help="Only this lane.")
+token_option = click.option(
+    "--token", type=Name(), help="The lease's token, from `poll`. Without it: whoever holds the message."
+)
+after_option = click.option(
+    "--after", type=Whole(0, LARGEST_ID), default=0, metavar="ID", help="Only messages with higher ids."
+)
+
+
+def limit_option(default: int) -> Callable[[F], F]:
+    """``--limit``: how many to show."""
+    return click.option(
+        "--limit", type=COUNT, default=default, show_default=True, metavar="N", help="How many at most."
+    )

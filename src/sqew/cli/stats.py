@@ -1,0 +1,97 @@
+"""`sqew stats`, `sqew health` and `sqew metrics`: how the queues and their file are doing."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from sqew.cli import views
+from sqew.cli.command import Command
+from sqew.cli.output import Facts, byte_count
+from sqew.cli.parameters import QueueName
+from sqew.cli.session import Session, now_ms
+from sqew.errors import StoreFull
+
+
+@click.command(cls=Command)
+@click.option("--queue", type=QueueName(), help="Only this queue, in detail.")
+@click.pass_obj
+def stats(session: Session, queue: str | None) -> None:
+    """Show depths, rates and latencies."""
+    with session.open() as q:
+        names = [info.name for info in q.queues()] if queue is None else [queue]
+        found = [q.stats(name) for name in names]
+    now = now_ms()
+    if queue is None:
+        session.show({"queues": msgspec.to_builtins(found)}, views.stats_table(found, now))
+    else:
+        session.show(msgspec.to_builtins(found[0]), *views.stats_parts(found[0], now))
+
+
+@click.command(cls=Command)
+@click.pass_obj
+def health(session: Session) -> None:
+    """Say whether the file can be used.
+
+    It is opened, read and locked for writing, and the disk must have room. `sqew check` reads all of it.
+    """
+    settings = session.settings
+    with session.open() as q:
+        with q.transaction():
+            queues = len(q.queues())
+        facts = _facts(settings.db, settings.durability, queues)
+    if facts["disk_free_bytes"] < settings.disk_reserve_bytes:
+        raise StoreFull(
+            f"The disk that holds {settings.db} has {byte_count(facts['disk_free_bytes'])} left, so sends are refused "
+            "(disk_reserve_bytes). Free some space."
+        )
+    session.show(
+        {"status": "ok", **facts},
+        Facts([("status", "ok"), *((_label(name), _value(name, value)) for name, value in facts.items())]),
+    )
+
+
+def _facts(path: str, durability: str, queues: int) -> dict[str, Any]:
+    import apsw
+
+    return {
+        "file": path,
+        "file_bytes": file_bytes(path),
+        "wal_bytes": file_bytes(path + "-wal"),
+        "disk_free_bytes": shutil.disk_usage(Path(path).parent).free,
+        "queues": queues,
+        "durability": durability,
+        "sqlite_version": apsw.sqlite_lib_version(),
+    }
+
+
+def _label(name: str) -> str:
+    return name.removesuffix("_bytes").replace("_", " ") + (" size" if name in ("file_bytes", "wal_bytes") else "")
+
+
+def _value(name: str, value: Any) -> object:
+    return byte_count(value) if name.endswith("_bytes") else value
+
+
+def file_bytes(path: str) -> int:
+    """The size of a file; 0 where there is none."""
+    place = Path(path)
+    return place.stat().st_size if place.exists() else 0
+
+
+@click.command(cls=Command)
+@click.pass_obj
+def metrics(session: Session) -> None:
+    """Print the metrics for Prometheus.
+
+    In its text format, whatever --json says.
+    """
+    from sqew.observe.exposition import prometheus
+
+    with session.open() as q:
+        found = [q.stats(info.name) for info in q.queues()]
+    click.echo(prometheus(found, now_ms()), nl=False)

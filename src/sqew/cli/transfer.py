@@ -1,0 +1,107 @@
+"""`sqew export` and `sqew import`: messages as lines of JSON."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import click
+
+from sqew import ndjson
+from sqew import operations as ops
+from sqew.cli import lines
+from sqew.cli.command import Command
+from sqew.cli.exits import Exit, Failure
+from sqew.cli.message import show_tally
+from sqew.cli.output import plural
+from sqew.cli.parameters import queue_option
+from sqew.cli.progress import Bar
+from sqew.cli.session import Session, do, now_ms
+from sqew.model import NewMessage
+
+_WRITTEN_TOGETHER = 256 * 1024
+
+
+@click.command(cls=Command)
+@queue_option
+@click.option("--archive", is_flag=True, help="The finished messages instead.")
+@click.option("--output", default="-", metavar="FILE", help="Where to.  [default: stdout]")
+@click.pass_obj
+def export(session: Session, queue: str, archive: bool, output: str) -> None:
+    """Write the messages of a queue as lines of JSON.
+
+    They are as they are at one moment, whatever others do meanwhile. A file appears only when it is complete.
+    """
+    with session.open() as q:
+        depths = q.stats(queue).depths
+        total = depths.archived + depths.dead if archive else depths.total()
+        with _written(output) as file, Bar("exporting", session.output, total) as bar:
+            count = _write(q.export(queue, archive=archive), file, bar)
+    session.note(f"Exported {plural(count, 'message')} of '{queue}'.")
+
+
+def _write(exported: Iterator[bytes], file: IO[bytes], bar: Bar) -> int:
+    count, waiting, size = 0, [], 0
+    for line in exported:
+        waiting.append(line)
+        count, size = count + 1, size + len(line)
+        if size >= _WRITTEN_TOGETHER:
+            file.write(b"".join(waiting))
+            waiting, size = [], 0
+            bar.reach(count)
+    file.write(b"".join(waiting))
+    file.flush()
+    return count
+
+
+@contextmanager
+def _written(output: str) -> Iterator[IO[bytes]]:
+    """Where the lines go: stdout, a device or pipe, or a file that appears whole."""
+    target = Path(output)
+    if output == "-":
+        yield sys.stdout.buffer
+    elif target.exists() and not target.is_file():
+        with target.open("wb") as file:
+            yield file
+    else:
+        unfinished = target.with_name(target.name + ".unfinished")
+        try:
+            with unfinished.open("wb") as file:
+                yield file
+            unfinished.replace(target)
+        except OSError as error:
+            raise Failure(f"{output} can't be written: {error.strerror}.", Exit.FAILED) from error
+        finally:
+            unfinished.unlink(missing_ok=True)
+
+
+@click.command("import", cls=Command)
+@queue_option
+@click.option("--file", default="-", metavar="FILE", help="Where from.  [default: stdin]")
+@click.pass_obj
+def import_(session: Session, queue: str, file: str) -> None:
+    """Send messages that `sqew export` wrote.
+
+    Priorities, lanes, headers, groups, keys, delays and lifetimes come along; ids and attempts start anew, and what has
+    expired is left out. All lines are checked first: if one is bad, nothing is sent.
+    """
+    limits, now = session.limits, now_ms()
+    with lines.opened(file) as source, session.open() as q:
+        do(q, ops.GetQueue(queue))
+        total = lines.messages_in(source, file, lambda line: ndjson.parse(line, now, limits))
+        source.seek(0)
+        parsed = [0]
+
+        def messages() -> Iterator[NewMessage]:
+            for line in source:
+                if line.strip():
+                    parsed[0] += 1
+                    message = ndjson.parse(line, now, limits)
+                    if message is not None:
+                        yield message
+
+        tally = lines.send(session, q, queue, messages(), total)
+    show_tally(session, queue, tally, "Imported", left_out=parsed[0] - total)
