@@ -9,7 +9,7 @@ from sqew.stores.sqlite.work import Work
 _GROUP_HEAD = sql("group_head")
 _GROUP_BUSY_UNTIL = sql("group_busy_until")
 _SET_DUE = sql("set_due")
-_DEMOTE_FOLLOWERS = sql("demote_followers")
+_DEMOTE_SECOND = sql("demote_second")
 
 
 def refresh_head(work: Work, state: QueueState, group: str) -> None:
@@ -29,5 +29,5 @@ def put_in_front(work: Work, state: QueueState, group: str) -> None:
     """A message came into the group with an id lower than some that are there."""
     head = work.execute(_GROUP_HEAD, (state.id, group)).fetchone()
     if head is not None:
-        work.execute(_DEMOTE_FOLLOWERS, (state.id, group, head[0]))
+        work.execute(_DEMOTE_SECOND, (state.id, group, head[0]))
         refresh_head(work, state, group)

@@ -15,10 +15,11 @@ SELECT max(lease_until) FROM sqew_message WHERE queue_id = ?1 AND group_id = ?2 
 -- name: set_due
 UPDATE sqew_message SET due_at = ?2 WHERE id = ?1
 
--- name: demote_followers
--- After a message came back in front of its group: nobody behind it is claimable.
+-- name: demote_second
+-- After a message came back in front of its group: the head until now stands second, and waits like the rest.
 UPDATE sqew_message SET due_at = NULL
- WHERE queue_id = ?1 AND group_id = ?2 AND id > ?3 AND due_at IS NOT NULL
+ WHERE id = (SELECT id FROM sqew_message WHERE queue_id = ?1 AND group_id = ?2 AND id > ?3 ORDER BY id LIMIT 1)
+   AND due_at IS NOT NULL
 
 -- name: next_follower
 -- The message behind a given one, to be taken in the same batch.

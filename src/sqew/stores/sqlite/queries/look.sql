@@ -20,8 +20,9 @@ SELECT {stored} FROM sqew_message
  WHERE queue_id = ?1 AND lane_id = ?2 AND priority = ?3 AND due_at > ?4 ORDER BY due_at, id LIMIT ?5
 
 -- name: peek_blocked
+-- Group by group: in the order of ids, all of them would have to be read and sorted.
 SELECT {stored} FROM sqew_message
- WHERE queue_id = ?1 AND lane_id = ?2 AND group_id IS NOT NULL AND due_at IS NULL ORDER BY id LIMIT ?3
+ WHERE queue_id = ?1 AND lane_id = ?2 AND group_id IS NOT NULL AND due_at IS NULL ORDER BY group_id, id LIMIT ?3
 
 -- name: count_ready
 SELECT count(*), min(due_at) FROM sqew_message
