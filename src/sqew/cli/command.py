@@ -118,8 +118,8 @@ def _remember(write: Callable[[Session, Any], None]) -> Callable[[click.Context,
 _REMEMBER = {
     "db": _remember(lambda session, value: session.flags.update(db=value)),
     "config": _remember(lambda session, value: setattr(session, "config", value)),
-    "json": _remember(lambda session, value: setattr(session.output, "json", True)),
-    "no_color": _remember(lambda session, value: setattr(session.output, "plain", True)),
+    "json": _remember(lambda session, value: setattr(session, "json", True)),
+    "no_color": _remember(lambda session, value: setattr(session, "plain", True)),
     "debug": _remember(lambda session, value: setattr(session, "debug", True)),
 }
 

@@ -20,4 +20,4 @@ def demo(session: Session) -> None:
     """
     from sqew.demo import run
 
-    run(console_on(sys.stdout, session.output.plain), session.flags.get("db"))
+    run(console_on(sys.stdout, session.plain), session.flags.get("db"))

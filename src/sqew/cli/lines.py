@@ -103,7 +103,7 @@ def messages_in(file: IO[bytes], name: str, parse: Parse) -> int:
 def send(session: Session, q: Queue, queue: str, messages: Iterator[NewMessage], total: int) -> Tally:
     """Send messages in batches, each in one transaction. On Ctrl-C it says how many were sent."""
     tally = Tally()
-    with Bar("sending", session.output, total) as bar, CtrlC() as ctrl_c:
+    with Bar("sending", session.plain, total) as bar, CtrlC() as ctrl_c:
         try:
             for batch in _batches(messages, session.limits.max_batch):
                 _send_batch(q, ops.Send(queue, batch), tally, ctrl_c)

@@ -10,7 +10,7 @@ import click
 
 from sqew import __version__
 from sqew.cli.command import LazyGroup, setting_options
-from sqew.cli.exits import Exit, end
+from sqew.cli.exits import Exit
 from sqew.cli.session import Session
 
 COMMANDS = {
@@ -49,6 +49,8 @@ class Root(LazyGroup):
         try:
             code = super().main(args, prog_name or "sqew", obj=session, **extra)
         except Exception as error:  # noqa: BLE001 (this is where unexpected ones are put into words)
+            from sqew.cli.failures import end
+
             code = end(error, session.debug)
         sys.exit(code or Exit.OK)
 

@@ -13,7 +13,8 @@ from msgspec import structs
 from sqew import operations as ops
 from sqew.cli import lines, views
 from sqew.cli.command import Group
-from sqew.cli.exits import Exit, code_of, complain
+from sqew.cli.exits import Exit, complain
+from sqew.cli.failures import code_of
 from sqew.cli.output import moment, plural
 from sqew.cli.parameters import (
     MESSAGE_ID,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -50,32 +49,23 @@ class Facts:
 Part = Table | Facts | str
 
 
-@dataclass
-class Output:
-    """How this run shows its answers."""
+def write(parts: Sequence[Part], plain: bool) -> None:
+    """Show an answer to people, on stdout. ``plain``: without colours and other escape sequences."""
+    if sys.stdout.isatty():
+        _draw(parts, plain)
+    else:
+        _print_plain(parts)
 
-    json: bool = False
-    plain: bool = field(default_factory=lambda: bool(os.environ.get("NO_COLOR")))
-    """Without colours and other escape sequences."""
 
-    def show(self, document: Any, parts: Sequence[Part]) -> None:
-        """Write an answer to stdout."""
-        if self.json:
-            write_json(document)
-        elif sys.stdout.isatty():
-            self._draw(parts)
-        else:
-            _print_plain(parts)
-
-    def _draw(self, parts: Sequence[Part]) -> None:
-        console = console_on(sys.stdout, self.plain)
-        for number, part in enumerate(parts):
-            if isinstance(part, Table) and not part.rows:
-                click.echo(part.empty, err=True)
-                continue
-            if number and not isinstance(part, str):
-                console.print()
-            console.print(_drawn(part))
+def _draw(parts: Sequence[Part], plain: bool) -> None:
+    console = console_on(sys.stdout, plain)
+    for number, part in enumerate(parts):
+        if isinstance(part, Table) and not part.rows:
+            click.echo(part.empty, err=True)
+            continue
+        if number and not isinstance(part, str):
+            console.print()
+        console.print(_drawn(part))
 
 
 def console_on(file: Any, plain: bool) -> Console:

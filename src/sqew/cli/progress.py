@@ -7,7 +7,7 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from sqew.cli.output import Output, console_on
+from sqew.cli.output import console_on
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -19,8 +19,8 @@ QUIET_SECONDS = 1.0
 class Bar:
     """How far something is. On anything but a terminal it shows nothing."""
 
-    def __init__(self, doing: str, output: Output, total: int | None = None) -> None:
-        self._doing, self._output, self._total = doing, output, total
+    def __init__(self, doing: str, plain: bool, total: int | None = None) -> None:
+        self._doing, self._plain, self._total = doing, plain, total
         self._drawn: tuple[Progress, TaskID] | None = None
         self._started = time.monotonic()
 
@@ -46,6 +46,6 @@ class Bar:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        progress = Progress(*columns, console=console_on(sys.stderr, self._output.plain), transient=True)
+        progress = Progress(*columns, console=console_on(sys.stderr, self._plain), transient=True)
         progress.start()
         return progress, progress.add_task(self._doing, total=self._total)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from sqew.cli.exits import Exit, Failure
-from sqew.cli.output import Output, Part
 
+# What is imported in the functions below is not needed to show the help, and costs more than all the rest.
 if TYPE_CHECKING:
+    from sqew.cli.output import Part
     from sqew.embedded import Queue
     from sqew.operations import Operation
     from sqew.rules import Limits
@@ -28,14 +28,17 @@ class Session:
         self.flags: dict[str, str] = {}
         self.config: str | None = None
         self.debug = False
-        self.output = Output()
+        self.json = False
+        self.plain = bool(os.environ.get("NO_COLOR"))
         self._settings: Settings | None = None
 
     @property
     def settings(self) -> Settings:
         """The settings in force, from flags, environment, file and defaults."""
         if self._settings is None:
-            from sqew.settings import find_file, resolve  # here, so that --help does not wait for them
+            from pathlib import Path
+
+            from sqew.settings import find_file, resolve
 
             self._settings = resolve(self.flags, os.environ, find_file(self.config, os.environ, Path.cwd()))
         return self._settings
@@ -55,11 +58,16 @@ class Session:
 
     def show(self, document: Any, *parts: Part) -> None:
         """Answer: the document for machines, or the parts for people."""
-        self.output.show(document, parts)
+        from sqew.cli import output
+
+        if self.json:
+            output.write_json(document)
+        else:
+            output.write(parts, self.plain)
 
     def note(self, sentence: str) -> None:
         """Tell people something that is not the answer."""
-        if not self.output.json:
+        if not self.json:
             click.echo(sentence, err=True)
 
     def confirm(self, action: str, yes: bool) -> None:

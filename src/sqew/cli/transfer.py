@@ -38,7 +38,7 @@ def export(session: Session, queue: str, archive: bool, output: str) -> None:
     with session.open() as q:
         depths = q.stats(queue).depths
         total = depths.archived + depths.dead if archive else depths.total()
-        with _written(output) as file, Bar("exporting", session.output, total) as bar:
+        with _written(output) as file, Bar("exporting", session.plain, total) as bar:
             count = _write(q.export(queue, archive=archive), file, bar)
     session.note(f"Exported {plural(count, 'message')} of '{queue}'.")
 

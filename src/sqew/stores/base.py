@@ -15,7 +15,8 @@ class Store(Protocol):
     ``run`` executes operations in order, in one transaction, at the time ``now``. When it returns, what they did is as
     safe as the store's durability says. An operation that fails has changed nothing and its `SqewError` stands in
     ``Commit.results`` in place of its result; its neighbours are not undone. When the transaction itself can't be
-    committed, ``run`` raises a `StoreError` and nothing was changed.
+    committed, ``run`` raises a `StoreError` and nothing was changed; only after a failed fsync nobody can know, and the
+    store refuses everything until it is opened again.
 
     Time comes from the caller: a store has no clock of its own. It must not run backwards.
     """

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from sqew.errors import QueueNotFound, UnknownLane
+from sqew.errors import QueueNotFound, StoreDamaged, UnknownLane
 from sqew.model import DEFAULT_LANE, Policy, QueueInfo
 from sqew.rules import Throttle
 from sqew.stores.sqlite.statements import sql
@@ -76,7 +76,13 @@ class Catalog:
 
     def touch(self) -> int:
         """Read the version row: a reader's snapshot begins with its first read."""
-        return int(self._execute(sql("catalog_version")).get)
+        return self._meta("catalog_version")
+
+    def _meta(self, statement: str) -> int:
+        value = self._execute(sql(statement)).get
+        if not isinstance(value, int):
+            raise StoreDamaged("The file is damaged: sqew_meta has lost a row. Restore the file from a backup.")
+        return value
 
     def refresh(self) -> None:
         """Another connection has written since the last transaction: believe only what is still true."""
@@ -159,7 +165,7 @@ class Catalog:
             # Ids are given out in the order of transactions, whichever process runs them, so a block that another
             # process may have continued is left behind.
             if not self._next_id:
-                self._next_id = self._execute(sql("next_id")).get
+                self._next_id = self._meta("next_id")
             self._reserved_below = self._next_id + count + min(self._taken_ids, _LARGEST_ID_BLOCK)
             self._execute(sql("reserve_ids"), (self._reserved_below,))
         first = self._next_id

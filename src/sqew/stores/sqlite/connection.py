@@ -55,8 +55,10 @@ def connect(
             # Without this promise SQLite (built with STAT4, as apsw's is) compiles a statement anew whenever a
             # parameter that could sway its plan is bound: 16 µs instead of 2 for finding the next message.
             connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
-            # Must come before the first table; in a file that has tables it changes nothing.
-            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            # Must come before the first table. In a file that has some it would only write its setting again: a
+            # transaction and an fsync at each opening.
+            if not connection.pragma("page_count"):
+                connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
             mode = connection.execute("PRAGMA journal_mode = WAL").get
             if mode != "wal" and not in_memory:
                 raise StoreUnusable(
@@ -125,6 +127,9 @@ def translated(path: str) -> Iterator[None]:
 
 def translate(error: apsw.Error, path: str) -> SqewError:
     """What an error of SQLite's means for a user."""
+    if getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_SHMSIZE:
+        # A full disk shows first where SQLite makes its shared memory: when a file is opened.
+        error = apsw.FullError(str(error))
     match error:
         case apsw.BusyError() | apsw.LockedError():
             return StoreBusy(f"Another process is writing to {path}. Try again, or raise busy_timeout_ms.")

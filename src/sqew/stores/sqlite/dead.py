@@ -134,7 +134,7 @@ def _bring_back_archived(work: Work, state: QueueState, row: Row) -> bool:
         id, _queue_id, lane, priority, _attempts, _available_at, created_at, _finished_at, _outcome, _reason, key,
         group, is_text, check, headers, body,
     ) = row  # fmt: skip
-    if checksum(body, headers) != check:
+    if checksum(body, headers, is_text) != check:
         return False
     lane_id = _arrive(work, state, id, priority, key, lane)
     inline = body if len(body) <= INLINE_BODY_BYTES else None

@@ -36,7 +36,9 @@ def migrations() -> list[Migration]:
 
 def version_of(connection: apsw.Connection) -> int:
     """The newest migration that the file has had; 0 for a file that never held a queue."""
-    if not connection.table_exists("main", "sqew_migration"):
+    # Not table_exists: it answers from the connection's picture of the schema, which another process may have changed.
+    known = connection.execute("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'sqew_migration'").get
+    if known is None:
         return 0
     return int(connection.execute("SELECT coalesce(max(version), 0) FROM sqew_migration").get)
 
@@ -64,5 +66,7 @@ def migrate(connection: apsw.Connection, path: str, now: int) -> None:
                 )
         connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        # SQLite may have rolled back by itself (a full disk): then there is nothing to undo.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
         raise

@@ -21,10 +21,10 @@ _decode_headers = msgspec.json.Decoder(dict[str, Any]).decode
 _LARGE_BODY = sql("large_body")
 
 
-def checksum(body: bytes, headers: str | None) -> int:
+def checksum(body: bytes, headers: bytes | None, is_text: int) -> int:
     """CRC-32 of what a receiver is given: it finds every burst of up to 32 flipped bits."""
-    crc = zlib.crc32(body)
-    return zlib.crc32(headers.encode(), crc) if headers else crc
+    crc = zlib.crc32(body, is_text)
+    return zlib.crc32(headers, crc) if headers else crc
 
 
 def body_of(work: Work, id: int, inline: bytes | None) -> bytes:
@@ -35,7 +35,7 @@ def body_of(work: Work, id: int, inline: bytes | None) -> bytes:
     return b"" if row is None else row[0]
 
 
-def decode_headers(headers: str | None) -> dict[str, Any]:
+def decode_headers(headers: bytes | None) -> dict[str, Any]:
     return _decode_headers(headers) if headers else {}
 
 
@@ -46,7 +46,7 @@ def stored_message(work: Work, row: Row) -> Message:
         leased_by, key, group, origin, _origin_lane, reason, died_at, is_text, check, headers, body,
     ) = row  # fmt: skip
     state = work.catalog.queue_by_id(queue_id)
-    body, headers, damaged = _verified(body_of(work, id, body), headers, check)
+    body, headers, damaged = _verified(body_of(work, id, body), headers, is_text, check)
     leased = lease_until is not None and lease_until > work.now
     return Message(
         id=id,
@@ -76,7 +76,7 @@ def archived_message(state: QueueState, row: Row) -> ArchivedMessage:
         id, _queue_id, lane, priority, attempts, available_at, created_at, finished_at, outcome, reason, key, group,
         is_text, check, headers, body,
     ) = row  # fmt: skip
-    body, headers, damaged = _verified(body, headers, check)
+    body, headers, damaged = _verified(body, headers, is_text, check)
     message = Message(
         id=id,
         queue=state.name,
@@ -98,9 +98,9 @@ def archived_message(state: QueueState, row: Row) -> ArchivedMessage:
     return ArchivedMessage(message, outcome, finished_at, reason or "")
 
 
-def _verified(body: bytes, headers: str | None, check: int) -> tuple[bytes, str | None, bool]:
+def _verified(body: bytes, headers: bytes | None, is_text: int, check: int) -> tuple[bytes, bytes | None, bool]:
     """Body and headers as they were sent; nothing in their place if they are not."""
-    if checksum(body, headers) == check:
+    if checksum(body, headers, is_text) == check:
         return body, headers, False
     return b"", None, True
 

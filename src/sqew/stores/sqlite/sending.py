@@ -66,14 +66,15 @@ def send(work: Work, op: Send) -> list[Sent]:
             due_at = None if _stands_behind(work, state, group, groups_seen) else available_at
         if ttl_ms is None:
             ttl_ms = policy.ttl_ms
-        headers = encode_headers(message.headers).decode() if message.headers else None
+        headers = encode_headers(message.headers) if message.headers else None
+        is_text = message.format == "text"
         inline: bytes | None = body
         if len(body) > INLINE_BODY_BYTES:
             work.execute(_INSERT_BODY, (id, body))
             inline = None
         rows.append(
             (id, queue_id, lane, priority, due_at, available_at, now, None if ttl_ms is None else now + ttl_ms, key,
-             group, message.format == "text", checksum(body, headers) if headers else crc32(body), headers, inline)
+             group, is_text, checksum(body, headers, is_text) if headers else crc32(body, is_text), headers, inline)
         )  # fmt: skip
         sent.append(Sent(id))
         facts.append(Fact("sent", name, state.lane_names[lane], id, 0))

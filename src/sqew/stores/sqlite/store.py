@@ -9,9 +9,10 @@ from random import Random
 from typing import Any
 
 import apsw
+import msgspec
 
 from sqew import operations as ops
-from sqew.errors import SqewError, StoreClosed, StoreFull
+from sqew.errors import SqewError, StoreClosed, StoreDamaged, StoreFull
 from sqew.model import ArchivedMessage, Commit, Message
 from sqew.stores.sqlite import dead, looking, queues, receiving, sending, settling, sweeping, upkeep
 from sqew.stores.sqlite.catalog import Catalog
@@ -137,9 +138,11 @@ class SQLiteStore:
             if self.connection.data_version() != self._seen_version:
                 self._catalog.refresh()
         except apsw.Error as error:
-            if self.connection.in_transaction:
-                self.rollback()
+            self.rollback()
             raise translate(error, self.path) from error
+        except BaseException:
+            self.rollback()
+            raise
         self._work.now = now
         self._idle = False
 
@@ -151,6 +154,19 @@ class SQLiteStore:
             return error
         except apsw.Error as error:
             raise translate(error, self.path) from error
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
+            if isinstance(error, UnicodeDecodeError | msgspec.DecodeError) or self._is_damaged():
+                raise StoreDamaged(
+                    f"{self.path} is damaged ({error}). Run `sqew check`, and restore the file from a backup."
+                ) from error
+            raise
+
+    def _is_damaged(self) -> bool:
+        """Whether an error that should not be is the file's fault: rows that hold what was never written to them."""
+        try:
+            return bool(self.connection.pragma("quick_check", 1) != "ok")
+        except apsw.Error:
+            return True
 
     def commit(self, results: list[Any]) -> Commit:
         """Make the transaction last, and hand out what it did."""
@@ -158,7 +174,7 @@ class SQLiteStore:
             self.connection.execute("COMMIT")
         except apsw.Error as error:
             failure = translate(error, self.path)
-            if isinstance(error, apsw.IOError):
+            if isinstance(error, apsw.IOError) and not isinstance(failure, StoreFull):
                 # After a failed fsync nobody knows what is on the disk; only reading it anew can tell.
                 self._broken = failure
             self.rollback()
@@ -237,4 +253,5 @@ class SQLiteStore:
 
     def close(self) -> None:
         """Close the file. The last one out puts the WAL back into it."""
-        self.connection.close()
+        with translated(self.path):
+            self.connection.close()

@@ -103,8 +103,8 @@ def check(work: Work, progress: Callable[[int], object] | None) -> CheckReport:
     counts = []
     for statement in ("check_messages", "check_archive"):
         count = 0
-        for id, check, headers, body in work.execute(sql(statement)):
-            if checksum(body, headers) != check and len(damaged) < MOST_DAMAGED_SHOWN:
+        for id, check, is_text, headers, body in work.execute(sql(statement)):
+            if checksum(body, headers, is_text) != check and len(damaged) < MOST_DAMAGED_SHOWN:
                 damaged.append(id)
             count += 1
             if progress is not None and count % _REPORT_EVERY == 0:

@@ -46,8 +46,8 @@ CREATE TABLE sqew_message (
   reason       TEXT,
   died_at      INTEGER,
   is_text      INTEGER NOT NULL,
-  checksum     INTEGER NOT NULL,  -- CRC-32 of body and headers
-  headers      TEXT,              -- JSON object
+  checksum     INTEGER NOT NULL,  -- CRC-32 of body, headers and is_text
+  headers      BLOB,              -- JSON object
   body         BLOB               -- NULL: in sqew_body
 );
 
@@ -106,7 +106,7 @@ CREATE TABLE sqew_archive (
   group_id     TEXT,
   is_text      INTEGER NOT NULL,
   checksum     INTEGER NOT NULL,
-  headers      TEXT,
+  headers      BLOB,
   body         BLOB NOT NULL
 );
 CREATE INDEX sqew_archive_queue ON sqew_archive (queue_id, outcome);

@@ -3,7 +3,7 @@
 -- fragment: delivered
 -- What a receiver needs of a message, in the order in which receiving.py reads it.
 id, lane_id, priority, attempts, available_at, created_at, expires_at, key, group_id,
-origin, reason, died_at, is_text, checksum, headers, body, due_at
+origin, reason, died_at, is_text, checksum, CAST(headers AS BLOB), CAST(body AS BLOB), due_at
 
 -- name: ready
 -- The ready messages of one (lane, priority) after a position, in order. To read the rows and then lease each by its id
@@ -27,7 +27,7 @@ SELECT due_at FROM sqew_message
 
 -- name: large_body
 -- A body that is kept out of its message's row.
-SELECT body FROM sqew_body WHERE id = ?1
+SELECT CAST(body AS BLOB) FROM sqew_body WHERE id = ?1
 
 -- name: save_turns
 -- Remember how the lanes stand in the round-robin, for the next receiver in whatever process.

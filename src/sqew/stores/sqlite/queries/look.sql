@@ -2,11 +2,11 @@
 
 -- fragment: stored
 id, queue_id, lane_id, priority, due_at, attempts, available_at, created_at, expires_at, lease_until, token, leased_by,
-key, group_id, origin, origin_lane, reason, died_at, is_text, checksum, headers, body
+key, group_id, origin, origin_lane, reason, died_at, is_text, checksum, CAST(headers AS BLOB), CAST(body AS BLOB)
 
 -- fragment: archived
 id, queue_id, lane, priority, attempts, available_at, created_at, finished_at, outcome, reason, key, group_id,
-is_text, checksum, headers, body
+is_text, checksum, CAST(headers AS BLOB), CAST(body AS BLOB)
 
 -- name: get_message
 SELECT {stored} FROM sqew_message WHERE id = ?1
@@ -69,10 +69,11 @@ SELECT {archived} FROM sqew_archive WHERE queue_id = ?1 ORDER BY outcome, id
 
 -- name: check_messages
 -- Every stored body, for its checksum.
-SELECT m.id, m.checksum, m.headers, coalesce(m.body, b.body, x'') FROM sqew_message m LEFT JOIN sqew_body b ON b.id = m.id
+SELECT m.id, m.checksum, m.is_text, CAST(m.headers AS BLOB), CAST(coalesce(m.body, b.body, x'') AS BLOB)
+  FROM sqew_message m LEFT JOIN sqew_body b ON b.id = m.id
 
 -- name: check_archive
-SELECT id, checksum, headers, body FROM sqew_archive
+SELECT id, checksum, is_text, CAST(headers AS BLOB), CAST(body AS BLOB) FROM sqew_archive
 
 -- name: empty_buckets
 -- Lanes and priorities that no message has any more. FIFO followers have none of their own: their head has.

@@ -1,0 +1,47 @@
+"""What must be true of the tables of a SQLite store between any two transactions."""
+
+from __future__ import annotations
+
+import apsw
+
+_NEVER_TRUE = {
+    "a message outside every bucket, where no receiver looks": """
+        SELECT id FROM sqew_message WHERE (queue_id, lane_id, priority) NOT IN (SELECT * FROM sqew_bucket)""",
+    "a message of no queue": "SELECT id FROM sqew_message WHERE queue_id NOT IN (SELECT id FROM sqew_queue)",
+    "a message that was never given its id": """
+        SELECT id FROM sqew_message WHERE id >= (SELECT value FROM sqew_meta WHERE name = 'next_id')""",
+    "a large body without its message": """
+        SELECT id FROM sqew_body WHERE id NOT IN (SELECT id FROM sqew_message WHERE body IS NULL)""",
+    "a message without its large body": """
+        SELECT id FROM sqew_message WHERE body IS NULL AND id NOT IN (SELECT id FROM sqew_body)""",
+    "a standard message that can't be claimed": """
+        SELECT m.id FROM sqew_message m JOIN sqew_queue q ON q.id = m.queue_id
+         WHERE m.due_at IS NULL AND NOT json_extract(q.policy, '$.fifo')""",
+    "a FIFO group whose head can't be claimed": """
+        SELECT m.id FROM sqew_message m JOIN sqew_queue q ON q.id = m.queue_id
+         WHERE json_extract(q.policy, '$.fifo') AND m.due_at IS NULL AND m.id =
+               (SELECT min(id) FROM sqew_message WHERE queue_id = m.queue_id AND group_id = m.group_id)""",
+    "a message that can be claimed ahead of its FIFO group's head": """
+        SELECT m.id FROM sqew_message m JOIN sqew_queue q ON q.id = m.queue_id
+         WHERE json_extract(q.policy, '$.fifo') AND m.due_at IS NOT NULL AND m.id >
+               (SELECT min(id) FROM sqew_message WHERE queue_id = m.queue_id AND group_id = m.group_id)""",
+    "a message both waiting and archived": "SELECT id FROM sqew_message WHERE id IN (SELECT id FROM sqew_archive)",
+}
+
+
+def problems_of(connection: apsw.Connection) -> list[str]:
+    """What is wrong with a file, in sentences; nothing if it is sound."""
+    found = [f"integrity_check: {row[0]}" for row in connection.execute("PRAGMA integrity_check") if row[0] != "ok"]
+    if found or not connection.table_exists("main", "sqew_migration"):
+        return found
+    for sentence, query in _NEVER_TRUE.items():
+        found += [f"{sentence}: {id}" for (id,) in connection.execute(query)]
+    return found
+
+
+def rows_of(connection: apsw.Connection) -> dict[str, list[tuple[object, ...]]] | None:
+    """Everything the store keeps, to be compared; None before there is a schema."""
+    if not connection.table_exists("main", "sqew_migration"):
+        return None
+    names = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND name GLOB 'sqew_*'").fetchall()
+    return {str(name): sorted(connection.execute(f"SELECT * FROM {name}"), key=repr) for (name,) in names}
