@@ -35,7 +35,7 @@ def run(console: Console, db: str | None = None) -> None:
     with _place(db) as path, ExitStack() as closing:
         _say(console, Text.assemble(("Sqew", "bold cyan"), ", a durable message queue: a short tour."))
         names: dict[str, Any] = {"path": path}
-        closing.callback(lambda: names["q"].close())  # noqa: PLW0108 (there is no q yet)
+        closing.callback(_close, names)
         for number, step in enumerate(STEPS, 1):
             _show_step(console, number, step, names)
     _say(console, Text("Where to go next", style="bold"))
@@ -53,6 +53,11 @@ def _place(db: str | None) -> Iterator[Path]:
         raise StoreUnusable(f"{db} exists. The demo makes a file of its own: name a new one, or none.")
     else:
         yield Path(db)
+
+
+def _close(names: dict[str, Any]) -> None:
+    if "q" in names:  # unless the tour ended before its first step, as in `sqew demo | head -n 1`
+        names["q"].close()
 
 
 def _say(console: Console, text: Text) -> None:

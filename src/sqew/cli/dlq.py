@@ -6,6 +6,7 @@ import click
 
 from sqew.cli import views
 from sqew.cli.command import Group
+from sqew.cli.exits import Exit, complain
 from sqew.cli.output import plural
 from sqew.cli.parameters import Ids, after_option, limit_option, queue_option, yes_option
 from sqew.cli.session import Session, now_ms
@@ -37,11 +38,12 @@ def list_dead(session: Session, queue: str, limit: int, after: int) -> None:
 @queue_option
 @ids_option
 @click.pass_obj
-def requeue(session: Session, queue: str, ids: list[int] | None) -> None:
+def requeue(session: Session, queue: str, ids: list[int] | None) -> int:
     """Bring dead letters back to their queue, with attempts 0."""
     with session.open() as q:
         count = q.requeue(queue, ids)
     session.show({"queue": queue, "requeued": count}, views.sentence_of(count, "Requeued"))
+    return _found_all(queue, ids, count)
 
 
 @dlq.command("purge")
@@ -49,10 +51,19 @@ def requeue(session: Session, queue: str, ids: list[int] | None) -> None:
 @ids_option
 @yes_option
 @click.pass_obj
-def purge(session: Session, queue: str, ids: list[int] | None, yes: bool) -> None:
+def purge(session: Session, queue: str, ids: list[int] | None, yes: bool) -> int:
     """Delete dead letters."""
     with session.open() as q:
         doomed = q.stats(queue).depths.dead if ids is None else len(ids)
         session.confirm(f"Deleting {plural(doomed, 'dead letter')} of queue '{queue}'", yes)
         count = q.purge_dead(queue, ids)
     session.show({"queue": queue, "purged": count}, views.sentence_of(count, "Purged", "dead letter"))
+    return _found_all(queue, ids, count)
+
+
+def _found_all(queue: str, ids: list[int] | None, count: int) -> Exit:
+    """Whoever names messages wants to know when one is not there."""
+    if ids is None or count == len(ids):
+        return Exit.OK
+    complain(f"{len(ids) - count} of the {plural(len(ids), 'id')} given name no dead letter of queue '{queue}'.")
+    return Exit.NOT_FOUND

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from io import TextIOWrapper
 from typing import Any, NoReturn
 
 import click
@@ -92,8 +93,11 @@ def sqew() -> None:
 
 def main() -> NoReturn:
     """The script `sqew`."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller, as in `sqew queue list >&-`
+            setattr(sys, name, open(os.devnull, "r+"))  # noqa: SIM115, PTH123 (open to the end; pathlib costs 5 ms)
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
+        if isinstance(stream, TextIOWrapper):
             # Where the terminal can't show a character, an escape is better than a failure.
             stream.reconfigure(errors="backslashreplace")
     sqew.main()

@@ -1,9 +1,10 @@
 """The event log: a file with one JSON line for each thing that happened to a message (docs/event-log.md).
 
-`EventLog.record` is on the hot path, so it only keeps the facts, and a thread of the log's own encodes and writes them,
-at most 100 ms later. Encoding in `record` was measured and rejected: between two transactions its code and data are no
-longer in the processor's caches, and the 1.2 µs that it takes in a loop become 4 µs. In batches, with warm caches, a
-fact takes 0.4 µs; lines put together by hand in Python instead of by msgspec take twice that.
+`EventLog.record` is on the hot path. It keeps the facts of a few transactions, then encodes them together, and a thread
+of the log's own writes the lines at most 100 ms later. Two ways that look simpler were measured and rejected: encoding
+each transaction's facts at once (between two transactions its code and data leave the processor's caches, and 1.2 µs
+become 4), and leaving it all to the thread (it takes the interpreter from the queue, and facts that are kept for
+long make the queue work in cold memory). Encoding by msgspec takes half as long as putting lines together in Python.
 
 Every write happens under a lock on a file beside the log. So processes can share one log: nobody writes to a file that
 another has just rotated away, and half a line at the end can only have been left by a writer that is dead.
@@ -38,11 +39,12 @@ KEEP = 10
 """How many full files are kept beside the one that is written."""
 LINGER_SECONDS = 0.1
 """How long a line waits for others before they are written together."""
-BATCH = 2_048
-"""How many facts (about 256 KiB of lines) are written without waiting any longer."""
-MOST_PENDING = 250_000
-"""How many facts (about 64 MiB) may wait for a disk that stalls. Then `record` waits too: see `EventLog`."""
+BATCH_BYTES = 256 * 1024
+"""How many bytes of lines are written without waiting any longer."""
+MOST_PENDING_BYTES = 64 * 1024 * 1024
+"""How many bytes of lines may wait for a disk that stalls. Then `record` waits too: see `EventLog`."""
 
+_ENCODED_TOGETHER = 64
 _START = b'{"t":'
 _log = logging.getLogger(__name__)
 
@@ -76,7 +78,7 @@ class EventLog:
     or the folder is gone, is counted in `lost` and reported once to the logger `sqew.observe.eventlog`, and the next
     lines are tried again.
 
-    When the disk stalls without failing, facts gather in memory, at most 250,000 of them. Then `record` waits for the
+    When the disk stalls without failing, lines gather in memory, at most 64 MiB of them. Then `record` waits for the
     disk. Dropping some would make the log lie about a queue that works, and the queue's own file, which is usually on
     the same disk, waits just the same.
 
@@ -108,8 +110,9 @@ class EventLog:
         self._lock = threading.Lock()  # guards what follows; held for moments only
         self._pending: list[tuple[Sequence[Fact], int]] = []
         self._pending_count = 0
-        self._in_flight_count = 0
-        self._wake_at = 1  # at which count to wake the writer: the first when it sleeps, a full batch, no more room
+        self._due_at_count = 1  # when they must be encoded: at once while the writer sleeps, so that it is woken
+        self._buffer = bytearray()
+        self._in_flight_bytes = 0
         self._thread: threading.Thread | None = None
         self._gathered = threading.Condition(self._lock)
         self._written = threading.Condition(self._lock)
@@ -124,23 +127,23 @@ class EventLog:
                 raise StoreClosed(f"The event log {self.path} was closed. Open it again to record more.")
             self._pending.append((facts, time_us))
             self._pending_count += len(facts)
-            due = self._pending_count >= self._wake_at
-        if due:
-            self._wake_writer()
+            if self._pending_count < self._due_at_count or self._hand_to_writer():
+                return
+        self.flush()
 
     def flush(self) -> None:
         """Write what has been recorded so far."""
         with self._writing:
             with self._lock:
-                commits, self._pending = self._pending, []
-                self._in_flight_count, self._pending_count = self._pending_count, 0
-                self._wake_at = min(self._wake_at, BATCH)
+                self._encode_pending()
+                lines, self._buffer = self._buffer, bytearray()
+                self._in_flight_bytes = len(lines)
             try:
-                if commits:
-                    self._write(_lines(commits))
+                if lines:
+                    self._write(lines)
             finally:
                 with self._lock:
-                    self._in_flight_count = 0
+                    self._in_flight_bytes = 0
                     self._written.notify_all()
 
     def close(self) -> None:
@@ -162,16 +165,22 @@ class EventLog:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
-    def _wake_writer(self) -> None:
-        with self._lock:
-            writer_runs = self._writer_runs()
+    def _hand_to_writer(self) -> bool:
+        """Encode what is pending and see that the writer knows. False: there is no writer."""
+        self._encode_pending()
+        if not self._writer_runs():
+            return False
+        if self._due_at_count == 1 or len(self._buffer) >= BATCH_BYTES:
+            self._due_at_count = _ENCODED_TOGETHER
             self._gathered.notify()
-            while writer_runs and self._pending_count + self._in_flight_count >= MOST_PENDING:
-                self._written.wait()
-            if writer_runs:
-                self._wake_at = BATCH if self._pending_count < BATCH else MOST_PENDING - self._in_flight_count
-        if not writer_runs:
-            self.flush()
+        while len(self._buffer) + self._in_flight_bytes >= MOST_PENDING_BYTES:
+            self._written.wait()
+        return True
+
+    def _encode_pending(self) -> None:
+        self._buffer += _lines(self._pending)
+        self._pending.clear()
+        self._pending_count = 0
 
     def _writer_runs(self) -> bool:
         if self._thread is None or not self._thread.is_alive():
@@ -186,14 +195,13 @@ class EventLog:
     def _write_as_they_gather(self) -> None:
         while True:
             with self._lock:
-                self._gathered.wait_for(lambda: self._closed or self._pending_count >= BATCH, LINGER_SECONDS)
+                self._gathered.wait_for(lambda: self._closed or len(self._buffer) >= BATCH_BYTES, LINGER_SECONDS)
                 if self._closed:
                     return  # close() writes the rest
-                if not self._pending_count:
-                    # Nothing came while it lingered, so it sleeps until something does. On a busy log it need not be
-                    # woken for the first fact of each batch, which costs the queue more than all else here.
-                    self._wake_at = 1
-                    self._gathered.wait_for(lambda: self._closed or self._pending_count)
+                if not self._buffer and not self._pending:
+                    # Nothing came for a while, so it sleeps until something does.
+                    self._due_at_count = 1
+                    self._gathered.wait_for(lambda: self._closed or self._buffer)
                     continue
             self.flush()
 
@@ -233,30 +241,26 @@ atexit.register(_flush_open_logs)
 os.register_at_fork(after_in_child=_start_empty_in_child)
 
 
-def _lines(commits: list[tuple[Sequence[Fact], int]]) -> bytearray:
-    lines = bytearray()
-    for start in range(0, len(commits), BATCH):
-        # The queue waits for the interpreter meanwhile, so no call per fact: that would take half as long again.
-        events = [
-            Event(
-                time_us,
-                kind := fact.kind,
-                fact.queue,
-                fact.lane,
-                fact.id,
-                fact.attempts,
-                fact.by,
-                fact.age_ms if kind == "received" or kind == "acked" else None,
-                fact.reason,
-            )
-            for facts, time_us in commits[start : start + BATCH]
-            for fact in facts
-        ]
-        try:
-            lines += _encode_lines(events)
-        except UnicodeEncodeError:
-            lines += _encode_lines([_printable(event) for event in events])
-    return lines
+def _lines(commits: list[tuple[Sequence[Fact], int]]) -> bytes:
+    events = [
+        Event(
+            time_us,
+            kind := fact.kind,
+            fact.queue,
+            fact.lane,
+            fact.id,
+            fact.attempts,
+            fact.by,
+            fact.age_ms if kind == "received" or kind == "acked" else None,
+            fact.reason,
+        )
+        for facts, time_us in commits
+        for fact in facts
+    ]
+    try:
+        return _encode_lines(events)
+    except UnicodeEncodeError:
+        return _encode_lines([_printable(event) for event in events])
 
 
 def _printable(event: Event) -> Event:

@@ -66,6 +66,10 @@ class Meter:
         self._drained_at = now_ms
         return rows
 
+    def restore(self, rows: Iterable[Activity]) -> None:
+        """Take back what was drained and could not be stored."""
+        self._earlier += rows
+
     def _begin_minute(self, now_ms: int) -> None:
         self._count()
         if self._counts:

@@ -1,0 +1,110 @@
+"""Running `sqew`: as a process, as a process on a terminal, and in this process where breadth counts."""
+
+import json
+import os
+import pty
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from sqew.cli.main import sqew as root
+
+SCRIPT = Path(sys.executable).with_name("sqew")
+FOREIGN = ("SQEW_", "DB_PATH", "DATABASE", "LOG_LEVEL", "QUEUE_DEFAULT", "NO_COLOR", "FORCE_COLOR", "COLUMNS")
+
+
+@dataclass
+class Done:
+    """How a run ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self):
+        return json.loads(self.out)
+
+
+def environment(**extra):
+    return {k: v for k, v in os.environ.items() if not k.startswith(FOREIGN)} | {"TERM": "xterm-256color"} | extra
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """An empty current folder and an environment that sets nothing."""
+    monkeypatch.chdir(tmp_path)
+    for name in list(os.environ):
+        if name.startswith(FOREIGN):
+            monkeypatch.delenv(name)
+    return tmp_path
+
+
+@pytest.fixture
+def process(folder):
+    """Run the real script: ``process("queue list --json")``."""
+
+    def run(command, *, input=None, **env):
+        words = shlex.split(command) if isinstance(command, str) else command
+        done = subprocess.run(
+            [SCRIPT, *words], input=input, capture_output=True, env=environment(**env), cwd=folder, timeout=60
+        )
+        return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    return run
+
+
+@pytest.fixture
+def terminal(folder):
+    """Run the real script on a terminal, with what is typed: what it showed, and its exit code."""
+
+    def run(command, typed="", **env):
+        ours, theirs = pty.openpty()
+        child = subprocess.Popen(
+            [SCRIPT, *shlex.split(command)],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env=environment(**env),
+            cwd=folder,
+        )
+        os.close(theirs)
+        os.write(ours, typed.encode())
+        shown = b""
+        while True:
+            try:
+                chunk = os.read(ours, 65536)
+            except OSError:  # Linux says EIO when the other side is closed
+                break
+            if not chunk:
+                break
+            shown += chunk
+        os.close(ours)
+        return Done(child.wait(timeout=60), shown.decode(), "")
+
+    return run
+
+
+@pytest.fixture
+def sqew(folder):
+    """Run in this process, which is quicker: ``sqew("queue list")``."""
+
+    def run(command, *, input=None):
+        words = shlex.split(command) if isinstance(command, str) else command
+        done = CliRunner().invoke(root, words, input=input)
+        assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+        assert "Traceback" not in done.stderr
+        return Done(done.exit_code, done.stdout, done.stderr)
+
+    return run
+
+
+@pytest.fixture
+def orders(sqew):
+    """A queue called orders that allows two attempts and retries at once."""
+    assert sqew("queue add --name orders --max-attempts 2 --backoff-base-ms 0 --backoff-jitter-ms 0").code == 0

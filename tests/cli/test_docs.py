@@ -1,0 +1,47 @@
+"""docs/cli.md says what the command line does."""
+
+import re
+import subprocess
+from pathlib import Path
+
+from cli.conftest import SCRIPT, environment
+from sqew.cli.reference import renewed
+
+PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
+CHANGING = {
+    r"[0-9a-f]{32}": "TOKEN",
+    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ \([^)]*\)": "TIME",
+    r"\b1\d{12}\b": "TIME",
+    r"\d+\.\d [KMGT]iB|\b\d+ B\b": "SIZE",
+    r"\b\d+ (ms|s|min)\b": "SPAN",
+    r"\b0\.\d+\b": "RATE",
+    r"sqlite version .*": "VERSION",
+    r" {2,}": "  ",
+}
+
+
+def masked(text):
+    for pattern, word in CHANGING.items():
+        text = re.sub(pattern, word, text)
+    return [line.strip() for line in text.strip().splitlines()]
+
+
+def examples(page):
+    """Each command of the page with what it is said to show."""
+    for block in re.findall(r"```console\n(.*?)```", page, re.DOTALL):
+        yield from re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
+
+
+def test_every_example_shows_what_it_is_said_to_show(folder):
+    env = environment() | {"PATH": f"{SCRIPT.parent}:/usr/bin:/bin"}
+    for command, said in examples(PAGE.read_text()):
+        done = subprocess.run(
+            ["bash", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder, env=env
+        )
+        assert masked(done.stdout) == masked(said), command
+
+
+def test_the_reference_is_up_to_date():
+    page = PAGE.read_text()
+
+    assert page == renewed(page), "run: python -m sqew.cli.reference docs/cli.md"

@@ -1,0 +1,109 @@
+"""backup, check, completion and the demo."""
+
+import shutil
+import sqlite3
+import subprocess
+import time
+
+import pytest
+
+from cli.conftest import SCRIPT, environment
+
+
+@pytest.fixture
+def filled(sqew):
+    sqew("queue add --name orders")
+    sqew("message enqueue --queue orders --payload 1234567")
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_backup_is_a_queue_of_its_own(sqew):
+    assert sqew("backup copy.db --json").json["backup"] == "copy.db"
+
+    assert sqew("--db copy.db message get --queue orders --json").json["messages"][0]["payload"] == 1234567
+
+
+@pytest.mark.usefixtures("filled")
+def test_check_finds_nothing_where_nothing_is_wrong(sqew):
+    done = sqew("check")
+
+    assert (done.code, done.out) == (0, "Checked 1 message and 0 in the archive: all is well.\n")
+
+
+@pytest.mark.usefixtures("filled")
+def test_check_finds_an_altered_body(sqew, folder):
+    with sqlite3.connect(folder / "queue.db") as file:
+        file.execute("UPDATE sqew_message SET body = x'37' WHERE id = 1")
+    file.close()
+
+    done = sqew("check")
+
+    assert done.code == 6
+    assert done.out == "Checked 1 message and 0 in the archive: there is damage.\n"
+    assert "changed on the disk: 1." in done.err
+    assert sqew("check --json").json["damaged"] == [1]
+    assert sqew("queue peek --name orders --json").json["messages"][0]["payload"] is None
+
+
+def test_a_bar_shows_how_far_long_work_is(folder, terminal, process):
+    process("queue add --name slow --rate-limit 500")  # so that 1500 take two seconds
+    (folder / "many").write_text("1\n" * 1500)
+
+    shown = terminal("message enqueue --queue slow --file many --max-batch 100").out
+
+    assert "sending" in shown
+    assert "/1500" in shown
+    assert "sending" not in process("message enqueue --queue slow --file many --max-batch 100").err
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_completion_script_is_one_that_the_shell_reads(process, shell):
+    script = process(f"completion {shell}").out
+
+    assert "_SQEW_COMPLETE" in script
+    if shutil.which(shell):
+        checked = subprocess.run([shell, "-n"], input=script, capture_output=True, text=True)
+        assert (checked.returncode, checked.stderr) == (0, "")
+
+
+@pytest.fixture
+def complete(folder):
+    """What a shell would offer for the last word."""
+
+    def run(words):
+        env = environment(_SQEW_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=str(len(words.split()) - 1))
+        done = subprocess.run([SCRIPT], capture_output=True, text=True, env=env, cwd=folder)
+        return [line.partition(",")[2] for line in done.stdout.split()]
+
+    return run
+
+
+def test_completion_knows_commands_and_options(complete):
+    assert complete("sqew me") == ["message", "metrics"]
+    assert complete("sqew queue re") == ["requeue-dlq"]
+    assert "--max-attempts" in complete("sqew queue add --max")
+
+
+def test_completion_knows_the_queues_in_the_file(sqew, complete):
+    sqew("queue add --name orders --db a.db")
+
+    assert complete("sqew --db a.db queue show --name or") == ["orders", "orders-dlq"]
+    assert complete("sqew queue show --name or") == []
+
+
+def test_the_demo_shows_every_step_and_leaves_nothing_behind(process, folder):
+    started = time.monotonic()
+
+    done = process("demo", TMPDIR=str(folder))
+
+    assert (done.code, done.err) == (0, "")
+    for step in ("1. Open", "2. Create", "9. The printer is repaired", "10. Nothing was lost"):
+        assert step in done.out
+    assert "printer still on fire" in done.out
+    assert list(folder.iterdir()) == []
+    assert time.monotonic() - started < 20  # 1 s on an idle machine
+
+
+def test_the_demo_keeps_a_file_that_was_named(process):
+    assert process("demo --db kept.db").code == 0
+    assert process("--db kept.db stats --queue orders --json").json["totals"]["acked"] == 9

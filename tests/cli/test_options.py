@@ -1,0 +1,89 @@
+"""Settings as flags, in the environment and in a file; options before and after the command."""
+
+import pytest
+
+from sqew.settings import DEFINITIONS
+
+
+def setting(done, name):
+    return next(entry for entry in done.json["settings"] if entry["name"] == name)
+
+
+@pytest.mark.parametrize("command", ["--db a.db {}", "queue --db a.db list", "{} --db a.db", "{} --db=a.db"])
+def test_the_file_may_be_named_anywhere(sqew, command):
+    sqew("queue add --name orders --db a.db")
+
+    done = sqew("--json " + command.format("queue list"))
+
+    assert [queue["name"] for queue in done.json["queues"]] == ["orders", "orders-dlq"]
+
+
+def test_what_stands_nearer_to_the_command_wins(sqew):
+    done = sqew("--db a.db config show --db b.db --json")
+
+    assert setting(done, "db")["value"] == "b.db"
+
+
+@pytest.mark.parametrize("name", list(DEFINITIONS))
+def test_every_setting_is_a_flag_a_variable_and_a_key(sqew, folder, monkeypatch, name):
+    definition = DEFINITIONS[name]
+    text = str(definition.default) or "some.log"
+    key = f'{name} = "{text}"\n'
+    (folder / "settings.toml").write_text(key)
+
+    before = setting(sqew([definition.flag, text, "--json", "config", "show"]), name)
+    after = setting(sqew(["config", "show", "--json", definition.flag, text]), name)
+    from_file = setting(sqew("config show --json --config settings.toml"), name)
+    monkeypatch.setenv(definition.variable, text)
+    from_environment = setting(sqew("config show --json"), name)
+
+    assert before["source"] == after["source"] == f"flag {definition.flag}"
+    assert from_file["source"] == f"file settings.toml: {name}"
+    assert from_environment["source"] == f"environment {definition.variable}"
+    assert str(before["value"]) == text
+
+
+def test_the_help_lists_every_setting(sqew):
+    shown = sqew("--help-settings").out
+
+    assert all(definition.flag in shown for definition in DEFINITIONS.values())
+
+
+def test_an_unknown_variable_is_an_error_that_suggests_the_nearest(process):
+    done = process("queue list", SQEW_DURABILTY="fast")
+
+    assert done.code == 2
+    assert "SQEW_DURABILITY" in done.err
+
+
+def test_an_unknown_flag_suggests_the_nearest_setting(sqew):
+    done = sqew("queue list --durabilty fast")
+
+    assert done.code == 2
+    assert "'--durability'" in done.err
+
+
+def test_a_file_in_the_folder_is_read(sqew, folder):
+    (folder / "sqew.yaml").write_text("durability: fast\n")
+
+    assert setting(sqew("config show --json"), "durability")["value"] == "fast"
+
+
+def test_help_is_there_at_every_level(sqew):
+    for command in ("-h", "--help", "queue -h", "queue add --help", "message enqueue -h"):
+        done = sqew(command)
+        assert done.code == 0
+        assert done.out.startswith("Usage: sqew")
+
+
+def test_without_a_command_the_help_is_shown(sqew):
+    done = sqew("")
+
+    assert done.code == 2
+    assert "Commands:" in done.err
+
+
+def test_the_version_is_the_packages(sqew):
+    from sqew import __version__
+
+    assert sqew("--version").out == f"sqew, version {__version__}\n"

@@ -1,0 +1,52 @@
+"""`sqew --help` is quick: it loads nothing that it does not need."""
+
+import subprocess
+import sys
+
+HEAVY = (
+    "apsw",
+    "msgspec",
+    "rich",
+    "yaml",
+    "asyncio",
+    "sqew.embedded",
+    "sqew.settings",
+    "sqew.model",
+)
+
+TELLING = """
+import sys
+from sqew.cli.main import main
+try:
+    main()
+except SystemExit:
+    print("\\n".join(sys.modules), file=sys.stderr)
+"""
+
+
+def loaded_by(*words):
+    done = subprocess.run([sys.executable, "-c", TELLING, *words], capture_output=True, text=True, check=True)
+    return set(done.stderr.split())
+
+
+def test_help_loads_nothing_heavy():
+    assert not loaded_by("--help").intersection(HEAVY)
+
+
+def test_the_version_loads_nothing_heavy():
+    assert not loaded_by("--version").intersection(HEAVY)
+
+
+def test_an_answer_in_a_pipe_does_not_load_rich(process):
+    process("queue add --name orders")
+
+    assert "rich" not in loaded_by("queue", "list")
+
+
+def test_the_list_of_commands_says_what_the_commands_say():
+    from sqew.cli.main import COMMANDS, sqew
+
+    for name, (_, line) in COMMANDS.items():
+        command = sqew.get_command(None, name)
+        assert command.name == name
+        assert command.help.partition("\n")[0] == line
