@@ -116,6 +116,11 @@ class Queue:
             worker.stop()
         self._commits.close()
 
+    def run(self, operation: ops.Operation[R]) -> R:
+        """Execute one of `sqew.operations`: its result, or its error raised. The other methods are made of this."""
+        result: R = self._commits.run((operation,))[0]
+        return result
+
     # Queues
 
     def create(self, name: str, *, exist_ok: bool = False, **policy: Any) -> QueueInfo:
@@ -135,23 +140,23 @@ class Queue:
         letters = None
         if "dead_letter" not in policy and chosen.dead_letter is not None:
             letters = default_policy(chosen.dead_letter, {"max_attempts": None})
-        return self._do(ops.CreateQueue(name, chosen, exist_ok, letters))
+        return self.run(ops.CreateQueue(name, chosen, exist_ok, letters))
 
     def update(self, name: str, **changes: Any) -> QueueInfo:
         """Change fields of a queue's policy."""
-        return self._do(ops.UpdateQueue(name, checked_changes(changes)))
+        return self.run(ops.UpdateQueue(name, checked_changes(changes)))
 
     def delete(self, name: str) -> None:
         """Delete a queue and its messages. Its dead-letter queue stays: it may hold what you still need."""
-        self._do(ops.DeleteQueue(name))
+        self.run(ops.DeleteQueue(name))
 
     def info(self, name: str) -> QueueInfo:
         """A queue's policy."""
-        return self._do(ops.GetQueue(name))
+        return self.run(ops.GetQueue(name))
 
     def queues(self, prefix: str = "") -> list[QueueInfo]:
         """All queues by name."""
-        return self._do(ops.ListQueues(prefix))
+        return self.run(ops.ListQueues(prefix))
 
     # The life of a message
 
@@ -185,7 +190,7 @@ class Queue:
             None if ttl_seconds is None else _ms("ttl_seconds", ttl_seconds),
         )
         check_message(message, self._limits)
-        return self._do(ops.Send(queue, (message,)))[0].id
+        return self.run(ops.Send(queue, (message,)))[0].id
 
     def enqueue_many(self, queue: str, bodies: Iterable[Any]) -> list[int]:
         """Send a batch in one transaction: bodies, or `sqew.NewMessage` objects where more must be said of each."""
@@ -195,7 +200,7 @@ class Queue:
         check_batch(len(messages), self._limits)
         for message in messages:
             check_message(message, self._limits)
-        return [sent.id for sent in self._do(ops.Send(queue, messages))] if messages else []
+        return [sent.id for sent in self.run(ops.Send(queue, messages))] if messages else []
 
     def claim(
         self,
@@ -241,7 +246,7 @@ class Queue:
 
     def receive(self, operation: ops.Receive, wait_ms: int = 0, stopping: Callable[[], bool] | None = None) -> Received:
         """Receive; when nothing is ready, wait for it for up to ``wait_ms``, or until woken and ``stopping``."""
-        received = self._do(operation)
+        received = self.run(operation)
         if received.messages or wait_ms <= 0 or self._commits.in_transaction:
             return received
         engine, clock = self._engine, self._engine.clock
@@ -252,7 +257,7 @@ class Queue:
             heard = engine.doorbell.listen(engine.waiters)
             try:
                 # Again, now that nothing can be missed.
-                received = self._do(operation)
+                received = self.run(operation)
                 stop = stopping is not None and stopping()
                 pause_ms = pause(clock.now(), deadline, received.next_due_at, heard)
                 if not received.messages and not stop and pause_ms:
@@ -273,7 +278,7 @@ class Queue:
         Raises `sqew.StaleLease` if the lease was lost: somebody else has the message, or will get it.
         """
         queue, ref = _ref(message, consumer)
-        _raise_refusal(self._do(ops.Ack(queue, (ref,))))
+        _raise_refusal(self.run(ops.Ack(queue, (ref,))))
 
     def ack_many(self, messages: Sequence[Held], consumer: str | None = None) -> list[SqewError | None]:
         """Ack a batch: for each, None or why not."""
@@ -285,7 +290,7 @@ class Queue:
         """The work failed: try again after the queue's backoff, or after ``delay_seconds``."""
         queue, ref = _ref(message, consumer)
         delay_ms = None if delay_seconds is None else _ms("delay_seconds", delay_seconds)
-        _raise_refusal(self._do(ops.Nack(queue, (Release(ref, delay_ms, reason=reason),))))
+        _raise_refusal(self.run(ops.Nack(queue, (Release(ref, delay_ms, reason=reason),))))
 
     def nack_many(
         self, messages: Sequence[Held], consumer: str | None = None, *, delay_seconds: float | None = None
@@ -299,12 +304,12 @@ class Queue:
     def dead_letter(self, message: Held, consumer: str | None = None, *, reason: str = "") -> None:
         """The work can never succeed: the message is dead at once."""
         queue, ref = _ref(message, consumer)
-        _raise_refusal(self._do(ops.Nack(queue, (Release(ref, dead=True, reason=reason),))))
+        _raise_refusal(self.run(ops.Nack(queue, (Release(ref, dead=True, reason=reason),))))
 
     def extend_lease(self, message: Held, seconds: float, consumer: str | None = None) -> None:
         """The lease now ends ``seconds`` from now."""
         queue, ref = _ref(message, consumer)
-        _raise_refusal(self._do(ops.Extend(queue, (Extension(ref, _ms("seconds", seconds)),))))
+        _raise_refusal(self.run(ops.Extend(queue, (Extension(ref, _ms("seconds", seconds)),))))
 
     def extend_many(
         self, messages: Sequence[Held], seconds: float, consumer: str | None = None
@@ -325,7 +330,7 @@ class Queue:
         refs = [_ref(message, consumer) for message in messages]
         queues = {queue for queue, _ in refs}
         queue = queues.pop() if len(queues) == 1 else None
-        results = self._do(operation(queue, [ref for _, ref in refs]))
+        results = self.run(operation(queue, [ref for _, ref in refs]))
         return [result if isinstance(result, SqewError) else None for result in results]
 
     # Looking, and cleaning up
@@ -333,20 +338,20 @@ class Queue:
     def peek(self, queue: str, limit: int = 10, *, lane: str | None = None) -> list[Message]:
         """The next messages, without taking them."""
         check_int("limit", limit, 1, self._limits.max_batch)
-        return self._do(ops.Peek(queue, limit, lane))
+        return self.run(ops.Peek(queue, limit, lane))
 
     def get(self, queue: str, id: int) -> Message:
         """One message by its id, without taking it."""
-        return self._do(ops.Get(queue, id))
+        return self.run(ops.Get(queue, id))
 
     def remove(self, queue: str, ids: Sequence[int]) -> list[bool]:
         """Delete messages by their ids, whoever holds them: for each, whether it was there."""
         check_batch(len(ids), self._limits)
-        return self._do(ops.Remove(queue, ids))
+        return self.run(ops.Remove(queue, ids))
 
     def purge(self, queue: str) -> int:
         """Delete every message that is in the queue now; how many there were."""
-        return self._in_steps(ops.Purge(queue, self._do(ops.LastId()), self._limits.max_batch))
+        return self._in_steps(ops.Purge(queue, self.run(ops.LastId()), self._limits.max_batch))
 
     def stats(self, queue: str) -> QueueStats:
         """Depths by lane and state, totals, rates and latencies."""
@@ -357,7 +362,7 @@ class Queue:
 
     def dead_letters(self, queue: str, limit: int = 100, after: int = 0) -> list[Message]:
         """Messages of this queue that died, by id, those after the given one."""
-        return self._do(ops.ListDead(queue, limit, after))
+        return self.run(ops.ListDead(queue, limit, after))
 
     def requeue(self, queue: str, ids: Sequence[int] | None = None) -> int:
         """Bring dead letters of this queue back to it, with attempts 0: all, or those given. How many came."""
@@ -375,12 +380,12 @@ class Queue:
         self, queue: str, limit: int = 100, after: int = 0, outcome: Outcome | None = None
     ) -> list[ArchivedMessage]:
         """Finished messages by id, those after the given one."""
-        return self._do(ops.ListArchive(queue, limit, after, outcome))
+        return self.run(ops.ListArchive(queue, limit, after, outcome))
 
     def _in_steps(self, operation: Stepwise) -> int:
         count = 0
         while True:
-            progress = self._do(operation)
+            progress = self.run(operation)
             count += progress.count
             if progress.done or (isinstance(operation, ops.RequeueDead | ops.PurgeDead) and operation.ids is not None):
                 return count
@@ -444,7 +449,7 @@ class Queue:
 
     def maintain(self) -> None:
         """Sweep everything that is due, refresh the planner's statistics, give free pages back, empty the WAL."""
-        while self._do(ops.Sweep(self._limits.max_batch)).count:
+        while self.run(ops.Sweep(self._limits.max_batch)).count:
             pass
         with self._commits.alone():
             self._store.maintain()
@@ -470,7 +475,7 @@ class Queue:
         Priorities, lanes, headers, groups, keys, delays and lifetimes come along; ids and attempts start anew. A bad
         line raises an error that names it; the batches before it are sent. Expired messages are left out.
         """
-        self._do(ops.GetQueue(queue))
+        self.run(ops.GetQueue(queue))
         for batch in ndjson.batches(lines, self._engine.clock.now(), self._limits):
             yield len(self.enqueue_many(queue, batch))
 
@@ -478,11 +483,6 @@ class Queue:
         """There is time: make the next start quick and the files small. Nobody waits for this."""
         with self._commits.alone():
             self._store.idle()
-
-    def _do(self, operation: ops.Operation[R]) -> R:
-        """One operation: its result, or its error raised."""
-        result: R = self._commits.run((operation,))[0]
-        return result
 
 
 class Transaction:

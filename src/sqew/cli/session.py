@@ -82,7 +82,7 @@ class Session:
 
 def do(queue: Queue, operation: Operation[R]) -> R:
     """One operation of `sqew.operations`, for what `Queue` has no method of its own."""
-    return queue._do(operation)
+    return queue.run(operation)
 
 
 def now_ms() -> int:

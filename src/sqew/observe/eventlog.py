@@ -1,10 +1,10 @@
 """The event log: a file with one JSON line for each thing that happened to a message (docs/event-log.md).
 
-`EventLog.record` is on the hot path. It keeps the facts of a few transactions, then encodes them together, and a thread
-of the log's own writes the lines at most 100 ms later. Two ways that look simpler were measured and rejected: encoding
-each transaction's facts at once (between two transactions its code and data leave the processor's caches, and 1.2 µs
-become 4), and leaving it all to the thread (it takes the interpreter from the queue, and facts that are kept for
-long make the queue work in cold memory). Encoding by msgspec takes half as long as putting lines together in Python.
+`EventLog.record` is on the hot path. It keeps the facts of a few transactions and then encodes them together; a thread
+of the log's own writes the lines at most 100 ms later. Encoding the facts of each transaction at once was measured and
+rejected: between two transactions its code and data leave the processor's caches, and the 1.2 µs that it takes in a
+loop become 4. Leaving the encoding to the thread costs as much as this, and takes the interpreter from the queue for
+longer at a time. Lines put together in Python take two to three times as long as msgspec's.
 
 Every write happens under a lock on a file beside the log. So processes can share one log: nobody writes to a file that
 another has just rotated away, and half a line at the end can only have been left by a writer that is dead.
@@ -44,7 +44,7 @@ BATCH_BYTES = 256 * 1024
 MOST_PENDING_BYTES = 64 * 1024 * 1024
 """How many bytes of lines may wait for a disk that stalls. Then `record` waits too: see `EventLog`."""
 
-_ENCODED_TOGETHER = 64
+_ENCODED_TOGETHER = 32
 _START = b'{"t":'
 _log = logging.getLogger(__name__)
 

@@ -19,6 +19,7 @@ from sqew.errors import (
     StoreFull,
     StoreUnusable,
 )
+from sqew.stores.sqlite.migrate import version_of
 
 Durability = Literal["durable", "fast"]
 
@@ -52,6 +53,10 @@ def connect(
         connection = apsw.Connection(path, flags=flags, vfs=vfs, statementcachesize=_STATEMENT_CACHE)
         try:
             connection.set_busy_timeout(busy_timeout_ms)
+            if not create and version_of(connection) == 0:
+                raise StoreUnusable(
+                    f"{path} holds no queues. Check the name; to keep queues beside what is in it, create one there."
+                )
             # Without this promise SQLite (built with STAT4, as apsw's is) compiles a statement anew whenever a
             # parameter that could sway its plan is bound: 16 µs instead of 2 for finding the next message.
             connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
