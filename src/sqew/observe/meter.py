@@ -32,6 +32,9 @@ _HISTOGRAMS = {"received": "wait", "acked": "work"}
 _Counted = tuple[str, str, str, int, bool]
 """Queue, lane, kind, step of its duration, whether it was a redelivery."""
 
+_Row = tuple[str, str, int, str]
+"""Queue, lane, minute, name."""
+
 
 class Meter:
     """Counts what happens to messages until it is drained.
@@ -44,7 +47,7 @@ class Meter:
         self._counts: defaultdict[_Counted, int] = defaultdict(int)
         self._minute = 0
         self._minute_ends_at = 0
-        self._earlier: list[Activity] = []
+        self._earlier: Counter[_Row] = Counter()
         self._drained_at = 0
 
     def record(self, facts: Sequence[Fact], now_ms: int) -> None:
@@ -62,18 +65,20 @@ class Meter:
     def drain(self, now_ms: int) -> list[Activity]:
         """What was counted since the last time, each row in the minute in which it was recorded."""
         self._begin_minute(now_ms)
-        rows, self._earlier = self._earlier, []
+        rows = [Activity(*row, count) for row, count in self._earlier.items()]
+        self._earlier.clear()
         self._drained_at = now_ms
         return rows
 
     def restore(self, rows: Iterable[Activity]) -> None:
         """Take back what was drained and could not be stored."""
-        self._earlier += rows
+        for row in rows:
+            self._earlier[row.queue, row.lane, row.minute, row.name] += row.count
 
     def _begin_minute(self, now_ms: int) -> None:
         self._count()
         if self._counts:
-            self._earlier += _rows(self._counts, self._minute)
+            self._earlier.update(_rows(self._counts, self._minute))
             self._counts.clear()
         self._minute = now_ms // _MINUTE_MS
         self._minute_ends_at = (self._minute + 1) * _MINUTE_MS
@@ -98,15 +103,15 @@ class Meter:
         self._uncounted.clear()
 
 
-def _rows(counts: dict[_Counted, int], minute: int) -> Iterable[Activity]:
-    sums: Counter[tuple[str, str, str]] = Counter()
+def _rows(counts: dict[_Counted, int], minute: int) -> Counter[_Row]:
+    rows: Counter[_Row] = Counter()
     for (queue, lane, kind, step, again), count in counts.items():
-        sums[queue, lane, kind] += count
+        rows[queue, lane, minute, kind] += count
         if kind in _HISTOGRAMS:
-            sums[queue, lane, f"{_HISTOGRAMS[kind]}:{step}"] += count
+            rows[queue, lane, minute, f"{_HISTOGRAMS[kind]}:{step}"] += count
         if again and kind == "received":
-            sums[queue, lane, REDELIVERED] += count
-    return (Activity(queue, lane, minute, name, count) for (queue, lane, name), count in sums.items())
+            rows[queue, lane, minute, REDELIVERED] += count
+    return rows
 
 
 def step_of(age_ms: int) -> int:

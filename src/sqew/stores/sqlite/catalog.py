@@ -66,7 +66,7 @@ class Catalog:
 
     def __init__(self, execute: Execute) -> None:
         self._execute = execute
-        self._version = -1
+        self.version = -1
         self._by_name: dict[str, QueueState] = {}
         self._by_id: dict[int, QueueState] = {}
         self._throttles: dict[int, Throttle] = {}
@@ -88,8 +88,8 @@ class Catalog:
         """Another connection has written since the last transaction: believe only what is still true."""
         self._next_id = self._reserved_below = self._taken_ids = 0
         version = self.touch()
-        if version != self._version:
-            self._version = version
+        if version != self.version:
+            self.version = version
             self._by_name.clear()
             self._by_id.clear()
         for state in self._by_id.values():
@@ -97,16 +97,20 @@ class Catalog:
 
     def forget(self) -> None:
         """A transaction was rolled back: nothing learned in it is true."""
-        self._version = -1
+        self.version = -1
         self._next_id = self._reserved_below = self._taken_ids = 0
         self._by_name.clear()
         self._by_id.clear()
 
     def changed(self) -> None:
         """Tell other processes, and this one, to read the queues again."""
-        self._version = self._execute(sql("bump_catalog")).get
+        self.version = self._execute(sql("bump_catalog")).get
         self._by_name.clear()
         self._by_id.clear()
+
+    def known(self, name: str) -> QueueState | None:
+        """A queue that was read before: it is still so if the file's version is `version`."""
+        return self._by_name.get(name)
 
     def queue(self, name: str) -> QueueState:
         """The queue of that name."""
@@ -154,7 +158,7 @@ class Catalog:
         if priorities is not None and priority in priorities:
             return
         self._execute(sql("insert_bucket"), (state.id, lane, priority))
-        self._version = self._execute(sql("bump_catalog")).get
+        self.version = self._execute(sql("bump_catalog")).get
         priorities = state.buckets.setdefault(lane, [])
         priorities.append(priority)
         priorities.sort(reverse=True)

@@ -22,6 +22,8 @@ from sqew.errors import (
 from sqew.stores.sqlite.migrate import version_of
 
 Durability = Literal["durable", "fast"]
+MEMORY = ":memory:"
+"""The path of a store that is gone when it is closed."""
 
 _SYNCHRONOUS = {"durable": "FULL", "fast": "NORMAL"}
 # One entry per statement in queries/, with room for the caller's own.
@@ -45,7 +47,7 @@ def connect(
     vfs: str | None = None,
 ) -> apsw.Connection:
     """Open (or make) the file in WAL mode. Raises a `StoreError` that says what is wrong with the place."""
-    in_memory = path == ":memory:"
+    in_memory = path == MEMORY
     if not in_memory:
         _check_place(Path(path), create)
     with translated(path):

@@ -9,8 +9,8 @@ from sqew.errors import BadValue
 from sqew.model import Fact, Message, Progress
 from sqew.operations import ListDead, PurgeDead, Redrive, RequeueDead
 from sqew.stores.sqlite.catalog import QueueState
-from sqew.stores.sqlite.ending import drop
-from sqew.stores.sqlite.fifo import put_in_front, refresh_head
+from sqew.stores.sqlite.ending import drop, left
+from sqew.stores.sqlite.fifo import put_in_front
 from sqew.stores.sqlite.rows import INLINE_BODY_BYTES, archived_message, checksum, stored_message
 from sqew.stores.sqlite.sending import SOLE_GROUP
 from sqew.stores.sqlite.statements import sql
@@ -122,10 +122,7 @@ def _bring_back(work: Work, state: QueueState, row: Row) -> None:
     work.execute(sql("bring_back"), (id, state.id, lane_id, due_at, work.now, expires_at, group))
     _arrived(work, state, id, lane_id, group)
     if home is not None:
-        if home.policy.fifo and row[13] is not None:
-            refresh_head(work, home, row[13])
-        if home.depth is not None:
-            home.depth -= 1
+        left(work, home, id, key, row[13])
 
 
 def _bring_back_archived(work: Work, state: QueueState, row: Row) -> bool:

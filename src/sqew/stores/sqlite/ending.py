@@ -41,10 +41,11 @@ def gone(work: Work, state: QueueState, id: int, key: str | None, group: str | N
     """The message's row has left the queue: what else must know."""
     if large:
         work.execute(_DELETE_BODY, (id,))
-    _left(work, state, id, key, group)
+    left(work, state, id, key, group)
 
 
-def _left(work: Work, state: QueueState, id: int, key: str | None, group: str | None) -> None:
+def left(work: Work, state: QueueState, id: int, key: str | None, group: str | None) -> None:
+    """The message has left the queue, for another or for good."""
     if key is not None:
         work.execute(_RETIRE_KEY, (state.id, key, id, work.now + state.policy.key_retention_ms))
     if group is not None and state.policy.fifo:
@@ -104,7 +105,7 @@ def bury(work: Work, state: QueueState, held: Held, reason: str) -> None:
         )
         if target.policy.fifo and group is not None:
             put_in_front(work, target, group)
-        _left(work, state, held.id, held.key, held.group)
+        left(work, state, held.id, held.key, held.group)
         if target.depth is not None:
             target.depth += 1
         work.stirred.add(target.name)

@@ -25,7 +25,8 @@ _NEXT_DUE = sql("next_due")
 _NEXT_FOLLOWER = sql("next_follower")
 _READY = sql("ready")
 
-_NEVER = 1 << 62
+NEVER = 1 << 62
+"""More deliveries than any message gets: what a policy without max_attempts allows."""
 
 
 class _Claim(Struct, frozen=True, gc=False):
@@ -41,7 +42,7 @@ def receive(work: Work, op: Receive) -> Received:
     state = work.catalog.queue(op.queue)
     policy = state.policy
     lease_ms = policy.visibility_ms if op.lease_ms is None else op.lease_ms
-    claim = _Claim(state, Lease(new_token(), work.now + lease_ms, op.by), policy.max_attempts or _NEVER)
+    claim = _Claim(state, Lease(new_token(), work.now + lease_ms, op.by), policy.max_attempts or NEVER)
     lanes = state.lanes if op.lane is None else (state.lane(op.lane),)
     if policy.fifo:
         messages = _take_groups(work, claim, lanes, op.limit)
@@ -135,7 +136,7 @@ def _take_groups(work: Work, claim: _Claim, lanes: Sequence[int], limit: int) ->
     messages: list[Message] = []
     turns = turns_of(work, state) if len(lanes) > 1 else {}
     while len(messages) < limit:
-        heads = {lane: head for lane in lanes if (head := _head(work, claim, lane, messages)) is not None}
+        heads = _heads(work, claim, lanes, messages)
         if not heads:
             break
         lane = next_turn(turns, heads, state) if len(lanes) > 1 else lanes[0]
@@ -145,6 +146,16 @@ def _take_groups(work: Work, claim: _Claim, lanes: Sequence[int], limit: int) ->
     if len(lanes) > 1 and messages:
         save_turns(work, state)
     return messages
+
+
+def _heads(work: Work, claim: _Claim, lanes: Sequence[int], taken: list[Message]) -> dict[int, Message]:
+    """The first head of each lane that has one."""
+    while True:
+        facts = len(work.facts)
+        heads = {lane: head for lane in lanes if (head := _head(work, claim, lane, taken)) is not None}
+        if len(work.facts) == facts:
+            return heads
+        # What had to be dealt with on the way (each a fact) may have exposed a head in a lane that was seen before.
 
 
 def _head(work: Work, claim: _Claim, lane: int, taken: list[Message]) -> Message | None:
@@ -175,7 +186,7 @@ def _take_followers(work: Work, claim: _Claim, lane: int, head: Message, message
 def _deliverable(work: Work, claim: _Claim, row: Row) -> Message | None:
     """The row as the message to deliver; None if it may not be, and then it has been dealt with."""
     (
-        id, lane_id, priority, attempts, available_at, created_at, expires_at, key, group, origin, reason, died_at,
+        id, lane_id, priority, attempts, available_at, _created_at, expires_at, key, group, _origin, _reason, _died_at,
         is_text, check, headers, inline, due_at,
     ) = row  # fmt: skip
     state = claim.state
@@ -188,6 +199,15 @@ def _deliverable(work: Work, claim: _Claim, row: Row) -> Message | None:
         held = Held(id, state.id, lane_id, priority, attempts, None, None, None, key, group, inline is None)
         bury(work, state, held, EXHAUSTED if intact else DAMAGED)
         return None
+    return delivered(state, claim.lease, row, body, attempts + 1, available_at if due_at is None else due_at)
+
+
+def delivered(state: QueueState, lease: Lease, row: Row, body: bytes, attempts: int, since: int) -> Message:
+    """A row of {delivered} as the message that its receiver gets."""
+    (
+        id, lane_id, priority, _attempts, _available_at, created_at, expires_at, key, group, origin, reason, died_at,
+        is_text, _check, headers, _inline, _due_at,
+    ) = row  # fmt: skip
     return Message(
         id,
         state.name,
@@ -198,12 +218,12 @@ def _deliverable(work: Work, claim: _Claim, row: Row) -> Message | None:
         state.lane_names[lane_id],
         group,
         key,
-        attempts + 1,
+        attempts,
         created_at,
-        available_at if due_at is None else due_at,
+        since,
         expires_at,
         "leased",
-        claim.lease,
+        lease,
         None if origin is None else Death(origin, reason, died_at),
     )
 

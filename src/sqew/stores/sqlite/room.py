@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from sqew.errors import StoreFull
+from sqew.stores.sqlite.connection import MEMORY
 
 _LOOK_EVERY_MS = 50
 
@@ -16,7 +17,7 @@ class Room:
     def __init__(self, path: str, reserve_bytes: int) -> None:
         self._path = path
         self._folder = str(Path(path).absolute().parent)
-        self._reserve_bytes = 0 if path == ":memory:" else reserve_bytes
+        self._reserve_bytes = 0 if path == MEMORY else reserve_bytes
         self._next_look_at = 0
 
     def check(self, now: int) -> None:

@@ -16,9 +16,10 @@ from sqew.errors import SqewError, StoreClosed, StoreDamaged, StoreFull
 from sqew.model import ArchivedMessage, Commit, Message
 from sqew.stores.sqlite import dead, looking, queues, receiving, sending, settling, sweeping, upkeep
 from sqew.stores.sqlite.catalog import Catalog
-from sqew.stores.sqlite.connection import Durability, connect, translate, translated
+from sqew.stores.sqlite.connection import MEMORY, Durability, connect, translate, translated
 from sqew.stores.sqlite.migrate import migrate
 from sqew.stores.sqlite.room import Room
+from sqew.stores.sqlite.shortcuts import SHORTCUTS
 from sqew.stores.sqlite.work import Work
 
 _HANDLERS: dict[type[ops.Operation[Any]], Callable[[Work, Any], Any]] = {
@@ -72,6 +73,8 @@ class SQLiteStore:
         vfs: str | None = None,
     ) -> None:
         self.path = str(path)
+        # The working folder may change; later connections must find the same file.
+        self._file = self.path if self.path == MEMORY else str(Path(path).absolute())
         self.durability = durability
         self.connection = connect(
             self.path,
@@ -98,6 +101,12 @@ class SQLiteStore:
 
     def run(self, operations: Sequence[ops.Operation[Any]], now: int) -> Commit:
         """Execute operations in one transaction; see `sqew.stores.base.Store`."""
+        if len(operations) == 1:
+            shortcut = SHORTCUTS.get(type(operations[0]))
+            if shortcut is not None:
+                commit = self._run_shortcut(shortcut, operations[0], now)
+                if commit is not None:
+                    return commit
         try:
             return self._run(operations, now)
         except StoreFull:
@@ -110,6 +119,33 @@ class SQLiteStore:
             [fact for commit in commits for fact in commit.facts],
             set[str]().union(*(commit.stirred for commit in commits)),
         )
+
+    def _run_shortcut(
+        self, shortcut: Callable[[Work, Any], Any], operation: ops.Operation[Any], now: int
+    ) -> Commit | None:
+        """Execute an operation that is a single statement; None: it changed nothing and must go the general way."""
+        if self._broken is not None or self._seen_version is None:
+            return None
+        work = self._work
+        work.now = now
+        try:
+            result = shortcut(work, operation)
+        except apsw.IOError as error:
+            self._broken = translate(error, self.path)
+            raise self._broken from error
+        except apsw.Error:
+            # Busy, full …: nothing was changed, and the general way will say it.
+            return None
+        # SQLite counts one for this transaction. If it counts more, others have written since the last one, and the
+        # next to begin must see that.
+        if self.connection.data_version() == self._seen_version + 1:
+            self._seen_version += 1
+        if result is None:
+            return None
+        self._idle = False
+        commit = Commit([result], work.facts, work.stirred)
+        work.facts, work.stirred = [], set()
+        return commit
 
     def _run(self, operations: Sequence[ops.Operation[Any]], now: int) -> Commit:
         writing = operations[0].writes if len(operations) == 1 else any(operation.writes for operation in operations)
@@ -215,7 +251,7 @@ class SQLiteStore:
 
     def backup(self, to: str | Path, progress: Callable[[int, int], object] | None = None) -> None:
         """Copy the file to another while it is in use. ``progress`` gets pages done and in all."""
-        upkeep.backup(self.path, str(to), progress)
+        upkeep.backup(self.connection if self.path == MEMORY else self._file, str(to), progress)
 
     def check(self, progress: Callable[[int], object] | None = None) -> upkeep.CheckReport:
         """Read everything: SQLite's own structures, and every body against its checksum."""
@@ -225,20 +261,23 @@ class SQLiteStore:
     def export(self, queue: str, now: int) -> Iterator[Message]:
         """The messages of a queue as they were at one moment, in no particular order of lanes and priorities."""
         with self._reader(now) as work:
-            yield from looking.everything(work, queue)
+            everything = looking.everything(work, queue)
+            # In memory there is no other connection: the reading must be over before the caller does anything else.
+            yield from list(everything) if self.path == MEMORY else everything
 
     def export_archive(self, queue: str, now: int) -> Iterator[ArchivedMessage]:
         """The archived messages of a queue as they were at one moment."""
         with self._reader(now) as work:
-            yield from looking.whole_archive(work, queue)
+            archive = looking.whole_archive(work, queue)
+            yield from list(archive) if self.path == MEMORY else archive
 
     @contextlib.contextmanager
     def _reader(self, now: int) -> Iterator[Work]:
         """A connection of its own for long reads: they see one moment, and hold nobody up."""
-        if self.path == ":memory:":
+        if self.path == MEMORY:
             connection, own = self.connection, False
         else:
-            connection, own = connect(self.path, create=False), True
+            connection, own = connect(self._file, create=False), True
         with translated(self.path):
             try:
                 connection.execute("BEGIN")

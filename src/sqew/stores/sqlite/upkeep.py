@@ -44,11 +44,17 @@ def checkpoint(connection: apsw.Connection) -> None:
 
 def drop_empty_buckets(connection: apsw.Connection) -> None:
     """Forget lanes and priorities that no message has, so that no claim looks into them."""
-    with connection:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
         empty = connection.execute(sql("empty_buckets")).fetchall()
         if empty:
             connection.executemany(sql("delete_bucket"), empty)
             connection.execute(sql("bump_catalog"))
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
 
 
 def maintain(connection: apsw.Connection) -> None:
@@ -68,7 +74,7 @@ def maintain(connection: apsw.Connection) -> None:
         connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
 
-def backup(path: str, to: str, progress: Callable[[int, int], object] | None) -> None:
+def backup(origin: str | apsw.Connection, to: str, progress: Callable[[int, int], object] | None) -> None:
     """Copy a file that is in use, by SQLite's online backup. It appears under its name only when it is complete."""
     target = Path(to)
     if target.exists():
@@ -76,9 +82,13 @@ def backup(path: str, to: str, progress: Callable[[int, int], object] | None) ->
     if not target.parent.is_dir():
         raise StoreUnusable(f"The folder {target.parent} does not exist. Create it, or choose another place.")
     unfinished = target.with_name(target.name + ".unfinished")
-    source = connect(path, create=False)
+    source = connect(origin, create=False) if isinstance(origin, str) else origin
     try:
         with translated(str(target)):
+            if isinstance(origin, str):
+                # One moment of the file: otherwise every commit of others would start the copy again.
+                source.execute("BEGIN")
+                source.execute(sql("catalog_version")).fetchall()
             copy = apsw.Connection(str(unfinished))
             try:
                 with copy.backup("main", source, "main") as steps:
@@ -93,7 +103,8 @@ def backup(path: str, to: str, progress: Callable[[int, int], object] | None) ->
         unfinished.replace(target)
     finally:
         unfinished.unlink(missing_ok=True)
-        source.close()
+        if isinstance(origin, str):
+            source.close()
 
 
 def check(work: Work, progress: Callable[[int], object] | None) -> CheckReport:

@@ -1,13 +1,11 @@
 -- Everything is prefixed, so that a queue can live in the same file as the application's own tables.
 
 CREATE TABLE sqew_meta (
-  name  TEXT PRIMARY KEY,
-  value INTEGER NOT NULL
-) WITHOUT ROWID;
-
--- catalog: goes up with every change to a queue, so that other processes know to read the queues again.
--- next_id: every message id below it may have been given out (ids are reserved in blocks).
-INSERT INTO sqew_meta VALUES ('catalog', 1), ('next_id', 1);
+  id      INTEGER PRIMARY KEY CHECK (id = 1),
+  catalog INTEGER NOT NULL,  -- goes up with every change to a queue: other processes then read the queues again
+  next_id INTEGER NOT NULL   -- every message id below it may have been given out (ids are reserved in blocks)
+);
+INSERT INTO sqew_meta VALUES (1, 1, 1);
 
 CREATE TABLE sqew_queue (
   id         INTEGER PRIMARY KEY AUTOINCREMENT,

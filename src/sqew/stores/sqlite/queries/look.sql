@@ -76,7 +76,9 @@ SELECT m.id, m.checksum, m.is_text, CAST(m.headers AS BLOB), CAST(coalesce(m.bod
 SELECT id, checksum, is_text, CAST(headers AS BLOB), CAST(body AS BLOB) FROM sqew_archive
 
 -- name: empty_buckets
--- Lanes and priorities that no message has any more. FIFO followers have none of their own: their head has.
+-- Lanes and priorities that no message has any more, be it claimable or behind the head of its FIFO group.
 SELECT queue_id, lane_id, priority FROM sqew_bucket b
  WHERE NOT EXISTS (SELECT 1 FROM sqew_message m WHERE m.queue_id = b.queue_id AND m.lane_id = b.lane_id
                       AND m.priority = b.priority AND m.due_at IS NOT NULL)
+   AND NOT EXISTS (SELECT 1 FROM sqew_message m WHERE m.queue_id = b.queue_id AND m.group_id IS NOT NULL
+                      AND m.lane_id = b.lane_id AND m.priority = b.priority)

@@ -1,16 +1,16 @@
 -- Queues, their lanes and their buckets.
 
 -- name: catalog_version
-SELECT value FROM sqew_meta WHERE name = 'catalog'
+SELECT catalog FROM sqew_meta WHERE id = 1
 
 -- name: bump_catalog
-UPDATE sqew_meta SET value = value + 1 WHERE name = 'catalog' RETURNING value
+UPDATE sqew_meta SET catalog = catalog + 1 WHERE id = 1 RETURNING catalog
 
 -- name: next_id
-SELECT value FROM sqew_meta WHERE name = 'next_id'
+SELECT next_id FROM sqew_meta WHERE id = 1
 
 -- name: reserve_ids
-UPDATE sqew_meta SET value = ?1 WHERE name = 'next_id'
+UPDATE sqew_meta SET next_id = ?1 WHERE id = 1
 
 -- name: queue_by_name
 SELECT id, name, policy, created_at FROM sqew_queue WHERE name = ?1

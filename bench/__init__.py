@@ -1,0 +1,1 @@
+"""Benchmarks. Each names its ceiling and its peers, and prints ratios; see docs/benchmarks.md."""

@@ -1,0 +1,177 @@
+"""A store with the clock in the test's hand, and short words for what tests do with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any, Protocol, TypeVar
+
+from sqew.errors import SqewError
+from sqew.model import (
+    Backoff,
+    Commit,
+    Depths,
+    Extension,
+    Message,
+    NewMessage,
+    Policy,
+    Progress,
+    QueueInfo,
+    Ref,
+    Release,
+    Settled,
+    Swept,
+)
+from sqew.operations import (
+    Ack,
+    CreateQueue,
+    Extend,
+    Get,
+    ListArchive,
+    ListDead,
+    Measure,
+    Nack,
+    Operation,
+    Peek,
+    Receive,
+    RequeueDead,
+    Send,
+    Sweep,
+    UpdateQueue,
+)
+from sqew.stores.base import Store
+
+R = TypeVar("R")
+
+START = 1_700_000_000_000
+QUEUE = "jobs"
+
+
+class OpenStore(Protocol):
+    """Opens the store of one test: again and again, and as many at a time as are asked for."""
+
+    def __call__(self, now: int, random: Random) -> Store: ...
+
+
+class Driver:
+    """A store and the time. Messages go to the queue ``jobs`` unless another is named."""
+
+    def __init__(self, open_store: OpenStore) -> None:
+        self.now = START
+        self._open: Callable[[], Store] = lambda: open_store(self.now, Random(7))
+        self.store = self._open()
+
+    def commit(self, *operations: Operation[Any]) -> Commit:
+        """Run operations in one transaction."""
+        return self.store.run(operations, self.now)
+
+    def run(self, operation: Operation[R]) -> R:
+        """Run one operation: its result, or its error raised."""
+        [result] = self.commit(operation).results
+        if isinstance(result, SqewError):
+            raise result
+        return result
+
+    def advance(self, ms: int) -> None:
+        self.now += ms
+
+    def reopen(self) -> None:
+        self.store.close()
+        self.store = self._open()
+
+    def create(self, queue: str = QUEUE, **policy: Any) -> QueueInfo:
+        """Make a queue: of default policy where nothing is said, but for a backoff without chance."""
+        policy.setdefault("backoff", Backoff(jitter_ms=0))
+        return self.run(CreateQueue(queue, Policy(**policy)))
+
+    def update(self, queue: str = QUEUE, **changes: Any) -> QueueInfo:
+        return self.run(UpdateQueue(queue, changes))
+
+    def send(self, body: bytes = b"1", queue: str = QUEUE, **fields: Any) -> int:
+        """Send one message: its id."""
+        [sent] = self.run(Send(queue, [NewMessage(body, **fields)]))
+        return sent.id
+
+    def send_many(self, count: int, queue: str = QUEUE, **fields: Any) -> list[int]:
+        return [sent.id for sent in self.run(Send(queue, [NewMessage(b"1", **fields)] * count))]
+
+    def receive(self, limit: int = 1, queue: str = QUEUE, **fields: Any) -> list[Message]:
+        return self.run(Receive(queue, limit, **fields)).messages
+
+    def receive_ids(self, limit: int = 1, queue: str = QUEUE, **fields: Any) -> list[int]:
+        return ids(self.receive(limit, queue, **fields))
+
+    def take(self, queue: str = QUEUE, **fields: Any) -> Message:
+        """Receive the one message that must be there."""
+        [message] = self.receive(1, queue, **fields)
+        return message
+
+    def ack(self, message: Message) -> Settled:
+        return self._one(Ack(message.queue, [ref(message)]))
+
+    def nack(self, message: Message, **fields: Any) -> Settled:
+        return self._one(Nack(message.queue, [Release(ref(message), **fields)]))
+
+    def extend(self, message: Message, lease_ms: int) -> Settled:
+        return self._one(Extend(message.queue, [Extension(ref(message), lease_ms)]))
+
+    def _one(self, operation: Operation[Any]) -> Settled:
+        [result] = self.run(operation)
+        if isinstance(result, SqewError):
+            raise result
+        return result
+
+    def kill(self, queue: str = QUEUE, reason: str = "", **fields: Any) -> int:
+        """Send a message and let it die: its id."""
+        id = self.send(queue=queue, **fields)
+        [result] = self.run(Nack(queue, [Release(Ref(id), dead=True, reason=reason)]))
+        assert result.dead
+        return id
+
+    def get(self, id: int, queue: str | None = QUEUE) -> Message:
+        return self.run(Get(queue, id))
+
+    def peek(self, limit: int = 100, queue: str = QUEUE, lane: str | None = None) -> list[Message]:
+        return self.run(Peek(queue, limit, lane))
+
+    def measure(self, queue: str = QUEUE) -> Depths:
+        return self.run(Measure(queue))
+
+    def total(self, queue: str = QUEUE) -> int:
+        return self.measure(queue).total()
+
+    def dead(self, queue: str = QUEUE) -> list[Message]:
+        return self.run(ListDead(queue))
+
+    def archive(self, queue: str = QUEUE) -> dict[int, str]:
+        """Ids and outcomes."""
+        return {entry.message.id: entry.outcome for entry in self.run(ListArchive(queue))}
+
+    def requeue(self, queue: str = QUEUE, ids: Sequence[int] | None = None, limit: int = 1000) -> Progress:
+        return self.run(RequeueDead(queue, ids, limit))
+
+    def sweep(self, limit: int = 200) -> Swept:
+        return self.run(Sweep(limit))
+
+    def sweep_all(self) -> int:
+        """Sweep until there is nothing to do now: how much there was."""
+        total = 0
+        while count := self.sweep().count:
+            total += count
+        return total
+
+
+def ids(messages: Sequence[Message]) -> list[int]:
+    return [message.id for message in messages]
+
+
+def ref(message: Message) -> Ref:
+    """The message as its holder names it."""
+    return Ref(message.id, message.lease.token if message.lease else None)
+
+
+def states(driver: Driver, queue: str = QUEUE) -> dict[str, int]:
+    """How many messages are in which state, without the states that hold none."""
+    depths = driver.measure(queue)
+    counts = {state: depths.total(state) for state in ("ready", "delayed", "leased", "blocked")}
+    return {state: count for state, count in counts.items() if count}
