@@ -26,7 +26,7 @@ class QueueState:
 
     __slots__ = (
         "buckets", "created_at", "default_lane", "depth", "id", "lane_ids", "lane_names", "lanes", "name", "policy",
-        "turns",
+        "takes_plain", "turns",
     )  # fmt: skip
 
     def __init__(self, id: int, name: str, policy: Policy, created_at: int, lane_ids: dict[str, int]) -> None:
@@ -34,6 +34,8 @@ class QueueState:
         self.lane_ids = lane_ids
         self.lane_names = {lane_id: lane for lane, lane_id in lane_ids.items()}
         self.lanes = tuple(lane_ids.values())
+        # Whether a message without key, group or headers may be sent without looking at anything else.
+        self.takes_plain = not policy.fifo and policy.deduplicate == "key" and policy.quota is policy.rate_limit is None
         # The lane of a message that names none.
         self.default_lane = lane_ids.get(DEFAULT_LANE, self.lanes[0])
         # lane id → the priorities it holds messages of, highest first
@@ -70,9 +72,9 @@ class Catalog:
         self._by_name: dict[str, QueueState] = {}
         self._by_id: dict[int, QueueState] = {}
         self._throttles: dict[int, Throttle] = {}
-        self._next_id = 0
-        self._reserved_below = 0
-        self._taken_ids = 0
+        self.next_id = 0
+        self.reserved_below = 0
+        self.taken_ids = 0
 
     def touch(self) -> int:
         """Read the version row: a reader's snapshot begins with its first read."""
@@ -86,7 +88,7 @@ class Catalog:
 
     def refresh(self) -> None:
         """Another connection has written since the last transaction: believe only what is still true."""
-        self._next_id = self._reserved_below = self._taken_ids = 0
+        self.next_id = self.reserved_below = self.taken_ids = 0
         version = self.touch()
         if version != self.version:
             self.version = version
@@ -98,7 +100,7 @@ class Catalog:
     def forget(self) -> None:
         """A transaction was rolled back: nothing learned in it is true."""
         self.version = -1
-        self._next_id = self._reserved_below = self._taken_ids = 0
+        self.next_id = self.reserved_below = self.taken_ids = 0
         self._by_name.clear()
         self._by_id.clear()
 
@@ -165,16 +167,16 @@ class Catalog:
 
     def take_ids(self, count: int) -> int:
         """The first of ``count`` consecutive ids that were never given out before."""
-        if self._next_id + count > self._reserved_below:
+        if self.next_id + count > self.reserved_below:
             # Ids are given out in the order of transactions, whichever process runs them, so a block that another
             # process may have continued is left behind.
-            if not self._next_id:
-                self._next_id = self._meta("next_id")
-            self._reserved_below = self._next_id + count + min(self._taken_ids, _LARGEST_ID_BLOCK)
-            self._execute(sql("reserve_ids"), (self._reserved_below,))
-        first = self._next_id
-        self._next_id += count
-        self._taken_ids += count
+            if not self.next_id:
+                self.next_id = self._meta("next_id")
+            self.reserved_below = self.next_id + count + min(self.taken_ids, _LARGEST_ID_BLOCK)
+            self._execute(sql("reserve_ids"), (self.reserved_below,))
+        first = self.next_id
+        self.next_id += count
+        self.taken_ids += count
         return first
 
     def throttle(self, state: QueueState) -> Throttle:

@@ -16,11 +16,12 @@ from sqew.stores.sqlite.ending import DAMAGED, EXHAUSTED, Held, archive, bury, d
 from sqew.stores.sqlite.lanes import next_turn, save_turns, turns_of
 from sqew.stores.sqlite.rows import INLINE_BODY_BYTES, body_of, checksum, decode_headers
 from sqew.stores.sqlite.statements import sql
-from sqew.stores.sqlite.work import Row, Work
+from sqew.stores.sqlite.work import Row, Work, integers
 
 _DELETE_MESSAGE = sql("delete_message")
 _LEASE = sql("lease")
 _LEASE_FOLLOWER = sql("lease_follower")
+_LEASE_MANY = sql("lease_many")
 _NEXT_DUE = sql("next_due")
 _NEXT_FOLLOWER = sql("next_follower")
 _READY = sql("ready")
@@ -77,11 +78,12 @@ def _take(work: Work, claim: _Claim, lanes: Sequence[int], limit: int) -> list[M
         messages = list(islice(_ready(work, claim, lanes[0], limit), limit))
     else:
         messages = _in_turns(work, claim, lanes, limit)
-    leases = [_lease_parameters(work, claim, message) for message in messages]
-    if len(leases) == 1:
-        work.execute(_LEASE, leases[0])
-    else:
-        work.executemany(_LEASE, leases)
+    if len(messages) == 1:
+        work.execute(_LEASE, _lease_parameters(work, claim, messages[0]))
+    elif messages:
+        lease = claim.lease
+        ids = integers([message.id for message in messages])
+        work.execute(_LEASE_MANY, (ids, lease.expires_at, lease.token, lease.by, work.now, claim.last_attempt))
     return messages
 
 

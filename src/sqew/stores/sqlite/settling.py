@@ -12,11 +12,12 @@ from sqew.stores.sqlite.catalog import QueueState
 from sqew.stores.sqlite.ending import EXHAUSTED, Held, archive, bury, drop, gone
 from sqew.stores.sqlite.fifo import refresh_head
 from sqew.stores.sqlite.statements import sql
-from sqew.stores.sqlite.work import Work
+from sqew.stores.sqlite.work import Work, integers
 
 _EXTEND_LEASE = sql("extend_lease")
 _FIND_HELD = sql("find_held")
 _FINISH = sql("finish")
+_FINISH_MANY = sql("finish_many")
 _POSTPONE = sql("postpone")
 _RELEASE = sql("release")
 _WHEREABOUTS = sql("whereabouts")
@@ -49,8 +50,11 @@ def _delete(work: Work, state: QueueState, refs: Sequence[Ref]) -> list[Settled 
     if len(refs) > 1 and len({ref.id for ref in refs}) < len(refs):
         # A message is named twice, perhaps by two who both think they hold it: each gets its own answer.
         return [result for ref in refs for result in _delete(work, state, (ref,))]
+    token = refs[0].token if refs else None
     if len(refs) == 1:
-        rows = work.execute(_FINISH, (refs[0].id, queue_id, refs[0].token, refs[0].by)).fetchall()
+        rows = work.execute(_FINISH, (refs[0].id, queue_id, token, refs[0].by)).fetchall()
+    elif token is not None and all(ref.token == token and ref.by is None for ref in refs):
+        rows = work.execute(_FINISH_MANY, (integers([ref.id for ref in refs]), queue_id, token)).fetchall()
     else:
         rows = work.executemany(_FINISH, [(ref.id, queue_id, ref.token, ref.by) for ref in refs]).fetchall()
     counted = state.depth is not None

@@ -1,4 +1,4 @@
-"""The short way to receive or ack one plain message: a single statement that commits itself.
+"""The short way to send, receive or ack one plain message: a single statement that commits itself.
 
 Most messages have no key, no group and a small body, and most queues one lane, one priority and no archive. For these
 the general way (begin, look whether other processes changed something, read, write, commit) takes half as long again.
@@ -13,16 +13,57 @@ from typing import Any
 from zlib import crc32
 
 from sqew.ids import new_token
-from sqew.model import Fact, Lease, Received, Settled
-from sqew.operations import Ack, Operation, Receive
+from sqew.model import Fact, Lease, Received, Sent, Settled
+from sqew.operations import Ack, Operation, Receive, Send
 from sqew.stores.sqlite.receiving import NEVER, delivered
-from sqew.stores.sqlite.rows import body_of, checksum
+from sqew.stores.sqlite.rows import INLINE_BODY_BYTES, body_of, checksum
 from sqew.stores.sqlite.statements import sql
 from sqew.stores.sqlite.work import Work
 
 _CLAIM_HEAD = sql("claim_head")
 _FINISH_PLAIN = sql("finish_plain")
+_INSERT_PLAIN = sql("insert_plain")
 _UNCLAIM = sql("unclaim")
+
+
+def send(work: Work, op: Send) -> list[Sent] | None:
+    """The one answer, or None where it takes the general way."""
+    catalog = work.catalog
+    state = catalog.known(op.queue)
+    if state is None or not state.takes_plain or len(op.messages) != 1:
+        return None
+    message = op.messages[0]
+    lane = state.default_lane if message.lane is None else state.lane_ids.get(message.lane)
+    priority, body = message.priority, message.body
+    id = catalog.next_id
+    if (
+        lane is None
+        or priority not in state.buckets.get(lane, ())
+        or id >= catalog.reserved_below
+        or len(body) > INLINE_BODY_BYTES
+        or message.key is not None
+        or message.headers
+        or message.group is not None
+    ):
+        return None
+    now, policy = work.now, state.policy
+    work.room.check(now)
+    due_at = now + (policy.delay_ms if message.delay_ms is None else message.delay_ms)
+    ttl_ms = policy.ttl_ms if message.ttl_ms is None else message.ttl_ms
+    expires_at = None if ttl_ms is None else now + ttl_ms
+    is_text = message.format == "text"
+    work.execute(
+        _INSERT_PLAIN,
+        (id, state.id, lane, priority, due_at, now, expires_at, is_text, crc32(body, is_text), body, catalog.version,
+         catalog.reserved_below),
+    )  # fmt: skip
+    if not work.changes():
+        return None
+    catalog.next_id = id + 1
+    catalog.taken_ids += 1
+    work.facts.append(Fact("sent", state.name, state.lane_names[lane], id, 0))
+    work.stirred.add(state.name)
+    return [Sent(id)]
 
 
 def receive(work: Work, op: Receive) -> Received | None:
@@ -76,4 +117,4 @@ def ack(work: Work, op: Ack) -> list[Settled] | None:
     return [Settled(ref.id)]
 
 
-SHORTCUTS: dict[type[Operation[Any]], Callable[[Work, Any], Any]] = {Receive: receive, Ack: ack}
+SHORTCUTS: dict[type[Operation[Any]], Callable[[Work, Any], Any]] = {Send: send, Receive: receive, Ack: ack}

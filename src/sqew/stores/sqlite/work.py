@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Iterator
 from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
@@ -31,6 +32,11 @@ class Execute(Protocol):
     """Run a statement."""
 
     def __call__(self, statement: str, parameters: Any = ..., /) -> Rows: ...
+
+
+def integers(values: list[int]) -> object:
+    """A list of integers as one parameter, for ``carray(?)``."""
+    return apsw.carray(array("q", values))
 
 
 class Work:

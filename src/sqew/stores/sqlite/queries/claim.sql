@@ -19,6 +19,13 @@ UPDATE sqew_message
        received_at = ?5, dies_at = ?6
  WHERE id = ?1
 
+-- name: lease_many
+-- The same for a batch.
+UPDATE sqew_message
+   SET available_at = due_at, due_at = ?2, lease_until = ?2, attempts = attempts + 1, token = ?3, leased_by = ?4,
+       received_at = ?5, dies_at = CASE WHEN attempts + 1 >= ?6 THEN ?2 END
+ WHERE id IN (SELECT value FROM carray(?1))
+
 -- name: next_due
 -- When the first message of one (lane, priority) is due, ready or not.
 SELECT due_at FROM sqew_message

@@ -11,6 +11,10 @@ id, queue_id, lane_id, priority, attempts, lease_until, leased_by, received_at, 
 -- The hot path of ack: a queue that keeps nothing.
 DELETE FROM sqew_message WHERE {authority} RETURNING {held}
 
+-- name: finish_many
+-- The same for a batch that was received under one lease.
+DELETE FROM sqew_message WHERE id IN (SELECT value FROM carray(?1)) AND queue_id = ?2 AND token = ?3 RETURNING {held}
+
 -- name: find_held
 -- A message that the caller may settle.
 SELECT {held} FROM sqew_message WHERE {authority}

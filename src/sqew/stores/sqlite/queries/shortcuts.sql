@@ -1,8 +1,14 @@
--- Receive and ack of one plain message, each a statement that is its own transaction (see shortcuts.py).
+-- Send, receive and ack of one plain message, each a statement that is its own transaction (see shortcuts.py).
 
 -- fragment: same_catalog
 -- No queue has changed since the caller looked: its policy, its lanes and its buckets are what the caller thinks.
 (SELECT catalog FROM sqew_meta WHERE id = 1)
+
+-- name: insert_plain
+-- Nobody else has reserved ids since this process did: then its next id is the highest yet.
+INSERT INTO sqew_message (id, queue_id, lane_id, priority, due_at, available_at, created_at, expires_at, is_text,
+                          checksum, body)
+SELECT ?1, ?2, ?3, ?4, ?5, ?5, ?6, ?7, ?8, ?9, ?10 FROM sqew_meta WHERE id = 1 AND catalog = ?11 AND next_id = ?12
 
 -- name: claim_head
 -- Lease the first ready message of one (lane, priority), unless it must be dealt with otherwise.
