@@ -30,7 +30,12 @@ class Clock:
 
     def now(self) -> int:
         """Epoch milliseconds."""
-        return self.now_us() // 1000
+        # now_us again, spelled out: every operation asks for the time.
+        steady = self._steady_ns()
+        offset = self._wall_ns() - steady
+        if offset > self._offset_ns:
+            self._offset_ns = offset
+        return (steady + self._offset_ns) // 1_000_000
 
 
 class ManualClock(Clock):

@@ -69,7 +69,8 @@ class Catalog:
     def __init__(self, execute: Execute) -> None:
         self._execute = execute
         self.version = -1
-        self._by_name: dict[str, QueueState] = {}
+        # Queues that were read before: they are still so if the file's version is `version`.
+        self.by_name: dict[str, QueueState] = {}
         self._by_id: dict[int, QueueState] = {}
         self._throttles: dict[int, Throttle] = {}
         self.next_id = 0
@@ -92,7 +93,7 @@ class Catalog:
         version = self.touch()
         if version != self.version:
             self.version = version
-            self._by_name.clear()
+            self.by_name.clear()
             self._by_id.clear()
         for state in self._by_id.values():
             state.turns = state.depth = None
@@ -101,22 +102,18 @@ class Catalog:
         """A transaction was rolled back: nothing learned in it is true."""
         self.version = -1
         self.next_id = self.reserved_below = self.taken_ids = 0
-        self._by_name.clear()
+        self.by_name.clear()
         self._by_id.clear()
 
     def changed(self) -> None:
         """Tell other processes, and this one, to read the queues again."""
         self.version = self._execute(sql("bump_catalog")).get
-        self._by_name.clear()
+        self.by_name.clear()
         self._by_id.clear()
-
-    def known(self, name: str) -> QueueState | None:
-        """A queue that was read before: it is still so if the file's version is `version`."""
-        return self._by_name.get(name)
 
     def queue(self, name: str) -> QueueState:
         """The queue of that name."""
-        state = self._by_name.get(name) or self._read("queue_by_name", name)
+        state = self.by_name.get(name) or self._read("queue_by_name", name)
         if state is None:
             raise QueueNotFound(name, [row[0] for row in self._execute(sql("queue_names"))])
         return state
@@ -125,7 +122,7 @@ class Catalog:
         """The queue of that name, if there is one."""
         if name is None:
             return None
-        return self._by_name.get(name) or self._read("queue_by_name", name)
+        return self.by_name.get(name) or self._read("queue_by_name", name)
 
     def queue_by_id(self, id: int) -> QueueState | None:
         """The queue of that number, unless it was deleted."""
@@ -144,7 +141,7 @@ class Catalog:
         if row is None:
             return None
         state = self._load(*row)
-        self._by_name[state.name] = self._by_id[state.id] = state
+        self.by_name[state.name] = self._by_id[state.id] = state
         return state
 
     def _load(self, id: int, name: str, policy: str, created_at: int) -> QueueState:

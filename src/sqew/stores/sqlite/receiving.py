@@ -49,6 +49,8 @@ def receive(work: Work, op: Receive) -> Received:
         messages = _take_groups(work, claim, lanes, op.limit)
     else:
         messages = _take(work, claim, lanes, op.limit)
+        if not op.finish:
+            _lease(work, claim, messages)
     if not messages:
         return Received([], _first_due(work, state, lanes))
     facts, now, by = work.facts, work.now, op.by
@@ -73,18 +75,19 @@ def _first_due(work: Work, state: QueueState, lanes: Sequence[int]) -> int | Non
 
 
 def _take(work: Work, claim: _Claim, lanes: Sequence[int], limit: int) -> list[Message]:
-    """Lease up to ``limit`` messages, the lanes taking turns."""
+    """Up to ``limit`` messages, the lanes taking turns."""
     if len(lanes) == 1:
-        messages = list(islice(_ready(work, claim, lanes[0], limit), limit))
-    else:
-        messages = _in_turns(work, claim, lanes, limit)
+        return list(islice(_ready(work, claim, lanes[0], limit), limit))
+    return _in_turns(work, claim, lanes, limit)
+
+
+def _lease(work: Work, claim: _Claim, messages: list[Message]) -> None:
     if len(messages) == 1:
         work.execute(_LEASE, _lease_parameters(work, claim, messages[0]))
     elif messages:
         lease = claim.lease
         ids = integers([message.id for message in messages])
         work.execute(_LEASE_MANY, (ids, lease.expires_at, lease.token, lease.by, work.now, claim.last_attempt))
-    return messages
 
 
 def _in_turns(work: Work, claim: _Claim, lanes: Sequence[int], limit: int) -> list[Message]:

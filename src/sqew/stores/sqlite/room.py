@@ -18,11 +18,11 @@ class Room:
         self._path = path
         self._folder = str(Path(path).absolute().parent)
         self._reserve_bytes = 0 if path == MEMORY else reserve_bytes
-        self._next_look_at = 0
+        self.next_look_at = 0
 
     def check(self, now: int) -> None:
         """Raise `StoreFull` when only the reserve is left: it is for receiving and acknowledging."""
-        if now < self._next_look_at or not self._reserve_bytes:
+        if now < self.next_look_at or not self._reserve_bytes:
             return
         disk = os.statvfs(self._folder)
         if disk.f_bavail * disk.f_frsize < self._reserve_bytes:
@@ -30,4 +30,4 @@ class Room:
                 f"The disk that holds {self._path} has less than {self._reserve_bytes >> 10} KiB free, which is kept "
                 "for acknowledging. Nothing was stored: free some space, or lower disk_reserve_bytes."
             )
-        self._next_look_at = now + _LOOK_EVERY_MS
+        self.next_look_at = now + _LOOK_EVERY_MS

@@ -29,7 +29,7 @@ _UNCLAIM = sql("unclaim")
 def send(work: Work, op: Send) -> list[Sent] | None:
     """The one answer, or None where it takes the general way."""
     catalog = work.catalog
-    state = catalog.known(op.queue)
+    state = catalog.by_name.get(op.queue)
     if state is None or not state.takes_plain or len(op.messages) != 1:
         return None
     message = op.messages[0]
@@ -47,7 +47,8 @@ def send(work: Work, op: Send) -> list[Sent] | None:
     ):
         return None
     now, policy = work.now, state.policy
-    work.room.check(now)
+    if now >= work.room.next_look_at:
+        work.room.check(now)
     due_at = now + (policy.delay_ms if message.delay_ms is None else message.delay_ms)
     ttl_ms = policy.ttl_ms if message.ttl_ms is None else message.ttl_ms
     expires_at = None if ttl_ms is None else now + ttl_ms
@@ -69,7 +70,7 @@ def send(work: Work, op: Send) -> list[Sent] | None:
 def receive(work: Work, op: Receive) -> Received | None:
     """The one message, or None where it takes the general way (or there is none)."""
     catalog = work.catalog
-    state = catalog.known(op.queue)
+    state = catalog.by_name.get(op.queue)
     if state is None or op.limit != 1 or op.finish or state.policy.fifo:
         return None
     lanes = state.lanes if op.lane is None else (state.lane_ids.get(op.lane),)
@@ -104,7 +105,7 @@ def ack(work: Work, op: Ack) -> list[Settled] | None:
     if len(op.refs) != 1 or op.queue is None:
         return None
     catalog = work.catalog
-    state = catalog.known(op.queue)
+    state = catalog.by_name.get(op.queue)
     if state is None or state.policy.keep != "delete" or state.depth is not None:
         return None
     ref = op.refs[0]
