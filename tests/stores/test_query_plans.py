@@ -1,0 +1,227 @@
+"""How SQLite finds rows: by the index that is meant for it, without reading a table whole or sorting.
+
+The plans are read from a file with a lopsided backlog, once with statistics and once without: a plan that depends on
+them is one that fails in production.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import apsw
+import pytest
+
+from sqew.model import Ref, Release
+from sqew.operations import Nack, Peek, Receive
+from sqew.stores.sqlite.statements import STATEMENTS
+from stores.backlog import create, fill, lease, open_store, run
+
+ROW = "the row's own key"
+WALK = "a walk along the ids, other queues' rows and all"
+DUE = "sqew_message_due"
+GROUP = "sqew_message_group"
+ORIGIN = "sqew_message_origin"
+NAMES = "sqlite_autoindex_sqew_queue_1"
+NOTHING: set[str] = set()
+
+HOT = {
+    # Receiving.
+    "ready": {DUE},
+    "lease": {ROW},
+    "next_due": {DUE},
+    "large_body": {ROW},
+    "read_turns": {ROW},
+    "save_turns": {ROW},
+    # Sending.
+    "insert_message": NOTHING,
+    "insert_body": NOTHING,
+    "insert_bucket": NOTHING,
+    "key_owner": {ROW},
+    "claim_key": NOTHING,
+    "group_exists": {GROUP},
+    "next_id": {ROW},
+    "reserve_ids": {ROW},
+    "count_claimable": {DUE},
+    # Settling.
+    "finish": {ROW},
+    "find_held": {ROW},
+    "whereabouts": {ROW},
+    "release": {ROW},
+    "extend_lease": {ROW},
+    "postpone": {ROW},
+    "delete_message": {ROW},
+    "delete_body": {ROW},
+    "retire_key": {ROW},
+    "archive_message": {ROW},
+    "move_to_dead_letter": {ROW},
+    # FIFO groups.
+    "group_head": {GROUP},
+    "group_busy_until": {"sqew_message_group_lease"},
+    "next_follower": {GROUP},
+    "lease_follower": {ROW},
+    "set_due": {ROW},
+    "demote_second": {GROUP},
+    # Looking.
+    "get_message": {ROW},
+    "last_id": {ROW},
+    "peek_ready": {DUE},
+    "peek_waiting": {DUE},
+    "peek_blocked": {GROUP},
+    "count_ready": {DUE},
+    "count_waiting": {DUE},
+    "count_dead_letters": {ORIGIN},
+    "count_archived": {"sqew_archive_queue"},
+    "list_archive": {"sqew_archive_queue"},
+    "activity": {ROW},
+    # The dead.
+    "dead_letters": {ORIGIN},
+    "dead_in_archive": {"sqew_archive_queue"},
+    "find_dead_letter": {ROW},
+    "find_dead_in_archive": {ROW},
+    "returnable": {ORIGIN},
+    "redrivable": {ORIGIN},
+    "residents": {DUE},
+    "bring_back": {ROW},
+    "delete_archived": {ROW},
+    # Upkeep.
+    "expired": {"sqew_message_expires"},
+    "exhausted": {"sqew_message_dies"},
+    "spare": {ROW},
+    "next_sweep": {"sqew_message_expires", "sqew_message_dies", "sqew_key_expires", "sqew_archive_purge"},
+    "forget_keys": {"sqew_key_expires", ROW},
+    "forget_archived": {"sqew_archive_purge", ROW},
+    "purgeable_claimable": {DUE},
+    "purgeable_grouped": {GROUP},
+    "deleted_queue": {NAMES},
+    "delete_archive_of": {"sqew_archive_queue", ROW},
+    "delete_keys_of": {ROW},
+    "delete_activity_of": {ROW},
+    "delete_buckets_of": {ROW},
+    "delete_lanes_of": {ROW},
+    "delete_queue": {ROW},
+    "add_activity": NOTHING,
+    "fold_activity": {ROW},
+    "drop_folded_activity": {ROW},
+    # Queues.
+    "catalog_version": {ROW},
+    "bump_catalog": {ROW},
+    "queue_by_name": {NAMES},
+    "queue_by_id": {ROW},
+    "list_queues": {NAMES},
+    "update_policy": {ROW},
+    "forget_queue": {ROW},
+    "insert_queue": NOTHING,
+    "lanes": {ROW},
+    "insert_lane": NOTHING,
+    "delete_lane": {ROW},
+    "delete_bucket": {ROW},
+    "export_bucket": {DUE},
+    "export_blocked": {GROUP},
+    "export_archive": {"sqew_archive_queue"},
+}
+
+COLD = {
+    "buckets": "sorts the few buckets of one queue when the queue is first used",
+    "count_blocked": "counts by lane: stats of a FIFO queue grow with its backlog, and are said to",
+    "origins": "walks an index of dead letters, for a redrive that names no queue",
+    "queue_names": "at most a thousand names, for the suggestion in an error",
+    "lane_in_use": "when a lane is dropped",
+    "check_messages": "reads everything on purpose",
+    "check_archive": "reads everything on purpose",
+    "empty_buckets": "walks the few buckets, at idle",
+}
+
+
+def populate(path: Path) -> None:
+    """One queue holds nearly everything, at one priority; one FIFO group holds nearly all of another."""
+    store = open_store(path)
+    create(store, "dead")
+    create(store, "jobs", dead_letter="dead", keep="archive")
+    create(store, "groups.fifo", fifo=True)
+    fill(store, "jobs", 10_000)
+    fill(store, "jobs", 500, delay_ms=10_000_000, priority=9)
+    fill(store, "jobs", 500, ttl_ms=10_000_000)
+    fill(store, "groups.fifo", 5_000, group="g")
+    for n in range(200):
+        fill(store, "groups.fifo", 1, group=f"g{n}", key=f"k{n}")
+    lease(store, "jobs", 1000)
+    run(store, Receive("jobs", 1000, finish=True))
+    dead = run(store, Receive("jobs", 1000)).messages
+    run(store, Nack("jobs", [Release(Ref(message.id), dead=True) for message in dead]))
+    store.close()
+
+
+@pytest.fixture(scope="module", params=["with statistics", "without statistics"])
+def connection(request, tmp_path_factory):
+    path = tmp_path_factory.mktemp("plans") / "queue.db"
+    populate(path)
+    if request.param == "with statistics":
+        analysed = apsw.Connection(str(path))
+        analysed.execute("ANALYZE")
+        analysed.close()
+    # Opened afterwards: statistics are read when a file is opened.
+    store = open_store(path)
+    yield store.connection
+    store.close()
+
+
+def plan_of(connection, name):
+    parameters = len(set(re.findall(r"\?\d+", STATEMENTS[name])))
+    return [row[3] for row in connection.execute("EXPLAIN QUERY PLAN " + STATEMENTS[name], (1,) * parameters)]
+
+
+def ways_in(plan):
+    """How each step of a plan finds its rows."""
+    found = set()
+    for step in plan:
+        if index := re.search(r"USING (?:COVERING )?INDEX (\w+)", step):
+            found.add(index[1])
+        elif re.search(r"\(rowid[<>]", step):
+            found.add(WALK)
+        elif "PRIMARY KEY" in step or re.fullmatch(r"SEARCH sqew_\w+", step):
+            found.add(ROW)
+    return found
+
+
+@pytest.mark.parametrize("name", HOT)
+def test_a_statement_finds_its_rows_by_the_index_meant_for_it(connection, name):
+    found = ways_in(plan_of(connection, name))
+
+    # A row found by an index may lead to others by their own keys; the names of the queues that exist are few.
+    assert HOT[name] <= found <= HOT[name] | {ROW, NAMES}
+
+
+@pytest.mark.parametrize("name", HOT)
+def test_a_statement_reads_no_table_whole_and_sorts_nothing(connection, name):
+    for step in plan_of(connection, name):
+        # Over the one row of a subquery.
+        if not re.fullmatch(r"SCAN (\(subquery-\d+\)|CONSTANT ROW)", step):
+            assert not step.startswith("SCAN")
+        assert "TEMP B-TREE" not in step
+
+
+def test_every_statement_is_guarded_or_known_to_be_cold():
+    assert HOT.keys() | COLD.keys() == STATEMENTS.keys()
+    assert not HOT.keys() & COLD.keys()
+
+
+def test_the_guard_sees_a_table_that_is_read_whole(connection):
+    plan = [row[3] for row in connection.execute("EXPLAIN QUERY PLAN SELECT id FROM sqew_message WHERE attempts = 1")]
+
+    assert plan[0].startswith("SCAN")
+    assert ways_in(plan) == NOTHING
+
+
+def test_the_file_that_is_looked_at_has_statistics_or_none(connection, request):
+    analysed = connection.table_exists("main", "sqlite_stat1")
+
+    assert analysed == ("with statistics" in request.node.name)
+
+
+def test_the_backlog_that_is_looked_at_is_large(tmp_path):
+    populate(tmp_path / "queue.db")
+
+    store = open_store(tmp_path / "queue.db")
+    assert len(run(store, Peek("jobs", 100_000))) > 8_000
+    store.close()

@@ -1,0 +1,158 @@
+"""The short way (one statement that commits itself) does exactly what the general way does."""
+
+from random import Random
+
+import pytest
+
+from sqew.model import Extension, NewMessage, Policy, Ref, Release
+from sqew.operations import Ack, CreateQueue, Extend, Nack, Peek, Receive, Remove, Send, Sweep, UpdateQueue
+from sqew.stores.sqlite import SQLiteStore, shortcuts
+
+POLICIES = {
+    "plain": Policy(max_attempts=3),
+    "short-lived": Policy(ttl_ms=40, delay_ms=5),
+    "archived": Policy(keep="archive", max_attempts=2),
+    "laned": Policy(lanes={"a": 2, "b": 1}),
+    "limited": Policy(quota=5),
+    "by-content": Policy(deduplicate="content"),
+    "ordered.fifo": Policy(fifo=True, max_attempts=2),
+}
+TABLES = ("sqew_message", "sqew_body", "sqew_key", "sqew_archive", "sqew_bucket", "sqew_lane", "sqew_queue")
+
+
+@pytest.fixture
+def stores(tmp_path):
+    opened = [SQLiteStore(tmp_path / f"{name}.db", now=0, durability="fast", random=Random(1)) for name in "ab"]
+    yield opened
+    for store in opened:
+        store.close()
+
+
+def contents(store):
+    """Every row, without the tokens, which are secrets, and the ids' reservation, which may be ahead."""
+    found = {}
+    for table in TABLES:
+        columns = [row[1] for row in store.connection.execute(f"PRAGMA table_info({table})") if row[1] != "token"]
+        names = ", ".join(columns)
+        found[table] = store.connection.execute(f"SELECT {names} FROM {table} ORDER BY {names}").fetchall()
+    return found
+
+
+def operation(random, held):
+    """One operation on one message, of the kinds that have a short way and of those that change what it may assume."""
+    queue = random.choice(list(POLICIES))
+    kind = random.choice(
+        ["send", "send", "send", "receive", "receive", "ack", "ack", "nack", "extend", "remove", "update"]
+    )
+    held_here = held.get(queue) or [Ref(1, "stale")]
+    ref = random.choice(held_here)
+    match kind:
+        case "send":
+            body = b"x" * random.choice([3, 3, 3, 5000])
+            key = random.choice([None, None, None, "k1", "k2"])
+            headers = random.choice([None, None, {"h": 1}])
+            priority = random.choice([0, 0, 0, 4])
+            return Send(queue, [NewMessage(body, "text", headers, priority, None, None, key)])
+        case "receive":
+            return Receive(queue, 1, None, random.choice([None, 0, 7]), "w", finish=random.random() < 0.1)
+        case "ack":
+            return Ack(random.choice([queue, None]), [random.choice([ref, Ref(ref.id), Ref(ref.id, by="w")])])
+        case "nack":
+            return Nack(queue, [Release(ref, delay_ms=3)])
+        case "extend":
+            return Extend(queue, [Extension(ref, 9)])
+        case "remove":
+            return Remove(queue, [ref.id])
+        case _:
+            return UpdateQueue("plain", {"keep": random.choice(["delete", "archive"])})
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_run_of_operations_leaves_the_same_rows_either_way(stores, seed, monkeypatch):
+    random = Random(seed)
+    short, general = stores
+    for store in stores:
+        store.run([CreateQueue(name, policy) for name, policy in POLICIES.items()], 0)
+    tokens = [{}, {}]
+    ways = shortcuts.SHORTCUTS.copy()
+    taken = 0
+
+    for now in range(1, 400):
+        shape = random.random()
+        commits = []
+        for which, store in enumerate((short, general)):
+            monkeypatch.setattr("sqew.stores.sqlite.store.SHORTCUTS", ways if which == 0 else {})
+            op = Sweep() if shape < 0.05 else operation(Random(f"{seed}-{now}"), tokens[which])
+            commit = store.run([op], now)
+            commits.append(commit)
+            for message in getattr(commit.results[0], "messages", []):
+                tokens[which].setdefault(message.queue, []).append(Ref(message.id, message.lease.token))
+                taken += 1
+
+        assert commits[0].facts == commits[1].facts
+        assert commits[0].stirred == commits[1].stirred
+        assert contents(short) == contents(general)
+    assert taken > 50
+
+
+def test_the_short_way_is_really_taken_by_plain_messages(stores, monkeypatch):
+    store = stores[0]
+    store.run([CreateQueue("jobs", Policy())], 0)
+    store.run([Send("jobs", [NewMessage(b"1"), NewMessage(b"2")])], 0)
+    store.run([Send("jobs", [NewMessage(b"3"), NewMessage(b"4")])], 0)
+    begun = []
+    monkeypatch.setattr(store, "begin", lambda *_args, **_more: begun.append(1))
+
+    sent = store.run([Send("jobs", [NewMessage(b"5")])], 1)
+    received = store.run([Receive("jobs")], 1).results[0].messages[0]
+    acked = store.run([Ack("jobs", [Ref(received.id, received.lease.token)])], 1)
+
+    assert begun == []
+    assert (len(sent.results), received.body, acked.results[0][0].id) == (1, b"1", received.id)
+
+
+def test_what_another_process_did_before_a_short_way_is_seen_by_the_next_transaction(tmp_path):
+    """The count of changes that SQLite keeps must not swallow another's commit in our own."""
+    ours = SQLiteStore(tmp_path / "q.db", now=0, durability="fast")
+    ours.run([CreateQueue("jobs", Policy())], 0)
+    theirs = SQLiteStore(tmp_path / "q.db", now=0, durability="fast")
+    ids = []
+    for now in range(200):
+        store = (ours, theirs)[(now * 7919 >> 3) & 1]
+        ids += [sent.id for sent in store.run([Send("jobs", [NewMessage(b"x")])], now).results[0]]
+        other = (theirs, ours)[(now * 104729 >> 4) & 1]
+        message = other.run([Receive("jobs")], now).results[0].messages[0]
+        other.run([Ack("jobs", [Ref(message.id, message.lease.token)])], now)
+
+    assert ids == sorted(set(ids))
+    ours.close()
+    theirs.close()
+
+
+def test_a_queue_that_another_process_changed_is_not_acked_the_short_way(tmp_path):
+    ours = SQLiteStore(tmp_path / "q.db", now=0, durability="fast")
+    theirs = SQLiteStore(tmp_path / "q.db", now=0, durability="fast")
+    ours.run([CreateQueue("jobs", Policy())], 0)
+    ours.run([Send("jobs", [NewMessage(b"x")])], 0)
+    message = ours.run([Receive("jobs")], 0).results[0].messages[0]
+
+    theirs.run([UpdateQueue("jobs", {"keep": "archive"})], 1)
+    ours.run([Ack("jobs", [Ref(message.id, message.lease.token)])], 2)
+
+    assert ours.connection.execute("SELECT count(*) FROM sqew_archive").get == 1
+    assert ours.run([Peek("jobs")], 3).results[0] == []
+    ours.close()
+    theirs.close()
+
+
+def test_a_damaged_message_is_not_delivered_the_short_way(stores):
+    store = stores[0]
+    store.run([CreateQueue("jobs", Policy())], 0)
+    store.run([Send("jobs", [NewMessage(b"1")])], 0)
+    store.run([Send("jobs", [NewMessage(b"2")])], 0)
+    store.connection.execute("UPDATE sqew_message SET body = x'39' WHERE id = 1")
+
+    received = store.run([Receive("jobs")], 1).results[0].messages
+
+    assert [message.body for message in received] == [b"2"]
+    assert store.connection.execute("SELECT id, reason, attempts FROM sqew_archive").fetchall() == [(1, "damaged", 0)]
