@@ -12,16 +12,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from sqew.engine import Engine, limits_of, open_file
-from sqew.errors import SqewError, StoreClosed
-from sqew.model import NewMessage, Progress, Received, Sent
-from sqew.operations import LastId, Operation, Purge, PurgeDead, Receive, Redrive, RequeueDead, Send
-from sqew.rules import Limits, check_batch, check_message
+from sqew.checks import check_operation
+from sqew.engine import Engine, Stepwise, limits_of, open_file, split
+from sqew.errors import BadValue, StoreClosed
+from sqew.model import NewMessage, Received, Sent
+from sqew.operations import DeleteQueue, LastId, Operation, Purge, Receive, Send
+from sqew.rules import Limits, check_batch, check_ms, shown
 from sqew.settings import resolve
 from sqew.waiting import pause
 
 R = TypeVar("R")
-Stepwise = Purge | PurgeDead | Redrive | RequeueDead
 
 
 class Broker:
@@ -43,6 +43,10 @@ class Broker:
 
     async def run(self, operation: Operation[R]) -> R:
         """Execute an operation together with whatever else arrives in this tick."""
+        check_operation(operation, self._limits)
+        return await self._enter(operation)
+
+    async def _enter(self, operation: Operation[R]) -> R:
         if self._closed:
             raise StoreClosed("The broker was closed. Start it again.")
         future: asyncio.Future[R] = self._loop.create_future()
@@ -59,63 +63,78 @@ class Broker:
             return
         try:
             results = self._engine.run([operation for operation, _ in pending])
-        except SqewError as error:
+        except Exception as error:  # noqa: BLE001 (whatever it is, nobody may be left waiting for an answer)
             results = [error] * len(pending)
         for (_, future), result in zip(pending, results, strict=True):
             if future.cancelled():
                 continue
-            if isinstance(result, SqewError):
+            if isinstance(result, Exception):
                 future.set_exception(result)
             else:
                 future.set_result(result)
 
     async def send(self, queue: str, messages: Sequence[NewMessage]) -> list[Sent]:
         """Send messages; each is on disk when this returns."""
-        check_batch(len(messages), self._limits)
-        for message in messages:
-            check_message(message, self._limits)
         return await self.run(Send(queue, messages))
 
     async def receive(self, operation: Receive, wait_ms: int = 0) -> Received:
         """Receive; when nothing is ready, wait for it for up to ``wait_ms``."""
+        if type(operation) is not Receive:
+            raise BadValue(f"receive takes a Receive, and not {shown(operation)}.")
+        check_operation(operation, self._limits)
         check_batch(operation.limit, self._limits)
-        received = await self.run(operation)
-        if received.messages or wait_ms <= 0:
+        check_ms("wait_ms", wait_ms)
+        received = await self._enter(operation)
+        if received.messages or not wait_ms:
             return received
-        engine, clock = self._engine, self._engine.clock
-        deadline = clock.now() + wait_ms
+        return await self._wait(operation, self._engine.clock.now() + wait_ms)
+
+    async def _wait(self, operation: Receive, deadline: int) -> Received:
+        waiters, clock, queue, lane = self._engine.waiters, self._engine.clock, operation.queue, operation.lane
         while True:
             woken = asyncio.Event()
             wake = _Alarm(self._loop, woken)
-            engine.waiters.add(operation.queue, wake)
-            heard = engine.doorbell.listen(engine.waiters)
+            waiters.add(queue, lane, wake)
+            heard = self._engine.doorbell.listen(waiters)
             try:
                 # Again, now that nothing can be missed.
-                received = await self.run(operation)
+                received = await self._enter(operation)
                 pause_ms = 0 if received.messages else pause(clock.now(), deadline, received.next_due_at, heard)
                 if pause_ms:
+                    # Not wait_for: before Python 3.12 it forgets a cancellation that comes together with the event.
                     with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(woken.wait(), pause_ms / 1000)
+                        async with asyncio.timeout(pause_ms / 1000):
+                            await woken.wait()
             except BaseException:
-                engine.waiters.leave(operation.queue, wake, looked=False)
+                waiters.leave(queue, lane, wake, nothing_left=False)
                 raise
             if received.messages or clock.now() >= deadline:
-                engine.waiters.leave(operation.queue, wake, looked=not received.messages and not woken.is_set())
+                nothing_left = not received.messages and received.next_due_at is None and not woken.is_set()
+                waiters.leave(queue, lane, wake, nothing_left=nothing_left)
                 return received
-            engine.waiters.discard(operation.queue, wake)
+            waiters.discard(queue, lane, wake)
 
     async def in_steps(self, operation: Stepwise) -> int:
         """Carry out an operation that works in steps to its end, with others in between; how many it dealt with."""
+        check_operation(operation, self._limits)
         count = 0
-        progress = Progress(0, False)
-        while not progress.done:
-            progress = await self.run(operation)
-            count += progress.count
+        for part in split(operation):
+            done = False
+            while not done:
+                progress = await self._enter(part)
+                count, done = count + progress.count, progress.done
         return count
 
     async def purge(self, queue: str) -> int:
         """Delete every message that is in the queue now; how many there were."""
         return await self.in_steps(Purge(queue, await self.run(LastId()), self._limits.max_batch))
+
+    async def delete(self, queue: str) -> None:
+        """Delete a queue and its messages."""
+        if not self._closed:
+            # Figures are stored by the queue's name: what is kept back now would be those of the next one of the name.
+            self._engine.flush()
+        await self.run(DeleteQueue(queue))
 
     async def close(self) -> None:
         """Finish what was begun, then close the store."""

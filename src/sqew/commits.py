@@ -6,22 +6,32 @@ import contextlib
 import os
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import apsw
 
 from sqew.engine import Engine
 from sqew.errors import BadValue, SqewError, StoreClosed, StoreError
 from sqew.operations import Operation
 from sqew.stores.sqlite import SQLiteStore
 
+R = TypeVar("R")
+
 
 class GroupCommit:
-    """An engine for many threads."""
+    """An engine for many threads.
+
+    An interrupt (Ctrl-C) may come after any call in the main thread. So the lock is only ever taken by ``with``:
+    between `acquire` and a ``try`` there is a moment in which it would stay locked for good.
+    """
 
     def __init__(self, engine: Engine, store: SQLiteStore) -> None:
         self._engine = engine
         self._store = store
         self._lock = threading.RLock()
+        # Whether somebody has the lock. Only a hint: who is misled by it commits alone, or queues up for nobody.
+        self._busy = False
         self._pending: deque[_Ticket] = deque()
         # The thread that is inside transaction(): what it does joins that.
         self._owner: int | None = None
@@ -35,29 +45,44 @@ class GroupCommit:
 
     def run(self, operations: Sequence[Operation[Any]]) -> list[Any]:
         """Operations in one transaction: their results, or the first of their errors raised."""
+        if os.getpid() != self._pid:
+            self.check_open()
         if self._owner == threading.get_ident():
-            results = [self._store.attempt(operation) for operation in operations]
-        elif self._lock.acquire(blocking=False):
-            # Nobody else is at it: no need to queue.
-            try:
-                self._check_open()
-                results = self._engine.run(operations)
-            finally:
-                self._lock.release()
-        else:
+            results = self._join(operations)
+        elif self._busy:
             results = self._queue_up(operations)
+        else:
+            # Nobody else is at it: no need to queue.
+            with self._lock:
+                try:
+                    self._busy = True
+                    if self._closed:
+                        self.check_open()
+                    results = self._engine.run(operations)
+                finally:
+                    self._busy = False
         for result in results:
             if isinstance(result, SqewError):
                 raise result
         return results
 
+    def _join(self, operations: Sequence[Operation[Any]]) -> list[Any]:
+        _check_not_ended(self._store)
+        return [self._store.attempt(operation) for operation in operations]
+
     def _queue_up(self, operations: Sequence[Operation[Any]]) -> list[Any]:
         """Wait for the thread that is committing; the first to get its place commits for all who wait."""
         ticket = _Ticket(operations)
-        self._pending.append(ticket)
-        with self._lock:
-            if ticket.results is None:
-                self._commit_pending()
+        try:
+            self._pending.append(ticket)
+            with self._lock:
+                if ticket.results is None:
+                    self._commit_pending()
+        except BaseException:
+            # Interrupted while it waited. It must not be done some day when nobody expects it any more.
+            with contextlib.suppress(ValueError):
+                self._pending.remove(ticket)
+            raise
         assert ticket.results is not None
         return ticket.results
 
@@ -65,15 +90,17 @@ class GroupCommit:
         tickets: list[_Ticket] = []
         while self._pending:
             tickets.append(self._pending.popleft())
-        # Unless they get others: what happens when this thread is interrupted (Ctrl-C).
+        # Unless they get others: what happens when this thread is interrupted.
         count = sum(len(ticket.operations) for ticket in tickets)
-        results: list[Any] = [StoreError("The transaction was interrupted and undone. Try again.")] * count
+        results: list[Any] = [_interrupted()] * count
         try:
-            self._check_open()
+            self._busy = True
+            self.check_open()
             results = self._engine.run([operation for ticket in tickets for operation in ticket.operations])
         except SqewError as error:
             results = [error] * count
         finally:
+            self._busy = False
             position = 0
             for ticket in tickets:
                 end = position + len(ticket.operations)
@@ -81,34 +108,34 @@ class GroupCommit:
                 position = end
 
     @contextlib.contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self) -> Iterator[Transaction]:
         """One transaction for all that this thread does inside the block."""
-        with self.alone():
-            if self._owner is not None:
-                raise BadValue("This thread is in a transaction already. Use that one.")
+        self.check_open()
+        self.check_outside("Another transaction can't be begun")
+        with self._lock:
+            self.check_open()
             now = self._engine.clock.now()
-            self._store.begin(now)
-            self._owner = threading.get_ident()
+            transaction = Transaction(self._store)
             try:
-                yield
-                if not self._store.connection.in_transaction:
-                    raise BadValue(
-                        "The block ended the transaction itself (COMMIT or ROLLBACK). Leave that to its end."
-                    )
+                self._store.begin(now)
+                self._owner, self._busy = threading.get_ident(), True
+                yield transaction
+                _check_not_ended(self._store)
                 commit = self._store.commit([])
             except BaseException:
                 self._store.rollback()
                 raise
             finally:
-                self._owner = None
+                transaction.over = True
+                self._owner, self._busy = None, False
             self._engine.publish(commit, now)
 
-    @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
-        """Keep the other threads out for the length of the block."""
+    def alone(self, work: Callable[[], R]) -> R:
+        """Do something that needs the engine for itself: the other threads wait, and it can't join a transaction."""
+        self.check_open()
         with self._lock:
-            self._check_open()
-            yield
+            self.check_open()
+            return work()
 
     def close(self) -> None:
         """Close the engine, once. In a forked child nothing is touched: it is the parent's."""
@@ -119,11 +146,48 @@ class GroupCommit:
                 self._closed = True
                 self._engine.close()
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise StoreClosed(f"The queue in {self._store.path} was closed. Open it again.")
+    def check_open(self) -> None:
+        """Raise `StoreClosed` unless this process has the queue open.
+
+        To be asked before the lock is taken: in a forked child, the thread that holds it may not exist.
+        """
         if os.getpid() != self._pid:
             raise StoreClosed("A queue can't be used across a fork. Open it in the child.")
+        if self._closed:
+            raise StoreClosed(f"The queue in {self._store.path} was closed. Open it again.")
+
+    def check_outside(self, what: str) -> None:
+        """Raise `BadValue` if this thread is inside `transaction`: ``what`` can't be done there."""
+        if self.in_transaction:
+            raise BadValue(f"{what}: this thread is in a transaction already. Leave its block first.")
+
+
+class Transaction:
+    """The caller's side of a transaction."""
+
+    def __init__(self, store: SQLiteStore) -> None:
+        self._store = store
+        self.over = False
+
+    def execute(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> apsw.Cursor:
+        """Run a statement of the caller's own, with apsw's cursor as the result."""
+        if self.over:
+            raise BadValue("This transaction is over. Begin another.")
+        cursor = self._store.connection.execute(sql, parameters)
+        _check_not_ended(self._store)
+        return cursor
+
+
+def _check_not_ended(store: SQLiteStore) -> None:
+    # What came after would be committed by itself, piece by piece.
+    if not store.connection.in_transaction:
+        raise BadValue("The block ended the transaction itself (COMMIT or ROLLBACK). Leave that to its end.")
+
+
+def _interrupted() -> StoreError:
+    return StoreError(
+        "The transaction was interrupted: it may or may not have been done. Look before you send it again."
+    )
 
 
 class _Ticket:

@@ -6,19 +6,27 @@ import contextlib
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-import apsw
-
 from sqew import ndjson
 from sqew import operations as ops
+from sqew.checks import (
+    check_collection,
+    check_id,
+    check_iterable,
+    check_lane,
+    check_new_message,
+    check_operation,
+    check_path,
+    milliseconds,
+)
 from sqew.clock import Clock
-from sqew.commits import GroupCommit
-from sqew.engine import Engine, limits_of, open_file
+from sqew.commits import GroupCommit, Transaction
+from sqew.engine import Engine, Stepwise, limits_of, open_file, split
 from sqew.errors import BadValue, SqewError
 from sqew.model import (
     ArchivedMessage,
@@ -26,24 +34,28 @@ from sqew.model import (
     Message,
     NewMessage,
     Outcome,
+    Progress,
     QueueInfo,
     QueueStats,
     Received,
     Ref,
     Release,
+    Sent,
     Settled,
 )
 from sqew.observe.meter import summarize
 from sqew.rules import (
-    LONGEST_MS,
+    LONGEST_NAME,
     check_batch,
     check_int,
     check_message,
+    check_ms,
     check_queue_name,
     check_text,
     checked_changes,
     default_policy,
     encode_body,
+    shown,
 )
 from sqew.settings import Settings, resolve
 from sqew.stores.sqlite import SQLiteStore
@@ -54,10 +66,8 @@ from sqew.worker import Handler, Worker
 R = TypeVar("R")
 Held = Message | int
 """A message that was claimed, or its id together with the name of the consumer that holds it."""
-_NUMBERS = (int, float)
 IDLE_MS = 1_000
 """A receiver that is about to wait for this long uses the time for upkeep."""
-Stepwise = ops.Purge | ops.PurgeDead | ops.Redrive | ops.RequeueDead
 
 
 class Queue:
@@ -112,12 +122,14 @@ class Queue:
 
     def close(self) -> None:
         """Stop the workers, store the figures and close the file. Closing twice is fine."""
+        self._commits.check_outside("The queue can't be closed")
         for worker in self._workers:
             worker.stop()
         self._commits.close()
 
     def run(self, operation: ops.Operation[R]) -> R:
         """Execute one of `sqew.operations`: its result, or its error raised. The other methods are made of this."""
+        check_operation(operation, self._limits)
         result: R = self._commits.run((operation,))[0]
         return result
 
@@ -135,6 +147,8 @@ class Queue:
             policy.setdefault(field, getattr(settings, field))
         base_backoff_ms = policy.pop("base_backoff_ms", None)
         if base_backoff_ms is not None:
+            if "backoff" in policy:
+                raise BadValue("base_backoff_ms is short for backoff. Give one of the two.")
             policy["backoff"] = {"base_ms": base_backoff_ms}
         chosen = default_policy(name, policy, settings.max_attempts)
         letters = None
@@ -148,6 +162,8 @@ class Queue:
 
     def delete(self, name: str) -> None:
         """Delete a queue and its messages. Its dead-letter queue stays: it may hold what you still need."""
+        # Figures are stored by the queue's name: what is kept back now would be those of the next one of that name.
+        self._store_figures()
         self.run(ops.DeleteQueue(name))
 
     def info(self, name: str) -> QueueInfo:
@@ -177,6 +193,13 @@ class Queue:
 
         A string is sent as text, anything else as JSON.
         """
+        # The hottest of all: what nearly always holds is asked in place, and a check is called to refuse the rest.
+        if type(queue) is not str or not queue.isascii():
+            check_queue_name(queue)
+        if lane is not None and type(lane) is not str:
+            check_lane(lane)
+        if type(body) is NewMessage:
+            raise BadValue("A NewMessage says everything of itself. Send it with enqueue_many, in a list.")
         encoded, format = encode_body(body, self._limits)
         message = NewMessage(
             encoded,
@@ -186,21 +209,31 @@ class Queue:
             lane,
             group,
             key,
-            None if delay_seconds is None else _ms("delay_seconds", delay_seconds),
-            None if ttl_seconds is None else _ms("ttl_seconds", ttl_seconds),
+            None if delay_seconds is None else milliseconds("delay_seconds", delay_seconds),
+            None if ttl_seconds is None else milliseconds("ttl_seconds", ttl_seconds),
         )
         check_message(message, self._limits)
-        return self.run(ops.Send(queue, (message,)))[0].id
+        sent: list[Sent] = self._commits.run((ops.Send(queue, (message,)),))[0]
+        return sent[0].id
 
     def enqueue_many(self, queue: str, bodies: Iterable[Any]) -> list[int]:
         """Send a batch in one transaction: bodies, or `sqew.NewMessage` objects where more must be said of each."""
-        messages = [
-            body if isinstance(body, NewMessage) else NewMessage(*encode_body(body, self._limits)) for body in bodies
-        ]
+        check_queue_name(queue)
+        check_iterable("bodies", bodies)
+        messages = [self._new_message(body) for body in bodies]
         check_batch(len(messages), self._limits)
-        for message in messages:
-            check_message(message, self._limits)
-        return [sent.id for sent in self.run(ops.Send(queue, messages))] if messages else []
+        if not messages:
+            return []
+        sent: list[Sent] = self._commits.run((ops.Send(queue, messages),))[0]
+        return [one.id for one in sent]
+
+    def _new_message(self, body: Any) -> NewMessage:
+        if isinstance(body, NewMessage):
+            check_new_message(body, self._limits)
+            return body
+        message = NewMessage(*encode_body(body, self._limits))
+        check_message(message, self._limits)
+        return message
 
     def claim(
         self,
@@ -238,26 +271,41 @@ class Queue:
         consumer: str | None,
         wait_seconds: float,
     ) -> list[Message]:
-        if consumer is not None:
+        if type(queue) is not str or not queue.isascii():
+            check_queue_name(queue)
+        if lane is not None and type(lane) is not str:
+            check_lane(lane)
+        if consumer is not None and not (
+            type(consumer) is str and consumer.isascii() and 0 < len(consumer) <= LONGEST_NAME
+        ):
             check_text("consumer", consumer)
-        lease_ms = None if lease_seconds is None else _ms("lease_seconds", lease_seconds)
+        lease_ms = None if lease_seconds is None else milliseconds("lease_seconds", lease_seconds)
         operation = ops.Receive(queue, limit, lane, lease_ms, consumer)
-        return self.receive(operation, _ms("wait_seconds", wait_seconds)).messages
+        return self._receive(operation, milliseconds("wait_seconds", wait_seconds), None).messages
 
     def receive(self, operation: ops.Receive, wait_ms: int = 0, stopping: Callable[[], bool] | None = None) -> Received:
         """Receive; when nothing is ready, wait for it for up to ``wait_ms``, or until woken and ``stopping``."""
-        received = self.run(operation)
-        if received.messages or wait_ms <= 0 or self._commits.in_transaction:
+        if type(operation) is not ops.Receive:
+            raise BadValue(f"receive takes a Receive, and not {shown(operation)}.")
+        check_operation(operation, self._limits)
+        check_ms("wait_ms", wait_ms)
+        return self._receive(operation, wait_ms, stopping)
+
+    def _receive(self, operation: ops.Receive, wait_ms: int, stopping: Callable[[], bool] | None) -> Received:
+        received: Received = self._commits.run((operation,))[0]
+        if received.messages or not wait_ms or self._commits.in_transaction:
             return received
-        engine, clock = self._engine, self._engine.clock
-        deadline = clock.now() + wait_ms
+        return self._wait(operation, self._engine.clock.now() + wait_ms, stopping)
+
+    def _wait(self, operation: ops.Receive, deadline: int, stopping: Callable[[], bool] | None) -> Received:
+        waiters, clock, queue, lane = self._engine.waiters, self._engine.clock, operation.queue, operation.lane
         while True:
             woken = threading.Event()
-            engine.waiters.add(operation.queue, woken.set)
-            heard = engine.doorbell.listen(engine.waiters)
+            waiters.add(queue, lane, woken.set)
+            heard = self._engine.doorbell.listen(waiters)
             try:
                 # Again, now that nothing can be missed.
-                received = self.run(operation)
+                received: Received = self._commits.run((operation,))[0]
                 stop = stopping is not None and stopping()
                 pause_ms = pause(clock.now(), deadline, received.next_due_at, heard)
                 if not received.messages and not stop and pause_ms:
@@ -265,12 +313,13 @@ class Queue:
                         self._idle()
                     woken.wait(pause_ms / 1000)
             except BaseException:
-                engine.waiters.leave(operation.queue, woken.set, looked=False)
+                waiters.leave(queue, lane, woken.set, nothing_left=False)
                 raise
             if received.messages or stop or clock.now() >= deadline:
-                engine.waiters.leave(operation.queue, woken.set, looked=not received.messages and not woken.is_set())
+                nothing_left = not received.messages and received.next_due_at is None and not woken.is_set()
+                waiters.leave(queue, lane, woken.set, nothing_left=nothing_left)
                 return received
-            engine.waiters.discard(operation.queue, woken.set)
+            waiters.discard(queue, lane, woken.set)
 
     def ack(self, message: Held, consumer: str | None = None) -> None:
         """The work is done: the message is deleted (or archived, as the policy says).
@@ -278,7 +327,7 @@ class Queue:
         Raises `sqew.StaleLease` if the lease was lost: somebody else has the message, or will get it.
         """
         queue, ref = _ref(message, consumer)
-        _raise_refusal(self.run(ops.Ack(queue, (ref,))))
+        _raise_refusal(self._commits.run((ops.Ack(queue, (ref,)),))[0])
 
     def ack_many(self, messages: Sequence[Held], consumer: str | None = None) -> list[SqewError | None]:
         """Ack a batch: for each, None or why not."""
@@ -289,14 +338,14 @@ class Queue:
     ) -> None:
         """The work failed: try again after the queue's backoff, or after ``delay_seconds``."""
         queue, ref = _ref(message, consumer)
-        delay_ms = None if delay_seconds is None else _ms("delay_seconds", delay_seconds)
+        delay_ms = None if delay_seconds is None else milliseconds("delay_seconds", delay_seconds)
         _raise_refusal(self.run(ops.Nack(queue, (Release(ref, delay_ms, reason=reason),))))
 
     def nack_many(
         self, messages: Sequence[Held], consumer: str | None = None, *, delay_seconds: float | None = None
     ) -> list[SqewError | None]:
         """Nack a batch: for each, None or why not."""
-        delay_ms = None if delay_seconds is None else _ms("delay_seconds", delay_seconds)
+        delay_ms = None if delay_seconds is None else milliseconds("delay_seconds", delay_seconds)
         return self._settle_many(
             messages, consumer, lambda queue, refs: ops.Nack(queue, [Release(ref, delay_ms) for ref in refs])
         )
@@ -309,13 +358,13 @@ class Queue:
     def extend_lease(self, message: Held, seconds: float, consumer: str | None = None) -> None:
         """The lease now ends ``seconds`` from now."""
         queue, ref = _ref(message, consumer)
-        _raise_refusal(self.run(ops.Extend(queue, (Extension(ref, _ms("seconds", seconds)),))))
+        _raise_refusal(self.run(ops.Extend(queue, (Extension(ref, milliseconds("seconds", seconds)),))))
 
     def extend_many(
         self, messages: Sequence[Held], seconds: float, consumer: str | None = None
     ) -> list[SqewError | None]:
         """Extend a batch: for each, None or why not."""
-        lease_ms = _ms("seconds", seconds)
+        lease_ms = milliseconds("seconds", seconds)
         return self._settle_many(
             messages, consumer, lambda queue, refs: ops.Extend(queue, [Extension(ref, lease_ms) for ref in refs])
         )
@@ -326,6 +375,7 @@ class Queue:
         consumer: str | None,
         operation: Callable[[str | None, list[Ref]], ops.Operation[list[Settled | SqewError]]],
     ) -> list[SqewError | None]:
+        check_collection("messages", messages)
         check_batch(len(messages), self._limits)
         refs = [_ref(message, consumer) for message in messages]
         queues = {queue for queue, _ in refs}
@@ -342,10 +392,12 @@ class Queue:
 
     def get(self, queue: str, id: int) -> Message:
         """One message by its id, without taking it."""
+        check_queue_name(queue)
         return self.run(ops.Get(queue, id))
 
     def remove(self, queue: str, ids: Sequence[int]) -> list[bool]:
         """Delete messages by their ids, whoever holds them: for each, whether it was there."""
+        check_collection("ids", ids)
         check_batch(len(ids), self._limits)
         return self.run(ops.Remove(queue, ids))
 
@@ -355,10 +407,15 @@ class Queue:
 
     def stats(self, queue: str) -> QueueStats:
         """Depths by lane and state, totals, rates and latencies."""
-        with self._commits.alone():
-            self._engine.flush()
+        check_queue_name(queue)
+        self._store_figures()
         depths, activity = self._commits.run([ops.Measure(queue), ops.ReadActivity(queue)])
         return summarize(queue, depths, activity, self._engine.clock.now())
+
+    def _store_figures(self) -> None:
+        # Inside a transaction they stay in memory: they are of other threads too, and must not be undone with it.
+        if not self._commits.in_transaction:
+            self._commits.alone(self._engine.flush)
 
     def dead_letters(self, queue: str, limit: int = 100, after: int = 0) -> list[Message]:
         """Messages of this queue that died, by id, those after the given one."""
@@ -383,12 +440,14 @@ class Queue:
         return self.run(ops.ListArchive(queue, limit, after, outcome))
 
     def _in_steps(self, operation: Stepwise) -> int:
+        check_operation(operation, self._limits)
         count = 0
-        while True:
-            progress = self.run(operation)
-            count += progress.count
-            if progress.done or (isinstance(operation, ops.RequeueDead | ops.PurgeDead) and operation.ids is not None):
-                return count
+        for part in split(operation):
+            done = False
+            while not done:
+                progress: Progress = self._commits.run((part,))[0]
+                count, done = count + progress.count, progress.done
+        return count
 
     # Together with the caller's own writes
 
@@ -403,8 +462,8 @@ class Queue:
         Everything that this thread does with the queue inside the block joins in. It is all committed at its end, or
         none of it if the block raises. Other threads and processes wait meanwhile: keep it short.
         """
-        with self._commits.transaction():
-            yield Transaction(self._store)
+        with self._commits.transaction() as transaction:
+            yield transaction
 
     # Workers
 
@@ -438,7 +497,7 @@ class Queue:
                 lane=lane,
                 concurrency=concurrency,
                 lease_seconds=lease_seconds,
-                name=name or f"{socket.gethostname()}-{os.getpid()}",
+                name=f"{socket.gethostname()}-{os.getpid()}" if name is None else name,
             )
             self._workers.append(worker)
             return worker
@@ -449,21 +508,26 @@ class Queue:
 
     def maintain(self) -> None:
         """Sweep everything that is due, refresh the planner's statistics, give free pages back, empty the WAL."""
+        self._commits.check_outside("Upkeep can't be done")
         while self.run(ops.Sweep(self._limits.max_batch)).count:
             pass
-        with self._commits.alone():
-            self._store.maintain()
+        self._commits.alone(self._store.maintain)
 
     def backup(self, to: str | Path, progress: Callable[[int, int], object] | None = None) -> None:
         """Copy the file as it is now to another, while it is in use. ``progress`` gets pages done and in all."""
+        check_path("to", to)
+        self._commits.check_open()
         self._store.backup(to, progress)
 
     def check(self, progress: Callable[[int], object] | None = None) -> CheckReport:
         """Read the whole file and compare every body with its checksum. ``progress`` gets messages checked."""
+        self._commits.check_open()
         return self._store.check(progress)
 
     def export(self, queue: str, *, archive: bool = False) -> Iterator[bytes]:
         """The messages of a queue as they are now, as lines of JSON; or those of its archive."""
+        check_queue_name(queue)
+        self._commits.check_open()
         now = self._engine.clock.now()
         if archive:
             return map(ndjson.archived_line, self._store.export_archive(queue, now))
@@ -481,19 +545,7 @@ class Queue:
 
     def _idle(self) -> None:
         """There is time: make the next start quick and the files small. Nobody waits for this."""
-        with self._commits.alone():
-            self._store.idle()
-
-
-class Transaction:
-    """The caller's side of `Queue.transaction`."""
-
-    def __init__(self, store: SQLiteStore) -> None:
-        self._store = store
-
-    def execute(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> apsw.Cursor:
-        """Run a statement of the caller's own, with apsw's cursor as the result."""
-        return self._store.connection.execute(sql, parameters)
+        self._commits.alone(self._store.idle)
 
 
 def _ref(message: Held, consumer: str | None) -> tuple[str | None, Ref]:
@@ -502,7 +554,9 @@ def _ref(message: Held, consumer: str | None) -> tuple[str | None, Ref]:
         if lease is None or not lease.token:
             raise BadValue(f"Message {message.id} was looked at, not claimed: only its holder can settle it.")
         return message.queue, Ref(message.id, lease.token)
-    check_int("A message id", message, 1, 1 << 62)
+    check_id(message)
+    if consumer is not None:
+        check_text("consumer", consumer)
     return None, Ref(message, by=consumer)
 
 
@@ -510,10 +564,3 @@ def _raise_refusal(results: list[Settled | SqewError]) -> None:
     for result in results:
         if isinstance(result, SqewError):
             raise result
-
-
-def _ms(name: str, seconds: float) -> int:
-    """Seconds as milliseconds."""
-    if type(seconds) not in _NUMBERS or not 0 <= seconds * 1000 <= LONGEST_MS:
-        raise BadValue(f"{name} can't be {seconds!r}: it must be a number of seconds from 0 to {LONGEST_MS // 1000}.")
-    return round(seconds * 1000)

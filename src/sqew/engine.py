@@ -11,17 +11,22 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
+from msgspec.structs import replace
+
 from sqew.clock import Clock
 from sqew.errors import SqewError, StoreError
-from sqew.model import Commit, Swept
+from sqew.model import Activity, Commit, Swept
 from sqew.observe.eventlog import EventLog
 from sqew.observe.meter import Meter
-from sqew.operations import Operation, RecordActivity, Sweep
+from sqew.operations import Operation, Purge, PurgeDead, RecordActivity, Redrive, RequeueDead, Sweep
 from sqew.rules import Limits
 from sqew.settings import Settings
 from sqew.stores.base import Store
 from sqew.stores.sqlite import SQLiteStore
 from sqew.waiting import Doorbell, Waiters
+
+Stepwise = Purge | PurgeDead | Redrive | RequeueDead
+"""What is done in steps, with others in between, until it says that it is done."""
 
 UPKEEP_EVERY_MS = 1_000
 """How often, at most, a transaction also sweeps and stores figures, unless there is a backlog to sweep."""
@@ -49,18 +54,20 @@ class Engine:
         return commit.results
 
     def _run_with_upkeep(self, operations: Sequence[Operation[Any]], now: int) -> list[Any]:
-        counts = self._meter.drain(now)
-        try:
-            commit = self.store.run([*operations, Sweep(), RecordActivity(counts)], now)
-        except SqewError:
-            # The figures are not lost with the transaction.
-            self._meter.restore(counts)
-            raise
+        commit = self._run_and_record([*operations, Sweep()], self._meter.drain(now), now)
         self.publish(commit, now)
         *results, swept, _ = commit.results
         backlog = isinstance(swept, Swept) and swept.next_at is not None and swept.next_at <= now
         self._next_sweep_at = now if backlog else now + UPKEEP_EVERY_MS
         return results
+
+    def _run_and_record(self, operations: Sequence[Operation[Any]], counts: list[Activity], now: int) -> Commit:
+        try:
+            return self.store.run([*operations, RecordActivity(counts)], now)
+        except SqewError:
+            # The figures are not lost with the transaction.
+            self._meter.restore(counts)
+            raise
 
     def publish(self, commit: Commit, now: int) -> None:
         """Tell everybody what a transaction did, now that it is done."""
@@ -77,7 +84,7 @@ class Engine:
         now = self.clock.now()
         counts = self._meter.drain(now)
         if counts:
-            self.store.run([RecordActivity(counts)], now)
+            self._run_and_record([], counts, now)
 
     def close(self) -> None:
         """Store the figures, close the store and stop listening."""
@@ -91,6 +98,15 @@ class Engine:
             self.store.close()
             if self._event_log is not None:
                 self._event_log.close()
+
+
+def split(operation: Stepwise) -> list[Stepwise]:
+    """An operation on messages by their ids as several, each of which is done in one step; any other as it is."""
+    if not isinstance(operation, PurgeDead | RequeueDead) or operation.ids is None:
+        return [operation]
+    ids, size = list(operation.ids), operation.limit
+    # A limit of one more than there are: so each knows that it is done.
+    return [replace(operation, ids=ids[start : start + size], limit=size + 1) for start in range(0, len(ids), size)]
 
 
 def open_file(

@@ -1,6 +1,7 @@
 """Messages as lines of JSON: what `export` writes and `import` reads.
 
-A JSON body stands in its line as it is, byte for byte; one that holds line breaks stands as text in ``raw`` instead.
+A JSON body stands in its line as it is, byte for byte; one that holds line breaks, or has space around it,
+stands as text in ``raw`` instead.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from sqew.errors import BadBody, SqewError
+from sqew.errors import BadBody, BadValue, SqewError
 from sqew.model import ArchivedMessage, Format, Message, NewMessage
-from sqew.rules import Limits, check_message, parse_json
+from sqew.rules import Limits, check_message, parse_json, shown
 
 
 class Line(Struct, omit_defaults=True):
@@ -81,23 +82,32 @@ def _line(message: Message) -> Line:
         return made
     if message.format == "text":
         made.body = Raw(_encode(message.body.decode()))
-    elif b"\n" in message.body or b"\r" in message.body:
-        made.raw = message.body.decode()
-    else:
+    elif _can_stand_in_a_line(message.body):
         made.body = Raw(message.body)
+    else:
+        made.raw = message.body.decode()
     return made
+
+
+def _can_stand_in_a_line(body: bytes) -> bool:
+    # A line break would end the line. Space around the body would be taken for the line's own when it is read.
+    return b"\n" not in body and b"\r" not in body and body == body.strip(b" \t")
 
 
 def batches(lines: Iterable[bytes], now: int, limits: Limits) -> Iterator[list[NewMessage]]:
     """The messages that lines stand for, in batches that may be sent. An error names the line."""
+    if not isinstance(lines, Iterable):
+        raise BadValue(f"The lines can't be {shown(lines)}: give an open file, or a list of bytes.")
     batch: list[NewMessage] = []
     for number, text in enumerate(lines, 1):
-        if not text.strip():
+        if _is_blank(text):
             continue
         try:
             message = parse(text, now, limits)
         except SqewError as error:
-            raise type(error)(f"Line {number}: {error}") if isinstance(error, BadBody) else error from error
+            # The same error, so that its class and what it knows are kept.
+            error.args = (f"Line {number}: {error}",)
+            raise
         if message is not None:
             batch.append(message)
         if len(batch) == limits.max_batch:
@@ -107,11 +117,15 @@ def batches(lines: Iterable[bytes], now: int, limits: Limits) -> Iterator[list[N
         yield batch
 
 
+def _is_blank(text: object) -> bool:
+    return isinstance(text, bytes | str) and not text.strip()
+
+
 def parse(text: bytes, now: int, limits: Limits) -> NewMessage | None:
     """The message that a line stands for; None if its lifetime is over."""
     try:
         read = _decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeError, RecursionError, TypeError) as error:
         raise BadBody(f"This is not a message as `sqew export` writes it: {error}.") from error
     if read.expires_at is not None and read.expires_at <= now:
         return None
@@ -142,5 +156,5 @@ def _body(read: Line, limits: Limits) -> bytes:
         return bytes(read.body)
     try:
         return _decode_text(read.body).encode()
-    except msgspec.DecodeError as error:
-        raise BadBody("A text body must be a JSON string.") from error
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise BadBody(f"A text body must be a JSON string: {error}.") from error

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from sqew.errors import BadBody, BadName, BadValue, TooLarge, nearest
-from sqew.model import Backoff, Format, NewMessage, Policy
+from sqew.model import NO_REASON, Backoff, Format, NewMessage, Policy
 
 DEFAULT_MAX_ATTEMPTS = 5
 DEAD_LETTER_SUFFIX = "-dlq"
@@ -29,6 +29,11 @@ _QUEUE_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}(\.fifo)?")
 _LANE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,80}")
 _BYTES = (bytes, bytearray, memoryview)
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_PLAIN = (str, int, bool, type(None))
+_BYTES_PER_LOOK = 32
+"""Looking at the type of one value takes as long as searching this many bytes (40 ns)."""
+_NOT_PLAIN_DATA = (TypeError, ValueError, OverflowError, AttributeError, RecursionError, msgspec.MsgspecError)
+"""What msgspec raises, or the object that it reads, when something can't be told in JSON."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -68,7 +73,7 @@ def check_queue_name(name: object) -> None:
     """Raise `BadName` unless the name may be a queue's."""
     if not isinstance(name, str) or not _QUEUE_NAME.fullmatch(name):
         raise BadName(
-            f"{_shown(name)} can't be a queue's name. Use 1 to 80 letters, digits, '-' or '_', "
+            f"{shown(name)} can't be a queue's name. Use 1 to 80 letters, digits, '-' or '_', "
             "and '.fifo' at the end for a FIFO queue."
         )
 
@@ -120,11 +125,12 @@ def _convert(fields: Mapping[str, Any]) -> Policy:
         if name not in known:
             raise BadValue(f"A policy has no '{name}'{nearest(name, known)}. It has: {', '.join(known)}.")
     plain = dict(fields)
-    if isinstance(plain.get("lanes"), Sequence) and not isinstance(plain["lanes"], str):
-        plain["lanes"] = dict.fromkeys(plain["lanes"], 1)
+    lanes = plain.get("lanes")
     try:
+        if isinstance(lanes, Sequence) and not isinstance(lanes, str):
+            plain["lanes"] = dict.fromkeys(lanes, 1)
         return msgspec.convert(msgspec.to_builtins(plain), Policy)
-    except (msgspec.ValidationError, TypeError) as error:
+    except _NOT_PLAIN_DATA as error:
         raise BadValue(f"That is not a policy: {error}.") from error
 
 
@@ -150,7 +156,7 @@ def check_policy(policy: Policy) -> None:
         raise BadValue("A queue needs a lane at least. Leave lanes out for the one called 'normal'.")
     for lane, weight in policy.lanes.items():
         if not _LANE_NAME.fullmatch(lane):
-            raise BadName(f"{_shown(lane)} can't be a lane's name. Use 1 to 80 letters, digits, '-', '_' or '.'.")
+            raise BadName(f"{shown(lane)} can't be a lane's name. Use 1 to 80 letters, digits, '-', '_' or '.'.")
         check_int(f"The weight of lane '{lane}'", weight, 1, HEAVIEST_LANE)
 
 
@@ -168,7 +174,17 @@ def check_ms(name: str, value: object, at_least: int = 0) -> None:
 def check_int(name: str, value: object, at_least: int, at_most: int) -> None:
     """Raise `BadValue` unless the value is a whole number in the range."""
     if type(value) is not int or not at_least <= value <= at_most:
-        raise BadValue(f"{name} can't be {_shown(value)}: it must be a whole number from {at_least} to {at_most}.")
+        raise BadValue(f"{name} can't be {shown(value)}: it must be a whole number from {at_least} to {at_most}.")
+
+
+def seconds_as_ms(name: str, seconds: object, at_least: int = 0) -> int:
+    """Seconds as milliseconds; raises `BadValue` unless they are a sensible number of at least so many of these."""
+    if (type(seconds) is not int and type(seconds) is not float) or not at_least <= seconds * 1000 <= LONGEST_MS:
+        raise BadValue(
+            f"{name} can't be {shown(seconds)}: "
+            f"it must be a number of seconds from {at_least / 1000:g} to {LONGEST_MS // 1000}."
+        )
+    return round(seconds * 1000)
 
 
 def check_batch(count: int, limits: Limits) -> None:
@@ -179,6 +195,10 @@ def check_batch(count: int, limits: Limits) -> None:
 
 def check_message(message: NewMessage, limits: Limits) -> None:
     """Raise unless the message may be sent. Its JSON is taken to be well-formed: see `parse_json`."""
+    if type(message.body) is not bytes:
+        raise BadBody(f"The body of a NewMessage can't be {shown(message.body)}: encode it to bytes.")
+    if message.format != "json" and message.format != "text":
+        raise BadValue(f"format can't be {shown(message.format)}: it must be 'json' or 'text'.")
     if len(message.body) > limits.max_body_bytes:
         raise TooLarge(
             f"The body has {len(message.body)} bytes; {limits.max_body_bytes} are allowed (max_body_bytes). "
@@ -190,63 +210,89 @@ def check_message(message: NewMessage, limits: Limits) -> None:
         check_ms("delay_ms", message.delay_ms)
     if message.ttl_ms is not None:
         check_ms("ttl_ms", message.ttl_ms, at_least=1)
+    if message.lane is not None:
+        check_text("lane", message.lane)
     if message.key is not None:
         check_text("key", message.key)
     if message.group is not None:
         check_text("group", message.group)
-    if message.headers:
+    if message.headers is not None:
         _check_headers(message.headers, limits)
 
 
 def check_text(name: str, value: object) -> None:
     """Raise `BadValue` unless the value is a short text."""
     if not isinstance(value, str) or not 0 < len(value) <= LONGEST_NAME:
-        raise BadValue(f"{name} can't be {_shown(value)}: it must be a text of 1 to {LONGEST_NAME} characters.")
+        raise BadValue(f"{name} can't be {shown(value)}: it must be a text of 1 to {LONGEST_NAME} characters.")
     if not value.isprintable() and any(0xD800 <= ord(character) <= 0xDFFF for character in value):
-        raise BadValue(f"{name} can't be {_shown(value)}: it is not valid Unicode.")
+        raise BadValue(f"{name} can't be {shown(value)}: it is not valid Unicode.")
 
 
-def _check_headers(headers: Mapping[str, Any], limits: Limits) -> None:
+def _check_headers(headers: object, limits: Limits) -> None:
     if not isinstance(headers, dict) or not all(isinstance(name, str) for name in headers):
-        raise BadValue(f"headers can't be {_shown(headers)}: they must be a mapping from names to JSON values.")
-    encoded = encode_json(headers, "headers")
+        raise BadValue(f"headers can't be {shown(headers)}: they must be a mapping from names to JSON values.")
+    encoded = encode_json(headers, "headers", limits.max_depth)
     if len(encoded) > limits.max_headers_bytes:
         raise TooLarge(f"The headers have {len(encoded)} bytes; {limits.max_headers_bytes} are allowed.")
-    _check_depth(encoded, limits.max_depth, "headers")
 
 
 def encode_body(value: Any, limits: Limits) -> tuple[bytes, Format]:
-    """A Python value as a body: text as it is, everything else as JSON."""
-    if isinstance(value, str):
-        try:
-            return value.encode(), "text"
-        except UnicodeEncodeError as error:
-            raise BadBody(f"The text is not valid Unicode ({error}).") from error
-    if isinstance(value, _BYTES):
-        raise BadBody("A body is JSON or text. Decode the bytes to a string, or encode them with base64.")
-    body = encode_json(value, "body")
-    _check_depth(body, limits.max_depth, "body")
-    return body, "json"
+    """A Python value as a body: text as it is, everything else as JSON.
+
+    What JSON has no type for is written as the text or list that stands for it: dates in ISO 8601, UUIDs and decimals
+    in their usual form, sets and tuples as lists, dataclasses as objects, bytes in base64. Bytes that are the whole
+    body are refused all the same: their sender expects them to arrive as they are.
+    """
+    if type(value) is not dict:
+        if isinstance(value, str):
+            return _encode_text(value), "text"
+        if isinstance(value, _BYTES):
+            raise BadBody("A body is JSON or text. Decode the bytes to a string, or encode them with base64.")
+    return encode_json(value, "body", limits.max_depth), "json"
 
 
-def encode_json(value: Any, what: str) -> bytes:
-    """A Python value as JSON; raises `BadBody` for what JSON can't say."""
+def _encode_text(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise BadBody(f"The text is not valid Unicode ({error}).") from error
+
+
+def encode_json(value: Any, what: str, max_depth: int) -> bytes:
+    """A Python value as JSON; raises `BadBody` for what JSON can't say, or what is nested too deep."""
     try:
         encoded = _encode(value)
-    except (TypeError, ValueError, RecursionError, UnicodeError) as error:
+    except _NOT_PLAIN_DATA as error:
         raise BadBody(f"The {what} can't be written as JSON: {error}.") from error
-    # msgspec writes NaN and infinity as null, which would alter the body in silence.
-    if b"null" in encoded and _has_non_finite(value):
+    # Most bodies are a few plain values in a dict. To see that is quicker than to search the bytes for what can't be
+    # in them: 0.3 instead of 0.8 µs of a body of 250 bytes.
+    if type(value) is dict and len(value) * _BYTES_PER_LOOK < len(encoded):
+        for inner in value.values():
+            if type(inner) not in _PLAIN:
+                break
+        else:
+            return encoded
+    _check_depth(encoded, max_depth, what)
+    # msgspec writes NaN and infinity as null, which would alter the body in silence. (`in` takes twice as long as find:
+    # it asks first whether the bytes are a number.)
+    if encoded.find(b"null") >= 0 and _has_non_finite(value):
         raise BadBody(f"The {what} holds NaN or infinity, which JSON can't say. Send null or a string instead.")
     return encoded
 
 
 def _has_non_finite(value: Any) -> bool:
-    if isinstance(value, float):
-        return not math.isfinite(value)
-    if isinstance(value, Mapping):
-        return any(map(_has_non_finite, value.values()))
-    return isinstance(value, list | tuple | set | frozenset) and any(map(_has_non_finite, value))
+    # As the encoder sees it, so that dataclasses and the like are looked into; and without recursion, since two
+    # frames for each of 500 levels, as max_depth may be, are more than Python's stack allows.
+    unseen = [msgspec.to_builtins(value)]
+    while unseen:
+        seen = unseen.pop()
+        if isinstance(seen, float) and not math.isfinite(seen):
+            return True
+        if isinstance(seen, dict):
+            unseen.extend(seen.values())
+        elif isinstance(seen, list | tuple):
+            unseen.extend(seen)
+    return False
 
 
 def parse_json(body: bytes, limits: Limits) -> None:
@@ -273,6 +319,24 @@ def _check_depth(encoded: bytes, max_depth: int, what: str) -> None:
         raise BadBody(f"The {what} is nested {deepest} levels deep; {max_depth} are allowed (max_depth). Flatten it.")
 
 
-def _shown(value: object) -> str:
-    text = repr(value)
+def reason_of(cause: object) -> str:
+    """Why something failed, as a short text that can be stored, whatever a program gave as the cause."""
+    if cause is None:
+        return NO_REASON
+    try:
+        text = str(cause)
+    except Exception:  # noqa: BLE001 (the object's own code, and it is about to be reported as it is)
+        text = ""
+    if isinstance(cause, BaseException):
+        text = f"{type(cause).__name__}: {text}" if text else type(cause).__name__
+    # Surrogates can't be stored.
+    return text[:LONGEST_NAME].encode(errors="backslashreplace").decode()[:LONGEST_NAME]
+
+
+def shown(value: object) -> str:
+    """A value as it may stand in the sentence that refuses it: short, and never an error of its own."""
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 (the object's own code; or an integer of more than 4,300 digits)
+        text = f"this {type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "..."

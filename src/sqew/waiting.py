@@ -19,8 +19,14 @@ from pathlib import Path
 _LONGEST_SOCKET_PATH = 100
 _LONGEST_QUEUE_NAME = 128
 
+_MOST_READ_AT_ONCE = 64
+_USUAL_BACKLOG = 10
+_TRIES_TO_HANG = 20
+
 FALLBACK_POLL_MS = 25
 """How often a waiter looks where the folder can't hold sockets: no other process can wake it."""
+
+Wake = Callable[[], object]
 
 
 def pause(now: int, deadline: int, next_due_at: int | None, heard: bool) -> int:
@@ -31,58 +37,66 @@ def pause(now: int, deadline: int, next_due_at: int | None, heard: bool) -> int:
 
 
 class Waiters:
-    """Who waits for which queue.
+    """Who waits for which queue, and for which of its lanes (None: any).
 
-    Waking is a chain: a commit wakes the first waiter of a queue; one that then finds a message wakes the next, for
-    there may be more; one that finds nothing ends the chain. So a commit costs as many looks as it made messages ready,
-    and one more, however many are waiting.
+    Waking is a chain: a commit wakes the first waiter of each lane of a queue; one that then finds a message wakes the
+    next, for there may be more; one that finds nothing ends the chain. So a commit costs as many looks as it made
+    messages ready, and one more for each lane that is waited for, however many are waiting.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._waiting: dict[str, deque[Callable[[], object]]] = {}
+        # By lane as well, for who waits for one lane is no help to those who wait for another.
+        self._waiting: dict[str, dict[str | None, deque[Wake]]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
-    def add(self, queue: str, wake: Callable[[], object]) -> None:
-        """Have ``wake`` called, once, when a message of the queue may have become ready."""
+    def add(self, queue: str, lane: str | None, wake: Wake) -> None:
+        """Have ``wake`` called, once, when a message of the queue (and lane) may have become ready."""
         with self._lock:
-            self._waiting.setdefault(queue, deque()).append(wake)
+            self._waiting.setdefault(queue, {}).setdefault(lane, deque()).append(wake)
 
-    def leave(self, queue: str, wake: Callable[[], object], *, looked: bool) -> None:
-        """Stop waiting for good. Who took a message, or was woken and did not look since, wakes the next."""
-        if not self.discard(queue, wake) or not looked:
+    def leave(self, queue: str, lane: str | None, wake: Wake, *, nothing_left: bool) -> None:
+        """Stop waiting for good. The next is woken, unless there is ``nothing_left`` to take now or to sleep for.
+
+        One that took a message does not know; nor does one that was woken and has not looked since. And one that knows
+        when a message will be due must hand that on: nobody else will be told.
+        """
+        if not self.discard(queue, lane, wake) or not nothing_left:
             self.wake((queue,))
 
-    def discard(self, queue: str, wake: Callable[[], object]) -> bool:
+    def discard(self, queue: str, lane: str | None, wake: Wake) -> bool:
         """Stop waiting, to look again. False: it has been woken already."""
         with self._lock:
-            waiting = self._waiting.get(queue)
-            if waiting is None or wake not in waiting:
+            lanes = self._waiting.get(queue, {})
+            waiting = lanes.get(lane, ())
+            if wake not in waiting:
                 return False
-            waiting.remove(wake)
-            if not waiting:
-                del self._waiting[queue]
+            lanes[lane].remove(wake)
+            self._drop_empty(queue)
             return True
 
     def wake(self, queues: Iterable[str]) -> None:
-        """Wake the first waiter of each queue."""
+        """Wake the first waiter of each lane of each queue."""
         if not self._waiting:
             return
         for queue in queues:
             with self._lock:
-                waiting = self._waiting.get(queue)
-                first = waiting.popleft() if waiting else None
-                if waiting is not None and not waiting:
-                    del self._waiting[queue]
-            if first is not None:
+                firsts = [waiting.popleft() for waiting in self._waiting.get(queue, {}).values()]
+                self._drop_empty(queue)
+            for first in firsts:
                 first()
+
+    def _drop_empty(self, queue: str) -> None:
+        lanes = {lane: waiting for lane, waiting in self._waiting.pop(queue, {}).items() if waiting}
+        if lanes:
+            self._waiting[queue] = lanes
 
     def wake_all(self) -> None:
         """Wake everybody: some queue changed, or it is time to stop."""
         with self._lock:
-            everybody = [wake for waiting in self._waiting.values() for wake in waiting]
+            everybody = [wake for lanes in self._waiting.values() for waiting in lanes.values() for wake in waiting]
             self._waiting.clear()
         for wake in everybody:
             wake()
@@ -92,7 +106,8 @@ class Doorbell:
     """Wake-ups between the processes that have one file open."""
 
     def __init__(self, database: str) -> None:
-        self._folder = Path(f"{Path(database).absolute()}-bells") if database != ":memory:" else None
+        # SQLite follows symbolic links, so all names of a file must lead to one folder.
+        self._folder = Path(f"{Path(database).resolve()}-bells") if database != ":memory:" else None
         self._folder_name = str(self._folder)
         self._lock = threading.Lock()
         self._bell: socket.socket | None = None
@@ -115,18 +130,32 @@ class Doorbell:
                     self._send(folder / name, queue)
 
     def _send(self, bell: Path, queue: str) -> None:
-        if self._sender is None:
-            self._sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-            self._sender.setblocking(False)
         try:
             with _reachable(bell) as address:
-                self._sender.sendto(queue.encode(), address)
+                try:
+                    self._sending_socket().sendto(queue.encode(), address)
+                except BlockingIOError:
+                    # The bell is full, or this socket is, of what others have not read. A new one is empty: a process
+                    # that is stuck must not keep the wake-ups from the rest.
+                    self._drop_sender()
+                    self._sending_socket().sendto(queue.encode(), address)
         except ConnectionRefusedError:
             # Its process is gone.
             bell.unlink(missing_ok=True)
         except OSError:
-            # Full: it has wake-ups enough to look at everything (see `listen`). Gone: nobody waits there.
+            # Full: it has wake-ups enough to look at everything (see `_hear`). Gone: nobody waits there.
             pass
+
+    def _sending_socket(self) -> socket.socket:
+        if self._sender is None:
+            self._sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+            self._sender.setblocking(False)
+        return self._sender
+
+    def _drop_sender(self) -> None:
+        if self._sender is not None:
+            self._sender.close()
+            self._sender = None
 
     def listen(self, waiters: Waiters) -> bool:
         """Wake these waiters when the bell rings, from a thread of its own; False where there can't be a bell.
@@ -145,6 +174,13 @@ class Doorbell:
             return self._bell is not None
 
     def _hang(self) -> socket.socket:
+        for _ in range(_TRIES_TO_HANG - 1):
+            # Another process may be the last one out, and take the folder away under this one.
+            with contextlib.suppress(FileNotFoundError, FileExistsError):
+                return self._bind()
+        return self._bind()
+
+    def _bind(self) -> socket.socket:
         assert self._folder is not None
         self._folder.mkdir(exist_ok=True)
         bell = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -152,13 +188,13 @@ class Doorbell:
             self._name = f"{os.getpid()}-{os.urandom(4).hex()}"
             with _reachable(self._folder / self._name) as address:
                 bell.bind(address)
-        except OSError:
+        except BaseException:
             bell.close()
             raise
         return bell
 
     def _hear(self, bell: socket.socket, waiters: Waiters) -> None:
-        most = 64
+        most = _backlog()
         while True:
             try:
                 rung = [bell.recv(_LONGEST_QUEUE_NAME)]
@@ -195,12 +231,20 @@ class Doorbell:
         bell.close()
 
     def close(self) -> None:
-        """Stop hearing and ringing."""
+        """Stop hearing and ringing, for good: who was woken by the end may come to listen once more."""
         with self._lock:
+            self._unavailable = True
             self._take_down()
-        if self._sender is not None:
-            self._sender.close()
-            self._sender = None
+        self._drop_sender()
+
+
+def _backlog() -> int:
+    """How many unread datagrams the kernel keeps for a socket, at least: with as many, some may not have fitted."""
+    try:
+        kept = int(Path("/proc/sys/net/unix/max_dgram_qlen").read_text())
+    except (OSError, ValueError):
+        kept = _USUAL_BACKLOG
+    return max(1, min(kept, _MOST_READ_AT_ONCE))
 
 
 @contextlib.contextmanager

@@ -5,16 +5,17 @@ from __future__ import annotations
 import logging
 import signal
 import threading
+import time
 from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from sqew.errors import SqewError, StaleLease
+from sqew.errors import BadValue, SqewError, StaleLease
 from sqew.model import Message
 from sqew.operations import Receive
-from sqew.rules import LONGEST_NAME, check_int
+from sqew.rules import check_int, check_queue_name, check_text, reason_of, seconds_as_ms, shown
 
 if TYPE_CHECKING:
     from sqew.embedded import Queue
@@ -65,11 +66,19 @@ class Worker:
         lease_seconds: float,
         name: str,
     ) -> None:
+        check_queue_name(name_of_queue)
         check_int("concurrency", concurrency, 1, 1_000)
+        check_text("name", name)
+        if lane is not None:
+            check_text("lane", lane)
+        if not callable(handler):
+            raise BadValue(f"{shown(handler)} can't work off a queue: give a function that takes a message.")
+        # Without any lease the heartbeat would beat without a pause.
+        lease_ms = seconds_as_ms("lease_seconds", lease_seconds, at_least=1)
         self._queue, self._name_of_queue, self._handler = queue, name_of_queue, handler
         self._concurrency, self._name = concurrency, name
         self._lease_seconds = lease_seconds
-        self._claim = Receive(name_of_queue, 1, lane, round(lease_seconds * 1000), name)
+        self._claim = Receive(name_of_queue, 1, lane, lease_ms, name)
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
@@ -89,43 +98,60 @@ class Worker:
             try:
                 for thread in self._threads:
                     while thread.is_alive():
-                        # With a timeout, so that signals get through.
+                        # With a timeout: a signal that another thread got does not interrupt a wait without one.
                         thread.join(0.5)
-            finally:
-                self.stop()
+            except BaseException:
+                # The second signal: whoever sent it won't wait for the work, neither here nor when the queue is closed.
+                self._stopping.set()
+                self._threads = []
+                raise
 
     def start(self, *, until_empty: bool = False) -> None:
-        """Work in threads of their own; returns at once."""
-        if self._threads:
-            return
-        self._stopping.clear()
-        self._threads = [
-            threading.Thread(target=self._loop, args=(until_empty,), name=f"sqew-worker-{n}", daemon=True)
-            for n in range(self._concurrency)
-        ]
-        for thread in self._threads:
-            thread.start()
-        threading.Thread(target=self._heartbeat, name="sqew-heartbeat", daemon=True).start()
+        """Work in threads of their own; returns at once. Does nothing if it is at work already."""
+        with self._lock:
+            finishing = [thread for thread in self._threads if thread.is_alive()]
+            if finishing and not self._stopping.is_set():
+                return
+            # A new event: who is still finishing after a stop that ran out of time must not go on to claim.
+            self._stopping = threading.Event()
+            threads = [
+                threading.Thread(
+                    target=self._loop, args=(until_empty, self._stopping), name=f"sqew-worker-{n}", daemon=True
+                )
+                for n in range(self._concurrency)
+            ]
+            for thread in threads:
+                thread.start()
+            self._threads = finishing + threads
+        threading.Thread(target=self._heartbeat, args=(threads,), name="sqew-heartbeat", daemon=True).start()
 
     def stop(self, timeout: float | None = None) -> None:
-        """Finish what is in hand, and claim no more."""
+        """Finish what is in hand, and claim no more. Waits for it, for so many seconds at most.
+
+        What is not finished by then goes on, and keeps its lease. The worker's own function may call this too: it is
+        not waited for then.
+        """
         self._stopping.set()
         self._queue.wake_waiters()
-        for thread in self._threads:
-            if thread is not threading.current_thread():
-                thread.join(timeout)
-        self._threads = []
+        # Two functions that stop their worker would wait for each other for ever.
+        if threading.current_thread() not in self._threads:
+            self._join(timeout)
 
-    def _loop(self, until_empty: bool) -> None:
+    def _join(self, timeout: float | None) -> None:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        for thread in self._threads:
+            thread.join(None if deadline is None else max(deadline - time.monotonic(), 0))
+
+    def _loop(self, until_empty: bool, stopping: threading.Event) -> None:
         wait_ms = 0 if until_empty else _FOREVER_MS
-        while not self._stopping.is_set():
+        while not stopping.is_set():
             try:
-                received = self._queue.receive(self._claim, wait_ms, self._stopping.is_set)
+                received = self._queue.receive(self._claim, wait_ms, stopping.is_set)
             except SqewError as error:
-                if self._stopping.is_set():
+                if stopping.is_set():
                     return
                 log.error("Worker %s can't receive from '%s': %s", self._name, self._name_of_queue, error)
-                self._stopping.wait(PAUSE_AFTER_ERROR_SECONDS)
+                stopping.wait(PAUSE_AFTER_ERROR_SECONDS)
                 continue
             if not received.messages and until_empty:
                 return
@@ -136,12 +162,7 @@ class Worker:
         with self._lock:
             self._in_hand[message.id] = message
         try:
-            try:
-                result = self._handler(message)
-            except Exception as error:
-                log.exception("Message %d of '%s' failed (attempt %d)", message.id, message.queue, message.attempts)
-                result = Retry(reason=f"{type(error).__name__}: {error}")
-            self._settle(message, result)
+            self._settle(message, self._verdict(message))
         except StaleLease:
             log.warning("Message %d of '%s' was finished after its lease was lost", message.id, message.queue)
         except SqewError as error:
@@ -150,35 +171,52 @@ class Worker:
             with self._lock:
                 self._in_hand.pop(message.id, None)
 
-    def _settle(self, message: Message, result: Any) -> None:
-        match result:
+    def _verdict(self, message: Message) -> Any:
+        try:
+            return self._handler(message)
+        except BaseException as error:
+            # Not only an Exception: sys.exit() too would end the thread, and the worker with it.
+            log.exception("Message %d of '%s' failed (attempt %d)", message.id, message.queue, message.attempts)
+            return Retry(reason=reason_of(error))
+
+    def _settle(self, message: Message, verdict: Any) -> None:
+        try:
+            self._carry_out(message, verdict)
+        except BadValue as error:
+            log.error("Message %d of '%s' failed: %s", message.id, message.queue, error)
+            self._queue.nack(message, reason=reason_of(str(error)))
+
+    def _carry_out(self, message: Message, verdict: Any) -> None:
+        match verdict:
             case None | Ack():
                 self._queue.ack(message)
             case Retry(after=after, reason=reason):
-                self._queue.nack(message, delay_seconds=after, reason=reason[:LONGEST_NAME])
+                if after is not None:
+                    seconds_as_ms("Retry.after", after)
+                self._queue.nack(message, delay_seconds=after, reason=reason_of(reason))
             case Dead(reason=reason):
-                self._queue.dead_letter(message, reason=reason[:LONGEST_NAME])
+                self._queue.dead_letter(message, reason=reason_of(reason))
             case _:
-                log.error(
-                    "The worker of '%s' returned %r. Return None, Ack(), Retry(after=…) or Dead(reason).",
-                    message.queue,
-                    result,
+                raise BadValue(
+                    f"Its function returned {shown(verdict)}. Return None, Ack(), Retry(after=…) or Dead(reason)."
                 )
-                self._queue.nack(message, reason="the worker returned something else than a verdict")
 
-    def _heartbeat(self) -> None:
-        """Extend the leases of what is in hand until the last thread is done."""
-        while any(thread.is_alive() for thread in self._threads):
-            if self._stopping.wait(self._lease_seconds / HEARTBEATS_PER_LEASE):
-                # Stopping: go on beating for what is being finished, without spinning.
-                threading.Event().wait(min(self._lease_seconds / HEARTBEATS_PER_LEASE, 0.2))
-            with self._lock:
-                messages = list(self._in_hand.values())
-            if messages:
-                try:
-                    self._queue.extend_many(messages, self._lease_seconds)
-                except SqewError as error:
-                    log.warning("The leases of worker %s could not be extended: %s", self._name, error)
+    def _heartbeat(self, threads: list[threading.Thread]) -> None:
+        """Extend the leases of what is in hand until the last of the threads is done, be it long after a stop."""
+        for thread in threads:
+            while thread.is_alive():
+                thread.join(self._lease_seconds / HEARTBEATS_PER_LEASE)
+                self._extend_leases()
+
+    def _extend_leases(self) -> None:
+        with self._lock:
+            messages = list(self._in_hand.values())
+        if not messages:
+            return
+        try:
+            self._queue.extend_many(messages, self._lease_seconds)
+        except SqewError as error:
+            log.warning("The leases of worker %s could not be extended: %s", self._name, error)
 
 
 class _stop_on_signals:  # noqa: N801 (reads as what it does)

@@ -263,6 +263,18 @@ def test_a_redrive_of_a_fifo_dead_letter_queue_takes_whole_groups(store):
     assert store.receive_ids(10, "a.fifo") == killed
 
 
+def test_a_redrive_takes_a_fifo_group_whose_messages_differ_in_priority(store):
+    store.create("dead.fifo", fifo=True)
+    store.create("target")
+    low = store.send(queue="dead.fifo", group="g")
+    high = store.send(queue="dead.fifo", group="g", priority=1)
+
+    progress = store.run(Redrive("dead.fifo", "target"))
+
+    assert (progress.count, progress.done) == (2, True)
+    assert store.receive_ids(10, "target") == [high, low]
+
+
 def test_a_redrive_into_the_same_queue_does_not_go_round_for_ever(store):
     store.create("dead")
     sent = store.send_many(3, "dead")

@@ -319,7 +319,7 @@ def test_a_read_does_not_wait_for_the_other(here):
 def test_big_ids_go_every_way_that_small_ones_go(here, first):
     create(here, "dead")
     create(here, "jobs", dead_letter="dead")
-    here.connection.execute("UPDATE sqew_meta SET value = ? WHERE name = 'next_id'", (first,))
+    here.connection.execute("UPDATE sqew_meta SET next_id = ?", (first,))
 
     id = send(here, key="k")
 

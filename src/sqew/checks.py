@@ -1,0 +1,275 @@
+"""Whether an operation can be carried out at all: every field of the right type and in its range.
+
+A wrong value must be refused here, in a sentence, where its sender can be told: inside the transaction it would fail
+those who commit together with it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, get_args
+
+from sqew import operations as ops
+from sqew.errors import BadBody, BadName, BadValue
+from sqew.model import Extension, Format, NewMessage, Outcome, Policy, Ref, Release
+from sqew.rules import (
+    LONGEST_MS,
+    Limits,
+    check_batch,
+    check_int,
+    check_message,
+    check_ms,
+    check_policy,
+    check_queue_name,
+    check_text,
+    checked_changes,
+    parse_json,
+    shown,
+)
+
+LARGEST_ID = 1 << 62
+_NUMBERS = (int, float)
+_NOT_BATCHES = (str, bytes, bytearray, memoryview, Mapping)
+"""They can be iterated over, but whoever passes one as a batch meant something else."""
+_FORMATS = get_args(Format)
+_OUTCOMES = get_args(Outcome)
+
+Check = Callable[[str, Any, Limits], None]
+"""Raises unless the value may stand in the field of that name."""
+
+
+def check_operation(operation: ops.Operation[Any], limits: Limits) -> None:
+    """Raise unless a store can be asked to do this."""
+    fields = _FIELDS.get(type(operation))
+    if fields is None:
+        raise BadValue(f"{shown(operation)} is not an operation. Use one of sqew.operations.")
+    for name, check in fields:
+        check(name, getattr(operation, name), limits)
+
+
+def check_new_message(message: NewMessage, limits: Limits) -> None:
+    """Raise unless a message that somebody else made up may be sent, its body being what it is said to be."""
+    if type(message) is not NewMessage:
+        raise BadValue(f"{shown(message)} can't be sent as it is: it must be a NewMessage.")
+    if type(message.body) is not bytes:
+        raise BadBody(f"The body of a NewMessage can't be {shown(message.body)}: it must be bytes, JSON or UTF-8.")
+    if message.format not in _FORMATS:
+        raise BadValue(f"format can't be {shown(message.format)}: it must be one of {', '.join(_FORMATS)}.")
+    if message.headers is not None and not isinstance(message.headers, dict):
+        raise BadValue(f"headers can't be {shown(message.headers)}: they must be a mapping from names to JSON values.")
+    if message.lane is not None:
+        check_lane(message.lane)
+    check_message(message, limits)
+    if message.format == "json":
+        parse_json(message.body, limits)
+    else:
+        _check_utf8(message.body)
+
+
+def _check_utf8(body: bytes) -> None:
+    try:
+        body.decode()
+    except UnicodeDecodeError as error:
+        raise BadBody(f"The text is not valid UTF-8 ({error}).") from error
+
+
+def check_lane(lane: object) -> None:
+    """Raise unless it may be looked up among a queue's lanes."""
+    if not isinstance(lane, str):
+        raise BadName(f"{shown(lane)} can't be a lane's name: it must be a text.")
+
+
+def check_unicode(name: str, value: object) -> None:
+    """Raise `BadValue` unless the value is a text, however long, that can be stored."""
+    if not isinstance(value, str):
+        raise BadValue(f"{name} can't be {shown(value)}: it must be a text.")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise BadValue(f"{name} can't be {shown(value)}: it is not valid Unicode.") from error
+
+
+def check_id(id: object) -> None:
+    """Raise `BadValue` unless it may be a message's id."""
+    check_int("A message id", id, 1, LARGEST_ID)
+
+
+def check_collection(name: str, values: object) -> None:
+    """Raise `BadValue` unless there are entries to count and to go through."""
+    if not isinstance(values, Collection) or isinstance(values, _NOT_BATCHES):
+        raise BadValue(f"{name} can't be {shown(values)}: it must be a list.")
+
+
+def check_iterable(name: str, values: object) -> None:
+    """Raise `BadValue` unless there are entries to go through."""
+    if not isinstance(values, Iterable) or isinstance(values, _NOT_BATCHES):
+        raise BadValue(f"{name} can't be {shown(values)}: it must be a list, or something else to go through.")
+
+
+def check_path(name: str, path: object) -> None:
+    """Raise `BadValue` unless a file could have this name."""
+    text = os.fspath(path) if isinstance(path, os.PathLike) else path
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise BadValue(f"{name} can't be {shown(path)}: it must be the path of a file.")
+
+
+def milliseconds(name: str, seconds: float) -> int:
+    """Seconds as milliseconds."""
+    if type(seconds) not in _NUMBERS or not 0 <= seconds * 1000 <= LONGEST_MS:
+        raise BadValue(
+            f"{name} can't be {shown(seconds)}: it must be a number of seconds from 0 to {LONGEST_MS // 1000}."
+        )
+    return round(seconds * 1000)
+
+
+# What the fields of operations hold
+
+
+def _queue(_name: str, value: Any, _limits: Limits) -> None:
+    # The name of a queue that does not exist does no harm, unless SQLite can't be asked for it. No legal name is
+    # other than ASCII.
+    if type(value) is not str or not value.isascii():
+        check_queue_name(value)
+
+
+def _lane(_name: str, value: Any, _limits: Limits) -> None:
+    check_lane(value)
+
+
+def _text(name: str, value: Any, _limits: Limits) -> None:
+    check_text(name, value)
+
+
+def _any_text(name: str, value: Any, _limits: Limits) -> None:
+    check_unicode(name, value)
+
+
+def _ms(name: str, value: Any, _limits: Limits) -> None:
+    check_ms(name, value)
+
+
+def _id(_name: str, value: Any, _limits: Limits) -> None:
+    check_id(value)
+
+
+def _limit(name: str, value: Any, _limits: Limits) -> None:
+    check_int(name, value, 1, LARGEST_ID)
+
+
+def _position(name: str, value: Any, _limits: Limits) -> None:
+    check_int(name, value, 0, LARGEST_ID)
+
+
+def _ids(name: str, value: Any, _limits: Limits) -> None:
+    check_collection(name, value)
+    for id in value:
+        check_id(id)
+
+
+def _outcome(name: str, value: Any, _limits: Limits) -> None:
+    if value not in _OUTCOMES:
+        raise BadValue(f"{name} can't be {shown(value)}: it must be one of {', '.join(_OUTCOMES)}.")
+
+
+def _policy(name: str, value: Any, _limits: Limits) -> None:
+    if type(value) is not Policy:
+        raise BadValue(f"{name} can't be {shown(value)}: it must be a Policy.")
+    check_policy(value)
+
+
+def _changes(name: str, value: Any, _limits: Limits) -> None:
+    if not isinstance(value, Mapping):
+        raise BadValue(f"{name} can't be {shown(value)}: it must be a mapping from fields of a policy to values.")
+    checked_changes(value)
+
+
+def _messages(name: str, value: Any, limits: Limits) -> None:
+    check_collection(name, value)
+    check_batch(len(value), limits)
+    for message in value:
+        check_new_message(message, limits)
+
+
+def _ref(ref: Any) -> None:
+    if type(ref) is not Ref:
+        raise BadValue(f"{shown(ref)} does not say which message is meant: it must be a Ref.")
+    check_id(ref.id)
+    if ref.token is not None:
+        check_unicode("token", ref.token)
+    if ref.by is not None:
+        check_text("by", ref.by)
+
+
+def _release(release: Any) -> None:
+    if type(release) is not Release:
+        raise BadValue(f"{shown(release)} can't be nacked: it must be a Release.")
+    _ref(release.ref)
+    if release.delay_ms is not None:
+        check_ms("delay_ms", release.delay_ms)
+    check_unicode("reason", release.reason)
+
+
+def _extension(extension: Any) -> None:
+    if type(extension) is not Extension:
+        raise BadValue(f"{shown(extension)} can't be extended: it must be an Extension.")
+    _ref(extension.ref)
+    check_ms("lease_ms", extension.lease_ms)
+
+
+def _batch_of(check_entry: Callable[[Any], None]) -> Check:
+    def check(name: str, value: Any, limits: Limits) -> None:
+        check_collection(name, value)
+        check_batch(len(value), limits)
+        for entry in value:
+            check_entry(entry)
+
+    return check
+
+
+def _or_none(check: Check) -> Check:
+    def check_unless_none(name: str, value: Any, limits: Limits) -> None:
+        if value is not None:
+            check(name, value, limits)
+
+    return check_unless_none
+
+
+_FIELDS: dict[type[ops.Operation[Any]], tuple[tuple[str, Check], ...]] = {
+    ops.CreateQueue: (("name", _queue), ("policy", _policy), ("letters", _or_none(_policy))),
+    ops.UpdateQueue: (("name", _queue), ("changes", _changes)),
+    ops.DeleteQueue: (("name", _queue),),
+    ops.GetQueue: (("name", _queue),),
+    ops.ListQueues: (("prefix", _any_text), ("after", _any_text), ("limit", _or_none(_position))),
+    ops.Send: (("queue", _queue), ("messages", _messages)),
+    ops.Receive: (
+        ("queue", _queue),
+        ("limit", _limit),
+        ("lane", _or_none(_lane)),
+        ("lease_ms", _or_none(_ms)),
+        ("by", _or_none(_text)),
+    ),
+    ops.Ack: (("queue", _or_none(_queue)), ("refs", _batch_of(_ref))),
+    ops.Nack: (("queue", _or_none(_queue)), ("releases", _batch_of(_release))),
+    ops.Extend: (("queue", _or_none(_queue)), ("extensions", _batch_of(_extension))),
+    ops.Remove: (("queue", _queue), ("ids", _ids)),
+    ops.Purge: (("queue", _queue), ("up_to", _position), ("limit", _limit)),
+    ops.Peek: (("queue", _queue), ("limit", _limit), ("lane", _or_none(_lane))),
+    ops.Get: (("queue", _or_none(_queue)), ("id", _id)),
+    ops.LastId: (),
+    ops.Measure: (("queue", _queue),),
+    ops.NextDue: (("queue", _queue), ("lane", _or_none(_lane))),
+    ops.ListDead: (("queue", _queue), ("limit", _limit), ("after", _position)),
+    ops.RequeueDead: (("queue", _queue), ("ids", _or_none(_ids)), ("limit", _limit)),
+    ops.PurgeDead: (("queue", _queue), ("ids", _or_none(_ids)), ("limit", _limit)),
+    ops.Redrive: (("dead_letter", _queue), ("to", _or_none(_queue)), ("limit", _limit)),
+    ops.ListArchive: (
+        ("queue", _queue),
+        ("limit", _limit),
+        ("after", _position),
+        ("outcome", _or_none(_outcome)),
+    ),
+    ops.Sweep: (("limit", _limit),),
+    ops.RecordActivity: (),
+    ops.ReadActivity: (("queue", _queue),),
+}

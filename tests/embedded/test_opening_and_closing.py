@@ -1,0 +1,244 @@
+"""Opening, closing, forking, and where things are looked for."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from sqew import Queue
+from sqew.errors import SqewError, StoreBusy, StoreClosed
+
+SYNCHRONOUS = {"fast": 1, "durable": 2}  # NORMAL, FULL
+
+
+@pytest.fixture
+def q(tmp_path):
+    with Queue.open(tmp_path / "queue.db", durability="fast") as q:
+        q.create("orders")
+        yield q
+
+
+@pytest.mark.parametrize("durability", ["durable", "fast"])
+def test_the_durability_asked_for_is_in_force(tmp_path, durability):
+    with Queue.open(tmp_path / "queue.db", durability=durability) as q, q.transaction() as tx:
+        assert tx.execute("PRAGMA synchronous").get == SYNCHRONOUS[durability]
+        assert tx.execute("PRAGMA journal_mode").get == "wal"
+
+
+def test_it_is_durable_unless_told_otherwise(tmp_path):
+    with Queue.open(tmp_path / "queue.db") as q, q.transaction() as tx:
+        assert tx.execute("PRAGMA synchronous").get == SYNCHRONOUS["durable"]
+
+
+def test_what_was_sent_is_there_after_opening_again(tmp_path):
+    with Queue.open(tmp_path / "queue.db") as q:
+        q.create("orders", lanes=["a", "b"])
+        q.enqueue("orders", "kept", lane="b", headers={"h": 1})
+
+    with Queue.open(tmp_path / "queue.db") as q:
+        message = q.claim("orders")
+
+    assert (message.value, message.lane, message.headers) == ("kept", "b", {"h": 1})
+
+
+def test_a_file_that_must_exist_is_not_made(tmp_path):
+    with pytest.raises(SqewError, match="does not exist"):
+        Queue.open(tmp_path / "queue.db", create=False)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_closing_twice_is_fine(q):
+    q.close()
+    q.close()
+
+
+def test_leaving_the_block_closes_the_queue(tmp_path):
+    with Queue.open(tmp_path / "queue.db") as q:
+        q.create("orders")
+
+    with pytest.raises(StoreClosed, match="Open it again"):
+        q.enqueue("orders", 1)
+
+
+def test_an_exception_in_the_block_closes_the_queue_and_goes_on(tmp_path):
+    def fail():
+        with Queue.open(tmp_path / "queue.db") as q:
+            opened.append(q)
+            raise LookupError("mine")
+
+    opened = []
+    with pytest.raises(LookupError, match="mine"):
+        fail()
+    with pytest.raises(StoreClosed):
+        opened[0].queues()
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda q, _: q.enqueue("orders", 1),
+        lambda q, _: q.claim("orders"),
+        lambda q, _: q.claim("orders", wait_seconds=10),
+        lambda q, _: q.queues(),
+        lambda q, _: q.stats("orders"),
+        lambda q, _: q.maintain(),
+        lambda q, _: q.transaction().__enter__(),
+        lambda q, _: list(q.export("orders")),
+        lambda q, _: list(q.import_lines("orders", [b'{"body":1}'])),
+        lambda q, _: q.check(),
+        lambda q, folder: q.backup(folder / "copy.db"),
+    ],
+    ids=[
+        "enqueue",
+        "claim",
+        "wait",
+        "queues",
+        "stats",
+        "maintain",
+        "transaction",
+        "export",
+        "import",
+        "check",
+        "backup",
+    ],
+)
+def test_a_closed_queue_says_so(q, tmp_path, use):
+    q.close()
+
+    with pytest.raises(StoreClosed, match="Open it again"):
+        use(q, tmp_path)
+
+
+def test_a_settled_handle_of_a_closed_queue_says_so(q):
+    q.enqueue("orders", 1)
+    message = q.claim("orders")
+    q.close()
+
+    for settle in (q.ack, q.nack, q.dead_letter, lambda m: q.extend_lease(m, 1)):
+        with pytest.raises(StoreClosed):
+            settle(message)
+
+
+def test_the_same_file_may_be_opened_twice_in_one_process(q):
+    with Queue.open(q._store.path, durability="fast") as other:
+        other.enqueue("orders", 1)
+        q.create("late")
+
+        assert q.claim("orders").value == 1
+        assert other.info("late")
+
+
+def test_long_reads_find_the_file_after_the_process_changed_its_folder(tmp_path, monkeypatch):
+    """They open the file anew, by a name that may be relative."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    with Queue.open("queue.db", durability="fast") as q:
+        q.create("orders")
+        q.enqueue("orders", 1)
+        monkeypatch.chdir("elsewhere")
+
+        assert len(list(q.export("orders"))) == 1
+        assert q.check().messages == 1
+        q.backup(tmp_path / "copy.db")
+
+
+def test_a_busy_file_is_a_sentence_and_the_figures_are_not_lost(q):
+    """Figures that were to be stored by a transaction that failed have to come back: it was an AttributeError."""
+    with Queue.open(q._store.path, durability="fast", busy_timeout_ms=10) as hurried:
+        hurried.enqueue("orders", 1)
+        hurried._engine._next_sweep_at = 0  # upkeep is due
+        hurried._engine._meter._drained_at = 0
+        with q.transaction(), pytest.raises(StoreBusy, match="busy_timeout_ms"):
+            hurried.enqueue("orders", 2)
+
+        assert hurried.stats("orders").totals["sent"] == 1
+
+
+# Forks
+
+
+def in_a_fork(work, seconds=5):
+    """What the work came to in a forked child, as text; "hung" if it did not end."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(seconds)
+        try:
+            answer = repr(work())
+        except BaseException as error:  # noqa: BLE001 (told to the parent)
+            answer = f"{type(error).__name__}: {error}"
+        os.write(writing, answer.encode())
+        os._exit(0)
+    os.close(writing)
+    _, status = os.waitpid(pid, 0)
+    with os.fdopen(reading) as pipe:
+        return pipe.read() if status == 0 else "hung"
+
+
+def test_a_forked_child_may_not_use_the_queue(q):
+    assert in_a_fork(lambda: q.enqueue("orders", 1)).startswith("StoreClosed: A queue can't be used across a fork")
+    assert q.peek("orders") == []
+
+
+def test_a_child_forked_in_the_middle_of_a_commit_is_told_and_does_not_hang(q):
+    """The lock was held by a thread that does not exist in the child."""
+    inside, done = threading.Event(), threading.Event()
+
+    def hold():
+        with q.transaction():
+            inside.set()
+            done.wait(10)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    inside.wait(10)
+
+    answer = in_a_fork(lambda: q.enqueue("orders", 1), seconds=2)
+
+    done.set()
+    thread.join()
+    assert answer.startswith("StoreClosed")
+
+
+def test_a_forked_child_that_closes_its_copy_does_no_harm(q):
+    q.enqueue("orders", 1)
+
+    assert in_a_fork(q.close) == "None"
+
+    q.enqueue("orders", 2)
+    assert [message.value for message in q.claim_many("orders", 10)] == [1, 2]
+    assert q.stats("orders").totals["sent"] == 2
+    assert q.check().ok
+
+
+def test_a_forked_child_may_open_the_file_anew(q):
+    def send():
+        with Queue.open(q._store.path, durability="fast") as own:
+            return own.enqueue("orders", "from the child")
+
+    assert int(in_a_fork(send)) > 0
+    assert q.claim("orders").value == "from the child"
+
+
+def test_an_interpreter_that_exits_without_closing_exits_quietly(tmp_path):
+    script = """
+import sys, threading
+from sqew import Queue
+q = Queue.open(sys.argv[1])
+q.create("orders")
+q.enqueue("orders", 1)
+threading.Thread(target=lambda: q.claim("orders", lane="normal", wait_seconds=60), daemon=True).start()
+@q.worker("orders")
+def handle(message): pass
+handle.start()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "queue.db")], capture_output=True, text=True, timeout=20
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,432 @@
+"""The broker: one transaction for each tick of the loop, and waiting from tasks."""
+
+import asyncio
+import collections
+import contextlib
+import time
+
+import pytest
+
+from sqew import Broker, NewMessage, Queue, QueueNotFound
+from sqew import operations as ops
+from sqew.clock import Clock
+from sqew.engine import Engine
+from sqew.errors import BadValue, SqewError, StoreClosed, TooLarge
+from sqew.model import Extension, Ref, Release
+from sqew.rules import Limits, default_policy
+from sqew.stores.sqlite import SQLiteStore
+from sqew.waiting import Doorbell
+
+LONG_MS = 10_000
+PROMPT = 2
+
+
+class House:
+    """A broker on a file, and SQLite's count of the transactions that wrote."""
+
+    def __init__(self, path, broker, store, engine):
+        self.path, self.broker, self.store, self.engine = path, broker, store, engine
+        self.commits = collections.Counter()
+        store.connection.set_commit_hook(self._committed)
+
+    def _committed(self):
+        self.commits["all"] += 1
+        return False
+
+
+@contextlib.asynccontextmanager
+async def house(folder, limits=None):
+    path = str(folder / "queue.db")
+    clock = Clock()
+    store = SQLiteStore(path, now=clock.now(), durability="fast")
+    engine = Engine(store, clock, Doorbell(path))
+    broker = Broker(engine, limits)
+    letters = default_policy("orders-dlq", {"max_attempts": None})
+    await broker.run(ops.CreateQueue("orders", default_policy("orders", {}), letters=letters))
+    try:
+        yield House(path, broker, store, engine)
+    finally:
+        await broker.close()
+
+
+def message(n=1):
+    return NewMessage(str(n).encode())
+
+
+def run(folder):
+    """Run an async test with a broker."""
+
+    def decorate(test):
+        async def main():
+            async with asyncio.timeout(30), house(folder) as h:
+                await test(h)
+
+        asyncio.run(main())
+
+    return decorate
+
+
+def is_asleep(task):
+    """It has looked, found nothing, and waits to be woken."""
+    coroutine = task.get_coro()
+    while coroutine is not None:
+        if getattr(coroutine, "cr_code", None) in (asyncio.Event.wait.__code__, asyncio.wait_for.__code__):
+            return True
+        coroutine = getattr(coroutine, "cr_await", None)
+    return False
+
+
+async def waiting(h, wait_ms=LONG_MS, **options):
+    """A receive that waits already."""
+    task = asyncio.ensure_future(h.broker.receive(ops.Receive("orders", **options), wait_ms))
+    end = time.monotonic() + 10
+    while not is_asleep(task):
+        assert time.monotonic() < end
+        await asyncio.sleep(0)
+    return task
+
+
+def test_operations_of_one_tick_share_one_transaction(tmp_path):
+    @run(tmp_path)
+    async def _(h):
+        before = h.commits["all"]
+
+        results = await asyncio.gather(*(h.broker.send("orders", [message(n)]) for n in range(20)))
+
+        assert len({sent.id for (sent,) in results}) == 20
+        assert h.commits["all"] - before == 1
+
+
+def test_operations_of_different_kinds_share_it_too_and_see_each_other_in_order(tmp_path):
+    @run(tmp_path)
+    async def _(h):
+        before = h.commits["all"]
+
+        sent, received, measured = await asyncio.gather(
+            h.broker.run(ops.Send("orders", [message()])),
+            h.broker.run(ops.Receive("orders")),
+            h.broker.run(ops.Measure("orders")),
+        )
+
+        assert received.messages[0].id == sent[0].id
+        assert measured.total("leased") == 1
+        assert h.commits["all"] - before == 1
+
+
+def test_one_failing_operation_does_not_undo_its_neighbours(tmp_path):
+    @run(tmp_path)
+    async def _(h):
+        results = await asyncio.gather(
+            h.broker.send("orders", [message(1)]),
+            h.broker.send("missing", [message(2)]),
+            h.broker.send("orders", [message(3)]),
+            return_exceptions=True,
+        )
+
+        assert isinstance(results[1], QueueNotFound)
+        stored = await h.broker.run(ops.Peek("orders"))
+        assert [m.value for m in stored] == [1, 3]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [ops.Receive([]), ops.Receive(None), ops.Get("orders", 2**70), ops.Ack(None, [Ref(1, by=[])])],
+    ids=["a list for a queue", "no queue", "an id beyond 64 bits", "a list for a consumer"],
+)
+def test_an_operation_nobody_can_carry_out_is_refused_and_leaves_nobody_hanging(tmp_path, wrong):
+    """The callback of the loop failed, and everybody in that tick waited for ever."""
+
+    @run(tmp_path)
+    async def _(h):
+        tasks = [
+            asyncio.ensure_future(h.broker.run(wrong)),
+            asyncio.ensure_future(h.broker.send("orders", [message()])),
+        ]
+        h.broker._loop.set_exception_handler(lambda *_: None)
+
+        done, _ = await asyncio.wait(tasks, timeout=1)
+
+        for task in tasks:
+            task.cancel()
+        assert len(done) == 2
+        assert isinstance(tasks[0].exception(), SqewError)
+        assert tasks[1].result()
+
+
+def test_settling_answers_for_each(tmp_path):
+    @run(tmp_path)
+    async def _(h):
+        await h.broker.send("orders", [message(n) for n in range(3)])
+        received = await h.broker.run(ops.Receive("orders", 3))
+        refs = [Ref(m.id, m.lease.token) for m in received.messages]
+
+        acked, nacked, extended = await asyncio.gather(
+            h.broker.run(ops.Ack("orders", [refs[0], Ref(999, "x")])),
+            h.broker.run(ops.Nack("orders", [Release(refs[1], delay_ms=0)])),
+            h.broker.run(ops.Extend("orders", [Extension(refs[2], 60_000)])),
+        )
+
+        assert [isinstance(answer, SqewError) for answer in acked] == [False, True]
+        assert nacked[0].due_at is not None
+        assert extended[0].id == refs[2].id
+
+
+def test_limits_are_checked_before_anything_is_stored(tmp_path):
+    async def main():
+        async with house(tmp_path, Limits(max_body_bytes=10, max_batch=2)) as h:
+            with pytest.raises(TooLarge):
+                await h.broker.send("orders", [NewMessage(b'"12345678901"')])
+            with pytest.raises(TooLarge):
+                await h.broker.send("orders", [message()] * 3)
+            with pytest.raises(TooLarge):
+                await h.broker.receive(ops.Receive("orders", 3))
+            with pytest.raises(BadValue):
+                await h.broker.send("orders", [NewMessage(b"1", priority=5_000)])
+            assert await h.broker.run(ops.Peek("orders")) == []
+
+    asyncio.run(main())
+
+
+def test_five_hundred_tasks_send_claim_and_ack_and_lose_nothing(tmp_path):
+    @run(tmp_path)
+    async def _(h):
+        before = h.commits["all"]
+
+        async def work(n):
+            await h.broker.send("orders", [message(n)])
+            received = await h.broker.receive(ops.Receive("orders"), LONG_MS)
+            (m,) = received.messages
+            (answer,) = await h.broker.run(ops.Ack("orders", [Ref(m.id, m.lease.token)]))
+            assert not isinstance(answer, SqewError)
+            return m.value
+
+        values = await asyncio.gather(*(work(n) for n in range(500)))
+
+        assert sorted(values) == list(range(500))
+        assert h.commits["all"] - before < 50
+
+
+# Waiting
+
+
+def test_a_waiting_receive_is_woken_by_a_send(tmp_path):
+    @run(tmp_path)
+    async def _(h):
+        waiter = await waiting(h)
+        began = time.monotonic()
+
+        await h.broker.send("orders", [message()])
+
+        assert (await waiter).messages
+        assert time.monotonic() - began < PROMPT
+
+
+def test_a_waiting_receive_is_woken_by_the_end_of_a_delay(tmp_path):
+    @run(tmp_path)
+    async def _(h):
+        waiter = await waiting(h)
+        began = time.monotonic()
+
+        await h.broker.send("orders", [NewMessage(b"1", delay_ms=200)])
+
+        assert (await waiter).messages
+        assert 0.19 < time.monotonic() - began < PROMPT
+
+
+def test_a_waiting_receive_is_woken_from_outside_of_the_process(tmp_path):
+    @run(tmp_path)
+    async def _(h):
+        waiter = await waiting(h)
+
+        def send():
+            with Queue.open(h.path, durability="fast") as other:
+                other.enqueue("orders", 1)
+
+        await asyncio.to_thread(send)
+        began = time.monotonic()
+
+        assert (await waiter).messages
+        assert time.monotonic() - began < PROMPT
+
+
+def test_a_wait_that_finds_nothing_takes_its_time_and_no_more(tmp_path):
+    @run(tmp_path)
+    async def _(h):
+        began = time.monotonic()
+
+        received = await h.broker.receive(ops.Receive("orders"), 200)
+
+        assert received.messages == []
+        assert 0.19 < time.monotonic() - began < PROMPT
+
+
+def test_as_many_waiters_as_messages_are_all_served(tmp_path):
+    @run(tmp_path)
+    async def _(h):
+        waiters = [await waiting(h, LONG_MS) for _ in range(20)]
+
+        await h.broker.send("orders", [message(n) for n in range(20)])
+
+        received = await asyncio.wait_for(asyncio.gather(*waiters), PROMPT)
+        assert sorted(r.messages[0].value for r in received) == list(range(20))
+
+
+def test_of_many_waiters_one_gets_the_message_and_the_others_wait_on(tmp_path):
+    @run(tmp_path)
+    async def _(h):
+        waiters = [await waiting(h, 500) for _ in range(5)]
+
+        await h.broker.send("orders", [message()])
+
+        received = await asyncio.gather(*waiters)
+        assert sorted(len(r.messages) for r in received) == [0, 0, 0, 0, 1]
+
+
+def test_a_message_of_one_lane_wakes_who_waits_for_it_behind_one_who_waits_for_another(tmp_path):
+    @run(tmp_path)
+    async def _(h):
+        await h.broker.run(ops.UpdateQueue("orders", {"lanes": {"a": 1, "b": 1}}))
+        first = await waiting(h, 2_500, lane="a")
+        second = await waiting(h, 2_500, lane="b")
+        began = time.monotonic()
+
+        await h.broker.send("orders", [NewMessage(b"1", lane="b")])
+
+        assert (await second).messages
+        assert time.monotonic() - began < PROMPT
+        first.cancel()
+
+
+def test_a_waiter_that_is_cancelled_when_it_was_woken_passes_the_wake_up_on(tmp_path):
+    """asyncio.wait_for forgets a cancellation that comes together with what it waits for, before Python 3.12."""
+
+    @run(tmp_path)
+    async def _(h):
+        for _ in range(20):
+            first, second = await waiting(h), await waiting(h)
+
+            await h.broker.send("orders", [message()])
+            first.cancel()  # it has been woken and has not looked yet
+
+            (got,) = (await asyncio.wait_for(second, PROMPT)).messages
+            await h.broker.run(ops.Ack("orders", [Ref(got.id, got.lease.token)]))
+            assert first.cancelled()
+
+
+def test_a_cancelled_waiter_leaves_the_line(tmp_path):
+    @run(tmp_path)
+    async def _(h):
+        waiter = await waiting(h)
+
+        waiter.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await waiter
+
+        assert not h.engine.waiters
+
+
+def test_what_is_cancelled_before_its_tick_ends_is_not_done(tmp_path):
+    @run(tmp_path)
+    async def _(h):
+        async def send_and_be_cancelled():
+            task = asyncio.ensure_future(h.broker.send("orders", [message()]))
+            asyncio.get_running_loop().call_soon(task.cancel)
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+            return task.cancelled()
+
+        if await send_and_be_cancelled():
+            assert await h.broker.run(ops.Peek("orders")) == []
+
+
+# In steps, and the end
+
+
+def test_purging_goes_in_steps_with_others_in_between(tmp_path):
+    async def main():
+        async with house(tmp_path, Limits(max_batch=50)) as h:
+            for _ in range(6):
+                await h.broker.send("orders", [message(n) for n in range(50)])
+            before = h.commits["all"]
+            purge = asyncio.ensure_future(h.broker.purge("orders"))
+            between = 0
+            while not purge.done():
+                await h.broker.run(ops.GetQueue("orders"))
+                between += 1
+
+            assert await purge == 300
+            assert h.commits["all"] - before >= 6
+            assert between >= 6
+
+    asyncio.run(main())
+
+
+def test_a_purge_spares_what_is_sent_after_it_began(tmp_path):
+    async def main():
+        async with house(tmp_path, Limits(max_batch=10)) as h:
+            await h.broker.send("orders", [message(n) for n in range(10)])
+            purge = asyncio.ensure_future(h.broker.purge("orders"))
+            await h.broker.run(ops.GetQueue("orders"))
+            await h.broker.send("orders", [message("99")])
+
+            assert await purge == 10
+            assert [m.value for m in await h.broker.run(ops.Peek("orders"))] == [99]
+
+    asyncio.run(main())
+
+
+def test_dead_letters_are_brought_back_in_steps(tmp_path):
+    @run(tmp_path)
+    async def _(h):
+        await h.broker.send("orders", [message(n) for n in range(30)])
+        received = await h.broker.run(ops.Receive("orders", 30))
+        await h.broker.run(
+            ops.Nack("orders", [Release(Ref(m.id, m.lease.token), dead=True) for m in received.messages])
+        )
+
+        assert await h.broker.in_steps(ops.RequeueDead("orders", limit=7)) == 30
+        assert (await h.broker.run(ops.Measure("orders"))).total("ready") == 30
+
+
+def test_closing_finishes_what_was_begun(tmp_path):
+    async def main():
+        async with house(tmp_path) as h:
+            sends = [asyncio.ensure_future(h.broker.send("orders", [message(n)])) for n in range(5)]
+            await asyncio.sleep(0)
+            await h.broker.close()
+            return await asyncio.gather(*sends)
+
+    assert len(asyncio.run(main())) == 5
+
+
+def test_closing_wakes_those_who_wait_with_an_error(tmp_path):
+    async def main():
+        async with house(tmp_path) as h:
+            waiters = [await waiting(h, LONG_MS) for _ in range(3)]
+            await h.broker.close()
+            return await asyncio.wait_for(asyncio.gather(*waiters, return_exceptions=True), PROMPT)
+
+    assert [type(outcome) for outcome in asyncio.run(main())] == [StoreClosed] * 3
+
+
+def test_closing_under_waiters_leaves_no_bell_behind(tmp_path):
+    async def main():
+        async with house(tmp_path) as h:
+            waiter = await waiting(h)
+            await h.broker.close()
+            await asyncio.wait([waiter])
+            waiter.exception()
+
+    asyncio.run(main())
+    assert [path.name for path in tmp_path.iterdir()] == ["queue.db"]
+
+
+def test_a_closed_broker_says_so_and_closing_twice_is_fine(tmp_path):
+    async def main():
+        async with house(tmp_path) as h:
+            await h.broker.close()
+            await h.broker.close()
+            with pytest.raises(StoreClosed):
+                await h.broker.run(ops.GetQueue("orders"))
+
+    asyncio.run(main())
