@@ -101,6 +101,7 @@ class Broker:
                 received = await self._enter(operation)
                 pause_ms = 0 if received.messages else pause(clock.now(), deadline, received.next_due_at, heard)
                 if pause_ms:
+                    self._engine.sweep_if_overdue(received.next_due_at)
                     # Not wait_for: before Python 3.12 it forgets a cancellation that comes together with the event.
                     with contextlib.suppress(TimeoutError):
                         async with asyncio.timeout(pause_ms / 1000):

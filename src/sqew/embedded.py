@@ -309,6 +309,7 @@ class Queue:
                 stop = stopping is not None and stopping()
                 pause_ms = pause(clock.now(), deadline, received.next_due_at, heard)
                 if not received.messages and not stop and pause_ms:
+                    self._engine.sweep_if_overdue(received.next_due_at)
                     if pause_ms >= IDLE_MS:
                         self._idle()
                     woken.wait(pause_ms / 1000)

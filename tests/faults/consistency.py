@@ -9,7 +9,7 @@ _NEVER_TRUE = {
         SELECT id FROM sqew_message WHERE (queue_id, lane_id, priority) NOT IN (SELECT * FROM sqew_bucket)""",
     "a message of no queue": "SELECT id FROM sqew_message WHERE queue_id NOT IN (SELECT id FROM sqew_queue)",
     "a message that was never given its id": """
-        SELECT id FROM sqew_message WHERE id >= (SELECT value FROM sqew_meta WHERE name = 'next_id')""",
+        SELECT id FROM sqew_message WHERE id >= (SELECT next_id FROM sqew_meta)""",
     "a large body without its message": """
         SELECT id FROM sqew_body WHERE id NOT IN (SELECT id FROM sqew_message WHERE body IS NULL)""",
     "a message without its large body": """

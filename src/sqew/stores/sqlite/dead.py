@@ -103,11 +103,15 @@ def _by_origin(work: Work, letters: QueueState, limit: int) -> Iterator[tuple[Ro
 
 
 def _residents(work: Work, letters: QueueState, limit: int) -> Iterator[Row]:
-    for lane, priorities in letters.buckets.items():
-        for priority in list(priorities):
-            # A FIFO queue shows one message of each group at a time: look again until there is none.
-            while rows := work.execute(sql("residents"), (letters.id, lane, priority, work.now, limit)).fetchall():
-                yield from rows
+    """What lies in a dead-letter queue. A FIFO queue shows the head of each group: look until there is none."""
+    found = True
+    while found:
+        found = False
+        for lane, priorities in letters.buckets.items():
+            for priority in priorities:
+                for row in work.execute(sql("residents"), (letters.id, lane, priority, work.now, limit)).fetchall():
+                    found = True
+                    yield row
 
 
 def _bring_back(work: Work, state: QueueState, row: Row) -> None:

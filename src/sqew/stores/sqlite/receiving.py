@@ -22,6 +22,7 @@ _DELETE_MESSAGE = sql("delete_message")
 _LEASE = sql("lease")
 _LEASE_FOLLOWER = sql("lease_follower")
 _LEASE_MANY = sql("lease_many")
+_NEXT_DEATH = sql("next_death")
 _NEXT_DUE = sql("next_due")
 _NEXT_FOLLOWER = sql("next_follower")
 _READY = sql("ready")
@@ -52,10 +53,12 @@ def receive(work: Work, op: Receive) -> Received:
         if not op.finish:
             _lease(work, claim, messages)
     if not messages:
-        return Received([], _first_due(work, state, lanes))
+        return Received([], _next_arrival(work, state, lanes))
     facts, now, by = work.facts, work.now, op.by
     for m in messages:
         facts.append(Fact("received", m.queue, m.lane, m.id, m.attempts, by, now - m.available_at))
+        if m.attempts >= claim.last_attempt:
+            tell_dead_letter_queue(work, state)
     if op.finish:
         for message in messages:
             _finish(work, state, message)
@@ -65,6 +68,22 @@ def receive(work: Work, op: Receive) -> Received:
 def next_due(work: Work, op: NextDue) -> int | None:
     state = work.catalog.queue(op.queue)
     return _first_due(work, state, state.lanes if op.lane is None else (state.lane(op.lane),))
+
+
+def tell_dead_letter_queue(work: Work, state: QueueState) -> None:
+    """A message of this queue is delivered for the last time: who waits for dead letters must know when it may die."""
+    if state.policy.dead_letter is not None:
+        work.stirred.add(state.policy.dead_letter)
+
+
+def _next_arrival(work: Work, state: QueueState, lanes: Sequence[int]) -> int | None:
+    """When a message of these lanes is due, or one may die and come here."""
+    due = _first_due(work, state, lanes)
+    if state.policy.max_attempts is not None:
+        # Where messages themselves die is no dead-letter queue, or need not be waited for as one.
+        return due
+    death: int | None = work.execute(_NEXT_DEATH).get
+    return death if due is None or (death is not None and death < due) else due
 
 
 def _first_due(work: Work, state: QueueState, lanes: Sequence[int]) -> int | None:

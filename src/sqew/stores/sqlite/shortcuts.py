@@ -15,7 +15,7 @@ from zlib import crc32
 from sqew.ids import new_token
 from sqew.model import Fact, Lease, Received, Sent, Settled
 from sqew.operations import Ack, Operation, Receive, Send
-from sqew.stores.sqlite.receiving import NEVER, delivered
+from sqew.stores.sqlite.receiving import NEVER, delivered, tell_dead_letter_queue
 from sqew.stores.sqlite.rows import INLINE_BODY_BYTES, body_of, checksum
 from sqew.stores.sqlite.statements import sql
 from sqew.stores.sqlite.work import Work
@@ -97,6 +97,8 @@ def receive(work: Work, op: Receive) -> Received | None:
         return None
     message = delivered(state, Lease(token, until, op.by), row, body, row[3], row[4])
     work.facts.append(Fact("received", state.name, message.lane, message.id, row[3], op.by, now - row[4]))
+    if policy.max_attempts is not None and row[3] >= policy.max_attempts:
+        tell_dead_letter_queue(work, state)
     return Received([message])
 
 

@@ -32,6 +32,10 @@ SELECT due_at FROM sqew_message
  WHERE queue_id = ?1 AND lane_id = ?2 AND priority = ?3 AND due_at IS NOT NULL
  ORDER BY due_at, id LIMIT 1
 
+-- name: next_death
+-- When the next lease of a last delivery ends: then a message may come to a dead-letter queue.
+SELECT dies_at FROM sqew_message WHERE dies_at IS NOT NULL ORDER BY dies_at LIMIT 1
+
 -- name: large_body
 -- A body that is kept out of its message's row.
 SELECT CAST(body AS BLOB) FROM sqew_body WHERE id = ?1

@@ -8,7 +8,9 @@ queue_id IN (SELECT id FROM sqew_queue WHERE name IS NOT NULL)
 SELECT {stored} FROM sqew_message WHERE origin = ?1 AND id > ?2 AND {not_deleted} ORDER BY id LIMIT ?3
 
 -- name: dead_in_archive
-SELECT {archived} FROM sqew_archive WHERE queue_id = ?1 AND outcome = 'dead' AND id > ?2 ORDER BY id LIMIT ?3
+-- Named, because with statistics SQLite would rather walk the ids of all queues.
+SELECT {archived} FROM sqew_archive INDEXED BY sqew_archive_queue
+ WHERE queue_id = ?1 AND outcome = 'dead' AND id > ?2 ORDER BY id LIMIT ?3
 
 -- name: find_dead_letter
 SELECT {stored} FROM sqew_message WHERE origin = ?1 AND id = ?2 AND {not_deleted}

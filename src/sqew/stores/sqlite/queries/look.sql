@@ -50,7 +50,7 @@ SELECT outcome, count(*) FROM sqew_archive WHERE queue_id = ?1 GROUP BY outcome
 SELECT max(id) FROM sqew_message
 
 -- name: list_archive
-SELECT {archived} FROM sqew_archive
+SELECT {archived} FROM sqew_archive INDEXED BY sqew_archive_queue
  WHERE queue_id = ?1 AND outcome = ?4 AND id > ?2 ORDER BY id LIMIT ?3
 
 -- name: activity

@@ -43,8 +43,9 @@ SELECT min(at) FROM (
 SELECT id, policy, created_at FROM sqew_queue WHERE name IS NULL LIMIT 1
 
 -- name: purgeable_claimable
+-- +id: with statistics SQLite would rather walk the ids of all queues.
 SELECT {doomed} FROM sqew_message
- WHERE queue_id = ?1 AND lane_id = ?2 AND priority = ?3 AND due_at IS NOT NULL AND id <= ?4 LIMIT ?5
+ WHERE queue_id = ?1 AND lane_id = ?2 AND priority = ?3 AND due_at IS NOT NULL AND +id <= ?4 LIMIT ?5
 
 -- name: purgeable_grouped
 SELECT {doomed} FROM sqew_message WHERE queue_id = ?1 AND group_id IS NOT NULL AND id <= ?2
