@@ -33,6 +33,7 @@ HOT = {
     "unclaim": {ROW},
     "lease_many": {ROW},
     "next_due": {DUE},
+    "next_death": {"sqew_message_dies"},
     "large_body": {ROW},
     "read_turns": {ROW},
     "save_turns": {ROW},
