@@ -220,20 +220,23 @@ class Queue:
         """Send a batch in one transaction: bodies, or `sqew.NewMessage` objects where more must be said of each."""
         check_queue_name(queue)
         check_iterable("bodies", bodies)
-        messages = [self._new_message(body) for body in bodies]
+        limits, most = self._limits, self._limits.max_body_bytes
+        messages: list[NewMessage] = []
+        for body in bodies:
+            if isinstance(body, NewMessage):
+                check_new_message(body, limits)
+                messages.append(body)
+                continue
+            encoded, format = encode_body(body, limits)
+            messages.append(NewMessage(encoded, format))
+            if len(encoded) > most:
+                # All else in it is a default.
+                check_message(messages[-1], limits)
         check_batch(len(messages), self._limits)
         if not messages:
             return []
         sent: list[Sent] = self._commits.run((ops.Send(queue, messages),))[0]
         return [one.id for one in sent]
-
-    def _new_message(self, body: Any) -> NewMessage:
-        if isinstance(body, NewMessage):
-            check_new_message(body, self._limits)
-            return body
-        message = NewMessage(*encode_body(body, self._limits))
-        check_message(message, self._limits)
-        return message
 
     def claim(
         self,
@@ -378,10 +381,10 @@ class Queue:
     ) -> list[SqewError | None]:
         check_collection("messages", messages)
         check_batch(len(messages), self._limits)
-        refs = [_ref(message, consumer) for message in messages]
-        queues = {queue for queue, _ in refs}
+        named = [_ref(message, consumer) for message in messages]
+        queues = {queue for queue, _ in named}
         queue = queues.pop() if len(queues) == 1 else None
-        results = self.run(operation(queue, [ref for _, ref in refs]))
+        results: list[Settled | SqewError] = self._commits.run((operation(queue, [ref for _, ref in named]),))[0]
         return [result if isinstance(result, SqewError) else None for result in results]
 
     # Looking, and cleaning up

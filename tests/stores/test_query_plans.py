@@ -39,6 +39,7 @@ HOT = {
     "save_turns": {ROW},
     # Sending.
     "insert_message": NOTHING,
+    "insert_small": NOTHING,
     "insert_plain": {ROW},
     "insert_body": NOTHING,
     "insert_bucket": NOTHING,

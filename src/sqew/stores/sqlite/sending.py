@@ -16,6 +16,7 @@ from sqew.stores.sqlite.statements import sql
 from sqew.stores.sqlite.work import Row, Work
 
 _INSERT_MESSAGE = sql("insert_message")
+_INSERT_SMALL = sql("insert_small")
 _INSERT_BODY = sql("insert_body")
 _GROUP_EXISTS = sql("group_exists")
 _KEY_OWNER = sql("key_owner")
@@ -40,7 +41,8 @@ def send(work: Work, op: Send) -> list[Sent]:
 
     now, queue_id, name, fifo = work.now, state.id, state.name, policy.fifo
     by_content = policy.deduplicate == "content"
-    rows: list[Row] = []
+    small: list[Row] = []
+    others: list[Row] = []
     sent: list[Sent] = []
     facts = work.facts
     groups_seen: set[str] = set()
@@ -66,24 +68,29 @@ def send(work: Work, op: Send) -> list[Sent]:
             due_at = None if _stands_behind(work, state, group, groups_seen) else available_at
         if ttl_ms is None:
             ttl_ms = policy.ttl_ms
-        headers = encode_headers(message.headers) if message.headers else None
+        expires_at = None if ttl_ms is None else now + ttl_ms
         is_text = message.format == "text"
-        inline: bytes | None = body
-        if len(body) > INLINE_BODY_BYTES:
-            work.execute(_INSERT_BODY, (id, body))
-            inline = None
-        rows.append(
-            (id, queue_id, lane, priority, due_at, available_at, now, None if ttl_ms is None else now + ttl_ms, key,
-             group, is_text, checksum(body, headers, is_text) if headers else crc32(body, is_text), headers, inline)
-        )  # fmt: skip
+        if key is None and group is None and not message.headers and len(body) <= INLINE_BODY_BYTES:
+            small.append((id, queue_id, lane, priority, due_at, now, expires_at, is_text, crc32(body, is_text), body))
+        else:
+            headers = encode_headers(message.headers) if message.headers else None
+            check = checksum(body, headers, is_text)
+            inline: bytes | None = body
+            if len(body) > INLINE_BODY_BYTES:
+                work.execute(_INSERT_BODY, (id, body))
+                inline = None
+            others.append(
+                (id, queue_id, lane, priority, due_at, available_at, now, expires_at, key, group, is_text, check,
+                 headers, inline)
+            )  # fmt: skip
         sent.append(Sent(id))
         facts.append(Fact("sent", name, state.lane_names[lane], id, 0))
-    if len(rows) == 1:
-        work.execute(_INSERT_MESSAGE, rows[0])
-    else:
-        work.executemany(_INSERT_MESSAGE, rows)
+    if small:
+        work.executemany(_INSERT_SMALL, small)
+    if others:
+        work.executemany(_INSERT_MESSAGE, others)
     if state.depth is not None:
-        state.depth += len(rows)
+        state.depth += len(small) + len(others)
     work.stirred.add(name)
     return sent
 

@@ -36,7 +36,9 @@ def ack(work: Work, op: Ack) -> list[Settled | SqewError]:
     def finish(state: QueueState, held: Held, _ref: Ref) -> Settled:
         if state.policy.keep == "archive":
             archive(work, state, held, "done")
-            _acked(work, state, held.id, held.lane_id, held.attempts, held.leased_by, held.received_at)
+            age_ms = work.now - (held.received_at or work.now)
+            lane = state.lane_names[held.lane_id]
+            work.facts.append(Fact("acked", state.name, lane, held.id, held.attempts, held.leased_by, age_ms))
         else:
             _delete(work, state, (Ref(held.id),))
         return Settled(held.id)
@@ -46,32 +48,25 @@ def ack(work: Work, op: Ack) -> list[Settled | SqewError]:
 
 def _delete(work: Work, state: QueueState, refs: Sequence[Ref]) -> list[Settled | SqewError]:
     """The hot path: one statement finds, checks and deletes."""
-    queue_id = state.id
-    if len(refs) > 1 and len({ref.id for ref in refs}) < len(refs):
+    ids = [ref.id for ref in refs]
+    if len(set(ids)) < len(ids):
         # A message is named twice, perhaps by two who both think they hold it: each gets its own answer.
         return [result for ref in refs for result in _delete(work, state, (ref,))]
-    token = refs[0].token if refs else None
-    if len(refs) == 1:
-        rows = work.execute(_FINISH, (refs[0].id, queue_id, token, refs[0].by)).fetchall()
-    elif token is not None and all(ref.token == token and ref.by is None for ref in refs):
-        rows = work.execute(_FINISH_MANY, (integers([ref.id for ref in refs]), queue_id, token)).fetchall()
+    rights = {(ref.token, ref.by) for ref in refs}
+    token, holder = next(iter(rights), (None, None))
+    if len(rights) == 1 and token is not None and holder is None:
+        rows = work.execute(_FINISH_MANY, (integers(ids), state.id, token)).fetchall()
     else:
-        rows = work.executemany(_FINISH, [(ref.id, queue_id, ref.token, ref.by) for ref in refs]).fetchall()
-    counted = state.depth is not None
-    finished = set()
+        rows = work.executemany(_FINISH, [(ref.id, state.id, ref.token, ref.by) for ref in refs]).fetchall()
+    now, facts, name, lane_names, counted = work.now, work.facts, state.name, state.lane_names, state.depth is not None
     for id, _, lane_id, _, attempts, _, by, received_at, key, group, large in rows:
         if key is not None or group is not None or large or counted:
             gone(work, state, id, key, group, large)
-        _acked(work, state, id, lane_id, attempts, by, received_at)
-        finished.add(id)
+        facts.append(Fact("acked", name, lane_names[lane_id], id, attempts, by, now - (received_at or now)))
+    if len(rows) == len(ids):
+        return [Settled(id) for id in ids]
+    finished = {row[0] for row in rows}
     return [Settled(ref.id) if ref.id in finished else _refusal(work, state, ref) for ref in refs]
-
-
-def _acked(
-    work: Work, state: QueueState, id: int, lane_id: int, attempts: int, by: str | None, received_at: int | None
-) -> None:
-    age_ms = 0 if received_at is None else work.now - received_at
-    work.facts.append(Fact("acked", state.name, state.lane_names[lane_id], id, attempts, by, age_ms))
 
 
 def nack(work: Work, op: Nack) -> list[Settled | SqewError]:

@@ -115,7 +115,7 @@ def ack(work: Work, op: Ack) -> list[Settled] | None:
     if not rows:
         return None
     lane_id, attempts, by, received_at = rows[0]
-    age_ms = 0 if received_at is None else work.now - received_at
+    age_ms = work.now - (received_at or work.now)
     work.facts.append(Fact("acked", state.name, state.lane_names[lane_id], ref.id, attempts, by, age_ms))
     return [Settled(ref.id)]
 
