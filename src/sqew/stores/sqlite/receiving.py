@@ -102,11 +102,11 @@ def _take(work: Work, claim: _Claim, lanes: Sequence[int], limit: int) -> list[M
 
 def _lease(work: Work, claim: _Claim, messages: list[Message]) -> None:
     if len(messages) == 1:
-        work.execute(_LEASE, _lease_parameters(work, claim, messages[0]))
+        work.execute_at_once(_LEASE, _lease_parameters(work, claim, messages[0]))
     elif messages:
         lease = claim.lease
         ids = integers([message.id for message in messages])
-        work.execute(_LEASE_MANY, (ids, lease.expires_at, lease.token, lease.by, work.now, claim.last_attempt))
+        work.execute_at_once(_LEASE_MANY, (ids, lease.expires_at, lease.token, lease.by, work.now, claim.last_attempt))
 
 
 def _in_turns(work: Work, claim: _Claim, lanes: Sequence[int], limit: int) -> list[Message]:
@@ -139,7 +139,7 @@ def _rows(work: Work, state: QueueState, lane: int, limit: int) -> Iterator[Row]
     for priority in state.priorities(lane):
         due_at, id = -1, 0
         while True:
-            rows = work.execute(_READY, (state.id, lane, priority, work.now, due_at, id, limit)).fetchall()
+            rows = work.execute_at_once(_READY, (state.id, lane, priority, work.now, due_at, id, limit)).fetchall()
             yield from rows
             if len(rows) < limit:
                 break
@@ -164,7 +164,7 @@ def _take_groups(work: Work, claim: _Claim, lanes: Sequence[int], limit: int) ->
         if not heads:
             break
         lane = next_turn(turns, heads, state) if len(lanes) > 1 else lanes[0]
-        work.execute(_LEASE, _lease_parameters(work, claim, heads[lane]))
+        work.execute_at_once(_LEASE, _lease_parameters(work, claim, heads[lane]))
         messages.append(heads[lane])
         _take_followers(work, claim, lane, heads[lane], messages, limit)
     if len(lanes) > 1 and messages:
@@ -203,7 +203,7 @@ def _take_followers(work: Work, claim: _Claim, lane: int, head: Message, message
         last = row[0]
         message = _deliverable(work, claim, row)
         if message is not None:
-            work.execute(_LEASE_FOLLOWER, _lease_parameters(work, claim, message))
+            work.execute_at_once(_LEASE_FOLLOWER, _lease_parameters(work, claim, message))
             messages.append(message)
 
 

@@ -55,7 +55,7 @@ def _delete(work: Work, state: QueueState, refs: Sequence[Ref]) -> list[Settled 
     rights = {(ref.token, ref.by) for ref in refs}
     token, holder = next(iter(rights), (None, None))
     if len(rights) == 1 and token is not None and holder is None:
-        rows = work.execute(_FINISH_MANY, (integers(ids), state.id, token)).fetchall()
+        rows = work.execute_at_once(_FINISH_MANY, (integers(ids), state.id, token)).fetchall()
     else:
         rows = work.executemany(_FINISH, [(ref.id, state.id, ref.token, ref.by) for ref in refs]).fetchall()
     now, facts, name, lane_names, counted = work.now, work.facts, state.name, state.lane_names, state.depth is not None

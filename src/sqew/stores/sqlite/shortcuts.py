@@ -53,7 +53,7 @@ def send(work: Work, op: Send) -> list[Sent] | None:
     ttl_ms = policy.ttl_ms if message.ttl_ms is None else message.ttl_ms
     expires_at = None if ttl_ms is None else now + ttl_ms
     is_text = message.format == "text"
-    work.execute(
+    work.execute_at_once(
         _INSERT_PLAIN,
         (id, state.id, lane, priority, due_at, now, expires_at, is_text, crc32(body, is_text), body, catalog.version,
          catalog.reserved_below),
@@ -81,7 +81,7 @@ def receive(work: Work, op: Receive) -> Received | None:
     until = now + (policy.visibility_ms if op.lease_ms is None else op.lease_ms)
     token = new_token()
     # To the end: the statement commits when its last row has been read.
-    rows = work.execute(
+    rows = work.execute_at_once(
         _CLAIM_HEAD,
         (state.id, lanes[0], priorities[0], now, until, token, op.by, policy.max_attempts or NEVER, catalog.version),
     ).fetchall()
@@ -93,7 +93,7 @@ def receive(work: Work, op: Receive) -> Received | None:
     if body is None:
         body = body_of(work, row[0], None)
     if (checksum(body, headers, row[12]) if headers else crc32(body, row[12])) != row[13]:
-        work.execute(_UNCLAIM, (row[0], token))
+        work.execute_at_once(_UNCLAIM, (row[0], token))
         return None
     message = delivered(state, Lease(token, until, op.by), row, body, row[3], row[4])
     work.facts.append(Fact("received", state.name, message.lane, message.id, row[3], op.by, now - row[4]))
@@ -111,7 +111,7 @@ def ack(work: Work, op: Ack) -> list[Settled] | None:
     if state is None or state.policy.keep != "delete" or state.depth is not None:
         return None
     ref = op.refs[0]
-    rows = work.execute(_FINISH_PLAIN, (ref.id, state.id, ref.token, ref.by, catalog.version)).fetchall()
+    rows = work.execute_at_once(_FINISH_PLAIN, (ref.id, state.id, ref.token, ref.by, catalog.version)).fetchall()
     if not rows:
         return None
     lane_id, attempts, by, received_at = rows[0]

@@ -143,9 +143,7 @@ class SQLiteStore:
         if result is None:
             return None
         self._idle = False
-        commit = Commit([result], work.facts, work.stirred)
-        work.facts, work.stirred = [], set()
-        return commit
+        return self._handed_over([result])
 
     def _run(self, operations: Sequence[ops.Operation[Any]], now: int) -> Commit:
         writing = operations[0].writes if len(operations) == 1 else any(operation.writes for operation in operations)
@@ -168,7 +166,7 @@ class SQLiteStore:
         if self._broken is not None:
             raise StoreClosed(f"{self.path} must be opened again: {self._broken}") from self._broken
         try:
-            self.connection.execute("BEGIN IMMEDIATE" if writing else "BEGIN")
+            self._work.execute_at_once("BEGIN IMMEDIATE" if writing else "BEGIN")
             if not writing:
                 self._catalog.touch()
             if self.connection.data_version() != self._seen_version:
@@ -207,7 +205,7 @@ class SQLiteStore:
     def commit(self, results: list[Any]) -> Commit:
         """Make the transaction last, and hand out what it did."""
         try:
-            self.connection.execute("COMMIT")
+            self._work.execute_at_once("COMMIT")
         except apsw.Error as error:
             failure = translate(error, self.path)
             if isinstance(error, apsw.IOError) and not isinstance(failure, StoreFull):
@@ -221,6 +219,9 @@ class SQLiteStore:
             raise
         # Nobody else's changes are seen before the next transaction begins, so this is the state that it left.
         self._seen_version = self.connection.data_version()
+        return self._handed_over(results)
+
+    def _handed_over(self, results: list[Any]) -> Commit:
         work = self._work
         commit = Commit(results, work.facts, work.stirred)
         work.facts, work.stirred = [], set()

@@ -42,10 +42,15 @@ def integers(values: list[int]) -> object:
 class Work:
     """The connection to work on, the time, and what is to be told when the transaction is committed."""
 
-    __slots__ = ("catalog", "changes", "execute", "executemany", "facts", "now", "random", "room", "stirred")
+    __slots__ = (
+        "catalog", "changes", "execute", "execute_at_once", "executemany", "facts", "now", "random", "room", "stirred",
+    )  # fmt: skip
 
     def __init__(self, connection: apsw.Connection, catalog: Catalog, room: Room, random: Random) -> None:
+        # Each on a cursor of its own, so that their rows may be read side by side.
         self.execute: Execute = connection.execute
+        # All on one cursor, which halves what a call costs (1.8 to 1.0 µs): for those whose rows are fetched at once.
+        self.execute_at_once: Execute = connection.cursor().execute
         self.executemany: Callable[[str, Iterable[Row]], Rows] = connection.executemany
         self.changes = connection.changes
         self.catalog = catalog
