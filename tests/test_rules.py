@@ -338,8 +338,8 @@ def test_what_is_not_strict_json_is_refused(body):
 
 @pytest.mark.parametrize(("opening", "closing"), [(b"[", b"]"), (b'{"a":', b"}")])
 @pytest.mark.parametrize("depth", [65, 1_000, 100_000])
-def test_nesting_is_counted_before_anything_is_parsed(opening, closing, depth):
-    with pytest.raises(BadBody, match=f"nested {depth} levels"):
+def test_nesting_far_beyond_the_limit_is_refused(opening, closing, depth):
+    with pytest.raises(BadBody, match="nested"):
         parse_json(opening * depth + b"1" + closing * depth, LIMITS)
 
 

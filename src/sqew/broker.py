@@ -14,12 +14,12 @@ from typing import Any, Self, TypeVar
 
 from sqew.checks import check_operation
 from sqew.engine import Engine, Stepwise, limits_of, open_file, split
-from sqew.errors import BadValue, StoreClosed
-from sqew.model import NewMessage, Received, Sent
-from sqew.operations import DeleteQueue, LastId, Operation, Purge, Receive, Send
+from sqew.errors import BadValue, SqewError, StoreClosed
+from sqew.model import Extension, NewMessage, Received, Ref, Release, Sent, Settled
+from sqew.operations import Ack, DeleteQueue, Extend, LastId, Nack, Operation, Purge, Receive, Send
 from sqew.rules import Limits, check_batch, check_ms, shown
 from sqew.settings import resolve
-from sqew.waiting import pause
+from sqew.waiting import IDLE_MS, pause
 
 R = TypeVar("R")
 
@@ -40,6 +40,12 @@ class Broker:
         settings = resolve({**changes, "db": path}, {}, None)
         engine, _ = open_file(settings)
         return cls(engine, limits_of(settings))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
     async def run(self, operation: Operation[R]) -> R:
         """Execute an operation together with whatever else arrives in this tick."""
@@ -102,6 +108,8 @@ class Broker:
                 pause_ms = 0 if received.messages else pause(clock.now(), deadline, received.next_due_at, heard)
                 if pause_ms:
                     self._engine.sweep_if_overdue(received.next_due_at)
+                    if pause_ms >= IDLE_MS:
+                        self._engine.store.idle()
                     # Not wait_for: before Python 3.12 it forgets a cancellation that comes together with the event.
                     with contextlib.suppress(TimeoutError):
                         async with asyncio.timeout(pause_ms / 1000):
@@ -114,6 +122,18 @@ class Broker:
                 waiters.leave(queue, lane, wake, nothing_left=nothing_left)
                 return received
             waiters.discard(queue, lane, wake)
+
+    async def ack(self, queue: str | None, refs: Sequence[Ref]) -> list[Settled | SqewError]:
+        """Finish messages: for each, that it is settled, or why not."""
+        return await self.run(Ack(queue, refs))
+
+    async def nack(self, queue: str | None, releases: Sequence[Release]) -> list[Settled | SqewError]:
+        """Give messages back, to be tried again or to be dead: for each, that it is settled, or why not."""
+        return await self.run(Nack(queue, releases))
+
+    async def extend(self, queue: str | None, extensions: Sequence[Extension]) -> list[Settled | SqewError]:
+        """Set the end of leases: for each, that it is settled, or why not."""
+        return await self.run(Extend(queue, extensions))
 
     async def in_steps(self, operation: Stepwise) -> int:
         """Carry out an operation that works in steps to its end, with others in between; how many it dealt with."""

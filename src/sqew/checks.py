@@ -14,7 +14,6 @@ from sqew import operations as ops
 from sqew.errors import BadBody, BadName, BadValue
 from sqew.model import Extension, Format, NewMessage, Outcome, Policy, Ref, Release
 from sqew.rules import (
-    LONGEST_MS,
     Limits,
     check_batch,
     check_int,
@@ -22,6 +21,7 @@ from sqew.rules import (
     check_ms,
     check_policy,
     check_queue_name,
+    check_queue_policy,
     check_text,
     checked_changes,
     parse_json,
@@ -29,7 +29,6 @@ from sqew.rules import (
 )
 
 LARGEST_ID = 1 << 62
-_NUMBERS = (int, float)
 _NOT_BATCHES = (str, bytes, bytearray, memoryview, Mapping)
 """They can be iterated over, but whoever passes one as a batch meant something else."""
 _FORMATS = get_args(Format)
@@ -46,6 +45,8 @@ def check_operation(operation: ops.Operation[Any], limits: Limits) -> None:
         raise BadValue(f"{shown(operation)} is not an operation. Use one of sqew.operations.")
     for name, check in fields:
         check(name, getattr(operation, name), limits)
+    if type(operation) is ops.CreateQueue:
+        check_queue_policy(operation.name, operation.policy)
 
 
 def check_new_message(message: NewMessage, limits: Limits) -> None:
@@ -114,15 +115,6 @@ def check_path(name: str, path: object) -> None:
         raise BadValue(f"{name} can't be {shown(path)}: it must be the path of a file.")
 
 
-def milliseconds(name: str, seconds: float) -> int:
-    """Seconds as milliseconds."""
-    if type(seconds) not in _NUMBERS or not 0 <= seconds * 1000 <= LONGEST_MS:
-        raise BadValue(
-            f"{name} can't be {shown(seconds)}: it must be a number of seconds from 0 to {LONGEST_MS // 1000}."
-        )
-    return round(seconds * 1000)
-
-
 # What the fields of operations hold
 
 
@@ -157,6 +149,11 @@ def _limit(name: str, value: Any, _limits: Limits) -> None:
     check_int(name, value, 1, LARGEST_ID)
 
 
+def _batch_limit(name: str, value: Any, limits: Limits) -> None:
+    check_int(name, value, 1, LARGEST_ID)
+    check_batch(value, limits)
+
+
 def _position(name: str, value: Any, _limits: Limits) -> None:
     check_int(name, value, 0, LARGEST_ID)
 
@@ -165,6 +162,11 @@ def _ids(name: str, value: Any, _limits: Limits) -> None:
     check_collection(name, value)
     for id in value:
         check_id(id)
+
+
+def _flag(name: str, value: Any, _limits: Limits | None = None) -> None:
+    if type(value) is not bool:
+        raise BadValue(f"{name} can't be {shown(value)}: it must be True or False.")
 
 
 def _outcome(name: str, value: Any, _limits: Limits) -> None:
@@ -207,6 +209,7 @@ def _release(release: Any) -> None:
     _ref(release.ref)
     if release.delay_ms is not None:
         check_ms("delay_ms", release.delay_ms)
+    _flag("dead", release.dead)
     check_unicode("reason", release.reason)
 
 
@@ -236,7 +239,7 @@ def _or_none(check: Check) -> Check:
 
 
 _FIELDS: dict[type[ops.Operation[Any]], tuple[tuple[str, Check], ...]] = {
-    ops.CreateQueue: (("name", _queue), ("policy", _policy), ("letters", _or_none(_policy))),
+    ops.CreateQueue: (("name", _queue), ("policy", _policy), ("exist_ok", _flag), ("letters", _or_none(_policy))),
     ops.UpdateQueue: (("name", _queue), ("changes", _changes)),
     ops.DeleteQueue: (("name", _queue),),
     ops.GetQueue: (("name", _queue),),
@@ -244,10 +247,11 @@ _FIELDS: dict[type[ops.Operation[Any]], tuple[tuple[str, Check], ...]] = {
     ops.Send: (("queue", _queue), ("messages", _messages)),
     ops.Receive: (
         ("queue", _queue),
-        ("limit", _limit),
+        ("limit", _batch_limit),
         ("lane", _or_none(_lane)),
         ("lease_ms", _or_none(_ms)),
         ("by", _or_none(_text)),
+        ("finish", _flag),
     ),
     ops.Ack: (("queue", _or_none(_queue)), ("refs", _batch_of(_ref))),
     ops.Nack: (("queue", _or_none(_queue)), ("releases", _batch_of(_release))),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
@@ -121,12 +123,13 @@ class GroupCommit:
                 self._owner, self._busy = threading.get_ident(), True
                 yield transaction
                 _check_not_ended(self._store)
+                transaction.end()
                 commit = self._store.commit([])
             except BaseException:
                 self._store.rollback()
                 raise
             finally:
-                transaction.over = True
+                transaction.end()
                 self._owner, self._busy = None, False
             self._engine.publish(commit, now)
 
@@ -167,15 +170,41 @@ class Transaction:
 
     def __init__(self, store: SQLiteStore) -> None:
         self._store = store
-        self.over = False
+        self._over = False
+        self._cursors: weakref.WeakSet[apsw.Cursor] = weakref.WeakSet()
 
     def execute(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> apsw.Cursor:
-        """Run a statement of the caller's own, with apsw's cursor as the result."""
-        if self.over:
+        """Run a statement of the caller's own, with apsw's cursor as the result, and apsw's errors.
+
+        Not one that begins, ends or partly undoes a transaction: the block does that, and the queue's operations could
+        not follow a savepoint.
+        """
+        if self._over:
             raise BadValue("This transaction is over. Begin another.")
-        cursor = self._store.connection.execute(sql, parameters)
-        _check_not_ended(self._store)
-        return cursor
+        cursor = self._store.connection.cursor()
+        cursor.exec_trace = _refuse_transaction_control
+        self._cursors.add(cursor)
+        return cursor.execute(sql, parameters)
+
+    def end(self) -> None:
+        """Close what was not read to its end: SQLite can't commit with a statement under way."""
+        self._over = True
+        for cursor in list(self._cursors):
+            cursor.close(True)
+
+
+_FIRST_WORD = re.compile(r"(?:\s|;|--[^\n]*(?:\n|$)|/\*.*?(?:\*/|$))*([A-Za-z]*)", re.DOTALL)
+_TRANSACTION_CONTROL = frozenset({"BEGIN", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE"})
+
+
+def _refuse_transaction_control(_cursor: apsw.Cursor, sql: str, _parameters: object) -> bool:
+    """Asked by apsw before each statement."""
+    match = _FIRST_WORD.match(sql)
+    if match and match[1].upper() in _TRANSACTION_CONTROL:
+        raise BadValue(
+            f"{match[1].upper()} can't be run inside the block: it is committed at its end, or undone whole."
+        )
+    return True
 
 
 def _check_not_ended(store: SQLiteStore) -> None:

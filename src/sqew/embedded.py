@@ -22,7 +22,6 @@ from sqew.checks import (
     check_new_message,
     check_operation,
     check_path,
-    milliseconds,
 )
 from sqew.clock import Clock
 from sqew.commits import GroupCommit, Transaction
@@ -55,19 +54,18 @@ from sqew.rules import (
     checked_changes,
     default_policy,
     encode_body,
+    seconds_as_ms,
     shown,
 )
 from sqew.settings import Settings, resolve
 from sqew.stores.sqlite import SQLiteStore
 from sqew.stores.sqlite.upkeep import CheckReport
-from sqew.waiting import pause
+from sqew.waiting import IDLE_MS, pause
 from sqew.worker import Handler, Worker
 
 R = TypeVar("R")
 Held = Message | int
 """A message that was claimed, or its id together with the name of the consumer that holds it."""
-IDLE_MS = 1_000
-"""A receiver that is about to wait for this long uses the time for upkeep."""
 
 
 class Queue:
@@ -209,8 +207,8 @@ class Queue:
             lane,
             group,
             key,
-            None if delay_seconds is None else milliseconds("delay_seconds", delay_seconds),
-            None if ttl_seconds is None else milliseconds("ttl_seconds", ttl_seconds),
+            None if delay_seconds is None else seconds_as_ms("delay_seconds", delay_seconds),
+            None if ttl_seconds is None else seconds_as_ms("ttl_seconds", ttl_seconds),
         )
         check_message(message, self._limits)
         sent: list[Sent] = self._commits.run((ops.Send(queue, (message,)),))[0]
@@ -282,9 +280,9 @@ class Queue:
             type(consumer) is str and consumer.isascii() and 0 < len(consumer) <= LONGEST_NAME
         ):
             check_text("consumer", consumer)
-        lease_ms = None if lease_seconds is None else milliseconds("lease_seconds", lease_seconds)
+        lease_ms = None if lease_seconds is None else seconds_as_ms("lease_seconds", lease_seconds)
         operation = ops.Receive(queue, limit, lane, lease_ms, consumer)
-        return self._receive(operation, milliseconds("wait_seconds", wait_seconds), None).messages
+        return self._receive(operation, seconds_as_ms("wait_seconds", wait_seconds), None).messages
 
     def receive(self, operation: ops.Receive, wait_ms: int = 0, stopping: Callable[[], bool] | None = None) -> Received:
         """Receive; when nothing is ready, wait for it for up to ``wait_ms``, or until woken and ``stopping``."""
@@ -342,14 +340,14 @@ class Queue:
     ) -> None:
         """The work failed: try again after the queue's backoff, or after ``delay_seconds``."""
         queue, ref = _ref(message, consumer)
-        delay_ms = None if delay_seconds is None else milliseconds("delay_seconds", delay_seconds)
+        delay_ms = None if delay_seconds is None else seconds_as_ms("delay_seconds", delay_seconds)
         _raise_refusal(self.run(ops.Nack(queue, (Release(ref, delay_ms, reason=reason),))))
 
     def nack_many(
         self, messages: Sequence[Held], consumer: str | None = None, *, delay_seconds: float | None = None
     ) -> list[SqewError | None]:
         """Nack a batch: for each, None or why not."""
-        delay_ms = None if delay_seconds is None else milliseconds("delay_seconds", delay_seconds)
+        delay_ms = None if delay_seconds is None else seconds_as_ms("delay_seconds", delay_seconds)
         return self._settle_many(
             messages, consumer, lambda queue, refs: ops.Nack(queue, [Release(ref, delay_ms) for ref in refs])
         )
@@ -362,13 +360,13 @@ class Queue:
     def extend_lease(self, message: Held, seconds: float, consumer: str | None = None) -> None:
         """The lease now ends ``seconds`` from now."""
         queue, ref = _ref(message, consumer)
-        _raise_refusal(self.run(ops.Extend(queue, (Extension(ref, milliseconds("seconds", seconds)),))))
+        _raise_refusal(self.run(ops.Extend(queue, (Extension(ref, seconds_as_ms("seconds", seconds)),))))
 
     def extend_many(
         self, messages: Sequence[Held], seconds: float, consumer: str | None = None
     ) -> list[SqewError | None]:
         """Extend a batch: for each, None or why not."""
-        lease_ms = milliseconds("seconds", seconds)
+        lease_ms = seconds_as_ms("seconds", seconds)
         return self._settle_many(
             messages, consumer, lambda queue, refs: ops.Extend(queue, [Extension(ref, lease_ms) for ref in refs])
         )
@@ -413,7 +411,8 @@ class Queue:
         """Depths by lane and state, totals, rates and latencies."""
         check_queue_name(queue)
         self._store_figures()
-        depths, activity = self._commits.run([ops.Measure(queue), ops.ReadActivity(queue)])
+        # What is over by the clock must not be counted as ready only because nothing has swept it yet.
+        _, depths, activity = self._commits.run([ops.Sweep(), ops.Measure(queue), ops.ReadActivity(queue)])
         return summarize(queue, depths, activity, self._engine.clock.now())
 
     def _store_figures(self) -> None:
@@ -549,7 +548,7 @@ class Queue:
 
     def _idle(self) -> None:
         """There is time: make the next start quick and the files small. Nobody waits for this."""
-        self._commits.alone(self._store.idle)
+        self._commits.alone(self._engine.store.idle)
 
 
 def _ref(message: Held, consumer: str | None) -> tuple[str | None, Ref]:

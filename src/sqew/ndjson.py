@@ -122,12 +122,12 @@ def _is_blank(text: object) -> bool:
 
 
 def parse(text: bytes, now: int, limits: Limits) -> NewMessage | None:
-    """The message that a line stands for; None if its lifetime is over."""
+    """The message that a line stands for; None if its lifetime is over, or its body was lost before it was exported."""
     try:
         read = _decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError, TypeError) as error:
         raise BadBody(f"This is not a message as `sqew export` writes it: {error}.") from error
-    if read.expires_at is not None and read.expires_at <= now:
+    if read.damaged or (read.expires_at is not None and read.expires_at <= now):
         return None
     message = NewMessage(
         _body(read, limits),

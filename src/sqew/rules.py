@@ -101,6 +101,13 @@ def make_policy(name: str, fields: Mapping[str, Any]) -> Policy:
     """A checked policy for the queue of that name from plain data."""
     check_queue_name(name)
     policy = _convert(fields)
+    check_queue_policy(name, policy)
+    return policy
+
+
+def check_queue_policy(name: str, policy: Policy) -> None:
+    """Raise unless a queue of that name may have that policy."""
+    check_queue_name(name)
     check_policy(policy)
     if policy.fifo != name.endswith(FIFO_SUFFIX):
         raise BadValue(
@@ -109,7 +116,6 @@ def make_policy(name: str, fields: Mapping[str, Any]) -> Policy:
         )
     if policy.dead_letter == name:
         raise BadValue(f"Queue '{name}' can't be its own dead-letter queue. Name another, or none.")
-    return policy
 
 
 def checked_changes(changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -297,11 +303,14 @@ def _has_non_finite(value: Any) -> bool:
 
 def parse_json(body: bytes, limits: Limits) -> None:
     """Raise `BadBody` unless the bytes are strict JSON of an allowed depth."""
-    _check_depth(body, limits.max_depth, "body")
     try:
         _decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except RecursionError as error:
+        raise BadBody(f"The body is nested too deep; {limits.max_depth} levels are allowed (max_depth).") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadBody(f"The body is not valid JSON: {error}.") from error
+    # Only now: strings are cut out in one pass where every one of them ends.
+    _check_depth(body, limits.max_depth, "body")
 
 
 def _check_depth(encoded: bytes, max_depth: int, what: str) -> None:

@@ -44,6 +44,8 @@ SIZES = {
 """Units of size, in bytes."""
 DURATIONS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 """Units of time, in milliseconds."""
+SYNONYMS = {"warn": "warning", "critical": "error", "fatal": "error", "trace": "debug"}
+"""What other programs call a log level: LOG_LEVEL in the environment may be meant for them too."""
 SWITCH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
 
@@ -123,6 +125,7 @@ class Setting(Struct, frozen=True, kw_only=True):
         match self.kind:
             case "choice":
                 lowered = given.strip().lower() if isinstance(given, str) else None
+                lowered = SYNONYMS.get(lowered or "", lowered)
                 return lowered if lowered in self.choices else None
             case "switch":
                 return given if isinstance(given, bool) else SWITCH.get(str(given).strip().lower())

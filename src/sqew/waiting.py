@@ -23,6 +23,9 @@ _MOST_READ_AT_ONCE = 64
 _USUAL_BACKLOG = 10
 _TRIES_TO_HANG = 20
 
+IDLE_MS = 1_000
+"""A receiver that is about to wait for this long uses the time for upkeep."""
+
 FALLBACK_POLL_MS = 25
 """How often a waiter looks where the folder can't hold sockets: no other process can wake it."""
 

@@ -107,18 +107,6 @@ def test_what_could_not_be_stored_is_drained_again_with_what_came_since():
     assert [(row.minute - MINUTE, row.count) for row in rows] == [(0, 100), (1, 1)]
 
 
-def test_a_drain_is_due_a_second_after_the_last_when_there_is_something_to_store():
-    meter = Meter()
-    meter.drain(NOW)
-
-    assert not meter.due(NOW + 5_000)
-    meter.record([fact("sent")], NOW + 100)
-    assert not meter.due(NOW + 999)
-    assert meter.due(NOW + 1_000)
-    meter.drain(NOW + 1_000)
-    assert not meter.due(NOW + 5_000)
-
-
 def test_memory_does_not_grow_with_what_is_counted():
     meter = Meter()
     for _ in range(100):

@@ -104,7 +104,9 @@ class Ids(_Type):
         if isinstance(value, list):
             return value
         parts = [part.strip() for part in str(value).split(",") if part.strip()]
-        if not parts or not all(part.isascii() and part.isdigit() and 0 < int(part) <= LARGEST_ID for part in parts):
+        if not parts or not all(
+            part.isascii() and part.isdigit() and len(part) < 20 and 0 < int(part) <= LARGEST_ID for part in parts
+        ):
             raise BadValue(f"{_called(param)} can't be {value!r}: give message ids with commas between them: 1,2,3.")
         # Twice the same would fail the second time.
         return list(dict.fromkeys(map(int, parts)))

@@ -52,8 +52,11 @@ class Session:
 
     def open(self, *, create: bool = False) -> Queue:
         """Open the file. Only commands that add a queue make one."""
+        import logging
+
         from sqew.embedded import Queue
 
+        logging.basicConfig(level=self.settings.log_level.upper(), format="sqew: %(message)s")
         return Queue.open(settings=self.settings, create=create)
 
     def show(self, document: Any, *parts: Part) -> None:

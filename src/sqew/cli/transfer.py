@@ -20,6 +20,7 @@ from sqew.cli.output import plural
 from sqew.cli.parameters import queue_option
 from sqew.cli.progress import Bar
 from sqew.cli.session import Session, do, now_ms
+from sqew.errors import UnknownLane
 from sqew.model import NewMessage
 
 _WRITTEN_TOGETHER = 256 * 1024
@@ -86,12 +87,19 @@ def import_(session: Session, queue: str, file: str) -> None:
     """Send messages that `sqew export` wrote.
 
     Priorities, lanes, headers, groups, keys, delays and lifetimes come along; ids and attempts start anew, and what has
-    expired is left out. All lines are checked first: if one is bad, nothing is sent.
+    expired or was damaged is left out. All lines are checked first: if one is bad, nothing is sent.
     """
     limits, now = session.limits, now_ms()
     with lines.opened(file) as source, session.open() as q:
-        do(q, ops.GetQueue(queue))
-        total = lines.messages_in(source, file, lambda line: ndjson.parse(line, now, limits))
+        lanes = do(q, ops.GetQueue(queue)).policy.lanes
+
+        def parse(line: bytes) -> NewMessage | None:
+            message = ndjson.parse(line, now, limits)
+            if message is not None and message.lane is not None and message.lane not in lanes:
+                raise UnknownLane(queue, message.lane, lanes)
+            return message
+
+        total = lines.messages_in(source, file, parse)
         source.seek(0)
         parsed = [0]
 
@@ -99,7 +107,7 @@ def import_(session: Session, queue: str, file: str) -> None:
             for line in source:
                 if line.strip():
                     parsed[0] += 1
-                    message = ndjson.parse(line, now, limits)
+                    message = parse(line)
                     if message is not None:
                         yield message
 

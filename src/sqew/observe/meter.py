@@ -17,9 +17,6 @@ from typing import get_args
 
 from sqew.model import Activity, Depths, Fact, FactKind, Latency, QueueStats
 
-DRAIN_MS = 1_000
-"""How long counts gather before they are due to be stored."""
-
 REDELIVERED = "redelivered"
 NAMES: tuple[str, ...] = (*get_args(FactKind), REDELIVERED)
 """What is counted."""
@@ -48,7 +45,6 @@ class Meter:
         self._minute = 0
         self._minute_ends_at = 0
         self._earlier: Counter[_Row] = Counter()
-        self._drained_at = 0
 
     def record(self, facts: Sequence[Fact], now_ms: int) -> None:
         """Count what one transaction did."""
@@ -58,16 +54,11 @@ class Meter:
         if len(self._uncounted) >= _COUNTED_TOGETHER:
             self._count()
 
-    def due(self, now_ms: int) -> bool:
-        """Whether there is something to store, and the last time is long enough ago."""
-        return now_ms - self._drained_at >= DRAIN_MS and bool(self._uncounted or self._counts or self._earlier)
-
     def drain(self, now_ms: int) -> list[Activity]:
         """What was counted since the last time, each row in the minute in which it was recorded."""
         self._begin_minute(now_ms)
         rows = [Activity(*row, count) for row, count in self._earlier.items()]
         self._earlier.clear()
-        self._drained_at = now_ms
         return rows
 
     def restore(self, rows: Iterable[Activity]) -> None:

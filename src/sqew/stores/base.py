@@ -23,4 +23,7 @@ class Store(Protocol):
 
     def run(self, operations: Sequence[Operation[Any]], now: int) -> Commit: ...
 
+    def idle(self) -> None:
+        """There is nothing else to do: a small step of whatever keeps the store in order."""
+
     def close(self) -> None: ...

@@ -85,6 +85,15 @@ def connect(
 
 def _check_place(path: Path, create: bool) -> None:
     """Refuse, in a sentence, what SQLite would refuse with a number."""
+    try:
+        str(path).encode()
+        _check_file(path, create)
+    except (OSError, UnicodeEncodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not valid Unicode"
+        raise StoreUnusable(f"{path!r} can't be the name of a file: {reason}. Choose another.") from error
+
+
+def _check_file(path: Path, create: bool) -> None:
     folder = path.parent
     if not folder.is_dir():
         raise StoreUnusable(f"The folder {folder} does not exist. Create it, or choose another place for {path.name}.")

@@ -78,7 +78,7 @@ def _letters(work: Work, state: QueueState, ids: Iterable[int] | None, limit: in
     """Dead letters of a queue that lie in dead-letter queues and are in nobody's hands."""
     if ids is None:
         return work.execute(sql("returnable"), (state.name, work.now, limit)).fetchall()
-    found = (work.execute(sql("find_dead_letter"), (state.name, id)).fetchone() for id in dict.fromkeys(ids))
+    found = (work.execute(sql("find_dead_letter"), (state.name, id, work.now)).fetchone() for id in dict.fromkeys(ids))
     return [row for row in found if row is not None][:limit]
 
 

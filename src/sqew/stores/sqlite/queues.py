@@ -9,6 +9,7 @@ import msgspec
 from sqew.errors import BadValue, Conflict, QueueExists
 from sqew.model import Policy, QueueInfo
 from sqew.operations import CreateQueue, DeleteQueue, GetQueue, ListQueues, UpdateQueue
+from sqew.rules import checked_changes
 from sqew.stores.sqlite.catalog import QueueState
 from sqew.stores.sqlite.statements import sql
 from sqew.stores.sqlite.work import Work
@@ -39,7 +40,7 @@ def _insert(work: Work, name: str, policy: Policy) -> None:
 
 def update_queue(work: Work, op: UpdateQueue) -> QueueInfo:
     state = work.catalog.queue(op.name)
-    policy = _changed_policy(state, dict(op.changes))
+    policy = _changed_policy(state, checked_changes(op.changes))
     gone = [lane for lane in state.policy.lanes if lane not in policy.lanes]
     for lane in gone:
         if work.execute(sql("lane_in_use"), (state.id, state.lane_ids[lane])).get:

@@ -54,7 +54,7 @@ _HANDLERS: dict[type[ops.Operation[Any]], Callable[[Work, Any], Any]] = {
 class SQLiteStore:
     """Queues in one SQLite file. One thread at a time may use it; any number of processes may open the file.
 
-    `run` is one transaction. `begin`, `apply`, `commit` and `rollback` are its parts, for callers that write to the
+    `run` is one transaction. `begin`, `attempt`, `commit` and `rollback` are its parts, for callers that write to the
     same file in the same transaction.
     """
 
@@ -133,8 +133,10 @@ class SQLiteStore:
         except apsw.IOError as error:
             self._broken = translate(error, self.path)
             raise self._broken from error
+        except apsw.BusyError as error:
+            raise translate(error, self.path) from error
         except apsw.Error:
-            # Busy, full …: nothing was changed, and the general way will say it.
+            # A full disk, damage …: nothing was changed, and the general way knows what to do.
             return None
         # SQLite counts one for this transaction. If it counts more, others have written since the last one, and the
         # next to begin must see that.
@@ -237,9 +239,13 @@ class SQLiteStore:
         self._work.facts, self._work.stirred = [], set()
 
     def idle(self) -> None:
-        """There is nothing else to do: put the WAL back into the file, if anything happened since the last time."""
-        if not self._idle:
+        """There is nothing else to do: put the WAL back into the file, and give some free pages back to the disk.
+
+        Only if anything happened since the last time.
+        """
+        if not self._idle and self._broken is None:
             self._idle = True
+            upkeep.vacuum_step(self.connection)
             upkeep.checkpoint(self.connection)
 
     def maintain(self) -> None:

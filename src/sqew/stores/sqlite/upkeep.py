@@ -17,6 +17,8 @@ from sqew.stores.sqlite.work import Work
 
 _BACKUP_STEP_PAGES = 1_000
 _VACUUM_STEP_PAGES = 500
+# Free pages are used again; only a queue that has emptied gives them back by itself.
+_FREE_PAGES_KEPT = 2_000
 _REPORT_EVERY = 1_000
 MOST_DAMAGED_SHOWN = 100
 
@@ -59,25 +61,34 @@ def drop_empty_buckets(connection: apsw.Connection) -> None:
 
 def maintain(connection: apsw.Connection) -> None:
     """Refresh the planner's statistics, give free pages back to the disk, empty the WAL."""
-    # Without a limit ANALYZE reads every index whole.
+    # Only here, where somebody asked for it: statistics of a queue that happens to be empty would mislead the planner.
+    # Without a limit ANALYZE reads every index whole; 0x10002 also does tables that this connection has not read.
     connection.execute("PRAGMA analysis_limit = 1000").fetchall()
     connection.execute("PRAGMA optimize(0x10002)").fetchall()
-    while True:
-        free = connection.pragma("freelist_count")
-        if not free:
-            break
+    free = None
+    # A file that was made without incremental vacuum keeps its free pages for reuse.
+    while free != (free := connection.pragma("freelist_count")):
         connection.execute(f"PRAGMA incremental_vacuum({_VACUUM_STEP_PAGES})").fetchall()
-        if connection.pragma("freelist_count") == free:
-            # A file that was made without incremental vacuum keeps its free pages for reuse.
-            break
     with contextlib.suppress(apsw.BusyError):
         connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+
+
+def vacuum_step(connection: apsw.Connection) -> None:
+    """Give some free pages back, if there are many. It is never urgent."""
+    with contextlib.suppress(apsw.Error):
+        if connection.pragma("freelist_count") > _FREE_PAGES_KEPT:
+            connection.execute(f"PRAGMA incremental_vacuum({_VACUUM_STEP_PAGES})").fetchall()
 
 
 def backup(origin: str | apsw.Connection, to: str, progress: Callable[[int, int], object] | None) -> None:
     """Copy a file that is in use, by SQLite's online backup. It appears under its name only when it is complete."""
     target = Path(to)
-    if target.exists():
+    try:
+        to.encode()
+        exists = target.exists()
+    except (OSError, UnicodeEncodeError) as error:
+        raise StoreUnusable(f"{to!r} can't be the name of a file ({error}). Choose another.") from error
+    if exists:
         raise StoreUnusable(f"{target} exists. Choose another name for the backup, or remove it first.")
     if not target.parent.is_dir():
         raise StoreUnusable(f"The folder {target.parent} does not exist. Create it, or choose another place.")

@@ -13,7 +13,8 @@ SELECT {archived} FROM sqew_archive INDEXED BY sqew_archive_queue
  WHERE queue_id = ?1 AND outcome = 'dead' AND id > ?2 ORDER BY id LIMIT ?3
 
 -- name: find_dead_letter
-SELECT {stored} FROM sqew_message WHERE origin = ?1 AND id = ?2 AND {not_deleted}
+SELECT {stored} FROM sqew_message
+ WHERE origin = ?1 AND id = ?2 AND (lease_until IS NULL OR lease_until <= ?3) AND {not_deleted}
 
 -- name: find_dead_in_archive
 SELECT {archived} FROM sqew_archive WHERE queue_id = ?1 AND outcome = 'dead' AND id = ?2

@@ -1,0 +1,59 @@
+"""Named after what went wrong once."""
+
+import pytest
+
+from sqew import Policy, Queue
+from sqew import operations as ops
+from sqew.clock import ManualClock
+from sqew.errors import BadBody, Invalid
+from sqew.rules import Limits, parse_json
+
+
+@pytest.fixture
+def q(tmp_path):
+    with Queue.open(tmp_path / "queue.db", durability="fast") as q:
+        q.create("orders")
+        yield q
+
+
+def test_a_policy_changed_by_an_operation_is_stored_as_a_policy(q):
+    """Plain data in place of typed values was written as it came, and the file could not be read any more."""
+    q.run(ops.UpdateQueue("orders", {"lanes": ["normal", "y"], "backoff": {"base_ms": 5}}))
+
+    assert q.info("orders").policy.lanes == {"normal": 1, "y": 1}
+    assert q.info("orders").policy.backoff.base_ms == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "policy"), [("bad name!", Policy()), ("", Policy()), ("x.fifo", Policy()), ("y", Policy(dead_letter="y"))]
+)
+def test_an_operation_makes_no_queue_that_create_would_refuse(q, name, policy):
+    with pytest.raises(Invalid):
+        q.run(ops.CreateQueue(name, policy))
+
+
+def test_an_unclosed_string_behind_many_brackets_is_refused_at_once():
+    """To cut the strings out of what is not JSON took minutes."""
+    body = b"[" * 65 + b'"' + b'\\"' * 200_000
+
+    with pytest.raises(BadBody):
+        parse_json(body, Limits())
+
+
+def test_a_dead_letter_that_somebody_holds_is_not_requeued_by_its_id(q):
+    q.enqueue("orders", 1)
+    q.dead_letter(q.claim("orders"))
+    held = q.claim("orders-dlq")
+
+    assert q.requeue("orders", [held.id]) == 0
+    q.ack(held)
+
+
+def test_what_is_over_by_the_clock_is_not_counted_as_ready(tmp_path):
+    clock = ManualClock()
+    with Queue.open(tmp_path / "q.db", clock=clock) as q:
+        q.create("orders")
+        q.enqueue("orders", 1, ttl_seconds=1)
+        clock.advance(5_000)
+
+        assert q.stats("orders").depths.total() == 0
