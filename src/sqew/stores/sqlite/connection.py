@@ -161,7 +161,7 @@ def translate(error: apsw.Error, path: str) -> SqewError:
             )
         case apsw.IOError():
             return StoreError(f"Reading or writing {path} failed ({error}). Check the disk before you go on.")
-        case apsw.ConnectionClosedError():
+        case apsw.ConnectionClosedError() | apsw.CursorClosedError():
             return StoreClosed(f"{path} was closed. Open it again.")
         case _:
             return StoreError(f"SQLite failed on {path}: {error}")
