@@ -379,10 +379,14 @@ class Queue:
     ) -> list[SqewError | None]:
         check_collection("messages", messages)
         check_batch(len(messages), self._limits)
-        named = [_ref(message, consumer) for message in messages]
-        queues = {queue for queue, _ in named}
+        refs: list[Ref] = []
+        queues: set[str | None] = set()
+        for message in messages:
+            queue, ref = _ref(message, consumer)
+            queues.add(queue)
+            refs.append(ref)
         queue = queues.pop() if len(queues) == 1 else None
-        results: list[Settled | SqewError] = self._commits.run((operation(queue, [ref for _, ref in named]),))[0]
+        results: list[Settled | SqewError] = self._commits.run((operation(queue, refs),))[0]
         return [result if isinstance(result, SqewError) else None for result in results]
 
     # Looking, and cleaning up

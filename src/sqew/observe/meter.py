@@ -76,9 +76,13 @@ class Meter:
 
     def _count(self) -> None:
         counts = self._counts
+        # A batch is of one queue and mostly of one lane: what has no duration is counted as it runs.
+        run, queue, lane, running = 0, "", "", ""
         for fact in self._uncounted:
             kind = fact.kind
-            if kind == "received" or kind == "acked":
+            if kind is running and fact.queue is queue and fact.lane is lane:
+                run += 1
+            elif kind == "received" or kind == "acked":
                 # step_of, spelled out: the call would cost as much as all the rest.
                 age = fact.age_ms
                 if age < 0:  # another process's clock was ahead
@@ -90,7 +94,11 @@ class Meter:
                     step = (shift << 2) + (age >> shift)
                 counts[fact.queue, fact.lane, kind, step, fact.attempts > 1] += 1
             else:
-                counts[fact.queue, fact.lane, kind, 0, False] += 1
+                if run:
+                    counts[queue, lane, running, 0, False] += run
+                run, queue, lane, running = 1, fact.queue, fact.lane, kind
+        if run:
+            counts[queue, lane, running, 0, False] += run
         self._uncounted.clear()
 
 

@@ -59,7 +59,7 @@ def _delete(work: Work, state: QueueState, refs: Sequence[Ref]) -> list[Settled 
     else:
         rows = work.executemany(_FINISH, [(ref.id, state.id, ref.token, ref.by) for ref in refs]).fetchall()
     now, facts, name, lane_names, counted = work.now, work.facts, state.name, state.lane_names, state.depth is not None
-    for id, _, lane_id, _, attempts, _, by, received_at, key, group, large in rows:
+    for id, lane_id, attempts, by, received_at, key, group, large in rows:
         if key is not None or group is not None or large or counted:
             gone(work, state, id, key, group, large)
         facts.append(Fact("acked", name, lane_names[lane_id], id, attempts, by, now - (received_at or now)))

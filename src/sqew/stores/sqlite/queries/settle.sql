@@ -7,13 +7,17 @@ id = ?1 AND (?2 IS NULL OR queue_id = ?2) AND (?3 IS NULL OR token = ?3) AND (?4
 -- fragment: held
 id, queue_id, lane_id, priority, attempts, lease_until, leased_by, received_at, key, group_id, body IS NULL
 
+-- fragment: ended
+-- What must be known of a message that has been deleted.
+id, lane_id, attempts, leased_by, received_at, key, group_id, body IS NULL
+
 -- name: finish
 -- The hot path of ack: a queue that keeps nothing.
-DELETE FROM sqew_message WHERE {authority} RETURNING {held}
+DELETE FROM sqew_message WHERE {authority} RETURNING {ended}
 
 -- name: finish_many
 -- The same for a batch that was received under one lease.
-DELETE FROM sqew_message WHERE id IN (SELECT value FROM carray(?1)) AND queue_id = ?2 AND token = ?3 RETURNING {held}
+DELETE FROM sqew_message WHERE id IN (SELECT value FROM carray(?1)) AND queue_id = ?2 AND token = ?3 RETURNING {ended}
 
 -- name: find_held
 -- A message that the caller may settle.
