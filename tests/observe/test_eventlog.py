@@ -14,7 +14,7 @@ import pytest
 
 from sqew.errors import BadValue, NotFound, StoreClosed, StoreDamaged, StoreUnusable
 from sqew.model import Fact, FactKind
-from sqew.observe import eventlog
+from sqew.observe import eventlog, logfile
 from sqew.observe.eventlog import Event, EventLog, read
 
 T = 1_700_000_000_000_000
@@ -521,8 +521,8 @@ def test_a_stalled_disk_makes_record_wait_instead_of_filling_the_memory(path, mo
     monkeypatch.setattr(eventlog, "BATCH_BYTES", 10_000)
     monkeypatch.setattr(eventlog, "MOST_PENDING_BYTES", 100_000)  # some 1,100 lines
     go_on = threading.Event()
-    write_all = eventlog._write_all
-    monkeypatch.setattr(eventlog, "_write_all", lambda *write: (go_on.wait(10), write_all(*write)))
+    write_all = logfile._write_all
+    monkeypatch.setattr(logfile, "_write_all", lambda *write: (go_on.wait(10), write_all(*write)))
     recorded = []
 
     def record():
