@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from sqew import operations as ops
 from sqew.errors import BadBody, BadName, BadValue
-from sqew.model import Extension, Format, NewMessage, Outcome, Policy, Ref, Release
+from sqew.model import Extension, NewMessage, Outcome, Policy, Ref, Release
 from sqew.rules import (
     Limits,
     check_batch,
@@ -31,7 +31,6 @@ from sqew.rules import (
 LARGEST_ID = 1 << 62
 _NOT_BATCHES = (str, bytes, bytearray, memoryview, Mapping)
 """They can be iterated over, but whoever passes one as a batch meant something else."""
-_FORMATS = get_args(Format)
 _OUTCOMES = get_args(Outcome)
 
 Check = Callable[[str, Any, Limits], None]
@@ -53,14 +52,6 @@ def check_new_message(message: NewMessage, limits: Limits) -> None:
     """Raise unless a message that somebody else made up may be sent, its body being what it is said to be."""
     if type(message) is not NewMessage:
         raise BadValue(f"{shown(message)} can't be sent as it is: it must be a NewMessage.")
-    if type(message.body) is not bytes:
-        raise BadBody(f"The body of a NewMessage can't be {shown(message.body)}: it must be bytes, JSON or UTF-8.")
-    if message.format not in _FORMATS:
-        raise BadValue(f"format can't be {shown(message.format)}: it must be one of {', '.join(_FORMATS)}.")
-    if message.headers is not None and not isinstance(message.headers, dict):
-        raise BadValue(f"headers can't be {shown(message.headers)}: they must be a mapping from names to JSON values.")
-    if message.lane is not None:
-        check_lane(message.lane)
     check_message(message, limits)
     if message.format == "json":
         parse_json(message.body, limits)
