@@ -80,8 +80,11 @@ class Contender(ABC):
     def ack_many(self, handles: Sequence[Any]) -> None:
         raise NotImplementedError
 
+    def remove_finished(self) -> None:  # noqa: B027 (most remove a message when it is acked)
+        """Part of claim + ack: who only marks a message as acked has yet to remove it, here in one go."""
+
     def tidy(self) -> None:  # noqa: B027 (most have nothing to tidy)
-        """Between rounds, untimed: remove what finished messages left, and those that it has no fast way to take."""
+        """Between rounds, untimed: remove the messages that it has no fast way to take."""
 
 
 class RawSQL(Contender):
@@ -285,6 +288,9 @@ class LiteQueue(Contender):
             for value in values:
                 self._queue.put(encode(value).decode())
 
+    def remove_finished(self) -> None:
+        self._queue.prune()
+
     def waiting(self) -> int:
         return int(self._queue.qsize())
 
@@ -327,8 +333,7 @@ class PersistQueue(Contender):
     def waiting(self) -> int:
         return int(self._queue.active_size())
 
-    def tidy(self) -> None:
-        # It keeps acked messages until it is told to forget them.
+    def remove_finished(self) -> None:
         self._queue.clear_acked_data(max_delete=1_000_000, keep_latest=0)
 
     def close(self) -> None:

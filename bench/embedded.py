@@ -28,21 +28,21 @@ class Scale(Struct, frozen=True):
 
 SCALES = {
     "quick": Scale(
-        throughput.Scale(rounds={"durable": 8, "fast": 15}, round_ms=5),
+        throughput.Scale(rounds={"durable": 4, "fast": 6}, round_ms=20),
         latency.Scale(sizes=(1_000, 10_000, 50_000), rounds=30, claims=30),
         opening.Scale(sizes=(1_000, 50_000), repeats=2, cycles=2_000),
         recording.Scale(rounds=20, cycles=100),
         needed_bytes=256 << 20,
     ),
     "default": Scale(
-        throughput.Scale(rounds={"durable": 24, "fast": 60}, round_ms=5),
+        throughput.Scale(rounds={"durable": 12, "fast": 20}, round_ms=40),
         latency.Scale(sizes=(1_000, 100_000, 1_000_000), rounds=80, claims=50),
         opening.Scale(sizes=(1_000, 1_000_000), repeats=3, cycles=10_000),
         recording.Scale(rounds=50, cycles=150),
         needed_bytes=5 << 29,
     ),
     "full": Scale(
-        throughput.Scale(rounds={"durable": 80, "fast": 200}, round_ms=6),
+        throughput.Scale(rounds={"durable": 40, "fast": 80}, round_ms=60),
         latency.Scale(sizes=(1_000, 100_000, 1_000_000), rounds=240, claims=50),
         opening.Scale(sizes=(1_000, 100_000, 1_000_000), repeats=7, cycles=10_000),
         recording.Scale(rounds=150, cycles=200),

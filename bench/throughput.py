@@ -36,7 +36,7 @@ TITLE = "Throughput"
 class Scale(Struct, frozen=True):
     rounds: dict[Durability, int]
     round_ms: int
-    """How long raw SQL should take for one job of a round."""
+    """How long raw SQL should take for one job of a round. In 5 ms everybody still warms up after the others' turns."""
 
 
 class _Runner:
@@ -110,6 +110,7 @@ class _Runner:
             handle, value = contender.claim()
             contender.ack(handle)
             seen.append(value["n"])
+        contender.remove_finished()
 
     def _claim_batches(self, count: int) -> None:
         for _ in range(count):
@@ -196,7 +197,7 @@ def _calibrate(raw: _Runner, scale: Scale) -> dict[Job, int]:
         batched = "x100" in job
         taken, _ = raw.run(job, 5 * BATCH if batched else 60)
         fit = int(scale.round_ms / 1000 / taken)
-        counts[job] = min(max(fit, 5 * BATCH), 20 * BATCH) // BATCH * BATCH if batched else min(max(fit, 40), 250)
+        counts[job] = min(max(fit, 5 * BATCH), 100 * BATCH) // BATCH * BATCH if batched else min(max(fit, 40), 2_500)
     raw.end_round()
     # What one job enqueues the next one takes.
     counts["claim + ack"] = counts["enqueue"] = min(counts["claim + ack"], counts["enqueue"])

@@ -31,6 +31,8 @@ HOT = {
     "lease": {ROW},
     "claim_head": {DUE, ROW},
     "unclaim": {ROW},
+    "take_head": {DUE, ROW},
+    "put_back": NOTHING,
     "lease_many": {ROW},
     "next_due": {DUE},
     "next_death": {"sqew_message_dies"},

@@ -54,7 +54,7 @@ def operation(random, held):
             priority = random.choice([0, 0, 0, 4])
             return Send(queue, [NewMessage(body, "text", headers, priority, None, None, key)])
         case "receive":
-            return Receive(queue, 1, None, random.choice([None, 0, 7]), "w", finish=random.random() < 0.1)
+            return Receive(queue, 1, None, random.choice([None, 0, 7]), "w", finish=random.random() < 0.3)
         case "ack":
             return Ack(random.choice([queue, None]), [random.choice([ref, Ref(ref.id), Ref(ref.id, by="w")])])
         case "nack":
@@ -106,9 +106,11 @@ def test_the_short_way_is_really_taken_by_plain_messages(stores, monkeypatch):
     sent = store.run([Send("jobs", [NewMessage(b"5")])], 1)
     received = store.run([Receive("jobs")], 1).results[0].messages[0]
     acked = store.run([Ack("jobs", [Ref(received.id, received.lease.token)])], 1)
+    taken = store.run([Receive("jobs", finish=True)], 1).results[0].messages[0]
 
     assert begun == []
     assert (len(sent.results), received.body, acked.results[0][0].id) == (1, b"1", received.id)
+    assert taken.body == b"2"
 
 
 def test_what_another_process_did_before_a_short_way_is_seen_by_the_next_transaction(tmp_path):
@@ -145,14 +147,15 @@ def test_a_queue_that_another_process_changed_is_not_acked_the_short_way(tmp_pat
     theirs.close()
 
 
-def test_a_damaged_message_is_not_delivered_the_short_way(stores):
+@pytest.mark.parametrize("finish", [False, True])
+def test_a_damaged_message_is_not_delivered_the_short_way(stores, finish):
     store = stores[0]
     store.run([CreateQueue("jobs", Policy())], 0)
     store.run([Send("jobs", [NewMessage(b"1")])], 0)
     store.run([Send("jobs", [NewMessage(b"2")])], 0)
     store.connection.execute("UPDATE sqew_message SET body = x'39' WHERE id = 1")
 
-    received = store.run([Receive("jobs")], 1).results[0].messages
+    received = store.run([Receive("jobs", finish=finish)], 1).results[0].messages
 
     assert [message.body for message in received] == [b"2"]
     assert store.connection.execute("SELECT id, reason, attempts FROM sqew_archive").fetchall() == [(1, "damaged", 0)]

@@ -57,7 +57,7 @@ def receive(work: Work, op: Receive) -> Received:
     facts, now, by = work.facts, work.now, op.by
     for m in messages:
         facts.append(Fact("received", m.queue, m.lane, m.id, m.attempts, by, now - m.available_at))
-        if m.attempts >= claim.last_attempt:
+        if m.attempts >= claim.last_attempt and not op.finish:
             tell_dead_letter_queue(work, state)
     if op.finish:
         for message in messages:

@@ -15,14 +15,17 @@ from zlib import crc32
 from sqew.ids import new_token
 from sqew.model import Fact, Lease, Received, Sent, Settled
 from sqew.operations import Ack, Operation, Receive, Send
+from sqew.stores.sqlite.catalog import QueueState
 from sqew.stores.sqlite.receiving import NEVER, delivered, tell_dead_letter_queue
 from sqew.stores.sqlite.rows import INLINE_BODY_BYTES, body_of, checksum
 from sqew.stores.sqlite.statements import sql
-from sqew.stores.sqlite.work import Work
+from sqew.stores.sqlite.work import Row, Work
 
 _CLAIM_HEAD = sql("claim_head")
 _FINISH_PLAIN = sql("finish_plain")
 _INSERT_PLAIN = sql("insert_plain")
+_PUT_BACK = sql("put_back")
+_TAKE_HEAD = sql("take_head")
 _UNCLAIM = sql("unclaim")
 
 
@@ -71,35 +74,66 @@ def receive(work: Work, op: Receive) -> Received | None:
     """The one message, or None where it takes the general way (or there is none)."""
     catalog = work.catalog
     state = catalog.by_name.get(op.queue)
-    if state is None or op.limit != 1 or op.finish or state.policy.fifo:
+    if state is None or op.limit != 1 or state.policy.fifo or (op.finish and not _leaves_nothing(state)):
         return None
     lanes = state.lanes if op.lane is None else (state.lane_ids.get(op.lane),)
     priorities = state.buckets.get(lanes[0]) if len(lanes) == 1 and lanes[0] is not None else None
     if priorities is None or len(priorities) != 1:
         return None
     policy, now = state.policy, work.now
-    until = now + (policy.visibility_ms if op.lease_ms is None else op.lease_ms)
-    token = new_token()
+    lease = Lease(new_token(), now + (policy.visibility_ms if op.lease_ms is None else op.lease_ms), op.by)
+    last_attempt = policy.max_attempts or NEVER
+    head = (state.id, lanes[0], priorities[0], now, last_attempt, catalog.version)
+    if op.finish:
+        return _take(work, state, head, lease)
     # To the end: the statement commits when its last row has been read.
-    rows = work.execute_at_once(
-        _CLAIM_HEAD,
-        (state.id, lanes[0], priorities[0], now, until, token, op.by, policy.max_attempts or NEVER, catalog.version),
-    ).fetchall()
+    rows = work.execute_at_once(_CLAIM_HEAD, (*head, lease.expires_at, lease.token, op.by)).fetchall()
     if not rows:
         return None
     row = rows[0]
-    # Positions in {delivered}: id 0, is_text 12, checksum 13, headers 14, body 15.
-    body, headers = row[15], row[14]
+    id, attempts, since = row[0], row[3], row[4]
+    body = _intact_body(work, row)
     if body is None:
-        body = body_of(work, row[0], None)
-    if (checksum(body, headers, row[12]) if headers else crc32(body, row[12])) != row[13]:
-        work.execute_at_once(_UNCLAIM, (row[0], token))
+        work.execute_at_once(_UNCLAIM, (id, lease.token))
         return None
-    message = delivered(state, Lease(token, until, op.by), row, body, row[3], row[4])
-    work.facts.append(Fact("received", state.name, message.lane, message.id, row[3], op.by, now - row[4]))
-    if policy.max_attempts is not None and row[3] >= policy.max_attempts:
+    message = delivered(state, lease, row, body, attempts, since)
+    work.facts.append(Fact("received", state.name, message.lane, id, attempts, op.by, now - since))
+    if attempts >= last_attempt:
         tell_dead_letter_queue(work, state)
     return Received([message])
+
+
+def _take(work: Work, state: QueueState, head: Row, lease: Lease) -> Received | None:
+    """Receive for good."""
+    rows = work.execute_at_once(_TAKE_HEAD, head).fetchall()
+    if not rows:
+        return None
+    row = rows[0]
+    id, attempts, since = row[0], row[3] + 1, row[16]
+    body = _intact_body(work, row)
+    if body is None:
+        work.execute_at_once(_PUT_BACK, (*row, state.id))
+        return None
+    message = delivered(state, lease, row, body, attempts, since)
+    lane = message.lane
+    work.facts.append(Fact("received", state.name, lane, id, attempts, lease.by, work.now - since))
+    work.facts.append(Fact("acked", state.name, lane, id, attempts))
+    return Received([message])
+
+
+def _intact_body(work: Work, row: Row) -> bytes | None:
+    """The body of a row of {delivered}; None if it is not what was sent."""
+    # Positions: id 0, is_text 12, checksum 13, headers 14, body 15.
+    is_text, headers, body = row[12], row[14], row[15]
+    if body is None:
+        body = body_of(work, row[0], None)
+    intact: bool = (checksum(body, headers, is_text) if headers else crc32(body, is_text)) == row[13]
+    return body if intact else None
+
+
+def _leaves_nothing(state: QueueState) -> bool:
+    """Whether a finished message is only deleted: not archived, and not counted against a quota."""
+    return state.policy.keep == "delete" and state.depth is None
 
 
 def ack(work: Work, op: Ack) -> list[Settled] | None:
@@ -108,7 +142,7 @@ def ack(work: Work, op: Ack) -> list[Settled] | None:
         return None
     catalog = work.catalog
     state = catalog.by_name.get(op.queue)
-    if state is None or state.policy.keep != "delete" or state.depth is not None:
+    if state is None or not _leaves_nothing(state):
         return None
     ref = op.refs[0]
     rows = work.execute_at_once(_FINISH_PLAIN, (ref.id, state.id, ref.token, ref.by, catalog.version)).fetchall()

@@ -1,6 +1,6 @@
 """The SQL of this store: read from ``queries/*.sql``, where every statement has a name and a reason.
 
-A file holds ``-- name: x`` (a statement) and ``-- fragment: x`` (a piece of SQL that statements include as ``{x}``),
+A file holds ``-- name: x`` (a statement) and ``-- fragment: x`` (a piece of SQL that others include as ``{x}``),
 each followed by comment lines on when it runs, and the SQL.
 """
 
@@ -23,6 +23,8 @@ def _load() -> dict[str, str]:
             if name in into:
                 raise ValueError(f"{file.name}: {kind} {name} is defined twice")
             into[name] = " ".join(_COMMENT.sub("", sql).split())
+    # Fragments may include others, which include none.
+    fragments = {name: sql.format_map(fragments) for name, sql in fragments.items()}
     return {name: sql.format_map(fragments) for name, sql in statements.items()}
 
 

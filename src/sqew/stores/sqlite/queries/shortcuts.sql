@@ -10,17 +10,35 @@ INSERT INTO sqew_message (id, queue_id, lane_id, priority, due_at, available_at,
                           checksum, body)
 SELECT ?1, ?2, ?3, ?4, ?5, ?5, ?6, ?7, ?8, ?9, ?10 FROM sqew_meta WHERE id = 1 AND catalog = ?11 AND next_id = ?12
 
--- name: claim_head
--- Lease the first ready message of one (lane, priority), unless it must be dealt with otherwise.
+-- fragment: head
+-- The first ready message of one (lane, priority), unless it must be dealt with otherwise.
 -- A scalar subquery: IN (… LIMIT 1) takes twice as long.
-UPDATE sqew_message
-   SET available_at = due_at, due_at = ?5, lease_until = ?5, attempts = attempts + 1, token = ?6, leased_by = ?7,
-       received_at = ?4, dies_at = CASE WHEN attempts + 1 >= ?8 THEN ?5 END
- WHERE id = (SELECT id FROM sqew_message
+id = (SELECT id FROM sqew_message
               WHERE queue_id = ?1 AND lane_id = ?2 AND priority = ?3 AND due_at <= ?4
               ORDER BY due_at, id LIMIT 1)
-   AND attempts < ?8 AND (expires_at IS NULL OR expires_at > ?4) AND {same_catalog} = ?9
+   AND attempts < ?5 AND (expires_at IS NULL OR expires_at > ?4) AND {same_catalog} = ?6
+
+-- fragment: leaves_nothing
+-- To delete the message is all there is to do.
+key IS NULL AND group_id IS NULL AND body IS NOT NULL
+
+-- name: claim_head
+-- Lease the head.
+UPDATE sqew_message
+   SET available_at = due_at, due_at = ?7, lease_until = ?7, attempts = attempts + 1, token = ?8, leased_by = ?9,
+       received_at = ?4, dies_at = CASE WHEN attempts + 1 >= ?5 THEN ?7 END
+ WHERE {head}
 RETURNING {delivered}
+
+-- name: take_head
+-- Receive the head for good. (A dead letter would have more to it than put_back knows.)
+DELETE FROM sqew_message WHERE {head} AND {leaves_nothing} AND origin IS NULL RETURNING {delivered}
+
+-- name: put_back
+-- The taken message turned out to be damaged: back with it, for the long way to deal with.
+INSERT INTO sqew_message (id, lane_id, priority, attempts, available_at, created_at, expires_at, key, group_id,
+                          origin, reason, died_at, is_text, checksum, headers, body, due_at, queue_id)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)
 
 -- name: unclaim
 -- The claimed message turned out to be damaged: as it was, for the long way to deal with.
@@ -30,7 +48,7 @@ UPDATE sqew_message
  WHERE id = ?1 AND token = ?2
 
 -- name: finish_plain
--- Delete a message that leaves nothing behind: no key, no group, no large body.
+-- Delete a message that leaves nothing behind.
 DELETE FROM sqew_message
- WHERE {authority} AND key IS NULL AND group_id IS NULL AND body IS NOT NULL AND {same_catalog} = ?5
+ WHERE {authority} AND {leaves_nothing} AND {same_catalog} = ?5
 RETURNING lane_id, attempts, leased_by, received_at
