@@ -8,20 +8,42 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from sqew.checks import check_operation
 from sqew.engine import Engine, Stepwise, limits_of, open_file, split
 from sqew.errors import BadValue, SqewError, StoreClosed
-from sqew.model import Extension, NewMessage, Received, Ref, Release, Sent, Settled
-from sqew.operations import Ack, DeleteQueue, Extend, LastId, Nack, Operation, Purge, Receive, Send
+from sqew.model import Extension, Message, NewMessage, QueueStats, Received, Ref, Release, Sent, Settled
+from sqew.observe.meter import summarize
+from sqew.operations import (
+    Ack,
+    DeleteQueue,
+    Extend,
+    LastId,
+    Measure,
+    Nack,
+    Operation,
+    Purge,
+    ReadActivity,
+    Receive,
+    Scan,
+    Send,
+    Sweep,
+)
 from sqew.rules import Limits, check_batch, check_ms, shown
 from sqew.settings import resolve
 from sqew.waiting import IDLE_MS, pause
 
 R = TypeVar("R")
+Done = Callable[[Any], None]
+"""Gets the result of an operation, or its error."""
+
+_SCAN_STEP = 50
+"""How many messages a scan looks at between others' operations: half a millisecond's worth."""
+_MOST_TOGETHER = 1_000
+"""How many operations are committed together at most: a longer transaction holds everybody up."""
 
 
 class Broker:
@@ -31,8 +53,9 @@ class Broker:
         self._engine = engine
         self._limits = limits or Limits()
         self._loop = asyncio.get_running_loop()
-        self._pending: list[tuple[Operation[Any], asyncio.Future[Any]]] = []
+        self._pending: list[tuple[Operation[Any], Done]] = []
         self._closed = False
+        self._dismissed = False
 
     @classmethod
     def open(cls, path: str | Path | None = None, **changes: Any) -> Self:
@@ -47,37 +70,65 @@ class Broker:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
+    @property
+    def limits(self) -> Limits:
+        """How large things may be."""
+        return self._limits
+
+    @property
+    def backlog(self) -> int:
+        """How many operations wait for the end of this tick."""
+        return len(self._pending)
+
+    def now(self) -> int:
+        """The time on the store's clock."""
+        return self._engine.clock.now()
+
+    def submit(self, operation: Operation[Any], done: Done) -> None:
+        """Execute an operation together with whatever else arrives in this tick, and call ``done`` with its result.
+
+        The same as `run` without a future, for those who have thousands of them a second.
+        """
+        check_operation(operation, self._limits)
+        self._enter(operation, done)
+
     async def run(self, operation: Operation[R]) -> R:
         """Execute an operation together with whatever else arrives in this tick."""
         check_operation(operation, self._limits)
-        return await self._enter(operation)
+        return await self._run(operation)
 
-    async def _enter(self, operation: Operation[R]) -> R:
+    async def _run(self, operation: Operation[R]) -> R:
+        promise = _Promise[R](self._loop.create_future())
+        self._enter(operation, promise)
+        return await promise.future
+
+    def _enter(self, operation: Operation[Any], done: Done) -> None:
         if self._closed:
             raise StoreClosed("The broker was closed. Start it again.")
-        future: asyncio.Future[R] = self._loop.create_future()
         if not self._pending:
             self._loop.call_soon(self._commit)
-        self._pending.append((operation, future))
-        return await future
+        self._pending.append((operation, done))
 
     def _commit(self) -> None:
         pending, self._pending = self._pending, []
         # Who was cancelled before the transaction began wants nothing done.
-        pending = [(operation, future) for operation, future in pending if not future.cancelled()]
-        if not pending:
-            return
+        pending = [entry for entry in pending if type(entry[1]) is not _Promise or not entry[1].future.cancelled()]
+        for start in range(0, len(pending), _MOST_TOGETHER):
+            part = pending[start : start + _MOST_TOGETHER]
+            results = self._execute([operation for operation, _ in part])
+            for (_, done), result in zip(part, results, strict=True):
+                done(result)
+
+    def _execute(self, operations: list[Operation[Any]]) -> list[Any]:
         try:
-            results = self._engine.run([operation for operation, _ in pending])
+            return self._engine.run(operations)
+        except SqewError as error:
+            return [error] * len(operations)
         except Exception as error:  # noqa: BLE001 (whatever it is, nobody may be left waiting for an answer)
-            results = [error] * len(pending)
-        for (_, future), result in zip(pending, results, strict=True):
-            if future.cancelled():
-                continue
-            if isinstance(result, Exception):
-                future.set_exception(result)
-            else:
-                future.set_result(result)
+            if len(operations) == 1:
+                return [error]
+        # One of them met a mistake in the code, and all were undone: the others must not suffer for it.
+        return [result for operation in operations for result in self._execute([operation])]
 
     async def send(self, queue: str, messages: Sequence[NewMessage]) -> list[Sent]:
         """Send messages; each is on disk when this returns."""
@@ -90,10 +141,34 @@ class Broker:
         check_operation(operation, self._limits)
         check_batch(operation.limit, self._limits)
         check_ms("wait_ms", wait_ms)
-        received = await self._enter(operation)
-        if received.messages or not wait_ms:
+        received = await self._take(operation)
+        if received.messages or not wait_ms or self._dismissed:
             return received
         return await self._wait(operation, self._engine.clock.now() + wait_ms)
+
+    async def _take(self, operation: Receive) -> Received:
+        """Receive, and give back what can't be handed over because who asked was cancelled meanwhile."""
+        future: asyncio.Future[Received] = self._loop.create_future()
+
+        def hand_over(result: Any) -> None:
+            if not future.cancelled():
+                _settle(future, result)
+            elif isinstance(result, Received):
+                self.give_back(operation, result)
+
+        self._enter(operation, hand_over)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            if future.done() and not future.cancelled() and future.exception() is None:
+                self.give_back(operation, future.result())
+            raise
+
+    def give_back(self, operation: Receive, received: Received) -> None:
+        """Undo a receive whose answer reached nobody. What was taken for good stays taken: at most once."""
+        refs = [Ref(m.id, m.lease.token) for m in received.messages if m.lease is not None]
+        if refs and not operation.finish and not self._closed:
+            self._enter(Nack(operation.queue, [Release(ref, undelivered=True) for ref in refs]), lambda _: None)
 
     async def _wait(self, operation: Receive, deadline: int) -> Received:
         waiters, clock, queue, lane = self._engine.waiters, self._engine.clock, operation.queue, operation.lane
@@ -104,8 +179,9 @@ class Broker:
             heard = self._engine.doorbell.listen(waiters)
             try:
                 # Again, now that nothing can be missed.
-                received = await self._enter(operation)
-                pause_ms = 0 if received.messages else pause(clock.now(), deadline, received.next_due_at, heard)
+                received = await self._take(operation)
+                over = received.messages or self._dismissed
+                pause_ms = 0 if over else pause(clock.now(), deadline, received.next_due_at, heard)
                 if pause_ms:
                     self._engine.sweep_if_overdue(received.next_due_at)
                     if pause_ms >= IDLE_MS:
@@ -117,7 +193,7 @@ class Broker:
             except BaseException:
                 waiters.leave(queue, lane, wake, nothing_left=False)
                 raise
-            if received.messages or clock.now() >= deadline:
+            if received.messages or self._dismissed or clock.now() >= deadline:
                 nothing_left = not received.messages and received.next_due_at is None and not woken.is_set()
                 waiters.leave(queue, lane, wake, nothing_left=nothing_left)
                 return received
@@ -142,13 +218,43 @@ class Broker:
         for part in split(operation):
             done = False
             while not done:
-                progress = await self._enter(part)
+                progress = await self._run(part)
                 count, done = count + progress.count, progress.done
         return count
 
     async def purge(self, queue: str) -> int:
         """Delete every message that is in the queue now; how many there were."""
         return await self.in_steps(Purge(queue, await self.run(LastId()), self._limits.max_batch))
+
+    async def stats(self, queue: str) -> QueueStats:
+        """Depths by lane and state, totals, rates and latencies. Counting is done beside the loop."""
+        self._engine.flush()
+        # What is over by the clock must not be counted as ready only because nothing has swept it yet.
+        await self._run(Sweep())
+        depths, activity = await self.look(Measure(queue), ReadActivity(queue))
+        return summarize(queue, depths, activity, self.now())
+
+    async def look(self, *operations: Operation[Any]) -> list[Any]:
+        """Execute operations that only read and may take long, in a thread beside the loop."""
+        for operation in operations:
+            check_operation(operation, self._limits)
+        store, now = self._engine.store, self.now()
+        if not store.looks_aside:
+            return store.look(operations, now)
+        return await asyncio.to_thread(store.look, operations, now)
+
+    async def scan(self, queue: str) -> AsyncIterator[list[Message]]:
+        """Every message of a queue in the order of their ids, some at a time, with others' operations in between.
+
+        What is sent meanwhile is not in it. What is settled meanwhile may be.
+        """
+        up_to, after = await self.run(LastId()), 0
+        while True:
+            page = await self.run(Scan(queue, after, up_to, _SCAN_STEP))
+            yield page.messages
+            if page.after is None:
+                return
+            after = page.after
 
     async def delete(self, queue: str) -> None:
         """Delete a queue and its messages."""
@@ -157,12 +263,37 @@ class Broker:
             self._engine.flush()
         await self.run(DeleteQueue(queue))
 
+    def dismiss(self) -> None:
+        """Nobody is to wait any longer: who does gets what there is, which is nothing."""
+        self._dismissed = True
+        self._engine.waiters.wake_all()
+
     async def close(self) -> None:
         """Finish what was begun, then close the store."""
         if not self._closed:
             self._commit()
             self._closed = True
             self._engine.close()
+
+
+class _Promise(Generic[R]):
+    """Hands a result to who awaits it."""
+
+    __slots__ = ("future",)
+
+    def __init__(self, future: asyncio.Future[R]) -> None:
+        self.future = future
+
+    def __call__(self, result: Any) -> None:
+        if not self.future.cancelled():
+            _settle(self.future, result)
+
+
+def _settle(future: asyncio.Future[Any], result: Any) -> None:
+    if isinstance(result, Exception):
+        future.set_exception(result)
+    else:
+        future.set_result(result)
 
 
 class _Alarm:

@@ -201,6 +201,7 @@ def _release(release: Any) -> None:
     if release.delay_ms is not None:
         check_ms("delay_ms", release.delay_ms)
     _flag("dead", release.dead)
+    _flag("undelivered", release.undelivered)
     check_unicode("reason", release.reason)
 
 
@@ -252,6 +253,7 @@ _FIELDS: dict[type[ops.Operation[Any]], tuple[tuple[str, Check], ...]] = {
     ops.Peek: (("queue", _queue), ("limit", _limit), ("lane", _or_none(_lane))),
     ops.Get: (("queue", _or_none(_queue)), ("id", _id)),
     ops.LastId: (),
+    ops.Scan: (("queue", _queue), ("after", _position), ("up_to", _position), ("limit", _limit)),
     ops.Measure: (("queue", _queue),),
     ops.NextDue: (("queue", _queue), ("lane", _or_none(_lane))),
     ops.ListDead: (("queue", _queue), ("limit", _limit), ("after", _position)),

@@ -25,7 +25,7 @@ from sqew.checks import (
 )
 from sqew.clock import Clock
 from sqew.commits import GroupCommit, Transaction
-from sqew.engine import Engine, Stepwise, limits_of, open_file, split
+from sqew.engine import Engine, Stepwise, creation, limits_of, open_file, split
 from sqew.errors import BadValue, SqewError
 from sqew.model import (
     ArchivedMessage,
@@ -52,7 +52,6 @@ from sqew.rules import (
     check_queue_name,
     check_text,
     checked_changes,
-    default_policy,
     encode_body,
     seconds_as_ms,
     shown,
@@ -139,20 +138,7 @@ class Queue:
         Unless it is told otherwise it allows 5 attempts and gets a dead-letter queue ``NAME-dlq``. ``lanes`` may be a
         mapping from names to weights or a list of names; ``base_backoff_ms`` is short for ``backoff``.
         """
-        check_queue_name(name)
-        settings = self._settings
-        for field in ("visibility_ms", "key_retention_ms", "archive_retention_ms"):
-            policy.setdefault(field, getattr(settings, field))
-        base_backoff_ms = policy.pop("base_backoff_ms", None)
-        if base_backoff_ms is not None:
-            if "backoff" in policy:
-                raise BadValue("base_backoff_ms is short for backoff. Give one of the two.")
-            policy["backoff"] = {"base_ms": base_backoff_ms}
-        chosen = default_policy(name, policy, settings.max_attempts)
-        letters = None
-        if "dead_letter" not in policy and chosen.dead_letter is not None:
-            letters = default_policy(chosen.dead_letter, {"max_attempts": None})
-        return self.run(ops.CreateQueue(name, chosen, exist_ok, letters))
+        return self.run(creation(self._settings, name, policy, exist_ok=exist_ok))
 
     def update(self, name: str, **changes: Any) -> QueueInfo:
         """Change fields of a queue's policy."""

@@ -7,19 +7,19 @@ transactions of others when one is due. So an embedded queue needs no thread of 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
 from msgspec.structs import replace
 
 from sqew.clock import Clock
-from sqew.errors import SqewError, StoreError
+from sqew.errors import BadValue, SqewError, StoreError
 from sqew.model import Activity, Commit, Swept
 from sqew.observe.eventlog import EventLog
 from sqew.observe.meter import Meter
-from sqew.operations import Operation, Purge, PurgeDead, RecordActivity, Redrive, RequeueDead, Sweep
-from sqew.rules import Limits
+from sqew.operations import CreateQueue, Operation, Purge, PurgeDead, RecordActivity, Redrive, RequeueDead, Sweep
+from sqew.rules import Limits, check_queue_name, default_policy
 from sqew.settings import Settings
 from sqew.stores.base import Store
 from sqew.stores.sqlite import SQLiteStore
@@ -112,6 +112,27 @@ def split(operation: Stepwise) -> list[Stepwise]:
     ids, size = list(operation.ids), operation.limit
     # A limit of one more than there are: so each knows that it is done.
     return [replace(operation, ids=ids[start : start + size], limit=size + 1) for start in range(0, len(ids), size)]
+
+
+def creation(settings: Settings, name: str, fields: Mapping[str, Any], *, exist_ok: bool = False) -> CreateQueue:
+    """The operation that makes a queue: what ``fields`` do not say of its policy, the settings do.
+
+    It gets a dead-letter queue ``NAME-dlq`` unless told otherwise. ``base_backoff_ms`` is short for ``backoff``.
+    """
+    check_queue_name(name)
+    policy = dict(fields)
+    for field in ("visibility_ms", "key_retention_ms", "archive_retention_ms"):
+        policy.setdefault(field, getattr(settings, field))
+    base_backoff_ms = policy.pop("base_backoff_ms", None)
+    if base_backoff_ms is not None:
+        if "backoff" in policy:
+            raise BadValue("base_backoff_ms is short for backoff. Give one of the two.")
+        policy["backoff"] = {"base_ms": base_backoff_ms}
+    chosen = default_policy(name, policy, settings.max_attempts)
+    letters = None
+    if "dead_letter" not in policy and chosen.dead_letter is not None:
+        letters = default_policy(chosen.dead_letter, {"max_attempts": None})
+    return CreateQueue(name, chosen, exist_ok, letters)
 
 
 def open_file(

@@ -65,10 +65,75 @@ class UnknownLane(Invalid):
         )
 
 
+class BadRequest(Invalid):
+    """An HTTP request that can't be made sense of."""
+
+    code = "bad_request"
+
+
+class HeadersTooLarge(Invalid):
+    """An HTTP request whose URL and headers are over their limit."""
+
+    code = "headers_too_large"
+
+
+class WrongContentType(Invalid):
+    """A body of a type that the route does not take."""
+
+    code = "wrong_content_type"
+
+
+class MethodNotAllowed(Invalid):
+    """A route that does not take this method."""
+
+    code = "method_not_allowed"
+
+    def __init__(self, method: str, path: str, allowed: Iterable[str]) -> None:
+        self.allowed = tuple(allowed)
+        super().__init__(f"{path} does not take {method}. It takes: {', '.join(self.allowed)}.")
+
+
+class RequestTimeout(SqewError):
+    """The client took too long to send a request, or the server to answer it."""
+
+    code = "request_timeout"
+
+
+class Unauthorized(SqewError):
+    """No credentials, or wrong ones."""
+
+    code = "unauthorized"
+
+
+class Forbidden(SqewError):
+    """The credentials are right, and do not allow this."""
+
+    code = "forbidden"
+
+
 class NotFound(SqewError):
     """What was named is not there."""
 
     code = "not_found"
+
+
+class RouteNotFound(NotFound):
+    """No route of that path."""
+
+    code = "route_not_found"
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"There is nothing at {path}. See /docs for what there is.")
+
+
+class KeyNotFound(NotFound):
+    """No API key of that id."""
+
+    code = "key_not_found"
+
+    def __init__(self, id: str, queue: str) -> None:
+        self.id, self.queue = id, queue
+        super().__init__(f"Queue '{queue}' has no key '{id}'. List its keys.")
 
 
 class QueueNotFound(NotFound):
@@ -149,6 +214,16 @@ class QuotaExceeded(Limited):
         super().__init__(
             f"Queue '{queue}' already holds its quota of {quota} messages. Consume some, or raise the quota."
         )
+
+
+class Overloaded(Limited):
+    """The server has more to write than it can at the moment."""
+
+    code = "overloaded"
+
+    def __init__(self, why: str, retry_after_ms: int) -> None:
+        self.retry_after_ms = retry_after_ms
+        super().__init__(f"The server is overloaded: {why}. Send again in {retry_after_ms} ms.")
 
 
 class StoreError(SqewError):

@@ -166,12 +166,16 @@ class Ref(Struct, frozen=True, gc=False):
 
 
 class Release(Struct, frozen=True, gc=False):
-    """One nack: try again after ``delay_ms`` (None: the queue's backoff), or never if ``dead``."""
+    """One nack: try again after ``delay_ms`` (None: the queue's backoff), or never if ``dead``.
+
+    ``undelivered``: its receiver never got it, so that the receive counts as if it had not been. The rest is ignored.
+    """
 
     ref: Ref
     delay_ms: int | None = None
     dead: bool = False
     reason: str = NO_REASON
+    undelivered: bool = False
 
 
 class Extension(Struct, frozen=True, gc=False):
@@ -201,6 +205,13 @@ class Settled(Struct, frozen=True, gc=False):
     id: int
     due_at: int | None = None
     dead: bool = False
+
+
+class Page(Struct, frozen=True):
+    """A part of a queue's messages in the order of their ids. ``after``: where the next part begins; None: nowhere."""
+
+    messages: list[Message]
+    after: int | None
 
 
 class Progress(Struct, frozen=True):

@@ -20,6 +20,7 @@ from sqew.model import (
     Message,
     NewMessage,
     Outcome,
+    Page,
     Policy,
     Progress,
     QueueInfo,
@@ -149,6 +150,20 @@ class Get(Operation[Message], frozen=True):
     writes: ClassVar[bool] = False
     queue: str | None
     id: int
+
+
+class Scan(Operation[Page], frozen=True):
+    """The messages of a queue by id, in every state, those after ``after`` and up to ``up_to``, in steps.
+
+    A step looks at ``limit`` messages of whatever queues, so it takes as long whatever else the store holds; it may
+    find none of this queue.
+    """
+
+    writes: ClassVar[bool] = False
+    queue: str
+    after: int
+    up_to: int
+    limit: int
 
 
 class LastId(Operation[int], frozen=True):

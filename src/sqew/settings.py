@@ -50,10 +50,24 @@ SWITCH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no"
 
 
 class Alias(Struct, frozen=True):
-    """Another environment variable for a setting. A number written there without a unit counts ``unit``."""
+    """Another environment variable for a setting. A number written there without a unit counts ``unit``.
+
+    ``part``: it holds ``HOST:PORT``, and this is the part that the setting is.
+    """
 
     name: str
     unit: str = ""
+    part: Literal["", "host", "port"] = ""
+
+    def read(self, given: str) -> str:
+        """What it says about the setting; nothing where it leaves that open."""
+        if not self.part:
+            return given
+        host, colon, port = given.rpartition(":")
+        if not colon:
+            host, port = given, ""
+        # ":8080" is Go's way to say every address.
+        return port if self.part == "port" else host.strip("[]") or ("0.0.0.0" if colon else "")
 
 
 class Setting(Struct, frozen=True, kw_only=True):
@@ -66,6 +80,8 @@ class Setting(Struct, frozen=True, kw_only=True):
     aliases: tuple[Alias, ...] = ()
     choices: tuple[str, ...] = ()
     may_be_empty: bool = False
+    secret: bool = False
+    """Never shown, and never in a message."""
     at_least: int = 0
     at_most: int = 0
     units: dict[str, int] = {}  # msgspec copies it
@@ -172,8 +188,8 @@ def _at_home(path: str) -> str:
 _Names = tuple[str | Alias, ...]
 
 
-def text(doc: str, *, may_be_empty: bool = False, env: _Names = ()) -> Setting:
-    return Setting(kind="text", doc=doc, may_be_empty=may_be_empty, aliases=_aliases(env))
+def text(doc: str, *, may_be_empty: bool = False, env: _Names = (), secret: bool = False) -> Setting:
+    return Setting(kind="text", doc=doc, may_be_empty=may_be_empty, aliases=_aliases(env), secret=secret)
 
 
 def path(doc: str, *, may_be_empty: bool = False, env: _Names = ()) -> Setting:
@@ -252,6 +268,86 @@ class Settings(Struct, frozen=True, kw_only=True):
         7 * _DAY
     )
 
+    host: Annotated[
+        str,
+        text(
+            "The address to listen at. Beyond this machine (`0.0.0.0`) only with a token, or with --insecure.",
+            env=(Alias("LISTEN_ADDR", part="host"), Alias("QUEUE_ADDRESS", part="host")),
+        ),
+    ] = "127.0.0.1"
+    port: Annotated[
+        int,
+        number(
+            0,
+            65_535,
+            "The port to listen at. 0: any that is free.",
+            env=("PORT", Alias("LISTEN_ADDR", part="port"), Alias("QUEUE_ADDRESS", part="port")),
+        ),
+    ] = 8_888
+    unix_socket: Annotated[
+        str, path("A unix socket to listen at, instead of host and port. Empty: none.", may_be_empty=True)
+    ] = ""
+    tls_cert: Annotated[
+        str, path("The certificate (chain) to serve HTTPS with, in PEM. Empty: HTTP.", may_be_empty=True)
+    ] = ""
+    tls_key: Annotated[str, path("The certificate's private key, in PEM.", may_be_empty=True)] = ""
+    url: Annotated[
+        str,
+        text("The server that commands and clients talk to, instead of a file. Empty: the file.", may_be_empty=True),
+    ] = ""
+    auth_token: Annotated[
+        str,
+        text(
+            "The token that allows everything. A server with one asks for it, or for a queue's key. Empty: none.",
+            may_be_empty=True,
+            env=("AUTH_TOKEN",),
+            secret=True,
+        ),
+    ] = ""
+    insecure: Annotated[bool, switch("Listen beyond this machine although there is no token.")] = False
+    cors_origins: Annotated[
+        str,
+        text(
+            "The web pages that may call the server: origins, with commas between, or `*`. Empty: none.",
+            may_be_empty=True,
+        ),
+    ] = ""
+
+    max_request_bytes: Annotated[int, size(1_024, 1_024 * _MIB, "The largest request that is not streamed.")] = (
+        16 * _MIB
+    )
+    max_connections: Annotated[int, number(1, 1_000_000, "The most connections at a time.")] = 20_000
+    max_wait_ms: Annotated[int, duration(0, _HOUR, "The longest that a receive may wait for a message.")] = 60_000
+    request_timeout_ms: Annotated[
+        int,
+        duration(
+            100,
+            _HOUR,
+            "The longest that a request may take, its waiting included.",
+            env=(Alias("REQUEST_TIMEOUT", unit="s"),),
+        ),
+    ] = 120_000
+    header_timeout_ms: Annotated[int, duration(100, _HOUR, "How long a client may take to send a request's head.")] = (
+        10_000
+    )
+    body_timeout_ms: Annotated[int, duration(100, _HOUR, "How long a client may take to send a request's body.")] = (
+        30_000
+    )
+    idle_timeout_ms: Annotated[int, duration(100, _DAY, "How long a connection is kept open between requests.")] = (
+        75_000
+    )
+    drain_ms: Annotated[int, duration(0, _HOUR, "How long a server that is told to stop goes on answering.")] = 10_000
+    max_pending: Annotated[
+        int, number(1, 10_000_000, "How many operations may wait to be written before sends are refused for a moment.")
+    ] = 20_000
+    max_wal_bytes: Annotated[
+        int, size(_MIB, SIZES["TiB"], "How large the write-ahead log may be before sends are refused for a moment.")
+    ] = 1_024 * _MIB
+    get_limit_default: Annotated[
+        int,
+        number(1, 100_000, "How many messages the mailbox hands out when it is not told.", env=("GET_LIMIT_DEFAULT",)),
+    ] = 1
+
     event_log: Annotated[
         str, path("The file to log what happens to each message, as JSON lines. Empty: none.", may_be_empty=True)
     ] = ""
@@ -324,6 +420,8 @@ def _from_environment(environ: Mapping[str, str]) -> _Found:
     for name, setting in DEFINITIONS.items():
         for alias in (Alias(setting.variable), *setting.aliases):
             given = environ.get(alias.name)
+            if given and alias.part:
+                given = alias.read(given)
             # `DB_PATH=` in a compose file means "not set", unless empty is something one may want.
             if given or (given == "" and setting.may_be_empty):
                 source = f"environment {alias.name}"

@@ -58,6 +58,7 @@ HOT = {
     "find_held": {ROW},
     "whereabouts": {ROW},
     "release": {ROW},
+    "undeliver": {ROW},
     "extend_lease": {ROW},
     "postpone": {ROW},
     "delete_message": {ROW},
@@ -75,6 +76,8 @@ HOT = {
     # Looking.
     "get_message": {ROW},
     "last_id": {ROW},
+    "scan_end": {WALK},
+    "scan": {WALK},
     "peek_ready": {DUE},
     "peek_waiting": {DUE},
     "peek_blocked": {GROUP},

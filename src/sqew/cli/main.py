@@ -15,6 +15,7 @@ from sqew.cli.exits import Exit
 from sqew.cli.session import Session
 
 COMMANDS = {
+    "serve": ("sqew.cli.serve:serve", "Serve the queues over HTTP until Ctrl-C."),
     "queue": ("sqew.cli.queue:queue", "Create, list, change and delete queues."),
     "message": ("sqew.cli.message:message", "Send, receive, acknowledge and look at messages."),
     "dlq": ("sqew.cli.dlq:dlq", "Look at the dead letters of a queue, bring them back or delete them."),

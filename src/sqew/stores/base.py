@@ -23,6 +23,12 @@ class Store(Protocol):
 
     def run(self, operations: Sequence[Operation[Any]], now: int) -> Commit: ...
 
+    looks_aside: bool
+    """Whether `look` may be called from another thread."""
+
+    def look(self, operations: Sequence[Operation[Any]], now: int) -> list[Any]:
+        """Execute operations that only read, beside whatever `run` does: their results, or the first error raised."""
+
     def idle(self) -> None:
         """There is nothing else to do: a small step of whatever keeps the store in order."""
 

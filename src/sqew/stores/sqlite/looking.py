@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from itertools import chain
 
 from sqew.errors import MessageNotFound
-from sqew.model import Activity, ArchivedMessage, Depths, LaneDepth, Message
-from sqew.operations import Get, LastId, ListArchive, Measure, Peek, ReadActivity
+from sqew.model import Activity, ArchivedMessage, Depths, LaneDepth, Message, Page
+from sqew.operations import Get, LastId, ListArchive, Measure, Peek, ReadActivity, Scan
 from sqew.stores.sqlite.rows import archived_message, stored_message
 from sqew.stores.sqlite.statements import sql
 from sqew.stores.sqlite.work import Row, Work
@@ -75,6 +75,14 @@ def measure(work: Work, op: Measure) -> Depths:
         archived=archived.get("done", 0),
         oldest_ready_at=oldest,
     )
+
+
+def scan(work: Work, op: Scan) -> Page:
+    state = work.catalog.queue(op.queue)
+    # A step is so many rows of whatever queues, so that it takes as long in a file that holds much else.
+    end, count = work.execute_at_once(sql("scan_end"), (op.after, op.up_to, op.limit)).fetchall()[0]
+    rows = work.execute_at_once(sql("scan"), (op.after, end or op.after, state.id)).fetchall()
+    return Page([stored_message(work, row) for row in rows], end if count == op.limit else None)
 
 
 def everything(work: Work, queue: str) -> Iterator[Message]:

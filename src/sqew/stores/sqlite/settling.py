@@ -20,10 +20,14 @@ _FINISH = sql("finish")
 _FINISH_MANY = sql("finish_many")
 _POSTPONE = sql("postpone")
 _RELEASE = sql("release")
+_UNDELIVER = sql("undeliver")
 _WHEREABOUTS = sql("whereabouts")
 
 REFUSED = "refused"
 """Why a message is dead that its receiver gave up without a reason."""
+
+UNDELIVERED = "undelivered"
+"""Why a message is back whose receiver was gone before it could be told."""
 
 T = TypeVar("T")
 
@@ -71,6 +75,8 @@ def _delete(work: Work, state: QueueState, refs: Sequence[Ref]) -> list[Settled 
 
 def nack(work: Work, op: Nack) -> list[Settled | SqewError]:
     def release(state: QueueState, held: Held, release: Release) -> Settled:
+        if release.undelivered:
+            return _undo_receive(work, state, held)
         limit = state.policy.max_attempts
         exhausted = limit is not None and held.attempts >= limit
         lane = state.lane_names[held.lane_id]
@@ -89,6 +95,15 @@ def nack(work: Work, op: Nack) -> list[Settled | SqewError]:
         return Settled(held.id, due_at)
 
     return _each(work, _named(work, op.queue), ((r.ref, r) for r in op.releases), release)
+
+
+def _undo_receive(work: Work, state: QueueState, held: Held) -> Settled:
+    """The message stands where it stood, as if nobody had received it."""
+    lane = state.lane_names[held.lane_id]
+    work.facts.append(Fact("nacked", state.name, lane, held.id, held.attempts, held.leased_by, reason=UNDELIVERED))
+    work.execute(_UNDELIVER, (held.id, state.policy.fifo))
+    _stir(work, state, held)
+    return Settled(held.id, work.now)
 
 
 def extend(work: Work, op: Extend) -> list[Settled | SqewError]:

@@ -39,6 +39,7 @@ _HANDLERS: dict[type[ops.Operation[Any]], Callable[[Work, Any], Any]] = {
     ops.Peek: looking.peek,
     ops.Get: looking.get,
     ops.LastId: looking.last_id,
+    ops.Scan: looking.scan,
     ops.Measure: looking.measure,
     ops.ListArchive: looking.list_archive,
     ops.ReadActivity: looking.read_activity,
@@ -76,6 +77,8 @@ class SQLiteStore:
         # The working folder may change; later connections must find the same file.
         self._file = self.path if self.path == MEMORY else str(Path(path).absolute())
         self.durability = durability
+        # In memory there is no other connection.
+        self.looks_aside = self.path != MEMORY
         self.connection = connect(
             self.path,
             durability=durability,
@@ -259,6 +262,11 @@ class SQLiteStore:
     def backup(self, to: str | Path, progress: Callable[[int, int], object] | None = None) -> None:
         """Copy the file to another while it is in use. ``progress`` gets pages done and in all."""
         upkeep.backup(self.connection if self.path == MEMORY else self._file, str(to), progress)
+
+    def look(self, operations: Sequence[ops.Operation[Any]], now: int) -> list[Any]:
+        """Execute operations that only read, on a connection of their own: from any thread, and holding nobody up."""
+        with self._reader(now) as work:
+            return [_HANDLERS[type(operation)](work, operation) for operation in operations]
 
     def check(self, progress: Callable[[int], object] | None = None) -> upkeep.CheckReport:
         """Read everything: SQLite's own structures, and every body against its checksum."""

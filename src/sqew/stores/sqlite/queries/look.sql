@@ -56,6 +56,14 @@ SELECT {archived} FROM sqew_archive INDEXED BY sqew_archive_queue
 -- name: activity
 SELECT lane, name, minute, count FROM sqew_activity WHERE queue_id = ?1
 
+-- name: scan_end
+-- The last of the next so many ids, whichever queue they belong to.
+SELECT max(id), count(*) FROM (SELECT id FROM sqew_message WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT ?3)
+
+-- name: scan
+-- The messages of one queue between two ids.
+SELECT {stored} FROM sqew_message WHERE id > ?1 AND id <= ?2 AND +queue_id = ?3 ORDER BY id
+
 -- name: export_bucket
 SELECT {stored} FROM sqew_message
  WHERE queue_id = ?1 AND lane_id = ?2 AND priority = ?3 AND due_at IS NOT NULL ORDER BY due_at, id

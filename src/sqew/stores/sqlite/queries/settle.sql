@@ -44,6 +44,13 @@ UPDATE sqew_message
        dies_at = NULL
  WHERE id = ?1
 
+-- name: undeliver
+-- Undo a receive whose answer reached nobody. ?2: the queue is FIFO, and the group's head is looked for anew.
+UPDATE sqew_message
+   SET due_at = CASE WHEN ?2 THEN NULL ELSE available_at END, attempts = max(attempts - 1, 0), lease_until = NULL,
+       token = NULL, leased_by = NULL, received_at = NULL, dies_at = NULL
+ WHERE id = ?1
+
 -- name: extend_lease
 UPDATE sqew_message SET due_at = ?2, lease_until = ?3, dies_at = CASE WHEN dies_at IS NOT NULL THEN ?3 END
  WHERE id = ?1

@@ -1,0 +1,231 @@
+"""From a request to its answer: find the route, let it in, decode it, have it handled, and word what goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import Any
+from urllib.parse import unquote_plus
+
+import msgspec
+from msgspec import Struct
+
+from sqew.errors import BadBody, BadRequest, BadValue, RequestTimeout, SqewError, WrongContentType, nearest
+from sqew.http.auth import Guard
+from sqew.http.exchange import BodyStream, Call, Request, Response, Stream
+from sqew.http.router import Dialect, Route
+from sqew.http.service import Service
+from sqew.http.statuses import headers_of, status_of
+from sqew.operations import Receive
+
+_log = logging.getLogger("sqew.http")
+
+_REMEMBERED = 4_096
+_LONGEST_ID = 128
+
+
+class App:
+    """What happens to requests. Implements `sqew.http.connection.Application`."""
+
+    def __init__(self, service: Service, guard: Guard, fallback: Dialect) -> None:
+        self._service = service
+        self._router = service.router
+        self._broker = service.broker
+        self._guard = guard
+        # How to word failures where no route says whose dialect it is.
+        self._fallback = fallback
+        self._options: dict[tuple[int, bytes], Any] = {}
+        self._request_timeout_s = service.settings.request_timeout_ms / 1000
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # The connection's side
+
+    def begin(self, request: Request) -> None:
+        """Find the route, and see that the request may come in at all before its body is read."""
+        hub = request.connection.hub
+        given = request.headers.get(b"x-request-id")
+        request.id = given if given is not None and _is_id(given) else hub.new_id()
+        if request.method == b"OPTIONS":
+            return
+        request.route, request.params = self._router.find(request.method, request.path)
+        self._guard.admit(request)
+        if request.route.streams:
+            request.stream = BodyStream(request.connection)
+
+    def handle(self, request: Request) -> None:
+        """Answer a request: at once, at the end of this tick, or from a task."""
+        try:
+            if request.refusal is not None:
+                raise request.refusal
+            if request.route is None:
+                self._answer(request, self._guard.options(request, self._router.methods(request.path)))
+                return
+            self._decode(request, request.route)
+            answer = request.route.handler(self._service, request)
+            if type(answer) is Call:
+                self._broker.submit(answer.operation, partial(self._done, request, answer))
+            elif type(answer) is Response:
+                self._answer(request, answer)
+            else:
+                self._start(request, answer)
+        except SqewError as error:
+            self._answer(request, self.failure(request, error))
+        except Exception:  # noqa: BLE001 (it is logged, and the client must get an answer)
+            self._answer(request, self._mistake(request))
+
+    def failure(self, request: Request | None, error: SqewError) -> Response:
+        """What is wrong, in the words of the dialect that was spoken."""
+        route = request.route if request is not None else None
+        dialect = route.dialect if route is not None else self._fallback
+        status = status_of(error)
+        return Response(status, dialect.failure(error, status), headers=headers_of(error))
+
+    def _mistake(self, request: Request) -> Response:
+        """Something that should not happen did: the log has the traceback, the client a name to find it by."""
+        _log.exception("request %s failed", request.id.decode("latin-1"))
+        id = request.id.decode("latin-1")
+        return self.failure(
+            request, SqewError(f"Something went wrong in the server; its log says what (request {id}).")
+        )
+
+    # Reading
+
+    def _decode(self, request: Request, route: Route) -> None:
+        if route.query is not None:
+            request.options = self._options_of(route, route.query, request.query)
+        elif request.query:
+            names = ", ".join(sorted(_pairs(request.query)))
+            raise BadValue(f"{route.method} {route.pattern} takes no parameters in its URL ({names}). Remove them.")
+        if request.stream is not None:
+            return
+        self._guard.verify_body(request)
+        if route.decoder is None:
+            return
+        if not request.body:
+            if route.body_optional:
+                return
+            raise BadBody(f"{route.method} {route.pattern} needs a JSON body. See /docs for its fields.")
+        check_json_type(request)
+        try:
+            request.data = route.decoder.decode(request.body)
+        except msgspec.ValidationError as error:
+            raise BadValue(f"The body is not right: {_explained(error, route.body)}.") from error
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise BadBody(f"The body is not valid JSON: {error}.") from error
+        except RecursionError as error:
+            raise BadBody("The body is nested too deep. Flatten it.") from error
+
+    def _options_of(self, route: Route, kind: type[Struct], query: bytes) -> Any:
+        # Most requests of a client have the same query, and what it is decoded to is frozen.
+        known = self._options.get((id(route), query))
+        if known is not None:
+            return known
+        try:
+            options = msgspec.convert(_pairs(query), kind, strict=False)
+        except msgspec.ValidationError as error:
+            raise BadValue(f"The URL's parameters are not right: {_explained(error, kind)}.") from error
+        if len(self._options) >= _REMEMBERED:
+            self._options.clear()
+        self._options[id(route), query] = options
+        return options
+
+    # Answering
+
+    def _done(self, request: Request, call: Call, result: Any) -> None:
+        """The transaction is over."""
+        try:
+            operation = call.operation
+            if isinstance(result, SqewError):
+                response = self.failure(request, result)
+            elif isinstance(result, Exception):
+                raise result
+            elif type(operation) is Receive:
+                if request.is_gone:
+                    self._broker.give_back(operation, result)
+                    return
+                if not result.messages and call.wait_ms:
+                    self._start(request, self._wait(operation, call))
+                    return
+                request.rows = len(result.messages)
+                response = call.render(result)
+            else:
+                response = call.render(result)
+        except Exception:  # noqa: BLE001 (it is logged, and the client must get an answer)
+            response = self._mistake(request)
+        self._answer(request, response)
+
+    async def _wait(self, operation: Receive, call: Call) -> Response:
+        return call.render(await self._broker.receive(operation, call.wait_ms))
+
+    def _start(self, request: Request, answer: Any) -> None:
+        task = asyncio.get_running_loop().create_task(self._carry_out(request, answer))
+        request.task = task
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _carry_out(self, request: Request, answer: Any) -> None:
+        try:
+            if not isinstance(answer, Stream):
+                assert request.route is not None
+                async with asyncio.timeout(None if request.route.long else self._request_timeout_s):
+                    answer = await answer
+            if isinstance(answer, Stream):
+                await request.connection.stream(request, answer)
+                return
+            response: Response = answer
+        except TimeoutError:
+            response = self.failure(
+                request, RequestTimeout("It took longer than request_timeout_ms allows. Ask for less, or wait less.")
+            )
+        except SqewError as error:
+            response = self.failure(request, error)
+        except Exception:  # noqa: BLE001 (it is logged, and the client must get an answer)
+            response = self._mistake(request)
+        finally:
+            request.task = None
+        self._answer(request, response)
+
+    def _answer(self, request: Request, response: Response) -> None:
+        request.connection.respond(request, self._guard.finish(request, response))
+
+
+def check_json_type(request: Request) -> None:
+    """Raise unless the body is said to be JSON (or nothing is said). What a form can send, any page could."""
+    given = request.headers.get(b"content-type")
+    if given is None:
+        return
+    kind = given.partition(b";")[0].strip().lower()
+    if kind != b"application/json" and not kind.endswith(b"+json") and kind != b"text/json":
+        shown = kind.decode("latin-1")[:60]
+        raise WrongContentType(f"The body must be JSON, not {shown}. Add the header 'Content-Type: application/json'.")
+
+
+def _is_id(given: bytes) -> bool:
+    return 0 < len(given) <= _LONGEST_ID and given.isascii() and given.decode("ascii").isprintable()
+
+
+def _pairs(query: bytes) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for part in query.split(b"&"):
+        if not part:
+            continue
+        try:
+            name, _, value = (unquote_plus(text, errors="strict") for text in part.decode("ascii").partition("="))
+        except UnicodeDecodeError as error:
+            raise BadRequest("The URL's parameters are not valid UTF-8, percent-encoded.") from error
+        if name in pairs:
+            raise BadRequest(f"The URL has the parameter '{name}' twice. Give it once.")
+        pairs[name] = value
+    return pairs
+
+
+def _explained(error: msgspec.ValidationError, kind: Any) -> str:
+    """msgspec's sentence, with the nearest name where one is misspelt."""
+    sentence = str(error)
+    _, unknown, rest = sentence.partition("unknown field `")
+    fields = getattr(kind, "__struct_encode_fields__", ())
+    if not unknown or not fields:
+        return sentence
+    name = rest.partition("`")[0]
+    return f"there is no '{name}'{nearest(name, fields)}; the fields are: {', '.join(fields)}"

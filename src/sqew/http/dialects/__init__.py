@@ -1,0 +1,1 @@
+"""One HTTP vocabulary each, all over the same queues."""

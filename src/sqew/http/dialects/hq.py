@@ -1,0 +1,133 @@
+"""The hq dialect: a job queue with receive, complete and fail; parameters in the URL, ids as UUIDs."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from msgspec import Raw, Struct
+
+from sqew import operations as ops
+from sqew.engine import creation
+from sqew.errors import BadValue, MessageNotFound, SqewError
+from sqew.http.exchange import Call, Request, Response
+from sqew.http.router import Dialect, Routes
+from sqew.http.service import Service, as_json
+from sqew.http.statuses import headers_of, status_of
+from sqew.ids import id_of, uuid_of
+from sqew.model import NewMessage, Received, Ref, Release, Sent, Settled
+from sqew.rules import seconds_as_ms
+
+encode = msgspec.json.Encoder().encode
+
+
+class Failure(Struct):
+    error: str
+    code: str
+
+
+def failure(error: SqewError, _status: int) -> bytes:
+    return encode(Failure(str(error), error.code))
+
+
+DIALECT = Dialect("hq", "A job queue: enqueue, receive, complete, fail.", failure)
+routes = Routes(DIALECT)
+
+
+class QueueParameters(Struct, frozen=True, forbid_unknown_fields=True):
+    """What hq knows of a queue."""
+
+    name: str | None = None
+    max_attempts: int | None = None
+    visibility_timeout_seconds: float | None = None
+
+    def policy(self) -> dict[str, Any]:
+        fields: dict[str, Any] = {}
+        if self.max_attempts is not None:
+            fields["max_attempts"] = self.max_attempts
+        if self.visibility_timeout_seconds is not None:
+            fields["visibility_ms"] = seconds_as_ms("visibility_timeout_seconds", self.visibility_timeout_seconds)
+        return fields
+
+
+def create_queue(service: Service, given: QueueParameters) -> Call:
+    """Make a queue from the URL's parameters: what ``POST /queues`` does when it finds a name there."""
+    assert given.name is not None
+    return Call(creation(service.settings, given.name, given.policy()), lambda _: Response(200))
+
+
+@routes.put("/queues/{queue}", scope="admin", query=QueueParameters, answers={200: None})
+def update_queue(_service: Service, request: Request) -> Call:
+    """Change a queue's max_attempts or visibility_timeout_seconds."""
+    given: QueueParameters = request.options
+    if given.name not in (None, request.params[0]):
+        raise BadValue("A queue can't be renamed. Make another, and leave name out of the URL's parameters.")
+    return Call(ops.UpdateQueue(request.params[0], given.policy()), lambda _: Response(200))
+
+
+class Enqueued(Struct):
+    message_id: UUID
+
+
+@routes.post("/queues/{queue}/enqueue", scope="send", body=Raw, answers={200: Enqueued})
+def enqueue(_service: Service, request: Request) -> Call:
+    """Send a message: the whole body, any JSON, is its arguments."""
+    request.rows = 1
+    return Call(ops.Send(request.params[0], (NewMessage(request.body),)), _enqueued)
+
+
+def _enqueued(sent: list[Sent]) -> Response:
+    return Response(200, encode(Enqueued(uuid_of(sent[0].id))))
+
+
+class Job(Struct):
+    id: UUID
+    args: Raw
+    queue: str
+    attempts: int
+
+
+@routes.get("/queues/{queue}/receive", scope="receive", answers={200: Job | None})
+def receive(_service: Service, request: Request) -> Call:
+    """Take the next message for the queue's visibility timeout; null when there is none."""
+    return Call(ops.Receive(request.params[0]), _received)
+
+
+def _received(received: Received) -> Response:
+    if not received.messages:
+        return Response(200, b"null")
+    message = received.messages[0]
+    return Response(200, encode(Job(uuid_of(message.id), as_json(message), message.queue, message.attempts)))
+
+
+@routes.put("/messages/{id}/complete", scope="receive", answers={200: None})
+def complete(_service: Service, request: Request) -> Call:
+    """The work is done: the message is gone."""
+    return Call(ops.Ack(request.only_queue, (Ref(_id(request.params[0])),)), _settled)
+
+
+@routes.put("/messages/{id}/fail", scope="receive", answers={200: None})
+def fail(_service: Service, request: Request) -> Call:
+    """The work can never succeed: the message is dead, and not received again."""
+    release = Release(Ref(_id(request.params[0])), dead=True, reason="failed by its consumer")
+    return Call(ops.Nack(request.only_queue, (release,)), _settled)
+
+
+def _id(text: str) -> int:
+    try:
+        return id_of(UUID(text))
+    except ValueError as error:
+        raise BadValue(
+            f"'{text[:60]}' is not a message's id: that is a UUID, as enqueue and receive give it."
+        ) from error
+    except MessageNotFound as error:
+        raise MessageNotFound(0) from error
+
+
+def _settled(results: list[Settled | SqewError]) -> Response:
+    (result,) = results
+    if isinstance(result, SqewError):
+        status = status_of(result)
+        return Response(status, failure(result, status), headers=headers_of(result))
+    return Response(200)

@@ -1,0 +1,142 @@
+"""A request, and what can be answered to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from sqew.errors import SqewError
+from sqew.operations import Operation
+
+if TYPE_CHECKING:
+    from sqew.http.connection import Connection
+    from sqew.http.router import Route
+
+JSON = b"application/json"
+TEXT = b"text/plain; charset=utf-8"
+HTML = b"text/html; charset=utf-8"
+NDJSON = b"application/x-ndjson"
+EVENTS = b"text/event-stream"
+
+Headers = tuple[tuple[bytes, bytes], ...]
+
+_HELD_BYTES = 256 * 1024
+"""How much of a streamed body is kept for a handler that is slower than its client."""
+
+
+class Request:
+    """One request: its head, its body once it is there, and the route that answers it."""
+
+    __slots__ = (
+        "body", "connection", "data", "headers", "id", "is_http10", "keep_alive", "method", "only_queue", "options", "params",
+        "path", "query", "refusal", "route", "rows", "started", "stream", "task",
+    )  # fmt: skip
+
+    def __init__(self, connection: Connection, method: bytes, path: bytes, query: bytes) -> None:
+        self.connection = connection
+        self.method = method
+        self.path = path
+        self.query = query
+        self.headers: dict[bytes, bytes] = {}
+        self.keep_alive = True
+        self.is_http10 = False
+        self.body = b""
+        self.stream: BodyStream | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.id = b""
+        self.refusal: SqewError | None = None
+        """Why it will be refused, as far as its head tells."""
+        self.started = 0.0
+        # Set by the application:
+        self.route: Route | None = None
+        self.params: tuple[str, ...] = ()
+        self.options: Any = None
+        """The query string, as the route's type for it."""
+        self.data: Any = None
+        """The body, as the route's type for it."""
+        self.only_queue: str | None = None
+        """The queue whose key it came with: on a route that names no queue, it may touch no other."""
+        self.rows = 0
+        """How many messages it dealt with, for the log."""
+
+    def header(self, name: bytes) -> str | None:
+        """A header as text. Bytes that are not ASCII stay distinguishable."""
+        value = self.headers.get(name)
+        return None if value is None else value.decode("latin-1")
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nobody is there any more to read an answer."""
+        return self.connection.is_gone
+
+
+class Response(Struct, frozen=True, gc=False):
+    """A whole answer."""
+
+    status: int
+    body: bytes = b""
+    content_type: bytes = JSON
+    headers: Headers = ()
+
+
+class Stream(Struct, frozen=True):
+    """An answer that is written piece by piece, as fast as its reader reads."""
+
+    chunks: AsyncIterator[bytes]
+    content_type: bytes
+    status: int = 200
+    headers: Headers = ()
+
+
+class Call(Struct, frozen=True, gc=False):
+    """An answer that takes one operation: it joins the transaction of this tick of the loop.
+
+    A `Receive` that finds nothing may wait for ``wait_ms``.
+    """
+
+    operation: Operation[Any]
+    render: Callable[[Any], Response]
+    wait_ms: int = 0
+
+
+class BodyStream:
+    """The body of a request, while it arrives. The client is held up where the handler is slower."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._chunks: deque[bytes] = deque()
+        self._held = 0
+        self._ended = False
+        self._failure: Exception | None = None
+        self._arrived = asyncio.Event()
+
+    def feed(self, chunk: bytes) -> None:
+        self._chunks.append(chunk)
+        self._held += len(chunk)
+        if self._held > _HELD_BYTES:
+            self._connection.hold_up()
+        self._arrived.set()
+
+    def end(self, failure: Exception | None = None) -> None:
+        """All of it has arrived, or the rest never will."""
+        self._ended, self._failure = True, failure
+        self._arrived.set()
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while True:
+            while self._chunks:
+                chunk = self._chunks.popleft()
+                self._held -= len(chunk)
+                if self._held <= _HELD_BYTES:
+                    self._connection.go_on()
+                yield chunk
+            if self._failure is not None:
+                raise self._failure
+            if self._ended:
+                return
+            self._arrived.clear()
+            await self._arrived.wait()

@@ -1,0 +1,205 @@
+"""Which handler answers a request: a table of routes, and the walk from a path to one of them.
+
+The table is also what the OpenAPI document is made of, so a route says everything about itself: the types of its query,
+its body and its answers, and what a key must allow for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from urllib.parse import unquote
+
+import msgspec
+from msgspec import Struct
+
+from sqew.errors import BadRequest, MethodNotAllowed, RouteNotFound, SqewError
+from sqew.http.exchange import Call, Request, Response, Stream
+
+if TYPE_CHECKING:
+    from sqew.http.service import Service
+
+Scope = Literal["send", "receive", "admin", "open"]
+"""What a key must allow; ``open`` needs none."""
+
+Answer = Response | Stream | Call | Awaitable[Response | Stream]
+Handler = Callable[["Service", Request], Answer]
+H = TypeVar("H", bound=Handler)
+
+_REMEMBERED = 4_096
+"""How many paths the router keeps the answer for."""
+
+
+class Dialect(Struct, frozen=True):
+    """One HTTP vocabulary, and how it words failures."""
+
+    name: str
+    doc: str
+    failure: Callable[[SqewError, int], bytes]
+    """The body of an answer that refuses, as JSON."""
+
+
+class Route(Struct, frozen=True, kw_only=True):
+    """One method on one path."""
+
+    method: str
+    pattern: str
+    handler: Handler
+    dialect: Dialect
+    summary: str
+    scope: Scope
+    query: type[Struct] | None = None
+    body: Any = None
+    """The type of a JSON body."""
+    decoder: msgspec.json.Decoder[Any] | None = None
+    answers: Mapping[int, Any] = {}  # msgspec copies it
+    """The type of the answer by status; None: no body. A string: a content type other than JSON."""
+    streams: bool = False
+    """The handler reads the body while it arrives."""
+    body_optional: bool = False
+    long: bool = False
+    """It may take as long as it takes: no request timeout."""
+
+    @property
+    def parameters(self) -> list[str]:
+        """The names in the pattern, in order."""
+        return [part[1:-1] for part in self.pattern.split("/") if part.startswith("{")]
+
+
+class Routes:
+    """The routes of one dialect, added by decorators."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect = dialect
+        self.routes: list[Route] = []
+
+    def add(self, method: str, pattern: str, *, scope: Scope, body: Any = None, **more: Any) -> Callable[[H], H]:
+        """A decorator: the function answers this method on this path. Its docstring is the route's summary."""
+
+        def register(handler: H) -> H:
+            decoder = None if body is None else msgspec.json.Decoder(body)
+            summary = (handler.__doc__ or "").strip()
+            route = Route(
+                method=method,
+                pattern=pattern,
+                handler=handler,
+                dialect=self.dialect,
+                summary=summary,
+                scope=scope,
+                body=body,
+                decoder=decoder,
+                **more,
+            )
+            self.routes.append(route)
+            return handler
+
+        return register
+
+    def get(self, pattern: str, **more: Any) -> Callable[[H], H]:
+        return self.add("GET", pattern, **more)
+
+    def post(self, pattern: str, **more: Any) -> Callable[[H], H]:
+        return self.add("POST", pattern, **more)
+
+    def put(self, pattern: str, **more: Any) -> Callable[[H], H]:
+        return self.add("PUT", pattern, **more)
+
+    def patch(self, pattern: str, **more: Any) -> Callable[[H], H]:
+        return self.add("PATCH", pattern, **more)
+
+    def delete(self, pattern: str, **more: Any) -> Callable[[H], H]:
+        return self.add("DELETE", pattern, **more)
+
+
+class _Node:
+    """One step of a path."""
+
+    __slots__ = ("children", "methods", "parameter")
+
+    def __init__(self) -> None:
+        self.children: dict[str, _Node] = {}
+        self.parameter: _Node | None = None
+        self.methods: dict[str, Route] = {}
+
+
+class Router:
+    """From a method and a path to a route and the values in its path."""
+
+    def __init__(self) -> None:
+        self._root = _Node()
+        self.routes: list[Route] = []
+        self._known: dict[tuple[bytes, bytes], tuple[Route, tuple[str, ...]]] = {}
+
+    def include(self, routes: Routes) -> None:
+        """Add the routes of a dialect. Two routes for one request are a mistake in the code."""
+        for route in routes.routes:
+            node = self._root
+            for part in route.pattern.strip("/").split("/"):
+                if part.startswith("{"):
+                    node.parameter = node.parameter or _Node()
+                    node = node.parameter
+                else:
+                    node = node.children.setdefault(part, _Node())
+            if route.method in node.methods:
+                raise ValueError(f"{route.method} {route.pattern} has two routes")
+            node.methods[route.method] = route
+            self.routes.append(route)
+
+    def find(self, method: bytes, path: bytes) -> tuple[Route, tuple[str, ...]]:
+        """The route and the values of its parameters; raises `RouteNotFound` or `MethodNotAllowed`."""
+        known = self._known.get((method, path))
+        if known is not None:
+            return known
+        found = self._find(method.decode("latin-1"), path)
+        if len(self._known) >= _REMEMBERED:
+            self._known.clear()
+        self._known[method, path] = found
+        return found
+
+    def _find(self, method: str, path: bytes) -> tuple[Route, tuple[str, ...]]:
+        try:
+            parts = [unquote(part, errors="strict") for part in path.decode("ascii").strip("/").split("/")]
+        except UnicodeDecodeError as error:
+            raise BadRequest("The path is not valid UTF-8, percent-encoded.") from error
+        found = _walk(self._root, parts, 0, ())
+        if found is None:
+            raise RouteNotFound(shown_path(path))
+        node, params = found
+        route = node.methods.get("GET" if method == "HEAD" else method)
+        if route is None:
+            raise MethodNotAllowed(method, shown_path(path), allowed_methods(node))
+        return route, params
+
+    def methods(self, path: bytes) -> list[str]:
+        """What may be done at a path; empty where there is nothing."""
+        try:
+            self._find("", path)
+        except MethodNotAllowed as error:
+            return list(error.allowed)
+        except SqewError:
+            return []
+        return []
+
+
+def _walk(node: _Node, parts: list[str], at: int, params: tuple[str, ...]) -> tuple[_Node, tuple[str, ...]] | None:
+    if at == len(parts):
+        return (node, params) if node.methods else None
+    child = node.children.get(parts[at])
+    if child is not None and (found := _walk(child, parts, at + 1, params)) is not None:
+        return found
+    if node.parameter is not None and parts[at]:
+        return _walk(node.parameter, parts, at + 1, (*params, parts[at]))
+    return None
+
+
+def allowed_methods(node: _Node) -> list[str]:
+    methods = set(node.methods) | {"OPTIONS"}
+    if "GET" in methods:
+        methods.add("HEAD")
+    return sorted(methods)
+
+
+def shown_path(path: bytes) -> str:
+    """A path as it may stand in a sentence."""
+    text = path.decode("latin-1")
+    return text if len(text) <= 100 else text[:97] + "..."

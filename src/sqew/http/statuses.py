@@ -1,0 +1,70 @@
+"""Which HTTP status stands for which error, and what else goes with it."""
+
+from __future__ import annotations
+
+import math
+
+from sqew.errors import (
+    BodyDamaged,
+    Conflict,
+    Forbidden,
+    HeadersTooLarge,
+    Invalid,
+    Limited,
+    MethodNotAllowed,
+    NotFound,
+    Overloaded,
+    RateLimited,
+    RequestTimeout,
+    SqewError,
+    StoreBusy,
+    StoreClosed,
+    StoreError,
+    StoreFull,
+    TooLarge,
+    Unauthorized,
+    WrongContentType,
+)
+from sqew.http.exchange import Headers
+
+_STATUSES: tuple[tuple[type[SqewError], int], ...] = (
+    # The first that fits.
+    (TooLarge, 413),
+    (HeadersTooLarge, 431),
+    (WrongContentType, 415),
+    (MethodNotAllowed, 405),
+    (Invalid, 400),
+    (Unauthorized, 401),
+    (Forbidden, 403),
+    (NotFound, 404),
+    (RequestTimeout, 408),
+    (Conflict, 409),
+    (Limited, 429),
+    (StoreFull, 507),
+    (StoreBusy, 503),
+    (StoreClosed, 503),
+    (BodyDamaged, 500),
+    (StoreError, 500),
+)
+_BUSY_RETRY_S = 1
+
+
+def status_of(error: SqewError) -> int:
+    """The status that a dialect without a mind of its own answers with."""
+    for kind, status in _STATUSES:
+        if isinstance(error, kind):
+            return status
+    return 500
+
+
+def headers_of(error: SqewError) -> Headers:
+    """What a client may need besides the sentence: when to come back, what is allowed, how to say who it is."""
+    if isinstance(error, RateLimited | Overloaded):
+        return ((b"retry-after", b"%d" % max(1, math.ceil(error.retry_after_ms / 1000))),)
+    if isinstance(error, Limited | StoreBusy | StoreClosed):
+        return ((b"retry-after", b"%d" % _BUSY_RETRY_S),)
+    if isinstance(error, MethodNotAllowed):
+        return ((b"allow", ", ".join(error.allowed).encode()),)
+    if isinstance(error, Unauthorized):
+        return ((b"www-authenticate", b'Bearer realm="sqew"'),)
+    return ()
