@@ -56,6 +56,8 @@ class Broker:
         self._pending: list[tuple[Operation[Any], Done]] = []
         self._closed = False
         self._dismissed = False
+        self._count = 0
+        self._count_at_upkeep = 0
 
     @classmethod
     def open(cls, path: str | Path | None = None, **changes: Any) -> Self:
@@ -115,6 +117,7 @@ class Broker:
         pending = [entry for entry in pending if type(entry[1]) is not _Promise or not entry[1].future.cancelled()]
         for start in range(0, len(pending), _MOST_TOGETHER):
             part = pending[start : start + _MOST_TOGETHER]
+            self._count += len(part)
             results = self._execute([operation for operation, _ in part])
             for (_, done), result in zip(part, results, strict=True):
                 done(result)
@@ -262,6 +265,20 @@ class Broker:
             # Figures are stored by the queue's name: what is kept back now would be those of the next one of the name.
             self._engine.flush()
         await self.run(DeleteQueue(queue))
+
+    async def keep_up(self) -> None:
+        """A round of upkeep, to be called once a second or so: sweep what time has ended, in steps, with others between.
+
+        If nobody asked for anything since the last round, the store gets to tidy up as well.
+        """
+        idle = self._count == self._count_at_upkeep
+        while True:
+            swept = await self._run(Sweep())
+            if swept.next_at is None or swept.next_at > self.now():
+                break
+        self._count_at_upkeep = self._count
+        if idle:
+            self._engine.store.idle()
 
     def dismiss(self) -> None:
         """Nobody is to wait any longer: who does gets what there is, which is nothing."""

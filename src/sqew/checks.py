@@ -89,6 +89,8 @@ def check_id(id: object) -> None:
 
 def check_collection(name: str, values: object) -> None:
     """Raise `BadValue` unless there are entries to count and to go through."""
+    if type(values) is tuple or type(values) is list:
+        return
     if not isinstance(values, Collection) or isinstance(values, _NOT_BATCHES):
         raise BadValue(f"{name} can't be {shown(values)}: it must be a list.")
 

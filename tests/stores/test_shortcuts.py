@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from sqew.model import Extension, NewMessage, Policy, Ref, Release
+from sqew.model import Commit, Extension, NewMessage, Policy, Ref, Release
 from sqew.operations import Ack, CreateQueue, Extend, Nack, Peek, Receive, Remove, Send, Sweep, UpdateQueue
 from sqew.stores.sqlite import SQLiteStore, shortcuts
 
@@ -74,7 +74,7 @@ def test_a_run_of_operations_leaves_the_same_rows_either_way(stores, seed, monke
     for store in stores:
         store.run([CreateQueue(name, policy) for name, policy in POLICIES.items()], 0)
     tokens = [{}, {}]
-    ways = shortcuts.SHORTCUTS.copy()
+    ways, within = shortcuts.SHORTCUTS.copy(), shortcuts.WITHIN.copy()
     taken = 0
 
     for now in range(1, 400):
@@ -82,6 +82,7 @@ def test_a_run_of_operations_leaves_the_same_rows_either_way(stores, seed, monke
         commits = []
         for which, store in enumerate((short, general)):
             monkeypatch.setattr("sqew.stores.sqlite.store.SHORTCUTS", ways if which == 0 else {})
+            monkeypatch.setattr("sqew.stores.sqlite.store.WITHIN", within if which == 0 else {})
             op = Sweep() if shape < 0.05 else operation(Random(f"{seed}-{now}"), tokens[which])
             commit = store.run([op], now)
             commits.append(commit)
@@ -93,6 +94,50 @@ def test_a_run_of_operations_leaves_the_same_rows_either_way(stores, seed, monke
         assert commits[0].stirred == commits[1].stirred
         assert contents(short) == contents(general)
     assert taken > 50
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_operations_that_are_committed_together_leave_the_same_rows_either_way(stores, seed, monkeypatch):
+    """Plain sends of one transaction are written together, before whatever might look at them."""
+    random = Random(seed)
+    short, general = stores
+    for store in stores:
+        store.run([CreateQueue(name, policy) for name, policy in POLICIES.items()], 0)
+    tokens = [{}, {}]
+    within = shortcuts.WITHIN.copy()
+    together = 0
+
+    for now in range(1, 200):
+        count = random.randint(2, 6)
+        commits = []
+        for which, store in enumerate((short, general)):
+            operations = [operation(Random(f"{seed}-{now}-{n}"), tokens[which]) for n in range(count)]
+            if which == 0:
+                monkeypatch.setattr("sqew.stores.sqlite.store.WITHIN", within)
+                commit = store.run(operations, now)
+                together += len(operations)
+            else:
+                # One after the other, at the same time, each in a transaction of its own.
+                monkeypatch.setattr("sqew.stores.sqlite.store.WITHIN", {})
+                monkeypatch.setattr("sqew.stores.sqlite.store.SHORTCUTS", {})
+                commit = _joined([store.run([op], now) for op in operations])
+            commits.append(commit)
+            for result in commit.results:
+                for message in getattr(result, "messages", []):
+                    tokens[which].setdefault(message.queue, []).append(Ref(message.id, message.lease.token))
+
+        assert commits[0].facts == commits[1].facts
+        assert commits[0].stirred == commits[1].stirred
+        assert contents(short) == contents(general)
+    assert together > 400
+
+
+def _joined(commits):
+    return Commit(
+        [result for commit in commits for result in commit.results],
+        [fact for commit in commits for fact in commit.facts],
+        set().union(*(commit.stirred for commit in commits)),
+    )
 
 
 def test_the_short_way_is_really_taken_by_plain_messages(stores, monkeypatch):

@@ -14,6 +14,7 @@ from sqew.rules import check_int, check_ms
 from sqew.settings import Settings
 
 _encode_text = msgspec.json.Encoder().encode
+_decode_text = msgspec.json.Decoder(str).decode
 
 
 class Service:
@@ -34,7 +35,8 @@ class Service:
     def wait_ms(self, given: int, name: str = "wait_ms") -> int:
         """How long a receive may wait: what was asked for, or as long as the server allows."""
         check_ms(name, given)
-        return min(given, self.settings.max_wait_ms)
+        # An empty answer is better than the one that says that the request took too long.
+        return min(given, self.settings.max_wait_ms, self.settings.request_timeout_ms * 9 // 10)
 
     async def ensure_queue(self, name: str, **policy: Any) -> QueueInfo:
         """The queue of that name, made if there is none."""
@@ -56,3 +58,11 @@ def json_body(raw: msgspec.Raw) -> bytes:
     if not body:
         raise BadBody("There is no body to send.")
     return body
+
+
+def text_in(body: bytes) -> bytes:
+    """The text that a JSON string stands for."""
+    try:
+        return _decode_text(body).encode()
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise BadBody(f"A text body must be a JSON string: {error}.") from error

@@ -17,7 +17,8 @@ from sqew.model import Fact, Lease, Received, Sent, Settled
 from sqew.operations import Ack, Operation, Receive, Send
 from sqew.stores.sqlite.catalog import QueueState
 from sqew.stores.sqlite.receiving import NEVER, delivered, tell_dead_letter_queue
-from sqew.stores.sqlite.rows import INLINE_BODY_BYTES, body_of, checksum
+from sqew.stores.sqlite.rows import body_of, checksum
+from sqew.stores.sqlite.sending import plain_row, sent_plain
 from sqew.stores.sqlite.statements import sql
 from sqew.stores.sqlite.work import Row, Work
 
@@ -35,39 +36,11 @@ def send(work: Work, op: Send) -> list[Sent] | None:
     state = catalog.by_name.get(op.queue)
     if state is None or not state.takes_plain or len(op.messages) != 1:
         return None
-    message = op.messages[0]
-    lane = state.default_lane if message.lane is None else state.lane_ids.get(message.lane)
-    priority, body = message.priority, message.body
-    id = catalog.next_id
-    if (
-        lane is None
-        or priority not in state.buckets.get(lane, ())
-        or id >= catalog.reserved_below
-        or len(body) > INLINE_BODY_BYTES
-        or message.key is not None
-        or message.headers
-        or message.group is not None
-    ):
+    row = plain_row(work, state, op.messages[0])
+    if row is None:
         return None
-    now, policy = work.now, state.policy
-    if now >= work.room.next_look_at:
-        work.room.check(now)
-    due_at = now + (policy.delay_ms if message.delay_ms is None else message.delay_ms)
-    ttl_ms = policy.ttl_ms if message.ttl_ms is None else message.ttl_ms
-    expires_at = None if ttl_ms is None else now + ttl_ms
-    is_text = message.format == "text"
-    work.execute_at_once(
-        _INSERT_PLAIN,
-        (id, state.id, lane, priority, due_at, now, expires_at, is_text, crc32(body, is_text), body, catalog.version,
-         catalog.reserved_below),
-    )  # fmt: skip
-    if not work.changes():
-        return None
-    catalog.next_id = id + 1
-    catalog.taken_ids += 1
-    work.facts.append(Fact("sent", state.name, state.lane_names[lane], id, 0))
-    work.stirred.add(state.name)
-    return [Sent(id)]
+    work.execute_at_once(_INSERT_PLAIN, (*row, catalog.version, catalog.reserved_below))
+    return sent_plain(work, state, row) if work.changes() else None
 
 
 def receive(work: Work, op: Receive) -> Received | None:
@@ -155,3 +128,7 @@ def ack(work: Work, op: Ack) -> list[Settled] | None:
 
 
 SHORTCUTS: dict[type[Operation[Any]], Callable[[Work, Any], Any]] = {Send: send, Receive: receive, Ack: ack}
+"""Those that are a transaction of their own."""
+
+WITHIN: dict[type[Operation[Any]], Callable[[Work, Any], Any]] = {Receive: receive, Ack: ack}
+"""Those that are also quicker as a part of one."""

@@ -19,7 +19,7 @@ from sqew.stores.sqlite.catalog import Catalog
 from sqew.stores.sqlite.connection import MEMORY, Durability, connect, translate, translated
 from sqew.stores.sqlite.migrate import migrate
 from sqew.stores.sqlite.room import Room
-from sqew.stores.sqlite.shortcuts import SHORTCUTS
+from sqew.stores.sqlite.shortcuts import SHORTCUTS, WITHIN
 from sqew.stores.sqlite.work import Work
 
 _HANDLERS: dict[type[ops.Operation[Any]], Callable[[Work, Any], Any]] = {
@@ -153,12 +153,27 @@ class SQLiteStore:
     def _run(self, operations: Sequence[ops.Operation[Any]], now: int) -> Commit:
         writing = operations[0].writes if len(operations) == 1 else any(operation.writes for operation in operations)
         self.begin(now, writing=writing)
+        work = self._work
+        work.defers = len(operations) > 1
         try:
-            results = [self.attempt(operation) for operation in operations]
+            results = []
+            for operation in operations:
+                if work.deferred and type(operation) is not ops.Send:
+                    self._write_deferred()
+                results.append(self.attempt(operation))
+            self._write_deferred()
         except BaseException:
             self.rollback()
             raise
+        finally:
+            work.defers = False
         return self.commit(results)
+
+    def _write_deferred(self) -> None:
+        try:
+            sending.write_deferred(self._work)
+        except apsw.Error as error:
+            raise translate(error, self.path) from error
 
     def _run_alone(self, operation: ops.Operation[Any], now: int) -> Commit:
         try:
@@ -188,7 +203,9 @@ class SQLiteStore:
     def attempt(self, operation: ops.Operation[Any]) -> Any:
         """Execute one operation: its result, or the error that stands for it. It failed before it wrote anything."""
         try:
-            return _HANDLERS[type(operation)](self._work, operation)
+            shortcut = WITHIN.get(type(operation))
+            result = None if shortcut is None else shortcut(self._work, operation)
+            return _HANDLERS[type(operation)](self._work, operation) if result is None else result
         except SqewError as error:
             return error
         except apsw.Error as error:
@@ -239,7 +256,7 @@ class SQLiteStore:
                 self.connection.execute("ROLLBACK")
         self._catalog.forget()
         self._seen_version = None
-        self._work.facts, self._work.stirred = [], set()
+        self._work.facts, self._work.stirred, self._work.deferred = [], set(), []
 
     def idle(self) -> None:
         """There is nothing else to do: put the WAL back into the file, and give some free pages back to the disk.

@@ -43,7 +43,7 @@ class Work:
     """The connection to work on, the time, and what is to be told when the transaction is committed."""
 
     __slots__ = (
-        "catalog", "changes", "execute", "execute_at_once", "executemany", "facts", "now", "random", "room", "stirred",
+        "catalog", "changes", "deferred", "defers", "execute", "execute_at_once", "executemany", "facts", "now", "random", "room", "stirred",
     )  # fmt: skip
 
     def __init__(self, connection: apsw.Connection, catalog: Catalog, room: Room, random: Random) -> None:
@@ -59,3 +59,6 @@ class Work:
         self.now = 0
         self.facts: list[Fact] = []
         self.stirred: set[str] = set()
+        # Rows of plain messages that were sent in this transaction and are not written yet, where it may wait.
+        self.defers = False
+        self.deferred: list[Row] = []
