@@ -153,6 +153,13 @@ def test_a_debian_python_without_ensurepip_is_told_the_package_to_install(dev, m
         dev.install_ensurepip("python3.11-venv")
 
 
+def test_the_benchmark_of_the_server_without_wrk_says_how_to_install_it(dev, monkeypatch):
+    monkeypatch.setenv("PATH", str(dev.ROOT))  # neither wrk nor apt-get here
+
+    with pytest.raises(SystemExit, match=r"needs wrk; install it \(Debian: sudo apt-get install wrk\)"):
+        dev.bench(["http", "--quick"])
+
+
 def test_a_task_that_fails_does_not_hide_the_ones_after_it(dev, capfd):
     def command(code):
         return [sys.executable, "-c", code]

@@ -232,6 +232,21 @@ def test_only_a_body_is_needed(q):
     assert [message.value for message in q.peek("orders")] == [{"sku": 7}, [1]]
 
 
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b'{"payload":1}', NewMessage(b"1")),
+        (b'{"message":{"a": 1}}', NewMessage(b'{"a": 1}')),
+        (b'{"payload":"t","format":"text"}', NewMessage(b"t", "text")),
+        (b'{"payload":1,"idempotency_key":"k","group_id":"g"}', NewMessage(b"1", key="k", group="g")),
+        (b'{"payload":1,"delay_ms":5,"ttl_ms":7}', NewMessage(b"1", delay_ms=5, ttl_ms=7)),
+        (b'{"message":1,"delay":1.5,"ttl":60}', NewMessage(b"1", delay_ms=1_500, ttl_ms=60_000)),
+    ],
+)
+def test_a_line_may_use_the_names_of_any_dialect(line, message):
+    assert parse(line, NOW, LIMITS) == message
+
+
 def test_lines_are_sent_in_batches(q):
     assert list(q.import_lines("orders", (b'{"body":1}' for _ in range(2_500)))) == [1_000, 1_000, 500]
 

@@ -340,3 +340,24 @@ def test_importing_settings_loads_no_parser_and_no_command_line_library():
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
     assert printed.strip() == "set()"
+
+
+@pytest.mark.parametrize(("given", "rate"), [("0", 0), ("0.25", 0.25), (".5", 0.5), ("1.0", 1), (1, 1), (0.1, 0.1)])
+def test_a_fraction_is_a_number_from_0_to_1(given, rate):
+    assert resolve({"otlp_sample_rate": given}, {}, None).otlp_sample_rate == rate
+
+
+@pytest.mark.parametrize("given", ["1.1", "-0.1", "10%", "nan", "1e-3", "", True, None.__class__])
+def test_what_is_no_fraction_is_refused(given):
+    with pytest.raises(BadSetting, match="it must be a number from 0 to 1"):
+        resolve({"otlp_sample_rate": given}, {}, None)
+
+
+def test_the_seed_s_names_for_traces_are_understood():
+    settings = from_environment(OTLP_ENABLED="true", OTLP_ENDPOINT="http://collector:4317", OTLP_SAMPLE_RATE="0.5")
+
+    assert (settings.otlp_enabled, settings.otlp_endpoint, settings.otlp_sample_rate) == (
+        True,
+        "http://collector:4317",
+        0.5,
+    )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sqew.broker import Broker
+    from sqew.client import AsyncClient, Client
     from sqew.embedded import Queue
     from sqew.errors import MessageNotFound, QueueExists, QueueNotFound, SqewError, StaleLease, StoreError
     from sqew.model import Backoff, Message, NewMessage, Policy, QueueInfo, QueueStats
@@ -21,8 +22,10 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Ack",
+    "AsyncClient",
     "Backoff",
     "Broker",
+    "Client",
     "Dead",
     "Message",
     "MessageNotFound",
@@ -43,6 +46,7 @@ __all__ = [
 # Names are looked up when first used: `sqew --help` must not wait for SQLite to load.
 _HOMES = {
     "sqew.broker": ("Broker",),
+    "sqew.client": ("AsyncClient", "Client"),
     "sqew.embedded": ("Queue",),
     "sqew.errors": ("MessageNotFound", "QueueExists", "QueueNotFound", "SqewError", "StaleLease", "StoreError"),
     "sqew.model": ("Backoff", "Message", "NewMessage", "Policy", "QueueInfo", "QueueStats"),

@@ -10,12 +10,13 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
-from typing import Any, Generic, Self, TypeVar
+from time import perf_counter
+from typing import Any, Generic, Self, TypeVar, cast
 
 from sqew.checks import check_operation
 from sqew.engine import Engine, Stepwise, limits_of, open_file, split
 from sqew.errors import BadValue, SqewError, StoreClosed
-from sqew.model import Extension, Message, NewMessage, QueueStats, Received, Ref, Release, Sent, Settled
+from sqew.model import Extension, Message, NewMessage, QueueStats, QueueTotals, Received, Ref, Release, Sent, Settled
 from sqew.observe.meter import summarize
 from sqew.operations import (
     Ack,
@@ -24,12 +25,14 @@ from sqew.operations import (
     LastId,
     Measure,
     Nack,
+    NextDue,
     Operation,
     Purge,
     ReadActivity,
     Receive,
     Scan,
     Send,
+    Survey,
     Sweep,
 )
 from sqew.rules import Limits, check_batch, check_ms, shown
@@ -39,9 +42,15 @@ from sqew.waiting import IDLE_MS, pause
 R = TypeVar("R")
 Done = Callable[[Any], None]
 """Gets the result of an operation, or its error."""
+Executed = Callable[[Sequence[Operation[Any]], Sequence[Any], float], None]
+"""Gets the operations of a transaction, their results, and the seconds that it took."""
 
 _SCAN_STEP = 50
 """How many messages a scan looks at between others' operations: half a millisecond's worth."""
+_LOOK_AGAIN_MS = 1_000
+"""How often a watcher looks at a queue that has something ready: nobody tells it when that is taken."""
+_NEWS_EVERY_S = 0.05
+"""How often a watcher is told, at most: thousands of sends a second are one piece of news."""
 _MOST_TOGETHER = 1_000
 """How many operations are committed together at most: a longer transaction holds everybody up."""
 
@@ -56,6 +65,9 @@ class Broker:
         self._pending: list[tuple[Operation[Any], Done]] = []
         self._closed = False
         self._dismissed = False
+        self._told_of_deletions: list[Callable[[str], None]] = []
+        self._watchers = 0
+        self.executed: Executed | None = None
         self._count = 0
         self._count_at_upkeep = 0
 
@@ -85,6 +97,11 @@ class Broker:
     def now(self) -> int:
         """The time on the store's clock."""
         return self._engine.clock.now()
+
+    @property
+    def ran_at(self) -> int:
+        """When the transaction ran whose results are being handed out: what it sent was created then."""
+        return self._engine.ran_at
 
     def submit(self, operation: Operation[Any], done: Done) -> None:
         """Execute an operation together with whatever else arrives in this tick, and call ``done`` with its result.
@@ -118,7 +135,11 @@ class Broker:
         for start in range(0, len(pending), _MOST_TOGETHER):
             part = pending[start : start + _MOST_TOGETHER]
             self._count += len(part)
-            results = self._execute([operation for operation, _ in part])
+            operations = [operation for operation, _ in part]
+            began = perf_counter()
+            results = self._execute(operations)
+            if self.executed is not None:
+                self.executed(operations, results, perf_counter() - began)
             for (_, done), result in zip(part, results, strict=True):
                 done(result)
 
@@ -202,6 +223,40 @@ class Broker:
                 return received
             waiters.discard(queue, lane, wake)
 
+    async def watch(self, queue: str, quiet_ms: int) -> AsyncIterator[bool]:
+        """True whenever something has become ready in a queue, taking nothing; False after ``quiet_ms`` without news.
+
+        What is ready at the start is news too. It ends when nobody is to wait any longer.
+        """
+        waiters, clock = self._engine.waiters, self._engine.clock
+        # A place of its own, as if it were a lane: it must not use up the wake-up of a receiver.
+        self._watchers += 1
+        place = f"\0{self._watchers}"
+        stirred, head, quiet_until = True, None, clock.now() + quiet_ms
+        while not self._dismissed:
+            woken = asyncio.Event()
+            wake = _Alarm(self._loop, woken)
+            waiters.add(queue, place, wake)
+            heard = self._engine.doorbell.listen(waiters)
+            try:
+                due_at, now = await self.run(NextDue(queue)), clock.now()
+                ready = due_at is not None and due_at <= now
+                if ready and (stirred or due_at != head):
+                    yield True
+                    quiet_until = clock.now() + quiet_ms
+                    await asyncio.sleep(_NEWS_EVERY_S)
+                head = due_at if ready else None
+                until = min(quiet_until, now + _LOOK_AGAIN_MS) if ready else quiet_until
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(pause(now, until, None if ready else due_at, heard) / 1000):
+                        await woken.wait()
+                stirred = woken.is_set()
+            finally:
+                waiters.discard(queue, place, wake)
+            if clock.now() >= quiet_until:
+                yield False
+                quiet_until = clock.now() + quiet_ms
+
     async def ack(self, queue: str | None, refs: Sequence[Ref]) -> list[Settled | SqewError]:
         """Finish messages: for each, that it is settled, or why not."""
         return await self.run(Ack(queue, refs))
@@ -229,6 +284,19 @@ class Broker:
         """Delete every message that is in the queue now; how many there were."""
         return await self.in_steps(Purge(queue, await self.run(LastId()), self._limits.max_batch))
 
+    async def compact(self) -> tuple[int, int]:
+        """Sweep out what is due and give free space back to the disk, in small steps with others in between.
+
+        How many bytes the file had before, and how many it has now.
+        """
+        store = self._engine.store
+        before = store.file_bytes()
+        while (await self._run(Sweep())).count:
+            pass
+        while store.compact():
+            await self._run(Sweep())
+        return before, store.file_bytes()
+
     async def stats(self, queue: str) -> QueueStats:
         """Depths by lane and state, totals, rates and latencies. Counting is done beside the loop."""
         self._engine.flush()
@@ -236,6 +304,13 @@ class Broker:
         await self._run(Sweep())
         depths, activity = await self.look(Measure(queue), ReadActivity(queue))
         return summarize(queue, depths, activity, self.now())
+
+    async def survey(self) -> list[QueueTotals]:
+        """Depths and totals of all queues. Counting is done beside the loop."""
+        self._engine.flush()
+        await self._run(Sweep())
+        (found,) = await self.look(Survey())
+        return cast("list[QueueTotals]", found)
 
     async def look(self, *operations: Operation[Any]) -> list[Any]:
         """Execute operations that only read and may take long, in a thread beside the loop."""
@@ -259,15 +334,25 @@ class Broker:
                 return
             after = page.after
 
+    def when_deleted(self, tell: Callable[[str], None]) -> None:
+        """Have a queue's name told whenever `delete` has deleted it."""
+        self._told_of_deletions.append(tell)
+
     async def delete(self, queue: str) -> None:
         """Delete a queue and its messages."""
         if not self._closed:
             # Figures are stored by the queue's name: what is kept back now would be those of the next one of the name.
             self._engine.flush()
         await self.run(DeleteQueue(queue))
+        for tell in self._told_of_deletions:
+            tell(queue)
+
+    async def shrink_log(self) -> None:
+        """Have the store put what it has only logged into its place, beside the loop, as far as its readers allow."""
+        await asyncio.to_thread(self._engine.store.shrink_log)
 
     async def keep_up(self) -> None:
-        """A round of upkeep, to be called once a second or so: sweep what time has ended, in steps, with others between.
+        """A round of upkeep, to be called once a second or so: sweep what time has ended, in steps.
 
         If nobody asked for anything since the last round, the store gets to tidy up as well.
         """

@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from sqew import operations as ops
 from sqew.errors import BadBody, BadName, BadValue
-from sqew.model import Extension, NewMessage, Outcome, Policy, Ref, Release
+from sqew.model import Extension, KeyScope, NewMessage, Outcome, Policy, Ref, Release
 from sqew.rules import (
     Limits,
     check_batch,
@@ -32,6 +32,8 @@ LARGEST_ID = 1 << 62
 _NOT_BATCHES = (str, bytes, bytearray, memoryview, Mapping)
 """They can be iterated over, but whoever passes one as a batch meant something else."""
 _OUTCOMES = get_args(Outcome)
+_SCOPES = get_args(KeyScope)
+_DIGEST_BYTES = 32
 
 Check = Callable[[str, Any, Limits], None]
 """Raises unless the value may stand in the field of that name."""
@@ -162,6 +164,25 @@ def _flag(name: str, value: Any, _limits: Limits | None = None) -> None:
         raise BadValue(f"{name} can't be {shown(value)}: it must be True or False.")
 
 
+def _digest(name: str, value: Any, _limits: Limits) -> None:
+    if type(value) is not bytes or len(value) != _DIGEST_BYTES:
+        raise BadValue(f"{name} must be a key's SHA-256, {_DIGEST_BYTES} bytes. Make a key with sqew.keys.")
+
+
+def _scopes(name: str, value: Any, _limits: Limits) -> None:
+    check_collection(name, value)
+    for scope in value:
+        if scope not in _SCOPES:
+            raise BadValue(f"{name} can't hold {shown(scope)}: give some of {', '.join(_SCOPES)}.")
+    if not value or len(set(value)) != len(value):
+        raise BadValue(f"{name} can't be {shown(value)}: give some of {', '.join(_SCOPES)}, each once.")
+
+
+def _label(name: str, value: Any, _limits: Limits) -> None:
+    if value != "":
+        check_text(name, value)
+
+
 def _outcome(name: str, value: Any, _limits: Limits) -> None:
     if value not in _OUTCOMES:
         raise BadValue(f"{name} can't be {shown(value)}: it must be one of {', '.join(_OUTCOMES)}.")
@@ -238,6 +259,17 @@ _FIELDS: dict[type[ops.Operation[Any]], tuple[tuple[str, Check], ...]] = {
     ops.DeleteQueue: (("name", _queue),),
     ops.GetQueue: (("name", _queue),),
     ops.ListQueues: (("prefix", _any_text), ("after", _any_text), ("limit", _or_none(_position))),
+    ops.CreateKey: (
+        ("queue", _queue),
+        ("id", _text),
+        ("digest", _digest),
+        ("scopes", _scopes),
+        ("label", _label),
+        ("secret", _or_none(_text)),
+    ),
+    ops.ListKeys: (("queue", _or_none(_queue)),),
+    ops.DeleteKey: (("queue", _queue), ("id", _any_text)),
+    ops.ReadKeys: (("known_version", _position),),
     ops.Send: (("queue", _queue), ("messages", _messages)),
     ops.Receive: (
         ("queue", _queue),
@@ -257,6 +289,7 @@ _FIELDS: dict[type[ops.Operation[Any]], tuple[tuple[str, Check], ...]] = {
     ops.LastId: (),
     ops.Scan: (("queue", _queue), ("after", _position), ("up_to", _position), ("limit", _limit)),
     ops.Measure: (("queue", _queue),),
+    ops.Ages: (("queue", _queue),),
     ops.NextDue: (("queue", _queue), ("lane", _or_none(_lane))),
     ops.ListDead: (("queue", _queue), ("limit", _limit), ("after", _position)),
     ops.RequeueDead: (("queue", _queue), ("ids", _or_none(_ids)), ("limit", _limit)),
@@ -271,4 +304,5 @@ _FIELDS: dict[type[ops.Operation[Any]], tuple[tuple[str, Check], ...]] = {
     ops.Sweep: (("limit", _limit),),
     ops.RecordActivity: (),
     ops.ReadActivity: (("queue", _queue),),
+    ops.Survey: (),
 }

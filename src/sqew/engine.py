@@ -43,10 +43,12 @@ class Engine:
         self._event_log = event_log
         self._meter = Meter()
         self._next_sweep_at = 0
+        self.ran_at = 0
+        """The time of the last transaction: what was sent in it was created then."""
 
     def run(self, operations: Sequence[Operation[Any]]) -> list[Any]:
         """Execute operations in one transaction: a result or an error for each."""
-        now = self.clock.now()
+        now = self.ran_at = self.clock.now()
         if now >= self._next_sweep_at and any(operation.writes for operation in operations):
             return self._run_with_upkeep(operations, now)
         commit = self.store.run(operations, now)

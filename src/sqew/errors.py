@@ -281,6 +281,34 @@ class BodyDamaged(StoreError):
         )
 
 
+class ServerError(SqewError):
+    """A client could not get an answer from a Sqew server."""
+
+    code = "server_error"
+
+
+class Unreachable(ServerError):
+    """No connection to the server: nothing was sent, so nothing was done."""
+
+    code = "unreachable"
+
+
+class NoAnswer(ServerError):
+    """The connection broke after the request was sent: the server may have done it, or not."""
+
+    code = "no_answer"
+
+
+class NotSqew(ServerError):
+    """Something answered, but not as a Sqew server does."""
+
+    code = "not_sqew"
+
+    def __init__(self, where: str, status: int) -> None:
+        self.status = status
+        super().__init__(f"{where} does not answer as a Sqew server does (status {status}). Check the URL.")
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """``" (did you mean 'orders'?)"`` when a known name is close to the one given, else nothing."""
     close = difflib.get_close_matches(name, list(known), n=1)

@@ -17,6 +17,8 @@ Format = Literal["json", "text"]
 Keep = Literal["delete", "archive"]
 Outcome = Literal["done", "dead"]
 State = Literal["ready", "delayed", "leased", "blocked"]
+KeyScope = Literal["send", "receive", "admin"]
+"""What a key allows. ``admin`` allows everything with its queue."""
 FactKind = Literal[
     "sent", "received", "acked", "nacked", "extended", "expired", "dead", "requeued", "purged", "removed"
 ]
@@ -86,6 +88,35 @@ class QueueInfo(Struct, frozen=True):
     name: str
     policy: Policy
     created_at: int
+
+
+class KeyInfo(Struct, frozen=True):
+    """A queue's API key, without anything that would open the queue."""
+
+    id: str
+    queue: str
+    scopes: tuple[KeyScope, ...]
+    label: str
+    signing: bool
+    """Every request with it must be signed."""
+    created_at: int
+
+
+class GuardKey(Struct, frozen=True):
+    """A key as whoever checks requests needs it."""
+
+    info: KeyInfo
+    digest: bytes
+    """SHA-256 of the key."""
+    secret: str | None
+    """What its requests are signed with."""
+
+
+class KeyRing(Struct, frozen=True):
+    """All keys there are. ``version`` changes with every change to one of them."""
+
+    version: int
+    keys: list[GuardKey]
 
 
 class NewMessage(Struct, frozen=True, gc=False):
@@ -284,6 +315,15 @@ class QueueStats(Struct, frozen=True):
     """Per lane, over the last hour: from ready to received."""
     work: dict[str, Latency]
     """Per lane, over the last hour: from received to acked."""
+
+
+class QueueTotals(Struct, frozen=True):
+    """What a survey tells about a queue."""
+
+    queue: str
+    depths: Depths
+    totals: dict[str, int]
+    """The sums of the stored figures by name, over all lanes and minutes: see `sqew.observe.meter`."""
 
 
 class Activity(Struct, frozen=True):

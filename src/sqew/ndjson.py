@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from sqew.errors import BadBody, BadValue, SqewError
 from sqew.model import ArchivedMessage, Format, Message, NewMessage
-from sqew.rules import Limits, check_message, parse_json, shown
+from sqew.rules import Limits, check_message, parse_json, seconds_as_ms, shown
 
 
 class Line(Struct, omit_defaults=True):
@@ -42,8 +42,38 @@ class Line(Struct, omit_defaults=True):
     damaged: bool = False
 
 
+class GivenLine(Line):
+    """A line as it is read: also with the names that the HTTP dialects have for the same things."""
+
+    payload: Raw | UnsetType = UNSET
+    message: Raw | UnsetType = UNSET
+    idempotency_key: str | None = None
+    group_id: str | None = None
+    delay_ms: int | None = None
+    ttl_ms: int | None = None
+    delay: float | None = None
+    """In seconds, as `ttl` is."""
+    ttl: float | None = None
+
+    def delay_from(self, now: int) -> int | None:
+        """How many milliseconds from now it is to wait; None: as its queue says."""
+        if self.delay_ms is not None:
+            return self.delay_ms
+        if self.delay is not None:
+            return seconds_as_ms("delay", self.delay)
+        return None if self.available_at is None else max(self.available_at - now, 0)
+
+    def ttl_from(self, now: int) -> int | None:
+        """How many milliseconds from now it is to live; None: as its queue says."""
+        if self.ttl_ms is not None:
+            return self.ttl_ms
+        if self.ttl is not None:
+            return seconds_as_ms("ttl", self.ttl, at_least=1)
+        return None if self.expires_at is None else self.expires_at - now
+
+
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Line).decode
+_decode = msgspec.json.Decoder(GivenLine).decode
 _decode_text = msgspec.json.Decoder(str).decode
 
 
@@ -135,26 +165,27 @@ def parse(text: bytes, now: int, limits: Limits) -> NewMessage | None:
         read.headers or None,
         read.priority,
         read.lane,
-        read.group,
-        read.key,
-        delay_ms=max(read.available_at - now, 0) if read.available_at is not None else None,
-        ttl_ms=None if read.expires_at is None else read.expires_at - now,
+        read.group_id if read.group is None else read.group,
+        read.idempotency_key if read.key is None else read.key,
+        read.delay_from(now),
+        read.ttl_from(now),
     )
     check_message(message, limits)
     return message
 
 
-def _body(read: Line, limits: Limits) -> bytes:
+def _body(read: GivenLine, limits: Limits) -> bytes:
     if read.raw is not None:
         body = read.raw.encode()
         parse_json(body, limits)
         return body
-    if isinstance(read.body, UnsetType):
-        raise BadBody('There is no body. A line needs "body", or "raw" for JSON as text.')
+    given = next((body for body in (read.body, read.payload, read.message) if not isinstance(body, UnsetType)), None)
+    if given is None:
+        raise BadBody('There is no body. A line needs "body", "payload" or "message", or "raw" for JSON as text.')
     if read.format == "json":
-        parse_json(bytes(read.body), limits)
-        return bytes(read.body)
+        parse_json(bytes(given), limits)
+        return bytes(given)
     try:
-        return _decode_text(read.body).encode()
+        return _decode_text(given).encode()
     except (msgspec.DecodeError, UnicodeError) as error:
         raise BadBody(f"A text body must be a JSON string: {error}.") from error

@@ -17,6 +17,9 @@ from sqew.model import (
     ArchivedMessage,
     Depths,
     Extension,
+    KeyInfo,
+    KeyRing,
+    KeyScope,
     Message,
     NewMessage,
     Outcome,
@@ -24,6 +27,7 @@ from sqew.model import (
     Policy,
     Progress,
     QueueInfo,
+    QueueTotals,
     Received,
     Ref,
     Release,
@@ -78,6 +82,39 @@ class ListQueues(Operation[list[QueueInfo]], frozen=True):
     prefix: str = ""
     after: str = ""
     limit: int | None = None
+
+
+class CreateKey(Operation[KeyInfo], frozen=True):
+    """Give a queue an API key. What opens the queue is not in it, but its SHA-256: `sqew.keys` makes both.
+
+    ``secret``: every request with the key must be signed with it.
+    """
+
+    queue: str
+    id: str
+    digest: bytes
+    scopes: Sequence[KeyScope]
+    label: str = ""
+    secret: str | None = None
+
+
+class ListKeys(Operation[list[KeyInfo]], frozen=True):
+    """The keys of a queue, or of all queues."""
+
+    writes: ClassVar[bool] = False
+    queue: str | None = None
+
+
+class DeleteKey(Operation[None], frozen=True):
+    queue: str
+    id: str
+
+
+class ReadKeys(Operation[KeyRing | None], frozen=True):
+    """All keys, for whoever checks requests by them. None: they are still those of ``known_version``."""
+
+    writes: ClassVar[bool] = False
+    known_version: int = 0
 
 
 class Send(Operation[list[Sent]], frozen=True, gc=False):
@@ -179,6 +216,13 @@ class Measure(Operation[Depths], frozen=True):
     queue: str
 
 
+class Ages(Operation[tuple[int, int] | None], frozen=True):
+    """When the oldest and the newest message of a queue were created; None where it is empty. Grows as `Measure`."""
+
+    writes: ClassVar[bool] = False
+    queue: str
+
+
 class NextDue(Operation[int | None], frozen=True):
     """When the next message of a queue (or lane) is or will be due."""
 
@@ -250,3 +294,9 @@ class ReadActivity(Operation[list[Activity]], frozen=True):
 
     writes: ClassVar[bool] = False
     queue: str
+
+
+class Survey(Operation[list[QueueTotals]], frozen=True):
+    """Depths and totals of all queues by name, counted in one pass over the store. Grows with the backlog."""
+
+    writes: ClassVar[bool] = False

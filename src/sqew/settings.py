@@ -23,7 +23,10 @@ from sqew.errors import BadSetting, nearest
 
 Durability = Literal["durable", "fast"]
 LogLevel = Literal["debug", "info", "warning", "error"]
-Kind = Literal["text", "path", "choice", "switch", "number", "size", "duration"]
+LogFormat = Literal["auto", "json", "text"]
+AccessLog = Literal["none", "errors", "all"]
+OtlpProtocol = Literal["grpc", "http"]
+Kind = Literal["text", "path", "choice", "switch", "number", "fraction", "size", "duration"]
 
 CONFIG_VARIABLE = "SQEW_CONFIG"
 """The environment variable that names the settings file."""
@@ -46,6 +49,8 @@ DURATIONS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 """Units of time, in milliseconds."""
 SYNONYMS = {"warn": "warning", "critical": "error", "fatal": "error", "trace": "debug"}
 """What other programs call a log level: LOG_LEVEL in the environment may be meant for them too."""
+HIDDEN = "***"
+"""What is shown of a secret."""
 SWITCH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
 
@@ -106,6 +111,8 @@ class Setting(Struct, frozen=True, kw_only=True):
                 return "true or false"
             case "number":
                 return f"a whole number from {self.at_least} to {self.at_most}"
+            case "fraction":
+                return "a number from 0 to 1"
             case "size" | "duration":
                 return f"a {self.kind} from {self.show(self.at_least)} to {self.show(self.at_most)}"
             case "path":
@@ -115,6 +122,8 @@ class Setting(Struct, frozen=True, kw_only=True):
 
     def show(self, value: object) -> str:
         """A value as people read it: ``1048576`` bytes is ``1 MiB``."""
+        if self.secret and value:
+            return HIDDEN
         if isinstance(value, bool):
             return "true" if value else "false"
         if not isinstance(value, int) or not self.units:
@@ -132,6 +141,8 @@ class Setting(Struct, frozen=True, kw_only=True):
         value = self._read(given, unit or self.unit)
         if value is None:
             shown = repr(given) if len(repr(given)) <= 60 else repr(given)[:57] + "..."
+            if self.secret:
+                shown = HIDDEN
             units = f", in whole {self.unit} or with a unit ({', '.join(self.units)})" if self.units else ""
             raise BadSetting(f"{self.name} can't be {shown} ({source}): it must be {self.allowed}{units}.")
         return value
@@ -148,6 +159,8 @@ class Setting(Struct, frozen=True, kw_only=True):
             case "number" | "size" | "duration":
                 count = self._count(given, unit)
                 return count if count is not None and self.at_least <= count <= self.at_most else None
+            case "fraction":
+                return _fraction(given)
             case "text" | "path":
                 return self._text(given)
 
@@ -181,6 +194,14 @@ class Setting(Struct, frozen=True, kw_only=True):
         return count if rest == 0 else None
 
 
+def _fraction(given: object) -> float | None:
+    if isinstance(given, bool) or not isinstance(given, str | int | float):
+        return None
+    written = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*", str(given))
+    value = float(written[1]) if written else -1.0
+    return value if 0 <= value <= 1 else None
+
+
 def _at_home(path: str) -> str:
     return os.path.expanduser(path)  # noqa: PTH111 (Path.expanduser raises where there is no such user)
 
@@ -206,6 +227,10 @@ def switch(doc: str, *, env: _Names = ()) -> Setting:
 
 def number(at_least: int, at_most: int, doc: str, *, env: _Names = ()) -> Setting:
     return Setting(kind="number", at_least=at_least, at_most=at_most, doc=doc, aliases=_aliases(env))
+
+
+def fraction(doc: str, *, env: _Names = ()) -> Setting:
+    return Setting(kind="fraction", doc=doc, aliases=_aliases(env))
 
 
 def size(at_least: int, at_most: int, doc: str, *, unit: str = "B", env: _Names = ()) -> Setting:
@@ -336,6 +361,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     idle_timeout_ms: Annotated[int, duration(100, _DAY, "How long a connection is kept open between requests.")] = (
         75_000
     )
+    write_timeout_ms: Annotated[
+        int, duration(100, _HOUR, "How long a client may take none of an answer before it is cut off.")
+    ] = 30_000
     drain_ms: Annotated[int, duration(0, _HOUR, "How long a server that is told to stop goes on answering.")] = 10_000
     max_pending: Annotated[
         int, number(1, 10_000_000, "How many operations may wait to be written before sends are refused for a moment.")
@@ -354,6 +382,32 @@ class Settings(Struct, frozen=True, kw_only=True):
     event_log_max_bytes: Annotated[int, size(4_096, SIZES["TiB"], "At what size a new event log is begun.")] = 64 * _MIB
     event_log_keep: Annotated[int, number(0, 10_000, "How many full event logs are kept.")] = 10
     log_level: Annotated[LogLevel, choice("The least important messages shown.", env=("LOG_LEVEL",))] = "info"
+    log_format: Annotated[
+        LogFormat, choice("How a server logs on stderr. `auto`: text on a terminal, JSON lines anywhere else.")
+    ] = "auto"
+    access_log: Annotated[
+        AccessLog,
+        choice("Which requests are logged. `errors`: the server's failures, refused clients and slow requests."),
+    ] = "errors"
+    slow_ms: Annotated[int, duration(1, _DAY, "From how long on a request or a transaction is logged as slow.")] = 1_000
+    metrics_queues: Annotated[
+        int, number(0, 100_000, "How many queues metrics name. Those beyond are counted together.")
+    ] = 1_000
+    otlp_enabled: Annotated[
+        bool, switch("Send traces to an OpenTelemetry collector. Needs the extra `otel`.", env=("OTLP_ENABLED",))
+    ] = False
+    otlp_endpoint: Annotated[str, text("Where the collector listens.", env=("OTLP_ENDPOINT",))] = (
+        "http://localhost:4317"
+    )
+    otlp_protocol: Annotated[
+        OtlpProtocol, choice("How the collector is spoken to: `grpc` (port 4317), or `http` (protobuf, port 4318).")
+    ] = "grpc"
+    otlp_sample_rate: Annotated[
+        float,
+        fraction(
+            "The fraction of requests that are traced, where the caller has not decided it.", env=("OTLP_SAMPLE_RATE",)
+        ),
+    ] = 0.1
 
     sources: dict[str, str] = {}  # msgspec copies it
     """Where each value came from: ``default``, ``environment SQEW_DB``, ``file sqew.toml: db``, ``flag --db``."""

@@ -6,19 +6,16 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 
 from sqew.errors import BadValue, SqewError, StaleLease
-from sqew.model import Message
+from sqew.model import Message, Received
 from sqew.operations import Receive
 from sqew.rules import check_int, check_queue_name, check_text, reason_of, seconds_as_ms, shown
-
-if TYPE_CHECKING:
-    from sqew.embedded import Queue
 
 log = logging.getLogger("sqew.worker")
 
@@ -48,6 +45,39 @@ class Dead(Struct, frozen=True):
 Handler = Callable[[Message], Any]
 
 
+class Queues(Protocol):
+    """What a worker works with: a `sqew.Queue`, or a `sqew.Client`."""
+
+    def receive(self, operation: Receive, wait_ms: int = 0, stopping: Callable[[], bool] | None = None) -> Received: ...
+
+    def ack(self, message: Message, /) -> None: ...
+
+    def nack(self, message: Message, /, *, delay_seconds: float | None = None, reason: str = "") -> None: ...
+
+    def dead_letter(self, message: Message, /, *, reason: str = "") -> None: ...
+
+    def extend_many(self, messages: Sequence[Message], seconds: float, /) -> list[SqewError | None]: ...
+
+    def wake_waiters(self) -> None: ...
+
+
+def decided(verdict: Any) -> Ack | Retry | Dead:
+    """What a function returned as what is to be done; raises `BadValue` where that can't be told."""
+    match verdict:
+        case None:
+            return Ack()
+        case Ack() | Dead():
+            return verdict
+        case Retry(after=after):
+            if after is not None:
+                seconds_as_ms("Retry.after", after)
+            return verdict
+        case _:
+            raise BadValue(
+                f"Its function returned {shown(verdict)}. Return None, Ack(), Retry(after=…) or Dead(reason)."
+            )
+
+
 class Worker:
     """A function that works off a queue.
 
@@ -57,7 +87,7 @@ class Worker:
 
     def __init__(
         self,
-        queue: Queue,
+        queue: Queues,
         name_of_queue: str,
         handler: Handler,
         *,
@@ -187,19 +217,13 @@ class Worker:
             self._queue.nack(message, reason=reason_of(str(error)))
 
     def _carry_out(self, message: Message, verdict: Any) -> None:
-        match verdict:
-            case None | Ack():
+        match decided(verdict):
+            case Ack():
                 self._queue.ack(message)
             case Retry(after=after, reason=reason):
-                if after is not None:
-                    seconds_as_ms("Retry.after", after)
                 self._queue.nack(message, delay_seconds=after, reason=reason_of(reason))
             case Dead(reason=reason):
                 self._queue.dead_letter(message, reason=reason_of(reason))
-            case _:
-                raise BadValue(
-                    f"Its function returned {shown(verdict)}. Return None, Ack(), Retry(after=…) or Dead(reason)."
-                )
 
     def _heartbeat(self, threads: list[threading.Thread]) -> None:
         """Extend the leases of what is in hand until the last of the threads is done, be it long after a stop."""

@@ -9,6 +9,8 @@ HEAVY = (
     "rich",
     "yaml",
     "asyncio",
+    "httpx2",
+    "sqew.client",
     "sqew.embedded",
     "sqew.settings",
     "sqew.model",
@@ -41,6 +43,12 @@ def test_an_answer_in_a_pipe_does_not_load_rich(process):
     process("queue add --name orders")
 
     assert "rich" not in loaded_by("queue", "list")
+
+
+def test_a_command_on_a_file_does_not_load_the_client(process):
+    process("queue add --name orders")
+
+    assert "httpx2" not in loaded_by("queue", "list")
 
 
 def test_the_list_of_commands_says_what_the_commands_say():

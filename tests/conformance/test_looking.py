@@ -4,8 +4,23 @@ import pytest
 
 from conformance.driver import ids, states
 from sqew.errors import MessageNotFound, QueueNotFound, UnknownLane
-from sqew.model import LaneDepth
-from sqew.operations import Get, LastId, ListArchive, ListDead, Measure, NextDue, Peek, ReadActivity, Remove
+from sqew.model import Activity, LaneDepth, NewMessage
+from sqew.operations import (
+    Ages,
+    DeleteQueue,
+    Get,
+    LastId,
+    ListArchive,
+    ListDead,
+    Measure,
+    NextDue,
+    Peek,
+    ReadActivity,
+    RecordActivity,
+    Remove,
+    Send,
+    Survey,
+)
 
 
 def test_peek_shows_messages_in_the_order_in_which_they_would_be_received(store):
@@ -45,13 +60,40 @@ def test_looking_changes_nothing(store):
     store.send(delay_ms=100)
 
     before = store.peek()
-    for operation in (Peek("jobs"), Get("jobs", before[0].id), Measure("jobs"), NextDue("jobs"), LastId(),
-                      ListDead("jobs"), ListArchive("jobs"), ReadActivity("jobs")):  # fmt: skip
+    for operation in (Peek("jobs"), Get("jobs", before[0].id), Measure("jobs"), NextDue("jobs"), LastId(), Ages("jobs"),
+                      ListDead("jobs"), ListArchive("jobs"), ReadActivity("jobs"), Survey()):  # fmt: skip
         commit = store.commit(operation)
         assert (commit.facts, commit.stirred) == ([], frozenset())
 
     assert store.peek() == before
     assert store.take().attempts == 1
+
+
+def test_ages_are_those_of_the_oldest_and_the_newest_message_in_whatever_state(store):
+    store.create(visibility_ms=300)
+    store.send(priority=3)
+    oldest = store.take().created_at
+    store.advance(10)
+    store.send()
+    store.advance(10)
+    newest = store.get(store.send(delay_ms=100)).created_at
+
+    assert store.run(Ages("jobs")) == (oldest, newest) == (oldest, oldest + 20)
+
+
+def test_ages_of_a_fifo_queue_count_those_behind_the_heads(store):
+    store.create("jobs.fifo", fifo=True)
+    oldest = store.get(store.send(queue="jobs.fifo", group="g"), "jobs.fifo").created_at
+    store.advance(10)
+    store.send(queue="jobs.fifo", group="g")
+
+    assert store.run(Ages("jobs.fifo")) == (oldest, oldest + 10)
+
+
+def test_an_empty_queue_has_no_ages(store):
+    store.create()
+
+    assert store.run(Ages("jobs")) is None
 
 
 def test_the_token_of_a_lease_is_shown_to_its_holder_alone(store):
@@ -150,6 +192,40 @@ def test_measure_tells_since_when_the_oldest_ready_message_is_ready(store):
 
     store.advance(100)
     assert store.measure().oldest_ready_at == store.now - 50
+
+
+def test_a_survey_tells_of_every_queue_what_measure_and_the_activity_of_each_tell(store):
+    store.create(visibility_ms=100, lanes={"a": 1, "b": 2}, keep="archive")
+    store.create("groups.fifo", fifo=True)
+    store.create("empty")
+    store.send_many(5, lane="a", priority=3)
+    store.send_many(2, lane="b", delay_ms=1000)
+    store.receive(2, lane="a")
+    store.receive(1, lane="a", finish=True)
+    store.kill(lane="b")
+    for group in "xy":
+        store.run(Send("groups.fifo", [NewMessage(b"1", group=group)] * 4))
+    store.receive(2, "groups.fifo")
+    figures = [Activity("jobs", lane, minute, "sent", 5) for lane in "ab" for minute in (0, store.now // 60_000)]
+    store.run(RecordActivity([*figures, Activity("empty", "normal", 0, "wait:7", 2)]))
+    store.advance(50)
+
+    found = {totals.queue: totals for totals in store.run(Survey())}
+
+    assert list(found) == ["empty", "groups.fifo", "jobs"]
+    assert {name: totals.depths for name, totals in found.items()} == {name: store.measure(name) for name in found}
+    assert {name: totals.totals for name, totals in found.items()} == {
+        "empty": {"wait:7": 2}, "groups.fifo": {}, "jobs": {"sent": 20}
+    }  # fmt: skip
+
+
+def test_a_survey_leaves_deleted_queues_out(store):
+    store.create()
+    store.create("gone")
+    store.send(queue="gone")
+    store.run(DeleteQueue("gone"))
+
+    assert [totals.queue for totals in store.run(Survey())] == ["jobs"]
 
 
 def test_the_last_id_is_that_of_the_newest_message(store):

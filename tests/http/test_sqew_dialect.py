@@ -1,13 +1,24 @@
 """The Sqew dialect over a real socket."""
 
+import itertools
+import json
+import re
+import socket
+import threading
+
 import pytest
+from vocabularies import SQEW, caught_up, new_queue
+
+from serving import serving
 
 
 @pytest.fixture
-def queue(shared_server, request):
-    name = f"sqew-{abs(hash(request.node.name))}"
-    assert shared_server.call("POST", "/queues", {"name": name}).status == 201
-    return name
+def queue(shared_server):
+    return new_queue(shared_server)
+
+
+def payloads(server, queue, batch=10):
+    return [m["payload"] for m in server.call("POST", f"/queues/{queue}/poll?batch={batch}").json["messages"]]
 
 
 def test_a_message_goes_through_its_whole_life(shared_server, queue):
@@ -20,3 +31,378 @@ def test_a_message_goes_through_its_whole_life(shared_server, queue):
     assert (message["id"], message["payload"], message["attempts"]) == (sent.json["message_id"], {"sku": 7}, 1)
     assert (acked.status, acked.json["ok"]) == (200, True)
     assert shared_server.call("POST", f"/queues/{queue}/poll").json == {"messages": []}
+
+
+def test_a_queue_is_made_with_a_dead_letter_queue_and_five_attempts(shared_server, queue):
+    made = shared_server.call("GET", f"/queues/{queue}").json
+
+    assert (made["dlq"], made["max_attempts"], made["visibility_ms"]) == (f"{queue}-dlq", 5, 30_000)
+    assert shared_server.call("GET", f"/queues/{queue}-dlq").status == 200
+
+
+def test_a_sent_message_is_answered_byte_for_byte(shared_server, queue):
+    answer = shared_server.call("POST", f"/queues/{queue}/messages", {"payload": 1})
+
+    assert answer.body == b'{"message_id":%d,"duplicate":false}' % answer.json["message_id"]
+
+
+def test_a_batch_is_sent_as_a_whole_or_not_at_all(shared_server, queue):
+    bad = shared_server.call("POST", f"/queues/{queue}/messages", [{"payload": 1}, {"payload": 2, "lane": "none"}])
+    good = shared_server.call("POST", f"/queues/{queue}/messages", [{"payload": 1}, {"payload": 2}])
+
+    assert bad.status == 400
+    assert bad.json["error"]["code"] == "unknown_lane"
+    assert (good.status, len(good.json["messages"])) == (201, 2)
+    assert payloads(shared_server, queue) == [1, 2]
+
+
+@pytest.mark.parametrize("by_header", [True, False])
+def test_a_repeated_idempotency_key_stores_nothing(shared_server, queue, by_header):
+    body = {"payload": 1} if by_header else {"payload": 1, "idempotency_key": "k"}
+    headers = {"Idempotency-Key": "k"} if by_header else {}
+
+    first, second = (shared_server.call("POST", f"/queues/{queue}/messages", body, headers).json for _ in range(2))
+
+    assert (first["duplicate"], second["duplicate"]) == (False, True)
+    assert first["message_id"] == second["message_id"]
+    assert payloads(shared_server, queue) == [1]
+
+
+def test_what_is_nacked_returns_and_what_is_extended_does_not(shared_server, queue):
+    ids = [SQEW.send(shared_server, queue, n) for n in range(2)]
+    shared_server.call("POST", f"/queues/{queue}/poll?batch=2&visibility_ms=60000")
+
+    nacked = shared_server.call("POST", f"/queues/{queue}/nack", [{"id": ids[0], "delay_ms": 0}, {"id": 999_999_999}])
+    extended = shared_server.call("POST", f"/queues/{queue}/extend", {"id": ids[1], "ms": 90_000})
+
+    assert [(result["id"], result["ok"]) for result in nacked.json["results"]] == [(ids[0], True), (999_999_999, False)]
+    assert nacked.json["results"][1]["error"]["code"] == "message_not_found"
+    assert extended.json["ok"]
+    assert payloads(shared_server, queue) == [0]
+
+
+def test_dead_letters_are_listed_and_brought_back(shared_server, queue):
+    id = SQEW.send(shared_server, queue, "poison")
+    shared_server.call("POST", f"/queues/{queue}/nack", {"id": id, "dead": True, "reason": "poison"})
+
+    (dead,) = shared_server.call("GET", f"/queues/{queue}/dlq").json["messages"]
+    requeued = shared_server.call("POST", f"/queues/{queue}/dlq/requeue")
+
+    assert (dead["id"], dead["died_in"], dead["reason"]) == (id, queue, "poison")
+    assert requeued.body == b'{"count":1}'
+    assert [delivery.attempts for delivery in SQEW.receive(shared_server, queue)] == [1]
+
+
+def test_stats_count_what_is_ready_leased_and_dead(shared_server, queue):
+    for n in range(4):
+        SQEW.send(shared_server, queue, n)
+    shared_server.call("POST", f"/queues/{queue}/messages", {"payload": 1, "delay_ms": 3_600_000})
+    (message, *_) = SQEW.receive(shared_server, queue)
+    SQEW.receive(shared_server, queue)
+    shared_server.call("POST", f"/queues/{queue}/nack", {"id": message.id, "dead": True})
+
+    stats = shared_server.call("GET", f"/queues/{queue}/stats").json
+
+    counts = {name: stats[name] for name in ("ready", "leased", "delayed", "blocked", "dlq")}
+    assert counts == {"ready": 2, "leased": 1, "delayed": 1, "blocked": 0, "dlq": 1}
+    assert 0 <= stats["oldest_age_ms"] < 60_000
+
+
+# Many at once
+
+
+def lines(count, start=0):
+    return b"".join(b'{"payload":%d}\n' % n for n in range(start, start + count))
+
+
+def import_(server, queue, body, **headers):
+    return server.call("POST", f"/queues/{queue}/import", body, {"Content-Type": "application/x-ndjson", **headers})
+
+
+def test_five_thousand_messages_are_imported_in_one_request(shared_server, queue):
+    answer = import_(shared_server, queue, lines(5_000))
+
+    assert (answer.status, answer.body) == (200, b'{"imported":5000,"skipped":0}')
+    received = [payloads(shared_server, queue, 1_000) for _ in range(6)]
+    assert list(itertools.chain(*received)) == list(range(5_000))
+
+
+def test_an_export_is_imported_as_it_was(shared_server, queue):
+    copy = new_queue(shared_server)
+    text = {"payload": "Grüße\n", "format": "text", "headers": {"a": 1}, "priority": 5, "idempotency_key": "k"}
+    shared_server.call("POST", f"/queues/{queue}/messages", text)
+    SQEW.try_to_send(shared_server, queue, b'{ "a":\n1 }')
+
+    exported = shared_server.call("GET", f"/queues/{queue}/export")
+    answer = import_(shared_server, copy, exported.body)
+
+    assert answer.json == {"imported": 2, "skipped": 0}
+    again = shared_server.call("GET", f"/queues/{copy}/export").body
+    what = ("body", "raw", "format", "headers", "priority", "key", "lane")
+    assert [
+        [{name: json.loads(line).get(name) for name in what} for line in export.splitlines()]
+        for export in (again, exported.body)
+    ] == [[{name: json.loads(line).get(name) for name in what} for line in exported.body.splitlines()]] * 2
+
+
+def test_lines_may_come_in_whatever_pieces(shared_server, queue):
+    whole = b'{"body":{"text":"' + "é".encode() * 20_000 + b'"}}\r\n\n{"body":2}'
+
+    with shared_server.connect() as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        head = f"POST /queues/{queue}/import HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
+        connection.sendall(f"{head}Connection: close\r\n\r\n".encode())
+        for start in range(0, len(whole), 7_001):
+            piece = whole[start : start + 7_001]
+            connection.sendall(b"%x\r\n%b\r\n" % (len(piece), piece))
+        connection.sendall(b"0\r\n\r\n")
+        received = b""
+        while chunk := connection.recv(65_536):
+            received += chunk
+
+    assert received.endswith(b'{"imported":2,"skipped":0}')
+    assert payloads(shared_server, queue) == [{"text": "é" * 20_000}, 2]
+
+
+def test_lines_with_the_fields_of_single_messages_are_understood(shared_server, queue):
+    body = b"".join(
+        json.dumps(line).encode() + b"\n"
+        for line in (
+            {"payload": 1, "idempotency_key": "k", "priority": -1},
+            {"payload": 2, "idempotency_key": "k"},
+            {"payload": 3, "delay_ms": 3_600_000},
+            {"payload": 4, "ttl_ms": 60_000},
+        )
+    )
+
+    answer = import_(shared_server, queue, body)
+
+    assert answer.json == {"imported": 3, "skipped": 1}
+    assert payloads(shared_server, queue) == [4, 1]
+
+
+@pytest.mark.parametrize(
+    ("bad", "code", "status"),
+    [
+        (b"not JSON", "bad_body", 400),
+        (b'{"payload":1,"priority":"high"}', "bad_body", 400),
+        (b'{"headers":{}}', "bad_body", 400),
+        (b'{"payload":' + b"[" * 70 + b"]" * 70 + b"}", "bad_body", 400),
+        (b'{"payload":' + b"[" * 100_000 + b"}", "bad_body", 400),
+        (b'{"payload":1,"lane":"none"}', "unknown_lane", 400),
+        (b'{"payload":1,"delay_ms":-1}', "bad_value", 400),
+        (b'{"payload":"' + b"x" * 1_100_000 + b'"}', "too_large", 413),
+        (b'{"payload":"\xff"}', "bad_body", 400),
+    ],
+    ids=["not JSON", "type", "no body", "nesting", "endless nesting", "lane", "delay", "size", "UTF-8"],
+)
+def test_a_bad_line_is_named_and_those_before_it_are_sent(shared_server, queue, bad, code, status):
+    answer = import_(shared_server, queue, lines(1_500) + bad + b"\n" + lines(10))
+
+    assert answer.status == status
+    error = answer.json["error"]
+    assert error["code"] == code
+    assert error["message"].startswith("Line 1501: ")
+    assert error["message"].endswith(" 1500 messages were imported before that.")
+    assert shared_server.call("GET", f"/queues/{queue}/stats").json["ready"] == 1_500
+
+
+def test_a_line_without_end_is_refused_before_it_is_read_whole(tmp_path):
+    with serving(tmp_path, "--durability", "fast", "--max-request-bytes", "65536") as server:
+        queue = new_queue(server)
+
+        answer = import_(server, queue, lines(3) + b'{"payload":"' + b"x" * 400_000)
+
+        assert answer.status == 413
+        assert answer.json["error"]["message"].startswith("Line 4: It has more than 65536 bytes")
+        assert payloads(server, queue) == [0, 1, 2]
+
+
+def test_an_import_that_meets_the_quota_says_how_far_it_came(shared_server):
+    queue = new_queue(shared_server, quota=1_500)
+
+    answer = import_(shared_server, queue, lines(3_000))
+
+    assert answer.status == 429
+    assert answer.json["error"]["code"] == "quota_exceeded"
+    assert answer.json["error"]["message"].endswith(" 1400 messages were imported before that.")
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "application/xml"])
+def test_lines_of_a_type_that_a_form_can_send_are_refused(shared_server, queue, kind):
+    answer = import_(shared_server, queue, lines(1), **{"Content-Type": kind})
+
+    assert answer.status == 415
+    assert "application/x-ndjson" in answer.json["error"]["message"]
+
+
+def test_an_import_into_a_queue_that_is_not_there_is_refused(shared_server):
+    answer = import_(shared_server, "nowhere-at-all", lines(1))
+
+    assert (answer.status, answer.json["error"]["code"]) == (404, "queue_not_found")
+
+
+def test_others_are_served_while_an_import_waits_for_its_client(shared_server, queue):
+    with shared_server.connect() as connection:
+        head = f"POST /queues/{queue}/import HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n"
+        connection.sendall(head.encode() + lines(2_000))
+        caught_up(shared_server)
+
+        id = SQEW.send(shared_server, queue, "meanwhile")
+
+        assert id > 0
+    # What its client never finished stays imported as far as it was sent.
+    assert shared_server.call("GET", f"/queues/{queue}/stats").json["ready"] >= 1_001
+
+
+# Around the queue
+
+
+def test_the_archive_is_read_page_by_page(shared_server):
+    queue = new_queue(shared_server, keep="archive")
+    ids = [SQEW.send(shared_server, queue, n) for n in range(5)]
+    for id in ids:
+        SQEW.settle(shared_server, queue, id)
+
+    pages = [
+        shared_server.call("GET", f"/queues/{queue}/archive?limit=2&after={after}").json["messages"]
+        for after in (0, ids[1], ids[3], ids[4])
+    ]
+
+    assert [[entry["id"] for entry in page] for page in pages] == [ids[:2], ids[2:4], ids[4:], []]
+    assert {(entry["outcome"], entry["attempts"]) for page in pages for entry in page} == {("done", 0)}
+    assert shared_server.call("GET", f"/queues/{queue}/archive?outcome=dead").json == {"messages": []}
+
+
+def test_compacting_gives_the_room_of_what_was_deleted_back(tmp_path):
+    with serving(tmp_path, "--durability", "fast") as server:
+        queue = new_queue(server)
+        import_(server, queue, b"".join(b'{"payload":"%b"}\n' % (b"x" * 900) for _ in range(5_000)))
+        server.call("POST", f"/queues/{queue}/purge")
+
+        answer = server.call("POST", f"/queues/{queue}/compact")
+
+        assert answer.status == 200
+        assert answer.json["name"] == queue
+        assert answer.json["bytes_before"] > 5_000_000
+        assert answer.json["bytes_after"] < 500_000
+        assert server.call("POST", "/queues/none/compact").status == 404
+
+
+class Events:
+    """The events of a stream, one after the other."""
+
+    def __init__(self, server, queue):
+        self._connection = server.connect(timeout=20)
+        self._connection.sendall(f"GET /queues/{queue}/notify HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
+        self._read = b""
+        self.head = self._next()
+
+    def _next(self):
+        while b"\n\n" not in self._read.replace(b"\r\n", b"\n"):
+            chunk = self._connection.recv(65_536)
+            if not chunk:
+                return None
+            self._read += chunk
+        one, _, self._read = self._read.replace(b"\r\n", b"\n").partition(b"\n\n")
+        return one
+
+    def __next__(self):
+        while (event := self._next()) is not None:
+            if not event.startswith(b":"):
+                return event
+        raise StopIteration
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._connection.close()
+
+
+def ready(queue):
+    return b'event: ready\ndata: {"queue":"%b"}' % queue.encode()
+
+
+def test_notify_tells_of_each_message_that_becomes_ready(shared_server, queue):
+    with Events(shared_server, queue) as events:
+        SQEW.send(shared_server, queue, 1)
+        first = next(events)
+        assert payloads(shared_server, queue) == [1]
+        SQEW.send(shared_server, queue, 2)
+        second = next(events)
+
+    assert b"content-type: text/event-stream" in events.head
+    assert first == second == ready(queue)
+    # It took nothing.
+    assert payloads(shared_server, queue) == [2]
+
+
+def test_notify_tells_of_what_is_ready_at_the_start(shared_server, queue):
+    SQEW.send(shared_server, queue, 1)
+
+    with Events(shared_server, queue) as events:
+        assert next(events) == ready(queue)
+
+
+def test_notify_tells_when_a_delay_and_when_a_lease_is_over(shared_server, queue):
+    with Events(shared_server, queue) as events:
+        shared_server.call("POST", f"/queues/{queue}/messages", {"payload": 1, "delay_ms": 100})
+        assert next(events) == ready(queue)
+        shared_server.call("POST", f"/queues/{queue}/poll?visibility_ms=2500")
+
+        assert next(events) == ready(queue)
+
+    (message,) = shared_server.call("POST", f"/queues/{queue}/poll").json["messages"]
+    assert message["attempts"] == 2
+
+
+def test_notify_does_not_keep_a_message_from_those_who_wait_for_it(shared_server, queue):
+    received = []
+    with Events(shared_server, queue) as first, Events(shared_server, queue) as second:
+        waiting = threading.Thread(target=lambda: received.extend(SQEW.receive(shared_server, queue, wait=True)))
+        waiting.start()
+        caught_up(shared_server)
+
+        id = SQEW.send(shared_server, queue, 1)
+        waiting.join(timeout=10)
+
+        assert [delivery.id for delivery in received] == [id]
+        SQEW.send(shared_server, queue, 2)
+        assert next(first) == next(second) == ready(queue)
+
+
+def test_notify_ends_when_its_queue_is_deleted(shared_server, queue):
+    with Events(shared_server, queue) as events:
+        shared_server.call("DELETE", f"/queues/{queue}")
+
+        with pytest.raises(StopIteration):
+            next(events)
+
+
+def test_notify_ends_when_its_client_leaves(shared_server, queue):
+    with Events(shared_server, queue):
+        assert in_flight(shared_server) == 2
+
+    caught_up(shared_server)
+    assert in_flight(shared_server) == 1
+
+
+def in_flight(server):
+    """How many requests are being answered, the one that asks included."""
+    (line,) = re.findall(rb"^http_connections_active (\d+)", server.call("GET", "/metrics").body, re.MULTILINE)
+    return int(line)
+
+
+def test_notify_ends_when_the_server_does(tmp_path):
+    with serving(tmp_path, "--durability", "fast") as server, Events(server, new_queue(server)) as events:
+        assert server.stop() == 0
+
+        with pytest.raises(StopIteration):
+            next(events)
+
+
+def test_notify_of_a_queue_that_is_not_there_is_refused(shared_server):
+    answer = shared_server.call("GET", "/queues/nowhere-at-all/notify")
+
+    assert (answer.status, answer.json["error"]["code"]) == (404, "queue_not_found")

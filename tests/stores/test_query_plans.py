@@ -83,6 +83,9 @@ HOT = {
     "peek_blocked": {GROUP},
     "count_ready": {DUE},
     "count_waiting": {DUE},
+    "ends_of_bucket": {DUE},
+    "ends_of_groups": {GROUP},
+    "created_at": {ROW},
     "count_dead_letters": {ORIGIN},
     "count_archived": {"sqew_archive_queue"},
     "list_archive": {"sqew_archive_queue"},
@@ -125,6 +128,13 @@ HOT = {
     "update_policy": {ROW},
     "forget_queue": {ROW},
     "insert_queue": NOTHING,
+    "keys_version": {ROW},
+    "bump_keys": {ROW},
+    "insert_api_key": NOTHING,
+    "count_api_keys": {ROW},
+    "api_keys_of": {ROW},
+    "delete_api_key": {ROW},
+    "delete_api_keys_of": {ROW},
     "lanes": {ROW},
     "insert_lane": NOTHING,
     "delete_lane": {ROW},
@@ -135,6 +145,7 @@ HOT = {
 }
 
 COLD = {
+    "all_api_keys": "reads every key, when a server starts and when one has changed",
     "buckets": "sorts the few buckets of one queue when the queue is first used",
     "count_blocked": "counts by lane: stats of a FIFO queue grow with its backlog, and are said to",
     "origins": "walks an index of dead letters, for a redrive that names no queue",
@@ -143,6 +154,14 @@ COLD = {
     "check_messages": "reads everything on purpose",
     "check_archive": "reads everything on purpose",
     "empty_buckets": "walks the few buckets, at idle",
+    "survey_queues": "metrics, beside the loop: all queues on purpose, as those below",
+    "survey_lanes": "all lanes",
+    "survey_ready": "along the whole due index",
+    "survey_waiting": "along the whole due index",
+    "survey_blocked": "along the whole group index",
+    "survey_dead_letters": "along the whole index of dead letters",
+    "survey_archived": "along the whole index of the archive",
+    "survey_activity": "an hour of figures of all queues",
 }
 
 

@@ -22,7 +22,7 @@ class Command(click.Command):
 
     def __init__(self, *args: Any, **keywords: Any) -> None:
         super().__init__(*args, **keywords)
-        self.params += shared_options(shown=("db", "json"))
+        self.params += shared_options(shown=("db", "url", "json"))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         _note_settings(self, ctx, args)
@@ -93,6 +93,7 @@ def shared_options(shown: Sequence[str]) -> list[click.Parameter]:
     """The options that every command takes; those not ``shown`` are left out of its help."""
     options = [
         click.Option(["--db"], metavar="FILE", help="The file that holds the queues.  [default: queue.db]"),
+        click.Option(["--url"], metavar="URL", help="The server to talk to, instead of the file.  [default: SQEW_URL]"),
         click.Option(["--config"], metavar="FILE", help="The settings file, TOML or YAML.  [default: sqew.toml, …]"),
         click.Option(["--json"], is_flag=True, help="Answer in JSON, for machines."),
         click.Option(["--no-color"], is_flag=True, help="No colours; NO_COLOR in the environment does the same."),
@@ -117,6 +118,7 @@ def _remember(write: Callable[[Session, Any], None]) -> Callable[[click.Context,
 
 _REMEMBER = {
     "db": _remember(lambda session, value: session.flags.update(db=value)),
+    "url": _remember(lambda session, value: session.flags.update(url=value)),
     "config": _remember(lambda session, value: setattr(session, "config", value)),
     "json": _remember(lambda session, value: setattr(session, "json", True)),
     "no_color": _remember(lambda session, value: setattr(session, "plain", True)),

@@ -25,7 +25,7 @@ def show(session: Session) -> None:
     document = [
         {
             "name": name,
-            "value": values[name],
+            "value": setting.show(values[name]) if setting.secret else values[name],
             "source": settings.sources[name],
             "default": setting.default,
             "flag": setting.flag,

@@ -18,6 +18,9 @@ class Exit(IntEnum):
     STORE = 5
     DAMAGE = 6
     LIMITED = 7
+    SERVER = 8
+    DENIED = 9
+    LATE = 10
     INTERRUPTED = 130
     BROKEN_PIPE = 141
 
@@ -30,7 +33,10 @@ MEANINGS = {
     Exit.CONFLICT: "It contradicts what is there: a lease that was lost, a queue that exists with another policy.",
     Exit.STORE: "The file can't be used: missing, read-only, locked for too long, full, damaged or too new.",
     Exit.DAMAGE: "`sqew check` found damage.",
-    Exit.LIMITED: "The queue's quota or rate limit is reached.",
+    Exit.LIMITED: "The queue's quota or rate limit is reached, or the server is overloaded.",
+    Exit.SERVER: "The server can't be reached, gave no answer in time, or is not a Sqew server.",
+    Exit.DENIED: "The server wants a token, or the one that was given does not allow this.",
+    Exit.LATE: "`sqew canary` lost a message, could not send one, or got one back too late.",
     Exit.INTERRUPTED: "You pressed Ctrl-C.",
     Exit.BROKEN_PIPE: "Whoever read the output stopped reading, as in `sqew export … | head`.",
 }

@@ -16,6 +16,10 @@ _CODES: dict[type[Exception], Exit] = {
     errors.Conflict: Exit.CONFLICT,
     errors.StoreError: Exit.STORE,
     errors.Limited: Exit.LIMITED,
+    errors.ServerError: Exit.SERVER,
+    errors.RequestTimeout: Exit.SERVER,
+    errors.Unauthorized: Exit.DENIED,
+    errors.Forbidden: Exit.DENIED,
 }
 
 

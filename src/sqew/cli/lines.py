@@ -12,16 +12,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import IO, Self
+from typing import IO, TYPE_CHECKING, Self
 
 from sqew import operations as ops
 from sqew.cli.exits import Exit, Failure, complain
 from sqew.cli.output import plural
 from sqew.cli.progress import Bar
-from sqew.cli.session import Session, do
-from sqew.embedded import Queue
+from sqew.cli.session import Session
 from sqew.errors import RateLimited, SqewError
 from sqew.model import NewMessage, Sent
+
+if TYPE_CHECKING:
+    from sqew.cli.session import Queues
 
 MOST_BAD_LINES_SHOWN = 10
 BATCH_BYTES = 8 * 1024 * 1024
@@ -100,7 +102,7 @@ def messages_in(file: IO[bytes], name: str, parse: Parse) -> int:
     return count
 
 
-def send(session: Session, q: Queue, queue: str, messages: Iterator[NewMessage], total: int) -> Tally:
+def send(session: Session, q: Queues, queue: str, messages: Iterator[NewMessage], total: int) -> Tally:
     """Send messages in batches, each in one transaction. On Ctrl-C it says how many were sent."""
     tally = Tally()
     with Bar("sending", session.plain, total) as bar, CtrlC() as ctrl_c:
@@ -122,12 +124,12 @@ def _so_far(tally: Tally, total: int) -> str:
     return f"{tally.done} of {plural(total, 'message')} were sent{duplicates}"
 
 
-def _send_batch(q: Queue, operation: ops.Send, tally: Tally, ctrl_c: CtrlC) -> None:
+def _send_batch(q: Queues, operation: ops.Send, tally: Tally, ctrl_c: CtrlC) -> None:
     """Send one batch. A queue with a rate limit takes a file at its rate."""
     while True:
         try:
             with ctrl_c.held():
-                return tally.add(do(q, operation))
+                return tally.add(q.run(operation))
         except RateLimited as error:
             time.sleep(error.retry_after_ms / 1000)
 

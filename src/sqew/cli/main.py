@@ -20,9 +20,11 @@ COMMANDS = {
     "message": ("sqew.cli.message:message", "Send, receive, acknowledge and look at messages."),
     "dlq": ("sqew.cli.dlq:dlq", "Look at the dead letters of a queue, bring them back or delete them."),
     "archive": ("sqew.cli.archive:archive", "Look at finished messages."),
+    "key": ("sqew.cli.key:key", "Make, list and delete the keys that open one queue of a server."),
     "stats": ("sqew.cli.stats:stats", "Show depths, rates and latencies."),
-    "health": ("sqew.cli.stats:health", "Say whether the file can be used."),
+    "health": ("sqew.cli.stats:health", "Say whether the file, or the server, can be used."),
     "metrics": ("sqew.cli.stats:metrics", "Print the metrics for Prometheus."),
+    "canary": ("sqew.cli.canary:canary", "Send a queue messages, and tell how long each takes to come back."),
     "export": ("sqew.cli.transfer:export", "Write the messages of a queue as lines of JSON."),
     "import": ("sqew.cli.transfer:import_", "Send messages that `sqew export` wrote."),
     "backup": ("sqew.cli.maintenance:backup", "Copy the file while it is in use."),
@@ -42,7 +44,7 @@ Try `sqew demo`, or: sqew queue add --name orders
 class Root(LazyGroup):
     """`sqew` itself."""
 
-    shown_options = ("db", "config", "json", "no_color", "debug")
+    shown_options = ("db", "url", "config", "json", "no_color", "debug")
 
     def main(self, args: Any = None, prog_name: str | None = None, *_: Any, **extra: Any) -> NoReturn:
         """Run a command line and end the process. Errors are one sentence on stderr, never a traceback."""
@@ -89,7 +91,7 @@ def _help_settings(ctx: click.Context, _param: click.Parameter, value: bool) -> 
     help="List the settings.",
 )
 def sqew() -> None:
-    """Sqew, a durable message queue in a file."""
+    """Sqew, a durable message queue, in a file or on a server."""
 
 
 def main() -> NoReturn:

@@ -21,7 +21,8 @@ def backup(session: Session, to: str) -> None:
 
     The copy appears only when it is complete.
     """
-    with session.open() as q, Bar("copying pages", session.plain) as bar:
+    session.check_file("backup")
+    with session.open_file() as q, Bar("copying pages", session.plain) as bar:
         q.backup(to, bar.reach)
     size = file_bytes(to)
     session.show(
@@ -37,7 +38,8 @@ def check(session: Session) -> int:
 
     Ends with exit code 6 if there is any.
     """
-    with session.open() as q, Bar("checking messages", session.plain) as bar:
+    session.check_file("check")
+    with session.open_file() as q, Bar("checking messages", session.plain) as bar:
         report = q.check(bar.reach)
     sentence = f"Checked {plural(report.messages, 'message')} and {report.archived} in the archive: "
     verdict = "all is well." if report.ok else "there is damage."

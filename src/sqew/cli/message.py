@@ -26,7 +26,7 @@ from sqew.cli.parameters import (
     queue_option,
     token_option,
 )
-from sqew.cli.session import Session, do, now_ms
+from sqew.cli.session import Session, now_ms
 from sqew.errors import BadBody, MessageNotFound, SqewError
 from sqew.model import Extension, NewMessage, Ref, Release, Settled
 from sqew.rules import Limits, check_batch, check_int, check_message, encode_body, parse_json
@@ -122,7 +122,7 @@ def _keyed(message: NewMessage, key: str | None, number: int) -> NewMessage:
 
 def _send_one(session: Session, queue: str, messages: Sequence[NewMessage]) -> None:
     with session.open() as q:
-        sent = do(q, ops.Send(queue, messages))
+        sent = q.run(ops.Send(queue, messages))
     parts = [
         f"Message {one.id} of '{queue}' has that key: nothing was added." if one.duplicate
         else f"Sent message {one.id} to '{queue}'."
@@ -141,7 +141,7 @@ def _send_file(session: Session, queue: str, name: str, singles: list[NewMessage
         return make(body, "json")
 
     with lines.opened(name) as file, session.open() as q:
-        do(q, ops.GetQueue(queue))
+        q.info(queue)
         total = lines.messages_in(file, name, parse) + len(singles)
         file.seek(0)
         unkeyed = chain(singles, (parse(line) for line in file if line.strip()))
@@ -284,7 +284,7 @@ def _settle(
     session: Session, operation: ops.Operation[list[Settled | SqewError]], queue: str, ids: list[int], done: str
 ) -> int:
     with session.open() as q:
-        results = do(q, operation)
+        results = q.run(operation)
     return _answer(session, queue, ids, results, done)
 
 

@@ -215,13 +215,23 @@ def requeue_dlq(session: Session, name: str) -> None:
 @click.pass_obj
 def compact(session: Session, name: str) -> None:
     """Sweep out what is due, give free space back to the disk and empty the write-ahead log."""
+    if session.url:
+        with session.connect() as client:
+            compacted = client.compact(name)
+        where, before, after = session.url, compacted.bytes_before, compacted.bytes_after
+    else:
+        where, before, after = session.settings.db, *_compact_file(session, name)
+    session.show(
+        {"name": name, "bytes_before": before, "bytes_after": after},
+        f"Compacted {where}: {byte_count(before)} before, {byte_count(after)} now.",
+    )
+
+
+def _compact_file(session: Session, name: str) -> tuple[int, int]:
     path = session.settings.db
-    with session.open() as q:
+    with session.open_file() as q:
         q.info(name)
         before = file_bytes(path) + file_bytes(path + "-wal")
         q.maintain()
         after = file_bytes(path) + file_bytes(path + "-wal")
-    session.show(
-        {"name": name, "bytes_before": before, "bytes_after": after},
-        f"Compacted {path}: {byte_count(before)} before, {byte_count(after)} now.",
-    )
+    return before, after

@@ -23,7 +23,7 @@ BEGINS, ENDS = "<!-- generated: options -->\n", "<!-- end of generated -->\n"
 
 def as_markdown() -> str:
     """Exit codes, and every command with its options."""
-    with click.Context(sqew, info_name="sqew") as ctx:
+    with click.Context(sqew, info_name="sqew", **sqew.context_settings) as ctx:
         commands = "\n".join(_sections(ctx, sqew))
     codes = "\n".join(f"| {code.value} | {_cell(meaning)} |" for code, meaning in MEANINGS.items())
     return f"## Exit codes\n\n| code | meaning |\n|---|---|\n{codes}\n\n## Options\n\n{SHARED}\n\n{commands}"

@@ -1,10 +1,10 @@
-"""What all commands of one run share: the settings, the open file, and how answers are shown."""
+"""What all commands of one run share: the settings, the file or the server, and how answers are shown."""
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,12 +13,13 @@ from sqew.cli.exits import Exit, Failure
 # What is imported in the functions below is not needed to show the help, and costs more than all the rest.
 if TYPE_CHECKING:
     from sqew.cli.output import Part
+    from sqew.client import Client
     from sqew.embedded import Queue
-    from sqew.operations import Operation
     from sqew.rules import Limits
     from sqew.settings import Settings
 
-R = TypeVar("R")
+    Queues = Queue | Client
+    """What a command works on: queues in a file, or on a server."""
 
 
 class Session:
@@ -46,18 +47,53 @@ class Session:
     @property
     def limits(self) -> Limits:
         """How large messages and batches may be."""
-        from sqew.rules import Limits
+        from sqew.engine import limits_of
 
-        return Limits(**{name: getattr(self.settings, name) for name in Limits.__struct_fields__})
+        return limits_of(self.settings)
 
-    def open(self, *, create: bool = False) -> Queue:
-        """Open the file. Only commands that add a queue make one."""
+    @property
+    def url(self) -> str:
+        """The server that is meant; nothing where it is a file. A file that a flag names is meant, whatever is set."""
+        if "url" in self.flags and "db" in self.flags:
+            raise Failure("--db names a file and --url a server. Give one of the two.", Exit.INVALID)
+        return "" if "db" in self.flags else self.settings.url
+
+    def open(self, *, create: bool = False) -> Queues:
+        """The queues: on the server, or in the file. Only commands that add a queue make a file."""
+        return self.connect() if self.url else self.open_file(create=create)
+
+    def connect(self) -> Client:
+        """The server."""
         import logging
 
+        from sqew.client import Client
+
+        self._log()
+        # It would tell of every request.
+        logging.getLogger("httpx2").setLevel(logging.WARNING)
+        # Whoever types a command is told at once that the server is not there, and decides what to do.
+        return Client(self.url, token=self.settings.auth_token, retries=0)
+
+    def open_file(self, *, create: bool = False) -> Queue:
+        """The file."""
         from sqew.embedded import Queue
 
-        logging.basicConfig(level=self.settings.log_level.upper(), format="sqew: %(message)s")
+        self._log()
         return Queue.open(settings=self.settings, create=create)
+
+    def _log(self) -> None:
+        import logging
+
+        logging.basicConfig(level=self.settings.log_level.upper(), format="sqew: %(message)s")
+
+    def check_file(self, command: str) -> None:
+        """Raise if a server is meant, where only a file will do."""
+        if self.url:
+            raise Failure(
+                f"`sqew {command}` works on the file itself, not through a server. Run it where the file is, "
+                "with --db FILE.",
+                Exit.INVALID,
+            )
 
     def show(self, document: Any, *parts: Part) -> None:
         """Answer: the document for machines, or the parts for people."""
@@ -81,11 +117,6 @@ class Session:
             raise Failure(f"{action} can't be undone, and there is no terminal to ask on. Add --yes.", Exit.INVALID)
         if not click.confirm(f"{action}?", err=True):
             raise Failure("Nothing was changed.", Exit.FAILED)
-
-
-def do(queue: Queue, operation: Operation[R]) -> R:
-    """One operation of `sqew.operations`, for what `Queue` has no method of its own."""
-    return queue.run(operation)
 
 
 def now_ms() -> int:

@@ -35,12 +35,27 @@ def stats(session: Session, queue: str | None) -> None:
 @click.command(cls=Command)
 @click.pass_obj
 def health(session: Session) -> None:
-    """Say whether the file can be used.
+    """Say whether the file, or the server, can be used.
 
-    It is opened, read and locked for writing, and the disk must have room. `sqew check` reads all of it.
+    A file is opened, read and locked for writing, and the disk must have room; `sqew check` reads all of it. A server
+    is asked whether it is ready.
     """
+    if session.url:
+        _ask_server(session)
+    else:
+        _try_file(session)
+
+
+def _ask_server(session: Session) -> None:
+    with session.connect() as client:
+        said = client.health()
+    facts = {"url": session.url, **said}
+    session.show(facts, Facts([(_label(name), value) for name, value in facts.items()]))
+
+
+def _try_file(session: Session) -> None:
     settings = session.settings
-    with session.open() as q:
+    with session.open_file() as q:
         with q.transaction():
             queues = len(q.queues())
         facts = _facts(settings.db, settings.durability, queues)
@@ -90,8 +105,12 @@ def metrics(session: Session) -> None:
 
     In its text format, whatever --json says.
     """
+    if session.url:
+        with session.connect() as client:
+            click.echo(client.metrics(), nl=False)
+        return
     from sqew.observe.exposition import prometheus
 
-    with session.open() as q:
+    with session.open_file() as q:
         found = [q.stats(info.name) for info in q.queues()]
     click.echo(prometheus(found, now_ms()), nl=False)

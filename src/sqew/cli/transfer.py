@@ -11,7 +11,6 @@ from typing import IO
 import click
 
 from sqew import ndjson
-from sqew import operations as ops
 from sqew.cli import lines
 from sqew.cli.command import Command
 from sqew.cli.exits import Exit, Failure
@@ -19,7 +18,7 @@ from sqew.cli.message import show_tally
 from sqew.cli.output import plural
 from sqew.cli.parameters import queue_option
 from sqew.cli.progress import Bar
-from sqew.cli.session import Session, do, now_ms
+from sqew.cli.session import Session, now_ms
 from sqew.errors import UnknownLane
 from sqew.model import NewMessage
 
@@ -91,7 +90,7 @@ def import_(session: Session, queue: str, file: str) -> None:
     """
     limits, now = session.limits, now_ms()
     with lines.opened(file) as source, session.open() as q:
-        lanes = do(q, ops.GetQueue(queue)).policy.lanes
+        lanes = q.info(queue).policy.lanes
 
         def parse(line: bytes) -> NewMessage | None:
             message = ndjson.parse(line, now, limits)

@@ -13,10 +13,12 @@ from msgspec import Struct
 
 from sqew.errors import BadBody, BadRequest, BadValue, RequestTimeout, SqewError, WrongContentType, nearest
 from sqew.http.auth import Guard
-from sqew.http.exchange import BodyStream, Call, Request, Response, Stream
+from sqew.http.exchange import JSON, BodyStream, Call, Request, Response, Stream
+from sqew.http.repeats import check_repeats
 from sqew.http.router import Dialect, Route
 from sqew.http.service import Service
 from sqew.http.statuses import headers_of, status_of
+from sqew.model import Received
 from sqew.operations import Receive
 
 _log = logging.getLogger("sqew.http")
@@ -33,6 +35,8 @@ class App:
         self._router = service.router
         self._broker = service.broker
         self._guard = guard
+        self._figures = service.figures
+        self._tracing = service.figures.tracing
         # How to word failures where no route says whose dialect it is.
         self._fallback = fallback
         self._options: dict[tuple[int, bytes], Any] = {}
@@ -46,6 +50,8 @@ class App:
         hub = request.connection.hub
         given = request.headers.get(b"x-request-id")
         request.id = given if given is not None and _is_id(given) else hub.new_id()
+        if self._tracing is not None:
+            request.trace = self._tracing.begin(request.headers)
         if request.method == b"OPTIONS":
             return
         request.route, request.params = self._router.find(request.method, request.path)
@@ -64,6 +70,8 @@ class App:
             self._decode(request, request.route)
             answer = request.route.handler(self._service, request)
             if type(answer) is Call:
+                if request.trace is not None:
+                    request.trace.through(answer.operation)
                 self._broker.submit(answer.operation, partial(self._done, request, answer))
             elif type(answer) is Response:
                 self._answer(request, answer)
@@ -79,7 +87,12 @@ class App:
         route = request.route if request is not None else None
         dialect = route.dialect if route is not None else self._fallback
         status = status_of(error)
+        self._figures.failed(error)
         return Response(status, dialect.failure(error, status), headers=headers_of(error))
+
+    def refuse(self, request: Request, error: SqewError) -> None:
+        """Answer a request that never came whole."""
+        self._answer(request, self.failure(request, error))
 
     def _mistake(self, request: Request) -> Response:
         """Something that should not happen did: the log has the traceback, the client a name to find it by."""
@@ -115,16 +128,23 @@ class App:
             raise BadBody(f"The body is not valid JSON: {error}.") from error
         except RecursionError as error:
             raise BadBody("The body is nested too deep. Flatten it.") from error
+        if route.required:
+            check_repeats(request.body, request.data, route.required)
 
     def _options_of(self, route: Route, kind: type[Struct], query: bytes) -> Any:
         # Most requests of a client have the same query, and what it is decoded to is frozen.
         known = self._options.get((id(route), query))
         if known is not None:
             return known
+        pairs = _pairs(query)
         try:
-            options = msgspec.convert(_pairs(query), kind, strict=False)
+            options = msgspec.convert(pairs, kind, strict=False)
         except msgspec.ValidationError as error:
             raise BadValue(f"The URL's parameters are not right: {_explained(error, kind)}.") from error
+        for name in pairs:
+            if getattr(options, name, name) is None:
+                # msgspec takes the word for nothing at all.
+                raise BadValue(f"The parameter '{name}' can't be null. Leave it out, or give it a value.")
         if len(self._options) >= _REMEMBERED:
             self._options.clear()
         self._options[id(route), query] = options
@@ -137,15 +157,19 @@ class App:
         try:
             operation = call.operation
             if isinstance(result, SqewError):
+                answer = None if call.otherwise is None else call.otherwise(result)
+                if answer is not None:
+                    self._start(request, answer)
+                    return
                 response = self.failure(request, result)
             elif isinstance(result, Exception):
                 raise result
             elif type(operation) is Receive:
-                if request.is_gone:
-                    self._broker.give_back(operation, result)
+                if self._came_to_nobody(request, operation, result):
                     return
                 if not result.messages and call.wait_ms:
-                    self._start(request, self._wait(operation, call))
+                    request.waits = True
+                    self._start(request, self._wait(request, operation, call))
                     return
                 request.rows = len(result.messages)
                 response = call.render(result)
@@ -155,8 +179,19 @@ class App:
             response = self._mistake(request)
         self._answer(request, response)
 
-    async def _wait(self, operation: Receive, call: Call) -> Response:
-        return call.render(await self._broker.receive(operation, call.wait_ms))
+    def _came_to_nobody(self, request: Request, operation: Receive, received: Received) -> bool:
+        """Whether who asked has left: then the messages go back at once, not when their leases run out."""
+        if not request.is_gone:
+            return False
+        self._broker.give_back(operation, received)
+        request.connection.abandon(request)
+        return True
+
+    async def _wait(self, request: Request, operation: Receive, call: Call) -> Response:
+        received = await self._broker.receive(operation, call.wait_ms)
+        self._came_to_nobody(request, operation, received)
+        request.rows = len(received.messages)
+        return call.render(received)
 
     def _start(self, request: Request, answer: Any) -> None:
         task = asyncio.get_running_loop().create_task(self._carry_out(request, answer))
@@ -171,7 +206,11 @@ class App:
                 async with asyncio.timeout(None if request.route.long else self._request_timeout_s):
                     answer = await answer
             if isinstance(answer, Stream):
-                await request.connection.stream(request, answer)
+                await request.connection.stream(request, self._guard.finish(request, answer))
+                self._figures.answered(request, answer.status, 0)
+                return
+            if isinstance(answer, Call):
+                self._broker.submit(answer.operation, partial(self._done, request, answer))
                 return
             response: Response = answer
         except TimeoutError:
@@ -187,13 +226,15 @@ class App:
         self._answer(request, response)
 
     def _answer(self, request: Request, response: Response) -> None:
-        request.connection.respond(request, self._guard.finish(request, response))
+        response = self._guard.finish(request, response)
+        self._figures.answered(request, response.status, len(response.body))
+        request.connection.respond(request, response)
 
 
 def check_json_type(request: Request) -> None:
     """Raise unless the body is said to be JSON (or nothing is said). What a form can send, any page could."""
     given = request.headers.get(b"content-type")
-    if given is None:
+    if given is None or given == JSON:
         return
     kind = given.partition(b";")[0].strip().lower()
     if kind != b"application/json" and not kind.endswith(b"+json") and kind != b"text/json":

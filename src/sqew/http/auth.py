@@ -2,38 +2,154 @@
 
 from __future__ import annotations
 
+import functools
 import hmac
+from typing import TypeVar
 
-from sqew.errors import Unauthorized
-from sqew.http.exchange import Headers, Request, Response
+from msgspec.structs import replace
+
+from sqew.broker import Broker
+from sqew.errors import BadSetting, Forbidden, RouteNotFound, Unauthorized
+from sqew.http.exchange import Headers, Request, Response, Stream
+from sqew.http.keychain import Keychain
+from sqew.http.origins import Origins, is_loopback
+from sqew.http.pressure import Pressure
+from sqew.http.router import Route, shown_path
+from sqew.http.signatures import Signatures
+from sqew.keys import digest_of
+from sqew.model import GuardKey
 from sqew.settings import Settings
+
+A = TypeVar("A", Response, Stream)
 
 
 class Guard:
-    """Lets requests in, or not."""
+    """Lets requests in, or not: by who sent them, from where, and whether there is room for more."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._token = settings.auth_token.encode()
+    def __init__(self, settings: Settings, broker: Broker) -> None:
+        # Digests are compared, so that the time it takes tells nothing, not even how long the token is.
+        self._token = _token_digest(settings.auth_token) if settings.auth_token else None
+        self.keys = Keychain(broker)
+        self._origins = Origins(settings)
+        self._signatures = Signatures(broker.now)
+        self._pressure = Pressure(broker, settings)
 
     def admit(self, request: Request) -> None:
         """Raise unless the request, of which only the head is known, may come in."""
-        if not self._token:
+        headers, route = request.headers, request.route
+        if b"origin" in headers or b"sec-fetch-site" in headers or headers.get(b"host") not in self._origins.hosts:
+            self._origins.check(request)
+        assert route is not None
+        scope = route.scope
+        if self._token is not None and scope != "open":
+            self._authorize(request, route, self._token)
+        if scope == "send":
+            self._pressure.check()
+
+    def _authorize(self, request: Request, route: Route, token: bytes) -> None:
+        given = digest_of(_credentials(request))
+        if hmac.compare_digest(given, token):
             return
-        assert request.route is not None
-        if request.route.scope == "open":
-            return
-        kind, _, given = request.headers.get(b"authorization", b"").partition(b" ")
-        if kind.lower() != b"bearer" or not hmac.compare_digest(given.strip(), self._token):
-            raise Unauthorized("This server wants a token. Add the header 'Authorization: Bearer TOKEN'.")
+        key = self.keys.find(given)
+        if key is None:
+            raise Unauthorized(
+                "That is not this server's token, nor a key of one of its queues (any more). "
+                "Check the header 'Authorization: Bearer …'."
+            )
+        _check_key(key, request, route)
+        if key.secret is not None:
+            if route.streams:
+                raise Forbidden(
+                    f"Key '{key.info.id}' wants requests signed, and a body that is streamed can't be. "
+                    "Send the messages in batches, or use a key without signing."
+                )
+            request.key = key
 
     def verify_body(self, request: Request) -> None:
         """Raise unless the body is what its sender signed, where it must be signed."""
+        if request.key is not None:
+            self._signatures.check(request.key, request)
 
     def options(self, request: Request, methods: list[str]) -> Response:
         """The answer to OPTIONS."""
+        self._origins.check(request)
+        if not methods and request.path != b"/":
+            raise RouteNotFound(shown_path(request.path))
         headers: Headers = ((b"allow", ", ".join(methods).encode()),)
-        return Response(204, headers=headers)
+        return Response(204, headers=headers + self._origins.preflight(request, methods))
 
-    def finish(self, request: Request, response: Response) -> Response:
-        """The response as it goes out."""
-        return response
+    def finish(self, request: Request, answer: A) -> A:
+        """The answer as it goes out."""
+        if not self._origins.are_allowed:
+            return answer
+        return replace(answer, headers=answer.headers + self._origins.headers(request))
+
+    async def keep_up(self) -> None:
+        """To be called before the first request, and then once a second: what others have changed."""
+        await self._pressure.look()
+        if self._token is not None:
+            await self.keys.refresh()
+            self._signatures.forget_all_but(self.keys.ids)
+
+
+def check_exposure(settings: Settings) -> None:
+    """Raise `BadSetting` if others than this machine's users could do as they like."""
+    if settings.auth_token or settings.insecure or settings.unix_socket or is_loopback(settings.host):
+        return
+    raise BadSetting(
+        f"At {settings.host} anybody on the network could read and delete everything, because there is no token. "
+        "Set one (SQEW_AUTH_TOKEN), listen at 127.0.0.1, or add --insecure if everybody there may."
+    )
+
+
+def _token_digest(token: str) -> bytes:
+    text = token.strip()
+    if not text or not text.isprintable():
+        raise BadSetting("auth_token is blank or holds control characters, so no client could send it. Choose another.")
+    return digest_of(text.encode())
+
+
+def _credentials(request: Request) -> bytes:
+    """The token or key that a request came with."""
+    headers = request.headers
+    given = headers.get(b"authorization")
+    if given is not None:
+        kind, _, token = given.partition(b" ")
+        if kind.lower() == b"bearer" and token.strip():
+            return token.strip()
+    elif b"x-api-key" in headers:
+        return headers[b"x-api-key"].strip()
+    raise Unauthorized(
+        "This server wants a token, or a key of the queue. Add the header 'Authorization: Bearer TOKEN'."
+    )
+
+
+def _check_key(key: GuardKey, request: Request, route: Route) -> None:
+    """Raise unless a key allows what the route does, with the queue that it is about."""
+    info = key.info
+    if route.scope not in info.scopes and "admin" not in info.scopes:
+        raise Forbidden(
+            f"Key '{info.id}' allows {', '.join(info.scopes)}, and this needs {route.scope}. "
+            "Use a key that allows it, or the server's token."
+        )
+    position = _queue_at(route.pattern)
+    if position is not None:
+        queue = request.params[position]
+        if queue != info.queue:
+            raise Forbidden(
+                f"Key '{info.id}' is for queue '{info.queue}'. "
+                f"Use a key of queue '{queue[:80]}', or the server's token."
+            )
+    elif route.keeps_to_queue:
+        request.only_queue = info.queue
+    else:
+        raise Forbidden(
+            f"Key '{info.id}' is for queue '{info.queue}', and this is not about one queue. Use the server's token."
+        )
+
+
+@functools.cache
+def _queue_at(pattern: str) -> int | None:
+    """Which of the values in the path is the queue's name: the one after ``queues``, whatever the dialect calls it."""
+    before, follows, _ = pattern.partition("/queues/{")
+    return before.count("{") if follows else None

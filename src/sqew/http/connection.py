@@ -10,17 +10,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from collections import deque
-from typing import Protocol, cast
+import select
+from typing import cast
 
 import httptools
-from msgspec import Struct
 
 from sqew.errors import BadRequest, HeadersTooLarge, RequestTimeout, SqewError, TooLarge
-from sqew.http.exchange import Headers, Request, Response, Stream
+from sqew.http.exchange import TEXT, Headers, Request, Response, Stream
+from sqew.http.heads import check_encoding, check_http10, origin_form, size_of
+from sqew.http.hub import Hub
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-_MOST_PIPELINED = 1_024
+_CROWDED = b"There are as many connections as max_connections allows. Try again in a moment.\n"
+_PARSED_AT_ONCE = 65_536
 _PIPELINE_PAUSE = 32
 """With so many requests waiting for their turn, or one so large among them, no more are read."""
 _PIPELINE_PAUSE_BYTES = 65_536
@@ -28,99 +30,82 @@ _LINGER_S = 2.0
 """After a refusal the client may still be sending: for so long it is read and dropped, so that it sees the answer."""
 _READ_WHEN_REFUSED = 65_536
 """How large a body may be to be read although its request is refused already."""
+_LEAST_PROGRESS = 16_384
+"""How many bytes of what waits for it a client must have taken each time when its deadline for reading has come."""
+_MOST_REPEATS = 100
+"""How many headers may repeat a name. Joining them takes time that grows with their square."""
 _ONCE = frozenset({b"host", b"content-length", b"transfer-encoding", b"authorization", b"content-type"})
 """Headers that mean something only once. Two of them are how requests are smuggled."""
-
-
-class Bounds(Struct, frozen=True):
-    """How slow and how large a client may be."""
-
-    header_s: float = 10.0
-    body_s: float = 30.0
-    idle_s: float = 75.0
-    write_s: float = 30.0
-    max_header_bytes: int = 65_536
-    max_body_bytes: int = 16 * 1024 * 1024
-    max_connections: int = 20_000
-
-
-class Application(Protocol):
-    """What a connection needs from above it."""
-
-    def begin(self, request: Request) -> None:
-        """The head of a request is there. Finds its route; raises `SqewError` to refuse it before its body comes."""
-
-    def handle(self, request: Request) -> None:
-        """Answer a request that is complete, or whose body is streamed: now or later, by `Connection.respond`."""
-
-    def failure(self, request: Request | None, error: SqewError) -> Response:
-        """How to say that something is wrong with a request."""
-
-
-class Hub(Protocol):
-    """What the connections of a server share."""
-
-    bounds: Bounds
-    application: Application
-    connections: set[Connection]
-    is_draining: bool
-
-    def head(self, status: int, content_type: bytes) -> bytes:
-        """The first lines of an answer, up to the content-length's value."""
-
-    def forget(self, connection: Connection) -> None:
-        """A connection was closed."""
-
-    def now(self) -> float: ...
-
-    def new_id(self) -> bytes:
-        """A name for a request that brought none."""
+_NO_HEADERS: dict[bytes, bytes] = {}
+_HAS_LEFT = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
 
 
 class Connection(asyncio.Protocol):
     """One client's connection."""
 
     __slots__ = (
-        "_advancing", "_body", "_body_bytes", "_busy", "_closing", "_current", "_discarding", "_drained", "_head_bytes",
-        "_headers", "_held_up", "_hub", "_parser", "_queue", "_target", "_transport", "_unwanted", "deadline",
-        "is_gone",
+        "_advancing", "_awaits_continue", "_body", "_body_skipped", "_busy", "_closing", "_current", "_discarding",
+        "_drained", "_fed", "_has_left", "_head_bytes", "_headers", "_held_up", "_hub", "_parser", "_queue", "_repeats",
+        "_target", "_took_body", "_transport", "_unread", "_unwanted", "_unwritten", "deadline", "is_gone",
+        "write_deadline",
     )  # fmt: skip
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self._transport: asyncio.Transport = _NO_TRANSPORT
         self._parser = httptools.HttpRequestParser(self)
-        # The request whose head or body is being read.
+        # The request whose head or body is being read, and what came after it and must wait to be parsed.
         self._current: Request | None = None
         self._target = b""
-        self._headers: dict[bytes, bytes] = {}
-        self._head_bytes = 0
-        self._body: list[bytes] = []
-        self._body_bytes = 0
+        self._headers = _NO_HEADERS
+        self._repeats = 0
         self._unwanted = ""
+        # How much of its head there is; within its body, how much came without any of the body in it.
+        self._head_bytes = self._fed = 0
+        self._body: bytes | bytearray = b""
+        self._took_body = self._body_skipped = False
+        self._awaits_continue = False
+        self._unread = b""
         # Those that wait for their turn, and the one that is being answered.
-        self._queue: deque[Request | SqewError] = deque()
+        self._queue: list[Request | SqewError] = []
         self._busy: Request | None = None
         self._advancing = False
+        self._has_left = False
         self._closing = False
         self._discarding = False
         self._held_up = False
         self._drained: asyncio.Future[None] | None = None
+        self._unwritten = 0
         self.is_gone = False
-        self.deadline = math.inf
+        # When the client must have sent something, and when it must have read something.
+        self.deadline = self.write_deadline = math.inf
 
     @property
     def hub(self) -> Hub:
         """What it shares with the others."""
         return self._hub
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is being answered."""
+        return self._busy is not None
+
+    @property
+    def peer(self) -> str:
+        """Who is at the other end, as far as the network tells."""
+        name = self._transport.get_extra_info("peername")
+        return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "unix"
+
     # The transport's side
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         hub = self._hub
-        if len(hub.connections) >= hub.bounds.max_connections or hub.is_draining:
-            self._transport.abort()
+        if len(hub.connections) >= hub.bounds.max_connections:
+            self._discarding = True
+            framing = b"%d\r\nretry-after: 1\r\nconnection: close\r\n\r\n" % len(_CROWDED)
+            self._transport.write(hub.head(503, TEXT) + framing + _CROWDED)
+            self._transport.close()
             return
         hub.connections.add(self)
         self.deadline = hub.now() + hub.bounds.idle_s
@@ -128,83 +113,106 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_gone = True
         self._hub.forget(self)
-        self._queue.clear()
         gone = BadRequest("The connection was closed before the request was complete.")
         for request in (self._current, self._busy):
             if request is not None and request.stream is not None:
                 request.stream.end(gone)
-        self._hang_up()
-        if self._drained is not None and not self._drained.done():
-            self._drained.set_result(None)
-
-    def eof_received(self) -> bool:
-        """The client will send nothing more. Who waits for it may be gone; who has asked gets the answer."""
-        self._closing = True
-        if self._current is not None and self._current.stream is not None:
-            self._current.stream.end(BadRequest("The body of the request ended before it was complete."))
-        if self._busy is not None and self._busy.task is not None and self._busy.stream is None:
-            self._hang_up()
-            return False
-        is_open = self._busy is not None or bool(self._queue)
-        return is_open and self._transport.get_extra_info("sslcontext") is None
-
-    def _hang_up(self) -> None:
         if self._busy is not None and self._busy.task is not None:
             self._busy.task.cancel()
+        if self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
+        # All that refers back to it: otherwise it and what it has read would stay until the next garbage collection.
+        self._parser, self._current, self._busy = _NO_PARSER, None, None
+        self._queue.clear()
+        self._unread = self._body = b""
+
+    def eof_received(self) -> bool:
+        """The client will send nothing more. Who waits for messages is taken to be gone; others get their answer."""
+        self._has_left = self._closing = True
+        current, busy = self._current, self._busy
+        self._current, self._head_bytes = None, 0
+        if current is not None and current.stream is not None:
+            current.stream.end(BadRequest("The body of the request ended before it was complete."))
+        if busy is not None and busy.waits and busy.task is not None:
+            busy.task.cancel()
+            return False
+        is_open = busy is not None or bool(self._queue)
+        return is_open and self._transport.get_extra_info("sslcontext") is None
 
     def pause_writing(self) -> None:
         self._drained = asyncio.get_running_loop().create_future()
-        self.deadline = self._hub.now() + self._hub.bounds.write_s
+        self._expect_reader()
 
     def resume_writing(self) -> None:
         if self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
         self._drained = None
-        self.deadline = math.inf if self._busy is not None else self._hub.now() + self._hub.bounds.idle_s
+        self.write_deadline = math.inf
+        if self._busy is None:
+            self.deadline = self._hub.now() + self._patience()
         self._advance()
 
     def data_received(self, data: bytes) -> None:
-        if self._discarding:
+        if len(data) <= _PARSED_AT_ONCE and not self._unread:
+            self._parse(data)
+            self._advance()
+        else:
+            # In pieces: there may be thousands of requests in it, and the first ones' answers may have to wait.
+            self._unread += data
+            self._parse_on()
+
+    def _parse_on(self) -> None:
+        while self._unread and not self._held_up:
+            piece, self._unread = self._unread[:_PARSED_AT_ONCE], self._unread[_PARSED_AT_ONCE:]
+            self._parse(piece)
+            self._advance()
+
+    def _parse(self, data: bytes) -> None:
+        while data and not self._discarding:
+            self._fed = self._head_bytes + len(data)
+            try:
+                self._parser.feed_data(data)
+            except httptools.HttpParserUpgrade as upgrade:
+                data = data[upgrade.args[0] :]
+                self._parser = self._parser_after_upgrade()
+                continue
+            except httptools.HttpParserError as error:
+                self._refuse(_reason(error))
+                return
+            if self._took_body:
+                self._took_body = False
+            elif self._head_bytes or self._current is not None:
+                self._count_head(len(data))
             return
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:
-            # The request itself was complete, and is answered in HTTP/1.1: nobody is obliged to upgrade.
-            self._parser = httptools.HttpRequestParser(self)
-            rest = data[upgrade.args[0] :]
-            if rest:
-                self.data_received(rest)
-            return
-        except httptools.HttpParserError as error:
-            cause = error.__context__
-            if isinstance(cause, SqewError):
-                self._refuse(cause)
-            elif isinstance(cause, Exception) and not isinstance(error, httptools.HttpParserInvalidMethodError):
-                raise cause from None
-            else:
-                self._refuse(BadRequest(f"This is not HTTP/1.1: {str(error) or type(error).__name__}."))
-            return
-        if self._head_bytes:
-            # Still in the head of a request.
-            self._head_bytes += len(data)
-            if self._head_bytes > self._hub.bounds.max_header_bytes:
-                self._refuse(self._headers_too_large())
-        self._advance()
+
+    def _parser_after_upgrade(self) -> httptools.HttpRequestParser:
+        """For llhttp a request to upgrade has no body. Nobody is obliged to upgrade, and then it has."""
+        if self._current is None:
+            return httptools.HttpRequestParser(self)
+        length = self._current.headers.get(b"content-length")
+        framing = b"transfer-encoding: chunked" if length is None else b"content-length: " + length
+        parser = httptools.HttpRequestParser(_BodyOf(self))
+        parser.feed_data(b"POST / HTTP/1.1\r\nconnection: close\r\n" + framing + b"\r\n\r\n")
+        return parser
+
+    def _count_head(self, size: int) -> None:
+        """Heads, trailers and chunk extensions may be long, but not endless."""
+        if self._head_bytes == 1 and self._current is None and self._busy is None:
+            self.deadline = self._hub.now() + self._hub.bounds.header_s
+        self._head_bytes += size
+        # The first piece of a head may have had others before it. When it is complete, it is measured exactly.
+        if self._head_bytes > self._hub.bounds.max_header_bytes + _PARSED_AT_ONCE:
+            self._refuse(self._headers_too_large())
 
     # The parser's side
 
     def on_message_begin(self) -> None:
         self._target = b""
         self._headers = {}
-        self._unwanted = ""
         self._head_bytes = 1
-        if self._busy is None:
-            self.deadline = self._hub.now() + self._hub.bounds.header_s
 
     def on_url(self, url: bytes) -> None:
         self._target += url
-        if len(self._target) > self._hub.bounds.max_header_bytes:
-            raise self._headers_too_large()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._current is not None:
@@ -212,82 +220,110 @@ class Connection(asyncio.Protocol):
         name = name.lower()
         headers = self._headers
         if name in headers:
+            self._repeats += 1
             if name in _ONCE:
                 self._unwanted = name.decode("latin-1")
+            if self._repeats > _MOST_REPEATS:
+                raise HeadersTooLarge(f"More than {_MOST_REPEATS} headers repeat another's name. Send each once.")
             value = headers[name] + b", " + value
         headers[name] = value
 
     def on_headers_complete(self) -> None:
         headers, bounds = self._headers, self._hub.bounds
-        self._head_bytes = 0
-        size = len(self._target)
-        for name, value in headers.items():
-            size += len(name) + len(value) + 4
-        if size > bounds.max_header_bytes:
+        self._headers, self._head_bytes = _NO_HEADERS, 0
+        # Only then can it be too large: most requests come in one small piece.
+        if self._fed > bounds.max_header_bytes and size_of(self._target, headers) > bounds.max_header_bytes:
             raise self._headers_too_large()
         path, _, query = self._target.partition(b"?")
         parser = self._parser
         request = Request(self, parser.get_method(), path, query)
         request.headers = headers
         request.keep_alive = parser.should_keep_alive()
-        if parser.get_http_version() != "1.1":
-            request.is_http10 = True
-        elif b"host" not in headers:
-            raise BadRequest("An HTTP/1.1 request needs a Host header. Add one.")
-        if self._unwanted:
-            raise BadRequest(f"There are two {self._unwanted} headers. Send one.")
-        if not path.startswith(b"/"):
-            request.path, request.query = _origin_form(self._target, request.method)
         request.started = self._hub.now()
         self._current = request
+        if parser.get_http_version() != "1.1":
+            request.is_http10 = True
+            check_http10(parser.get_http_version(), headers)
+        elif b"host" not in headers:
+            raise BadRequest("An HTTP/1.1 request needs a Host header. Add one.")
+        if self._repeats:
+            self._check_repeats()
+        if not path.startswith(b"/"):
+            request.path, request.query = origin_form(self._target, request.method)
         if self._busy is None:
             self.deadline = request.started + bounds.body_s
-        length = headers.get(b"content-length")
+        length = int(headers.get(b"content-length", 0))
+        has_body = length > 0
+        if b"transfer-encoding" in headers:
+            has_body = True
+            check_encoding(headers[b"transfer-encoding"])
+        if b"upgrade" in headers or request.method == b"CONNECT":
+            self._check_upgrade(request, has_body)
         try:
             self._hub.application.begin(request)
         except SqewError as error:
             # A small body is read to its end, so that the connection can go on.
-            if b"transfer-encoding" in headers or b"expect" in headers or int(length or 0) > _READ_WHEN_REFUSED:
+            if b"transfer-encoding" in headers or b"expect" in headers or length > _READ_WHEN_REFUSED:
                 raise
-            request.refusal = error
-        if length is not None and int(length) > bounds.max_body_bytes and request.stream is None:
-            raise self._body_too_large()
-        expects = b"expect" in headers and headers[b"expect"].lower() == b"100-continue" and not request.is_http10
-        if expects and self._busy is None and not self._queue:
-            # Only to the client whose turn it is: behind others' answers it would be taken for one of theirs.
-            self._transport.write(_CONTINUE)
+            request.refusal = error.with_traceback(None)
         if request.stream is not None:
             self._queue.append(request)
+        elif length > bounds.max_body_bytes:
+            raise self._body_too_large()
+        if has_body and b"expect" in headers and not request.is_http10:
+            self._awaits_continue = headers[b"expect"].lower() == b"100-continue"
+
+    def _check_repeats(self) -> None:
+        name, self._unwanted, self._repeats = self._unwanted, "", 0
+        if name:
+            raise BadRequest(f"There are two {name} headers. Send one.")
+
+    def _check_upgrade(self, request: Request, has_body: bool) -> None:
+        if request.method == b"CONNECT":
+            raise BadRequest("This is not a proxy, so it does not take CONNECT. Send the request itself.")
+        if has_body and self._parser.should_upgrade():
+            self._body_skipped = True
+            request.keep_alive = False
+
+    def _invite_body(self) -> None:
+        """Say 100 Continue, but only when it is the request's turn: before, it would be taken for others' answer."""
+        ahead = self._busy or (self._queue[0] if self._queue else None)
+        if (ahead is None or ahead is self._current) and not self._discarding:
+            self._awaits_continue = False
+            self._transport.write(_CONTINUE)
 
     def on_body(self, body: bytes) -> None:
         request = self._current
         assert request is not None
+        self._took_body, self._head_bytes = True, 0
         if request.stream is not None:
-            request.stream.feed(body)
             self.deadline = self._hub.now() + self._hub.bounds.body_s
+            request.stream.feed(body)
             return
-        self._body.append(body)
-        self._body_bytes += len(body)
-        if self._body_bytes > self._hub.bounds.max_body_bytes:
+        if not self._body:
+            self._body = body
+        else:
+            if isinstance(self._body, bytes):
+                self._body = bytearray(self._body)
+            self._body += body
+        if len(self._body) > self._hub.bounds.max_body_bytes:
             raise self._body_too_large()
 
     def on_message_complete(self) -> None:
         request = self._current
-        if request is None:
+        assert request is not None
+        if self._body_skipped:
+            self._body_skipped = False
             return
-        self._current = None
+        self._current, self._head_bytes, self._awaits_continue = None, 0, False
         if request.stream is not None:
             request.stream.end()
             self.deadline = math.inf
         else:
-            request.body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
-            self._body, self._body_bytes = [], 0
-            if self._busy is None:
-                self.deadline = math.inf
+            request.body = bytes(self._body)
+            self._body = b""
             self._queue.append(request)
         waiting = len(self._queue)
-        if waiting > _MOST_PIPELINED:
-            raise BadRequest(f"More than {_MOST_PIPELINED} requests wait on this connection. Read some answers first.")
         if waiting > _PIPELINE_PAUSE or (waiting > 1 and len(request.body) > _PIPELINE_PAUSE_BYTES):
             self.hold_up()
 
@@ -311,16 +347,17 @@ class Connection(asyncio.Protocol):
         self._advancing = True
         try:
             while self._queue and self._busy is None and self._drained is None and not self.is_gone:
-                waiting = self._queue.popleft()
+                waiting = self._queue.pop(0)
                 if isinstance(waiting, SqewError):
                     self._write_refusal(waiting)
                     return
                 self._busy = waiting
-                if waiting.stream is None:
-                    self.deadline = math.inf
+                self.deadline = math.inf if waiting is not self._current else self._hub.now() + self._patience()
                 self._hub.application.handle(waiting)
         finally:
             self._advancing = False
+        if self._awaits_continue:
+            self._invite_body()
         if self._held_up and len(self._queue) <= _PIPELINE_PAUSE // 4:
             self.go_on()
 
@@ -328,20 +365,25 @@ class Connection(asyncio.Protocol):
         """Write the answer to the request whose turn it is."""
         if self.is_gone or self._busy is not request:
             return
-        body = response.body
-        if self._closing or self._hub.is_draining or (request.stream is not None and self._current is request):
-            # An answer that comes before the end of its body ends the connection: the rest would be read as a request.
+        if (self._closing or self._hub.is_draining or request is self._current) and self._ends_with(request):
             request.keep_alive = False
-        self._transport.write(
-            b"%b%d\r\n%b\r\n%b"
-            % (
-                self._hub.head(response.status, response.content_type),
-                len(body),
-                self._further_headers(request, response.headers),
-                b"" if request.method == b"HEAD" else body,
-            )
-        )
+        status, body = response.status, response.body
+        head = self._hub.head(status, response.content_type)
+        further = self._further_headers(request, response.headers)
+        if status == 204:
+            self._transport.write(b"%b%b\r\n" % (_without_length(head), further))
+        else:
+            shown = body if request.method != b"HEAD" else b""
+            self._transport.write(b"%b%d\r\n%b\r\n%b" % (head, len(body), further, shown))
         self._answered(request)
+
+    def _ends_with(self, request: Request) -> bool:
+        """Whether the connection can't go on after this answer."""
+        if request is self._current:
+            # What is left of its body would be read as a request.
+            return True
+        is_last = not self._queue and self._current is None and not self._head_bytes and not self._unread
+        return is_last and (self._closing or self._hub.is_draining)
 
     def _further_headers(self, request: Request, headers: Headers) -> bytes:
         further = b"x-request-id: %b\r\n" % request.id
@@ -356,45 +398,58 @@ class Connection(asyncio.Protocol):
     def _answered(self, request: Request) -> None:
         self._busy = None
         if not request.keep_alive:
-            self._say_goodbye(abruptly=self._current is None and not self._queue)
+            self._say_goodbye(is_sending=self._discarding or request is self._current or bool(self._queue))
             return
-        waits = self._head_bytes or self._current is not None
-        bounds = self._hub.bounds
-        self.deadline = self._hub.now() + (bounds.header_s if waits else bounds.idle_s)
+        self.deadline = self._hub.now() + self._patience()
         self._advance()
+
+    def _patience(self) -> float:
+        """How long the client may now take to send something."""
+        bounds = self._hub.bounds
+        if self._discarding:
+            return _LINGER_S
+        if self._current is not None:
+            return bounds.body_s
+        return bounds.header_s if self._head_bytes else bounds.idle_s
 
     async def stream(self, request: Request, stream: Stream) -> None:
         """Write an answer piece by piece."""
         if self.is_gone or self._busy is not request:
             return
-        if self._closing or self._hub.is_draining or request.is_http10:
+        if request.is_http10 or self._ends_with(request):
             request.keep_alive = False
-        # The prefix ends with "content-length: ", which this answer does not have.
-        head = self._hub.head(stream.status, stream.content_type).rpartition(b"content-length: ")[0]
         framing = b"" if request.is_http10 else b"transfer-encoding: chunked\r\n"
+        head = _without_length(self._hub.head(stream.status, stream.content_type))
         self._transport.write(head + framing + self._further_headers(request, stream.headers) + b"\r\n")
         try:
             if request.method != b"HEAD":
-                async for chunk in stream.chunks:
-                    if self.is_gone:
-                        return
-                    if chunk:
-                        self._transport.write(chunk if request.is_http10 else b"%x\r\n%b\r\n" % (len(chunk), chunk))
-                    if self._drained is not None:
-                        await self._drained
-                if not request.is_http10:
-                    self._transport.write(b"0\r\n\r\n")
+                await self._write_chunks(stream, plain=request.is_http10)
         except BaseException:
             # The reader must not take what it has for the whole.
+            self._busy = None
             self._transport.abort()
             raise
         finally:
             with contextlib.suppress(RuntimeError):
                 await stream.chunks.aclose()  # type: ignore[attr-defined]  # they are all generators
-        self._answered(request)
+        if not self.is_gone:
+            request.keep_alive = request.keep_alive and not self._ends_with(request)
+            self._answered(request)
+
+    async def _write_chunks(self, stream: Stream, *, plain: bool) -> None:
+        async for chunk in stream.chunks:
+            if self._drained is not None:
+                await self._drained
+            if self.is_gone:
+                return
+            if chunk:
+                self._transport.write(chunk if plain else b"%x\r\n%b\r\n" % (len(chunk), chunk))
+        if not plain:
+            self._transport.write(b"0\r\n\r\n")
 
     def _refuse(self, error: SqewError) -> None:
         """The request that is being read can't be made sense of, nor anything after it."""
+        self._unread = b""
         if self._current is not None and self._current.stream is not None:
             self._current.stream.end(error)
         else:
@@ -405,16 +460,26 @@ class Connection(asyncio.Protocol):
     def _write_refusal(self, error: SqewError) -> None:
         request = self._current or Request(self, b"GET", b"/", b"")
         request.id = request.id or self._hub.new_id()
+        request.started = request.started or self._hub.now()
         request.keep_alive = False
-        request.stream = None
-        self._current = None
         self._busy = request
-        self.respond(request, self._hub.application.failure(request if request.route else None, error))
+        self._hub.application.refuse(request, error)
 
-    def _say_goodbye(self, *, abruptly: bool) -> None:
+    def abandon(self, request: Request) -> None:
+        """Don't answer: nobody is there to read it."""
+        if self._busy is request:
+            self._busy = None
+            self._queue.clear()
+            self._transport.abort()
+
+    # The end, time, and flow
+
+    def _say_goodbye(self, *, is_sending: bool) -> None:
         """Close, but not under the hands of a client that is still sending: it would not see the answer."""
         self._discarding = True
-        if abruptly:
+        self._queue.clear()
+        self._expect_reader()
+        if not is_sending:
             self._transport.close()
             return
         if self._transport.can_write_eof():
@@ -423,51 +488,87 @@ class Connection(asyncio.Protocol):
         self.go_on()
         self.deadline = self._hub.now() + _LINGER_S
 
-    # Time, and flow
+    def has_left(self) -> bool:
+        """Whether the client has closed its side, even where the loop has not come to see it yet."""
+        if self.is_gone or self._has_left or self._transport.is_closing():
+            return True
+        asked = select.poll()
+        asked.register(self._transport.get_extra_info("socket").fileno(), _HAS_LEFT)
+        return bool(asked.poll(0))
 
-    def timed_out(self) -> None:
-        """The deadline has passed."""
+    def timed_out(self, now: float) -> None:
+        """One of the deadlines has passed."""
+        if self.write_deadline < now:
+            left = self._transport.get_write_buffer_size()
+            if left > self._unwritten - _LEAST_PROGRESS:
+                self._transport.abort()
+                return
+            self._expect_reader()
+        if self.deadline >= now:
+            return
         self.deadline = math.inf
-        if self._drained is not None or self._discarding:
+        if self._drained is not None:
+            return  # It reads, though slowly: the time to send begins when it has read.
+        if self._discarding:
             self._transport.abort()
-        elif self._current is not None and self._current.stream is not None:
-            self._refuse(RequestTimeout("The body of the request stopped coming. Send it again."))
-        elif self._head_bytes or self._current is not None:
-            self._refuse(RequestTimeout("The request did not come whole in time. Send it again."))
-        else:
-            self._transport.close()
+        elif self._current is not None:
+            self._refuse(RequestTimeout("The body of the request did not come in time. Send it again."))
+        elif self._head_bytes:
+            self._refuse(RequestTimeout("The head of the request did not come in time. Send it again."))
+        elif self._busy is None:
+            self._say_goodbye(is_sending=False)
+
+    def _expect_reader(self) -> None:
+        self._unwritten = self._transport.get_write_buffer_size()
+        self.write_deadline = self._hub.now() + self._hub.bounds.write_s
 
     def drain(self) -> None:
         """The server ends: close now, or after the answers that are due."""
         self._closing = True
-        if self._busy is None and not self._queue:
-            self._transport.close()
+        if self._busy is None and not self._queue and self._current is None and not self._head_bytes:
+            self._say_goodbye(is_sending=False)
 
     def hold_up(self) -> None:
         """Read no more for now."""
         if not self._held_up and not self.is_gone:
             self._held_up = True
+            self.deadline = math.inf
             self._transport.pause_reading()
 
     def go_on(self) -> None:
         """Read again."""
-        if self._held_up and not self.is_gone:
-            self._held_up = False
+        if not self._held_up or self.is_gone:
+            return
+        self._held_up = False
+        if self._current is not None:
+            self.deadline = self._hub.now() + self._patience()
+        self._parse_on()
+        if not self._held_up:
             self._transport.resume_reading()
 
 
 _NO_TRANSPORT = asyncio.Transport()
 """Before the first one is made."""
+_NO_PARSER = httptools.HttpRequestParser(object())
+"""After the end."""
 
 
-def _origin_form(target: bytes, method: bytes) -> tuple[bytes, bytes]:
-    """Path and query of a request target that is not a path: a proxy's absolute form, or ``OPTIONS *``."""
-    if method == b"OPTIONS" and target == b"*":
-        return b"/", b""
-    try:
-        url = httptools.parse_url(target)
-    except httptools.HttpParserInvalidURLError as error:
-        raise BadRequest("The request target is not a path. Send one that begins with '/'.") from error
-    if not url.schema or not url.host:
-        raise BadRequest("The request target is not a path. Send one that begins with '/'.")
-    return url.path or b"/", url.query or b""
+class _BodyOf:
+    """Reads a body whose head was read already."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.on_body = connection.on_body
+        self.on_message_complete = connection.on_message_complete
+
+
+def _reason(error: httptools.HttpParserError) -> SqewError:
+    cause = error.__context__
+    if isinstance(cause, SqewError):
+        return cause
+    if isinstance(error, httptools.HttpParserCallbackError) and cause is not None:
+        raise cause from None
+    return BadRequest(f"This is not HTTP/1.1: {str(error) or type(error).__name__}.")
+
+
+def _without_length(head: bytes) -> bytes:
+    return head.removesuffix(b"content-length: ")

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from sqew.errors import SqewError
+from sqew.model import GuardKey
 from sqew.operations import Operation
 
 if TYPE_CHECKING:
     from sqew.http.connection import Connection
     from sqew.http.router import Route
+    from sqew.observe.tracing import Trace
 
 JSON = b"application/json"
 TEXT = b"text/plain; charset=utf-8"
@@ -26,14 +28,17 @@ Headers = tuple[tuple[bytes, bytes], ...]
 
 _HELD_BYTES = 256 * 1024
 """How much of a streamed body is kept for a handler that is slower than its client."""
+_CHUNK_COST = 64
+"""What keeping a chunk takes besides its bytes: clients may send them one byte at a time."""
 
 
 class Request:
     """One request: its head, its body once it is there, and the route that answers it."""
 
     __slots__ = (
-        "body", "connection", "data", "headers", "id", "is_http10", "keep_alive", "method", "only_queue", "options", "params",
-        "path", "query", "refusal", "route", "rows", "started", "stream", "task",
+        "body", "connection", "data", "headers", "id", "is_http10", "keep_alive", "key", "method", "only_queue",
+        "options", "params", "path", "query", "refusal", "route", "rows", "started", "stream", "task",
+        "trace", "waits",
     )  # fmt: skip
 
     def __init__(self, connection: Connection, method: bytes, path: bytes, query: bytes) -> None:
@@ -47,6 +52,8 @@ class Request:
         self.body = b""
         self.stream: BodyStream | None = None
         self.task: asyncio.Task[None] | None = None
+        self.waits = False
+        """Its task waits for messages, which must not be given to somebody who has left."""
         self.id = b""
         self.refusal: SqewError | None = None
         """Why it will be refused, as far as its head tells."""
@@ -58,10 +65,14 @@ class Request:
         """The query string, as the route's type for it."""
         self.data: Any = None
         """The body, as the route's type for it."""
+        self.key: GuardKey | None = None
+        """The key that it must be signed with."""
         self.only_queue: str | None = None
         """The queue whose key it came with: on a route that names no queue, it may touch no other."""
         self.rows = 0
         """How many messages it dealt with, for the log."""
+        self.trace: Trace | None = None
+        """Its span, if it is sampled."""
 
     def header(self, name: bytes) -> str | None:
         """A header as text. Bytes that are not ASCII stay distinguishable."""
@@ -70,8 +81,8 @@ class Request:
 
     @property
     def is_gone(self) -> bool:
-        """Whether nobody is there any more to read an answer."""
-        return self.connection.is_gone
+        """Whether nobody is there any more to read an answer. It asks the kernel, so ask it only where it matters."""
+        return self.connection.has_left()
 
 
 class Response(Struct, frozen=True, gc=False):
@@ -95,12 +106,14 @@ class Stream(Struct, frozen=True):
 class Call(Struct, frozen=True, gc=False):
     """An answer that takes one operation: it joins the transaction of this tick of the loop.
 
-    A `Receive` that finds nothing may wait for ``wait_ms``.
+    A `Receive` that finds nothing may wait for ``wait_ms``. Where the operation fails, ``otherwise`` may have another
+    call to make.
     """
 
     operation: Operation[Any]
     render: Callable[[Any], Response]
     wait_ms: int = 0
+    otherwise: Callable[[SqewError], Awaitable[Call] | None] | None = None
 
 
 class BodyStream:
@@ -116,7 +129,7 @@ class BodyStream:
 
     def feed(self, chunk: bytes) -> None:
         self._chunks.append(chunk)
-        self._held += len(chunk)
+        self._held += len(chunk) + _CHUNK_COST
         if self._held > _HELD_BYTES:
             self._connection.hold_up()
         self._arrived.set()
@@ -130,7 +143,7 @@ class BodyStream:
         while True:
             while self._chunks:
                 chunk = self._chunks.popleft()
-                self._held -= len(chunk)
+                self._held -= len(chunk) + _CHUNK_COST
                 if self._held <= _HELD_BYTES:
                     self._connection.go_on()
                 yield chunk

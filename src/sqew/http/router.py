@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from sqew.errors import BadRequest, MethodNotAllowed, RouteNotFound, SqewError
 from sqew.http.exchange import Call, Request, Response, Stream
+from sqew.http.repeats import required_name
 
 if TYPE_CHECKING:
     from sqew.http.service import Service
@@ -37,6 +38,8 @@ class Dialect(Struct, frozen=True):
     doc: str
     failure: Callable[[SqewError, int], bytes]
     """The body of an answer that refuses, as JSON."""
+    shape: Any = None
+    """The type of that body."""
 
 
 class Route(Struct, frozen=True, kw_only=True):
@@ -48,15 +51,23 @@ class Route(Struct, frozen=True, kw_only=True):
     dialect: Dialect
     summary: str
     scope: Scope
+    path: Mapping[str, Any] = {}  # msgspec copies it
+    """The types of the values in the path; text where nothing is said."""
     query: type[Struct] | None = None
+    headers: Mapping[str, str] = {}  # msgspec copies it
+    """The headers it looks at, and what each is for."""
     body: Any = None
     """The type of a JSON body."""
     decoder: msgspec.json.Decoder[Any] | None = None
+    required: bytes = b""
+    """The name of a field that the body must have, as it stands there."""
     answers: Mapping[int, Any] = {}  # msgspec copies it
     """The type of the answer by status; None: no body. A string: a content type other than JSON."""
     streams: bool = False
     """The handler reads the body while it arrives."""
     body_optional: bool = False
+    keeps_to_queue: bool = False
+    """Its path names no queue, and it touches none but `Request.only_queue` where that is set."""
     long: bool = False
     """It may take as long as it takes: no request timeout."""
 
@@ -88,6 +99,7 @@ class Routes:
                 scope=scope,
                 body=body,
                 decoder=decoder,
+                required=required_name(body),
                 **more,
             )
             self.routes.append(route)

@@ -3,57 +3,90 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import logging
+import os
 import signal
 import ssl
 from collections.abc import Callable
 
+from sqew import __version__
 from sqew.broker import Broker
 from sqew.engine import limits_of, open_file
 from sqew.errors import BadSetting, SqewError, StoreClosed
 from sqew.http.app import App
-from sqew.http.auth import Guard
-from sqew.http.connection import Bounds
-from sqew.http.dialects import hq, sqew
+from sqew.http.auth import Guard, check_exposure
+from sqew.http.dialects import hq, keys, mailbox, metrics, native, ops, reference, sqew
+from sqew.http.hub import Bounds
 from sqew.http.router import Router
 from sqew.http.server import Server, raise_file_limit
 from sqew.http.service import Service
+from sqew.observe.log import announce, logging_to_stderr
+from sqew.observe.tracing import Tracing, tracing_of
+from sqew.operations import Sweep
 from sqew.settings import Settings
 
 _log = logging.getLogger("sqew.server")
 _TICK_S = 1.0
+_LATE_S = 0.5
+"""How late the loop may come to its next tick before that is logged: something held it up."""
 
 
 def serve(settings: Settings, ready: Callable[[list[str]], None]) -> None:
-    """Serve until SIGTERM or SIGINT. ``ready`` is called with the addresses once it listens."""
+    """Serve until SIGTERM or SIGINT; a second one ends it at once.
+
+    ``ready`` gets the addresses once it listens, where the log is for people; a log in JSON has a line for that.
+    """
     raise_file_limit()
     # What is there now stays; and requests leave no cycles behind, so the collector need not look every 700 objects.
     gc.freeze()
     gc.set_threshold(20_000, 50, 100)
-    try:
-        import uvloop
-    except ImportError:
-        asyncio.run(_serve(settings, ready))
-    else:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    new_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
+    with contextlib.suppress(ImportError):
+        from uvloop import new_event_loop as new_loop
+    with (
+        logging_to_stderr(settings.log_level, settings.log_format),
+        asyncio.Runner(loop_factory=new_loop) as runner,
+    ):
+        try:
             runner.run(_serve(settings, ready))
+        except asyncio.CancelledError:
+            raise KeyboardInterrupt from None
 
 
 async def _serve(settings: Settings, ready: Callable[[list[str]], None]) -> None:
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
+    main = asyncio.current_task()
+    assert main is not None
+
+    def stop() -> None:
+        if stopped.is_set():
+            main.cancel()
+        stopped.set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopped.set)
+        loop.add_signal_handler(number, stop)
+    check_exposure(settings)
     tls = tls_context(settings)
+    tracing = tracing_of(settings, __version__)
     engine, _ = open_file(settings)
     broker = Broker(engine, limits_of(settings))
     try:
-        server = make_server(broker, settings)
-        ready(await server.listen(settings.host, settings.port, tls, settings.unix_socket or None))
-        upkeep = asyncio.create_task(_keep_up(server, broker))
+        guard = Guard(settings, broker)
+        server = make_server(broker, settings, guard, tracing)
+        await guard.keep_up()
+        # Whether the file can be written to is better found out now than by the first client.
+        await broker.run(Sweep())
+        addresses = await server.listen(settings.host, settings.port, tls, settings.unix_socket or None)
+        facts = {"version": __version__, "pid": os.getpid(), "db": settings.db, "durability": settings.durability}
+        if not announce("listening", {**facts, "addresses": addresses}):
+            ready(addresses)
+        upkeep = asyncio.create_task(_keep_up(server, broker, guard))
         told = asyncio.create_task(stopped.wait())
         await asyncio.wait({told, upkeep}, return_when=asyncio.FIRST_COMPLETED)
+        _log.info("draining", extra={"fields": {"connections": len(server.connections)}})
         broker.dismiss()
         if not await server.drain(settings.drain_ms / 1000):
             _log.warning("some requests were not answered within drain_ms; they are cut off")
@@ -63,36 +96,58 @@ async def _serve(settings: Settings, ready: Callable[[list[str]], None]) -> None
         upkeep.cancel()
     finally:
         await broker.close()
+        if tracing is not None:
+            tracing.close()
+    _log.info("stopped")
 
 
-def make_server(broker: Broker, settings: Settings) -> Server:
-    """A server for all dialects, not listening yet."""
+def make_router() -> Router:
+    """Every route of every dialect."""
     router = Router()
-    for routes in (sqew.routes, hq.routes):
+    for routes in (
+        sqew.routes,
+        keys.routes,
+        hq.routes,
+        mailbox.routes,
+        native.routes,
+        ops.routes,
+        metrics.routes,
+        reference.routes,
+    ):
         router.include(routes)
-    service = Service(broker, settings, router)
-    application = App(service, Guard(settings), fallback=sqew.DIALECT)
+    return router
+
+
+def make_server(broker: Broker, settings: Settings, guard: Guard, tracing: Tracing | None = None) -> Server:
+    """A server for all dialects, not listening yet."""
+    service = Service(broker, settings, make_router(), guard.keys, tracing)
+    broker.executed = service.figures.executed
+    application = App(service, guard, fallback=sqew.DIALECT)
     bounds = Bounds(
         header_s=settings.header_timeout_ms / 1000,
         body_s=settings.body_timeout_ms / 1000,
         idle_s=settings.idle_timeout_ms / 1000,
+        write_s=settings.write_timeout_ms / 1000,
         max_body_bytes=settings.max_request_bytes,
         max_connections=settings.max_connections,
     )
     return Server(application, bounds)
 
 
-async def _keep_up(server: Server, broker: Broker) -> None:
-    """Once a second: deadlines, and the sweeping that an idle server would never come to."""
+async def _keep_up(server: Server, broker: Broker, guard: Guard) -> None:
+    """Once a second: deadlines, others' changes to keys, and the sweeping that an idle server would never come to."""
     while True:
+        due = server.now() + _TICK_S
         await asyncio.sleep(_TICK_S)
+        if (late_s := server.now() - due) >= _LATE_S:
+            _log.warning("slow tick", extra={"fields": {"late_ms": round(late_s * 1000)}})
         server.tick()
         try:
-            await broker.keep_up()
+            await asyncio.gather(broker.keep_up(), guard.keep_up())
         except StoreClosed:
             raise
         except SqewError as error:
-            _log.warning("upkeep: %s", error)
+            _log.warning("upkeep failed", extra={"fields": {"error": str(error), "code": error.code}})
 
 
 def tls_context(settings: Settings) -> ssl.SSLContext | None:

@@ -7,13 +7,23 @@ import contextlib
 import os
 import resource
 import ssl
+import sys
+import time
 from email.utils import formatdate
 from http import HTTPStatus
 
+from msgspec import structs
+
 from sqew.errors import BadSetting
-from sqew.http.connection import Application, Bounds, Connection
+from sqew.http.connection import Connection
+from sqew.http.hub import Application, Bounds
 
 _BACKLOG = 4_096
+_OTHER_FILES = 64
+"""How many files a server needs besides its connections."""
+_TLS_GOODBYE_S = 2.0
+_LAST_CALL_S = 0.05
+"""What was sent before the end was announced may still be on its way to be read: for so long it is waited for."""
 
 
 class Server:
@@ -21,11 +31,12 @@ class Server:
 
     def __init__(self, application: Application, bounds: Bounds) -> None:
         self.application = application
-        self.bounds = bounds
+        self.bounds = structs.replace(bounds, max_connections=min(bounds.max_connections, _most_connections()))
         self.connections: set[Connection] = set()
         self.is_draining = False
         self._loop = asyncio.get_running_loop()
-        self.now = self._loop.time
+        # Not the loop's: uvloop's stands still during a tick, and with it what a request took.
+        self.now = time.monotonic
         self._heads: dict[tuple[int, bytes], bytes] = {}
         self._prefix = os.urandom(4).hex().encode()
         self._served = 0
@@ -58,18 +69,31 @@ class Server:
         def connect() -> Connection:
             return Connection(self)
 
-        if unix_socket:
-            listener = await self._loop.create_unix_server(connect, unix_socket, ssl=tls, backlog=_BACKLOG)
-            self._listeners.append(listener)
-            return [f"unix:{unix_socket}"]
+        # A handshake is the head of an encrypted connection: it may take no longer.
+        handshake_s = self.bounds.header_s if tls else None
+        shutdown_s = _TLS_GOODBYE_S if tls else None
+        listener: asyncio.Server
         try:
-            listener = await self._loop.create_server(connect, host or None, port, ssl=tls, backlog=_BACKLOG)
+            if unix_socket:
+                listener = await self._loop.create_unix_server(
+                    connect, unix_socket, ssl=tls, backlog=_BACKLOG,
+                    ssl_handshake_timeout=handshake_s, ssl_shutdown_timeout=shutdown_s,
+                )  # fmt: skip
+            else:
+                listener = await self._loop.create_server(
+                    connect, host or None, port, ssl=tls, backlog=_BACKLOG,
+                    ssl_handshake_timeout=handshake_s, ssl_shutdown_timeout=shutdown_s,
+                )  # fmt: skip
         except OSError as error:
+            where = unix_socket or f"{host}:{port}"
+            advice = "another path with --unix-socket" if unix_socket else "another port with --port"
             raise BadSetting(
-                f"{host}:{port} can't be listened at ({error.strerror or error}). "
-                "Another program may have it: choose another with --port."
+                f"{where} can't be listened at ({error.strerror or error}). "
+                f"Another program may have it, or you may not use it: choose {advice}."
             ) from error
         self._listeners.append(listener)
+        if unix_socket:
+            return [f"unix:{unix_socket}"]
         scheme = "https" if tls else "http"
         addresses = [socket.getsockname()[:2] for socket in listener.sockets]
         return [f"{scheme}://{f'[{name}]' if ':' in name else name}:{number}" for name, number in addresses]
@@ -78,12 +102,13 @@ class Server:
         """Once a second: close what has been slow for too long."""
         self._heads.clear()
         now = self.now()
-        for connection in [connection for connection in self.connections if connection.deadline < now]:
-            connection.timed_out()
+        for connection in [c for c in self.connections if c.deadline < now or c.write_deadline < now]:
+            connection.timed_out(now)
 
     async def drain(self, within_s: float) -> bool:
         """Accept nothing more and answer what is in flight; whether all was answered in time."""
         self.is_draining = True
+        await asyncio.sleep(_LAST_CALL_S)
         for listener in self._listeners:
             listener.close()
         for connection in list(self.connections):
@@ -100,6 +125,12 @@ class Server:
         self.connections.discard(connection)
         if not self.connections:
             self._emptied.set()
+
+
+def _most_connections() -> int:
+    """How many connections the limit of open files leaves room for: one more could not even be refused."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if files == resource.RLIM_INFINITY else max(1, files - _OTHER_FILES)
 
 
 def raise_file_limit() -> None:

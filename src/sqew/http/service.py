@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from time import gmtime, strftime
 from typing import Any
 
 import msgspec
 
 from sqew.broker import Broker
-from sqew.errors import BadBody
+from sqew.errors import BadBody, MethodNotAllowed
+from sqew.http.exchange import Headers, Request
+from sqew.http.figures import Figures
+from sqew.http.keychain import Keychain
 from sqew.http.router import Router
+from sqew.http.scraping import Scraper
 from sqew.model import Message, QueueInfo
+from sqew.observe.labels import QueueLabels
+from sqew.observe.tracing import Tracing
 from sqew.rules import check_int, check_ms
 from sqew.settings import Settings
+
+NO_STORE: Headers = ((b"cache-control", b"no-store"),)
+"""For a GET that takes messages, and for what is secret: nobody on the way may answer it a second time."""
 
 _encode_text = msgspec.json.Encoder().encode
 _decode_text = msgspec.json.Decoder(str).decode
@@ -20,10 +30,16 @@ _decode_text = msgspec.json.Decoder(str).decode
 class Service:
     """One running server, as its handlers see it."""
 
-    def __init__(self, broker: Broker, settings: Settings, router: Router) -> None:
+    def __init__(
+        self, broker: Broker, settings: Settings, router: Router, keys: Keychain, tracing: Tracing | None = None
+    ) -> None:
         self.broker = broker
         self.settings = settings
         self.router = router
+        self.keys = keys
+        labels = QueueLabels(settings.metrics_queues)
+        self.figures = Figures(settings, labels, tracing)
+        self.scraper = Scraper(broker, self.figures, labels)
 
     def batch(self, given: int | None, name: str = "batch", default: int = 1) -> int:
         """How many messages to receive: the default, or what was asked for if that is allowed."""
@@ -43,6 +59,27 @@ class Service:
         from sqew.engine import creation
 
         return await self.broker.run(creation(self.settings, name, policy, exist_ok=True))
+
+
+def timestamp(ms: int) -> str:
+    """A time in ISO 8601, in UTC.
+
+    >>> timestamp(1_700_000_000_042)
+    '2023-11-14T22:13:20.042Z'
+    """
+    seconds, rest = divmod(ms, 1000)
+    return f"{strftime('%Y-%m-%dT%H:%M:%S', gmtime(seconds))}.{rest:03}Z"
+
+
+def in_seconds(ms: int) -> float:
+    """Milliseconds as seconds, whole where they are."""
+    return ms // 1000 if ms % 1000 == 0 else ms / 1000
+
+
+def refuse_head(request: Request) -> None:
+    """Raise on HEAD, where GET takes messages: they would be gone, and nobody would have seen them."""
+    if request.method == b"HEAD":
+        raise MethodNotAllowed("HEAD", request.path.decode("latin-1")[:100], ("GET",))
 
 
 def as_json(message: Message) -> msgspec.Raw:

@@ -1,10 +1,17 @@
-"""Metrics in the text format that Prometheus scrapes (version 0.0.4): what the file itself can tell."""
+"""Metrics in the text format that Prometheus scrapes (version 0.0.4).
+
+What is said of queues is made of stored figures, so it survives a restart, and a command on the file says the same as
+a server on it. What a server counts of its own work begins with its start.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from sqew.model import QueueStats
+from sqew.model import Depths, LaneDepth, QueueStats, QueueTotals
+from sqew.observe.histogram import Histogram
+from sqew.observe.labels import OTHERS, QueueLabels
+from sqew.observe.meter import AGAIN, value_of
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -18,50 +25,146 @@ _COUNTERS = {
     "queue_messages_dead_total": ("dead", "Messages that became dead letters."),
 }
 
+_AGE_S = (0.1, 0.5, 1, 5, 10, 30, 60, 300, 600, 1800, 3600)
 
-def prometheus(stats: Sequence[QueueStats], now_ms: int) -> str:
+Figures = QueueStats | QueueTotals
+"""Both have a queue's name, its depths and its totals."""
+
+
+def prometheus(stats: Sequence[Figures], now_ms: int) -> str:
     """The metrics of queues, at the given time."""
-    return "".join(line + "\n" for line in _lines(stats, now_ms))
+    return "".join(line + "\n" for line in queue_lines(stats, now_ms))
 
 
-def _lines(stats: Sequence[QueueStats], now_ms: int) -> Iterator[str]:
+def queue_lines(stats: Sequence[Figures], now_ms: int) -> Iterator[str]:
+    """What the store itself can tell of queues."""
+    labels = [labelled(queue=queue.queue) for queue in stats]
     for metric, (name, text) in _COUNTERS.items():
-        yield from _heading(metric, "counter", text)
-        for queue in stats:
-            yield _sample(metric, {"queue": queue.queue}, queue.totals.get(name, 0))
-    yield from _heading("queue_depth", "gauge", "Messages that are due: ready, or behind the head of their group.")
-    for queue in stats:
-        visible = queue.depths.total("ready") + queue.depths.total("blocked")
-        yield _sample("queue_depth", {"queue": queue.queue}, visible)
-    yield from _heading("queue_in_flight", "gauge", "Messages that are leased or delayed.")
-    for queue in stats:
-        hidden = queue.depths.total("leased") + queue.depths.total("delayed")
-        yield _sample("queue_in_flight", {"queue": queue.queue}, hidden)
-    yield from _heading("queue_messages", "gauge", "Messages by lane and state.")
+        yield from family(
+            metric,
+            "counter",
+            text,
+            ((label, queue.totals.get(name, 0)) for label, queue in zip(labels, stats, strict=True)),
+        )
+    depths = list(zip(labels, [queue.depths for queue in stats], strict=True))
+    yield from family(
+        "queue_depth",
+        "gauge",
+        "Messages that are due: ready, or behind the head of their group.",
+        ((label, depth.total("ready") + depth.total("blocked")) for label, depth in depths),
+    )
+    yield from family(
+        "queue_in_flight",
+        "gauge",
+        "Messages that are leased or delayed.",
+        ((label, depth.total("leased") + depth.total("delayed")) for label, depth in depths),
+    )
+    yield from family("queue_messages", "gauge", "Messages by lane and state.", _by_lane_and_state(stats))
+    yield from family(
+        "queue_dead_letters",
+        "gauge",
+        "Dead letters of the queue that are kept.",
+        ((label, depth.dead) for label, depth in depths),
+    )
+    yield from family(
+        "queue_oldest_ready_age_seconds",
+        "gauge",
+        "For how long the longest-waiting ready message has been ready.",
+        ((label, _age_ms(depth, now_ms) / 1000) for label, depth in depths),
+    )
+
+
+def _by_lane_and_state(stats: Sequence[Figures]) -> Iterator[tuple[str, int]]:
     for queue in stats:
         for lane, depth in queue.depths.lanes.items():
             for state in depth.__struct_fields__:
-                labels = {"queue": queue.queue, "lane": lane, "state": state}
-                yield _sample("queue_messages", labels, getattr(depth, state))
-    yield from _heading("queue_dead_letters", "gauge", "Dead letters of the queue that are kept.")
-    for queue in stats:
-        yield _sample("queue_dead_letters", {"queue": queue.queue}, queue.depths.dead)
-    yield from _heading(
-        "queue_oldest_ready_age_seconds", "gauge", "For how long the longest-waiting ready message has been ready."
+                yield labelled(queue=queue.queue, lane=lane, state=state), getattr(depth, state)
+
+
+def _age_ms(depths: Depths, now_ms: int) -> int:
+    return 0 if depths.oldest_ready_at is None else max(now_ms - depths.oldest_ready_at, 0)
+
+
+def age_lines(queues: Sequence[QueueTotals]) -> Iterator[str]:
+    """How long messages had been ready when they were first received."""
+    return histograms(
+        "queue_message_age_at_receive_seconds",
+        "How long a message had been ready at its first delivery, to within 12 %.",
+        ((labelled(queue=queue.queue), _ages(queue.totals)) for queue in queues),
     )
-    for queue in stats:
-        since = queue.depths.oldest_ready_at
-        age_ms = 0 if since is None else max(now_ms - since, 0)
-        yield _sample("queue_oldest_ready_age_seconds", {"queue": queue.queue}, age_ms / 1000)
 
 
-def _heading(metric: str, kind: str, text: str) -> tuple[str, str]:
-    return f"# HELP {metric} {text}", f"# TYPE {metric} {kind}"
+def _ages(totals: dict[str, int]) -> Histogram:
+    ages = Histogram(_AGE_S)
+    for name, count in totals.items():
+        kind, _, step = name.partition(":")
+        if kind == "wait":
+            # The stored waits are those of all deliveries.
+            ages.add(value_of(int(step)) / 1000, count - totals.get(f"{AGAIN}:{step}", 0))
+    return ages
 
 
-def _sample(metric: str, labels: dict[str, str], value: float) -> str:
-    pairs = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items())
-    return f"{metric}{{{pairs}}} {value}"
+def grouped(queues: Iterable[QueueTotals], labels: QueueLabels) -> list[QueueTotals]:
+    """The queues that are named, and the others as if they were one."""
+    named: list[QueueTotals] = []
+    others: list[QueueTotals] = []
+    for queue in queues:
+        (others if labels.of(queue.queue) is OTHERS else named).append(queue)
+    return [*named, _as_one(others)] if others else named
+
+
+def _as_one(queues: Sequence[QueueTotals]) -> QueueTotals:
+    totals: dict[str, int] = {}
+    states = dict.fromkeys(LaneDepth.__struct_fields__, 0)
+    for queue in queues:
+        for name, count in queue.totals.items():
+            totals[name] = totals.get(name, 0) + count
+        for depth in queue.depths.lanes.values():
+            for state in states:
+                states[state] += getattr(depth, state)
+    oldest = [queue.depths.oldest_ready_at for queue in queues if queue.depths.oldest_ready_at is not None]
+    depths = Depths(
+        {OTHERS: LaneDepth(**states)},
+        sum(queue.depths.dead for queue in queues),
+        sum(queue.depths.archived for queue in queues),
+        min(oldest, default=None),
+    )
+    return QueueTotals(OTHERS, depths, totals)
+
+
+def family(metric: str, kind: str, text: str, samples: Iterable[tuple[str, float]]) -> Iterator[str]:
+    """A metric: its heading, and a line for each set of labels."""
+    yield f"# HELP {metric} {text}"
+    yield f"# TYPE {metric} {kind}"
+    for labels, value in samples:
+        yield f"{metric}{{{labels}}} {value}" if labels else f"{metric} {value}"
+
+
+def histograms(metric: str, text: str, series: Iterable[tuple[str, Histogram]]) -> Iterator[str]:
+    """A metric that is a histogram for each set of labels."""
+    yield f"# HELP {metric} {text}"
+    yield f"# TYPE {metric} histogram"
+    for labels, histogram in series:
+        # A copy: whoever counts may go on meanwhile.
+        counts, total = tuple(histogram.counts), 0
+        before = f"{metric}_bucket{{{labels}," if labels else f"{metric}_bucket{{"
+        for bound, count in zip(histogram.bounds, counts, strict=False):
+            total += count
+            yield f'{before}le="{bound:g}"}} {total}'
+        total += counts[-1]
+        after = f"{{{labels}}}" if labels else ""
+        yield f'{before}le="+Inf"}} {total}'
+        yield f"{metric}_sum{after} {round(histogram.sum, 9)}"
+        yield f"{metric}_count{after} {total}"
+
+
+def labelled(**labels: str) -> str:
+    """Labels as they stand in a line.
+
+    >>> labelled(queue="orders", lane='a"b')
+    'queue="orders",lane="a\\\\"b"'
+    """
+    return ",".join([f'{name}="{_escaped(text)}"' for name, text in labels.items()])
 
 
 def _escaped(text: str) -> str:

@@ -18,6 +18,8 @@ from typing import get_args
 from sqew.model import Activity, Depths, Fact, FactKind, Latency, QueueStats
 
 REDELIVERED = "redelivered"
+AGAIN = "again"
+"""The waits that were for a second delivery or a later one: they are counted among all waits too."""
 NAMES: tuple[str, ...] = (*get_args(FactKind), REDELIVERED)
 """What is counted."""
 
@@ -110,6 +112,7 @@ def _rows(counts: dict[_Counted, int], minute: int) -> Counter[_Row]:
             rows[queue, lane, minute, f"{_HISTOGRAMS[kind]}:{step}"] += count
         if again and kind == "received":
             rows[queue, lane, minute, REDELIVERED] += count
+            rows[queue, lane, minute, f"{AGAIN}:{step}"] += count
     return rows
 
 
@@ -154,7 +157,7 @@ def summarize(queue: str, depths: Depths, activity: Iterable[Activity], now_ms: 
     for row in activity:
         histogram, _, step = row.name.partition(":")
         if step:
-            if row.minute > this_minute - 60:
+            if histogram in steps and row.minute > this_minute - 60:
                 steps[histogram][row.lane][int(step)] += row.count
             continue
         totals[row.name] = totals.get(row.name, 0) + row.count

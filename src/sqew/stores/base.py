@@ -32,4 +32,13 @@ class Store(Protocol):
     def idle(self) -> None:
         """There is nothing else to do: a small step of whatever keeps the store in order."""
 
+    def file_bytes(self) -> int:
+        """How much room it takes on the disk."""
+
+    def compact(self) -> bool:
+        """Give a little of the free space back to the disk; whether there is more of it."""
+
+    def shrink_log(self) -> None:
+        """Put what is only logged into its place, as far as readers allow. May be called from another thread."""
+
     def close(self) -> None: ...

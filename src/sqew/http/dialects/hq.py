@@ -13,7 +13,7 @@ from sqew.engine import creation
 from sqew.errors import BadValue, MessageNotFound, SqewError
 from sqew.http.exchange import Call, Request, Response
 from sqew.http.router import Dialect, Routes
-from sqew.http.service import Service, as_json
+from sqew.http.service import NO_STORE, Service, as_json, refuse_head
 from sqew.http.statuses import headers_of, status_of
 from sqew.ids import id_of, uuid_of
 from sqew.model import NewMessage, Received, Ref, Release, Sent, Settled
@@ -31,7 +31,7 @@ def failure(error: SqewError, _status: int) -> bytes:
     return encode(Failure(str(error), error.code))
 
 
-DIALECT = Dialect("hq", "A job queue: enqueue, receive, complete, fail.", failure)
+DIALECT = Dialect("hq", "A job queue: enqueue, receive, complete, fail.", failure, Failure)
 routes = Routes(DIALECT)
 
 
@@ -91,23 +91,25 @@ class Job(Struct):
 @routes.get("/queues/{queue}/receive", scope="receive", answers={200: Job | None})
 def receive(_service: Service, request: Request) -> Call:
     """Take the next message for the queue's visibility timeout; null when there is none."""
+    refuse_head(request)
     return Call(ops.Receive(request.params[0]), _received)
 
 
 def _received(received: Received) -> Response:
     if not received.messages:
-        return Response(200, b"null")
+        return Response(200, b"null", headers=NO_STORE)
     message = received.messages[0]
-    return Response(200, encode(Job(uuid_of(message.id), as_json(message), message.queue, message.attempts)))
+    job = Job(uuid_of(message.id), as_json(message), message.queue, message.attempts)
+    return Response(200, encode(job), headers=NO_STORE)
 
 
-@routes.put("/messages/{id}/complete", scope="receive", answers={200: None})
+@routes.put("/messages/{id}/complete", scope="receive", keeps_to_queue=True, path={"id": UUID}, answers={200: None})
 def complete(_service: Service, request: Request) -> Call:
     """The work is done: the message is gone."""
     return Call(ops.Ack(request.only_queue, (Ref(_id(request.params[0])),)), _settled)
 
 
-@routes.put("/messages/{id}/fail", scope="receive", answers={200: None})
+@routes.put("/messages/{id}/fail", scope="receive", keeps_to_queue=True, path={"id": UUID}, answers={200: None})
 def fail(_service: Service, request: Request) -> Call:
     """The work can never succeed: the message is dead, and not received again."""
     release = Release(Ref(_id(request.params[0])), dead=True, reason="failed by its consumer")

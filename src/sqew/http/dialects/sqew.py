@@ -8,21 +8,24 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from sqew import ndjson
 from sqew import operations as ops
 from sqew.engine import creation
-from sqew.errors import BadValue, MessageNotFound, SqewError
+from sqew.errors import BadValue, MessageNotFound, QueueNotFound, SqewError
+from sqew.http import transfer
 from sqew.http.dialects import hq
-from sqew.http.exchange import NDJSON, Call, Request, Response, Stream
+from sqew.http.exchange import EVENTS, Call, Request, Response, Stream
 from sqew.http.router import Dialect, Routes
-from sqew.http.service import Service, as_json, json_body
+from sqew.http.service import NO_STORE, Service, as_json, json_body, refuse_head, text_in
 from sqew.http.statuses import status_of
 from sqew.model import (
+    ArchivedMessage,
     Backoff,
     Extension,
+    Format,
     Keep,
     Message,
     NewMessage,
+    Outcome,
     QueueInfo,
     QueueStats,
     Received,
@@ -34,12 +37,17 @@ from sqew.model import (
 
 encode = msgspec.json.Encoder().encode
 
+_HEARTBEAT_MS = 15_000
+"""How often an event stream without events shows that it is alive."""
+_HEARTBEAT = b": still here\n\n"
+
 
 class Trouble(Struct):
     """What is wrong: a word for machines, and a sentence that says what to do."""
 
     code: str
     message: str
+    """What went wrong, and what to do about it."""
 
 
 class Failure(Struct):
@@ -50,7 +58,7 @@ def _failure(error: SqewError, _status: int) -> bytes:
     return encode(Failure(Trouble(error.code, str(error))))
 
 
-DIALECT = Dialect("Sqew", "Queues, messages, leases and dead letters, in JSON.", _failure)
+DIALECT = Dialect("Sqew", "Queues, messages, leases and dead letters, in JSON.", _failure, Failure)
 routes = Routes(DIALECT)
 
 
@@ -68,6 +76,7 @@ class NewQueue(Struct, forbid_unknown_fields=True, omit_defaults=True):
     backoff: Backoff | UnsetType = UNSET
     delay_ms: int | UnsetType = UNSET
     ttl_ms: int | UnsetType | None = UNSET
+    fifo: bool | UnsetType = UNSET
     deduplicate: str | UnsetType = UNSET
     key_retention_ms: int | UnsetType = UNSET
     lanes: dict[str, int] | list[str] | UnsetType = UNSET
@@ -164,11 +173,15 @@ def policy_fields(given: Struct) -> dict[str, Any]:
 def create_queue(service: Service, request: Request) -> Call:
     """Make a queue. With `name` in the URL it is made as hq does, and answered without a body."""
     parameters: hq.QueueParameters = request.options
-    if parameters.name is not None:
-        return hq.create_queue(service, parameters)
     given: NewQueue | None = request.data
+    if parameters.name is not None:
+        if given is not None:
+            raise BadValue("The queue is described in the URL and in the body. Leave one of them out.")
+        return hq.create_queue(service, parameters)
     if given is None:
         raise BadValue('A queue needs a name: send {"name": "orders"} as JSON, or ?name=orders in the URL.')
+    if parameters.policy():
+        raise BadValue("The URL's parameters go with a name there. Put max_attempts and visibility_ms into the JSON.")
     return Call(
         creation(service.settings, given.name, policy_fields(given)),
         lambda info: Response(201, encode(queue_view(info))),
@@ -227,6 +240,8 @@ class NewItem(Struct, forbid_unknown_fields=True):
     lane: str | None = None
     group: str | None = None
     headers: dict[str, Any] | None = None
+    format: Format = "json"
+    """`text`: the payload is a JSON string, and the text in it is the body."""
 
 
 class SentView(Struct):
@@ -239,7 +254,11 @@ class SentBatch(Struct):
 
 
 @routes.post(
-    "/queues/{queue}/messages", scope="send", body=NewItem | list[NewItem], answers={201: SentView | SentBatch}
+    "/queues/{queue}/messages",
+    scope="send",
+    headers={"Idempotency-Key": "The key of a single message that brings none: a repeated send stores nothing."},
+    body=NewItem | list[NewItem],
+    answers={201: SentView | SentBatch},
 )
 def send(_service: Service, request: Request) -> Call:
     """Send one message, or an array of them, all or none. `Idempotency-Key` is the key of a single one."""
@@ -251,7 +270,7 @@ def send(_service: Service, request: Request) -> Call:
         if key is None and b"idempotency-key" in request.headers:
             key = request.header(b"idempotency-key")
         message = NewMessage(
-            json_body(given.payload), "json", given.headers, given.priority, given.lane, given.group, key,
+            _body(given), given.format, given.headers, given.priority, given.lane, given.group, key,
             given.delay_ms, given.ttl_ms,
         )  # fmt: skip
         return Call(ops.Send(queue, (message,)), _sent_one)
@@ -260,9 +279,14 @@ def send(_service: Service, request: Request) -> Call:
     return Call(ops.Send(queue, [_new_message(item) for item in given]), _sent_many)
 
 
+def _body(item: NewItem) -> bytes:
+    body = json_body(item.payload)
+    return body if item.format == "json" else text_in(body)
+
+
 def _new_message(item: NewItem) -> NewMessage:
     return NewMessage(
-        json_body(item.payload), "json", item.headers, item.priority, item.lane, item.group, item.idempotency_key,
+        _body(item), item.format, item.headers, item.priority, item.lane, item.group, item.idempotency_key,
         item.delay_ms, item.ttl_ms,
     )  # fmt: skip
 
@@ -285,6 +309,8 @@ class PollParameters(Struct, frozen=True, forbid_unknown_fields=True):
     lane: str | None = None
     visibility_ms: int | None = None
     consumer: str | None = None
+    finish: bool = False
+    """Take them for good: they are acknowledged as they are received, at most once."""
 
 
 class MessageView(Struct, omit_defaults=True):
@@ -296,12 +322,14 @@ class MessageView(Struct, omit_defaults=True):
     lease_expires_at: int
     token: str
     created_at: int
+    available_at: int
     priority: int = 0
     lane: str = ""
     group: str | None = None
     idempotency_key: str | None = None
     headers: dict[str, Any] = {}
     expires_at: int | None = None
+    format: Format = "json"
 
 
 class Polled(Struct):
@@ -313,7 +341,7 @@ def poll(service: Service, request: Request) -> Call:
     """Take up to `batch` messages under a lease; when there are none, wait for one for up to `wait_ms`."""
     given: PollParameters = request.options
     operation = ops.Receive(
-        request.params[0], service.batch(given.batch), given.lane, given.visibility_ms, given.consumer
+        request.params[0], service.batch(given.batch), given.lane, given.visibility_ms, given.consumer, given.finish
     )
     return Call(operation, _polled, service.wait_ms(given.wait_ms) if given.wait_ms else 0)
 
@@ -327,7 +355,8 @@ def _received(message: Message) -> MessageView:
     assert lease is not None
     return MessageView(
         message.id, as_json(message), message.attempts, lease.expires_at, lease.token, message.created_at,
-        message.priority, message.lane, message.group, message.key, message.headers, message.expires_at,
+        message.available_at, message.priority, message.lane, message.group, message.key, message.headers,
+        message.expires_at, message.format,
     )  # fmt: skip
 
 
@@ -456,6 +485,8 @@ class StoredView(Struct, omit_defaults=True):
     reason: str | None = None
     died_at: int | None = None
     damaged: bool = False
+    queue: str = ""
+    format: Format = "json"
 
 
 def stored_view(message: Message) -> StoredView:
@@ -479,6 +510,8 @@ def stored_view(message: Message) -> StoredView:
         None if death is None else death.reason,
         None if death is None else death.at,
         message.damaged,
+        message.queue,
+        message.format,
     )
 
 
@@ -502,14 +535,14 @@ def peek(service: Service, request: Request) -> Call:
     )
 
 
-@routes.get("/queues/{queue}/messages/{id}", scope="receive", answers={200: StoredView})
+@routes.get("/queues/{queue}/messages/{id}", scope="receive", path={"id": int}, answers={200: StoredView})
 def show_message(_service: Service, request: Request) -> Call:
     """One message, without taking it."""
     queue, id = request.params
     return Call(ops.Get(queue, message_id(id)), lambda message: Response(200, encode(stored_view(message))))
 
 
-@routes.delete("/queues/{queue}/messages/{id}", scope="admin", answers={204: None})
+@routes.delete("/queues/{queue}/messages/{id}", scope="admin", path={"id": int}, answers={204: None})
 def remove_message(_service: Service, request: Request) -> Call:
     """Delete one message, whoever holds it."""
     queue, id = request.params
@@ -610,23 +643,117 @@ class ExportParameters(Struct, frozen=True, forbid_unknown_fields=True):
 )
 async def export(service: Service, request: Request) -> Stream:
     """The messages of a queue (or of its archive) as lines of JSON, which `import` takes."""
+    return await transfer.export(service, request.params[0], archive=request.options.archive)
+
+
+@routes.post("/queues/{queue}/import", scope="send", streams=True, answers={200: transfer.Imported}, long=True)
+async def import_(service: Service, request: Request) -> Response:
+    """Send messages by the thousand: lines of JSON, as `export` writes them, or each with its `payload` alone.
+
+    They are sent while they arrive, so that a bad line leaves those before it sent; the answer says how many.
+    """
+    return await transfer.import_lines(service, request)
+
+
+# Around the queue
+
+
+class ArchiveParameters(Struct, frozen=True, forbid_unknown_fields=True):
+    after: int = 0
+    limit: int = 100
+    outcome: Outcome | None = None
+
+
+class ArchivedView(Struct, omit_defaults=True):
+    """A finished message: how it ended and when, and why if it died."""
+
+    id: int
+    payload: Raw
+    attempts: int
+    outcome: Outcome
+    finished_at: int
+    created_at: int
+    available_at: int
+    reason: str = ""
+    priority: int = 0
+    lane: str = ""
+    group: str | None = None
+    idempotency_key: str | None = None
+    headers: dict[str, Any] = {}
+    damaged: bool = False
+    format: Format = "json"
+
+
+class Archive(Struct):
+    messages: list[ArchivedView]
+
+
+@routes.get("/queues/{queue}/archive", scope="receive", query=ArchiveParameters, answers={200: Archive})
+def list_archive(service: Service, request: Request) -> Call:
+    """Finished messages by id, those after `after`: all, or those that ended as `outcome` says."""
+    given: ArchiveParameters = request.options
+    limit = service.batch(given.limit, "limit")
+    return Call(
+        ops.ListArchive(request.params[0], limit, given.after, given.outcome),
+        lambda found: Response(200, encode(Archive([_archived(archived) for archived in found]))),
+    )
+
+
+def _archived(archived: ArchivedMessage) -> ArchivedView:
+    message = archived.message
+    return ArchivedView(
+        message.id,
+        as_json(message),
+        message.attempts,
+        archived.outcome,
+        archived.finished_at,
+        message.created_at,
+        message.available_at,
+        archived.reason,
+        message.priority,
+        message.lane,
+        message.group,
+        message.key,
+        message.headers,
+        message.damaged,
+        message.format,
+    )
+
+
+@routes.get("/queues/{queue}/notify", scope="receive", answers={200: "text/event-stream"}, long=True)
+async def notify(service: Service, request: Request) -> Stream:
+    """Server-sent events: `ready` whenever there is something to poll for. It takes nothing."""
+    refuse_head(request)
     queue = request.params[0]
     # An unknown queue is refused before the answer begins.
     await service.broker.run(ops.GetQueue(queue))
-    lines = _archive_lines(service, queue) if request.options.archive else _lines(service, queue)
-    return Stream(lines, NDJSON)
+    # So that it ends when its client leaves, and not at the next heartbeat.
+    request.waits = True
+    return Stream(_news(service, queue), EVENTS, headers=(*NO_STORE, (b"x-accel-buffering", b"no")))
 
 
-async def _lines(service: Service, queue: str) -> AsyncIterator[bytes]:
-    async for messages in service.broker.scan(queue):
-        yield b"".join([ndjson.line(message) for message in messages])
+async def _news(service: Service, queue: str) -> AsyncIterator[bytes]:
+    ready = b"event: ready\ndata: %b\n\n" % encode({"queue": queue})
+    # So that the client, and whoever stands in between, sees at once that it works.
+    yield _HEARTBEAT
+    try:
+        async for is_news in service.broker.watch(queue, _HEARTBEAT_MS):
+            yield ready if is_news else _HEARTBEAT
+    except QueueNotFound:
+        # It was deleted, and there will be no news of it.
+        return
 
 
-async def _archive_lines(service: Service, queue: str) -> AsyncIterator[bytes]:
-    after, limit = 0, 50
-    while True:
-        found = await service.broker.run(ops.ListArchive(queue, limit, after))
-        yield b"".join([ndjson.archived_line(archived) for archived in found])
-        if len(found) < limit:
-            return
-        after = found[-1].message.id
+class Compacted(Struct):
+    """How many bytes the file that holds the queues had before, and has now."""
+
+    name: str
+    bytes_before: int
+    bytes_after: int
+
+
+@routes.post("/queues/{queue}/compact", scope="admin", answers={200: Compacted}, long=True)
+async def compact(service: Service, request: Request) -> Response:
+    """Give free space back to the disk. It is the file's, so all its queues gain; nobody is held up meanwhile."""
+    info = await service.broker.run(ops.GetQueue(request.params[0]))
+    return Response(200, encode(Compacted(info.name, *await service.broker.compact())))

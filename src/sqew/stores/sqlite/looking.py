@@ -7,7 +7,7 @@ from itertools import chain
 
 from sqew.errors import MessageNotFound
 from sqew.model import Activity, ArchivedMessage, Depths, LaneDepth, Message, Page
-from sqew.operations import Get, LastId, ListArchive, Measure, Peek, ReadActivity, Scan
+from sqew.operations import Ages, Get, LastId, ListArchive, Measure, Peek, ReadActivity, Scan
 from sqew.stores.sqlite.rows import archived_message, stored_message
 from sqew.stores.sqlite.statements import sql
 from sqew.stores.sqlite.work import Row, Work
@@ -75,6 +75,22 @@ def measure(work: Work, op: Measure) -> Depths:
         archived=archived.get("done", 0),
         oldest_ready_at=oldest,
     )
+
+
+def ages(work: Work, op: Ages) -> tuple[int, int] | None:
+    state = work.catalog.queue(op.queue)
+    ends = [
+        work.execute(sql("ends_of_bucket"), (state.id, lane, priority)).fetchall()[0]
+        for lane, priorities in state.buckets.items()
+        for priority in priorities
+    ]
+    ends += work.execute(sql("ends_of_groups"), (state.id,)).fetchall()
+    ids = [id for pair in ends for id in pair if id is not None]
+    if not ids:
+        return None
+    # Ids go up with time.
+    oldest, newest = (work.execute(sql("created_at"), (id,)).get for id in (min(ids), max(ids)))
+    return oldest, newest
 
 
 def scan(work: Work, op: Scan) -> Page:

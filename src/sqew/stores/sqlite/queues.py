@@ -11,6 +11,7 @@ from sqew.model import Policy, QueueInfo
 from sqew.operations import CreateQueue, DeleteQueue, GetQueue, ListQueues, UpdateQueue
 from sqew.rules import checked_changes
 from sqew.stores.sqlite.catalog import QueueState
+from sqew.stores.sqlite.keys import delete_keys_of
 from sqew.stores.sqlite.statements import sql
 from sqew.stores.sqlite.work import Work
 
@@ -73,6 +74,7 @@ def _changed_policy(state: QueueState, changes: dict[str, Any]) -> Policy:
 def delete_queue(work: Work, op: DeleteQueue) -> None:
     state = work.catalog.queue(op.name)
     work.execute(sql("forget_queue"), (state.id,))
+    delete_keys_of(work, state.id)
     work.catalog.changed()
     work.stirred.add(op.name)
 

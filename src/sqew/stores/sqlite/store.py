@@ -14,7 +14,7 @@ import msgspec
 from sqew import operations as ops
 from sqew.errors import SqewError, StoreClosed, StoreDamaged, StoreFull
 from sqew.model import ArchivedMessage, Commit, Message
-from sqew.stores.sqlite import dead, looking, queues, receiving, sending, settling, sweeping, upkeep
+from sqew.stores.sqlite import dead, keys, looking, queues, receiving, sending, settling, surveying, sweeping, upkeep
 from sqew.stores.sqlite.catalog import Catalog
 from sqew.stores.sqlite.connection import MEMORY, Durability, connect, translate, translated
 from sqew.stores.sqlite.migrate import migrate
@@ -28,6 +28,10 @@ _HANDLERS: dict[type[ops.Operation[Any]], Callable[[Work, Any], Any]] = {
     ops.DeleteQueue: queues.delete_queue,
     ops.GetQueue: queues.get_queue,
     ops.ListQueues: queues.list_queues,
+    ops.CreateKey: keys.create_key,
+    ops.ListKeys: keys.list_keys,
+    ops.DeleteKey: keys.delete_key,
+    ops.ReadKeys: keys.read_keys,
     ops.Send: sending.send,
     ops.Receive: receiving.receive,
     ops.NextDue: receiving.next_due,
@@ -41,8 +45,10 @@ _HANDLERS: dict[type[ops.Operation[Any]], Callable[[Work, Any], Any]] = {
     ops.LastId: looking.last_id,
     ops.Scan: looking.scan,
     ops.Measure: looking.measure,
+    ops.Ages: looking.ages,
     ops.ListArchive: looking.list_archive,
     ops.ReadActivity: looking.read_activity,
+    ops.Survey: surveying.survey,
     ops.ListDead: dead.list_dead,
     ops.RequeueDead: dead.requeue_dead,
     ops.PurgeDead: dead.purge_dead,
@@ -267,6 +273,22 @@ class SQLiteStore:
             self._idle = True
             upkeep.vacuum_step(self.connection)
             upkeep.checkpoint(self.connection)
+
+    def file_bytes(self) -> int:
+        """How large the file is, without its write-ahead log."""
+        with translated(self.path):
+            return int(self.connection.pragma("page_count") * self.connection.pragma("page_size"))
+
+    def compact(self) -> bool:
+        """Give a few free pages back to the disk; whether there are more. At the end the WAL is put into the file."""
+        with translated(self.path):
+            return upkeep.compact_step(self.connection)
+
+    def shrink_log(self) -> None:
+        """Copy the WAL into the file and cut it off, as far as readers allow, on a connection of its own."""
+        if self.path != MEMORY:
+            with translated(self.path):
+                upkeep.shrink_wal(self._file)
 
     def maintain(self) -> None:
         """Whatever keeps the file small and its queries quick; may take seconds on a large file."""

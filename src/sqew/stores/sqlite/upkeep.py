@@ -17,6 +17,7 @@ from sqew.stores.sqlite.work import Work
 
 _BACKUP_STEP_PAGES = 1_000
 _VACUUM_STEP_PAGES = 500
+_COMPACT_STEP_PAGES = 100
 # Free pages are used again; only a queue that has emptied gives them back by itself.
 _FREE_PAGES_KEPT = 2_000
 _REPORT_EVERY = 1_000
@@ -42,6 +43,18 @@ def checkpoint(connection: apsw.Connection) -> None:
     """Copy the WAL into the file, as far as readers allow. It is never urgent, so a failure is left to the next."""
     with contextlib.suppress(apsw.Error):
         connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+
+
+def shrink_wal(path: str) -> None:
+    """Copy the WAL into the file and cut it off, unless somebody still reads from it. Writers hardly wait for it."""
+    connection = connect(path, create=False, busy_timeout_ms=0)
+    try:
+        # Most of the work with nobody held up, so that cutting, which stops writers, has little left to copy.
+        checkpoint(connection)
+        with contextlib.suppress(apsw.BusyError):
+            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+    finally:
+        connection.close()
 
 
 def drop_empty_buckets(connection: apsw.Connection) -> None:
@@ -78,6 +91,18 @@ def vacuum_step(connection: apsw.Connection) -> None:
     with contextlib.suppress(apsw.Error):
         if connection.pragma("freelist_count") > _FREE_PAGES_KEPT:
             connection.execute(f"PRAGMA incremental_vacuum({_VACUUM_STEP_PAGES})").fetchall()
+
+
+def compact_step(connection: apsw.Connection) -> bool:
+    """Give so few free pages back that nobody is held up for long; whether there are more."""
+    free = connection.pragma("freelist_count")
+    connection.execute(f"PRAGMA incremental_vacuum({_COMPACT_STEP_PAGES})").fetchall()
+    left = connection.pragma("freelist_count")
+    # A file that was made without incremental vacuum keeps its free pages.
+    if left and left < free:
+        return True
+    checkpoint(connection)
+    return False
 
 
 def backup(origin: str | apsw.Connection, to: str, progress: Callable[[int, int], object] | None) -> None:

@@ -43,7 +43,8 @@ class Work:
     """The connection to work on, the time, and what is to be told when the transaction is committed."""
 
     __slots__ = (
-        "catalog", "changes", "deferred", "defers", "execute", "execute_at_once", "executemany", "facts", "now", "random", "room", "stirred",
+        "catalog", "changes", "deferred", "defers", "execute", "execute_at_once", "executemany", "facts", "now",
+        "random", "room", "stirred",
     )  # fmt: skip
 
     def __init__(self, connection: apsw.Connection, catalog: Catalog, room: Room, random: Random) -> None:

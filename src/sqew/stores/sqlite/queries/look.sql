@@ -46,6 +46,18 @@ SELECT count(*) FROM sqew_message WHERE origin = ?1 AND {not_deleted}
 -- name: count_archived
 SELECT outcome, count(*) FROM sqew_archive WHERE queue_id = ?1 GROUP BY outcome
 
+-- name: ends_of_bucket
+-- The first and the last message of one (lane, priority).
+SELECT min(id), max(id) FROM sqew_message
+ WHERE queue_id = ?1 AND lane_id = ?2 AND priority = ?3 AND due_at IS NOT NULL
+
+-- name: ends_of_groups
+-- The same of all FIFO groups.
+SELECT min(id), max(id) FROM sqew_message WHERE queue_id = ?1 AND group_id IS NOT NULL
+
+-- name: created_at
+SELECT created_at FROM sqew_message WHERE id = ?1
+
 -- name: last_id
 SELECT max(id) FROM sqew_message
 

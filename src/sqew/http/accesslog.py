@@ -1,0 +1,86 @@
+"""Which requests are logged, and what of them: never a header, a query string or a body, which may hold secrets."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from sqew.observe.log import SEVERITIES, timestamp, write
+from sqew.settings import LogLevel, Settings
+
+if TYPE_CHECKING:
+    from sqew.http.exchange import Request
+
+OF_NOTE = frozenset({401, 403, 408, 413, 429, 431})
+"""Of the refusals, those that may say something about the server: who is kept out, cut off or held up."""
+_LONGEST_PATH = 300
+
+
+class Line(Struct, omit_defaults=True):
+    """One request in the log."""
+
+    time: str
+    level: LogLevel
+    event: str
+    request_id: str
+    method: str
+    path: str
+    route: str | None
+    status: int
+    duration_ms: float
+    rows: int
+    bytes_in: int
+    bytes_out: int
+    peer: str
+    trace_id: str = ""
+
+
+class AccessLog:
+    """Decides about requests, and logs those that it is to log."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._all = settings.access_log == "all"
+        self._slow_s = settings.slow_ms / 1000
+        self._least = SEVERITIES[settings.log_level]
+        nothing = settings.access_log == "none"
+        self.noted_from = math.inf if nothing else 0 if self._all else 400
+        """Answers with a lower status, and quicker ones, need not come here at all."""
+        self.slow_s = math.inf if nothing else self._slow_s
+
+    def note(self, request: Request, status: int, seconds: float, size: int) -> None:
+        """Log an answered request, if it is to be logged."""
+        slow = seconds >= self._slow_s and not _chose_to_wait(request)
+        if not (self._all or status >= 500 or status in OF_NOTE or slow):
+            return
+        level: LogLevel = "error" if status >= 500 else "warning" if status in OF_NOTE or slow else "info"
+        if SEVERITIES[level] < self._least:
+            return
+        write(
+            Line(
+                timestamp(time.time()),
+                level,
+                "slow request" if slow else "request",
+                request.id.decode("latin-1"),
+                request.method.decode("latin-1"),
+                request.path[:_LONGEST_PATH].decode("latin-1"),
+                None if request.route is None else request.route.pattern,
+                status,
+                round(seconds * 1000, 2),
+                request.rows,
+                len(request.body),
+                size,
+                request.connection.peer,
+                "" if request.trace is None else request.trace.id,
+            )
+        )
+
+
+def _chose_to_wait(request: Request) -> bool:
+    """Whether it took long because its client asked for that: a long poll, an export."""
+    if request.route is not None and request.route.long:
+        return True
+    fields = getattr(request.options, "__struct_fields__", ())
+    return any(name.startswith("wait") and getattr(request.options, name) for name in fields)

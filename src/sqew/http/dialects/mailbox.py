@@ -1,0 +1,316 @@
+"""The mailbox dialect: text in, text out, taken once and archived. Topics are queues, made when they are first used.
+
+A message is delivered at most once, for the GET that answers with it also archives it. With ``ack=true`` it is leased
+instead, and archived when its receiver says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from sqew import operations as ops
+from sqew.errors import BadValue, Forbidden, MessageNotFound, QueueNotFound, SqewError
+from sqew.http.exchange import Call, Request, Response
+from sqew.http.router import Dialect, Routes
+from sqew.http.service import NO_STORE, Service, in_seconds, refuse_head, timestamp
+from sqew.http.statuses import headers_of, status_of
+from sqew.model import Message, NewMessage, QueueInfo, Received, Ref, Sent, Settled
+from sqew.rules import seconds_as_ms
+
+encode = msgspec.json.Encoder().encode
+
+DEFAULT_TOPIC = "mailbox"
+_POLICY = {"keep": "archive", "max_attempts": None, "dead_letter": None}
+"""A topic's policy: everything is kept for a while, and nothing dies."""
+
+
+class Failure(Struct):
+    error: str
+    code: str
+
+
+def _failure(error: SqewError, _status: int) -> bytes:
+    return encode(Failure(str(error), error.code))
+
+
+DIALECT = Dialect("Mailbox", "Text messages, taken once and archived.", _failure, Failure)
+routes = Routes(DIALECT)
+
+
+def _topic(request: Request, given: str | None) -> str:
+    """The queue that is meant, if the request's key is good for it."""
+    topic = DEFAULT_TOPIC if given is None else given
+    if request.only_queue not in (None, topic):
+        raise Forbidden(f"This key is for the topic '{request.only_queue}' alone. Name that, or use another key.")
+    return topic
+
+
+def _call(
+    service: Service, operation: ops.Send | ops.Receive, render: Callable[[Any], Response], wait_ms: int = 0
+) -> Call:
+    """Do something with a topic, and if it turns out that there is none of that name, make it and try again."""
+
+    async def made() -> Call:
+        await service.ensure_queue(operation.queue, **_POLICY)
+        return Call(operation, render, wait_ms)
+
+    def otherwise(error: SqewError) -> Awaitable[Call] | None:
+        return made() if isinstance(error, QueueNotFound) else None
+
+    return Call(operation, render, wait_ms, otherwise)
+
+
+# Sending
+
+
+class NewText(Struct, forbid_unknown_fields=True):
+    """A message to send. One with a `dedupe_key` that was sent before is not stored again."""
+
+    body: str
+    topic: str | None = None
+    dedupe_key: str | None = None
+
+
+class Text(Struct, omit_defaults=True):
+    """A message. `token` is what a receiver in ack mode holds it by."""
+
+    id: int
+    timestamp: str
+    body: str
+    token: str | None = None
+
+
+@routes.post("/v1/messages", scope="send", keeps_to_queue=True, body=NewText, answers={201: Text})
+def send(service: Service, request: Request) -> Call | Awaitable[Response]:
+    """Send a text. With a `dedupe_key` that was sent before, the answer is the message of that time."""
+    given: NewText = request.data
+    topic = _topic(request, given.topic)
+    request.rows = 1
+    operation = ops.Send(topic, (NewMessage(given.body.encode(), "text", key=given.dedupe_key),))
+
+    def render(sent: list[Sent]) -> Response:
+        return Response(201, encode(Text(sent[0].id, timestamp(service.broker.ran_at), given.body)))
+
+    if given.dedupe_key is not None:
+        return _send_once(service, operation)
+    return _call(service, operation, render)
+
+
+async def _send_once(service: Service, operation: ops.Send) -> Response:
+    """Send, and answer what is stored: the message itself, or the first one of its key."""
+    topic = operation.queue
+    await service.ensure_queue(topic, **_POLICY)
+    (sent,) = await service.broker.run(operation)
+    stored = await _find(service, topic, sent.id)
+    if stored is None:
+        return Response(
+            201, encode(Text(sent.id, timestamp(service.broker.now()), operation.messages[0].body.decode()))
+        )
+    return Response(201, encode(_text(stored)))
+
+
+async def _find(service: Service, topic: str, id: int) -> Message | None:
+    """A message that was sent before: in the queue, or in the archive, or no longer kept."""
+    try:
+        return await service.broker.run(ops.Get(topic, id))
+    except MessageNotFound:
+        found = await service.broker.run(ops.ListArchive(topic, 1, id - 1))
+        return found[0].message if found and found[0].message.id == id else None
+
+
+# Receiving
+
+
+class ReceiveParameters(Struct, frozen=True, forbid_unknown_fields=True):
+    limit: int | None = None
+    topic: str | None = None
+    wait: float = 0
+    """How many seconds to wait for a message when there is none."""
+    ack: bool = False
+    """Lease them, to be archived by `/v1/acks`, instead of archiving them now."""
+    visibility_timeout: float | None = None
+    """With `ack`: for how many seconds."""
+
+
+@routes.get("/v1/messages", scope="receive", keeps_to_queue=True, query=ReceiveParameters, answers={200: list[Text]})
+def receive(service: Service, request: Request) -> Call:
+    """Take the oldest messages and archive them; or, with `ack=true`, lease them until they are acked."""
+    refuse_head(request)
+    given: ReceiveParameters = request.options
+    limit = service.batch(given.limit, "limit", min(service.settings.get_limit_default, service.settings.max_batch))
+    lease_ms = None
+    if given.visibility_timeout is not None:
+        if not given.ack:
+            raise BadValue("visibility_timeout is for messages that are acked: add ack=true, or leave it out.")
+        lease_ms = seconds_as_ms("visibility_timeout", given.visibility_timeout)
+    operation = ops.Receive(_topic(request, given.topic), limit, lease_ms=lease_ms, finish=not given.ack)
+    wait_ms = service.wait_ms(seconds_as_ms("wait", given.wait), "wait")
+    return _call(service, operation, _leased if given.ack else _taken, wait_ms)
+
+
+def _taken(received: Received) -> Response:
+    return Response(200, encode([_text(message) for message in _by_age(received)]), headers=NO_STORE)
+
+
+def _leased(received: Received) -> Response:
+    texts = []
+    for message in _by_age(received):
+        assert message.lease is not None
+        texts.append(_text(message, message.lease.token))
+    return Response(200, encode(texts), headers=NO_STORE)
+
+
+def _by_age(received: Received) -> list[Message]:
+    return sorted(received.messages, key=lambda message: (message.created_at, message.id))
+
+
+def _text(message: Message, token: str | None = None) -> Text:
+    return Text(message.id, timestamp(message.created_at), message.body.decode(), token)
+
+
+class AckItem(Struct, forbid_unknown_fields=True):
+    """Which message. Without a token it is acked whoever holds it."""
+
+    id: int
+    token: str | None = None
+    topic: str | None = None
+
+
+class AckView(Struct, omit_defaults=True):
+    """One message: archived, or why not."""
+
+    id: int
+    ok: bool
+    error: str | None = None
+    code: str | None = None
+
+
+class AckBatch(Struct):
+    results: list[AckView]
+
+
+@routes.post(
+    "/v1/acks", scope="receive", keeps_to_queue=True, body=AckItem | list[AckItem], answers={200: AckView | AckBatch}
+)
+async def ack(service: Service, request: Request) -> Response:
+    """The work is done: archive messages that were received with `ack=true`. One, or an array."""
+    items: Sequence[AckItem] = request.data if isinstance(request.data, list) else (request.data,)
+    request.rows = len(items)
+    by_topic: dict[str, list[int]] = {}
+    for place, item in enumerate(items):
+        by_topic.setdefault(_topic(request, item.topic), []).append(place)
+    calls = [
+        _attempt(service, ops.Ack(topic, [Ref(items[place].id, items[place].token) for place in places]))
+        for topic, places in by_topic.items()
+    ]
+    results: dict[int, Settled | SqewError] = {}
+    # All in the transaction of this tick.
+    for places, outcome in zip(by_topic.values(), await asyncio.gather(*calls), strict=True):
+        each = [outcome] * len(places) if isinstance(outcome, SqewError) else outcome
+        results.update(zip(places, each, strict=True))
+    if isinstance(request.data, list):
+        return Response(200, encode(AckBatch([_acked(item.id, results[at]) for at, item in enumerate(items)])))
+    result = results[0]
+    if isinstance(result, SqewError):
+        status = status_of(result)
+        return Response(status, _failure(result, status), headers=headers_of(result))
+    return Response(200, encode(_acked(result.id, result)))
+
+
+async def _attempt(service: Service, operation: ops.Ack) -> list[Settled | SqewError] | SqewError:
+    """Where a topic does not exist, those of other topics are acked all the same."""
+    try:
+        return await service.broker.run(operation)
+    except QueueNotFound as error:
+        return error
+
+
+def _acked(id: int, result: Settled | SqewError) -> AckView:
+    if isinstance(result, SqewError):
+        return AckView(id, ok=False, error=str(result), code=result.code)
+    return AckView(id, ok=True)
+
+
+# What is kept, and how it is
+
+
+class TopicParameters(Struct, frozen=True, forbid_unknown_fields=True):
+    topic: str | None = None
+
+
+class NewRetention(Struct, forbid_unknown_fields=True):
+    """For how many seconds a topic's archive is kept; null: for ever."""
+
+    seconds: float | None
+    topic: str | None = None
+
+
+class Retention(Struct):
+    topic: str
+    seconds: float | None
+
+
+@routes.get("/v1/retention", scope="receive", keeps_to_queue=True, query=TopicParameters, answers={200: Retention})
+def show_retention(_service: Service, request: Request) -> Call:
+    """For how many seconds archived messages of a topic are kept; null: for ever."""
+    return Call(ops.GetQueue(_topic(request, request.options.topic)), _retention)
+
+
+@routes.put("/v1/retention", scope="admin", keeps_to_queue=True, body=NewRetention, answers={200: Retention})
+async def set_retention(service: Service, request: Request) -> Response:
+    """Choose for how long archived messages of a topic are kept. It counts for those that are archived from now on."""
+    given: NewRetention = request.data
+    topic = _topic(request, given.topic)
+    kept_ms = None if given.seconds is None else seconds_as_ms("seconds", given.seconds)
+    await service.ensure_queue(topic, **_POLICY)
+    return _retention(await service.broker.run(ops.UpdateQueue(topic, {"archive_retention_ms": kept_ms})))
+
+
+def _retention(info: QueueInfo) -> Response:
+    kept_ms = info.policy.archive_retention_ms
+    return Response(200, encode(Retention(info.name, None if kept_ms is None else in_seconds(kept_ms))))
+
+
+class Stats(Struct):
+    """How many messages of a topic are in which state."""
+
+    topic: str
+    new: int
+    claimed: int
+    archived: int
+
+
+@routes.get("/v1/stats", scope="receive", keeps_to_queue=True, query=TopicParameters, answers={200: Stats})
+async def stats(service: Service, request: Request) -> Response:
+    """How many messages of a topic are new, claimed (received, and not acked yet) and archived."""
+    given: TopicParameters = request.options
+    topic = _topic(request, given.topic)
+    try:
+        (depths,) = await service.broker.look(ops.Measure(topic))
+    except QueueNotFound:
+        if given.topic is not None:
+            raise
+        # Nobody has used it yet.
+        return Response(200, encode(Stats(topic, 0, 0, 0)))
+    claimed = depths.total("leased")
+    return Response(200, encode(Stats(topic, depths.total() - claimed, claimed, depths.archived)))
+
+
+class Health(Struct):
+    status: str
+
+
+@routes.get("/health", scope="receive", keeps_to_queue=True, answers={200: Health, 503: Failure})
+async def health(service: Service, _request: Request) -> Response:
+    """Whether the store can be read."""
+    try:
+        await service.broker.run(ops.LastId())
+        await service.broker.look(ops.LastId())
+    except SqewError as error:
+        return Response(503, _failure(error, 503), headers=NO_STORE)
+    return Response(200, encode(Health("ok")), headers=NO_STORE)

@@ -1,0 +1,71 @@
+"""How the server is: for whatever starts, watches and restarts it. Open to all."""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from sqew import __version__
+from sqew.errors import SqewError
+from sqew.http.exchange import Request, Response
+from sqew.http.router import Dialect, Routes
+from sqew.http.service import NO_STORE, Service
+from sqew.operations import LastId
+
+_log = logging.getLogger("sqew.server")
+
+encode = msgspec.json.Encoder().encode
+
+
+class Health(Struct):
+    """`ok`, or `degraded` and why."""
+
+    status: str
+    version: str | UnsetType = UNSET
+    error: str | UnsetType = UNSET
+
+
+def _failure(error: SqewError, _status: int) -> bytes:
+    return encode(Health("degraded", error=str(error)))
+
+
+DIALECT = Dialect("Ops", "Health, for load balancers and supervisors.", _failure, Health)
+routes = Routes(DIALECT)
+
+
+@routes.get("/livez", scope="open", answers={200: Health})
+def livez(_service: Service, _request: Request) -> Response:
+    """Whether the server runs, whatever the state of its store: restart it when this fails."""
+    return Response(200, encode(Health("ok", __version__)), headers=NO_STORE)
+
+
+@routes.get("/healthz", scope="open", answers={200: Health, 503: Health})
+async def healthz(service: Service, _request: Request) -> Response:
+    """Whether the server runs and its store can be read."""
+    return await _store_health(service)
+
+
+@routes.get("/readyz", scope="open", answers={200: Health, 503: Health})
+async def readyz(service: Service, request: Request) -> Response:
+    """Whether the server should get requests: its store can be read, and it is not about to stop."""
+    if request.connection.hub.is_draining:
+        return _degraded("The server is stopping. Use another, or wait until it has started again.")
+    return await _store_health(service)
+
+
+async def _store_health(service: Service) -> Response:
+    try:
+        # As every request reads it, and as somebody would who opens the file anew: SQLite remembers what it has read.
+        await service.broker.run(LastId())
+        await service.broker.look(LastId())
+    except SqewError as error:
+        # It may say where the file is, which is not for everybody.
+        _log.warning("the store does not answer: %s", error)
+        return _degraded("The store does not answer. The server's log says why.")
+    return Response(200, encode(Health("ok", __version__)), headers=NO_STORE)
+
+
+def _degraded(why: str) -> Response:
+    return Response(503, encode(Health("degraded", __version__, why)), headers=NO_STORE)

@@ -1,0 +1,202 @@
+"""What a server counts of its own work: requests, failures, transactions.
+
+Every request pays for this, so counting is a few dictionary lookups and a bisect: 0.4 µs for a request, and for its
+operation 0.2 to 0.3 µs among others in a transaction, 1 µs alone. Keeping answers to count 256 at once, as the meter
+does with facts, was measured and costs as much. Making text of it is the business of who scrapes.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from sqew.errors import SqewError
+from sqew.http.accesslog import AccessLog
+from sqew.model import Settled
+from sqew.observe.exposition import family, histograms, labelled
+from sqew.observe.histogram import Histogram, merged
+from sqew.observe.labels import BY_ID, OTHERS, QueueLabels
+from sqew.observe.tracing import Tracing
+from sqew.operations import Ack, Extend, Nack, Operation, Receive, Send
+from sqew.settings import Settings
+
+if TYPE_CHECKING:
+    from sqew.http.exchange import Request
+
+_log = logging.getLogger("sqew.server")
+
+_REQUEST_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60)
+_STORE_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1)
+_MESSAGES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+
+UNKNOWN_PATH = "(unknown)"
+"""Stands for all paths without a route."""
+_METHODS = frozenset({b"GET", b"HEAD", b"POST", b"PUT", b"PATCH", b"DELETE", b"OPTIONS"})
+_DURATIONS: dict[type[Operation[Any]], tuple[str, str]] = {
+    Send: ("queue_message_send_duration_seconds", "How long the transactions took that sent messages."),
+    Receive: ("queue_message_receive_duration_seconds", "How long the transactions took that received messages."),
+    Ack: ("queue_message_delete_duration_seconds", "How long the transactions took that acknowledged messages."),
+}
+_SETTLING = frozenset({Ack, Nack, Extend})
+
+
+class Figures:
+    """Counts, from the start of the server on. One thread counts; any may read."""
+
+    def __init__(self, settings: Settings, labels: QueueLabels, tracing: Tracing | None = None) -> None:
+        self.tracing = tracing
+        self._labels = labels
+        self._access = AccessLog(settings)
+        self._noted_from, self._slow_s = self._access.noted_from, self._access.slow_s
+        self._slow_transaction_s = settings.slow_ms / 1000
+        # By method, identity of the route, and status.
+        self._requests: dict[tuple[bytes, int, int], Histogram] = {}
+        self._described: dict[tuple[bytes, int, int], tuple[str, str]] = {}
+        self._errors: Counter[str] = Counter()
+        self._transactions = Histogram(_STORE_S)
+        self._flushes = Histogram(_MESSAGES)
+        # Under the queue's name as the operation has it; and under its label, for those that share one.
+        self._timed: dict[type[Operation[Any]], dict[str | None, Histogram]] = {kind: {} for kind in _DURATIONS}
+        self._shared: dict[tuple[type[Operation[Any]], str], Histogram] = {}
+
+    # Counting
+
+    def answered(self, request: Request, status: int, size: int) -> None:
+        """A request was answered, with a body of that size."""
+        seconds = monotonic() - request.started
+        key = (request.method, id(request.route), status)
+        histogram = self._requests.get(key)
+        if histogram is None:
+            histogram = self._new_request(request, key)
+        histogram.counts[bisect_left(_REQUEST_S, seconds)] += 1
+        histogram.sum += seconds
+        if status >= self._noted_from or seconds >= self._slow_s:
+            self._access.note(request, status, seconds, size)
+        if request.trace is not None:
+            _end_trace(request, status)
+
+    def failed(self, error: SqewError) -> None:
+        """A request was refused, or one message of a batch."""
+        self._errors[error.code] += 1
+
+    def executed(self, operations: Sequence[Operation[Any]], results: Sequence[Any], seconds: float) -> None:
+        """A transaction is over."""
+        bucket = bisect_left(_STORE_S, seconds)
+        self._transactions.counts[bucket] += 1
+        self._transactions.sum += seconds
+        timed, sent = self._timed, 0
+        operation: Any  # told apart by `is`, which costs a third of isinstance
+        for operation, result in zip(operations, results, strict=True):
+            kind = type(operation)
+            if kind is Send:
+                sent += len(operation.messages)
+            elif kind in _SETTLING and type(result) is list:
+                for settled in result:
+                    if type(settled) is not Settled:
+                        self.failed(settled)
+            if kind in timed:
+                histogram = timed[kind].get(operation.queue)
+                if histogram is None:
+                    histogram = self._new_duration(kind, operation.queue, result)
+                histogram.counts[bucket] += 1
+                histogram.sum += seconds
+        if sent:
+            self._flushes.counts[bisect_left(_MESSAGES, sent)] += 1
+            self._flushes.sum += sent
+        if seconds >= self._slow_transaction_s:
+            _note_slow(operations, seconds)
+        if self.tracing is not None:
+            self.tracing.executed(operations, seconds)
+
+    def _new_request(self, request: Request, key: tuple[bytes, int, int]) -> Histogram:
+        method, path = request.method, UNKNOWN_PATH if request.route is None else request.route.pattern
+        self._described[key] = (method.decode() if method in _METHODS else "OTHER", path)
+        histogram = self._requests[key] = Histogram(_REQUEST_S)
+        return histogram
+
+    def _new_duration(self, kind: type[Operation[Any]], queue: str | None, result: Any) -> Histogram:
+        if isinstance(result, Exception):
+            # Perhaps there is no such queue. Names that somebody made up are not remembered.
+            return Histogram(_STORE_S)
+        label = BY_ID if queue is None else self._labels.of(queue)
+        histogram = self._shared.setdefault((kind, label), Histogram(_STORE_S))
+        if label is not OTHERS:
+            self._timed[kind][queue] = histogram
+        return histogram
+
+    def keep(self, queues: set[str]) -> None:
+        """Forget what was counted of queues that are gone."""
+        for kind, timed in self._timed.items():
+            for queue in [queue for queue in timed if queue is not None and queue not in queues]:
+                del timed[queue]
+                self._shared.pop((kind, queue or ""), None)
+
+    # Telling
+
+    def request_lines(self) -> Iterator[str]:
+        """Requests, failures and transactions as metrics."""
+        known = list(self._requests.items())
+        totals: Counter[tuple[str, str, int]] = Counter()
+        by_route: dict[tuple[str, str], list[Histogram]] = {}
+        for key, histogram in known:
+            method, path = self._described[key]
+            totals[method, path, key[2]] += sum(histogram.counts)
+            by_route.setdefault((method, path), []).append(histogram)
+        yield from family(
+            "http_requests_total",
+            "counter",
+            "Requests answered.",
+            (
+                (labelled(method=method, path=path, status=str(status)), count)
+                for (method, path, status), count in sorted(totals.items())
+            ),
+        )
+        yield from histograms(
+            "http_request_duration_seconds",
+            "How long requests took from their head to their answer, the time they chose to wait included.",
+            (
+                (labelled(method=method, path=path), merged(found, _REQUEST_S))
+                for (method, path), found in sorted(by_route.items())
+            ),
+        )
+        yield from family(
+            "http_errors_total",
+            "counter",
+            "Refusals by their code, those of single messages in a batch included.",
+            ((labelled(code=code), count) for code, count in sorted(self._errors.items())),
+        )
+        yield from histograms(
+            "db_transaction_duration_seconds", "How long transactions took.", [("", self._transactions)]
+        )
+        yield from histograms(
+            "queue_coalescer_flush_batch_size", "Messages that were sent in one transaction.", [("", self._flushes)]
+        )
+
+    def duration_lines(self) -> Iterator[str]:
+        """The durations of operations by queue, as metrics."""
+        shared = sorted(self._shared.items(), key=lambda entry: entry[0][1])
+        for kind, (metric, text) in _DURATIONS.items():
+            yield from histograms(
+                metric, text, ((labelled(queue=label), histogram) for (of, label), histogram in shared if of is kind)
+            )
+
+
+def _end_trace(request: Request, status: int) -> None:
+    route = request.route
+    request.trace.end(  # type: ignore[union-attr]  # the caller has looked
+        method=request.method.decode("latin-1"),
+        route=None if route is None else route.pattern,
+        path=request.path.decode("latin-1"),
+        status=status,
+        request_id=request.id.decode("latin-1"),
+        rows=request.rows,
+    )
+
+
+def _note_slow(operations: Sequence[Operation[Any]], seconds: float) -> None:
+    kinds = Counter(type(operation).__name__ for operation in operations)
+    _log.warning("slow tick", extra={"fields": {"duration_ms": round(seconds * 1000, 1), "operations": dict(kinds)}})

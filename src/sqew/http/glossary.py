@@ -1,0 +1,185 @@
+"""What the fields of requests and answers mean: one word for one thing, in whichever dialect it stands.
+
+A field whose own type says nothing about it is documented by its name, from here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import UNSET, Struct
+
+from sqew.checks import LARGEST_ID
+from sqew.rules import HEAVIEST_LANE, HIGHEST_PRIORITY, LONGEST_MS, LONGEST_NAME
+
+QUEUE_NAME = {"pattern": r"^[A-Za-z0-9_-]{1,80}(\.fifo)?$"}
+_LANE_NAME = {"pattern": r"^[A-Za-z0-9_.-]{1,80}$"}
+_LONGEST_S = LONGEST_MS // 1000
+
+_AFTER = {"integer": {"minimum": 0, "maximum": LARGEST_ID}}
+_DEDUPLICATE = {"string": {"enum": ["key", "content"]}}
+_IDS = {"array": {"items": {"type": "integer", "minimum": 1, "maximum": LARGEST_ID}}}
+_LANES = {
+    "array": {"minItems": 1, "items": {"type": "string", **_LANE_NAME}},
+    "object": {
+        "minProperties": 1,
+        "propertyNames": _LANE_NAME,
+        "additionalProperties": {"type": "integer", "minimum": 1, "maximum": HEAVIEST_LANE},
+    },
+}
+_RATE = {"number": {"exclusiveMinimum": 0, "maximum": 1_000_000_000}}
+_SCOPES = {"array": {"minItems": 1, "uniqueItems": True}}
+_TTL = {"number": {"minimum": 0.001, "maximum": _LONGEST_S}}
+
+
+class Word(Struct, frozen=True):
+    """What a field of that name is, what it may look like, and what a request may say there."""
+
+    doc: str
+    example: Any = UNSET
+    rules: dict[str, dict[str, Any]] = {}  # msgspec copies it
+    """What JSON schema says about it, by the type that it has."""
+
+
+def _number(doc: str, at_least: int, at_most: int, example: int) -> Word:
+    bounds = {"minimum": at_least, "maximum": at_most}
+    return Word(doc, example, {"integer": bounds, "number": bounds})
+
+
+def _ms(doc: str, example: int, at_least: int = 0) -> Word:
+    return _number(doc, at_least, LONGEST_MS, example)
+
+
+def _text(doc: str, example: str) -> Word:
+    return Word(doc, example, {"string": {"minLength": 1, "maxLength": LONGEST_NAME}})
+
+
+def _queue(doc: str, example: str = "orders") -> Word:
+    return Word(doc, example, {"string": QUEUE_NAME})
+
+
+def words(max_batch: int) -> dict[str, Word]:
+    """The glossary of a server whose batches hold so many messages."""
+    return {
+        **_WORDS,
+        "batch": _number("How many messages to take at most.", 1, max_batch, 10),
+        "limit": _number("How many to answer at most.", 1, max_batch, 10),
+        "max": _number("How many messages to take at most.", 1, max_batch, 10),
+    }
+
+
+_WORDS = {
+    "after": Word("Go on after this one: the last of the page before.", UNSET, _AFTER),
+    "archive": Word("The finished messages that the queue kept, instead of those that wait."),
+    "archive_retention_ms": _ms("How long finished messages are kept; null: for ever.", 604_800_000),
+    "archived": Word("How many finished messages are kept."),
+    "archived_at": Word("When it was finished."),
+    "args": Word("What the message says: any JSON."),
+    "attempts": Word("How often it was delivered, this time included.", 1),
+    "available_at": Word("From when on it can be received."),
+    "backoff": Word("How long a message waits after a nack.", {"kind": "fixed", "base_ms": 500}),
+    "base_ms": _ms("The wait after the first nack.", 1_000),
+    "blocked": Word("How many wait behind a message of their group that is in flight."),
+    "body": Word("What the message says: any JSON.", {"sku": 7}),
+    "bytes_after": Word("How large the file is now."),
+    "bytes_before": Word("How large the file was."),
+    "cap_ms": _ms("The longest wait after a nack.", 900_000),
+    "claimed": Word("How many were received and are not acked yet."),
+    "code": Word("What went wrong, as a word for machines.", "queue_not_found"),
+    "consumer": _text("Who receives: a name of your own, shown where leases are.", "worker-1"),
+    "count": Word("How many messages it was."),
+    "created_at": Word("When it was made."),
+    "damaged": Word("Whether the stored body no longer matches its checksum. It is withheld then."),
+    "dead": Word("Whether the message is dead: it is not delivered again."),
+    "dead_letter": _queue("The queue that dead messages move to; null: none.", "orders-dlq"),
+    "dedupe_key": _text("Sent again with the same key, a message is not stored again.", "order-7"),
+    "deduplicate": Word(
+        "`content`: a message without a key gets the hash of its body as its key.", "key", _DEDUPLICATE
+    ),
+    "delay": _number("How many seconds it waits before it can be received.", 0, _LONGEST_S, 5),
+    "delay_ms": _ms("How long it waits before it can be received.", 5_000),
+    "delayed": Word("How many wait for their time."),
+    "deleted": Word("Which messages, or how many, are gone."),
+    "depths": Word("What the queue holds now, by lane and state."),
+    "died_at": Word("When it died."),
+    "died_in": Word("The queue in which it died."),
+    "dlq": _queue("The dead-letter queue: where messages go that were delivered in vain.", "orders-dlq"),
+    "due_at": Word("When the message can be received again, or its lease ends."),
+    "duplicate": Word("Whether its key was known: then this is the first message's id, and nothing was stored."),
+    "enqueued_at": Word("When it was sent."),
+    "error": Word("What went wrong, and what to do about it."),
+    "expires_at": Word("When it is too late to deliver it; null: never."),
+    "fifo": Word("Whether messages are delivered in order within their group. Queues named `….fifo` do."),
+    "file": Word("A part of the page.", "docs.css"),
+    "finished_at": Word("When it was acked, or died."),
+    "format": Word("Whether the body is JSON or text.", "json"),
+    "group": _text("What it must stay in order with, in a FIFO queue.", "customer-17"),
+    "group_id": _text("What it must stay in order with, in a FIFO queue.", "customer-17"),
+    "headers": Word("Whatever you want to say about the message besides its body.", {"trace": "a1"}),
+    "id": _number("Its id, as the server gave it.", 1, LARGEST_ID, 1),
+    "idempotency_key": _text("Sent again with the same key, a message is not stored again.", "order-7"),
+    "ids": Word("The messages that are meant; left out: all.", [1], _IDS),
+    "imported": Word("How many messages were stored."),
+    "in_flight": Word("How many are leased."),
+    "is_partitioned": Word("False: there is one kind of storage."),
+    "is_unlogged": Word("False: there is one kind of storage."),
+    "jitter_ms": _ms("Up to so much is added at random, so that what failed together doesn't return together.", 250),
+    "keep": Word("What ack does with a message: forget it, or keep it in the archive.", "delete"),
+    "key": _text("Sent again with the same key, a message is not stored again.", "order-7"),
+    "key_retention_ms": _ms("How long a key is remembered after its message is gone.", 300_000),
+    "keys": Word("The queue's keys."),
+    "kind": Word("`fixed`: always the same wait. `exponential`: twice the wait each time.", "fixed"),
+    "label": Word("What the key is for, in your own words.", "the shop"),
+    "lane": _text("One of the queue's lanes; left out: all of them in turn, or the default one.", "normal"),
+    "lanes": Word("The queue's lanes and their weights.", {"priority": 3, "normal": 1}, _LANES),
+    "lease_expires_at": Word("When the lease ends and others may receive it."),
+    "leased": Word("How many are being worked on."),
+    "leased_by": Word("Who works on it."),
+    "max_attempts": _number("After so many deliveries in vain a message is dead; null: never.", 1, 1_000_000, 5),
+    "message": Word("What the message says: any JSON.", {"sku": 7}),
+    "message_id": Word("The message's id."),
+    "messages": Word("The messages, in order."),
+    "ms": _ms("For how long from now the lease is to last.", 30_000),
+    "name": _queue("The queue's name: 1 to 80 letters, digits, `-` or `_`, and `.fifo` for one in order."),
+    "new": Word("How many wait to be received."),
+    "newest_msg_age_sec": Word("How many seconds ago the newest message was sent."),
+    "ok": Word("Whether it was done."),
+    "oldest_age_ms": Word("How long the longest-waiting message has been ready."),
+    "oldest_msg_age_sec": Word("How many seconds ago the oldest message was sent."),
+    "outcome": Word("What became of it: `done` or `dead`.", "dead"),
+    "p50_ms": Word("Half of them took no longer."),
+    "p95_ms": Word("95 of 100 took no longer."),
+    "p99_ms": Word("99 of 100 took no longer."),
+    "payload": Word("What the message says: any JSON.", {"sku": 7}),
+    "policy": Word("What the queue does with its messages."),
+    "prefix": Word("Only those whose names begin so.", "ord"),
+    "priority": _number("Higher goes first.", -HIGHEST_PRIORITY, HIGHEST_PRIORITY, 1),
+    "queue": _queue("The queue's name."),
+    "queue_length": Word("How many messages the queue holds."),
+    "queue_visible_length": Word("How many can be received now."),
+    "quota": _number("How many messages the queue may hold; null: any number.", 0, 1 << 53, 100_000),
+    "rate_limit": Word("How many messages a second may be sent; null: any number.", 100, _RATE),
+    "read_ct": Word("How often it was delivered.", 1),
+    "ready": Word("How many can be received now."),
+    "reason": Word("Why, in your own words.", "the address is unknown"),
+    "results": Word("What became of each entry, in order."),
+    "scopes": Word("What the key allows: `send`, `receive`, `admin` (everything).", ["send"], _SCOPES),
+    "scrape_time": Word("When these figures were true."),
+    "seconds": _number("For how many seconds finished messages are kept; null: for ever.", 0, _LONGEST_S, 86_400),
+    "signing": Word("Whether requests with the key must be signed."),
+    "signing_secret": Word("What requests are signed with. It is shown this once."),
+    "state": Word("Whether it can be received, and if not, why."),
+    "status": Word("`ok`, or what is wrong."),
+    "timestamp": Word("When it was sent."),
+    "token": Word("The secret of the lease, from when the message was received.", "0" * 32),
+    "topic": _queue("Which mailbox: a queue's name. Left out: `mailbox`.", "news"),
+    "ttl": Word("For how many seconds it can be delivered; null: for ever.", 86_400, _TTL),
+    "ttl_ms": _ms("How long it can be delivered; null: for ever.", 86_400_000, at_least=1),
+    "version": Word("The version of the server."),
+    "visibility_ms": _ms("How long a lease lasts.", 30_000),
+    "visibility_timeout_seconds": _number("How long a lease lasts, in seconds.", 0, _LONGEST_S, 30),
+    "visible_at": Word("From when on others see it."),
+    "vt": _number("In how many seconds others see it.", 0, _LONGEST_S, 30),
+    "wait_ms": _ms("How long to wait for a message if there is none. The server's max_wait_ms is the most.", 1_000),
+    "weight": Word("How large the lane's share is."),
+}

@@ -1,0 +1,58 @@
+"""What a connection needs from around it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
+
+from sqew.errors import SqewError
+from sqew.http.exchange import Request
+
+if TYPE_CHECKING:
+    from sqew.http.connection import Connection
+
+
+class Bounds(Struct, frozen=True):
+    """How slow and how large a client may be."""
+
+    header_s: float = 10.0
+    body_s: float = 30.0
+    idle_s: float = 75.0
+    write_s: float = 30.0
+    max_header_bytes: int = 65_536
+    max_body_bytes: int = 16 * 1024 * 1024
+    max_connections: int = 20_000
+
+
+class Application(Protocol):
+    """What a connection needs from above it."""
+
+    def begin(self, request: Request) -> None:
+        """The head of a request is there. Finds its route; raises `SqewError` to refuse it before its body comes."""
+
+    def handle(self, request: Request) -> None:
+        """Answer a request that is complete, or whose body is streamed: now or later, by `Connection.respond`."""
+
+    def refuse(self, request: Request, error: SqewError) -> None:
+        """Answer a request that can't be made sense of, or that did not come whole."""
+
+
+class Hub(Protocol):
+    """What the connections of a server share."""
+
+    bounds: Bounds
+    application: Application
+    connections: set[Connection]
+    is_draining: bool
+
+    def head(self, status: int, content_type: bytes) -> bytes:
+        """The first lines of an answer, up to the content-length's value."""
+
+    def forget(self, connection: Connection) -> None:
+        """A connection was closed."""
+
+    def now(self) -> float: ...
+
+    def new_id(self) -> bytes:
+        """A name for a request that brought none."""

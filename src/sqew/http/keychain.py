@@ -1,0 +1,35 @@
+"""The API keys that a server knows, in memory, so that a request need not ask the store for its key."""
+
+from __future__ import annotations
+
+from sqew.broker import Broker
+from sqew.model import GuardKey
+from sqew.operations import ReadKeys
+
+
+class Keychain:
+    """All keys by their digest. Changes by this server count at once, those by others after the next `refresh`."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._version = 0
+        self._by_digest: dict[bytes, GuardKey] = {}
+        broker.when_deleted(self._drop_keys_of)
+
+    def find(self, digest: bytes) -> GuardKey | None:
+        """The key with that digest. How long this takes tells nothing of a key: its digest can't be chosen."""
+        return self._by_digest.get(digest)
+
+    @property
+    def ids(self) -> set[str]:
+        return {key.info.id for key in self._by_digest.values()}
+
+    async def refresh(self) -> None:
+        """Read the keys again if any has changed."""
+        ring = await self._broker.run(ReadKeys(self._version))
+        if ring is not None:
+            self._version = ring.version
+            self._by_digest = {key.digest: key for key in ring.keys}
+
+    def _drop_keys_of(self, queue: str) -> None:
+        self._by_digest = {digest: key for digest, key in self._by_digest.items() if key.info.queue != queue}

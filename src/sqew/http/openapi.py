@@ -1,0 +1,181 @@
+"""The OpenAPI document, made of the table that routes: what is served is what is documented."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from http import HTTPStatus
+from typing import Any
+
+import sqew
+from sqew.errors import SqewError
+from sqew.http.exchange import JSON, NDJSON
+from sqew.http.glossary import words
+from sqew.http.router import Dialect, Route
+from sqew.http.schemas import Schemas, paragraph, without_null
+from sqew.http.statuses import status_of
+from sqew.settings import Settings
+
+_TEXT = {"schema": {"type": "string"}}
+_SCHEMES = {
+    "token": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "The server's token (auth_token), which allows everything, or a queue's key. "
+        "A server that was given no token asks for none.",
+    },
+    "key": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "X-Api-Key",
+        "description": "A queue's key, which allows what its scopes say (send, receive, admin) with its queue alone. "
+        "With one that was made for signing, each request needs the header `X-Sqew-Signature: t=TIME,v1=HMAC`: the "
+        "time in epoch seconds, and in hex the HMAC-SHA256, by the key's signing secret, of `t.METHOD.PATH?QUERY.` "
+        "and the body after it.",
+    },
+}
+_ABOUT = (
+    "A durable message queue, in several HTTP dialects over the same queues: what is sent in one can be received "
+    "in every other. Times are milliseconds since 1970 unless they say otherwise. A request that is refused is "
+    "answered with a sentence that says what to do."
+)
+
+
+def document(routes: Sequence[Route], settings: Settings) -> dict[str, Any]:
+    """The document of a server with these routes and settings."""
+    schemas = Schemas(_kinds(routes), words(settings.max_batch))
+    dialects = list({route.dialect.name: route.dialect for route in routes}.values())
+    paths: dict[str, dict[str, Any]] = {}
+    for route, name in zip(routes, _operation_ids(routes), strict=True):
+        paths.setdefault(route.pattern, {})[route.method.lower()] = _operation(route, name, schemas)
+    spelt_out = {schemas.name(route.query) for route in routes if route.query is not None}
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Sqew",
+            "version": sqew.__version__,
+            "description": _ABOUT,
+            "license": {"name": "MIT", "identifier": "MIT"},
+        },
+        "servers": [{"url": "/"}],
+        "tags": [{"name": dialect.name, "description": dialect.doc} for dialect in dialects],
+        "paths": paths,
+        "components": {
+            "schemas": {name: schema for name, schema in schemas.components.items() if name not in spelt_out},
+            "responses": {_failure_name(dialect): _failure(dialect, schemas) for dialect in dialects},
+            "securitySchemes": _SCHEMES,
+        },
+        "x-errors": _errors(),
+    }
+
+
+def _kinds(routes: Iterable[Route]) -> Iterator[Any]:
+    """Every type that the document is about."""
+    yield str
+    for route in routes:
+        candidates = (route.query, route.body, route.dialect.shape, *route.path.values(), *route.answers.values())
+        yield from (kind for kind in candidates if kind is not None and not isinstance(kind, str))
+
+
+def _operation_ids(routes: Sequence[Route]) -> list[str]:
+    """A name for each route: its handler's, or its path's where a handler has several."""
+    names = [_words(f"{route.dialect.name} {route.handler.__name__}") for route in routes]
+    uses = Counter(names)
+    return [
+        name if uses[name] == 1 else _words(f"{route.dialect.name} {route.method} {route.pattern}")
+        for route, name in zip(routes, names, strict=True)
+    ]
+
+
+def _words(text: str) -> str:
+    return "_".join(re.findall(r"[a-z0-9]+", text.lower()))
+
+
+def _operation(route: Route, name: str, schemas: Schemas) -> dict[str, Any]:
+    operation: dict[str, Any] = {"operationId": name, "tags": [route.dialect.name], **_told(route.summary)}
+    if parameters := [*_in_path(route, schemas), *_in_query(route, schemas), *_in_headers(route)]:
+        operation["parameters"] = parameters
+    if (body := _request_body(route, schemas)) is not None:
+        operation["requestBody"] = body
+    operation["responses"] = {
+        **{str(status): _answer(status, kind, schemas) for status, kind in route.answers.items()},
+        "default": {"$ref": f"#/components/responses/{_failure_name(route.dialect)}"},
+    }
+    operation["security"] = [] if route.scope == "open" else [{scheme: [route.scope]} for scheme in _SCHEMES]
+    return operation
+
+
+def _told(docstring: str) -> dict[str, str]:
+    """What it does in a sentence; and in all of them, if there are more."""
+    whole = paragraph(docstring)
+    sentence, _, rest = whole.partition(". ")
+    told = {"summary": sentence.partition("\n")[0].rstrip(".")}
+    return {**told, "description": whole} if rest else told
+
+
+def _in_path(route: Route, schemas: Schemas) -> Iterator[dict[str, Any]]:
+    for name in route.parameters:
+        schema = schemas.of(route.path.get(name, str))
+        yield _parameter(name, "path", schemas.explained(name, schema), required=True)
+
+
+def _in_query(route: Route, schemas: Schemas) -> Iterator[dict[str, Any]]:
+    if route.query is not None:
+        fields = schemas.components[schemas.name(route.query)]
+        for name, schema in fields["properties"].items():
+            yield _parameter(name, "query", without_null(schema), required=name in fields.get("required", ()))
+
+
+def _parameter(name: str, place: str, schema: dict[str, Any], *, required: bool) -> dict[str, Any]:
+    schema = dict(schema)
+    doc = schema.pop("description", None)
+    described = {} if doc is None else {"description": doc}
+    return {"name": name, "in": place, "required": required, **described, "schema": schema}
+
+
+def _in_headers(route: Route) -> Iterator[dict[str, Any]]:
+    for name, doc in route.headers.items():
+        yield {"name": name, "in": "header", "required": False, "description": doc, **_TEXT}
+
+
+def _request_body(route: Route, schemas: Schemas) -> dict[str, Any] | None:
+    if route.streams:
+        return {"required": False, "content": {NDJSON.decode(): _TEXT}}
+    if route.body is None:
+        return None
+    content = {"schema": schemas.of(route.body), "examples": schemas.examples(route.body)}
+    return {"required": not route.body_optional, "content": {JSON.decode(): content}}
+
+
+def _answer(status: int, kind: Any, schemas: Schemas) -> dict[str, Any]:
+    answer: dict[str, Any] = {"description": HTTPStatus(status).phrase}
+    if isinstance(kind, str):
+        answer["content"] = {kind: _TEXT}
+    elif kind is not None:
+        answer["content"] = {JSON.decode(): {"schema": schemas.of(kind)}}
+    return answer
+
+
+def _failure(dialect: Dialect, schemas: Schemas) -> dict[str, Any]:
+    shape = {} if dialect.shape is None else schemas.of(dialect.shape)
+    return {"description": "What is wrong, and what to do about it.", "content": {JSON.decode(): {"schema": shape}}}
+
+
+def _failure_name(dialect: Dialect) -> str:
+    return f"{_words(dialect.name)}_failure"
+
+
+def _errors() -> list[dict[str, Any]]:
+    """Every error that an answer may be, by status."""
+    told = [
+        {"status": status_of(kind.__new__(kind)), "code": kind.code, "description": paragraph(kind.__doc__ or "")}
+        for kind in _kinds_of_error(SqewError)
+    ]
+    return sorted(told, key=lambda error: (error["status"], error["code"]))
+
+
+def _kinds_of_error(kind: type[SqewError]) -> Iterator[type[SqewError]]:
+    for child in kind.__subclasses__():
+        yield child
+        yield from _kinds_of_error(child)

@@ -1,0 +1,43 @@
+"""When there is more to write than can be written, senders are asked to wait; whoever finishes work goes on."""
+
+from __future__ import annotations
+
+import os
+
+from sqew.broker import Broker
+from sqew.errors import Overloaded
+from sqew.settings import Settings
+
+RETRY_AFTER_MS = 1_000
+
+
+class Pressure:
+    """How much waits to be written, and whether that is too much."""
+
+    def __init__(self, broker: Broker, settings: Settings) -> None:
+        self._broker = broker
+        self._max_pending = settings.max_pending
+        self._wal = settings.db + "-wal"
+        self._max_wal_bytes = settings.max_wal_bytes
+        self._wal_is_full = False
+
+    def check(self) -> None:
+        """Raise `Overloaded` if nothing more should be sent at the moment."""
+        if self._wal_is_full:
+            raise Overloaded("its write-ahead log is larger than max_wal_bytes", RETRY_AFTER_MS)
+        if self._broker.backlog > self._max_pending:
+            raise Overloaded("more operations wait than max_pending allows", RETRY_AFTER_MS)
+
+    async def look(self) -> None:
+        """See how large the write-ahead log is, and cut it if it is too large: with sends refused, nobody else may."""
+        self._wal_is_full = _size(self._wal) > self._max_wal_bytes
+        if self._wal_is_full:
+            await self._broker.shrink_log()
+            self._wal_is_full = _size(self._wal) > self._max_wal_bytes
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size  # noqa: PTH116 (a Path made once a second for nothing)
+    except OSError:
+        return 0

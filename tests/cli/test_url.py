@@ -1,0 +1,268 @@
+"""The command line against a server: the same commands, the same answers, and its own troubles."""
+
+import http.server
+import json
+import re
+import socket
+import threading
+
+import pytest
+
+from cli.test_seed_commands import ASKS, LINES
+from serving import serving
+from sqew import Client
+
+TOKEN = "a-token-of-the-tests"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("server"), "--durability", "fast") as server:
+        yield server
+
+
+@pytest.fixture
+def on_server(server, monkeypatch, folder):
+    monkeypatch.setenv("SQEW_URL", server.url)
+    return server
+
+
+@pytest.fixture
+def ids(server, on_server, folder):
+    """The queue orders, made anew: two messages that were received once, two more, and one dead letter."""
+    with Client(server.url) as client:
+        for info in client.queues():
+            client.delete(info.name)
+        client.create("orders")
+        ids = client.enqueue_many("orders", [{"n": n} for n in range(1, 6)])
+        client.dead_letter(ids[4], queue="orders")
+        client.claim_many("orders", 2, lease_seconds=3_600)
+    (folder / "lines.ndjson").write_text('{"n": 1}\n{"n": 2}\n')
+    return ids
+
+
+def with_ids(line, ids):
+    line = line.replace("--ids 1,2", f"--ids {ids[0]},{ids[1]}")
+    return re.sub(r"--id 1\b", f"--id {ids[0]}", line)
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_line_of_the_seed_works_on_a_server(sqew, ids, line):
+    yes = " --yes" if line.startswith(ASKS) else ""
+
+    done = sqew(with_ids(line, ids) + yes)
+
+    assert (done.code, done.err) == (0, "")
+    assert done.out
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["queue show --name orders", "queue peek --name orders", "dlq list --queue orders", "message poll --queue orders"],
+)
+def test_a_server_is_answered_for_as_the_file_is(sqew, ids, folder, line):
+    from_server = sqew(f"--json {line}").json
+
+    assert sqew("--db queue.db queue add --name orders").code == 0
+    assert sqew("--db queue.db message enqueue --queue orders --file lines.ndjson").code == 0
+    assert sqew("--db queue.db message nack --queue orders --ids 2 --dead").code == 0
+    from_file = sqew(f"--db queue.db --json {line}").json
+
+    assert shape(from_server) == shape(from_file)
+
+
+def shape(document):
+    """A document without its values: what keys it has, at every level."""
+    if isinstance(document, dict):
+        return {key: shape(value) for key, value in document.items() if key != "wait"}
+    if isinstance(document, list):
+        return [shape(document[0])] if document else []
+    return None
+
+
+def test_text_bodies_and_headers_arrive_as_they_were_sent(sqew, ids):
+    sqew(["message", "enqueue", "--queue", "orders", "--text", 'not "JSON"', "--header", "a=b", "--priority", "5"])
+
+    (message,) = sqew("--json message get --queue orders").json["messages"]
+
+    assert (message["payload"], message["format"], message["headers"]) == ('not "JSON"', "text", {"a": "b"})
+
+
+def test_what_was_taken_for_good_is_gone(sqew, ids):
+    taken = sqew("--json message get --queue orders --batch 2").json["messages"]
+
+    assert [message["payload"] for message in taken] == [{"n": 3}, {"n": 4}]
+    assert sqew("--json queue show --name orders").json["stats"]["depths"]["lanes"]["normal"]["ready"] == 0
+
+
+def test_an_export_can_be_imported_into_another_queue(sqew, ids, folder):
+    assert sqew("queue add --name copies").code == 0
+
+    assert sqew("export --queue orders --output all.ndjson").code == 0
+    done = sqew("--json import --queue copies --file all.ndjson")
+    bodies = [json.loads(line)["body"] for line in (folder / "all.ndjson").read_text().splitlines()]
+
+    assert done.json["sent"] == 4
+    assert bodies == [{"n": n} for n in range(1, 5)]
+
+
+def test_the_archive_of_a_server_can_be_listed(sqew, ids):
+    sqew("queue add --name kept --keep archive")
+    sqew(["message", "enqueue", "--queue", "kept", "--payload", '{"a": 1}'])
+    sqew("message get --queue kept")
+
+    (message,) = sqew("--json archive list --queue kept").json["messages"]
+
+    assert (message["payload"], message["outcome"]) == ({"a": 1}, "done")
+
+
+def test_an_error_of_the_server_ends_as_it_does_on_a_file(sqew, ids):
+    on_server = sqew("message poll --queue ordres")
+
+    sqew("--db queue.db queue add --name orders")
+    on_file = sqew("--db queue.db message poll --queue ordres")
+
+    assert (on_server.code, on_server.err) == (on_file.code, on_file.err)
+    assert "did you mean 'orders'?" in on_server.err
+
+
+def test_a_settled_message_that_is_stale_is_told_of_by_its_exit_code(sqew, ids):
+    done = sqew(f"message ack --queue orders --ids {ids[0]} --token stale")
+
+    assert done.code == 4
+    assert "no longer yours" in done.err
+
+
+@pytest.mark.parametrize("line", ["check", "backup copy.db"])
+def test_what_works_on_the_file_alone_says_so(sqew, on_server, line):
+    done = sqew(line)
+
+    assert done.code == 2
+    assert "works on the file itself" in done.err
+
+
+def test_a_file_that_a_flag_names_is_meant_whatever_the_environment_says(sqew, on_server):
+    done = sqew("--db queue.db queue add --name here")
+
+    assert done.code == 0
+    assert sqew("queue show --name here").code == 3
+
+
+def test_a_file_and_a_server_are_too_much(sqew):
+    done = sqew("--db queue.db --url http://localhost:1 queue list")
+
+    assert done.code == 2
+    assert "Give one of the two." in done.err
+
+
+def one_line(done):
+    """What went wrong, in a single line."""
+    assert done.out == ""
+    assert done.err.startswith("sqew: ")
+    assert done.err.count("\n") == 1
+    return done.err
+
+
+def test_a_server_that_is_not_there_is_one_clear_line(sqew):
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        port = held.getsockname()[1]
+
+        done = sqew(f"--url http://127.0.0.1:{port} queue list")
+
+    assert done.code == 8
+    assert f"There is no server at http://127.0.0.1:{port}" in one_line(done)
+
+
+def test_an_unknown_host_is_one_clear_line(sqew):
+    done = sqew("--url http://nowhere.invalid:8888 queue list")
+
+    assert done.code == 8
+    assert "There is no server at http://nowhere.invalid:8888" in one_line(done)
+
+
+def test_a_url_that_is_none_is_one_clear_line(sqew):
+    done = sqew("--url ftp://example.org queue list")
+
+    assert done.code == 2
+    assert "Write it like http://127.0.0.1:8888" in one_line(done)
+
+
+class Foreign(http.server.BaseHTTPRequestHandler):
+    """A web server of another kind."""
+
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"<html>hello</html>")
+
+    def log_message(self, format, *args):
+        pass
+
+
+def test_a_server_of_another_kind_is_one_clear_line(sqew):
+    with http.server.HTTPServer(("127.0.0.1", 0), Foreign) as foreign:
+        threading.Thread(target=foreign.serve_forever, daemon=True).start()
+        done = sqew(f"--url http://127.0.0.1:{foreign.server_port} queue list")
+        foreign.shutdown()
+
+    assert done.code == 8
+    assert "does not answer as a Sqew server does" in one_line(done)
+
+
+@pytest.fixture(scope="module")
+def locked(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("locked"), env={"SQEW_AUTH_TOKEN": TOKEN}) as server:
+        yield server
+
+
+@pytest.mark.parametrize("given", ["", "--auth-token wrong"])
+def test_a_token_that_is_missing_or_wrong_is_one_clear_line(sqew, locked, given):
+    done = sqew(f"--url {locked.url} {given} queue list")
+
+    assert done.code == 9
+    assert "token" in one_line(done)
+
+
+def test_the_token_may_come_from_the_environment(sqew, locked, monkeypatch):
+    monkeypatch.setenv("SQEW_AUTH_TOKEN", TOKEN)
+
+    assert sqew(f"--url {locked.url} queue list").code == 0
+
+
+def test_health_asks_whether_the_server_is_ready(sqew, on_server):
+    assert sqew("--json health").json["status"] == "ok"
+
+
+def test_metrics_are_those_of_the_server(sqew, on_server):
+    done = sqew("metrics")
+
+    assert done.code == 0
+    assert "# TYPE http_requests_total counter" in done.out
+
+
+@pytest.mark.parametrize("place", ["--db queue.db", "--url {url}"])
+def test_a_canary_tells_how_long_its_message_took(sqew, server, place):
+    done = sqew(f"--json {place.format(url=server.url)} canary --count 3 --interval 1 --max-ms 30s")
+
+    rounds = [json.loads(line) for line in done.out.splitlines()]
+    assert done.code == 0
+    assert [(round["number"], round["result"]) for round in rounds] == [(1, "ok"), (2, "ok"), (3, "ok")]
+    assert all(round["latency_ms"] >= round["send_ms"] > 0 for round in rounds)
+
+
+def test_a_canary_without_a_server_fails(sqew):
+    done = sqew("--url http://127.0.0.1:1 canary --once")
+
+    assert done.code == 10
+    assert done.out.startswith("1: failed: There is no server")
+
+
+def test_a_canary_ignores_what_an_earlier_one_left_behind(sqew, on_server):
+    sqew("queue add --name sqew-canary --exist-ok --max-attempts none")
+    sqew(["message", "enqueue", "--queue", "sqew-canary", "--payload", '{"run": "earlier", "number": 1}'])
+
+    done = sqew("canary --once")
+
+    assert done.code == 0
+    assert 'sqew_canary_rounds_total{result="ok"} 1' in done.out

@@ -1,0 +1,48 @@
+"""docs/http.md says what the server does: every curl line of it is sent, in order, to a new server."""
+
+import argparse
+import re
+import shlex
+from pathlib import Path
+
+from serving import serving
+
+PAGE = Path(__file__).parents[2] / "docs" / "http.md"
+NAMES = re.compile(r"\b(?:[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b")
+"""Tokens and UUIDs: the page has others than the server will give."""
+
+curl = argparse.ArgumentParser(prog="curl", exit_on_error=False, allow_abbrev=False)
+curl.add_argument("url")
+curl.add_argument("-X", dest="method", default="GET")
+curl.add_argument("-H", dest="headers", action="append", default=[])
+curl.add_argument("-d", dest="body", type=str.encode)
+
+
+def examples():
+    """Each command of the page with what it is said to show."""
+    for block in re.findall(r"```console\n(.*?)```", PAGE.read_text(), re.DOTALL):
+        yield from re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
+
+
+def run(server, command):
+    """What curl would show."""
+    given = curl.parse_args(shlex.split(command)[1:])
+    headers = dict(header.split(": ", 1) for header in given.headers)
+    path = given.url.removeprefix("localhost:8888")
+    return server.call(given.method, path, given.body, headers).body.decode()
+
+
+def shows(said, answer):
+    """Whether an answer is what the page says, where … may be anything."""
+    pattern = ".*".join(re.escape(part) for part in NAMES.sub("NAME", said).strip().split("…"))
+    return re.fullmatch(pattern, NAMES.sub("NAME", answer).strip(), re.DOTALL) is not None
+
+
+def test_every_curl_line_of_the_guide_shows_what_it_is_said_to_show(tmp_path):
+    known = {}
+    with serving(tmp_path, "--durability", "fast") as server:
+        for command, said in examples():
+            answer = run(server, NAMES.sub(lambda name: known[name[0]], command))
+
+            assert shows(said, answer), f"{command}\n{answer}"
+            known.update(zip(NAMES.findall(said), NAMES.findall(answer), strict=True))

@@ -1,0 +1,126 @@
+"""The hq dialect over a real socket."""
+
+import re
+
+import pytest
+from vocabularies import HQ, SQEW, new_name
+
+UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
+
+
+@pytest.fixture
+def queue(shared_server):
+    name = new_name()
+    made = shared_server.call("POST", f"/queues?name={name}&max_attempts=2&visibility_timeout_seconds=30")
+    assert (made.status, made.body) == (200, b"")
+    return name
+
+
+def test_the_example_of_its_description_works_as_it_stands(shared_server):
+    created = shared_server.call("POST", "/queues?name=myqueue&max_attempts=5&visibility_timeout_seconds=30")
+    sent = shared_server.call(
+        "POST", "/queues/myqueue/enqueue", b'{"a":1, "b":2}', {"Content-type": "application/json"}
+    )
+    received = shared_server.call("GET", "/queues/myqueue/receive")
+
+    assert (created.status, created.body) == (200, b"")
+    assert re.fullmatch(rf'{{"message_id":"{UUID}"}}', sent.body.decode())
+    id = sent.json["message_id"].encode()
+    assert received.body == b'{"id":"%b","args":{"a":1, "b":2},"queue":"myqueue","attempts":1}' % id
+    assert shared_server.call("DELETE", "/queues/myqueue").status == 204
+
+
+def test_an_empty_queue_gives_null(shared_server, queue):
+    received = shared_server.call("GET", f"/queues/{queue}/receive")
+
+    assert (received.status, received.body) == (200, b"null")
+
+
+def test_a_completed_message_is_gone(shared_server, queue):
+    id = shared_server.call("POST", f"/queues/{queue}/enqueue", [1]).json["message_id"]
+    shared_server.call("GET", f"/queues/{queue}/receive")
+
+    first = shared_server.call("PUT", f"/messages/{id}/complete")
+    second = shared_server.call("PUT", f"/messages/{id}/complete")
+
+    assert (first.status, first.body) == (200, b"")
+    assert second.status == 404
+    assert set(second.json) == {"error", "code"}
+
+
+def test_a_failed_message_is_dead(shared_server, queue):
+    id = shared_server.call("POST", f"/queues/{queue}/enqueue", [1]).json["message_id"]
+    shared_server.call("GET", f"/queues/{queue}/receive")
+
+    failed = shared_server.call("PUT", f"/messages/{id}/fail")
+
+    assert (failed.status, failed.body) == (200, b"")
+    assert shared_server.call("GET", f"/queues/{queue}/receive").json is None
+    (dead,) = shared_server.call("GET", f"/queues/{queue}/dlq").json["messages"]
+    assert (dead["died_in"], dead["reason"]) == (queue, "failed by its consumer")
+
+
+def test_a_message_is_received_no_more_often_than_its_queue_allows(shared_server, queue):
+    shared_server.call("PUT", f"/queues/{queue}?visibility_timeout_seconds=0")
+    HQ.send(shared_server, queue, 1)
+
+    attempts = [delivery.attempts for _ in range(4) for delivery in HQ.receive(shared_server, queue)]
+
+    assert attempts == [1, 2]
+
+
+def test_a_queue_shows_what_it_was_given(shared_server, queue):
+    shown = shared_server.call("GET", f"/queues/{queue}").json
+
+    assert (shown["name"], shown["max_attempts"], shown["visibility_timeout_seconds"]) == (queue, 2, 30)
+
+
+def test_a_queue_is_updated_in_part(shared_server, queue):
+    updated = shared_server.call("PUT", f"/queues/{queue}?max_attempts=9")
+
+    shown = shared_server.call("GET", f"/queues/{queue}").json
+    assert (updated.status, updated.body) == (200, b"")
+    assert (shown["max_attempts"], shown["visibility_timeout_seconds"]) == (9, 30)
+
+
+def test_a_queue_can_not_be_renamed(shared_server, queue):
+    answer = shared_server.call("PUT", f"/queues/{queue}?name={new_name()}")
+
+    assert answer.status == 400
+    assert "can't be renamed" in answer.json["error"]
+
+
+def test_queues_are_listed_with_their_attempts(shared_server, queue):
+    listed = shared_server.call("GET", "/queues").json
+
+    assert (queue, 2) in [(q["name"], q["max_attempts"]) for q in listed]
+
+
+@pytest.mark.parametrize(
+    "parameters", ["max_attempts=x", "max_attempts=0", "visibility_timeout_seconds=-1", "color=red"]
+)
+def test_a_bad_parameter_is_refused(shared_server, queue, parameters):
+    answer = shared_server.call("PUT", f"/queues/{queue}?{parameters}")
+
+    assert answer.status == 400
+    assert answer.json["error"].endswith(".")
+
+
+def test_a_uuid_that_is_no_messages_is_not_found(shared_server):
+    answer = shared_server.call("PUT", "/messages/7aab413c-d164-468e-ab3b-14a4ee1ece3d/complete")
+
+    assert answer.status == 404
+    assert "was acknowledged, removed, expired or never sent" in answer.json["error"]
+
+
+def test_a_message_completes_without_its_queue_being_named(shared_server):
+    one, other = new_name(), new_name()
+    for name in (one, other):
+        shared_server.call("POST", f"/queues?name={name}")
+    HQ.send(shared_server, one, 1)
+    id = HQ.send(shared_server, other, 2)
+
+    assert HQ.settle(shared_server, other, id).status == 200
+
+    assert SQEW.receive(shared_server, other) == []
+    assert len(SQEW.receive(shared_server, one)) == 1
