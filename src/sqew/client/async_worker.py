@@ -1,0 +1,204 @@
+"""Workers on an event loop: tasks that claim messages, hand them to a coroutine function and settle them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+from sqew.errors import BadValue, SqewError, StaleLease
+from sqew.model import Message, Received
+from sqew.operations import Receive
+from sqew.rules import check_int, check_queue_name, check_text, reason_of, seconds_as_ms, shown
+from sqew.worker import HEARTBEATS_PER_LEASE, PAUSE_AFTER_ERROR_SECONDS, Ack, Dead, Retry, decided
+
+log = logging.getLogger("sqew.worker")
+
+_WAIT_MS = 20_000
+
+AsyncHandler = Callable[[Message], Awaitable[Any]]
+
+
+class AsyncQueues(Protocol):
+    """What a worker works with: a `sqew.AsyncClient`."""
+
+    async def receive(self, operation: Receive, wait_ms: int = 0) -> Received: ...
+
+    async def ack(self, message: Message, /) -> None: ...
+
+    async def nack(self, message: Message, /, *, delay_seconds: float | None = None, reason: str = "") -> None: ...
+
+    async def dead_letter(self, message: Message, /, *, reason: str = "") -> None: ...
+
+    async def extend_many(self, messages: Sequence[Message], seconds: float, /) -> list[SqewError | None]: ...
+
+
+class AsyncWorker:
+    """A coroutine function that works off a queue, ``concurrency`` messages at a time.
+
+    It returns `sqew.Ack` (or None), `sqew.Retry` or `sqew.Dead`; when it raises, the message is tried again with the
+    queue's backoff. While it runs, a heartbeat extends the lease, however long it takes.
+    """
+
+    def __init__(
+        self,
+        queues: AsyncQueues,
+        queue: str,
+        handler: AsyncHandler,
+        *,
+        lane: str | None,
+        concurrency: int,
+        lease_seconds: float,
+        name: str,
+    ) -> None:
+        check_queue_name(queue)
+        check_int("concurrency", concurrency, 1, 10_000)
+        check_text("name", name)
+        if not callable(handler):
+            raise BadValue(f"{shown(handler)} can't work off a queue: give a coroutine function that takes a message.")
+        lease_ms = seconds_as_ms("lease_seconds", lease_seconds, at_least=1)
+        self._queues, self._handler = queues, handler
+        self._concurrency, self._name, self._lease_seconds = concurrency, name, lease_seconds
+        self._claim = Receive(queue, 1, lane, lease_ms, name)
+        self._stopping = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __call__(self, message: Message) -> Awaitable[Any]:
+        """The function itself, to be called (and tested) as what it is."""
+        return self._handler(message)
+
+    async def run(self, *, until_empty: bool = False) -> None:
+        """Work until SIGINT or SIGTERM, or `stop` (or, ``until_empty``, until there is nothing ready).
+
+        What is being worked on when the signal comes is finished first. A second signal interrupts it.
+        """
+        with _stop_on_signals(self._stopping):
+            self.start(until_empty=until_empty)
+            try:
+                await asyncio.gather(*self._tasks)
+            except asyncio.CancelledError:
+                for task in self._tasks:
+                    task.cancel()
+                await asyncio.gather(*self._tasks, return_exceptions=True)
+                raise
+
+    def start(self, *, until_empty: bool = False) -> None:
+        """Work in tasks of their own; returns at once. Does nothing if it is at work already."""
+        if self._tasks and not self._stopping.is_set():
+            return
+        self._stopping = asyncio.Event()
+        for _ in range(self._concurrency):
+            task = asyncio.create_task(self._loop(until_empty, self._stopping))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def stop(self) -> None:
+        """Finish what is in hand, and claim no more; waits for it. The worker's own function may call this too."""
+        self._stopping.set()
+        others = self._tasks - {asyncio.current_task()}
+        if others:
+            await asyncio.wait(others)
+
+    async def _loop(self, until_empty: bool, stopping: asyncio.Event) -> None:
+        while not stopping.is_set():
+            try:
+                messages = await self._next(0 if until_empty else _WAIT_MS, stopping)
+            except SqewError as error:
+                log.error("Worker %s can't receive from '%s': %s", self._name, self._claim.queue, error)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(stopping.wait(), PAUSE_AFTER_ERROR_SECONDS)
+                continue
+            if not messages and until_empty:
+                return
+            for message in messages:
+                await self._handle(message)
+
+    async def _next(self, wait_ms: int, stopping: asyncio.Event) -> list[Message]:
+        """The next message; none when nothing came, or when it is time to stop."""
+        receiving = asyncio.ensure_future(self._queues.receive(self._claim, wait_ms))
+        stopped = asyncio.ensure_future(stopping.wait())
+        try:
+            await asyncio.wait({receiving, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            if not receiving.done():
+                return []
+            return receiving.result().messages
+        finally:
+            receiving.cancel()
+            stopped.cancel()
+            await asyncio.gather(receiving, stopped, return_exceptions=True)
+
+    async def _handle(self, message: Message) -> None:
+        heartbeat = asyncio.create_task(self._extend_lease(message))
+        try:
+            await self._settle(message, await self._verdict(message))
+        except StaleLease:
+            log.warning("Message %d of '%s' was finished after its lease was lost", message.id, message.queue)
+        except SqewError as error:
+            log.error("Message %d of '%s' could not be settled: %s", message.id, message.queue, error)
+        finally:
+            heartbeat.cancel()
+
+    async def _verdict(self, message: Message) -> Any:
+        try:
+            return await self._handler(message)
+        except asyncio.CancelledError:
+            # Whoever cancels the worker does not want it finished; another worker may have it at once.
+            with contextlib.suppress(SqewError):
+                await self._queues.nack(message, delay_seconds=0, reason="its worker was cancelled")
+            raise
+        except Exception as error:
+            log.exception("Message %d of '%s' failed (attempt %d)", message.id, message.queue, message.attempts)
+            return Retry(reason=reason_of(error))
+
+    async def _settle(self, message: Message, verdict: Any) -> None:
+        try:
+            decision = decided(verdict)
+        except BadValue as error:
+            log.error("Message %d of '%s' failed: %s", message.id, message.queue, error)
+            decision = Retry(reason=str(error))
+        match decision:
+            case Ack():
+                await self._queues.ack(message)
+            case Retry(after=after, reason=reason):
+                await self._queues.nack(message, delay_seconds=after, reason=reason_of(reason))
+            case Dead(reason=reason):
+                await self._queues.dead_letter(message, reason=reason_of(reason))
+
+    async def _extend_lease(self, message: Message) -> None:
+        while True:
+            await asyncio.sleep(self._lease_seconds / HEARTBEATS_PER_LEASE)
+            try:
+                await self._queues.extend_many([message], self._lease_seconds)
+            except SqewError as error:
+                log.warning("The lease of message %d could not be extended: %s", message.id, error)
+
+
+@contextlib.contextmanager
+def _stop_on_signals(stopping: asyncio.Event) -> Iterator[None]:
+    """SIGINT and SIGTERM stop gracefully; a second one acts as it would have before."""
+    loop = asyncio.get_running_loop()
+    before: dict[int, Any] = {}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            loop.remove_signal_handler(number)
+            signal.signal(number, handler)
+        before.clear()
+
+    def stop() -> None:
+        restore()
+        stopping.set()
+
+    # Only the main thread may say what signals do.
+    with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            earlier = signal.getsignal(number)
+            loop.add_signal_handler(number, stop)
+            before[number] = earlier
+    try:
+        yield
+    finally:
+        restore()

@@ -1,0 +1,499 @@
+"""Requests and answers, without the network between them: what both clients have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Generic, TypeVar, cast
+from urllib.parse import quote
+
+import msgspec
+from msgspec import Struct
+
+from sqew import operations as ops
+from sqew.checks import check_collection, check_id, check_iterable, check_new_message
+from sqew.client import wire
+from sqew.errors import BadValue, NotSqew, ServerError, SqewError
+from sqew.model import (
+    ArchivedMessage,
+    KeyInfo,
+    KeyScope,
+    Message,
+    NewMessage,
+    Outcome,
+    QueueInfo,
+    QueueStats,
+    Ref,
+    Sent,
+    Settled,
+)
+from sqew.model import Received as Taken
+from sqew.rules import Limits, check_int, check_queue_name, check_text, encode_body, seconds_as_ms, shown
+
+R = TypeVar("R")
+Held = Message | int
+"""A message that was claimed; or its id, with the name of its queue."""
+
+NDJSON = "application/x-ndjson"
+SENDABLE = Limits(max_body_bytes=1 << 31, max_headers_bytes=1 << 31, max_batch=1 << 31, max_depth=500)
+"""The server knows its limits. Here only what can't be sent at all is refused."""
+
+
+class Call(Struct, Generic[R], frozen=True):
+    """A request, and how its answer is read."""
+
+    method: str
+    path: str
+    parse: Callable[[bytes], R]
+    query: Mapping[str, str] = {}
+    body: bytes | None = None
+    repeatable: bool = False
+    """Doing it twice is as good as doing it once, so it may be sent again when no answer came."""
+    wait_ms: int = 0
+    """How long the server may wait before it answers."""
+    long: bool = False
+    """It takes as long as there is work."""
+    about: Mapping[str, Any] = {}
+    """What its errors are about."""
+
+
+class Answer(Struct, frozen=True):
+    """What came back."""
+
+    status: int
+    body: bytes
+    retry_after: str | None = None
+
+
+def read(call: Call[R], answer: Answer, where: str) -> R:
+    """The result, or the server's error raised."""
+    if not 200 <= answer.status < 300:
+        raise refusal(call, answer, where)
+    try:
+        return call.parse(answer.body)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise NotSqew(where, answer.status) from error
+
+
+def refusal(call: Call[Any], answer: Answer, where: str) -> SqewError:
+    """What the server says is wrong."""
+    try:
+        trouble = msgspec.json.decode(answer.body, type=wire.Failure).error
+    except (msgspec.DecodeError, UnicodeError):
+        return NotSqew(where, answer.status)
+    if isinstance(trouble, str):
+        is_ours = answer.status == 503
+        return ServerError(f"{where} is not ready: {trouble}") if is_ours else NotSqew(where, answer.status)
+    known = dict(call.about)
+    if answer.retry_after is not None and answer.retry_after.isdigit():
+        known["retry_after_ms"] = int(answer.retry_after) * 1000
+    elif answer.status == 429:
+        known["retry_after_ms"] = 1000
+    return wire.error_of(trouble, known)
+
+
+def _path(queue: str, *rest: object) -> str:
+    check_queue_name(queue)
+    return "/".join(("/queues", queue, *(quote(str(part), safe="") for part in rest)))
+
+
+def _query(**given: Any) -> dict[str, str]:
+    return {name: str(value) for name, value in given.items() if value is not None}
+
+
+def _as(kind: type[R]) -> Callable[[bytes], R]:
+    return msgspec.json.Decoder(kind).decode
+
+
+def _nothing(_body: bytes) -> None:
+    return None
+
+
+# Queues
+
+_queue_document = _as(wire.QueueDocument)
+_queue_documents = _as(list[wire.QueueDocument])
+
+
+def _info(body: bytes) -> QueueInfo:
+    return _queue_document(body).info()
+
+
+def _infos(body: bytes) -> list[QueueInfo]:
+    return [document.info() for document in _queue_documents(body)]
+
+
+def create(name: str, policy: Mapping[str, Any]) -> Call[QueueInfo]:
+    check_queue_name(name)
+    body = _encoded({"name": name, **_policy(policy)})
+    return Call("POST", "/queues", _info, body=body, repeatable=True, about={"queue": name})
+
+
+def update(name: str, changes: Mapping[str, Any]) -> Call[QueueInfo]:
+    body = _encoded(_policy(changes))
+    return Call("PATCH", _path(name), _info, body=body, repeatable=True, about={"queue": name})
+
+
+def _policy(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of a policy under the names of the dialect."""
+    fields = dict(given)
+    if "name" in fields:
+        raise BadValue("A policy has no 'name'. A queue keeps the name that it was made with.")
+    if "dead_letter" in fields:
+        fields["dlq"] = fields.pop("dead_letter")
+    base_backoff_ms = fields.pop("base_backoff_ms", None)
+    if base_backoff_ms is not None:
+        if "backoff" in fields:
+            raise BadValue("base_backoff_ms is short for backoff. Give one of the two.")
+        fields["backoff"] = {"base_ms": base_backoff_ms}
+    return fields
+
+
+def _encoded(value: Any) -> bytes:
+    try:
+        return wire.encode(value)
+    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
+        raise BadValue(f"That can't be written as JSON: {error}.") from error
+
+
+def delete(name: str) -> Call[None]:
+    return Call("DELETE", _path(name), _nothing, about={"queue": name})
+
+
+def info(name: str) -> Call[QueueInfo]:
+    return Call("GET", _path(name), _info, repeatable=True, about={"queue": name})
+
+
+def queues(prefix: str) -> Call[list[QueueInfo]]:
+    return Call("GET", "/queues", _infos, _query(prefix=prefix or None), repeatable=True)
+
+
+# The life of a message
+
+_sent_batch = _as(wire.SentBatch)
+_received_batch = _as(wire.ReceivedBatch)
+_settled_batch = _as(wire.SettledBatch)
+
+
+def message_of(
+    body: Any,
+    lane: str | None,
+    priority: int,
+    headers: dict[str, Any] | None,
+    key: str | None,
+    group: str | None,
+    delay_seconds: float | None,
+    ttl_seconds: float | None,
+) -> NewMessage:
+    """What `enqueue` was given as a message."""
+    if type(body) is NewMessage:
+        raise BadValue("A NewMessage says everything of itself. Send it with enqueue_many, in a list.")
+    encoded, format = encode_body(body, SENDABLE)
+    return NewMessage(
+        encoded,
+        format,
+        headers,
+        priority,
+        lane,
+        group,
+        key,
+        None if delay_seconds is None else seconds_as_ms("delay_seconds", delay_seconds),
+        None if ttl_seconds is None else seconds_as_ms("ttl_seconds", ttl_seconds),
+    )
+
+
+def messages_of(bodies: Iterable[Any]) -> list[NewMessage]:
+    """What `enqueue_many` was given as messages."""
+    check_iterable("bodies", bodies)
+    return [body if isinstance(body, NewMessage) else NewMessage(*encode_body(body, SENDABLE)) for body in bodies]
+
+
+def send(operation: ops.Send) -> Call[list[Sent]]:
+    for message in operation.messages:
+        check_new_message(message, SENDABLE)
+
+    def parse(body: bytes) -> list[Sent]:
+        return [Sent(one.message_id, one.duplicate) for one in _sent_batch(body).messages]
+
+    return Call(
+        "POST",
+        _path(operation.queue, "messages"),
+        parse,
+        body=_encoded([wire.item_of(message) for message in operation.messages]),
+        # Without a key a message that is sent twice is there twice.
+        repeatable=all(message.key is not None for message in operation.messages),
+        about={"queue": operation.queue},
+    )
+
+
+def claim(queue: str, limit: int, lane: str | None, lease_seconds: float | None, consumer: str | None) -> ops.Receive:
+    """What `claim` was given as an operation."""
+    check_int("limit", limit, 1, SENDABLE.max_batch)
+    lease_ms = None if lease_seconds is None else seconds_as_ms("lease_seconds", lease_seconds)
+    return ops.Receive(queue, limit, lane, lease_ms, consumer)
+
+
+def receive(operation: ops.Receive, wait_ms: int = 0) -> Call[Taken]:
+    queue, by = operation.queue, operation.by
+
+    def parse(body: bytes) -> Taken:
+        return Taken([one.message(queue, by) for one in _received_batch(body).messages])
+
+    return Call(
+        "POST",
+        _path(queue, "poll"),
+        parse,
+        _query(
+            batch=operation.limit,
+            wait_ms=wait_ms or None,
+            lane=operation.lane,
+            visibility_ms=operation.lease_ms,
+            consumer=by,
+            finish="true" if operation.finish else None,
+        ),
+        # A lost answer leaves its messages leased for a while, and no more. What was taken for good is gone with it,
+        # and whoever asked must hear of that.
+        repeatable=not operation.finish,
+        wait_ms=wait_ms,
+        about={"queue": queue},
+    )
+
+
+def ack(operation: ops.Ack) -> Call[list[Settled | SqewError]]:
+    return _settle("ack", operation.queue, [_settling(ref) for ref in operation.refs])
+
+
+def nack(operation: ops.Nack) -> Call[list[Settled | SqewError]]:
+    items = []
+    for release in operation.releases:
+        item = _settling(release.ref)
+        item.delay_ms, item.dead, item.reason = release.delay_ms, release.dead, release.reason
+        items.append(item)
+    return _settle("nack", operation.queue, items)
+
+
+def extend(operation: ops.Extend) -> Call[list[Settled | SqewError]]:
+    items = []
+    for extension in operation.extensions:
+        item = _settling(extension.ref)
+        item.ms = extension.lease_ms
+        items.append(item)
+    return _settle("extend", operation.queue, items, repeatable=True)
+
+
+def _settling(ref: Ref) -> wire.Settling:
+    return wire.Settling(ref.id, ref.token, ref.by)
+
+
+def _settle(
+    verb: str, queue: str | None, items: list[wire.Settling], *, repeatable: bool = False
+) -> Call[list[Settled | SqewError]]:
+    if queue is None:
+        raise BadValue("A server must be told in which queue a message is. Add queue='NAME', or give the message.")
+
+    def parse(body: bytes) -> list[Settled | SqewError]:
+        return [one.result(queue) for one in _settled_batch(body).results]
+
+    return Call(
+        "POST",
+        _path(queue, verb),
+        parse,
+        body=_encoded(items),
+        # An ack that is repeated finds its message gone, and would be taken for one that came too late.
+        repeatable=repeatable,
+        about={"queue": queue},
+    )
+
+
+def held(message: Held, consumer: str | None, queue: str | None) -> tuple[str | None, Ref]:
+    """Which message is meant: where it is, and by what right."""
+    if isinstance(message, Message):
+        lease = message.lease
+        if lease is None or not lease.token:
+            raise BadValue(f"Message {message.id} was looked at, not claimed: only its holder can settle it.")
+        return message.queue, Ref(message.id, lease.token)
+    check_id(message)
+    if consumer is not None:
+        check_text("consumer", consumer)
+    return queue, Ref(message, by=consumer)
+
+
+def held_by_queue(
+    messages: Sequence[Held], consumer: str | None, queue: str | None
+) -> list[tuple[str | None, list[int], list[Ref]]]:
+    """For each queue: at which places its messages stand, and which they are."""
+    check_collection("messages", messages)
+    groups: dict[str | None, tuple[list[int], list[Ref]]] = {}
+    for place, message in enumerate(messages):
+        name, ref = held(message, consumer, queue)
+        places, refs = groups.setdefault(name, ([], []))
+        places.append(place)
+        refs.append(ref)
+    return [(name, places, refs) for name, (places, refs) in groups.items()]
+
+
+def raise_refusal(results: list[Settled | SqewError]) -> None:
+    """Raise the first error among results."""
+    for result in results:
+        if isinstance(result, SqewError):
+            raise result
+
+
+# Looking, and cleaning up
+
+_stored = _as(wire.Stored)
+_stored_batch = _as(wire.StoredBatch)
+_archived_batch = _as(wire.ArchivedBatch)
+_count_document = _as(wire.Count)
+_imported_document = _as(wire.Imported)
+_stats = _as(QueueStats)
+_document = _as(dict[str, Any])
+
+
+def _count(body: bytes) -> int:
+    return _count_document(body).count
+
+
+def _imported(body: bytes) -> int:
+    return _imported_document(body).imported
+
+
+def _stored_in(queue: str) -> Callable[[bytes], list[Message]]:
+    return lambda body: [one.message(queue) for one in _stored_batch(body).messages]
+
+
+def peek(queue: str, limit: int, lane: str | None) -> Call[list[Message]]:
+    query = _query(limit=limit, lane=lane)
+    return Call("GET", _path(queue, "peek"), _stored_in(queue), query, repeatable=True, about={"queue": queue})
+
+
+def get(queue: str, id: int) -> Call[Message]:
+    check_id(id)
+    return Call(
+        "GET",
+        _path(queue, "messages", id),
+        lambda body: _stored(body).message(queue),
+        repeatable=True,
+        about={"queue": queue, "id": id},
+    )
+
+
+def remove(queue: str, id: int) -> Call[None]:
+    check_id(id)
+    return Call("DELETE", _path(queue, "messages", id), _nothing, about={"queue": queue, "id": id})
+
+
+def purge(queue: str) -> Call[int]:
+    return Call("POST", _path(queue, "purge"), _count, long=True, about={"queue": queue})
+
+
+def stats(queue: str) -> Call[QueueStats]:
+    return Call("GET", _path(queue, "stats"), _stats, repeatable=True, about={"queue": queue})
+
+
+def dead_letters(queue: str, limit: int, after: int) -> Call[list[Message]]:
+    query = _query(limit=limit, after=after)
+    return Call("GET", _path(queue, "dlq"), _stored_in(queue), query, repeatable=True, about={"queue": queue})
+
+
+def requeue(queue: str, ids: Sequence[int] | None) -> Call[int]:
+    return Call("POST", _path(queue, "dlq", "requeue"), _count, body=_ids(ids), long=True, about={"queue": queue})
+
+
+def purge_dead(queue: str, ids: Sequence[int] | None) -> Call[int]:
+    return Call("DELETE", _path(queue, "dlq"), _count, body=_ids(ids), long=True, about={"queue": queue})
+
+
+def _ids(ids: Sequence[int] | None) -> bytes | None:
+    if ids is None:
+        return None
+    check_collection("ids", ids)
+    for id in ids:
+        check_id(id)
+    return wire.encode({"ids": list(ids)})
+
+
+def archive(queue: str, limit: int, after: int, outcome: Outcome | None) -> Call[list[ArchivedMessage]]:
+    return Call(
+        "GET",
+        _path(queue, "archive"),
+        lambda body: [one.archived(queue) for one in _archived_batch(body).messages],
+        _query(limit=limit, after=after, outcome=outcome),
+        repeatable=True,
+        about={"queue": queue},
+    )
+
+
+# Keys
+
+
+def create_key(
+    queue: str, scopes: Sequence[KeyScope], label: str, signing: bool
+) -> Call[tuple[KeyInfo, str, str | None]]:
+    body = _encoded({"scopes": list(scopes), "label": label, "signing": signing})
+    return Call(
+        "POST", _path(queue, "keys"), lambda answer: _created_key(answer).made(), body=body, about={"queue": queue}
+    )
+
+
+def keys(queue: str | None) -> Call[list[KeyInfo]]:
+    if queue is None:
+        raise BadValue("A server lists the keys of one queue at a time. Name the queue.")
+    return Call("GET", _path(queue, "keys"), lambda body: _keys(body).keys, repeatable=True, about={"queue": queue})
+
+
+def delete_key(queue: str, id: str) -> Call[None]:
+    return Call("DELETE", _path(queue, "keys", id), _nothing, about={"queue": queue, "id": id})
+
+
+_created_key = _as(wire.CreatedKey)
+_keys = _as(wire.Keys)
+
+
+# Upkeep
+
+
+def compact(queue: str) -> Call[wire.Compacted]:
+    return Call("POST", _path(queue, "compact"), _as(wire.Compacted), long=True, about={"queue": queue})
+
+
+def health() -> Call[dict[str, Any]]:
+    return Call("GET", "/readyz", _document, repeatable=True)
+
+
+def metrics() -> Call[str]:
+    return Call("GET", "/metrics", bytes.decode, repeatable=True)
+
+
+def export(queue: str, archive: bool) -> Call[None]:
+    query = _query(archive="true" if archive else None)
+    return Call("GET", _path(queue, "export"), _nothing, query, long=True, about={"queue": queue})
+
+
+def import_lines(queue: str) -> Call[int]:
+    return Call("POST", _path(queue, "import"), _imported, long=True, about={"queue": queue})
+
+
+_BY_OPERATION: dict[type[ops.Operation[Any]], Callable[[Any], Call[Any]]] = {
+    ops.Send: send,
+    ops.Receive: receive,
+    ops.Ack: ack,
+    ops.Nack: nack,
+    ops.Extend: extend,
+    ops.GetQueue: lambda operation: info(operation.name),
+    ops.UpdateQueue: lambda operation: update(operation.name, operation.changes),
+    ops.DeleteQueue: lambda operation: delete(operation.name),
+    ops.Peek: lambda operation: peek(operation.queue, operation.limit, operation.lane),
+    ops.Get: lambda operation: get(operation.queue, operation.id),
+    ops.ListDead: lambda operation: dead_letters(operation.queue, operation.limit, operation.after),
+    ops.ListKeys: lambda operation: keys(operation.queue),
+    ops.DeleteKey: lambda operation: delete_key(operation.queue, operation.id),
+    ops.ListArchive: lambda operation: archive(operation.queue, operation.limit, operation.after, operation.outcome),
+}
+
+
+def of(operation: ops.Operation[R]) -> Call[R]:
+    """The call that has a server execute an operation."""
+    make = _BY_OPERATION.get(type(operation))
+    if make is None:
+        raise BadValue(f"A server can't be asked for {shown(operation)}. Use a method of the client.")
+    return cast("Call[R]", make(operation))

@@ -1,0 +1,47 @@
+"""What a loop over messages holds in its hand, so that nothing stays leased when the loop is left."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Iterator
+
+from sqew.errors import MessageNotFound, SqewError, StaleLease
+from sqew.model import Message
+
+log = logging.getLogger("sqew.client")
+
+
+class Hand:
+    """The messages that loops are at. Whoever drops one settles it, and nobody else does."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._messages: dict[tuple[str, int], Message] = {}
+
+    def take(self, message: Message) -> None:
+        with self._lock:
+            self._messages[message.queue, message.id] = message
+
+    def drop(self, message: Message) -> bool:
+        """Whether it was still held."""
+        with self._lock:
+            return self._messages.pop((message.queue, message.id), None) is not None
+
+    def drop_all(self) -> list[Message]:
+        with self._lock:
+            messages = list(self._messages.values())
+            self._messages.clear()
+            return messages
+
+
+@contextlib.contextmanager
+def log_refused(message: Message) -> Iterator[None]:
+    """A loop can't be told of what became of a message that it has left behind; the log can."""
+    try:
+        yield
+    except (StaleLease, MessageNotFound):
+        log.warning("Message %d of '%s' was finished after its lease was lost", message.id, message.queue)
+    except SqewError as error:
+        log.error("Message %d of '%s' could not be settled: %s", message.id, message.queue, error)

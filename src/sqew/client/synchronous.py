@@ -1,0 +1,513 @@
+"""`Client`: a queue on a server, used like one in a file."""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import httpx2
+
+from sqew import operations as ops
+from sqew.client import calls, streams
+from sqew.client.address import DEFAULT_URL, TOKEN_VARIABLE, URL_VARIABLE, address_of
+from sqew.client.calls import Answer, Call, Held
+from sqew.client.consuming import Hand, log_refused
+from sqew.client.opening import connection_options, sign
+from sqew.client.trying import (
+    ATTENTIVE_WAIT_MS,
+    DEFAULT_RETRIES,
+    DEFAULT_TIMEOUT_S,
+    HASTY_S,
+    LONGEST_WAIT_MS,
+    Patience,
+    explained,
+    timeout_of,
+)
+from sqew.client.wire import Compacted
+from sqew.errors import MessageNotFound, QueueExists, SqewError, StoreClosed
+from sqew.model import (
+    ArchivedMessage,
+    Extension,
+    KeyInfo,
+    KeyScope,
+    Message,
+    NewMessage,
+    Outcome,
+    QueueInfo,
+    QueueStats,
+    Received,
+    Ref,
+    Release,
+    Settled,
+)
+from sqew.rules import check_ms, seconds_as_ms
+from sqew.worker import Handler, Worker
+
+R = TypeVar("R")
+
+
+class Client:
+    """Queues on a Sqew server, with the methods of `sqew.Queue`.
+
+        with Client("http://127.0.0.1:8888") as q:
+            q.create("orders")
+            q.enqueue("orders", {"sku": 7})
+            for message in q.consume("orders"):
+                ship(message.value)
+
+    ``url`` may also be ``unix:/path/to/socket``; without one, ``SQEW_URL`` says where the server is. ``token`` is the
+    server's token or a queue's key; without one, ``SQEW_AUTH_TOKEN``. A key that wants its requests signed needs its
+    ``signing_secret`` too. It may be shared by threads.
+
+    Errors are those of `sqew.Queue`, by class and code. Besides, `sqew.errors.Unreachable` says that nothing was sent
+    and `sqew.errors.NoAnswer` that it can't be known what was done. What does no harm when it is done twice is tried
+    again, ``retries`` times and after longer and longer pauses; a message without a key is never sent twice.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        token: str | None = None,
+        signing_secret: str = "",
+        timeout_seconds: float = DEFAULT_TIMEOUT_S,
+        retries: int = DEFAULT_RETRIES,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._address = address_of(os.environ.get(URL_VARIABLE) or DEFAULT_URL if url is None else url)
+        self._secret = signing_secret
+        self._timeout_s = timeout_seconds
+        self._patience = Patience(retries)
+        token = os.environ.get(TOKEN_VARIABLE, "") if token is None else token
+        options = connection_options(self._address, token, tls)
+        transport = httpx2.HTTPTransport(uds=self._address.socket) if self._address.socket else None
+        self._http = httpx2.Client(transport=transport, **options)
+        self._hand = Hand()
+        self._workers: list[Worker] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop the workers, give back what is being consumed and close the connections. Closing twice is fine."""
+        for worker in self._workers:
+            worker.stop()
+        for message in self._hand.drop_all():
+            self._give_back(message)
+        self._http.close()
+
+    @property
+    def url(self) -> str:
+        """Where the server is."""
+        return self._address.name
+
+    def run(self, operation: ops.Operation[R]) -> R:
+        """Have the server execute one of `sqew.operations`: its result, or its error raised."""
+        return self._do(calls.of(operation))
+
+    def _do(self, call: Call[R]) -> R:
+        self._check_open()
+        tried = 0
+        while True:
+            try:
+                return calls.read(call, self._ask(call), self._address.name)
+            except SqewError as error:
+                pause = self._patience.pause(call, error, tried)
+                if pause is None:
+                    raise
+            tried += 1
+            time.sleep(pause)
+
+    def _check_open(self) -> None:
+        if self._http.is_closed:
+            raise StoreClosed("The client was closed. Make a new one.")
+
+    def _ask(self, call: Call[Any], content: Iterable[bytes] | None = None) -> Answer:
+        with self._asked(call, content) as response:
+            return Answer(response.status_code, response.read(), response.headers.get("retry-after"))
+
+    @contextmanager
+    def _asked(self, call: Call[Any], content: Iterable[bytes] | None = None) -> Iterator[httpx2.Response]:
+        try:
+            request = self._http.build_request(
+                call.method,
+                self._address.base + call.path,
+                params=call.query or None,
+                content=call.body if content is None else content,
+                headers=streams.headers_of(call, content is not None),
+                timeout=timeout_of(call, self._timeout_s),
+            )
+            if self._secret:
+                sign(request, self._address, self._secret, call.body or b"")
+            response = self._http.send(request, stream=True)
+            try:
+                yield response
+            finally:
+                response.close()
+        except httpx2.TransportError as error:
+            raise explained(error, self._address) from error
+
+    # Queues
+
+    def create(self, name: str, *, exist_ok: bool = False, **policy: Any) -> QueueInfo:
+        """Make a queue. The keywords are fields of `sqew.Policy`; what they don't say, the server's settings do."""
+        try:
+            return self._do(calls.create(name, policy))
+        except QueueExists:
+            if not exist_ok:
+                raise
+        return self.info(name)
+
+    def update(self, name: str, **changes: Any) -> QueueInfo:
+        """Change fields of a queue's policy."""
+        return self._do(calls.update(name, changes))
+
+    def delete(self, name: str) -> None:
+        """Delete a queue and its messages. Its dead-letter queue stays: it may hold what you still need."""
+        self._do(calls.delete(name))
+
+    def info(self, name: str) -> QueueInfo:
+        """A queue's policy."""
+        return self._do(calls.info(name))
+
+    def queues(self, prefix: str = "") -> list[QueueInfo]:
+        """All queues by name."""
+        return self._do(calls.queues(prefix))
+
+    # The life of a message
+
+    def enqueue(
+        self,
+        queue: str,
+        body: Any,
+        *,
+        lane: str | None = None,
+        priority: int = 0,
+        headers: dict[str, Any] | None = None,
+        key: str | None = None,
+        group: str | None = None,
+        delay_seconds: float | None = None,
+        ttl_seconds: float | None = None,
+    ) -> int:
+        """Send one message; its id, or the first one's if ``key`` was used before. It is on disk when this returns.
+
+        A string is sent as text, anything else as JSON. With a ``key`` it is sent again when no answer came.
+        """
+        message = calls.message_of(body, lane, priority, headers, key, group, delay_seconds, ttl_seconds)
+        return self.run(ops.Send(queue, (message,)))[0].id
+
+    def enqueue_many(self, queue: str, bodies: Iterable[Any]) -> list[int]:
+        """Send a batch in one transaction: bodies, or `sqew.NewMessage` objects where more must be said of each."""
+        messages: list[NewMessage] = calls.messages_of(bodies)
+        return [sent.id for sent in self.run(ops.Send(queue, messages))] if messages else []
+
+    def claim(
+        self,
+        queue: str,
+        *,
+        lane: str | None = None,
+        lease_seconds: float | None = None,
+        consumer: str | None = None,
+        wait_seconds: float = 0,
+    ) -> Message | None:
+        """Take the next message under a lease, waiting for one if there is none; None if there still is none."""
+        operation = calls.claim(queue, 1, lane, lease_seconds, consumer)
+        messages = self.receive(operation, seconds_as_ms("wait_seconds", wait_seconds)).messages
+        return messages[0] if messages else None
+
+    def claim_many(
+        self,
+        queue: str,
+        limit: int,
+        *,
+        lane: str | None = None,
+        lease_seconds: float | None = None,
+        consumer: str | None = None,
+        wait_seconds: float = 0,
+    ) -> list[Message]:
+        """Take up to ``limit`` messages under one lease; returns as soon as there is at least one."""
+        operation = calls.claim(queue, limit, lane, lease_seconds, consumer)
+        return self.receive(operation, seconds_as_ms("wait_seconds", wait_seconds)).messages
+
+    def receive(self, operation: ops.Receive, wait_ms: int = 0, stopping: Callable[[], bool] | None = None) -> Received:
+        """Receive; when nothing is ready, wait for it for up to ``wait_ms``, or until ``stopping``."""
+        check_ms("wait_ms", wait_ms)
+        longest_ms = LONGEST_WAIT_MS if stopping is None else ATTENTIVE_WAIT_MS
+        deadline = time.monotonic() + wait_ms / 1000
+        while True:
+            asked_at = time.monotonic()
+            left_ms = max(round((deadline - asked_at) * 1000), 0)
+            received = self._do(calls.receive(operation, min(left_ms, longest_ms)))
+            if received.messages or time.monotonic() >= deadline or (stopping is not None and stopping()):
+                return received
+            time.sleep(max(asked_at + HASTY_S - time.monotonic(), 0))
+
+    def ack(self, message: Held, consumer: str | None = None, *, queue: str | None = None) -> None:
+        """The work is done: the message is deleted (or archived, as the policy says).
+
+        Raises `sqew.StaleLease` if the lease was lost: somebody else has the message, or will get it. With an id in
+        place of the message, name its ``queue``.
+        """
+        name, ref = calls.held(message, consumer, queue)
+        calls.raise_refusal(self.run(ops.Ack(name, (ref,))))
+
+    def ack_many(
+        self, messages: Sequence[Held], consumer: str | None = None, *, queue: str | None = None
+    ) -> list[SqewError | None]:
+        """Ack a batch: for each, None or why not."""
+        return self._settle_many(messages, consumer, queue, ops.Ack)
+
+    def nack(
+        self,
+        message: Held,
+        consumer: str | None = None,
+        *,
+        delay_seconds: float | None = None,
+        reason: str = "",
+        queue: str | None = None,
+    ) -> None:
+        """The work failed: try again after the queue's backoff, or after ``delay_seconds``."""
+        name, ref = calls.held(message, consumer, queue)
+        delay_ms = None if delay_seconds is None else seconds_as_ms("delay_seconds", delay_seconds)
+        calls.raise_refusal(self.run(ops.Nack(name, (Release(ref, delay_ms, reason=reason),))))
+
+    def nack_many(
+        self,
+        messages: Sequence[Held],
+        consumer: str | None = None,
+        *,
+        delay_seconds: float | None = None,
+        queue: str | None = None,
+    ) -> list[SqewError | None]:
+        """Nack a batch: for each, None or why not."""
+        delay_ms = None if delay_seconds is None else seconds_as_ms("delay_seconds", delay_seconds)
+        return self._settle_many(
+            messages, consumer, queue, lambda name, refs: ops.Nack(name, [Release(ref, delay_ms) for ref in refs])
+        )
+
+    def dead_letter(
+        self, message: Held, consumer: str | None = None, *, reason: str = "", queue: str | None = None
+    ) -> None:
+        """The work can never succeed: the message is dead at once."""
+        name, ref = calls.held(message, consumer, queue)
+        calls.raise_refusal(self.run(ops.Nack(name, (Release(ref, dead=True, reason=reason),))))
+
+    def extend_lease(
+        self, message: Held, seconds: float, consumer: str | None = None, *, queue: str | None = None
+    ) -> None:
+        """The lease now ends ``seconds`` from now."""
+        name, ref = calls.held(message, consumer, queue)
+        calls.raise_refusal(self.run(ops.Extend(name, (Extension(ref, seconds_as_ms("seconds", seconds)),))))
+
+    def extend_many(
+        self, messages: Sequence[Held], seconds: float, consumer: str | None = None, *, queue: str | None = None
+    ) -> list[SqewError | None]:
+        """Extend a batch: for each, None or why not."""
+        lease_ms = seconds_as_ms("seconds", seconds)
+        return self._settle_many(
+            messages, consumer, queue, lambda name, refs: ops.Extend(name, [Extension(ref, lease_ms) for ref in refs])
+        )
+
+    def _settle_many(
+        self,
+        messages: Sequence[Held],
+        consumer: str | None,
+        queue: str | None,
+        operation: Callable[[str | None, list[Ref]], ops.Operation[list[Settled | SqewError]]],
+    ) -> list[SqewError | None]:
+        results: list[SqewError | None] = [None] * len(messages)
+        for name, places, refs in calls.held_by_queue(messages, consumer, queue):
+            settled = self.run(operation(name, refs))
+            for place, result in zip(places, settled, strict=True):
+                results[place] = result if isinstance(result, SqewError) else None
+        return results
+
+    def consume(
+        self,
+        queue: str,
+        *,
+        lane: str | None = None,
+        lease_seconds: float | None = None,
+        consumer: str | None = None,
+        wait_seconds: float | None = None,
+    ) -> Iterator[Message]:
+        """Go through the messages of a queue as they come.
+
+        A message is acked when the loop asks for the next one. When the loop is left before that, because its body
+        raises or breaks, the message is given back, to be tried again with the queue's backoff. The loop ends when
+        nothing came for ``wait_seconds``; None: never. The lease must be longer than the body takes; `worker` extends
+        it by itself.
+        """
+        operation = calls.claim(queue, 1, lane, lease_seconds, consumer)
+        wait_ms = None if wait_seconds is None else seconds_as_ms("wait_seconds", wait_seconds)
+        while True:
+            messages = self.receive(operation, LONGEST_WAIT_MS if wait_ms is None else wait_ms).messages
+            if not messages and wait_ms is not None:
+                return
+            for message in messages:
+                self._hand.take(message)
+                try:
+                    yield message
+                except BaseException:
+                    if self._hand.drop(message):
+                        self._give_back(message)
+                    raise
+                if self._hand.drop(message):
+                    with log_refused(message):
+                        self.ack(message)
+
+    def _give_back(self, message: Message) -> None:
+        with log_refused(message):
+            self.nack(message, reason="its consumer left before it was done")
+
+    # Looking, and cleaning up
+
+    def peek(self, queue: str, limit: int = 10, *, lane: str | None = None) -> list[Message]:
+        """The next messages, without taking them."""
+        return self._do(calls.peek(queue, limit, lane))
+
+    def get(self, queue: str, id: int) -> Message:
+        """One message by its id, without taking it."""
+        return self._do(calls.get(queue, id))
+
+    def remove(self, queue: str, ids: Sequence[int]) -> list[bool]:
+        """Delete messages by their ids, whoever holds them: for each, whether it was there."""
+        return [self._remove(queue, id) for id in ids]
+
+    def _remove(self, queue: str, id: int) -> bool:
+        try:
+            self._do(calls.remove(queue, id))
+        except MessageNotFound:
+            return False
+        return True
+
+    def purge(self, queue: str) -> int:
+        """Delete every message that is in the queue now; how many there were."""
+        return self._do(calls.purge(queue))
+
+    def stats(self, queue: str) -> QueueStats:
+        """Depths by lane and state, totals, rates and latencies."""
+        return self._do(calls.stats(queue))
+
+    def dead_letters(self, queue: str, limit: int = 100, after: int = 0) -> list[Message]:
+        """Messages of this queue that died, by id, those after the given one."""
+        return self._do(calls.dead_letters(queue, limit, after))
+
+    def requeue(self, queue: str, ids: Sequence[int] | None = None) -> int:
+        """Bring dead letters of this queue back to it, with attempts 0: all, or those given. How many came."""
+        return self._do(calls.requeue(queue, ids))
+
+    def purge_dead(self, queue: str, ids: Sequence[int] | None = None) -> int:
+        """Delete dead letters of this queue: all, or those given. How many there were."""
+        return self._do(calls.purge_dead(queue, ids))
+
+    def archive(
+        self, queue: str, limit: int = 100, after: int = 0, outcome: Outcome | None = None
+    ) -> list[ArchivedMessage]:
+        """Finished messages by id, those after the given one."""
+        return self._do(calls.archive(queue, limit, after, outcome))
+
+    # Keys
+
+    def create_key(
+        self, queue: str, scopes: Sequence[KeyScope], label: str = "", *, signing: bool = False
+    ) -> tuple[KeyInfo, str, str | None]:
+        """Make a key that opens this queue alone: what it is, the key, and the secret if requests must be signed.
+
+        The key and the secret can't be had again.
+        """
+        return self._do(calls.create_key(queue, scopes, label, signing))
+
+    def keys(self, queue: str) -> list[KeyInfo]:
+        """The keys of a queue, without what would open it."""
+        return self._do(calls.keys(queue))
+
+    def delete_key(self, queue: str, id: str) -> None:
+        """Delete a key: from now on it opens nothing."""
+        self._do(calls.delete_key(queue, id))
+
+    # Workers
+
+    def wake_waiters(self) -> None:
+        """Who waits looks up by itself, once a second: nothing is to be done."""
+
+    def worker(
+        self,
+        queue: str,
+        *,
+        lane: str | None = None,
+        concurrency: int = 1,
+        lease_seconds: float = 30,
+        name: str | None = None,
+    ) -> Callable[[Handler], Worker]:
+        """Make a function the worker of a queue; see `sqew.worker.Worker`.
+
+        @client.worker("orders", concurrency=4)
+        def handle(message):
+            ship(message.value)      # return: acked. Raise: tried again later.
+
+        handle.run()
+        """
+
+        def decorate(handler: Handler) -> Worker:
+            worker = Worker(
+                self,
+                queue,
+                handler,
+                lane=lane,
+                concurrency=concurrency,
+                lease_seconds=lease_seconds,
+                name=f"{socket.gethostname()}-{os.getpid()}" if name is None else name,
+            )
+            self._workers.append(worker)
+            return worker
+
+        return decorate
+
+    # Upkeep
+
+    def compact(self, queue: str) -> Compacted:
+        """Sweep out what is due, give free space back to the disk and empty the write-ahead log; what that gained."""
+        return self._do(calls.compact(queue))
+
+    def health(self) -> dict[str, Any]:
+        """What the server says of itself if it is ready to work; else its error is raised."""
+        return self._do(calls.health())
+
+    def metrics(self) -> str:
+        """The server's metrics for Prometheus."""
+        return self._do(calls.metrics())
+
+    def export(self, queue: str, *, archive: bool = False) -> Iterator[bytes]:
+        """The messages of a queue, as lines of JSON; or those of its archive. They come as the server reads them."""
+        call = calls.export(queue, archive)
+        self._check_open()
+        with self._asked(call) as response:
+            if response.status_code != 200:
+                answer = Answer(response.status_code, response.read())
+                raise calls.refusal(call, answer, self._address.name)
+            splitter = streams.Splitter()
+            for chunk in response.iter_bytes():
+                yield from splitter.lines(chunk)
+            splitter.check_end(self._address.name)
+
+    def import_lines(self, queue: str, lines: Iterable[bytes]) -> Iterator[int]:
+        """Send what `export` wrote, in one request: yields how many messages were sent.
+
+        Priorities, lanes, headers, groups, keys, delays and lifetimes come along; ids and attempts start anew. A bad
+        line raises an error that names it; the batches before it are sent. Expired messages are left out.
+        """
+        call = calls.import_lines(queue)
+        self._check_open()
+        yield calls.read(call, self._ask(call, streams.chunks(lines)), self._address.name)

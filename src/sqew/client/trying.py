@@ -1,0 +1,91 @@
+"""When a request is tried again, after what pause, and what it means when the network fails."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import httpx2
+from msgspec import Struct
+
+from sqew.client.address import Address
+from sqew.client.calls import Call
+from sqew.errors import NoAnswer, NotSqew, Overloaded, RequestTimeout, SqewError, StoreBusy, StoreClosed, Unreachable
+
+DEFAULT_RETRIES = 5
+DEFAULT_TIMEOUT_S = 30.0
+CONNECT_TIMEOUT_S = 5.0
+LONG_TIMEOUT_S = 3600.0
+"""For what takes as long as there is work: a purge, an export."""
+LONGEST_WAIT_MS = 20_000
+"""How long the server is asked to wait at a time. Much longer, and proxies on the way hang up."""
+ATTENTIVE_WAIT_MS = 1_000
+"""The same for a worker, who must look up to see that it is to stop."""
+HASTY_S = 0.05
+"""A server that does not wait is asked this seldom at most."""
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
+_GATEWAYS = (502, 503, 504)
+
+
+class Patience(Struct, frozen=True):
+    """How often a request is tried again."""
+
+    retries: int = DEFAULT_RETRIES
+
+    def pause(self, call: Call[Any], error: SqewError, tried: int) -> float | None:
+        """For how many seconds to wait before the next try; None: there is none."""
+        if tried >= self.retries or not _may_be_repeated(call, error):
+            return None
+        pause: float = min(_FIRST_PAUSE_S * 2**tried, _LONGEST_PAUSE_S)
+        asked: int = getattr(error, "retry_after_ms", 0)
+        # Not all at the same moment, where many wait for one server.
+        return max(pause * random.uniform(0.5, 1.0), min(asked / 1000, _LONGEST_PAUSE_S))
+
+
+def _may_be_repeated(call: Call[Any], error: SqewError) -> bool:
+    match error:
+        case Unreachable() | Overloaded() | StoreBusy():
+            # It was not done.
+            return True
+        case NoAnswer() | StoreClosed():
+            return call.repeatable
+        case NotSqew():
+            return call.repeatable and error.status in _GATEWAYS
+        case _:
+            return False
+
+
+def timeout_of(call: Call[Any], seconds: float) -> httpx2.Timeout:
+    """How long each part of a request may take."""
+    read = LONG_TIMEOUT_S if call.long else seconds + call.wait_ms / 1000
+    return httpx2.Timeout(seconds, connect=min(seconds, CONNECT_TIMEOUT_S), read=read, pool=None)
+
+
+def explained(error: httpx2.TransportError, address: Address) -> SqewError:
+    """What a failure of the network means."""
+    why = str(error).strip().rstrip(".") or type(error).__name__
+    match error:
+        case httpx2.ConnectTimeout():
+            return Unreachable(
+                f"{address.name} did not accept a connection in time. Check the URL, and whether a firewall is between."
+            )
+        case httpx2.ConnectError() if why.startswith("[SSL"):
+            return Unreachable(
+                f"There is no safe connection to {address.name} ({why}). "
+                "Check that it speaks HTTPS, and name a certificate of your own in SSL_CERT_FILE."
+            )
+        case httpx2.ConnectError() | httpx2.PoolTimeout() | httpx2.ProxyError() | httpx2.UnsupportedProtocol():
+            return Unreachable(
+                f"There is no server at {address.name} ({why}). Start one with `sqew serve`, or check the URL."
+            )
+        case httpx2.TimeoutException():
+            return RequestTimeout(
+                f"{address.name} did not answer in time, and may have done what was asked or not. "
+                "Look, then ask again, or allow more time."
+            )
+        case _:
+            return NoAnswer(
+                f"The connection to {address.name} broke ({why}), and the server may have done what was asked or not. "
+                "Look, then ask again."
+            )
