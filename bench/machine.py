@@ -10,6 +10,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -20,10 +21,8 @@ import apsw
 import sqew
 from bench.workspace import file_system
 
-_PACKAGES = ("apsw", "msgspec", "litequeue", "persist-queue", "huey")
 
-
-def facts(folder: Path) -> dict[str, Any]:
+def facts(folder: Path, packages: Sequence[str]) -> dict[str, Any]:
     """What was run, where and when."""
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -34,11 +33,11 @@ def facts(folder: Path) -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()}",
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "sqlite": apsw.sqlite_lib_version(),
-        "sqlite_of_peers": sqlite3.sqlite_version,
+        "sqlite_of_python": sqlite3.sqlite_version,
         "file_system": file_system(folder),
         "fsync_us": fsync_us(folder),
         "load_before": os.getloadavg()[0],
-        "packages": {name: _version(name) for name in _PACKAGES},
+        "packages": {name: _version(name) for name in packages},
         "arguments": sys.argv[1:],
     }
 

@@ -70,7 +70,7 @@ def describe(machine: dict[str, Any]) -> str:
     packages = ", ".join(f"{name} {version}" for name, version in machine["packages"].items() if version)
     return (
         f"{machine['date']}, Sqew {machine['sqew']} ({machine['commit']}), {machine['python']}, "
-        f"SQLite {machine['sqlite']} (peers: {machine['sqlite_of_peers']}), {packages}.\n"
+        f"SQLite {machine['sqlite']} (Python's own: {machine['sqlite_of_python']}), {packages}.\n"
         f"{machine['cores']} cores ({machine['cpu']}), {machine['system']}, {machine['file_system']}, "
         f"fsync of 4 KiB: p50 {machine['fsync_us']['p50']:.0f} µs, p95 {machine['fsync_us']['p95']:.0f} µs; "
         f"load {machine['load_before']:.1f} at the start and {machine.get('load_after', 0):.1f} at the end."

@@ -1,0 +1,50 @@
+"""The ceiling of the HTTP benchmark: Sqew's own connection, which answers every request with the same few bytes.
+
+What a send costs beyond this is the router, the guard, JSON and the queue itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from sqew.errors import SqewError
+from sqew.http.exchange import Request, Response
+from sqew.http.hub import Bounds
+from sqew.http.server import Server, raise_file_limit
+from sqew.http.statuses import status_of
+
+ANSWER = Response(201, b'{"message_id":12345,"duplicate":false}')
+
+
+class Constant:
+    """Implements `sqew.http.hub.Application`."""
+
+    def begin(self, request: Request) -> None:
+        request.id = request.connection.hub.new_id()
+
+    def handle(self, request: Request) -> None:
+        request.connection.respond(request, ANSWER)
+
+    def refuse(self, request: Request, error: SqewError) -> None:
+        request.connection.respond(request, Response(status_of(error), str(error).encode()))
+
+
+async def _serve(port: int) -> None:
+    server = Server(Constant(), Bounds())
+    await server.listen("127.0.0.1", port)
+    while True:
+        await asyncio.sleep(1)
+        server.tick()
+
+
+def main(port: int) -> None:
+    import uvloop
+
+    raise_file_limit()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_serve(port))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
