@@ -112,7 +112,8 @@ class App:
             raise BadValue(f"{route.method} {route.pattern} takes no parameters in its URL ({names}). Remove them.")
         if request.stream is not None:
             return
-        self._guard.verify_body(request)
+        if request.key is not None:
+            self._guard.verify_body(request)
         if route.decoder is None:
             return
         if not request.body:
@@ -165,11 +166,11 @@ class App:
             elif isinstance(result, Exception):
                 raise result
             elif type(operation) is Receive:
-                if self._came_to_nobody(request, operation, result):
-                    return
                 if not result.messages and call.wait_ms:
                     request.waits = True
                     self._start(request, self._wait(request, operation, call))
+                    return
+                if result.messages and self._came_to_nobody(request, operation, result):
                     return
                 request.rows = len(result.messages)
                 response = call.render(result)

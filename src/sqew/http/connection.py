@@ -17,7 +17,7 @@ import httptools
 
 from sqew.errors import BadRequest, HeadersTooLarge, RequestTimeout, SqewError, TooLarge
 from sqew.http.exchange import TEXT, Headers, Request, Response, Stream
-from sqew.http.heads import check_encoding, check_http10, origin_form, size_of
+from sqew.http.heads import KnownHead, check_encoding, check_http10, origin_form, size_of
 from sqew.http.hub import Hub
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -36,6 +36,10 @@ _MOST_REPEATS = 100
 """How many headers may repeat a name. Joining them takes time that grows with their square."""
 _ONCE = frozenset({b"host", b"content-length", b"transfer-encoding", b"authorization", b"content-type"})
 """Headers that mean something only once. Two of them are how requests are smuggled."""
+_SPECIAL = frozenset({b"transfer-encoding", b"expect", b"upgrade"})
+_END_OF_HEAD = b"\r\n\r\n"
+_MOST_REMEMBERED = 1_024
+"""How many heads are remembered, for all connections together."""
 _NO_HEADERS: dict[bytes, bytes] = {}
 _HAS_LEFT = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
 
@@ -45,13 +49,13 @@ class Connection(asyncio.Protocol):
 
     __slots__ = (
         "_advancing", "_awaits_continue", "_body", "_body_skipped", "_busy", "_closing", "_current", "_discarding",
-        "_drained", "_fed", "_has_left", "_head_bytes", "_headers", "_held_up", "_hub", "_parser", "_queue", "_repeats",
-        "_target", "_took_body", "_transport", "_unread", "_unwanted", "_unwritten", "deadline", "is_gone",
+        "_drained", "_fed", "_has_left", "_head_bytes", "_headers", "_held_up", "_parser", "_queue", "_repeats",
+        "_target", "_took_body", "_transport", "_unread", "_unwanted", "_unwritten", "deadline", "hub", "is_gone",
         "write_deadline",
     )  # fmt: skip
 
     def __init__(self, hub: Hub) -> None:
-        self._hub = hub
+        self.hub = hub
         self._transport: asyncio.Transport = _NO_TRANSPORT
         self._parser = httptools.HttpRequestParser(self)
         # The request whose head or body is being read, and what came after it and must wait to be parsed.
@@ -81,11 +85,6 @@ class Connection(asyncio.Protocol):
         self.deadline = self.write_deadline = math.inf
 
     @property
-    def hub(self) -> Hub:
-        """What it shares with the others."""
-        return self._hub
-
-    @property
     def is_busy(self) -> bool:
         """Whether a request is being answered."""
         return self._busy is not None
@@ -100,7 +99,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        hub = self._hub
+        hub = self.hub
         if len(hub.connections) >= hub.bounds.max_connections:
             self._discarding = True
             framing = b"%d\r\nretry-after: 1\r\nconnection: close\r\n\r\n" % len(_CROWDED)
@@ -112,7 +111,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_gone = True
-        self._hub.forget(self)
+        self.hub.forget(self)
         gone = BadRequest("The connection was closed before the request was complete.")
         for request in (self._current, self._busy):
             if request is not None and request.stream is not None:
@@ -149,17 +148,74 @@ class Connection(asyncio.Protocol):
         self._drained = None
         self.write_deadline = math.inf
         if self._busy is None:
-            self.deadline = self._hub.now() + self._patience()
+            self.deadline = self.hub.now() + self._patience()
         self._advance()
 
     def data_received(self, data: bytes) -> None:
-        if len(data) <= _PARSED_AT_ONCE and not self._unread:
+        if self._is_at_rest():
+            self._receive_first(data)
+        elif len(data) <= _PARSED_AT_ONCE and not self._unread:
             self._parse(data)
             self._advance()
         else:
-            # In pieces: there may be thousands of requests in it, and the first ones' answers may have to wait.
-            self._unread += data
-            self._parse_on()
+            self._receive_much(data)
+
+    def _is_at_rest(self) -> bool:
+        """Whether all that was received has been answered."""
+        return (
+            self._busy is None
+            and self._current is None
+            and self._drained is None
+            and not self._head_bytes
+            and not self._queue
+            and not self._unread
+            and not self._closing
+            and not self._discarding
+        )
+
+    def _receive_first(self, data: bytes) -> None:
+        """A request begins. Most come whole, and with a head that has been parsed before."""
+        end = data.find(_END_OF_HEAD) + len(_END_OF_HEAD)
+        head, hub = data[:end], self.hub
+        known = hub.known_heads.get(head)
+        if known is not None and known.length == len(data) - end:
+            request = Request(self, known.method, known.path, known.query)
+            request.headers, request.body, request.started = known.headers, data[end:], hub.now()
+            try:
+                hub.application.begin(request)
+            except SqewError as error:
+                request.refusal = error.with_traceback(None)
+            self._busy, self.deadline = request, math.inf
+            hub.application.handle(request)
+            return
+        if len(data) > _PARSED_AT_ONCE:
+            self._receive_much(data)
+            return
+        self._parse(data)
+        if len(self._queue) == 1 and self._current is None:
+            self._remember(head, self._queue[0], len(data) - end)
+        self._advance()
+
+    def _remember(self, head: bytes, request: Request | SqewError, length: int) -> None:
+        """Remember a head that can only mean one thing: a request with a body of known length, and nothing special."""
+        if (
+            isinstance(request, Request)
+            and request.keep_alive
+            and not request.is_http10
+            and request.refusal is None
+            and request.stream is None
+            and len(request.body) == length
+            and _SPECIAL.isdisjoint(request.headers)
+        ):
+            known_heads = self.hub.known_heads
+            if len(known_heads) >= _MOST_REMEMBERED:
+                known_heads.clear()
+            known_heads[head] = KnownHead(request.method, request.path, request.query, request.headers, length)
+
+    def _receive_much(self, data: bytes) -> None:
+        """Parse in pieces: there may be thousands of requests in it, and the first ones' answers may have to wait."""
+        self._unread += data
+        self._parse_on()
 
     def _parse_on(self) -> None:
         while self._unread and not self._held_up:
@@ -198,10 +254,10 @@ class Connection(asyncio.Protocol):
     def _count_head(self, size: int) -> None:
         """Heads, trailers and chunk extensions may be long, but not endless."""
         if self._head_bytes == 1 and self._current is None and self._busy is None:
-            self.deadline = self._hub.now() + self._hub.bounds.header_s
+            self.deadline = self.hub.now() + self.hub.bounds.header_s
         self._head_bytes += size
         # The first piece of a head may have had others before it. When it is complete, it is measured exactly.
-        if self._head_bytes > self._hub.bounds.max_header_bytes + _PARSED_AT_ONCE:
+        if self._head_bytes > self.hub.bounds.max_header_bytes + _PARSED_AT_ONCE:
             self._refuse(self._headers_too_large())
 
     # The parser's side
@@ -229,7 +285,7 @@ class Connection(asyncio.Protocol):
         headers[name] = value
 
     def on_headers_complete(self) -> None:
-        headers, bounds = self._headers, self._hub.bounds
+        headers, bounds = self._headers, self.hub.bounds
         self._headers, self._head_bytes = _NO_HEADERS, 0
         # Only then can it be too large: most requests come in one small piece.
         if self._fed > bounds.max_header_bytes and size_of(self._target, headers) > bounds.max_header_bytes:
@@ -239,7 +295,7 @@ class Connection(asyncio.Protocol):
         request = Request(self, parser.get_method(), path, query)
         request.headers = headers
         request.keep_alive = parser.should_keep_alive()
-        request.started = self._hub.now()
+        request.started = self.hub.now()
         self._current = request
         if parser.get_http_version() != "1.1":
             request.is_http10 = True
@@ -260,7 +316,7 @@ class Connection(asyncio.Protocol):
         if b"upgrade" in headers or request.method == b"CONNECT":
             self._check_upgrade(request, has_body)
         try:
-            self._hub.application.begin(request)
+            self.hub.application.begin(request)
         except SqewError as error:
             # A small body is read to its end, so that the connection can go on.
             if b"transfer-encoding" in headers or b"expect" in headers or length > _READ_WHEN_REFUSED:
@@ -297,7 +353,7 @@ class Connection(asyncio.Protocol):
         assert request is not None
         self._took_body, self._head_bytes = True, 0
         if request.stream is not None:
-            self.deadline = self._hub.now() + self._hub.bounds.body_s
+            self.deadline = self.hub.now() + self.hub.bounds.body_s
             request.stream.feed(body)
             return
         if not self._body:
@@ -306,7 +362,7 @@ class Connection(asyncio.Protocol):
             if isinstance(self._body, bytes):
                 self._body = bytearray(self._body)
             self._body += body
-        if len(self._body) > self._hub.bounds.max_body_bytes:
+        if len(self._body) > self.hub.bounds.max_body_bytes:
             raise self._body_too_large()
 
     def on_message_complete(self) -> None:
@@ -329,12 +385,12 @@ class Connection(asyncio.Protocol):
 
     def _headers_too_large(self) -> SqewError:
         return HeadersTooLarge(
-            f"The request's URL and headers have more than {self._hub.bounds.max_header_bytes} bytes. Send fewer."
+            f"The request's URL and headers have more than {self.hub.bounds.max_header_bytes} bytes. Send fewer."
         )
 
     def _body_too_large(self) -> SqewError:
         return TooLarge(
-            f"The request has more than {self._hub.bounds.max_body_bytes} bytes (max_request_bytes). "
+            f"The request has more than {self.hub.bounds.max_body_bytes} bytes (max_request_bytes). "
             "Send less at once, or import it as a stream."
         )
 
@@ -352,8 +408,8 @@ class Connection(asyncio.Protocol):
                     self._write_refusal(waiting)
                     return
                 self._busy = waiting
-                self.deadline = math.inf if waiting is not self._current else self._hub.now() + self._patience()
-                self._hub.application.handle(waiting)
+                self.deadline = math.inf if waiting is not self._current else self.hub.now() + self._patience()
+                self.hub.application.handle(waiting)
         finally:
             self._advancing = False
         if self._awaits_continue:
@@ -365,10 +421,10 @@ class Connection(asyncio.Protocol):
         """Write the answer to the request whose turn it is."""
         if self.is_gone or self._busy is not request:
             return
-        if (self._closing or self._hub.is_draining or request is self._current) and self._ends_with(request):
+        if (self._closing or self.hub.is_draining or request is self._current) and self._ends_with(request):
             request.keep_alive = False
         status, body = response.status, response.body
-        head = self._hub.head(status, response.content_type)
+        head = self.hub.head(status, response.content_type)
         further = self._further_headers(request, response.headers)
         if status == 204:
             self._transport.write(b"%b%b\r\n" % (_without_length(head), further))
@@ -383,7 +439,7 @@ class Connection(asyncio.Protocol):
             # What is left of its body would be read as a request.
             return True
         is_last = not self._queue and self._current is None and not self._head_bytes and not self._unread
-        return is_last and (self._closing or self._hub.is_draining)
+        return is_last and (self._closing or self.hub.is_draining)
 
     def _further_headers(self, request: Request, headers: Headers) -> bytes:
         further = b"x-request-id: %b\r\n" % request.id
@@ -400,12 +456,15 @@ class Connection(asyncio.Protocol):
         if not request.keep_alive:
             self._say_goodbye(is_sending=self._discarding or request is self._current or bool(self._queue))
             return
-        self.deadline = self._hub.now() + self._patience()
-        self._advance()
+        if self._queue or self._current is not None or self._head_bytes or self._held_up or self._discarding:
+            self.deadline = self.hub.now() + self._patience()
+            self._advance()
+        else:
+            self.deadline = self.hub.now() + self.hub.bounds.idle_s
 
     def _patience(self) -> float:
         """How long the client may now take to send something."""
-        bounds = self._hub.bounds
+        bounds = self.hub.bounds
         if self._discarding:
             return _LINGER_S
         if self._current is not None:
@@ -419,7 +478,7 @@ class Connection(asyncio.Protocol):
         if request.is_http10 or self._ends_with(request):
             request.keep_alive = False
         framing = b"" if request.is_http10 else b"transfer-encoding: chunked\r\n"
-        head = _without_length(self._hub.head(stream.status, stream.content_type))
+        head = _without_length(self.hub.head(stream.status, stream.content_type))
         self._transport.write(head + framing + self._further_headers(request, stream.headers) + b"\r\n")
         try:
             if request.method != b"HEAD":
@@ -459,11 +518,11 @@ class Connection(asyncio.Protocol):
 
     def _write_refusal(self, error: SqewError) -> None:
         request = self._current or Request(self, b"GET", b"/", b"")
-        request.id = request.id or self._hub.new_id()
-        request.started = request.started or self._hub.now()
+        request.id = request.id or self.hub.new_id()
+        request.started = request.started or self.hub.now()
         request.keep_alive = False
         self._busy = request
-        self._hub.application.refuse(request, error)
+        self.hub.application.refuse(request, error)
 
     def abandon(self, request: Request) -> None:
         """Don't answer: nobody is there to read it."""
@@ -486,7 +545,7 @@ class Connection(asyncio.Protocol):
             with contextlib.suppress(OSError, RuntimeError):
                 self._transport.write_eof()
         self.go_on()
-        self.deadline = self._hub.now() + _LINGER_S
+        self.deadline = self.hub.now() + _LINGER_S
 
     def has_left(self) -> bool:
         """Whether the client has closed its side, even where the loop has not come to see it yet."""
@@ -520,7 +579,7 @@ class Connection(asyncio.Protocol):
 
     def _expect_reader(self) -> None:
         self._unwritten = self._transport.get_write_buffer_size()
-        self.write_deadline = self._hub.now() + self._hub.bounds.write_s
+        self.write_deadline = self.hub.now() + self.hub.bounds.write_s
 
     def drain(self) -> None:
         """The server ends: close now, or after the answers that are due."""
@@ -541,7 +600,7 @@ class Connection(asyncio.Protocol):
             return
         self._held_up = False
         if self._current is not None:
-            self.deadline = self._hub.now() + self._patience()
+            self.deadline = self.hub.now() + self._patience()
         self._parse_on()
         if not self._held_up:
             self._transport.resume_reading()

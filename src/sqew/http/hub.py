@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from sqew.errors import SqewError
 from sqew.http.exchange import Request
+from sqew.http.heads import KnownHead
 
 if TYPE_CHECKING:
     from sqew.http.connection import Connection
@@ -45,6 +46,8 @@ class Hub(Protocol):
     application: Application
     connections: set[Connection]
     is_draining: bool
+    known_heads: dict[bytes, KnownHead]
+    """Heads that one of them has parsed, by their bytes."""
 
     def head(self, status: int, content_type: bytes) -> bytes:
         """The first lines of an answer, up to the content-length's value."""

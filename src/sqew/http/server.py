@@ -16,6 +16,7 @@ from msgspec import structs
 
 from sqew.errors import BadSetting
 from sqew.http.connection import Connection
+from sqew.http.heads import KnownHead
 from sqew.http.hub import Application, Bounds
 
 _BACKLOG = 4_096
@@ -34,6 +35,7 @@ class Server:
         self.bounds = structs.replace(bounds, max_connections=min(bounds.max_connections, _most_connections()))
         self.connections: set[Connection] = set()
         self.is_draining = False
+        self.known_heads: dict[bytes, KnownHead] = {}
         self._loop = asyncio.get_running_loop()
         # Not the loop's: uvloop's stands still during a tick, and with it what a request took.
         self.now = time.monotonic
