@@ -27,9 +27,12 @@ from sqew.clock import Clock
 from sqew.commits import GroupCommit, Transaction
 from sqew.engine import Engine, Stepwise, creation, limits_of, open_file, split
 from sqew.errors import BadValue, SqewError
+from sqew.keys import new_key
 from sqew.model import (
     ArchivedMessage,
     Extension,
+    KeyInfo,
+    KeyScope,
     Message,
     NewMessage,
     Outcome,
@@ -157,6 +160,26 @@ class Queue:
     def queues(self, prefix: str = "") -> list[QueueInfo]:
         """All queues by name."""
         return self.run(ops.ListQueues(prefix))
+
+    # Keys for a server on this file
+
+    def create_key(
+        self, queue: str, scopes: Sequence[KeyScope], label: str = "", *, signing: bool = False
+    ) -> tuple[KeyInfo, str, str | None]:
+        """Make a key that opens this queue alone on a server: what it is, the key, and the secret to sign with, if any.
+
+        The key and the secret can't be had again.
+        """
+        made = new_key(queue, scopes, label, signing=signing)
+        return self.run(made.creation), made.key, made.secret
+
+    def keys(self, queue: str) -> list[KeyInfo]:
+        """The keys of a queue, without what would open it."""
+        return self.run(ops.ListKeys(queue))
+
+    def delete_key(self, queue: str, id: str) -> None:
+        """Delete a key: within a second it opens nothing."""
+        self.run(ops.DeleteKey(queue, id))
 
     # The life of a message
 

@@ -230,6 +230,22 @@ def test_the_token_may_come_from_the_environment(sqew, locked, monkeypatch):
     assert sqew(f"--url {locked.url} queue list").code == 0
 
 
+def test_keys_are_made_listed_and_deleted_on_a_server(sqew, locked, monkeypatch):
+    monkeypatch.setenv("SQEW_AUTH_TOKEN", TOKEN)
+    monkeypatch.setenv("SQEW_URL", locked.url)
+    assert sqew("queue add --name keyed").code == 0
+
+    made = sqew("--json key add --queue keyed --scope send").json
+    listed = sqew("--json key list").json["keys"]
+    allowed = sqew(f"--auth-token {made['key']} message enqueue --queue keyed --payload 1").code
+    forbidden = sqew(f"--auth-token {made['key']} message poll --queue keyed").code
+    deleted = sqew(f"key rm --queue keyed --id {made['id']} --yes").code
+    after = sqew(f"--auth-token {made['key']} message enqueue --queue keyed --payload 1").code
+
+    assert [key["id"] for key in listed] == [made["id"]]
+    assert (allowed, forbidden, deleted, after) == (0, 9, 0, 9)
+
+
 def test_health_asks_whether_the_server_is_ready(sqew, on_server):
     assert sqew("--json health").json["status"] == "ok"
 

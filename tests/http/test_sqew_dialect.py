@@ -406,3 +406,12 @@ def test_notify_of_a_queue_that_is_not_there_is_refused(shared_server):
     answer = shared_server.call("GET", "/queues/nowhere-at-all/notify")
 
     assert (answer.status, answer.json["error"]["code"]) == (404, "queue_not_found")
+
+
+def test_an_idempotency_key_for_an_array_is_refused_rather_than_ignored(shared_server, queue):
+    body = [{"payload": 1}, {"payload": 2}]
+
+    refused = shared_server.call("POST", f"/queues/{queue}/messages", body, {"Idempotency-Key": "k"})
+
+    assert (refused.status, refused.json["error"]["code"]) == (400, "bad_value")
+    assert shared_server.call("GET", f"/queues/{queue}/stats").json["ready"] == 0

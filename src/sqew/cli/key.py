@@ -1,4 +1,4 @@
-"""`sqew key …`: the API keys of a queue, in the file itself. A server makes and deletes them at its key routes."""
+"""`sqew key …`: the API keys of a queue."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from sqew.cli.command import Group
 from sqew.cli.output import Column, Facts, Table, moment
 from sqew.cli.parameters import Name, QueueName, queue_option, yes_option
 from sqew.cli.session import Session, now_ms
-from sqew.keys import new_key
 from sqew.model import KeyInfo, KeyScope
-from sqew.operations import DeleteKey, ListKeys
 
 _ONCE = "Keep what is shown here: it can't be shown again."
 _NO_TOKEN = "Keys count on a server that has a token: start it with SQEW_AUTH_TOKEN set."
@@ -39,15 +37,13 @@ def key() -> None:
 @click.pass_obj
 def add(session: Session, queue: str, scopes: tuple[KeyScope, ...], label: str, signing: bool) -> None:
     """Make a key. It is shown once."""
-    session.check_file("key add")
-    made = new_key(queue, list(dict.fromkeys(scopes)), label, signing=signing)
-    with session.open_file() as q:
-        info = q.run(made.creation)
-    document: dict[str, Any] = msgspec.to_builtins(info) | {"key": made.key}
-    facts: list[tuple[str, object]] = [("id", info.id), ("queue", info.queue), ("key", made.key)]
-    if made.secret is not None:
-        document["signing_secret"] = made.secret
-        facts.append(("signing secret", made.secret))
+    with session.open() as q:
+        info, made, secret = q.create_key(queue, list(dict.fromkeys(scopes)), label, signing=signing)
+    document: dict[str, Any] = msgspec.to_builtins(info) | {"key": made}
+    facts: list[tuple[str, object]] = [("id", info.id), ("queue", info.queue), ("key", made)]
+    if secret is not None:
+        document["signing_secret"] = secret
+        facts.append(("signing secret", secret))
     session.show(document, Facts([*facts, ("allows", ", ".join(info.scopes))]))
     session.note(_ONCE)
     if not session.settings.auth_token:
@@ -59,9 +55,9 @@ def add(session: Session, queue: str, scopes: tuple[KeyScope, ...], label: str, 
 @click.pass_obj
 def list_keys(session: Session, queue: str | None) -> None:
     """List keys: what they allow, not what they are."""
-    session.check_file("key list")
-    with session.open_file() as q:
-        found = q.run(ListKeys(queue))
+    with session.open() as q:
+        names = [info.name for info in q.queues()] if queue is None else [queue]
+        found = [key for name in names for key in q.keys(name)]
     session.show({"keys": msgspec.to_builtins(found)}, _table(found, now_ms()))
 
 
@@ -80,8 +76,7 @@ def _table(keys: list[KeyInfo], now: int) -> Table:
 @click.pass_obj
 def remove(session: Session, queue: str, id: str, yes: bool) -> None:
     """Delete a key: within a second it opens nothing."""
-    session.check_file("key rm")
     session.confirm(f"Deleting key '{id}' of queue '{queue}'", yes)
-    with session.open_file() as q:
-        q.run(DeleteKey(queue, id))
+    with session.open() as q:
+        q.delete_key(queue, id)
     session.show({"queue": queue, "id": id, "deleted": True}, f"Deleted key '{id}' of queue '{queue}'.")

@@ -157,7 +157,9 @@ class App:
         """The transaction is over."""
         try:
             operation = call.operation
-            if isinstance(result, SqewError):
+            if type(result) is list:
+                response = call.render(result)
+            elif isinstance(result, SqewError):
                 answer = None if call.otherwise is None else call.otherwise(result)
                 if answer is not None:
                     self._start(request, answer)

@@ -40,6 +40,7 @@ _SPECIAL = frozenset({b"transfer-encoding", b"expect", b"upgrade"})
 _END_OF_HEAD = b"\r\n\r\n"
 _MOST_REMEMBERED = 1_024
 """How many heads are remembered, for all connections together."""
+_BODILESS = frozenset({204, 304})
 _NO_HEADERS: dict[bytes, bytes] = {}
 _HAS_LEFT = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
 
@@ -179,8 +180,8 @@ class Connection(asyncio.Protocol):
         head, hub = data[:end], self.hub
         known = hub.known_heads.get(head)
         if known is not None and known.length == len(data) - end:
-            request = Request(self, known.method, known.path, known.query)
-            request.headers, request.body, request.started = known.headers, data[end:], hub.now()
+            request = Request(self, known.method, known.path, known.query, known.headers)
+            request.body, request.started = data[end:], hub.now()
             try:
                 hub.application.begin(request)
             except SqewError as error:
@@ -292,8 +293,7 @@ class Connection(asyncio.Protocol):
             raise self._headers_too_large()
         path, _, query = self._target.partition(b"?")
         parser = self._parser
-        request = Request(self, parser.get_method(), path, query)
-        request.headers = headers
+        request = Request(self, parser.get_method(), path, query, headers)
         request.keep_alive = parser.should_keep_alive()
         request.started = self.hub.now()
         self._current = request
@@ -423,14 +423,17 @@ class Connection(asyncio.Protocol):
             return
         if (self._closing or self.hub.is_draining or request is self._current) and self._ends_with(request):
             request.keep_alive = False
-        status, body = response.status, response.body
-        head = self.hub.head(status, response.content_type)
-        further = self._further_headers(request, response.headers)
-        if status == 204:
-            self._transport.write(b"%b%b\r\n" % (_without_length(head), further))
+        body, head = response.body, self.hub.head(response.status, response.content_type)
+        further = b""
+        if response.headers or not request.keep_alive or request.is_http10:
+            further = self._further_headers(request, response.headers)
+        if response.status in _BODILESS:
+            self._transport.write(b"%bx-request-id: %b\r\n%b\r\n" % (_without_length(head), request.id, further))
         else:
             shown = body if request.method != b"HEAD" else b""
-            self._transport.write(b"%b%d\r\n%b\r\n%b" % (head, len(body), further, shown))
+            self._transport.write(
+                b"%b%d\r\nx-request-id: %b\r\n%b\r\n%b" % (head, len(body), request.id, further, shown)
+            )
         self._answered(request)
 
     def _ends_with(self, request: Request) -> bool:
@@ -442,9 +445,7 @@ class Connection(asyncio.Protocol):
         return is_last and (self._closing or self.hub.is_draining)
 
     def _further_headers(self, request: Request, headers: Headers) -> bytes:
-        further = b"x-request-id: %b\r\n" % request.id
-        if headers:
-            further += b"".join([b"%b: %b\r\n" % pair for pair in headers])
+        further = b"".join([b"%b: %b\r\n" % pair for pair in headers])
         if not request.keep_alive:
             further += b"connection: close\r\n"
         elif request.is_http10:
@@ -479,7 +480,8 @@ class Connection(asyncio.Protocol):
             request.keep_alive = False
         framing = b"" if request.is_http10 else b"transfer-encoding: chunked\r\n"
         head = _without_length(self.hub.head(stream.status, stream.content_type))
-        self._transport.write(head + framing + self._further_headers(request, stream.headers) + b"\r\n")
+        further = self._further_headers(request, stream.headers)
+        self._transport.write(b"%b%bx-request-id: %b\r\n%b\r\n" % (head, framing, request.id, further))
         try:
             if request.method != b"HEAD":
                 await self._write_chunks(stream, plain=request.is_http10)
@@ -517,7 +519,7 @@ class Connection(asyncio.Protocol):
         self._advance()
 
     def _write_refusal(self, error: SqewError) -> None:
-        request = self._current or Request(self, b"GET", b"/", b"")
+        request = self._current or Request(self, b"GET", b"/", b"", _NO_HEADERS)
         request.id = request.id or self.hub.new_id()
         request.started = request.started or self.hub.now()
         request.keep_alive = False

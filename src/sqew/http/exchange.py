@@ -35,44 +35,43 @@ _CHUNK_COST = 64
 class Request:
     """One request: its head, its body once it is there, and the route that answers it."""
 
-    __slots__ = (
-        "body", "connection", "data", "headers", "id", "is_http10", "keep_alive", "key", "method", "only_queue",
-        "options", "params", "path", "query", "refusal", "route", "rows", "started", "stream", "task",
-        "trace", "waits",
-    )  # fmt: skip
+    # What most requests leave as it is, they have from the class: to set it all would take half a microsecond.
+    is_http10 = False
+    keep_alive = True
+    body = b""
+    stream: BodyStream | None = None
+    task: asyncio.Task[None] | None = None
+    waits = False
+    """Its task waits for messages, which must not be given to somebody who has left."""
+    refusal: SqewError | None = None
+    """Why it will be refused, as far as its head tells."""
+    id = b""
+    started = 0.0
 
-    def __init__(self, connection: Connection, method: bytes, path: bytes, query: bytes) -> None:
+    # Set by the application.
+    route: Route | None = None
+    params: tuple[str, ...] = ()
+    options: Any = None
+    """The query string, as the route's type for it."""
+    data: Any = None
+    """The body, as the route's type for it."""
+    key: GuardKey | None = None
+    """The key that it must be signed with."""
+    only_queue: str | None = None
+    """The queue whose key it came with: on a route that names no queue, it may touch no other."""
+    rows = 0
+    """How many messages it dealt with, for the log."""
+    trace: Trace | None = None
+    """Its span, if it is sampled."""
+
+    def __init__(
+        self, connection: Connection, method: bytes, path: bytes, query: bytes, headers: dict[bytes, bytes]
+    ) -> None:
         self.connection = connection
         self.method = method
         self.path = path
         self.query = query
-        self.headers: dict[bytes, bytes] = {}
-        self.keep_alive = True
-        self.is_http10 = False
-        self.body = b""
-        self.stream: BodyStream | None = None
-        self.task: asyncio.Task[None] | None = None
-        self.waits = False
-        """Its task waits for messages, which must not be given to somebody who has left."""
-        self.id = b""
-        self.refusal: SqewError | None = None
-        """Why it will be refused, as far as its head tells."""
-        self.started = 0.0
-        # Set by the application:
-        self.route: Route | None = None
-        self.params: tuple[str, ...] = ()
-        self.options: Any = None
-        """The query string, as the route's type for it."""
-        self.data: Any = None
-        """The body, as the route's type for it."""
-        self.key: GuardKey | None = None
-        """The key that it must be signed with."""
-        self.only_queue: str | None = None
-        """The queue whose key it came with: on a route that names no queue, it may touch no other."""
-        self.rows = 0
-        """How many messages it dealt with, for the log."""
-        self.trace: Trace | None = None
-        """Its span, if it is sampled."""
+        self.headers = headers
 
     def header(self, name: bytes) -> str | None:
         """A header as text. Bytes that are not ASCII stay distinguishable."""

@@ -20,14 +20,15 @@ from sqew.http.statuses import status_of
 from sqew.model import (
     ArchivedMessage,
     Backoff,
+    Depths,
     Extension,
     Format,
     Keep,
+    Latency,
     Message,
     NewMessage,
     Outcome,
     QueueInfo,
-    QueueStats,
     Received,
     Ref,
     Release,
@@ -269,14 +270,12 @@ def send(_service: Service, request: Request) -> Call:
         key = given.idempotency_key
         if key is None and b"idempotency-key" in request.headers:
             key = request.header(b"idempotency-key")
-        message = NewMessage(
-            _body(given), given.format, given.headers, given.priority, given.lane, given.group, key,
-            given.delay_ms, given.ttl_ms,
-        )  # fmt: skip
-        return Call(ops.Send(queue, (message,)), _sent_one)
+        return Call(ops.Send(queue, (_new_message(given, key),)), _sent_one)
     assert isinstance(given, list)
+    if b"idempotency-key" in request.headers:
+        raise BadValue("Idempotency-Key is for a single message. Give each message of an array its idempotency_key.")
     request.rows = len(given)
-    return Call(ops.Send(queue, [_new_message(item) for item in given]), _sent_many)
+    return Call(ops.Send(queue, [_new_message(item, item.idempotency_key) for item in given]), _sent_many)
 
 
 def _body(item: NewItem) -> bytes:
@@ -284,11 +283,10 @@ def _body(item: NewItem) -> bytes:
     return body if item.format == "json" else text_in(body)
 
 
-def _new_message(item: NewItem) -> NewMessage:
+def _new_message(item: NewItem, key: str | None) -> NewMessage:
     return NewMessage(
-        _body(item), item.format, item.headers, item.priority, item.lane, item.group, item.idempotency_key,
-        item.delay_ms, item.ttl_ms,
-    )  # fmt: skip
+        _body(item), item.format, item.headers, item.priority, item.lane, item.group, key, item.delay_ms, item.ttl_ms
+    )
 
 
 def _sent_one(sent: list[Sent]) -> Response:
@@ -574,21 +572,44 @@ async def purge(service: Service, request: Request) -> Response:
     return Response(200, encode(Count(await service.broker.purge(request.params[0]))))
 
 
-@routes.get("/queues/{queue}/stats", scope="receive", answers={200: QueueStats})
+class StatsView(Struct):
+    """How a queue is doing: its messages by state, and everything in detail."""
+
+    ready: int
+    leased: int
+    delayed: int
+    blocked: int
+    dlq: int
+    oldest_age_ms: int | None
+    queue: str
+    depths: Depths
+    totals: dict[str, int]
+    rates: dict[str, float]
+    wait: dict[str, Latency]
+    work: dict[str, Latency]
+
+
+@routes.get("/queues/{queue}/stats", scope="receive", answers={200: StatsView})
 async def stats(service: Service, request: Request) -> Response:
     """Depths by lane and state, totals, rates and latencies."""
     found = await service.broker.stats(request.params[0])
-    now, depths = service.broker.now(), found.depths
+    depths = found.depths
     oldest = depths.oldest_ready_at
-    summary = {
-        "ready": depths.total("ready"),
-        "leased": depths.total("leased"),
-        "delayed": depths.total("delayed"),
-        "blocked": depths.total("blocked"),
-        "dlq": depths.dead,
-        "oldest_age_ms": None if oldest is None else max(now - oldest, 0),
-    }
-    return Response(200, encode({**summary, **msgspec.to_builtins(found)}))
+    view = StatsView(
+        depths.total("ready"),
+        depths.total("leased"),
+        depths.total("delayed"),
+        depths.total("blocked"),
+        depths.dead,
+        None if oldest is None else max(service.broker.now() - oldest, 0),
+        found.queue,
+        depths,
+        found.totals,
+        found.rates,
+        found.wait,
+        found.work,
+    )
+    return Response(200, encode(view))
 
 
 # Dead letters
