@@ -26,6 +26,9 @@ class Constant:
     def handle(self, request: Request) -> None:
         request.connection.respond(request, ANSWER)
 
+    def keep_up(self) -> None:
+        pass
+
     def refuse(self, request: Request, error: SqewError) -> None:
         request.connection.respond(request, Response(status_of(error), str(error).encode()))
 

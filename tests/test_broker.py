@@ -430,3 +430,55 @@ def test_a_closed_broker_says_so_and_closing_twice_is_fine(tmp_path):
                 await h.broker.run(ops.GetQueue("orders"))
 
     asyncio.run(main())
+
+
+async def _sent_beside_a_folder(folder):
+    async with Broker.open(folder / "queue.db", durability="fast") as broker:
+        await broker.run(ops.CreateQueue("jobs", default_policy("jobs", {"dead_letter": None})))
+        # What can't be rung, nor removed as a bell is whose process is gone.
+        (folder / "queue.db-bells" / "old").mkdir(parents=True)
+        sent = await asyncio.gather(*(broker.send("jobs", [NewMessage(b"%d" % n)]) for n in range(3)))
+        return sent, await broker.run(ops.Peek("jobs", 100))
+
+
+def test_what_fails_after_the_commit_does_not_send_again_what_was_sent(tmp_path):
+    sent, there = asyncio.run(_sent_beside_a_folder(tmp_path))
+
+    assert [one.id for (one,) in sent] == [message.id for message in there]
+    assert [message.body for message in there] == [b"0", b"1", b"2"]
+
+
+async def _published_in_vain(folder, monkeypatch):
+    async with house(folder) as h:
+        await h.broker.run(ops.CreateQueue("jobs", default_policy("jobs", {"dead_letter": None})))
+
+        def fail(*_):
+            raise RuntimeError("told nobody")
+
+        monkeypatch.setattr(h.engine.waiters, "wake", fail)
+        sent = await asyncio.gather(*(h.broker.send("jobs", [NewMessage(b"%d" % n)]) for n in range(3)))
+        monkeypatch.undo()
+        return sent, await h.broker.run(ops.Peek("jobs", 100))
+
+
+def test_a_mistake_in_telling_others_is_not_taken_for_a_failed_commit(tmp_path, monkeypatch, caplog):
+    sent, there = asyncio.run(_published_in_vain(tmp_path, monkeypatch))
+
+    assert [one.id for (one,) in sent] == [message.id for message in there]
+    assert "was committed" in caplog.text
+
+
+async def _cancelled_before_its_transaction():
+    async with Broker.open(":memory:") as broker:
+        await broker.run(ops.CreateQueue("jobs", default_policy("jobs", {"dead_letter": None})))
+        await broker.send("jobs", [NewMessage(b"1")])
+        task = asyncio.create_task(broker.receive(ops.Receive("jobs", finish=True), 1000))
+        await asyncio.sleep(0)
+        assert broker.backlog == 1
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return await broker.run(ops.Peek("jobs"))
+
+
+def test_a_receive_that_was_cancelled_before_its_transaction_takes_nothing():
+    assert [message.body for message in asyncio.run(_cancelled_before_its_transaction())] == [b"1"]

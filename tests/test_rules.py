@@ -227,6 +227,7 @@ def test_a_backoff_may_be_an_object_or_plain_data(backoff):
         {"max_attempts": 1.0},
         {"quota": -1},
         {"rate_limit": 0},
+        {"rate_limit": 5e-324},
         {"rate_limit": float("nan")},
         {"rate_limit": float("inf")},
         {"dead_letter": "a b"},

@@ -361,3 +361,18 @@ def test_the_seed_s_names_for_traces_are_understood():
         "http://collector:4317",
         0.5,
     )
+
+
+def test_what_kubernetes_says_of_a_service_named_sqew_is_not_taken_for_settings():
+    environ = {
+        "SQEW_PORT": "tcp://10.0.0.1:8888",
+        "SQEW_SERVICE_HOST": "10.0.0.1",
+        "SQEW_SERVICE_PORT": "8888",
+        "SQEW_PORT_8888_TCP_ADDR": "10.0.0.1",
+    }
+
+    assert resolve({}, environ, None).port == DEFINITIONS["port"].default
+
+
+def test_a_log_level_may_be_written_as_a_filter():
+    assert resolve({}, {"LOG_LEVEL": "beyond_queue=debug,warning"}, None).log_level == "warning"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from time import perf_counter
@@ -39,6 +40,8 @@ from sqew.rules import Limits, check_batch, check_ms, shown
 from sqew.settings import resolve
 from sqew.waiting import IDLE_MS, pause
 
+_log = logging.getLogger("sqew.broker")
+
 R = TypeVar("R")
 Done = Callable[[Any], None]
 """Gets the result of an operation, or its error."""
@@ -51,6 +54,8 @@ _LOOK_AGAIN_MS = 1_000
 """How often a watcher looks at a queue that has something ready: nobody tells it when that is taken."""
 _NEWS_EVERY_S = 0.05
 """How often a watcher is told, at most: thousands of sends a second are one piece of news."""
+_UPKEEP_S = 0.25
+"""How long a round of upkeep sweeps at most: what is left is for the next."""
 _MOST_TOGETHER = 1_000
 """How many operations are committed together at most: a longer transaction holds everybody up."""
 
@@ -131,17 +136,21 @@ class Broker:
     def _commit(self) -> None:
         pending, self._pending = self._pending, []
         # Who was cancelled before the transaction began wants nothing done.
-        pending = [entry for entry in pending if type(entry[1]) is not _Promise or not entry[1].future.cancelled()]
+        pending = [entry for entry in pending if not isinstance(entry[1], _Promise) or not entry[1].future.cancelled()]
         for start in range(0, len(pending), _MOST_TOGETHER):
             part = pending[start : start + _MOST_TOGETHER]
             self._count += len(part)
             operations = [operation for operation, _ in part]
             began = perf_counter()
             results = self._execute(operations)
-            if self.executed is not None:
-                self.executed(operations, results, perf_counter() - began)
+            seconds = perf_counter() - began
             for (_, done), result in zip(part, results, strict=True):
-                done(result)
+                try:
+                    done(result)
+                except Exception:  # noqa: BLE001 (the others must get their answers all the same)
+                    _log.exception("an answer could not be handed over")
+            if self.executed is not None:
+                self.executed(operations, results, seconds)
 
     def _execute(self, operations: list[Operation[Any]]) -> list[Any]:
         try:
@@ -166,21 +175,21 @@ class Broker:
         check_batch(operation.limit, self._limits)
         check_ms("wait_ms", wait_ms)
         received = await self._take(operation)
-        if received.messages or not wait_ms or self._dismissed:
+        if received.messages or not wait_ms:
             return received
+        return await self.wait(operation, wait_ms)
+
+    async def wait(self, operation: Receive, wait_ms: int) -> Received:
+        """Receive when something is ready, or nothing after ``wait_ms``: for those who know that nothing is now."""
+        if self._dismissed:
+            return Received([])
         return await self._wait(operation, self._engine.clock.now() + wait_ms)
 
     async def _take(self, operation: Receive) -> Received:
         """Receive, and give back what can't be handed over because who asked was cancelled meanwhile."""
-        future: asyncio.Future[Received] = self._loop.create_future()
-
-        def hand_over(result: Any) -> None:
-            if not future.cancelled():
-                _settle(future, result)
-            elif isinstance(result, Received):
-                self.give_back(operation, result)
-
-        self._enter(operation, hand_over)
+        promise = _Handover(self._loop.create_future(), self, operation)
+        self._enter(operation, promise)
+        future = promise.future
         try:
             return await future
         except asyncio.CancelledError:
@@ -357,7 +366,8 @@ class Broker:
         If nobody asked for anything since the last round, the store gets to tidy up as well.
         """
         idle = self._count == self._count_at_upkeep
-        while True:
+        enough = perf_counter() + _UPKEEP_S
+        while perf_counter() < enough:
             swept = await self._run(Sweep())
             if swept.next_at is None or swept.next_at > self.now():
                 break
@@ -373,7 +383,9 @@ class Broker:
     async def close(self) -> None:
         """Finish what was begun, then close the store."""
         if not self._closed:
-            self._commit()
+            # What is answered now may bring something in: a receive that nobody waits for any more is given back.
+            while self._pending:
+                self._commit()
             self._closed = True
             self._engine.close()
 
@@ -389,6 +401,22 @@ class _Promise(Generic[R]):
     def __call__(self, result: Any) -> None:
         if not self.future.cancelled():
             _settle(self.future, result)
+
+
+class _Handover(_Promise[Received]):
+    """Hands over what was received, or gives it back."""
+
+    __slots__ = ("_broker", "_operation")
+
+    def __init__(self, future: asyncio.Future[Received], broker: Broker, operation: Receive) -> None:
+        super().__init__(future)
+        self._broker, self._operation = broker, operation
+
+    def __call__(self, result: Any) -> None:
+        if self.future.cancelled() and isinstance(result, Received):
+            self._broker.give_back(self._operation, result)
+        else:
+            super().__call__(result)
 
 
 def _settle(future: asyncio.Future[Any], result: Any) -> None:

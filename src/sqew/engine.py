@@ -7,6 +7,7 @@ transactions of others when one is due. So an embedded queue needs no thread of 
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from sqew.clock import Clock
-from sqew.errors import BadValue, SqewError, StoreError
+from sqew.errors import BadValue, StoreError
 from sqew.model import Activity, Commit, Swept
 from sqew.observe.eventlog import EventLog
 from sqew.observe.meter import Meter
@@ -24,6 +25,8 @@ from sqew.settings import Settings
 from sqew.stores.base import Store
 from sqew.stores.sqlite import SQLiteStore
 from sqew.waiting import Doorbell, Waiters
+
+_log = logging.getLogger("sqew.engine")
 
 Stepwise = Purge | PurgeDead | Redrive | RequeueDead
 """What is done in steps, with others in between, until it says that it is done."""
@@ -52,12 +55,12 @@ class Engine:
         if now >= self._next_sweep_at and any(operation.writes for operation in operations):
             return self._run_with_upkeep(operations, now)
         commit = self.store.run(operations, now)
-        self.publish(commit, now)
+        self._tell(commit, now)
         return commit.results
 
     def _run_with_upkeep(self, operations: Sequence[Operation[Any]], now: int) -> list[Any]:
         commit = self._run_and_record([*operations, Sweep()], self._meter.drain(now), now)
-        self.publish(commit, now)
+        self._tell(commit, now)
         *results, swept, _ = commit.results
         backlog = isinstance(swept, Swept) and swept.next_at is not None and swept.next_at <= now
         self._next_sweep_at = now if backlog else now + UPKEEP_EVERY_MS
@@ -66,10 +69,16 @@ class Engine:
     def _run_and_record(self, operations: Sequence[Operation[Any]], counts: list[Activity], now: int) -> Commit:
         try:
             return self.store.run([*operations, RecordActivity(counts)], now)
-        except SqewError:
+        except Exception:
             # The figures are not lost with the transaction.
             self._meter.restore(counts)
             raise
+
+    def _tell(self, commit: Commit, now: int) -> None:
+        try:
+            self.publish(commit, now)
+        except Exception:  # noqa: BLE001 (it must not look as if the transaction had failed: that would be repeated)
+            _log.exception("a transaction was committed, but not everybody could be told of it")
 
     def publish(self, commit: Commit, now: int) -> None:
         """Tell everybody what a transaction did, now that it is done."""

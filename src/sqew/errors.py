@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from uuid import UUID
 
 
 class SqewError(Exception):
@@ -151,10 +152,10 @@ class MessageNotFound(NotFound):
 
     code = "message_not_found"
 
-    def __init__(self, id: int, queue: str | None = None) -> None:
+    def __init__(self, id: int | UUID, queue: str | None = None) -> None:
         self.id, self.queue = id, queue
-        where = f" in queue '{queue}'" if queue else ""
-        super().__init__(f"Message {id} is not{where}: it was acknowledged, removed, expired or never sent.")
+        where = f"in queue '{queue}'" if queue else "here"
+        super().__init__(f"Message {id} is not {where}: it was acknowledged, removed, expired or never sent.")
 
 
 class Conflict(SqewError):
@@ -170,7 +171,7 @@ class QueueExists(Conflict):
 
     def __init__(self, queue: str, differs: str) -> None:
         self.queue, self.differs = queue, differs
-        super().__init__(f"Queue '{queue}' exists with another {differs}. Update it, or choose another name.")
+        super().__init__(f"Queue '{queue}' exists, and its {differs} differs. Update it, or choose another name.")
 
 
 class StaleLease(Conflict):
@@ -178,7 +179,7 @@ class StaleLease(Conflict):
 
     code = "stale_lease"
 
-    def __init__(self, id: int) -> None:
+    def __init__(self, id: int | UUID) -> None:
         self.id = id
         super().__init__(
             f"The lease on message {id} is no longer yours, so nothing was changed. "

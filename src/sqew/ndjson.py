@@ -177,6 +177,8 @@ def parse(text: bytes, now: int, limits: Limits) -> NewMessage | None:
 def _body(read: GivenLine, limits: Limits) -> bytes:
     if read.raw is not None:
         body = read.raw.encode()
+        if read.format == "text":
+            return body
         parse_json(body, limits)
         return body
     given = next((body for body in (read.body, read.payload, read.message) if not isinstance(body, UnsetType)), None)

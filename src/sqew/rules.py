@@ -24,6 +24,8 @@ LONGEST_MS = 10 * 366 * 86_400_000
 LONGEST_NAME = 256
 """Keys, groups, consumer names and reasons of death are cut short here, or refused."""
 HEAVIEST_LANE = 1_000_000
+SLOWEST_RATE = 0.000001
+"""The least messages a second that a queue may be held to: one in eleven days."""
 
 _QUEUE_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}(\.fifo)?")
 _LANE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,80}")
@@ -153,8 +155,10 @@ def check_policy(policy: Policy) -> None:
         check_int("max_attempts", policy.max_attempts, 1, 1_000_000)
     if policy.quota is not None:
         check_int("quota", policy.quota, 0, 1 << 53)
-    if policy.rate_limit is not None and not 0 < policy.rate_limit <= 1e9:
-        raise BadValue(f"rate_limit can't be {policy.rate_limit}: it must be messages a second above 0, or none.")
+    if policy.rate_limit is not None and not SLOWEST_RATE <= policy.rate_limit <= 1e9:
+        raise BadValue(
+            f"rate_limit can't be {policy.rate_limit}: it must be messages a second from {SLOWEST_RATE:f} on, or none."
+        )
     if policy.dead_letter is not None:
         check_queue_name(policy.dead_letter)
     _check_backoff(policy.backoff)

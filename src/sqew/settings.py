@@ -151,7 +151,9 @@ class Setting(Struct, frozen=True, kw_only=True):
         """The value that was meant, or None where it is not allowed."""
         match self.kind:
             case "choice":
-                lowered = given.strip().lower() if isinstance(given, str) else None
+                # "sqew=debug,info" is how some programs write it: the last word without a name is for everything.
+                words = given.strip().lower().split(",") if isinstance(given, str) else []
+                lowered = next((word for word in reversed(words) if "=" not in word), None)
                 lowered = SYNONYMS.get(lowered or "", lowered)
                 return lowered if lowered in self.choices else None
             case "switch":
@@ -465,6 +467,8 @@ def _from_flags(flags: Mapping[str, object]) -> _Found:
 
 def _from_environment(environ: Mapping[str, str]) -> _Found:
     known = {setting.variable for setting in DEFINITIONS.values()} | {CONFIG_VARIABLE}
+    # Kubernetes tells every pod of a service named sqew where that is, in variables that look like ours.
+    environ = {name: value for name, value in environ.items() if not _is_of_kubernetes(name, value)}
     for variable in environ:
         if variable.startswith("SQEW_") and variable not in known:
             raise BadSetting(
@@ -481,6 +485,10 @@ def _from_environment(environ: Mapping[str, str]) -> _Found:
                 source = f"environment {alias.name}"
                 yield name, setting.parse(given, source, alias.unit), source
                 break
+
+
+def _is_of_kubernetes(name: str, value: str) -> bool:
+    return name.startswith(("SQEW_SERVICE_", "SQEW_PORT_")) or (name == "SQEW_PORT" and value.startswith("tcp://"))
 
 
 def _from_file(file: Path) -> _Found:
@@ -522,8 +530,15 @@ def _parse_yaml(content: str) -> Mapping[str, object]:
     try:
         tree = yaml.compose(content, Loader=yaml.SafeLoader)
         loaded = yaml.safe_load(content)
-    except (yaml.YAMLError, RecursionError) as error:
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = "" if mark is None else f" (line {mark.line + 1}, column {mark.column + 1})"
+        # Without the error itself: it shows the line.
+        raise ValueError(_without_names(error.problem or "it is not YAML") + where) from None
+    except yaml.YAMLError as error:
         raise ValueError(" ".join(str(error).split())) from error
+    except RecursionError as error:
+        raise ValueError("it is nested too deep") from error
     if loaded is None:
         return {}
     if not isinstance(loaded, dict) or not isinstance(tree, yaml.MappingNode):
@@ -533,6 +548,13 @@ def _parse_yaml(content: str) -> Mapping[str, object]:
         if keys.count(key) > 1:  # YAML would silently keep the last
             raise ValueError(f"it sets {key} twice")
     return loaded
+
+
+def _without_names(problem: str) -> str:
+    """What is wrong with a file, without what stands in it: that may be a secret."""
+    # What is in quotes is a character that was expected or found, or else a name from the file.
+    is_of_name = "alias" in problem or "anchor" in problem or "tag" in problem
+    return re.split("['\"]", problem)[0].strip() if is_of_name else problem
 
 
 _DOCUMENT = """\

@@ -144,7 +144,8 @@ class Doorbell:
                     self._sending_socket().sendto(queue.encode(), address)
         except ConnectionRefusedError:
             # Its process is gone.
-            bell.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                bell.unlink()
         except OSError:
             # Full: it has wake-ups enough to look at everything (see `_hear`). Gone: nobody waits there.
             pass

@@ -437,3 +437,20 @@ def test_an_unknown_message_does_not_die(store):
 
     assert result.code == "message_not_found"
     assert store.measure().dead == 0
+
+
+def test_a_dead_letter_queue_with_attempts_of_its_own_delivers_its_letters(store):
+    store.create("graves")
+    store.create("dead", max_attempts=2, dead_letter="graves", visibility_ms=100)
+    store.create(visibility_ms=100, max_attempts=2, dead_letter="dead")
+    id = store.send()
+    for _ in range(2):
+        store.nack(store.take(), delay_ms=0)
+
+    first = store.take("dead")
+    store.nack(first, delay_ms=0)
+    second = store.take("dead")
+    store.nack(second, delay_ms=0)
+
+    assert [(m.id, m.attempts) for m in (first, second)] == [(id, 1), (id, 2)]
+    assert store.receive_ids(queue="graves") == [id]

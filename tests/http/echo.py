@@ -53,6 +53,9 @@ class Echo:
             said = request.method + b" " + request.path + b" " + request.query + b" " + request.body
             request.connection.respond(request, Response(200, said, TEXT))
 
+    def keep_up(self) -> None:
+        pass
+
     def refuse(self, request: Request, error: SqewError) -> None:
         request.connection.respond(request, self.failure(request, error))
 

@@ -491,3 +491,36 @@ def test_at_a_unix_socket_it_listens_without_a_token(tmp_path):
         process.terminate()
         assert process.wait(20) == 0
         process.stderr.close()
+
+
+def test_a_key_can_not_reach_another_queue_by_naming_it_as_a_dead_letter_queue(guarded):
+    key = key_for(guarded, "admin")
+
+    refused = [
+        guarded.call("PATCH", f"/queues/{QUEUE}", {"dlq": OTHER}, key),
+        guarded.call("PATCH", f"/v1/queues/{QUEUE}", {"dead_letter": OTHER}, key),
+    ]
+
+    assert [answer.status for answer in refused] == [403, 403]
+    assert guarded.call("PATCH", f"/queues/{QUEUE}", {"dlq": f"{QUEUE}-dlq"}, key).status == 200
+
+
+def test_a_deleted_key_ends_what_was_begun_with_it(guarded):
+    assert guarded.call("POST", "/queues", {"name": "awaited"}, ADMIN).status == 201
+    made = add_key(guarded, "receive", queue="awaited")
+    key = f"X-Api-Key: {made['key']}"
+    with guarded.connect() as waiting:
+        waiting.sendall(
+            f"POST /queues/awaited/poll?wait_ms=60000 HTTP/1.1\r\nHost: localhost\r\n{key}\r\n\r\n".encode()
+        )
+        guarded.call("GET", "/queues/awaited", None, ADMIN)
+
+        assert guarded.call("DELETE", f"/queues/awaited/keys/{made['id']}", None, ADMIN).status == 204
+
+        assert waiting.recv(65_536) == b""
+
+
+def test_a_key_is_told_of_its_queue_before_it_is_told_of_its_scope(guarded):
+    key = key_for(guarded, "send")
+
+    assert f"is for queue '{QUEUE}'" in poll(guarded, key, OTHER).body.decode()

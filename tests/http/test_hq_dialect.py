@@ -124,3 +124,38 @@ def test_a_message_completes_without_its_queue_being_named(shared_server):
 
     assert SQEW.receive(shared_server, other) == []
     assert len(SQEW.receive(shared_server, one)) == 1
+
+
+def test_a_message_that_is_failed_twice_stays_a_dead_letter_of_its_queue(shared_server, queue):
+    shared_server.call("POST", f"/queues/{queue}/enqueue", [1])
+    id = shared_server.call("GET", f"/queues/{queue}/receive").json["id"]
+
+    statuses = [shared_server.call("PUT", f"/messages/{id}/fail").status for _ in range(2)]
+
+    assert statuses == [200, 200]
+    assert len(shared_server.call("GET", f"/queues/{queue}/dlq").json["messages"]) == 1
+
+
+def test_a_dead_letter_is_not_deleted_by_a_worker_that_completes_it_late(shared_server, queue):
+    shared_server.call("POST", f"/queues/{queue}/enqueue", [1])
+    id = shared_server.call("GET", f"/queues/{queue}/receive").json["id"]
+    shared_server.call("PUT", f"/messages/{id}/fail")
+
+    late = shared_server.call("PUT", f"/messages/{id}/complete")
+
+    assert (late.status, id in late.json["error"]) == (409, True)
+    assert len(shared_server.call("GET", f"/queues/{queue}/dlq").json["messages"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/messages/7/complete"),
+        ("GET", "/queues/x/enqueue"),
+        ("POST", "/queues?name=zz&max_attempts=abc"),
+        ("PUT", "/v1/messages"),
+        ("GET", "/v1/nowhere"),
+    ],
+)
+def test_what_there_is_not_is_said_in_the_dialect_that_was_meant(shared_server, method, path):
+    assert isinstance(shared_server.call(method, path).json["error"], str)

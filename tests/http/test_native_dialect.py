@@ -73,7 +73,7 @@ def test_a_queue_that_exists_with_another_policy_is_a_conflict(shared_server, qu
 
     assert answer.status == 409
     assert answer.json == {
-        "error": f"Queue '{queue}' exists with another visibility_ms. Update it, or choose another name."
+        "error": f"Queue '{queue}' exists, and its visibility_ms differs. Update it, or choose another name."
     }
 
 

@@ -415,3 +415,54 @@ def test_an_idempotency_key_for_an_array_is_refused_rather_than_ignored(shared_s
 
     assert (refused.status, refused.json["error"]["code"]) == (400, "bad_value")
     assert shared_server.call("GET", f"/queues/{queue}/stats").json["ready"] == 0
+
+
+def test_a_body_where_none_is_taken_is_refused_before_it_costs_a_delivery(shared_server, queue):
+    shared_server.call("POST", f"/queues/{queue}/messages", {"payload": 1})
+
+    refused = shared_server.call("POST", f"/queues/{queue}/poll", {"batch": 3})
+
+    assert refused.status == 400
+    assert "batch, wait_ms" in refused.json["error"]["message"]
+    assert shared_server.call("GET", f"/queues/{queue}/stats").json["ready"] == 1
+
+
+def test_a_misspelt_field_of_a_message_is_answered_with_the_nearest_name(shared_server, queue):
+    refused = shared_server.call("POST", f"/queues/{queue}/messages", {"payload": 1, "priorty": 2})
+
+    assert "did you mean 'priority'" in refused.json["error"]["message"]
+
+
+def test_two_different_keys_for_one_message_are_refused(shared_server, queue):
+    body = {"payload": 1, "idempotency_key": "a"}
+
+    assert shared_server.call("POST", f"/queues/{queue}/messages", body, {"Idempotency-Key": "b"}).status == 400
+
+
+def test_a_key_in_the_header_is_the_same_as_in_the_body(shared_server, queue):
+    in_body = shared_server.call("POST", f"/queues/{queue}/messages", {"payload": 1, "idempotency_key": "é"})
+    header = {"Idempotency-Key": "é".encode()}
+    in_header = shared_server.call("POST", f"/queues/{queue}/messages", {"payload": 1}, header)
+
+    assert (in_header.json["message_id"], in_header.json["duplicate"]) == (in_body.json["message_id"], True)
+
+
+def test_a_number_of_thousands_of_digits_is_no_trouble(shared_server, queue):
+    body = b'{"payload":{"payload":%b}}' % (b"9" * 5000)
+
+    sent = shared_server.call("POST", f"/queues/{queue}/messages", body, {"Content-Type": "application/json"})
+
+    assert sent.status in (201, 400)
+    assert shared_server.call("GET", f"/queues/{queue}").status == 200
+
+
+def test_a_batch_of_large_messages_ends_before_it_holds_everybody_up(shared_server, queue):
+    for _ in range(12):
+        assert shared_server.call("POST", f"/queues/{queue}/messages", {"payload": "x" * 1_000_000}).status == 201
+
+    first = shared_server.call("POST", f"/queues/{queue}/poll?batch=100").json["messages"]
+    second = shared_server.call("POST", f"/queues/{queue}/poll?batch=100").json["messages"]
+    exported = shared_server.call("GET", f"/queues/{queue}/export").body.splitlines()
+
+    assert len(first) < 12
+    assert len(first) + len(second) == len(exported) == 12

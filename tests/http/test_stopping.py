@@ -198,3 +198,21 @@ def test_an_unreadable_settings_file_is_one_line(tmp_path):
     (tmp_path / "sqew.toml").write_text("port = [")
 
     assert "sqew.toml" in failed_start(tmp_path)
+
+
+def test_a_unix_socket_that_another_server_listens_at_is_not_taken_from_it(tmp_path):
+    path = tmp_path / "s.sock"
+    command = [sys.executable, "-m", "sqew", "--db", str(tmp_path / "a.db"), "serve", "--unix-socket", str(path)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as first:
+        assert first.stderr is not None
+        assert "s.sock" in first.stderr.readline()
+        refused = failed_start(tmp_path, "--unix-socket", str(path))
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(path))
+            client.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            answer = client.recv(65_536)
+        first.terminate()
+
+    assert "can't be listened at" in refused
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert not path.exists()

@@ -127,3 +127,30 @@ def test_a_bad_request_among_others_undoes_none_of_them(shared_server, queue):
 
     assert statuses == [[201, 201], [404, 201], [404, 201]] * 10
     assert len(poll(shared_server, queue, "batch=100")) == 40
+
+
+def test_who_left_before_its_first_look_was_over_does_not_wait_in_the_name_of_nobody(shared_server, queue):
+    """The end of the connection was read before the transaction in which nothing was found."""
+    with standing_still(shared_server):
+        waiting = shared_server.connect()
+        waiting.sendall(HEAD % (queue.encode(), b"finish=true&wait_ms=30000"))
+        waiting.close()
+    shared_server.call("GET", f"/queues/{queue}")
+
+    send(shared_server, queue)
+
+    assert [message["payload"] for message in poll(shared_server, queue)] == [0]
+
+
+def test_what_was_taken_for_good_is_told_to_who_has_only_ended_its_own_side(shared_server, queue):
+    send(shared_server, queue)
+
+    with shared_server.connect() as connection, standing_still(shared_server):
+        connection.sendall(HEAD % (queue.encode(), b"finish=true"))
+        connection.shutdown(socket.SHUT_WR)
+        os.kill(shared_server.process.pid, signal.SIGCONT)
+        answer = b""
+        while chunk := connection.recv(65_536):
+            answer += chunk
+
+    assert b'"payload":0' in answer

@@ -268,6 +268,8 @@ class Reference:
             lease_until=None,
             token=None,
             by=None,
+            # Where the dead-letter queue has attempts of its own to give, they are counted anew.
+            attempts=item.attempts if self.policies[target].max_attempts is None else 0,
             origin=item.queue,
             origin_lane=item.lane,
             reason=reason,

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from sqew.model import Commit, Extension, NewMessage, Policy, Ref, Release
-from sqew.operations import Ack, CreateQueue, Extend, Nack, Peek, Receive, Remove, Send, Sweep, UpdateQueue
+from sqew.operations import Ack, CreateQueue, DeleteQueue, Extend, Nack, Peek, Receive, Remove, Send, Sweep, UpdateQueue
 from sqew.stores.sqlite import SQLiteStore, shortcuts
 
 POLICIES = {
@@ -204,3 +204,21 @@ def test_a_damaged_message_is_not_delivered_the_short_way(stores, finish):
 
     assert [message.body for message in received] == [b"2"]
     assert store.connection.execute("SELECT id, reason, attempts FROM sqew_archive").fetchall() == [(1, "damaged", 0)]
+
+
+def test_a_queue_that_was_made_anew_elsewhere_is_noticed_although_something_was_read_meanwhile(tmp_path):
+    """To tidy up reads the file, and SQLite then no longer tells that somebody else has written to it."""
+    ours = SQLiteStore(tmp_path / "q.db", now=0, durability="fast")
+    ours.run([CreateQueue("jobs", Policy())], 0)
+    ours.run([Send("jobs", [NewMessage(b"1"), NewMessage(b"2")])], 0)
+    theirs = SQLiteStore(tmp_path / "q.db", now=0, durability="fast")
+    theirs.run([DeleteQueue("jobs")], 1)
+    theirs.run([CreateQueue("jobs", Policy())], 1)
+    ours.idle()
+
+    ours.run([Send("jobs", [NewMessage(b"3"), NewMessage(b"4")])], 2)
+
+    received = theirs.run([Receive("jobs", 10)], 3).results[0].messages
+    assert [message.body for message in received] == [b"3", b"4"]
+    ours.close()
+    theirs.close()

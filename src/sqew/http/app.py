@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import unquote_plus
 
 import msgspec
@@ -24,7 +24,11 @@ from sqew.operations import Receive
 _log = logging.getLogger("sqew.http")
 
 _REMEMBERED = 4_096
+_LONGEST_REMEMBERED = 1_024
+"""What is longer is decoded each time: otherwise those who make it up could fill the memory with it."""
 _LONGEST_ID = 128
+_CLIENT_LEFT = 499
+"""What logs and metrics show for a request whose client did not wait for its answer."""
 
 
 class App:
@@ -41,7 +45,7 @@ class App:
         self._fallback = fallback
         self._options: dict[tuple[int, bytes], Any] = {}
         self._request_timeout_s = service.settings.request_timeout_ms / 1000
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], Request] = {}
 
     # The connection's side
 
@@ -84,11 +88,16 @@ class App:
 
     def failure(self, request: Request | None, error: SqewError) -> Response:
         """What is wrong, in the words of the dialect that was spoken."""
-        route = request.route if request is not None else None
-        dialect = route.dialect if route is not None else self._fallback
+        dialect = self._fallback if request is None else self._dialect(request)
         status = status_of(error)
         self._figures.failed(error)
         return Response(status, dialect.failure(error, status), headers=headers_of(error))
+
+    def _dialect(self, request: Request) -> Dialect:
+        route = request.route or self._router.nearest(request.path)
+        if route is None:
+            return self._fallback
+        return route.dialect if route.speaks is None else route.speaks(request)
 
     def refuse(self, request: Request, error: SqewError) -> None:
         """Answer a request that never came whole."""
@@ -101,6 +110,13 @@ class App:
         return self.failure(
             request, SqewError(f"Something went wrong in the server; its log says what (request {id}).")
         )
+
+    def keep_up(self) -> None:
+        """To be called once a second: end what goes on under a key that has been deleted since it began."""
+        for task, request in list(self._tasks.items()):
+            if request.key_id and not self._guard.still_opens(request):
+                request.connection.abandon(request)
+                task.cancel()
 
     # Reading
 
@@ -115,6 +131,8 @@ class App:
         if request.key is not None:
             self._guard.verify_body(request)
         if route.decoder is None:
+            if request.body:
+                raise BadBody(_takes_no_body(route))
             return
         if not request.body:
             if route.body_optional:
@@ -146,9 +164,10 @@ class App:
             if getattr(options, name, name) is None:
                 # msgspec takes the word for nothing at all.
                 raise BadValue(f"The parameter '{name}' can't be null. Leave it out, or give it a value.")
-        if len(self._options) >= _REMEMBERED:
-            self._options.clear()
-        self._options[id(route), query] = options
+        if len(query) <= _LONGEST_REMEMBERED:
+            if len(self._options) >= _REMEMBERED:
+                self._options.clear()
+            self._options[id(route), query] = options
         return options
 
     # Answering
@@ -169,6 +188,8 @@ class App:
                 raise result
             elif type(operation) is Receive:
                 if not result.messages and call.wait_ms:
+                    if self._came_to_nobody(request, operation, result):
+                        return
                     request.waits = True
                     self._start(request, self._wait(request, operation, call))
                     return
@@ -183,15 +204,20 @@ class App:
         self._answer(request, response)
 
     def _came_to_nobody(self, request: Request, operation: Receive, received: Received) -> bool:
-        """Whether who asked has left: then the messages go back at once, not when their leases run out."""
-        if not request.is_gone:
+        """Whether who asked has left: then the messages go back at once, not when their leases run out.
+
+        What was taken for good can't go back: to answer is the only chance left, and who has only ended its side of the
+        connection still reads.
+        """
+        if (operation.finish and received.messages) or not request.is_gone:
             return False
         self._broker.give_back(operation, received)
+        self._figures.answered(request, _CLIENT_LEFT, 0)
         request.connection.abandon(request)
         return True
 
     async def _wait(self, request: Request, operation: Receive, call: Call) -> Response:
-        received = await self._broker.receive(operation, call.wait_ms)
+        received = await self._broker.wait(operation, call.wait_ms)
         self._came_to_nobody(request, operation, received)
         request.rows = len(received.messages)
         return call.render(received)
@@ -199,8 +225,8 @@ class App:
     def _start(self, request: Request, answer: Any) -> None:
         task = asyncio.get_running_loop().create_task(self._carry_out(request, answer))
         request.task = task
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = request
+        task.add_done_callback(self._tasks.pop)
 
     async def _carry_out(self, request: Request, answer: Any) -> None:
         try:
@@ -245,6 +271,12 @@ def check_json_type(request: Request) -> None:
         raise WrongContentType(f"The body must be JSON, not {shown}. Add the header 'Content-Type: application/json'.")
 
 
+def _takes_no_body(route: Route) -> str:
+    names = ", ".join(route.query.__struct_encode_fields__) if route.query is not None else ""
+    instead = f" What it is to do stands in its URL: {names}." if names else ""
+    return f"{route.method} {route.pattern} takes no body. Leave it out.{instead}"
+
+
 def _is_id(given: bytes) -> bool:
     return 0 < len(given) <= _LONGEST_ID and given.isascii() and given.decode("ascii").isprintable()
 
@@ -268,7 +300,10 @@ def _explained(error: msgspec.ValidationError, kind: Any) -> str:
     """msgspec's sentence, with the nearest name where one is misspelt."""
     sentence = str(error)
     _, unknown, rest = sentence.partition("unknown field `")
-    fields = getattr(kind, "__struct_encode_fields__", ())
+    # One message or an array of them: the fields are those of the message.
+    kinds = (kind, *get_args(kind))
+    found = [getattr(one, "__struct_encode_fields__", ()) for one in kinds]
+    fields: tuple[str, ...] = next(filter(None, found), ())
     if not unknown or not fields:
         return sentence
     name = rest.partition("`")[0]

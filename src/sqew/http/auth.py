@@ -91,6 +91,10 @@ class Guard:
             await self.keys.refresh()
             self._signatures.forget_all_but(self.keys.ids)
 
+    def still_opens(self, request: Request) -> bool:
+        """Whether a request that was let in a while ago would still be, as far as its key is concerned."""
+        return not request.key_id or request.key_id in self.keys.ids
+
 
 def check_exposure(settings: Settings) -> None:
     """Raise `BadSetting` if others than this machine's users could do as they like."""
@@ -127,11 +131,7 @@ def _credentials(request: Request) -> bytes:
 def _check_key(key: GuardKey, request: Request, route: Route) -> None:
     """Raise unless a key allows what the route does, with the queue that it is about."""
     info = key.info
-    if route.scope not in info.scopes and "admin" not in info.scopes:
-        raise Forbidden(
-            f"Key '{info.id}' allows {', '.join(info.scopes)}, and this needs {route.scope}. "
-            "Use a key that allows it, or the server's token."
-        )
+    request.key_id = info.id
     position = _queue_at(route.pattern)
     if position is not None:
         queue = request.params[position]
@@ -145,6 +145,11 @@ def _check_key(key: GuardKey, request: Request, route: Route) -> None:
     else:
         raise Forbidden(
             f"Key '{info.id}' is for queue '{info.queue}', and this is not about one queue. Use the server's token."
+        )
+    if route.scope not in info.scopes and "admin" not in info.scopes:
+        raise Forbidden(
+            f"Key '{info.id}' allows {', '.join(info.scopes)}, and this needs {route.scope}. "
+            "Use a key that allows it, or the server's token."
         )
 
 

@@ -40,6 +40,7 @@ _SPECIAL = frozenset({b"transfer-encoding", b"expect", b"upgrade"})
 _END_OF_HEAD = b"\r\n\r\n"
 _MOST_REMEMBERED = 1_024
 """How many heads are remembered, for all connections together."""
+_LONGEST_REMEMBERED = 2_048
 _BODILESS = frozenset({204, 304})
 _NO_HEADERS: dict[bytes, bytes] = {}
 _HAS_LEFT = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
@@ -200,7 +201,8 @@ class Connection(asyncio.Protocol):
     def _remember(self, head: bytes, request: Request | SqewError, length: int) -> None:
         """Remember a head that can only mean one thing: a request with a body of known length, and nothing special."""
         if (
-            isinstance(request, Request)
+            len(head) <= _LONGEST_REMEMBERED
+            and isinstance(request, Request)
             and request.keep_alive
             and not request.is_http10
             and request.refusal is None

@@ -57,6 +57,8 @@ class Request:
     """The body, as the route's type for it."""
     key: GuardKey | None = None
     """The key that it must be signed with."""
+    key_id = ""
+    """The key that it came with; none: it came with the server's token, or there is none."""
     only_queue: str | None = None
     """The queue whose key it came with: on a route that names no queue, it may touch no other."""
     rows = 0
@@ -74,9 +76,14 @@ class Request:
         self.headers = headers
 
     def header(self, name: bytes) -> str | None:
-        """A header as text. Bytes that are not ASCII stay distinguishable."""
+        """A header as text: UTF-8, or where it is not that, byte for byte."""
         value = self.headers.get(name)
-        return None if value is None else value.decode("latin-1")
+        if value is None:
+            return None
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return value.decode("latin-1")
 
     @property
     def is_gone(self) -> bool:

@@ -38,6 +38,9 @@ class Application(Protocol):
     def refuse(self, request: Request, error: SqewError) -> None:
         """Answer a request that can't be made sense of, or that did not come whole."""
 
+    def keep_up(self) -> None:
+        """Called once a second."""
+
 
 class Hub(Protocol):
     """What the connections of a server share."""

@@ -19,6 +19,7 @@ _EXPOSED: Headers = ((b"access-control-expose-headers", b"retry-after, x-request
 _VARY: Headers = ((b"vary", b"origin"),)
 _PREFLIGHT_S = b"600"
 _REMEMBERED = 1_000
+_LONGEST_REMEMBERED = 256
 
 
 class Origins:
@@ -45,7 +46,8 @@ class Origins:
             self._check_host(host or b"")
             if len(self.hosts) >= _REMEMBERED:
                 self.hosts = {None}
-            self.hosts.add(host)
+            if host is None or len(host) <= _LONGEST_REMEMBERED:
+                self.hosts.add(host)
         origin = request.headers.get(b"origin")
         if origin is not None:
             self._check_origin(origin, host)

@@ -29,6 +29,8 @@ H = TypeVar("H", bound=Handler)
 
 _REMEMBERED = 4_096
 """How many paths the router keeps the answer for."""
+_LONGEST_REMEMBERED = 256
+"""What is longer is looked for each time: otherwise those who make it up could fill the memory with it."""
 
 
 class Dialect(Struct, frozen=True):
@@ -63,6 +65,8 @@ class Route(Struct, frozen=True, kw_only=True):
     """The name of a field that the body must have, as it stands there."""
     answers: Mapping[int, Any] = {}  # msgspec copies it
     """The type of the answer by status; None: no body. A string: a content type other than JSON."""
+    speaks: Callable[[Request], Dialect] | None = None
+    """Whose dialect a request is in, where the route is of two."""
     streams: bool = False
     """The handler reads the body while it arrives."""
     body_optional: bool = False
@@ -163,9 +167,10 @@ class Router:
         if known is not None:
             return known
         found = self._find(method.decode("latin-1"), path)
-        if len(self._known) >= _REMEMBERED:
-            self._known.clear()
-        self._known[method, path] = found
+        if len(path) <= _LONGEST_REMEMBERED:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            self._known[method, path] = found
         return found
 
     def _find(self, method: str, path: bytes) -> tuple[Route, tuple[str, ...]]:
@@ -181,6 +186,16 @@ class Router:
         if route is None:
             raise MethodNotAllowed(method, shown_path(path), allowed_methods(node))
         return route, params
+
+    def nearest(self, path: bytes) -> Route | None:
+        """A route that has as much of the path as any: its dialect is the one that was meant, if one was."""
+        node = self._root
+        for part in path.decode("latin-1").strip("/").split("/"):
+            child = node.children.get(part) or node.parameter
+            if child is None:
+                break
+            node = child
+        return None if node is self._root else _first_route(node)
 
     def methods(self, path: bytes) -> list[str]:
         """What may be done at a path; empty where there is nothing."""
@@ -202,6 +217,12 @@ def _walk(node: _Node, parts: list[str], at: int, params: tuple[str, ...]) -> tu
     if node.parameter is not None and parts[at]:
         return _walk(node.parameter, parts, at + 1, (*params, parts[at]))
     return None
+
+
+def _first_route(node: _Node) -> Route | None:
+    children = [*node.children.values(), *([node.parameter] if node.parameter is not None else [])]
+    own = next(iter(node.methods.values()), None)
+    return own or next((route for child in children if (route := _first_route(child)) is not None), None)
 
 
 def allowed_methods(node: _Node) -> list[str]:

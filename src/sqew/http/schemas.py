@@ -140,13 +140,16 @@ def _components(kinds: Sequence[Any]) -> tuple[list[Schema], dict[str, Schema]]:
     """msgspec's schemas. Where two Structs share a name, ``sqew.http.dialects.hq.Failure`` becomes ``HqFailure``."""
     schemas, components = msgspec.json.schema_components(kinds, ref_template=_PLACE + "{name}")
     text = msgspec.json.encode((schemas, components)).decode()
-    short = re.sub(rf"(?<={_PLACE})[\w.]+\.(\w+)\.(\w+)", lambda found: _joined(found[1], found[2]), text)
+    short = re.sub(rf"(?<={_PLACE})[\w.]+", lambda found: _short(found[0]), text)
     schemas, components = msgspec.json.decode(short)
-    return list(schemas), {_joined(*name.rsplit(".", 2)[-2:]): schema for name, schema in components.items()}
+    return list(schemas), {_short(name): schema for name, schema in components.items()}
 
 
-def _joined(*names: str) -> str:
-    return "".join(name[:1].upper() + name[1:] for name in names)
+def _short(name: str) -> str:
+    *modules, own = name.split(".")
+    if "dialects" in modules:
+        modules = modules[modules.index("dialects") + 1 :][:1]
+    return "".join(part[:1].upper() + part[1:] for part in (*modules[-1:], own))
 
 
 def _ruled(schema: Schema, word: Word) -> Schema:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import resource
+import socket
 import ssl
 import sys
 import time
 from email.utils import formatdate
 from http import HTTPStatus
+from pathlib import Path
 
 from msgspec import structs
 
@@ -44,6 +47,7 @@ class Server:
         self._served = 0
         self._listeners: list[asyncio.Server] = []
         self._emptied = asyncio.Event()
+        self._unix_socket = ""
 
     # What a connection asks for
 
@@ -77,6 +81,7 @@ class Server:
         listener: asyncio.Server
         try:
             if unix_socket:
+                _check_unused(unix_socket)
                 listener = await self._loop.create_unix_server(
                     connect, unix_socket, ssl=tls, backlog=_BACKLOG,
                     ssl_handshake_timeout=handshake_s, ssl_shutdown_timeout=shutdown_s,
@@ -88,16 +93,18 @@ class Server:
                 )  # fmt: skip
         except OSError as error:
             where = unix_socket or f"{host}:{port}"
-            advice = "another path with --unix-socket" if unix_socket else "another port with --port"
+            advice = "another path with --unix-socket" if unix_socket else "others with --host and --port"
+            why = str(error) if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
             raise BadSetting(
-                f"{where} can't be listened at ({error.strerror or error}). "
-                f"Another program may have it, or you may not use it: choose {advice}."
+                f"{where} can't be listened at ({why}). "
+                f"Another program may have it, or it is not this machine's to use: choose {advice}."
             ) from error
         self._listeners.append(listener)
         if unix_socket:
+            self._unix_socket = unix_socket
             return [f"unix:{unix_socket}"]
         scheme = "https" if tls else "http"
-        addresses = [socket.getsockname()[:2] for socket in listener.sockets]
+        addresses = [listening.getsockname()[:2] for listening in listener.sockets]
         return [f"{scheme}://{f'[{name}]' if ':' in name else name}:{number}" for name, number in addresses]
 
     def tick(self) -> None:
@@ -106,6 +113,7 @@ class Server:
         now = self.now()
         for connection in [c for c in self.connections if c.deadline < now or c.write_deadline < now]:
             connection.timed_out(now)
+        self.application.keep_up()
 
     async def drain(self, within_s: float) -> bool:
         """Accept nothing more and answer what is in flight; whether all was answered in time."""
@@ -113,6 +121,7 @@ class Server:
         await asyncio.sleep(_LAST_CALL_S)
         for listener in self._listeners:
             listener.close()
+        self._remove_socket()
         for connection in list(self.connections):
             connection.drain()
         with contextlib.suppress(TimeoutError):
@@ -122,11 +131,22 @@ class Server:
                     await self._emptied.wait()
         return not self.connections
 
+    def _remove_socket(self) -> None:
+        if self._unix_socket:
+            Path(self._unix_socket).unlink(missing_ok=True)
+
     def forget(self, connection: Connection) -> None:
         """A connection was closed."""
         self.connections.discard(connection)
         if not self.connections:
             self._emptied.set()
+
+
+def _check_unused(path: str) -> None:
+    """Raise `OSError` if somebody listens at a unix socket: the loop would take it away from them without a word."""
+    with contextlib.suppress(FileNotFoundError, ConnectionRefusedError), socket.socket(socket.AF_UNIX) as asked:
+        asked.connect(path)
+        raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
 
 
 def _most_connections() -> int:

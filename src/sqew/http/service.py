@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from time import gmtime, strftime
 from typing import Any
 
 import msgspec
 
 from sqew.broker import Broker
-from sqew.errors import BadBody, MethodNotAllowed
+from sqew.engine import creation
+from sqew.errors import BadBody, Forbidden, MethodNotAllowed
 from sqew.http.exchange import Headers, Request
 from sqew.http.figures import Figures
 from sqew.http.keychain import Keychain
@@ -17,7 +19,7 @@ from sqew.http.scraping import Scraper
 from sqew.model import Message, QueueInfo
 from sqew.observe.labels import QueueLabels
 from sqew.observe.tracing import Tracing
-from sqew.rules import check_int, check_ms
+from sqew.rules import check_int, check_ms, dead_letter_name
 from sqew.settings import Settings
 
 NO_STORE: Headers = ((b"cache-control", b"no-store"),)
@@ -54,10 +56,20 @@ class Service:
         # An empty answer is better than the one that says that the request took too long.
         return min(given, self.settings.max_wait_ms, self.settings.request_timeout_ms * 9 // 10)
 
+    def check_dead_letter(self, request: Request, queue: str, fields: Mapping[str, Any]) -> None:
+        """Raise unless who asks may have the dead letters of a queue go where these fields of a policy say.
+
+        A key opens one queue: with another queue's name there, it would send messages to that.
+        """
+        target = fields.get("dead_letter")
+        if request.key_id and target is not None and target != dead_letter_name(queue):
+            raise Forbidden(
+                f"Key '{request.key_id}' is for queue '{queue}', whose dead letters it may send to "
+                f"'{dead_letter_name(queue)}' or nowhere. Use the server's token to send them elsewhere."
+            )
+
     async def ensure_queue(self, name: str, **policy: Any) -> QueueInfo:
         """The queue of that name, made if there is none."""
-        from sqew.engine import creation
-
         return await self.broker.run(creation(self.settings, name, policy, exist_ok=True))
 
 

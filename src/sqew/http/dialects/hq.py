@@ -10,13 +10,12 @@ from msgspec import Raw, Struct
 
 from sqew import operations as ops
 from sqew.engine import creation
-from sqew.errors import BadValue, MessageNotFound, SqewError
+from sqew.errors import BadValue, MessageNotFound, SqewError, StaleLease
 from sqew.http.exchange import Call, Request, Response
 from sqew.http.router import Dialect, Routes
 from sqew.http.service import NO_STORE, Service, as_json, refuse_head
-from sqew.http.statuses import headers_of, status_of
 from sqew.ids import id_of, uuid_of
-from sqew.model import NewMessage, Received, Ref, Release, Sent, Settled
+from sqew.model import Message, NewMessage, Received, Ref, Release, Sent, Settled
 from sqew.rules import seconds_as_ms
 
 encode = msgspec.json.Encoder().encode
@@ -104,32 +103,46 @@ def _received(received: Received) -> Response:
 
 
 @routes.put("/messages/{id}/complete", scope="receive", keeps_to_queue=True, path={"id": UUID}, answers={200: None})
-def complete(_service: Service, request: Request) -> Call:
-    """The work is done: the message is gone."""
-    return Call(ops.Ack(request.only_queue, (Ref(_id(request.params[0])),)), _settled)
+async def complete(service: Service, request: Request) -> Response:
+    """The work is done: the message is gone. One that is dead meanwhile stays where dead letters are."""
+    uuid = _uuid(request.params[0])
+    message = await _message(service, request, uuid)
+    if message.death is not None:
+        raise StaleLease(uuid)
+    return _settled(uuid, await service.broker.ack(message.queue, [Ref(message.id)]))
 
 
 @routes.put("/messages/{id}/fail", scope="receive", keeps_to_queue=True, path={"id": UUID}, answers={200: None})
-def fail(_service: Service, request: Request) -> Call:
+async def fail(service: Service, request: Request) -> Response:
     """The work can never succeed: the message is dead, and not received again."""
-    release = Release(Ref(_id(request.params[0])), dead=True, reason="failed by its consumer")
-    return Call(ops.Nack(request.only_queue, (release,)), _settled)
+    uuid = _uuid(request.params[0])
+    message = await _message(service, request, uuid)
+    if message.death is not None:
+        # It is what it should be, by an earlier call or because its lease ran out.
+        return Response(200)
+    release = Release(Ref(message.id), dead=True, reason="failed by its consumer")
+    return _settled(uuid, await service.broker.nack(message.queue, [release]))
 
 
-def _id(text: str) -> int:
+async def _message(service: Service, request: Request, uuid: UUID) -> Message:
     try:
-        return id_of(UUID(text))
+        return await service.broker.run(ops.Get(request.only_queue, id_of(uuid)))
+    except MessageNotFound as error:
+        raise MessageNotFound(uuid, request.only_queue) from error
+
+
+def _uuid(text: str) -> UUID:
+    try:
+        return UUID(text)
     except ValueError as error:
         raise BadValue(
             f"'{text[:60]}' is not a message's id: that is a UUID, as enqueue and receive give it."
         ) from error
-    except MessageNotFound as error:
-        raise MessageNotFound(0) from error
 
 
-def _settled(results: list[Settled | SqewError]) -> Response:
+def _settled(uuid: UUID, results: list[Settled | SqewError]) -> Response:
     (result,) = results
     if isinstance(result, SqewError):
-        status = status_of(result)
-        return Response(status, failure(result, status), headers=headers_of(result))
+        # It was settled by somebody else in between.
+        raise MessageNotFound(uuid) from result
     return Response(200)

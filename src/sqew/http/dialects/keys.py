@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from sqew import operations as ops
 from sqew.errors import Conflict
-from sqew.http.dialects.sqew import DIALECT, encode
+from sqew.http.dialects.sqew.wording import DIALECT, encode
 from sqew.http.exchange import Call, Request, Response
 from sqew.http.router import Routes
 from sqew.http.service import NO_STORE, Service

@@ -11,7 +11,8 @@ from sqew import operations as ops
 from sqew.engine import creation
 from sqew.errors import BadValue, MessageNotFound, SqewError
 from sqew.http import transfer
-from sqew.http.dialects.sqew import message_id, policy_fields
+from sqew.http.dialects.sqew.looking import message_id
+from sqew.http.dialects.sqew.queues import policy_fields
 from sqew.http.exchange import Call, Request, Response, Stream
 from sqew.http.router import Dialect, Routes
 from sqew.http.service import NO_STORE, Service, as_json, json_body, refuse_head, timestamp
@@ -171,12 +172,11 @@ async def show_queue(service: Service, request: Request) -> Response:
 
 
 @routes.patch("/v1/queues/{name}", scope="admin", body=Changes, answers={200: QueueDetails})
-def update_queue(_service: Service, request: Request) -> Call:
+def update_queue(service: Service, request: Request) -> Call:
     """Change a queue's policy."""
-    return Call(
-        ops.UpdateQueue(request.params[0], policy_fields(request.data)),
-        lambda info: Response(200, encode(_details(info))),
-    )
+    queue, fields = request.params[0], policy_fields(request.data)
+    service.check_dead_letter(request, queue, fields)
+    return Call(ops.UpdateQueue(queue, fields), lambda info: Response(200, encode(_details(info))))
 
 
 @routes.delete("/v1/queues/{name}", scope="admin", answers={204: None})

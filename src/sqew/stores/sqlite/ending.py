@@ -75,7 +75,8 @@ def archive(work: Work, state: QueueState, held: Held, outcome: Outcome, reason:
 def bury(work: Work, state: QueueState, held: Held, reason: str) -> None:
     """A message is dead: to the dead-letter queue, or to the archive where the policy names none that exists.
 
-    What was damaged goes to the archive in any case: from a queue it would be delivered.
+    What was damaged goes to the archive in any case: from a queue it would be delivered. Where a dead-letter queue has
+    attempts of its own to give, they are counted anew: otherwise it could not be received even once.
     """
     target = work.catalog.find(state.policy.dead_letter)
     lane = state.lane_names[held.lane_id]
@@ -99,7 +100,7 @@ def bury(work: Work, state: QueueState, held: Held, reason: str) -> None:
                 state.name,
                 lane,
                 reason,
-                held.attempts,
+                held.attempts if target.policy.max_attempts is None else 0,
                 group,
             ),
         )

@@ -8,7 +8,7 @@ from itertools import chain
 from sqew.errors import MessageNotFound
 from sqew.model import Activity, ArchivedMessage, Depths, LaneDepth, Message, Page
 from sqew.operations import Ages, Get, LastId, ListArchive, Measure, Peek, ReadActivity, Scan
-from sqew.stores.sqlite.rows import archived_message, stored_message
+from sqew.stores.sqlite.rows import archived_message, not_too_much, stored_message
 from sqew.stores.sqlite.statements import sql
 from sqew.stores.sqlite.work import Row, Work
 
@@ -47,7 +47,7 @@ def peek(work: Work, op: Peek) -> list[Message]:
         room = op.limit - len(found)
         blocked = chain.from_iterable(work.execute(sql("peek_blocked"), (state.id, lane, room)) for lane in lanes)
         found += sorted(blocked)[:room]
-    return [stored_message(work, row) for row in found]
+    return list(not_too_much(stored_message(work, row) for row in found))
 
 
 def measure(work: Work, op: Measure) -> Depths:
@@ -98,7 +98,10 @@ def scan(work: Work, op: Scan) -> Page:
     # A step is so many rows of whatever queues, so that it takes as long in a file that holds much else.
     end, count = work.execute_at_once(sql("scan_end"), (op.after, op.up_to, op.limit)).fetchall()[0]
     rows = work.execute_at_once(sql("scan"), (op.after, end or op.after, state.id)).fetchall()
-    return Page([stored_message(work, row) for row in rows], end if count == op.limit else None)
+    messages = list(not_too_much(stored_message(work, row) for row in rows))
+    if len(messages) < len(rows):
+        return Page(messages, messages[-1].id)
+    return Page(messages, end if count == op.limit else None)
 
 
 def everything(work: Work, queue: str) -> Iterator[Message]:

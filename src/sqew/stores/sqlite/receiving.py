@@ -14,7 +14,7 @@ from sqew.operations import NextDue, Receive
 from sqew.stores.sqlite.catalog import QueueState
 from sqew.stores.sqlite.ending import DAMAGED, EXHAUSTED, Held, archive, bury, drop, gone
 from sqew.stores.sqlite.lanes import next_turn, save_turns, turns_of
-from sqew.stores.sqlite.rows import INLINE_BODY_BYTES, body_of, checksum, decode_headers
+from sqew.stores.sqlite.rows import INLINE_BODY_BYTES, MOST_BYTES, body_of, checksum, decode_headers, not_too_much
 from sqew.stores.sqlite.statements import sql
 from sqew.stores.sqlite.work import Row, Work, integers
 
@@ -96,7 +96,7 @@ def _first_due(work: Work, state: QueueState, lanes: Sequence[int]) -> int | Non
 def _take(work: Work, claim: _Claim, lanes: Sequence[int], limit: int) -> list[Message]:
     """Up to ``limit`` messages, the lanes taking turns."""
     if len(lanes) == 1:
-        return list(islice(_ready(work, claim, lanes[0], limit), limit))
+        return list(not_too_much(islice(_ready(work, claim, lanes[0], limit), limit)))
     return _in_turns(work, claim, lanes, limit)
 
 
@@ -116,9 +116,11 @@ def _in_turns(work: Work, claim: _Claim, lanes: Sequence[int], limit: int) -> li
     messages: list[Message] = []
     # What stands first in each lane that has work.
     heads = {lane: head for lane, queue in queues.items() if (head := next(queue, None)) is not None}
-    while heads and len(messages) < limit:
+    size = 0
+    while heads and len(messages) < limit and size < MOST_BYTES:
         lane = next_turn(turns, heads, state)
         messages.append(heads.pop(lane))
+        size += len(messages[-1].body)
         if (head := next(queues[lane], None)) is not None:
             heads[lane] = head
     if messages:
@@ -159,7 +161,7 @@ def _take_groups(work: Work, claim: _Claim, lanes: Sequence[int], limit: int) ->
     state = claim.state
     messages: list[Message] = []
     turns = turns_of(work, state) if len(lanes) > 1 else {}
-    while len(messages) < limit:
+    while len(messages) < limit and sum(len(message.body) for message in messages) < MOST_BYTES:
         heads = _heads(work, claim, lanes, messages)
         if not heads:
             break
@@ -194,8 +196,8 @@ def _head(work: Work, claim: _Claim, lane: int, taken: list[Message]) -> Message
 
 
 def _take_followers(work: Work, claim: _Claim, lane: int, head: Message, messages: list[Message], limit: int) -> None:
-    last = head.id
-    while len(messages) < limit:
+    last, size = head.id, sum(len(message.body) for message in messages)
+    while len(messages) < limit and size < MOST_BYTES:
         row = work.execute(_NEXT_FOLLOWER, (claim.state.id, head.group, last)).fetchone()
         # The order ends at a message that is delayed or belongs to another lane.
         if row is None or row[1] != lane or row[4] > work.now:
@@ -205,6 +207,7 @@ def _take_followers(work: Work, claim: _Claim, lane: int, head: Message, message
         if message is not None:
             work.execute_at_once(_LEASE_FOLLOWER, _lease_parameters(work, claim, message))
             messages.append(message)
+            size += len(message.body)
 
 
 def _deliverable(work: Work, claim: _Claim, row: Row) -> Message | None:

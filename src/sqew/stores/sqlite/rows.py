@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -15,6 +16,9 @@ from sqew.stores.sqlite.work import Row, Work
 INLINE_BODY_BYTES = 2048
 """Longer bodies are kept out of the message's row, which SQLite rewrites whole for every lease."""
 
+MOST_BYTES = 8 * 1024 * 1024
+"""When the bodies of one answer have so many bytes, it ends: everybody else waits while they are read."""
+
 encode_headers = msgspec.json.Encoder().encode
 _decode_headers = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -25,6 +29,16 @@ def checksum(body: bytes, headers: bytes | None, is_text: int) -> int:
     """CRC-32 of what a receiver is given: it finds every burst of up to 32 flipped bits."""
     crc = zlib.crc32(body, is_text)
     return zlib.crc32(headers, crc) if headers else crc
+
+
+def not_too_much(messages: Iterable[Message]) -> Iterator[Message]:
+    """The first messages, as many as may be in one answer: one at least."""
+    size = 0
+    for message in messages:
+        yield message
+        size += len(message.body)
+        if size >= MOST_BYTES:
+            return
 
 
 def body_of(work: Work, id: int, inline: bytes | None) -> bytes:

@@ -133,7 +133,8 @@ class SQLiteStore:
         self, shortcut: Callable[[Work, Any], Any], operation: ops.Operation[Any], now: int
     ) -> Commit | None:
         """Execute an operation that is a single statement; None: it changed nothing and must go the general way."""
-        if self._broken is not None or self._seen_version is None:
+        # Others have written, and something has been read since (to tidy up, say): the catalog must be looked at anew.
+        if self._broken is not None or self.connection.data_version() != self._seen_version:
             return None
         work = self._work
         work.now = now
@@ -328,21 +329,23 @@ class SQLiteStore:
     @contextlib.contextmanager
     def _reader(self, now: int) -> Iterator[Work]:
         """A connection of its own for long reads: they see one moment, and hold nobody up."""
-        if self.path == MEMORY:
-            connection, own = self.connection, False
-        else:
-            connection, own = connect(self._file, create=False), True
         with translated(self.path):
+            if self.path == MEMORY:
+                # There is no other connection, and a transaction that is open on this one is somebody's.
+                yield self._work_on(self.connection, now)
+                return
+            connection = connect(self._file, create=False)
             try:
                 connection.execute("BEGIN")
-                catalog = Catalog(connection.execute)
-                work = Work(connection, catalog, self._work.room, self._work.random)
-                work.now = now
-                yield work
+                yield self._work_on(connection, now)
             finally:
-                connection.execute("ROLLBACK")
-                if own:
-                    connection.close()
+                # Closing ends the transaction as well.
+                connection.close(True)
+
+    def _work_on(self, connection: apsw.Connection, now: int) -> Work:
+        work = Work(connection, Catalog(connection.execute), self._work.room, self._work.random)
+        work.now = now
+        return work
 
     def close(self) -> None:
         """Close the file. The last one out puts the WAL back into it."""

@@ -1,0 +1,48 @@
+"""Dead letters."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from sqew import operations as ops
+from sqew.http.dialects.sqew.looking import Count, Messages, stored_view
+from sqew.http.dialects.sqew.wording import encode, routes
+from sqew.http.exchange import Call, Request, Response
+from sqew.http.service import Service
+
+
+class DeadParameters(Struct, frozen=True, forbid_unknown_fields=True):
+    limit: int = 100
+    after: int = 0
+
+
+@routes.get("/queues/{queue}/dlq", scope="receive", query=DeadParameters, answers={200: Messages})
+def list_dead(service: Service, request: Request) -> Call:
+    """The dead letters of a queue, by id, those after `after`."""
+    given: DeadParameters = request.options
+    return Call(
+        ops.ListDead(request.params[0], service.batch(given.limit, "limit"), given.after),
+        lambda found: Response(200, encode(Messages([stored_view(message) for message in found]))),
+    )
+
+
+class Ids(Struct, forbid_unknown_fields=True):
+    """Some messages; without ids, all of them."""
+
+    ids: list[int] | None = None
+
+
+@routes.delete("/queues/{queue}/dlq", scope="admin", body=Ids, body_optional=True, answers={200: Count}, long=True)
+async def purge_dead(service: Service, request: Request) -> Response:
+    """Delete the dead letters of a queue: all, or those given."""
+    ids = request.data.ids if request.data is not None else None
+    return Response(200, encode(Count(await service.broker.in_steps(ops.PurgeDead(request.params[0], ids)))))
+
+
+@routes.post(
+    "/queues/{queue}/dlq/requeue", scope="admin", body=Ids, body_optional=True, answers={200: Count}, long=True
+)
+async def requeue_dead(service: Service, request: Request) -> Response:
+    """Bring dead letters back to the queue with attempts 0: all, or those given."""
+    ids = request.data.ids if request.data is not None else None
+    return Response(200, encode(Count(await service.broker.in_steps(ops.RequeueDead(request.params[0], ids)))))

@@ -1,0 +1,182 @@
+"""Receiving under a lease, and what a holder does with it: ack, nack, extend."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Raw, Struct
+
+from sqew import operations as ops
+from sqew.errors import SqewError
+from sqew.http.dialects.sqew.wording import Trouble, encode, failure, routes
+from sqew.http.exchange import Call, Request, Response
+from sqew.http.service import Service, as_json
+from sqew.http.statuses import status_of
+from sqew.model import (
+    Extension,
+    Format,
+    Message,
+    Received,
+    Ref,
+    Release,
+    Settled,
+)
+
+
+class PollParameters(Struct, frozen=True, forbid_unknown_fields=True):
+    batch: int | None = None
+    wait_ms: int = 0
+    lane: str | None = None
+    visibility_ms: int | None = None
+    consumer: str | None = None
+    finish: bool = False
+    """Take them for good: they are acknowledged as they are received, at most once."""
+
+
+class MessageView(Struct, omit_defaults=True):
+    """A message that was received."""
+
+    id: int
+    payload: Raw
+    attempts: int
+    lease_expires_at: int
+    token: str
+    created_at: int
+    available_at: int
+    priority: int = 0
+    lane: str = ""
+    group: str | None = None
+    idempotency_key: str | None = None
+    headers: dict[str, Any] = {}
+    expires_at: int | None = None
+    format: Format = "json"
+
+
+class Polled(Struct):
+    messages: list[MessageView]
+
+
+@routes.post("/queues/{queue}/poll", scope="receive", query=PollParameters, answers={200: Polled})
+def poll(service: Service, request: Request) -> Call:
+    """Take up to `batch` messages under a lease; when there are none, wait for one for up to `wait_ms`."""
+    given: PollParameters = request.options
+    operation = ops.Receive(
+        request.params[0], service.batch(given.batch), given.lane, given.visibility_ms, given.consumer, given.finish
+    )
+    return Call(operation, _polled, service.wait_ms(given.wait_ms) if given.wait_ms else 0)
+
+
+def _polled(received: Received) -> Response:
+    return Response(200, encode(Polled([_received(message) for message in received.messages])))
+
+
+def _received(message: Message) -> MessageView:
+    lease = message.lease
+    assert lease is not None
+    return MessageView(
+        message.id, as_json(message), message.attempts, lease.expires_at, lease.token, message.created_at,
+        message.available_at, message.priority, message.lane, message.group, message.key, message.headers,
+        message.expires_at, message.format,
+    )  # fmt: skip
+
+
+class AckItem(Struct, forbid_unknown_fields=True):
+    """Which message. Without a token, or the consumer's name, it is acked whoever holds it."""
+
+    id: int
+    token: str | None = None
+    consumer: str | None = None
+
+
+class NackItem(Struct, forbid_unknown_fields=True):
+    """Which message, and when it may be tried again; `dead`: never."""
+
+    id: int
+    token: str | None = None
+    consumer: str | None = None
+    delay_ms: int | None = None
+    dead: bool = False
+    reason: str = ""
+
+
+class ExtendItem(Struct, forbid_unknown_fields=True):
+    """Which message, and for how long from now its lease is to last."""
+
+    id: int
+    ms: int
+    token: str | None = None
+    consumer: str | None = None
+
+
+class SettledView(Struct, omit_defaults=True):
+    """One message of a batch: done, or why not."""
+
+    id: int
+    ok: bool
+    due_at: int | None = None
+    dead: bool = False
+    error: Trouble | None = None
+
+
+class SettledBatch(Struct):
+    results: list[SettledView]
+
+
+_SETTLED = {200: SettledView | SettledBatch}
+
+
+@routes.post("/queues/{queue}/ack", scope="receive", body=AckItem | list[AckItem], answers=_SETTLED)
+def ack(_service: Service, request: Request) -> Call:
+    """The work is done: the messages are gone (or archived, as the policy says). One, or an array."""
+    items = _items(request)
+    return Call(
+        ops.Ack(request.params[0], [Ref(item.id, item.token, item.consumer) for item in items]),
+        _settler(request, items),
+    )
+
+
+@routes.post("/queues/{queue}/nack", scope="receive", body=NackItem | list[NackItem], answers=_SETTLED)
+def nack(_service: Service, request: Request) -> Call:
+    """The work failed: try again after the queue's backoff, or after `delay_ms`, or never if `dead`."""
+    items = _items(request)
+    releases = [
+        Release(Ref(item.id, item.token, item.consumer), item.delay_ms, item.dead, item.reason) for item in items
+    ]
+    return Call(ops.Nack(request.params[0], releases), _settler(request, items))
+
+
+@routes.post("/queues/{queue}/extend", scope="receive", body=ExtendItem | list[ExtendItem], answers=_SETTLED)
+def extend(_service: Service, request: Request) -> Call:
+    """The work takes longer: the lease now ends `ms` from now."""
+    items = _items(request)
+    extensions = [Extension(Ref(item.id, item.token, item.consumer), item.ms) for item in items]
+    return Call(ops.Extend(request.params[0], extensions), _settler(request, items))
+
+
+def _items(request: Request) -> Sequence[Any]:
+    items = request.data if isinstance(request.data, list) else (request.data,)
+    request.rows = len(items)
+    return items
+
+
+def _settler(request: Request, items: Sequence[Any]) -> Any:
+    if isinstance(request.data, list):
+        return lambda results: Response(
+            200, encode(SettledBatch([_settled(item.id, result) for item, result in zip(items, results, strict=True)]))
+        )
+    return _settled_one
+
+
+def _settled_one(results: list[Settled | SqewError]) -> Response:
+    (result,) = results
+    if isinstance(result, SqewError):
+        status = status_of(result)
+        return Response(status, failure(result, status))
+    return Response(200, encode(_settled(result.id, result)))
+
+
+def _settled(id: int, result: Settled | SqewError) -> SettledView:
+    if isinstance(result, SqewError):
+        return SettledView(id, ok=False, error=Trouble(result.code, str(result)))
+    return SettledView(id, ok=True, due_at=result.due_at, dead=result.dead)

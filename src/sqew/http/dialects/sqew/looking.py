@@ -1,0 +1,233 @@
+"""Looking at messages and figures without taking anything, and removing what should not be there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Raw, Struct
+
+from sqew import operations as ops
+from sqew.errors import BadValue, MessageNotFound
+from sqew.http.dialects.sqew.wording import encode, failure, routes
+from sqew.http.exchange import Call, Request, Response
+from sqew.http.service import Service, as_json
+from sqew.model import (
+    ArchivedMessage,
+    Depths,
+    Format,
+    Latency,
+    Message,
+    Outcome,
+)
+
+
+class StoredView(Struct, omit_defaults=True):
+    """A message as it stands in its queue. Its lease's token is a secret of its holder."""
+
+    id: int
+    payload: Raw
+    attempts: int
+    state: str
+    created_at: int
+    available_at: int
+    priority: int = 0
+    lane: str = ""
+    group: str | None = None
+    idempotency_key: str | None = None
+    headers: dict[str, Any] = {}
+    expires_at: int | None = None
+    lease_expires_at: int | None = None
+    leased_by: str | None = None
+    died_in: str | None = None
+    reason: str | None = None
+    died_at: int | None = None
+    damaged: bool = False
+    queue: str = ""
+    format: Format = "json"
+
+
+def stored_view(message: Message) -> StoredView:
+    lease, death = message.lease, message.death
+    return StoredView(
+        message.id,
+        as_json(message),
+        message.attempts,
+        message.state,
+        message.created_at,
+        message.available_at,
+        message.priority,
+        message.lane,
+        message.group,
+        message.key,
+        message.headers,
+        message.expires_at,
+        None if lease is None else lease.expires_at,
+        None if lease is None else lease.by,
+        None if death is None else death.queue,
+        None if death is None else death.reason,
+        None if death is None else death.at,
+        message.damaged,
+        message.queue,
+        message.format,
+    )
+
+
+class Messages(Struct):
+    messages: list[StoredView]
+
+
+class PeekParameters(Struct, frozen=True, forbid_unknown_fields=True):
+    limit: int = 10
+    lane: str | None = None
+
+
+@routes.get("/queues/{queue}/peek", scope="receive", query=PeekParameters, answers={200: Messages})
+def peek(service: Service, request: Request) -> Call:
+    """The next messages, without taking them."""
+    given: PeekParameters = request.options
+    limit = service.batch(given.limit, "limit")
+    return Call(
+        ops.Peek(request.params[0], limit, given.lane),
+        lambda found: Response(200, encode(Messages([stored_view(message) for message in found]))),
+    )
+
+
+@routes.get("/queues/{queue}/messages/{id}", scope="receive", path={"id": int}, answers={200: StoredView})
+def show_message(_service: Service, request: Request) -> Call:
+    """One message, without taking it."""
+    queue, id = request.params
+    return Call(ops.Get(queue, message_id(id)), lambda message: Response(200, encode(stored_view(message))))
+
+
+@routes.delete("/queues/{queue}/messages/{id}", scope="admin", path={"id": int}, answers={204: None})
+def remove_message(_service: Service, request: Request) -> Call:
+    """Delete one message, whoever holds it."""
+    queue, id = request.params
+    number = message_id(id)
+
+    def render(removed: list[bool]) -> Response:
+        if not removed[0]:
+            error = MessageNotFound(number, queue)
+            return Response(404, failure(error, 404))
+        return Response(204)
+
+    return Call(ops.Remove(queue, [number]), render)
+
+
+def message_id(text: str) -> int:
+    """A message's id in a path."""
+    if not text.isascii() or not text.isdigit() or len(text) > 19:
+        raise BadValue(f"'{text[:60]}' is not a message's id: that is a whole number.")
+    return int(text)
+
+
+class Count(Struct):
+    count: int
+
+
+@routes.post("/queues/{queue}/purge", scope="admin", answers={200: Count}, long=True)
+async def purge(service: Service, request: Request) -> Response:
+    """Delete every message that is in the queue now."""
+    return Response(200, encode(Count(await service.broker.purge(request.params[0]))))
+
+
+class StatsView(Struct):
+    """How a queue is doing: its messages by state, and everything in detail."""
+
+    ready: int
+    leased: int
+    delayed: int
+    blocked: int
+    dlq: int
+    oldest_age_ms: int | None
+    queue: str
+    depths: Depths
+    totals: dict[str, int]
+    rates: dict[str, float]
+    wait: dict[str, Latency]
+    work: dict[str, Latency]
+
+
+@routes.get("/queues/{queue}/stats", scope="receive", answers={200: StatsView})
+async def stats(service: Service, request: Request) -> Response:
+    """Depths by lane and state, totals, rates and latencies."""
+    found = await service.broker.stats(request.params[0])
+    depths = found.depths
+    oldest = depths.oldest_ready_at
+    view = StatsView(
+        depths.total("ready"),
+        depths.total("leased"),
+        depths.total("delayed"),
+        depths.total("blocked"),
+        depths.dead,
+        None if oldest is None else max(service.broker.now() - oldest, 0),
+        found.queue,
+        depths,
+        found.totals,
+        found.rates,
+        found.wait,
+        found.work,
+    )
+    return Response(200, encode(view))
+
+
+class ArchiveParameters(Struct, frozen=True, forbid_unknown_fields=True):
+    after: int = 0
+    limit: int = 100
+    outcome: Outcome | None = None
+
+
+class ArchivedView(Struct, omit_defaults=True):
+    """A finished message: how it ended and when, and why if it died."""
+
+    id: int
+    payload: Raw
+    attempts: int
+    outcome: Outcome
+    finished_at: int
+    created_at: int
+    available_at: int
+    reason: str = ""
+    priority: int = 0
+    lane: str = ""
+    group: str | None = None
+    idempotency_key: str | None = None
+    headers: dict[str, Any] = {}
+    damaged: bool = False
+    format: Format = "json"
+
+
+class Archive(Struct):
+    messages: list[ArchivedView]
+
+
+@routes.get("/queues/{queue}/archive", scope="receive", query=ArchiveParameters, answers={200: Archive})
+def list_archive(service: Service, request: Request) -> Call:
+    """Finished messages by id, those after `after`: all, or those that ended as `outcome` says."""
+    given: ArchiveParameters = request.options
+    limit = service.batch(given.limit, "limit")
+    return Call(
+        ops.ListArchive(request.params[0], limit, given.after, given.outcome),
+        lambda found: Response(200, encode(Archive([_archived(archived) for archived in found]))),
+    )
+
+
+def _archived(archived: ArchivedMessage) -> ArchivedView:
+    message = archived.message
+    return ArchivedView(
+        message.id,
+        as_json(message),
+        message.attempts,
+        archived.outcome,
+        archived.finished_at,
+        message.created_at,
+        message.available_at,
+        archived.reason,
+        message.priority,
+        message.lane,
+        message.group,
+        message.key,
+        message.headers,
+        message.damaged,
+        message.format,
+    )

@@ -1,0 +1,183 @@
+"""Making, changing, tidying and deleting queues."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from sqew import operations as ops
+from sqew.engine import creation
+from sqew.errors import BadValue
+from sqew.http.dialects import hq
+from sqew.http.dialects.sqew.wording import DIALECT, encode, routes
+from sqew.http.exchange import Call, Request, Response
+from sqew.http.service import Service
+from sqew.model import (
+    Backoff,
+    Keep,
+    QueueInfo,
+)
+
+
+class Changes(Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """What is to change of a queue's policy."""
+
+    dlq: str | UnsetType | None = UNSET
+    """Its dead-letter queue: a name, or null for none. Left out, it gets one."""
+    max_attempts: int | UnsetType | None = UNSET
+    visibility_ms: int | UnsetType = UNSET
+    backoff: Backoff | UnsetType = UNSET
+    delay_ms: int | UnsetType = UNSET
+    ttl_ms: int | UnsetType | None = UNSET
+    fifo: bool | UnsetType = UNSET
+    deduplicate: str | UnsetType = UNSET
+    key_retention_ms: int | UnsetType = UNSET
+    lanes: dict[str, int] | list[str] | UnsetType = UNSET
+    keep: Keep | UnsetType = UNSET
+    archive_retention_ms: int | UnsetType | None = UNSET
+    rate_limit: float | UnsetType | None = UNSET
+    quota: int | UnsetType | None = UNSET
+
+
+class NewQueue(Changes, kw_only=True):
+    """A queue to make: its name, and whatever of its policy differs from the defaults."""
+
+    name: str
+
+
+class QueueView(Struct):
+    """A queue and its policy."""
+
+    name: str
+    max_attempts: int | None
+    visibility_ms: int
+    visibility_timeout_seconds: float
+    dlq: str | None
+    fifo: bool
+    backoff: Backoff
+    delay_ms: int
+    ttl_ms: int | None
+    deduplicate: str
+    key_retention_ms: int
+    lanes: dict[str, int]
+    keep: Keep
+    archive_retention_ms: int | None
+    rate_limit: float | None
+    quota: int | None
+    created_at: int
+
+
+def queue_view(info: QueueInfo) -> QueueView:
+    policy = info.policy
+    seconds = policy.visibility_ms / 1000
+    return QueueView(
+        info.name,
+        policy.max_attempts,
+        policy.visibility_ms,
+        int(seconds) if seconds.is_integer() else seconds,
+        policy.dead_letter,
+        policy.fifo,
+        policy.backoff,
+        policy.delay_ms,
+        policy.ttl_ms,
+        policy.deduplicate,
+        policy.key_retention_ms,
+        policy.lanes,
+        policy.keep,
+        policy.archive_retention_ms,
+        policy.rate_limit,
+        policy.quota,
+        info.created_at,
+    )
+
+
+def policy_fields(given: Struct) -> dict[str, Any]:
+    """What was given of a policy, under the policy's own names."""
+    fields: dict[str, Any] = {
+        name: value
+        for name in given.__struct_fields__
+        if name != "name" and not isinstance(value := getattr(given, name), UnsetType)
+    }
+    if "dlq" in fields:
+        fields["dead_letter"] = fields.pop("dlq")
+    return fields
+
+
+@routes.post(
+    "/queues",
+    scope="admin",
+    query=hq.QueueParameters,
+    body=NewQueue,
+    body_optional=True,
+    speaks=lambda request: hq.DIALECT if b"name=" in request.query else DIALECT,
+    answers={201: QueueView, 200: None},
+)
+def create_queue(service: Service, request: Request) -> Call:
+    """Make a queue. With `name` in the URL it is made as hq does, and answered without a body."""
+    parameters: hq.QueueParameters = request.options
+    given: NewQueue | None = request.data
+    if parameters.name is not None:
+        if given is not None:
+            raise BadValue("The queue is described in the URL and in the body. Leave one of them out.")
+        return hq.create_queue(service, parameters)
+    if given is None:
+        raise BadValue('A queue needs a name: send {"name": "orders"} as JSON, or ?name=orders in the URL.')
+    if parameters.policy():
+        raise BadValue("The URL's parameters go with a name there. Put max_attempts and visibility_ms into the JSON.")
+    return Call(
+        creation(service.settings, given.name, policy_fields(given)),
+        lambda info: Response(201, encode(queue_view(info))),
+    )
+
+
+class ListParameters(Struct, frozen=True, forbid_unknown_fields=True):
+    prefix: str = ""
+    after: str = ""
+    limit: Annotated[int, Meta(ge=1, le=100_000)] | None = None
+
+
+@routes.get("/queues", scope="admin", query=ListParameters, answers={200: list[QueueView]})
+def list_queues(_service: Service, request: Request) -> Call:
+    """All queues and their policies, by name."""
+    given: ListParameters = request.options
+    return Call(
+        ops.ListQueues(given.prefix, given.after, given.limit),
+        lambda found: Response(200, encode([queue_view(info) for info in found])),
+    )
+
+
+@routes.get("/queues/{queue}", scope="receive", answers={200: QueueView})
+def show_queue(_service: Service, request: Request) -> Call:
+    """A queue and its policy."""
+    return Call(ops.GetQueue(request.params[0]), lambda info: Response(200, encode(queue_view(info))))
+
+
+@routes.patch("/queues/{queue}", scope="admin", body=Changes, answers={200: QueueView})
+def update_queue(service: Service, request: Request) -> Call:
+    """Change a queue's policy."""
+    queue, fields = request.params[0], policy_fields(request.data)
+    service.check_dead_letter(request, queue, fields)
+    return Call(ops.UpdateQueue(queue, fields), lambda info: Response(200, encode(queue_view(info))))
+
+
+@routes.delete("/queues/{queue}", scope="admin", answers={204: None})
+async def delete_queue(service: Service, request: Request) -> Response:
+    """Delete a queue and its messages. Its dead-letter queue stays."""
+    await service.broker.delete(request.params[0])
+    return Response(204)
+
+
+class Compacted(Struct):
+    """How many bytes the file that holds the queues had before, and has now."""
+
+    name: str
+    bytes_before: int
+    bytes_after: int
+
+
+@routes.post("/queues/{queue}/compact", scope="admin", answers={200: Compacted}, long=True)
+async def compact(service: Service, request: Request) -> Response:
+    """Give free space back to the disk. It is the file's, so all its queues gain; nobody is held up meanwhile."""
+    info = await service.broker.run(ops.GetQueue(request.params[0]))
+    return Response(200, encode(Compacted(info.name, *await service.broker.compact())))

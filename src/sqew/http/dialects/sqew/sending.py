@@ -1,0 +1,89 @@
+"""Sending."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Raw, Struct
+
+from sqew import operations as ops
+from sqew.errors import BadValue
+from sqew.http.dialects.sqew.wording import encode, routes
+from sqew.http.exchange import Call, Request, Response
+from sqew.http.service import Service, json_body, text_in
+from sqew.model import (
+    Format,
+    NewMessage,
+    Sent,
+)
+
+
+class NewItem(Struct, forbid_unknown_fields=True):
+    """A message to send."""
+
+    payload: Raw
+    priority: int = 0
+    delay_ms: int | None = None
+    ttl_ms: int | None = None
+    idempotency_key: str | None = None
+    lane: str | None = None
+    group: str | None = None
+    headers: dict[str, Any] | None = None
+    format: Format = "json"
+    """`text`: the payload is a JSON string, and the text in it is the body."""
+
+
+class SentView(Struct):
+    message_id: int
+    duplicate: bool = False
+
+
+class SentBatch(Struct):
+    messages: list[SentView]
+
+
+@routes.post(
+    "/queues/{queue}/messages",
+    scope="send",
+    headers={"Idempotency-Key": "The key of a single message that brings none: a repeated send stores nothing."},
+    body=NewItem | list[NewItem],
+    answers={201: SentView | SentBatch},
+)
+def send(_service: Service, request: Request) -> Call:
+    """Send one message, or an array of them, all or none. `Idempotency-Key` is the key of a single one."""
+    given: NewItem | list[NewItem] = request.data
+    queue = request.params[0]
+    if type(given) is NewItem:
+        request.rows = 1
+        key = given.idempotency_key
+        if b"idempotency-key" in request.headers:
+            named = request.header(b"idempotency-key")
+            if key is not None and key != named:
+                raise BadValue("Idempotency-Key and idempotency_key differ. Give one of the two.")
+            key = named
+        return Call(ops.Send(queue, (_new_message(given, key),)), _sent_one)
+    assert isinstance(given, list)
+    if b"idempotency-key" in request.headers:
+        raise BadValue("Idempotency-Key is for a single message. Give each message of an array its idempotency_key.")
+    request.rows = len(given)
+    return Call(ops.Send(queue, [_new_message(item, item.idempotency_key) for item in given]), _sent_many)
+
+
+def _body(item: NewItem) -> bytes:
+    body = json_body(item.payload)
+    return body if item.format == "json" else text_in(body)
+
+
+def _new_message(item: NewItem, key: str | None) -> NewMessage:
+    return NewMessage(
+        _body(item), item.format, item.headers, item.priority, item.lane, item.group, key, item.delay_ms, item.ttl_ms
+    )
+
+
+def _sent_one(sent: list[Sent]) -> Response:
+    one = sent[0]
+    return Response(201, b'{"message_id":%d,"duplicate":%b}' % (one.id, b"true" if one.duplicate else b"false"))
+
+
+def _sent_many(sent: list[Sent]) -> Response:
+    return Response(201, encode(SentBatch([SentView(one.id, one.duplicate) for one in sent])))

@@ -1,0 +1,31 @@
+"""What all parts of the Sqew dialect share: how it says that something is wrong, and its table of routes."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Struct
+
+from sqew.errors import SqewError
+from sqew.http.router import Dialect, Routes
+
+encode = msgspec.json.Encoder().encode
+
+
+class Trouble(Struct):
+    """What is wrong: a word for machines, and a sentence that says what to do."""
+
+    code: str
+    message: str
+    """What went wrong, and what to do about it."""
+
+
+class Failure(Struct):
+    error: Trouble
+
+
+def failure(error: SqewError, _status: int) -> bytes:
+    return encode(Failure(Trouble(error.code, str(error))))
+
+
+DIALECT = Dialect("Sqew", "Queues, messages, leases and dead letters, in JSON.", failure, Failure)
+routes = Routes(DIALECT)
