@@ -143,7 +143,7 @@ class Setting(Struct, frozen=True, kw_only=True):
             shown = repr(given) if len(repr(given)) <= 60 else repr(given)[:57] + "..."
             if self.secret:
                 shown = HIDDEN
-            units = f", in whole {self.unit} or with a unit ({', '.join(self.units)})" if self.units else ""
+            units = f", in whole {unit or self.unit} or with a unit ({', '.join(self.units)})" if self.units else ""
             raise BadSetting(f"{self.name} can't be {shown} ({source}): it must be {self.allowed}{units}.")
         return value
 

@@ -255,3 +255,9 @@ def test_a_part_that_the_page_does_not_have_is_not_found(shared_server):
 
     assert answer.status == 404
     assert answer.json["error"]["code"] == "route_not_found"
+
+
+def test_the_address_alone_leads_to_the_documentation(shared_server):
+    answer = shared_server.call("GET", "/")
+
+    assert (answer.status, answer.headers["location"]) == (307, "/docs")
