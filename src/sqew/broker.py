@@ -143,14 +143,13 @@ class Broker:
             operations = [operation for operation, _ in part]
             began = perf_counter()
             results = self._execute(operations)
-            seconds = perf_counter() - began
+            if self.executed is not None:
+                self.executed(operations, results, perf_counter() - began)
             for (_, done), result in zip(part, results, strict=True):
                 try:
                     done(result)
                 except Exception:  # noqa: BLE001 (the others must get their answers all the same)
                     _log.exception("an answer could not be handed over")
-            if self.executed is not None:
-                self.executed(operations, results, seconds)
 
     def _execute(self, operations: list[Operation[Any]]) -> list[Any]:
         try:

@@ -175,6 +175,7 @@ class Queue:
 
     def keys(self, queue: str) -> list[KeyInfo]:
         """The keys of a queue, without what would open it."""
+        check_queue_name(queue)
         return self.run(ops.ListKeys(queue))
 
     def delete_key(self, queue: str, id: str) -> None:

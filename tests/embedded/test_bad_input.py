@@ -45,6 +45,13 @@ WRONG = {
     "update": {"name": NOT_A_NAME, "max_attempts": ["3", 0, THING], "lanes": [5, [["a"]], {}, [THING]]},
     "delete": {"name": NOT_A_NAME},
     "info": {"name": NOT_A_NAME},
+    "create_key": {
+        "queue": NOT_A_NAME,
+        "scopes": [None, 5, "send", [], ["sned"], [5], THING],
+        "label": [None, 5, b"l", [], THING, "\ud800"],
+    },
+    "keys": {"queue": NOT_A_NAME},
+    "delete_key": {"queue": NOT_A_NAME, "id": NOT_A_SHORT_TEXT},
     "queues": {"prefix": [5, b"o", [], THING, "\ud800"]},
     "enqueue": {
         "queue": NOT_A_NAME,
@@ -148,6 +155,8 @@ RIGHT = {
     "extend_lease": {"message": HELD, "seconds": 1},
     "extend_many": {"messages": [999], "seconds": 1},
     "get": {"id": 1},
+    "create_key": {"scopes": ["send"]},
+    "delete_key": {"id": "none"},
     "remove": {"ids": [999]},
     "redrive": {"dead_letter": "orders-dlq"},
     "import_lines": {"lines": [b'{"body":1}']},

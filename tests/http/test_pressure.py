@@ -34,7 +34,7 @@ def test_with_more_waiting_than_allowed_sends_are_refused_and_acks_are_not(tmp_p
             await broker.run(CreateQueue("orders", Policy()))
             guard = Guard(settings, broker)
             server = make_server(broker, settings, guard)
-            request = Request(Connection(server), method, path, b"")
+            request = Request(Connection(server), method, path, b"", {})
             server.application.begin(request)
             for _ in range(3):
                 broker.submit(Send("orders", [NewMessage(b"1")]), lambda _: None)

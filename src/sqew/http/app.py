@@ -97,7 +97,9 @@ class App:
         route = request.route or self._router.nearest(request.path)
         if route is None:
             return self._fallback
-        return route.dialect if route.speaks is None else route.speaks(request)
+        if route.guest is not None and route.is_guest is not None and route.is_guest(request):
+            return route.guest
+        return route.dialect
 
     def refuse(self, request: Request, error: SqewError) -> None:
         """Answer a request that never came whole."""

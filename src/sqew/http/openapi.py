@@ -100,7 +100,7 @@ def _operation(route: Route, name: str, schemas: Schemas) -> dict[str, Any]:
         operation["requestBody"] = body
     operation["responses"] = {
         **{str(status): _answer(status, kind, schemas) for status, kind in route.answers.items()},
-        "default": {"$ref": f"#/components/responses/{_failure_name(route.dialect)}"},
+        "default": _failures(route, schemas),
     }
     operation["security"] = [] if route.scope == "open" else [{scheme: [route.scope]} for scheme in _SCHEMES]
     return operation
@@ -155,6 +155,14 @@ def _answer(status: int, kind: Any, schemas: Schemas) -> dict[str, Any]:
     elif kind is not None:
         answer["content"] = {JSON.decode(): {"schema": schemas.of(kind)}}
     return answer
+
+
+def _failures(route: Route, schemas: Schemas) -> dict[str, Any]:
+    if route.guest is None:
+        return {"$ref": f"#/components/responses/{_failure_name(route.dialect)}"}
+    shapes = [schemas.of(dialect.shape) for dialect in (route.dialect, route.guest) if dialect.shape is not None]
+    content = {JSON.decode(): {"schema": {"anyOf": shapes}}}
+    return {"description": "What is wrong, in the words of the dialect that was spoken.", "content": content}
 
 
 def _failure(dialect: Dialect, schemas: Schemas) -> dict[str, Any]:

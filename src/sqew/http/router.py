@@ -65,8 +65,10 @@ class Route(Struct, frozen=True, kw_only=True):
     """The name of a field that the body must have, as it stands there."""
     answers: Mapping[int, Any] = {}  # msgspec copies it
     """The type of the answer by status; None: no body. A string: a content type other than JSON."""
-    speaks: Callable[[Request], Dialect] | None = None
-    """Whose dialect a request is in, where the route is of two."""
+    guest: Dialect | None = None
+    """Another dialect that has this route too."""
+    is_guest: Callable[[Request], bool] | None = None
+    """Whether a request is in that one."""
     streams: bool = False
     """The handler reads the body while it arrives."""
     body_optional: bool = False

@@ -10,7 +10,7 @@ from sqew import operations as ops
 from sqew.engine import creation
 from sqew.errors import BadValue
 from sqew.http.dialects import hq
-from sqew.http.dialects.sqew.wording import DIALECT, encode, routes
+from sqew.http.dialects.sqew.wording import encode, routes
 from sqew.http.exchange import Call, Request, Response
 from sqew.http.service import Service
 from sqew.model import (
@@ -110,7 +110,8 @@ def policy_fields(given: Struct) -> dict[str, Any]:
     query=hq.QueueParameters,
     body=NewQueue,
     body_optional=True,
-    speaks=lambda request: hq.DIALECT if b"name=" in request.query else DIALECT,
+    guest=hq.DIALECT,
+    is_guest=lambda request: b"name=" in request.query,
     answers={201: QueueView, 200: None},
 )
 def create_queue(service: Service, request: Request) -> Call:
