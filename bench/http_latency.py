@@ -90,6 +90,7 @@ async def _at_a_rate(served: Served, seed: int, rate: int, seconds: float) -> Se
 
 
 def _table(outcomes: Sequence[Outcome]) -> Table:
+    seen = [one for outcome in outcomes for one in outcome.rounds]
     return Table(
         f"Whole cycle at a fixed rate over {CONNECTIONS} connections, from the intended start of each request, µs",
         ["requests a second", "server", "p50", "p99", "worst", "p99 of the generator's own lag"],
@@ -104,7 +105,14 @@ def _table(outcomes: Sequence[Outcome]) -> Table:
             ]
             for outcome in sorted(outcomes, key=lambda outcome: outcome.rate)
         ],
-        "Median over the rounds. What the generator is late by is in the latencies.",
+        f"Median over the rounds. What the generator is late by is in the latencies. {_refusals(seen)}",
+    )
+
+
+def _refusals(seen: Sequence[Seen]) -> str:
+    refused = sum(one.refused for one in seen)
+    return (
+        f"{refused:,} of {sum(one.count for one in seen):,} requests were refused." if refused else "None was refused."
     )
 
 
@@ -152,16 +160,21 @@ async def _beside_exports(served: Served, durability: str, seed: int, scale: Exp
 def _export_figure(outcome: ExportOutcome, size: int) -> Figure:
     # What was acked before the export came to it is missing from it.
     is_whole = min(outcome.lines) >= 0.99 * size
+    refused = sum(one.refused for one in (*outcome.without, *outcome.during))
     return Figure(
         f"p99 while one client exports {size:,} messages, {outcome.durability}: times that without",
         f"≤ {MOST:.0f}",
-        around(outcome.p99_ratio) + ("" if is_whole else f"; an export ended after {min(outcome.lines):,} messages"),
-        outcome.p99_ratio.median <= MOST and is_whole,
+        around(outcome.p99_ratio)
+        + ("" if is_whole else f"; an export ended after {min(outcome.lines):,} messages")
+        # An error is quicker than an answer.
+        + (f"; {refused:,} requests were refused" if refused else ""),
+        outcome.p99_ratio.median <= MOST and is_whole and not refused,
     )
 
 
 def _export_table(outcomes: Sequence[ExportOutcome], scale: ExportScale, size: int) -> Table:
     rows = []
+    seen = [one for outcome in outcomes for one in (*outcome.without, *outcome.during)]
     for outcome in outcomes:
         name = f"{outcome.durability} (synchronous={SYNCHRONOUS[outcome.durability]})"
         speed = statistics.median(n / s for n, s in zip(outcome.lines, outcome.seconds, strict=True))
@@ -178,7 +191,7 @@ def _export_table(outcomes: Sequence[ExportOutcome], scale: ExportScale, size: i
         f"Whole cycle at {scale.rate:,} requests a second on a queue of {size:,} messages, from the intended start, µs",
         ["durability", "", "p50", "p99", "worst", "p99 of the generator's own lag"],
         rows,
-        "Median over the rounds. The client that exports reads as fast as the server sends.",
+        f"Median over the rounds. The client that exports reads as fast as the server sends. {_refusals(seen)}",
     )
 
 

@@ -46,21 +46,25 @@ class Contender(Struct, frozen=True):
     """Makes a queue of that name, and gives the jobs on it."""
 
 
+Runs = dict[tuple[str, Job], dict[int, wrk.Run]]
+"""By contender and job, and by the number of the round: one that told nothing is missing."""
+
+
 class Outcome(Struct, frozen=True):
     contender: str
     durability: str
     job: Job
     requests_per_s: Spread
     cpu_us: Spread
-    of_first: Spread
-    """How many times as many requests the first contender answered, round by round."""
+    of_first: Spread | None
+    """How many times as many requests the first contender answered, over the rounds in which both were measured."""
     refused: float
 
 
 def measure(folder: Path, seed: int, scale: Scale) -> Section:
     folder.mkdir(parents=True, exist_ok=True)
     missing: dict[str, str] = {}
-    runs: dict[tuple[str, Job], list[wrk.Run]] = defaultdict(list)
+    runs: Runs = defaultdict(dict)
     with ExitStack() as stack:
         contenders = []
         for durability, synchronous in SYNCHRONOUS.items():
@@ -84,34 +88,37 @@ def measure(folder: Path, seed: int, scale: Scale) -> Section:
                 for contender in in_turn(contenders, number):
                     run = wrk.run(contender.served, loads[contender.name][job], AT, scale.seconds, folder)
                     if run is not None:
-                        runs[contender.name, job].append(run)
+                        runs[contender.name, job][number] = run
     outcomes = _outcomes(contenders, scale.jobs, runs)
     return Section("peers", TITLE, [_table(outcomes, missing)], [], {"outcomes": outcomes, "missing": missing})
 
 
-def _outcomes(
-    contenders: Sequence[Contender], jobs: Sequence[Job], runs: dict[tuple[str, Job], list[wrk.Run]]
-) -> list[Outcome]:
+def _outcomes(contenders: Sequence[Contender], jobs: Sequence[Job], runs: Runs) -> list[Outcome]:
     outcomes = []
     for job in jobs:
         for contender in contenders:
-            found = runs[contender.name, job]
+            found = list(runs[contender.name, job].values())
             if not found:
                 continue
-            rates = [run.requests_per_s for run in found]
-            first = [run.requests_per_s for run in runs[contenders[0].name, job]]
             outcomes.append(
                 Outcome(
                     contender.name,
                     contender.durability,
                     job,
-                    spread(rates),
+                    spread([run.requests_per_s for run in found]),
                     spread([run.cpu_us for run in found]),
-                    ratios(first, rates) if len(first) == len(rates) and all(rates) else spread([0.0]),
+                    _of_first(runs[contenders[0].name, job], runs[contender.name, job]),
                     max(run.refused for run in found),
                 )
             )
     return outcomes
+
+
+def _of_first(first: dict[int, wrk.Run], other: dict[int, wrk.Run]) -> Spread | None:
+    both = [number for number in first if number in other and other[number].requests_per_s]
+    if not both:
+        return None
+    return ratios([first[number].requests_per_s for number in both], [other[number].requests_per_s for number in both])
 
 
 def _start(name: str, folder: Path) -> Served:
@@ -199,5 +206,5 @@ def _cell(outcome: Outcome | None, is_first: bool) -> str:
     if outcome is None:
         return "–"
     failed = f", {outcome.refused:.1%} refused" if outcome.refused else ""
-    times = "" if is_first else f", {around(outcome.of_first)} times"
+    times = "" if is_first or outcome.of_first is None else f", {around(outcome.of_first)} times"
     return f"{rate_text(outcome.requests_per_s.median)}/s, {outcome.cpu_us.median:.0f} µs{times}{failed}"

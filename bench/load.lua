@@ -64,11 +64,17 @@ function jobs.receive()
 end
 
 function jobs.ack()
-   for line in io.lines(spec.handles) do
+   local file = io.open(spec.handles)
+   for line in file and file:lines() or function() end do
       local first, second = line:match("(%S+) (%S*)")
       table.insert(handles, { first, second })
    end
    function request()
+      -- Where nothing was received there is nothing to ack. wrk must have a request all the same.
+      if #handles == 0 then
+         run_out()
+         return wrk.format("GET", "/")
+      end
       turn = turn + 1
       if turn >= #handles then run_out() end
       return settle(handles[math.min(turn, #handles)])

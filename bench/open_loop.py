@@ -44,6 +44,7 @@ class Seen(Struct, frozen=True):
     """How late the generator itself was."""
     count: int
     refused: int
+    """How many of them were answered with an error; their times are among the others."""
 
 
 class Client(asyncio.Protocol):

@@ -3,12 +3,13 @@
 import signal
 import subprocess
 import sys
+import time
 import urllib.request
 
 import pytest
 
 from sqew import Queue
-from sqew.canary import QUEUE, Canary, Figures, Round, rounds
+from sqew.canary import POLICY, QUEUE, Canary, Figures, Round, rounds
 
 
 @pytest.fixture
@@ -26,13 +27,13 @@ def test_a_message_that_comes_back_is_fine_and_gone(q):
 
 
 def test_a_message_that_takes_too_long_is_late(q):
-    q.create(QUEUE, delay_ms=20)
+    q.create(QUEUE, delay_ms=20, **POLICY)
 
     assert Canary(q, max_ms=1).sing().result == "late"
 
 
 def test_a_message_that_does_not_come_back_is_lost(q):
-    q.create(QUEUE, delay_ms=60_000)
+    q.create(QUEUE, delay_ms=60_000, **POLICY)
 
     round = Canary(q, timeout_ms=20).sing()
 
@@ -41,7 +42,7 @@ def test_a_message_that_does_not_come_back_is_lost(q):
 
 
 def test_a_lost_message_that_turns_up_later_is_not_taken_for_another(q):
-    q.create(QUEUE, delay_ms=50)
+    q.create(QUEUE, delay_ms=50, **POLICY)
     canary = Canary(q, timeout_ms=1)
     lost = canary.sing()
     q.update(QUEUE, delay_ms=100)
@@ -53,12 +54,59 @@ def test_a_lost_message_that_turns_up_later_is_not_taken_for_another(q):
 
 
 def test_an_error_is_a_round_that_failed(q):
-    q.create(QUEUE, quota=0)
+    q.create(QUEUE, quota=0, **POLICY)
 
     round = Canary(q).sing()
 
     assert round.result == "failed"
     assert "quota" in round.error
+
+
+def test_the_messages_of_a_queue_that_others_made_were_deleted(q):
+    q.create("orders", max_attempts=1)
+    id = q.enqueue("orders", {"order": 1})
+
+    round = Canary(q, "orders").sing()
+
+    assert round.result == "failed"
+    assert "was not made for a canary" in round.error
+    assert [(message.id, message.attempts) for message in q.peek("orders")] == [(id, 0)]
+
+
+@pytest.mark.parametrize("body", [{"order": 1}, "text", {"run": "x", "number": 1, "order": 1}])
+def test_what_others_sent_to_the_canary_was_deleted(q, body):
+    canary = Canary(q)
+    canary.sing()
+    id = q.enqueue(QUEUE, body)
+
+    round = canary.sing()
+
+    assert round.result == "failed"
+    assert "messages that are not a canary's" in round.error
+    assert id in [message.id for message in q.peek(QUEUE)]
+
+
+def test_a_canary_whose_queue_was_deleted_failed_for_ever(q):
+    canary = Canary(q)
+    canary.sing()
+    q.delete(QUEUE)
+
+    assert [canary.sing().result, canary.sing().result] == ["failed", "ok"]
+
+
+def test_a_message_that_came_after_the_timeout_was_fine(q):
+    class Slow:
+        """A queue whose sends take longer than the canary waits."""
+
+        create, claim, ack = q.create, q.claim, q.ack
+
+        def enqueue(self, queue, body):
+            began = time.perf_counter()
+            q.enqueue(queue, body)
+            while time.perf_counter() - began < 0.01:
+                pass
+
+    assert Canary(Slow(), timeout_ms=5).sing().result == "late"
 
 
 def test_rounds_come_at_an_interval(q):
@@ -83,7 +131,7 @@ def test_the_figures_are_counted():
     assert 'sqew_canary_latency_seconds_bucket{le="0.002"} 0' in lines
     assert 'sqew_canary_latency_seconds_bucket{le="0.005"} 1' in lines
     assert 'sqew_canary_latency_seconds_bucket{le="+Inf"} 2' in lines
-    assert "sqew_canary_latency_seconds_sum 0.703000" in lines
+    assert "sqew_canary_latency_seconds_sum 0.703" in lines
     assert "sqew_canary_send_seconds_count 3" in lines
     assert not figures.is_good
 

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import traceback
 from pathlib import Path
 
 import pytest
@@ -251,6 +252,25 @@ def test_a_file_that_is_no_settings_file_is_refused_with_its_name(write, name, c
         resolve({}, {}, file)
 
     assert str(file) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("sqew.yaml", "db: a\nauth_token: sEcret: x"),
+        ("sqew.yaml", "db: a\nauth_token: *sEcret"),
+        ("sqew.yaml", "db: a\nauth_token: !sEcret x"),
+        ("sqew.yaml", "db: a\nauth_token: !sEcret!x y"),
+        ("sqew.yaml", "db: a\nauth_token: [sEcret}"),
+        ("sqew.toml", "db = 'a'\nauth_token = sEcret"),
+        ("sqew.toml", "db = 'a'\nauth_token = 'sEcret' x"),
+    ],
+)
+def test_a_token_in_a_file_with_a_mistake_was_shown(write, name, content):
+    with pytest.raises(BadSetting, match="line 2, column") as caught:
+        resolve({}, {}, write(name, content))
+
+    assert "sEcret" not in "".join(traceback.format_exception(caught.value))
 
 
 @pytest.mark.parametrize("content", ["", "# nothing yet\n", "---\n"])

@@ -502,6 +502,23 @@ def test_the_time_to_stop_is_for_all_threads_together(q):
     assert took < 0.9
 
 
+def test_leases_were_lost_where_more_work_at_a_time_than_a_batch_may_hold(tmp_path):
+    attempts = []
+    with Queue.open(tmp_path / "small.db", durability="fast", max_batch=3) as q:
+        q.create("orders", max_attempts=9)
+        for number in range(5):
+            q.enqueue("orders", number)
+
+        def handle(message):
+            attempts.append(message.attempts)
+            until(lambda: q.get("orders", message.id).lease.expires_at > message.lease.expires_at)
+
+        work_off(q, handle, concurrency=5, lease_seconds=1.5)
+
+        assert depths(q).total() == 0
+    assert attempts == [1] * 5
+
+
 def test_an_error_in_receiving_does_not_kill_the_worker(q, caplog):
     seen = threading.Event()
     worker = q.worker("late")(lambda message: seen.set())

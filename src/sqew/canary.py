@@ -10,13 +10,17 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
-from sqew.errors import SqewError
-from sqew.model import Message
+from sqew.errors import BadValue, QueueNotFound, SqewError
+from sqew.model import Message, QueueInfo
+from sqew.observe.exposition import family, histograms, labelled
+from sqew.observe.histogram import Histogram
 
 QUEUE = "sqew-canary"
 LEASE_SECONDS = 60
 LIFETIME_MS = 600_000
 """What a canary that died left behind is gone after this."""
+POLICY = {"max_attempts": None, "dead_letter": None, "ttl_ms": LIFETIME_MS}
+"""How a canary's queue is told from any other."""
 
 Result = Literal["ok", "late", "lost", "failed"]
 RESULTS: tuple[Result, ...] = ("ok", "late", "lost", "failed")
@@ -27,13 +31,15 @@ STEPS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 
 class Queues(Protocol):
     """What a canary sings in: a `sqew.Queue`, or a `sqew.Client`."""
 
-    def create(self, name: str, *, exist_ok: bool = False, **policy: Any) -> object: ...
+    def create(self, name: str, *, exist_ok: bool = False, **policy: Any) -> QueueInfo: ...
 
     def enqueue(self, queue: str, body: Any, /) -> int: ...
 
     def claim(self, queue: str, /, *, lease_seconds: float, wait_seconds: float) -> Message | None: ...
 
     def ack(self, message: Message, /) -> None: ...
+
+    def nack(self, message: Message, /, *, delay_seconds: float | None = None, reason: str = "") -> None: ...
 
 
 class Round(Struct, frozen=True):
@@ -66,12 +72,20 @@ class Canary:
         try:
             return self._sing()
         except SqewError as error:
+            if isinstance(error, QueueNotFound):
+                self._is_ready = False
             return Round(self._number, "failed", error=str(error))
+
+    def _make_ready(self) -> None:
+        """Have a queue to sing in. One that others made may hold what others need, and is left alone."""
+        made = self._queues.create(self._queue, exist_ok=True, **POLICY)
+        if any(getattr(made.policy, field) != value for field, value in POLICY.items()):
+            raise BadValue(f"Queue '{self._queue}' was not made for a canary. Give the canary a queue of its own.")
+        self._is_ready = True
 
     def _sing(self) -> Round:
         if not self._is_ready:
-            self._queues.create(self._queue, exist_ok=True, max_attempts=None, dead_letter=None, ttl_ms=LIFETIME_MS)
-            self._is_ready = True
+            self._make_ready()
         began = time.perf_counter()
         self._queues.enqueue(self._queue, {"run": self._run, "number": self._number})
         sent = time.perf_counter()
@@ -82,11 +96,11 @@ class Canary:
         self._queues.ack(message)
         acked = time.perf_counter()
         latency_ms = _ms(began, received)
-        is_late = self._max_ms is not None and latency_ms > self._max_ms
+        is_late = latency_ms > (self._timeout_s * 1000 if self._max_ms is None else self._max_ms)
         return Round(self._number, "late" if is_late else "ok", _ms(began, sent), latency_ms, _ms(received, acked))
 
     def _wait(self, deadline: float) -> Message | None:
-        """This round's message. Any other was given up, by this canary or by an earlier one."""
+        """This round's message. Any other of a canary was given up, by this one or by an earlier one."""
         while True:
             left_s = max(deadline - time.perf_counter(), 0)
             message = self._queues.claim(self._queue, lease_seconds=LEASE_SECONDS, wait_seconds=left_s)
@@ -94,7 +108,20 @@ class Canary:
                 return None
             if message.value == {"run": self._run, "number": self._number}:
                 return message
+            if not _is_canarys(message):
+                self._queues.nack(message, delay_seconds=0, reason="it was sent to a canary")
+                raise BadValue(
+                    f"Queue '{self._queue}' holds messages that are not a canary's. Give the canary a queue of its own."
+                )
             self._queues.ack(message)
+
+
+def _is_canarys(message: Message) -> bool:
+    match message.value:
+        case {"run": str(), "number": int(), **others}:
+            return not others
+        case _:
+            return False
 
 
 def _ms(start: float, end: float) -> float:
@@ -115,44 +142,23 @@ def rounds(
             wait(max(next_at - time.monotonic(), 0))
 
 
-class Histogram:
-    """Counts of durations by steps."""
-
-    def __init__(self) -> None:
-        self._counts = [0] * (len(STEPS_S) + 1)
-        self._sum_s = 0.0
-
-    def add(self, ms: float) -> None:
-        seconds = ms / 1000
-        self._counts[next((place for place, step in enumerate(STEPS_S) if seconds <= step), len(STEPS_S))] += 1
-        self._sum_s += seconds
-
-    def lines(self, name: str) -> Iterator[str]:
-        so_far = 0
-        for step, count in zip((*STEPS_S, "+Inf"), self._counts, strict=True):
-            so_far += count
-            yield f'{name}_bucket{{le="{step}"}} {so_far}'
-        yield f"{name}_sum {self._sum_s:.6f}"
-        yield f"{name}_count {so_far}"
-
-
 class Figures:
     """What a canary has seen so far, for Prometheus."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._results = dict.fromkeys(RESULTS, 0)
-        self._histograms = {"latency": Histogram(), "send": Histogram(), "ack": Histogram()}
+        self._histograms = {name: Histogram(STEPS_S) for name in ("latency", "send", "ack")}
         self._last_ok_at = 0.0
 
-    def add(self, round: Round) -> None:
+    def add(self, sung: Round) -> None:
         """Count a round."""
         with self._lock:
-            self._results[round.result] += 1
-            for name, ms in (("latency", round.latency_ms), ("send", round.send_ms), ("ack", round.ack_ms)):
+            self._results[sung.result] += 1
+            for name, ms in (("latency", sung.latency_ms), ("send", sung.send_ms), ("ack", sung.ack_ms)):
                 if ms is not None:
-                    self._histograms[name].add(ms)
-            if round.result == "ok":
+                    self._histograms[name].add(ms / 1000)
+            if sung.result == "ok":
                 self._last_ok_at = time.time()
 
     @property
@@ -167,18 +173,21 @@ class Figures:
             return "".join(line + "\n" for line in self._lines())
 
     def _lines(self) -> Iterator[str]:
-        yield "# HELP sqew_canary_rounds_total Messages that the canary sent itself, by what became of them."
-        yield "# TYPE sqew_canary_rounds_total counter"
-        for result, count in self._results.items():
-            yield f'sqew_canary_rounds_total{{result="{result}"}} {count}'
+        yield from family(
+            "sqew_canary_rounds_total",
+            "counter",
+            "Messages that the canary sent itself, by what became of them.",
+            ((labelled(result=result), count) for result, count in self._results.items()),
+        )
         for name, text in (
             ("latency", "From before the send until the message was received."),
             ("send", "How long a send takes."),
             ("ack", "How long an ack takes."),
         ):
-            yield f"# HELP sqew_canary_{name}_seconds {text}"
-            yield f"# TYPE sqew_canary_{name}_seconds histogram"
-            yield from self._histograms[name].lines(f"sqew_canary_{name}_seconds")
-        yield "# HELP sqew_canary_last_ok_timestamp_seconds When a message last came back in time; 0: not yet."
-        yield "# TYPE sqew_canary_last_ok_timestamp_seconds gauge"
-        yield f"sqew_canary_last_ok_timestamp_seconds {self._last_ok_at:.3f}"
+            yield from histograms(f"sqew_canary_{name}_seconds", text, [("", self._histograms[name])])
+        yield from family(
+            "sqew_canary_last_ok_timestamp_seconds",
+            "gauge",
+            "When a message last came back in time; 0: not yet.",
+            [("", round(self._last_ok_at, 3))],
+        )

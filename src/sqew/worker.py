@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from sqew.errors import BadValue, SqewError, StaleLease
+from sqew.errors import BadValue, SqewError, StaleLease, TooLarge
 from sqew.model import Message, Received
 from sqew.operations import Receive
 from sqew.rules import check_int, check_queue_name, check_text, reason_of, seconds_as_ms, shown
@@ -22,6 +22,7 @@ log = logging.getLogger("sqew.worker")
 HEARTBEATS_PER_LEASE = 3
 """A lease is extended when a third of it is over, so that two heartbeats may fail before it is lost."""
 PAUSE_AFTER_ERROR_SECONDS = 1.0
+MOST_THREADS = 1_000
 _FOREVER_MS = 86_400_000
 
 
@@ -78,6 +79,33 @@ def decided(verdict: Any) -> Ack | Retry | Dead:
             )
 
 
+def said(error: Exception) -> str:
+    """An error in a line of the log: ours say all there is to say, others need their name as well."""
+    return str(error) if isinstance(error, SqewError) else reason_of(error)
+
+
+def claim_of(
+    queue: str,
+    handler: object,
+    *,
+    lane: str | None,
+    concurrency: int,
+    most: int,
+    lease_seconds: float,
+    name: str,
+) -> Receive:
+    """What a worker asks for each time; raises `BadValue` where it could not work with what it was given."""
+    check_queue_name(queue)
+    check_int("concurrency", concurrency, 1, most)
+    check_text("name", name)
+    if lane is not None:
+        check_text("lane", lane)
+    if not callable(handler):
+        raise BadValue(f"{shown(handler)} can't work off a queue: give a function that takes a message.")
+    # Without any lease the heartbeat would beat without a pause.
+    return Receive(queue, 1, lane, seconds_as_ms("lease_seconds", lease_seconds, at_least=1), name)
+
+
 class Worker:
     """A function that works off a queue.
 
@@ -96,19 +124,19 @@ class Worker:
         lease_seconds: float,
         name: str,
     ) -> None:
-        check_queue_name(name_of_queue)
-        check_int("concurrency", concurrency, 1, 1_000)
-        check_text("name", name)
-        if lane is not None:
-            check_text("lane", lane)
-        if not callable(handler):
-            raise BadValue(f"{shown(handler)} can't work off a queue: give a function that takes a message.")
-        # Without any lease the heartbeat would beat without a pause.
-        lease_ms = seconds_as_ms("lease_seconds", lease_seconds, at_least=1)
+        self._claim = claim_of(
+            name_of_queue,
+            handler,
+            lane=lane,
+            concurrency=concurrency,
+            most=MOST_THREADS,
+            lease_seconds=lease_seconds,
+            name=name,
+        )
         self._queue, self._name_of_queue, self._handler = queue, name_of_queue, handler
         self._concurrency, self._name = concurrency, name
         self._lease_seconds = lease_seconds
-        self._claim = Receive(name_of_queue, 1, lane, lease_ms, name)
+        self._extended_together = concurrency
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
@@ -177,10 +205,10 @@ class Worker:
         while not stopping.is_set():
             try:
                 received = self._queue.receive(self._claim, wait_ms, stopping.is_set)
-            except SqewError as error:
+            except Exception as error:  # noqa: BLE001 (whatever it is, the next claim may succeed)
                 if stopping.is_set():
                     return
-                log.error("Worker %s can't receive from '%s': %s", self._name, self._name_of_queue, error)
+                log.error("Worker %s can't receive from '%s': %s", self._name, self._name_of_queue, said(error))
                 stopping.wait(PAUSE_AFTER_ERROR_SECONDS)
                 continue
             if not received.messages and until_empty:
@@ -195,8 +223,8 @@ class Worker:
             self._settle(message, self._verdict(message))
         except StaleLease:
             log.warning("Message %d of '%s' was finished after its lease was lost", message.id, message.queue)
-        except SqewError as error:
-            log.error("Message %d of '%s' could not be settled: %s", message.id, message.queue, error)
+        except Exception as error:  # noqa: BLE001 (whatever it is, the other messages are to be worked on)
+            log.error("Message %d of '%s' could not be settled: %s", message.id, message.queue, said(error))
         finally:
             with self._lock:
                 self._in_hand.pop(message.id, None)
@@ -235,12 +263,22 @@ class Worker:
     def _extend_leases(self) -> None:
         with self._lock:
             messages = list(self._in_hand.values())
-        if not messages:
-            return
-        try:
-            self._queue.extend_many(messages, self._lease_seconds)
-        except SqewError as error:
-            log.warning("The leases of worker %s could not be extended: %s", self._name, error)
+        while messages:
+            together = messages[: self._extended_together]
+            try:
+                self._queue.extend_many(together, self._lease_seconds)
+            except TooLarge as error:
+                if len(together) > 1:
+                    # The settings, here or on the server, allow smaller batches than there are functions at work.
+                    self._extended_together = len(together) // 2
+                    continue
+                self._tell_of_lease(error)
+            except Exception as error:  # noqa: BLE001 (whatever it is, the next heartbeat may succeed)
+                self._tell_of_lease(error)
+            messages = messages[len(together) :]
+
+    def _tell_of_lease(self, error: Exception) -> None:
+        log.warning("The leases of worker %s could not be extended: %s", self._name, said(error))
 
 
 class _stop_on_signals:  # noqa: N801 (reads as what it does)

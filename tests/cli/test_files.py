@@ -168,7 +168,16 @@ def test_an_import_leaves_out_what_has_expired(sqew, folder):
 
     done = sqew("import --queue orders --file lines")
 
-    assert done.out == "Imported 1 message to 'orders'; 1 had expired.\n"
+    assert done.out == "Imported 1 message to 'orders'; 1 left out, expired or damaged.\n"
+
+
+def test_a_damaged_line_was_called_expired(sqew, folder):
+    (folder / "lines").write_text('{"body": 1}\n{"damaged": true}\n')
+
+    done = sqew("--json import --queue orders --file lines")
+
+    assert (done.json["sent"], done.json["left_out"]) == (1, 1)
+    assert "expired" not in done.json
 
 
 def test_an_export_that_nobody_reads_to_its_end_is_quiet(folder, process):

@@ -3,12 +3,16 @@
 import http.server
 import json
 import re
+import signal
 import socket
+import subprocess
 import threading
 
 import pytest
 
+from cli.conftest import SCRIPT, environment
 from cli.test_seed_commands import ASKS, LINES
+from scripted import Scripted
 from serving import serving
 from sqew import Client
 
@@ -210,6 +214,137 @@ def test_a_server_of_another_kind_is_one_clear_line(sqew):
     assert "does not answer as a Sqew server does" in one_line(done)
 
 
+@pytest.mark.parametrize("url", ["http://a..b", f"http://{'x' * 64}.org", "http://user:sEcret@localhost"])
+def test_a_url_that_can_be_none_was_an_error_of_python(sqew, url):
+    done = sqew(f"--url {url} queue list")
+
+    assert done.code == 2
+    assert "Write it like http://127.0.0.1:8888" in one_line(done)
+    assert "sEcret" not in done.err
+
+
+def test_completing_a_name_on_such_a_url_was_an_error_of_python(process):
+    done = process(
+        "", _SQEW_COMPLETE="bash_complete", COMP_WORDS="sqew --url http://a..b stats --queue ", COMP_CWORD="5"
+    )
+
+    assert (done.out.strip(), done.err) == ("", "")
+
+
+@pytest.fixture(scope="module")
+def strict(tmp_path_factory):
+    """A server whose limits are smaller than those of whoever asks it."""
+    limits = ["--max-batch", "10", "--max-request-bytes", "64KiB", "--durability", "fast"]
+    with serving(tmp_path_factory.mktemp("strict"), *limits) as server, Client(server.url) as client:
+        client.create("orders")
+        yield server
+
+
+@pytest.fixture
+def on_strict(strict, monkeypatch):
+    monkeypatch.setenv("SQEW_URL", strict.url)
+    with Client(strict.url) as client:
+        client.purge("orders")
+        client.purge_dead("orders")
+    return strict
+
+
+def test_a_file_was_refused_where_the_servers_batches_are_smaller(sqew, on_strict, folder):
+    (folder / "lines").write_text("".join(f"{n}\n" for n in range(25)))
+
+    done = sqew("--json message enqueue --queue orders --file lines")
+
+    assert done.json["sent"] == 25
+
+
+def test_an_import_was_refused_where_its_texts_grow_in_a_request(sqew, on_strict, folder):
+    line = json.dumps({"format": "text", "body": "\x01" * 8_000})
+    (folder / "lines").write_text(f"{line}\n" * 5)
+
+    done = sqew("--json import --queue orders --file lines")
+
+    assert done.json["sent"] == 5
+
+
+def test_a_body_that_the_server_allows_was_refused_by_the_limits_of_this_machine(sqew, ids):
+    done = sqew(["--max-body-bytes", "10", "message", "enqueue", "--queue", "orders", "--payload", '"longer than ten"'])
+
+    assert done.code == 0
+
+
+def test_a_list_longer_than_the_servers_pages_was_refused(sqew, on_strict):
+    with Client(on_strict.url) as client:
+        for ids in (client.enqueue_many("orders", range(10)), client.enqueue_many("orders", range(10, 20))):
+            for id in ids:
+                client.dead_letter(id, queue="orders")
+
+    some = sqew("--json dlq list --queue orders --limit 15").json["messages"]
+    all = sqew("--json dlq list --queue orders --limit 5000").json["messages"]
+
+    assert [message["payload"] for message in some] == list(range(15))
+    assert [message["payload"] for message in all] == list(range(20))
+
+
+INFO = {
+    "name": "orders", "created_at": 1, "max_attempts": 5, "visibility_ms": 1, "dlq": None, "fifo": False, "backoff": {},
+    "delay_ms": 0, "ttl_ms": None, "deduplicate": "key", "key_retention_ms": 1, "lanes": {"normal": 1},
+    "keep": "delete", "archive_retention_ms": None, "rate_limit": None, "quota": None,
+}  # fmt: skip
+
+
+def test_a_batch_without_an_answer_was_counted_as_not_sent(sqew, folder):
+    (folder / "lines").write_text("1\n2\n3\n")
+    sent = (201, b'{"messages":[{"message_id":1}]}')
+    with Scripted((200, json.dumps(INFO).encode()), sent, None) as server:
+        done = sqew(f"--url {server.url} --max-batch 1 message enqueue --queue orders --file lines")
+
+    assert done.code == 8
+    assert done.err.startswith("sqew: Stopped: 1 of 3 messages were sent, and perhaps the 1 after them.\n")
+
+
+class Silent(http.server.BaseHTTPRequestHandler):
+    """Answers questions, but takes messages without a word."""
+
+    def do_GET(self):
+        body = json.dumps(INFO).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_POST(self):
+        self.server.was_sent.set()
+        self.server.may_end.wait()
+
+    def log_message(self, format, *args):
+        pass
+
+
+def test_ctrl_c_waited_for_an_answer_that_never_came_and_told_what_it_could_not_know(folder):
+    (folder / "lines").write_text("1\n2\n")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Silent) as server:
+        server.was_sent, server.may_end = threading.Event(), threading.Event()
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        command = ["--url", f"http://127.0.0.1:{server.server_port}", "message", "enqueue", "--queue", "orders"]
+        with subprocess.Popen(
+            [SCRIPT, *command, "--file", "lines"], stderr=subprocess.PIPE, env=environment(), cwd=folder
+        ) as running:
+            assert server.was_sent.wait(30)
+            # Two that come at the same moment are one to the process.
+            while running.poll() is None:
+                running.send_signal(signal.SIGINT)
+                try:
+                    running.wait(0.2)
+                except subprocess.TimeoutExpired:
+                    continue
+            told = running.stderr.read().decode()
+        server.may_end.set()
+        server.shutdown()
+
+    assert running.returncode == 130
+    assert told == "sqew: Interrupted: 0 of 2 messages were sent, and perhaps the 2 after them.\n"
+
+
 @pytest.fixture(scope="module")
 def locked(tmp_path_factory):
     with serving(tmp_path_factory.mktemp("locked"), env={"SQEW_AUTH_TOKEN": TOKEN}) as server:
@@ -275,7 +410,7 @@ def test_a_canary_without_a_server_fails(sqew):
 
 
 def test_a_canary_ignores_what_an_earlier_one_left_behind(sqew, on_server):
-    sqew("queue add --name sqew-canary --exist-ok --max-attempts none")
+    assert sqew("canary --once").code == 0
     sqew(["message", "enqueue", "--queue", "sqew-canary", "--payload", '{"run": "earlier", "number": 1}'])
 
     done = sqew("canary --once")

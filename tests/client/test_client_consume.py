@@ -64,18 +64,27 @@ def test_closing_the_client_gives_back_what_is_being_consumed(connect, shared_se
     assert q.claim(queue).attempts == 2
 
 
-def test_a_message_that_the_body_acked_itself_is_left_alone(q, queue, caplog):
+@pytest.mark.parametrize(
+    "settle",
+    [
+        lambda q, message: q.ack(message),
+        lambda q, message: q.nack(message, delay_seconds=60),
+        lambda q, message: q.dead_letter(message),
+    ],
+    ids=["ack", "nack", "dead_letter"],
+)
+def test_a_message_that_the_body_settled_itself_was_logged_as_lost(q, queue, caplog, settle):
     q.enqueue(queue, 1)
 
     for message in q.consume(queue, wait_seconds=0):
-        q.ack(message)
+        settle(q, message)
 
-    assert "finished after its lease was lost" in caplog.text
-    assert q.stats(queue).depths.total() == 0
+    assert caplog.text == ""
+    assert q.stats(queue).depths.total("leased") == 0
 
 
 def test_a_loop_goes_on_after_a_lease_that_was_lost(q, queue, caplog):
-    q.enqueue_many(queue, range(2))
+    given_back, _ = q.enqueue_many(queue, range(2))
 
     seen = []
     with caplog.at_level(logging.WARNING, "sqew.client"):
@@ -85,7 +94,10 @@ def test_a_loop_goes_on_after_a_lease_that_was_lost(q, queue, caplog):
                 q.nack(message.id, queue=queue, delay_seconds=60)
 
     assert seen == [0, 1]
-    assert "Message" in caplog.text
+    assert [record.getMessage() for record in caplog.records] == [
+        f"Message {given_back} of '{queue}' was finished after its lease was lost"
+    ]
+    assert [(message.id, message.state) for message in q.peek(queue)] == [(given_back, "delayed")]
 
 
 def test_an_async_loop_that_is_left_with_its_client_gives_its_message_back(q, queue, shared_server):

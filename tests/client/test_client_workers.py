@@ -1,11 +1,15 @@
 """Workers over HTTP: threads for `Client`, tasks for `AsyncClient`."""
 
 import asyncio
+import json
+import os
+import signal
 import threading
 
 import pytest
 from clients import queue, shared_server
 
+from scripted import Scripted
 from sqew import AsyncClient, Client, Dead, Retry
 from sqew.errors import BadValue
 
@@ -126,6 +130,150 @@ def test_a_worker_of_tasks_waits_for_messages_and_stops(queue, on_loop):
     assert on_loop(work) == 2
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_did_not_stop_a_worker_of_tasks(queue, on_loop, number):
+    async def work(q):
+        handled = asyncio.Event()
+
+        @q.worker(queue)
+        async def handle(message):
+            handled.set()
+
+        await q.enqueue(queue, 1)
+        running = asyncio.create_task(handle.run())
+        await handled.wait()
+        os.kill(os.getpid(), number)
+        await running
+
+    on_loop(work)
+
+
+class Gate:
+    """Stands between a client and a server, and holds back the first answer that brings a message."""
+
+    def __init__(self, url):
+        self._host, _, self._port = url.removeprefix("http://").partition(":")
+        self.holds, self.opened = asyncio.Event(), asyncio.Event()
+        self._connections = []
+
+    async def __aenter__(self):
+        self._server = await asyncio.start_server(self._connect, "127.0.0.1", 0)
+        return self
+
+    async def __aexit__(self, *_):
+        self._server.close()
+        await asyncio.gather(*self._connections)
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    async def _connect(self, reader, writer):
+        self._connections.append(asyncio.current_task())
+        upstream_reader, upstream_writer = await asyncio.open_connection(self._host, int(self._port))
+        await asyncio.gather(self._pass_on(reader, upstream_writer), self._pass_on(upstream_reader, writer))
+
+    async def _pass_on(self, reader, writer):
+        while data := await reader.read(65_536):
+            if b'"lease_expires_at"' in data:
+                self.holds.set()
+                await self.opened.wait()
+            writer.write(data)
+        writer.close()
+        await writer.wait_closed()
+
+
+def test_a_message_that_was_on_its_way_when_a_worker_of_tasks_was_stopped_was_lost(client, queue, shared_server):
+    id = client.enqueue(queue, 1)
+    handled = []
+
+    async def work():
+        async with asyncio.timeout(WITHIN_S), Gate(shared_server.url) as gate, AsyncClient(gate.url) as q:
+
+            @q.worker(queue)
+            async def handle(message):
+                handled.append(message.id)
+
+            handle.start()
+            await gate.holds.wait()
+            stopping = asyncio.create_task(handle.stop())
+            await asyncio.sleep(0)
+            gate.opened.set()
+            await stopping
+
+    asyncio.run(work())
+
+    assert handled == [id]
+    assert client.stats(queue).depths.total() == 0
+
+
+async def cancel_what_it_waits_for():
+    waited_for = asyncio.create_task(asyncio.Event().wait())
+    waited_for.cancel()
+    await waited_for
+
+
+async def leave():
+    raise SystemExit(3)
+
+
+@pytest.mark.parametrize("fail", [cancel_what_it_waits_for, leave])
+def test_a_function_that_was_cancelled_or_left_ended_the_worker_of_tasks(client, queue, on_loop, fail):
+    client.enqueue_many(queue, range(3))
+    seen = []
+
+    async def work(q):
+        @q.worker(queue)
+        async def handle(message):
+            seen.append((message.value, message.attempts))
+            if message.value == 0 and message.attempts == 1:
+                await fail()
+
+        await handle.run(until_empty=True)
+
+    on_loop(work)
+
+    assert sorted(seen) == [(0, 1), (0, 2), (1, 1), (2, 1)]
+    assert client.stats(queue).depths.total() == 0
+
+
+GARBLED = (200, b"abc", ("Content-Encoding", "gzip"))
+ONE_MESSAGE = {
+    "id": 1, "payload": 1, "attempts": 1, "lease_expires_at": 1, "token": "t", "created_at": 1, "available_at": 1,
+}  # fmt: skip
+RECEIVED = (200, json.dumps({"messages": [ONE_MESSAGE]}).encode())
+NOTHING = (200, b'{"messages":[]}')
+
+
+def test_one_garbled_answer_ended_a_worker_of_threads():
+    handled = threading.Event()
+    with Scripted(GARBLED, RECEIVED, NOTHING) as server, Client(server.url) as q:
+
+        @q.worker("orders")
+        def handle(message):
+            handled.set()
+
+        handle.start()
+
+        assert handled.wait(WITHIN_S)
+
+
+def test_one_garbled_answer_ended_a_worker_of_tasks():
+    async def work(url):
+        handled = asyncio.Event()
+        async with asyncio.timeout(WITHIN_S), AsyncClient(url) as q:
+
+            @q.worker("orders")
+            async def handle(message):
+                handled.set()
+
+            handle.start()
+            await handled.wait()
+
+    with Scripted(GARBLED, RECEIVED, NOTHING) as server:
+        asyncio.run(work(server.url))
+
+
 def test_a_heartbeat_of_threads_keeps_the_lease(client, queue):
     client.enqueue(queue, 1)
     lease_ends = []
@@ -194,6 +342,15 @@ def test_what_is_cancelled_while_it_waits_takes_no_message(client, queue, on_loo
     client.enqueue(queue, 1)
 
     assert client.claim(queue, wait_seconds=WITHIN_S).attempts == 1
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_a_worker_of_a_lane_that_is_no_name_was_made(shared_server, queue, kind):
+    async def make():
+        with pytest.raises(BadValue, match="lane can't be"):
+            kind(shared_server.url).worker(queue, lane=5)(make)
+
+    asyncio.run(make())
 
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])

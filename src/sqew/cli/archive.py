@@ -8,6 +8,7 @@ import click
 
 from sqew.cli import views
 from sqew.cli.command import Group
+from sqew.cli.pages import listed
 from sqew.cli.parameters import after_option, limit_option, queue_option
 from sqew.cli.session import Session, now_ms
 from sqew.model import Outcome
@@ -27,7 +28,13 @@ def archive() -> None:
 def list_archive(session: Session, queue: str, outcome: str | None, limit: int, after: int) -> None:
     """List finished messages. A queue keeps them if it was made with --keep archive."""
     with session.open() as q:
-        found = q.archive(queue, limit, after, cast("Outcome | None", outcome))
+        found = listed(
+            session,
+            lambda most, last: q.archive(queue, most, last, cast("Outcome | None", outcome)),
+            lambda archived: archived.message.id,
+            limit,
+            after,
+        )
     session.show(
         views.archived_document(found),
         views.archived_messages(found, now_ms(), f"The archive of queue '{queue}' is empty."),

@@ -29,7 +29,7 @@ from sqew.observe.exposition import CONTENT_TYPE
     type=Milliseconds(at_least=1),
     default=10_000,
     show_default="10s",
-    help="A message that takes longer is lost.",
+    help="A message that has not come back by then is lost.",
 )
 @click.option("--queue", type=QueueName(), default=QUEUE, show_default=True, help="Two canaries need a queue each.")
 @click.option("--metrics-port", type=Whole(0, 65_535), metavar="PORT", help="Serve the metrics for Prometheus here.")

@@ -8,6 +8,7 @@ from sqew.cli import views
 from sqew.cli.command import Group
 from sqew.cli.exits import Exit, complain
 from sqew.cli.output import plural
+from sqew.cli.pages import listed
 from sqew.cli.parameters import Ids, after_option, limit_option, queue_option, yes_option
 from sqew.cli.session import Session, now_ms
 
@@ -27,7 +28,9 @@ def dlq() -> None:
 def list_dead(session: Session, queue: str, limit: int, after: int) -> None:
     """List the messages of a queue that died, and why."""
     with session.open() as q:
-        messages = q.dead_letters(queue, limit, after)
+        messages = listed(
+            session, lambda most, last: q.dead_letters(queue, most, last), lambda message: message.id, limit, after
+        )
     session.show(
         views.messages_document(messages),
         views.dead_letters(messages, now_ms(), f"Queue '{queue}' has no dead letters."),

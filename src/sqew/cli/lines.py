@@ -7,6 +7,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,12 +15,14 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import IO, TYPE_CHECKING, Self
 
+import msgspec
+
 from sqew import operations as ops
 from sqew.cli.exits import Exit, Failure, complain
 from sqew.cli.output import plural
 from sqew.cli.progress import Bar
 from sqew.cli.session import Session
-from sqew.errors import RateLimited, SqewError
+from sqew.errors import NoAnswer, NotSqew, RateLimited, RequestTimeout, SqewError, TooLarge
 from sqew.model import NewMessage, Sent
 
 if TYPE_CHECKING:
@@ -27,7 +30,9 @@ if TYPE_CHECKING:
 
 MOST_BAD_LINES_SHOWN = 10
 BATCH_BYTES = 8 * 1024 * 1024
-"""A batch is sent when it has this many bytes, so that large bodies don't pile up in memory."""
+"""A batch has no more bytes than this, so that large bodies don't pile up in memory and a server takes it."""
+_NAMES_OF_FIELDS = 150
+_encode = msgspec.json.Encoder().encode
 
 Parse = Callable[[bytes], NewMessage | None]
 """The message that a line stands for, or None for one that is to be left out. Raises for a bad line."""
@@ -41,12 +46,15 @@ class Tally:
     duplicates: int = 0
     first_id: int | None = None
     last_id: int | None = None
+    unsure: int = 0
+    """Of so many more nobody knows: they are on their way, or no answer came."""
 
     def add(self, answers: list[Sent]) -> None:
         """Count what one batch did."""
         new = [answer.id for answer in answers if not answer.duplicate]
         self.sent += len(new)
         self.duplicates += len(answers) - len(new)
+        self.unsure = 0
         if new:
             self.first_id = new[0] if self.first_id is None else self.first_id
             self.last_id = new[-1]
@@ -107,13 +115,19 @@ def send(session: Session, q: Queues, queue: str, messages: Iterator[NewMessage]
     tally = Tally()
     with Bar("sending", session.plain, total) as bar, CtrlC() as ctrl_c:
         try:
-            for batch in _batches(messages, session.limits.max_batch):
-                _send_batch(q, ops.Send(queue, batch), tally, ctrl_c)
+            batches = Batches(messages, session.settings.max_batch)
+            while batch := batches.next():
+                try:
+                    _send_batch(q, ops.Send(queue, batch), tally, ctrl_c)
+                except TooLarge:
+                    if len(batch) == 1:
+                        raise
+                    batches.put_back(batch)
                 bar.reach(tally.done)
         except KeyboardInterrupt:
             raise Failure(f"Interrupted: {_so_far(tally, total)}.", Exit.INTERRUPTED) from None
         except SqewError:
-            if tally.done:
+            if tally.done or tally.unsure:
                 complain(f"Stopped: {_so_far(tally, total)}.")
             raise
     return tally
@@ -121,30 +135,60 @@ def send(session: Session, q: Queues, queue: str, messages: Iterator[NewMessage]
 
 def _so_far(tally: Tally, total: int) -> str:
     duplicates = f", {tally.duplicates} of them were there already" if tally.duplicates else ""
-    return f"{tally.done} of {plural(total, 'message')} were sent{duplicates}"
+    unsure = f", and perhaps the {tally.unsure} after them" if tally.unsure else ""
+    return f"{tally.done} of {plural(total, 'message')} were sent{duplicates}{unsure}"
 
 
 def _send_batch(q: Queues, operation: ops.Send, tally: Tally, ctrl_c: CtrlC) -> None:
     """Send one batch. A queue with a rate limit takes a file at its rate."""
     while True:
+        tally.unsure = len(operation.messages)
         try:
             with ctrl_c.held():
                 return tally.add(q.run(operation))
+        except (NoAnswer, RequestTimeout, NotSqew):
+            raise
         except RateLimited as error:
+            tally.unsure = 0
+            ctrl_c.check()
             time.sleep(error.retry_after_ms / 1000)
+        except SqewError:
+            tally.unsure = 0
+            raise
 
 
-def _batches(messages: Iterator[NewMessage], most: int) -> Iterator[list[NewMessage]]:
-    batch: list[NewMessage] = []
-    size = 0
-    for message in messages:
-        batch.append(message)
-        size += len(message.body)
-        if len(batch) == most or size >= BATCH_BYTES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
+class Batches:
+    """Messages, as many at a time as may go together."""
+
+    def __init__(self, messages: Iterator[NewMessage], most: int) -> None:
+        self._messages, self._most = messages, most
+        self._back: deque[NewMessage] = deque()
+
+    def next(self) -> list[NewMessage]:
+        """The next batch; an empty one when there are no more."""
+        batch: list[NewMessage] = []
+        size = 0
+        while len(batch) < self._most and (message := self._draw()) is not None:
+            size += _size(message)
+            if batch and size > BATCH_BYTES:
+                self._back.appendleft(message)
+                break
+            batch.append(message)
+        return batch
+
+    def put_back(self, batch: list[NewMessage]) -> None:
+        """It was too large for the server, whose limits are not known here: they come again, in smaller batches."""
+        self._most = len(batch) // 2
+        self._back.extendleft(reversed(batch))
+
+    def _draw(self) -> NewMessage | None:
+        return self._back.popleft() if self._back else next(self._messages, None)
+
+
+def _size(message: NewMessage) -> int:
+    """How many bytes it has in a request, where a control character of a text takes six."""
+    body = message.body if message.format == "json" else _encode(message.body.decode())
+    return len(body) + len(_encode((message.headers, message.key, message.group, message.lane))) + _NAMES_OF_FIELDS
 
 
 class CtrlC:
@@ -163,17 +207,22 @@ class CtrlC:
         signal.signal(signal.SIGINT, self._before)
 
     def _press(self, _signal: int, _frame: FrameType | None) -> None:
-        self._pressed = True
-        if not self._holding:
+        was_pressed, self._pressed = self._pressed, True
+        # Who presses it twice won't wait for an answer that may never come.
+        if was_pressed or not self._holding:
             raise KeyboardInterrupt
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Interrupt at the end of the block at the earliest."""
+        """Interrupt at the end of the block at the earliest. An error that ends it goes first: it says more."""
         self._holding = True
         try:
             yield
         finally:
             self._holding = False
-            if self._pressed:
-                raise KeyboardInterrupt
+        self.check()
+
+    def check(self) -> None:
+        """Interrupt if Ctrl-C was held back."""
+        if self._pressed:
+            raise KeyboardInterrupt

@@ -158,8 +158,8 @@ def show_tally(session: Session, queue: str, tally: lines.Tally, done: str, left
     if tally.duplicates:
         sentence += f"; {tally.duplicates} were there already"
     if left_out:
-        sentence += f"; {left_out} had expired"
-    session.show(document | ids | ({"expired": left_out} if left_out else {}), sentence + ".")
+        sentence += f"; {left_out} left out, expired or damaged"
+    session.show(document | ids | ({"left_out": left_out} if left_out else {}), sentence + ".")
 
 
 @message.command("poll")

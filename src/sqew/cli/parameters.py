@@ -9,6 +9,7 @@ import click
 from click.shell_completion import CompletionItem
 from msgspec import structs
 
+from sqew.cli.exits import Failure
 from sqew.cli.session import Session
 from sqew.errors import BadValue, SqewError
 from sqew.rules import LONGEST_MS, check_int, check_queue_name, check_text
@@ -47,7 +48,7 @@ class QueueName(_Type):
         try:
             with ctx.ensure_object(Session).open() as q:
                 return [CompletionItem(info.name) for info in q.queues(incomplete)]
-        except SqewError:
+        except (SqewError, Failure, OSError):
             return []
 
 

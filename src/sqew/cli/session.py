@@ -46,7 +46,11 @@ class Session:
 
     @property
     def limits(self) -> Limits:
-        """How large messages and batches may be."""
+        """How large messages and batches may be. A server has limits of its own, and tells of them itself."""
+        if self.url:
+            from sqew.client.calls import SENDABLE
+
+            return SENDABLE
         from sqew.engine import limits_of
 
         return limits_of(self.settings)

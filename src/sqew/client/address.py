@@ -37,16 +37,35 @@ def address_of(url: object) -> Address:
     if given.startswith(UNIX):
         return _at_socket(given)
     full = given if "://" in given else f"http://{given}"
+    if "@" in full.partition("://")[2]:
+        # Not shown: there may be a password in it.
+        raise BadValue(
+            "A server's URL holds no user and no password, and no '@'. "
+            f"Write it like {DEFAULT_URL}, and give the token in {TOKEN_VARIABLE}."
+        )
     try:
         parts = urlsplit(full)
         port = parts.port
+        host = _host_of(parts.hostname or "")
     except ValueError as error:
         raise BadValue(f"{shown(given)} is not a URL ({error}). Write it like {DEFAULT_URL}.") from error
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment or parts.username:
+    if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
         raise BadValue(f"{shown(given)} can't be a server's URL. Write it like {DEFAULT_URL}, or unix:/path/to/socket.")
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     base = f"{parts.scheme}://{host}" + (f":{port}" if port is not None else "") + parts.path.rstrip("/")
     return Address(base, base)
+
+
+def _host_of(name: str) -> str:
+    """The host as it stands in a URL; raises ValueError for a name that no host can have."""
+    if ":" in name:
+        return f"[{name}]"
+    try:
+        name.encode("idna")
+    except UnicodeError as error:
+        raise ValueError("no host can have that name") from error
+    if not all(character.isalnum() or character in "-._" for character in name):
+        raise ValueError("no host can have that name")
+    return name
 
 
 def _at_socket(given: str) -> Address:

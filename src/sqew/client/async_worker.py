@@ -9,15 +9,16 @@ import signal
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, Protocol
 
+from sqew.client.trying import ATTENTIVE_WAIT_MS
 from sqew.errors import BadValue, SqewError, StaleLease
 from sqew.model import Message, Received
 from sqew.operations import Receive
-from sqew.rules import check_int, check_queue_name, check_text, reason_of, seconds_as_ms, shown
-from sqew.worker import HEARTBEATS_PER_LEASE, PAUSE_AFTER_ERROR_SECONDS, Ack, Dead, Retry, decided
+from sqew.rules import reason_of
+from sqew.worker import HEARTBEATS_PER_LEASE, PAUSE_AFTER_ERROR_SECONDS, Ack, Dead, Retry, claim_of, decided, said
 
 log = logging.getLogger("sqew.worker")
 
-_WAIT_MS = 20_000
+MOST_TASKS = 10_000
 
 AsyncHandler = Callable[[Message], Awaitable[Any]]
 
@@ -54,16 +55,20 @@ class AsyncWorker:
         lease_seconds: float,
         name: str,
     ) -> None:
-        check_queue_name(queue)
-        check_int("concurrency", concurrency, 1, 10_000)
-        check_text("name", name)
-        if not callable(handler):
-            raise BadValue(f"{shown(handler)} can't work off a queue: give a coroutine function that takes a message.")
-        lease_ms = seconds_as_ms("lease_seconds", lease_seconds, at_least=1)
+        self._claim = claim_of(
+            queue,
+            handler,
+            lane=lane,
+            concurrency=concurrency,
+            most=MOST_TASKS,
+            lease_seconds=lease_seconds,
+            name=name,
+        )
         self._queues, self._handler = queues, handler
         self._concurrency, self._name, self._lease_seconds = concurrency, name, lease_seconds
-        self._claim = Receive(queue, 1, lane, lease_ms, name)
         self._stopping = asyncio.Event()
+        # One task waits for all of them: a thousand would ask the server a thousand times a second for nothing.
+        self._waiting = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def __call__(self, message: Message) -> Awaitable[Any]:
@@ -75,14 +80,15 @@ class AsyncWorker:
 
         What is being worked on when the signal comes is finished first. A second signal interrupts it.
         """
-        with _stop_on_signals(self._stopping):
+        with _stop_on_signals(self._claim_no_more):
             self.start(until_empty=until_empty)
             try:
                 await asyncio.gather(*self._tasks)
-            except asyncio.CancelledError:
-                for task in self._tasks:
+            except BaseException:
+                tasks = list(self._tasks)
+                for task in tasks:
                     task.cancel()
-                await asyncio.gather(*self._tasks, return_exceptions=True)
+                await asyncio.gather(*tasks, return_exceptions=True)
                 raise
 
     def start(self, *, until_empty: bool = False) -> None:
@@ -96,18 +102,25 @@ class AsyncWorker:
             task.add_done_callback(self._tasks.discard)
 
     async def stop(self) -> None:
-        """Finish what is in hand, and claim no more; waits for it. The worker's own function may call this too."""
-        self._stopping.set()
+        """Finish what is in hand, and claim no more; waits for it. The worker's own function may call this too.
+
+        A claim that is on its way is waited for, a second at most: what it brings is in hand then.
+        """
+        self._claim_no_more()
         others = self._tasks - {asyncio.current_task()}
         if others:
             await asyncio.wait(others)
 
+    def _claim_no_more(self) -> None:
+        # The event of the tasks that are at work now: every start has one of its own.
+        self._stopping.set()
+
     async def _loop(self, until_empty: bool, stopping: asyncio.Event) -> None:
         while not stopping.is_set():
             try:
-                messages = await self._next(0 if until_empty else _WAIT_MS, stopping)
-            except SqewError as error:
-                log.error("Worker %s can't receive from '%s': %s", self._name, self._claim.queue, error)
+                messages = await self._next(until_empty, stopping)
+            except Exception as error:  # noqa: BLE001 (whatever it is, the next claim may succeed)
+                log.error("Worker %s can't receive from '%s': %s", self._name, self._claim.queue, said(error))
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(stopping.wait(), PAUSE_AFTER_ERROR_SECONDS)
                 continue
@@ -116,19 +129,17 @@ class AsyncWorker:
             for message in messages:
                 await self._handle(message)
 
-    async def _next(self, wait_ms: int, stopping: asyncio.Event) -> list[Message]:
-        """The next message; none when nothing came, or when it is time to stop."""
-        receiving = asyncio.ensure_future(self._queues.receive(self._claim, wait_ms))
-        stopped = asyncio.ensure_future(stopping.wait())
-        try:
-            await asyncio.wait({receiving, stopped}, return_when=asyncio.FIRST_COMPLETED)
-            if not receiving.done():
+    async def _next(self, until_empty: bool, stopping: asyncio.Event) -> list[Message]:
+        """The next message; none when nothing came for a while."""
+        messages = (await self._queues.receive(self._claim)).messages
+        if messages or until_empty:
+            return messages
+        async with self._waiting:
+            if stopping.is_set():
                 return []
-            return receiving.result().messages
-        finally:
-            receiving.cancel()
-            stopped.cancel()
-            await asyncio.gather(receiving, stopped, return_exceptions=True)
+            # Never cancelled in order to stop: the answer may be on its way, and what it brings would be lost until
+            # its lease ends, an attempt the poorer.
+            return (await self._queues.receive(self._claim, ATTENTIVE_WAIT_MS)).messages
 
     async def _handle(self, message: Message) -> None:
         heartbeat = asyncio.create_task(self._extend_lease(message))
@@ -136,22 +147,28 @@ class AsyncWorker:
             await self._settle(message, await self._verdict(message))
         except StaleLease:
             log.warning("Message %d of '%s' was finished after its lease was lost", message.id, message.queue)
-        except SqewError as error:
-            log.error("Message %d of '%s' could not be settled: %s", message.id, message.queue, error)
+        except Exception as error:  # noqa: BLE001 (whatever it is, the other messages are to be worked on)
+            log.error("Message %d of '%s' could not be settled: %s", message.id, message.queue, said(error))
         finally:
             heartbeat.cancel()
 
     async def _verdict(self, message: Message) -> Any:
         try:
             return await self._handler(message)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
+            if not _is_being_cancelled():
+                # Something that the function waited for was cancelled, not the worker.
+                return self._failure(message, error)
             # Whoever cancels the worker does not want it finished; another worker may have it at once.
             with contextlib.suppress(SqewError):
                 await self._queues.nack(message, delay_seconds=0, reason="its worker was cancelled")
             raise
-        except Exception as error:
-            log.exception("Message %d of '%s' failed (attempt %d)", message.id, message.queue, message.attempts)
-            return Retry(reason=reason_of(error))
+        except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever it is, it is logged and tried again)
+            return self._failure(message, error)
+
+    def _failure(self, message: Message, error: BaseException) -> Retry:
+        log.error("Message %d of '%s' failed (attempt %d)", message.id, message.queue, message.attempts, exc_info=error)
+        return Retry(reason=reason_of(error))
 
     async def _settle(self, message: Message, verdict: Any) -> None:
         try:
@@ -172,12 +189,17 @@ class AsyncWorker:
             await asyncio.sleep(self._lease_seconds / HEARTBEATS_PER_LEASE)
             try:
                 await self._queues.extend_many([message], self._lease_seconds)
-            except SqewError as error:
-                log.warning("The lease of message %d could not be extended: %s", message.id, error)
+            except Exception as error:  # noqa: BLE001 (whatever it is, the next heartbeat may succeed)
+                log.warning("The lease of message %d could not be extended: %s", message.id, said(error))
+
+
+def _is_being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 @contextlib.contextmanager
-def _stop_on_signals(stopping: asyncio.Event) -> Iterator[None]:
+def _stop_on_signals(act: Callable[[], None]) -> Iterator[None]:
     """SIGINT and SIGTERM stop gracefully; a second one acts as it would have before."""
     loop = asyncio.get_running_loop()
     before: dict[int, Any] = {}
@@ -190,7 +212,7 @@ def _stop_on_signals(stopping: asyncio.Event) -> Iterator[None]:
 
     def stop() -> None:
         restore()
-        stopping.set()
+        act()
 
     # Only the main thread may say what signals do.
     with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):

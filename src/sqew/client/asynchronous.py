@@ -15,19 +15,23 @@ from typing import Any, Self, TypeVar
 import httpx2
 
 from sqew import operations as ops
+from sqew.checks import check_collection
 from sqew.client import calls, streams
 from sqew.client.address import DEFAULT_URL, TOKEN_VARIABLE, URL_VARIABLE, address_of
 from sqew.client.async_worker import AsyncHandler, AsyncWorker
 from sqew.client.calls import Answer, Call, Held
 from sqew.client.consuming import Hand, log_refused
-from sqew.client.opening import connection_options, sign
+from sqew.client.opening import check_options, connection_options, environment_explained, sign
 from sqew.client.trying import (
+    CLOSED,
     DEFAULT_RETRIES,
     DEFAULT_TIMEOUT_S,
+    FAILURES,
     HASTY_S,
     LONGEST_WAIT_MS,
     Patience,
     explained,
+    is_of_caller,
     timeout_of,
 )
 from sqew.client.wire import Compacted
@@ -61,7 +65,8 @@ class AsyncClient:
             async for message in q.consume("orders"):
                 await ship(message.value)
 
-    What is cancelled while it waits for a message takes none: the server notices and keeps it.
+    What is cancelled while it waits for a message takes none: the server notices and keeps it. Only an answer that is
+    on its way at that moment is lost; what it brought comes back when its lease ends.
     """
 
     def __init__(
@@ -74,14 +79,16 @@ class AsyncClient:
         retries: int = DEFAULT_RETRIES,
         tls: ssl.SSLContext | None = None,
     ) -> None:
+        token = os.environ.get(TOKEN_VARIABLE, "") if token is None else token
+        check_options(token, signing_secret, timeout_seconds, retries, tls)
         self._address = address_of(os.environ.get(URL_VARIABLE) or DEFAULT_URL if url is None else url)
         self._secret = signing_secret
         self._timeout_s = timeout_seconds
         self._patience = Patience(retries)
-        token = os.environ.get(TOKEN_VARIABLE, "") if token is None else token
         options = connection_options(self._address, token, tls)
-        transport = httpx2.AsyncHTTPTransport(uds=self._address.socket) if self._address.socket else None
-        self._http = httpx2.AsyncClient(transport=transport, **options)
+        with environment_explained():
+            transport = httpx2.AsyncHTTPTransport(uds=self._address.socket) if self._address.socket else None
+            self._http = httpx2.AsyncClient(transport=transport, **options)
         self._hand = Hand()
         self._workers: list[AsyncWorker] = []
 
@@ -111,9 +118,9 @@ class AsyncClient:
         return await self._do(calls.of(operation))
 
     async def _do(self, call: Call[R]) -> R:
-        self._check_open()
         tried = 0
         while True:
+            self._check_open()
             try:
                 return calls.read(call, await self._ask(call), self._address.name)
             except SqewError as error:
@@ -125,7 +132,7 @@ class AsyncClient:
 
     def _check_open(self) -> None:
         if self._http.is_closed:
-            raise StoreClosed("The client was closed. Make a new one.")
+            raise StoreClosed(CLOSED)
 
     async def _ask(self, call: Call[Any], content: AsyncIterable[bytes] | None = None) -> Answer:
         async with self._asked(call, content) as response:
@@ -135,6 +142,7 @@ class AsyncClient:
     async def _asked(
         self, call: Call[Any], content: AsyncIterable[bytes] | None = None
     ) -> AsyncIterator[httpx2.Response]:
+        status = 0
         try:
             request = self._http.build_request(
                 call.method,
@@ -147,12 +155,15 @@ class AsyncClient:
             if self._secret:
                 sign(request, self._address, self._secret, call.body or b"")
             response = await self._http.send(request, stream=True)
+            status = response.status_code
             try:
                 yield response
             finally:
                 await response.aclose()
-        except httpx2.TransportError as error:
-            raise explained(error, self._address) from error
+        except FAILURES as error:
+            if not self._http.is_closed and is_of_caller(error, content is not None):
+                raise
+            raise explained(error, self._address, is_closed=self._http.is_closed, status=status) from error
 
     # Queues
 
@@ -256,6 +267,7 @@ class AsyncClient:
         """
         name, ref = calls.held(message, consumer, queue)
         calls.raise_refusal(await self.run(ops.Ack(name, (ref,))))
+        self._hand.let_go(message)
 
     async def ack_many(
         self, messages: Sequence[Held], consumer: str | None = None, *, queue: str | None = None
@@ -276,6 +288,7 @@ class AsyncClient:
         name, ref = calls.held(message, consumer, queue)
         delay_ms = None if delay_seconds is None else seconds_as_ms("delay_seconds", delay_seconds)
         calls.raise_refusal(await self.run(ops.Nack(name, (Release(ref, delay_ms, reason=reason),))))
+        self._hand.let_go(message)
 
     async def nack_many(
         self,
@@ -297,6 +310,7 @@ class AsyncClient:
         """The work can never succeed: the message is dead at once."""
         name, ref = calls.held(message, consumer, queue)
         calls.raise_refusal(await self.run(ops.Nack(name, (Release(ref, dead=True, reason=reason),))))
+        self._hand.let_go(message)
 
     async def extend_lease(
         self, message: Held, seconds: float, consumer: str | None = None, *, queue: str | None = None
@@ -321,8 +335,9 @@ class AsyncClient:
         queue: str | None,
         operation: Callable[[str | None, list[Ref]], ops.Operation[list[Settled | SqewError]]],
     ) -> list[SqewError | None]:
+        groups = calls.held_by_queue(messages, consumer, queue)
         results: list[SqewError | None] = [None] * len(messages)
-        for name, places, refs in calls.held_by_queue(messages, consumer, queue):
+        for name, places, refs in groups:
             settled = await self.run(operation(name, refs))
             for place, result in zip(places, settled, strict=True):
                 results[place] = result if isinstance(result, SqewError) else None
@@ -378,6 +393,7 @@ class AsyncClient:
 
     async def remove(self, queue: str, ids: Sequence[int]) -> list[bool]:
         """Delete messages by their ids, whoever holds them: for each, whether it was there."""
+        check_collection("ids", ids)
         return [await self._remove(queue, id) for id in ids]
 
     async def _remove(self, queue: str, id: int) -> bool:

@@ -10,9 +10,9 @@ import msgspec
 from msgspec import Struct
 
 from sqew import operations as ops
-from sqew.checks import check_collection, check_id, check_iterable, check_new_message
+from sqew.checks import check_collection, check_id, check_iterable, check_new_message, check_unicode
 from sqew.client import wire
-from sqew.errors import BadValue, NotSqew, ServerError, SqewError
+from sqew.errors import BadBody, BadValue, NotSqew, ServerError, SqewError
 from sqew.model import (
     ArchivedMessage,
     KeyInfo,
@@ -27,7 +27,7 @@ from sqew.model import (
     Settled,
 )
 from sqew.model import Received as Taken
-from sqew.rules import Limits, check_int, check_queue_name, check_text, encode_body, seconds_as_ms, shown
+from sqew.rules import Limits, check_int, check_queue_name, check_text, encode_body, encode_json, seconds_as_ms, shown
 
 R = TypeVar("R")
 Held = Message | int
@@ -84,7 +84,7 @@ def refusal(call: Call[Any], answer: Answer, where: str) -> SqewError:
         is_ours = answer.status == 503
         return ServerError(f"{where} is not ready: {trouble}") if is_ours else NotSqew(where, answer.status)
     known = dict(call.about)
-    if answer.retry_after is not None and answer.retry_after.isdigit():
+    if answer.retry_after is not None and answer.retry_after.isascii() and answer.retry_after.isdigit():
         known["retry_after_ms"] = int(answer.retry_after) * 1000
     elif answer.status == 429:
         known["retry_after_ms"] = 1000
@@ -102,6 +102,13 @@ def _query(**given: Any) -> dict[str, str]:
 
 def _as(kind: type[R]) -> Callable[[bytes], R]:
     return msgspec.json.Decoder(kind).decode
+
+
+def _all_of(count: int, entries: list[R]) -> list[R]:
+    """The entries of an answer, if there is one for each that was asked about."""
+    if len(entries) != count:
+        raise msgspec.ValidationError(f"{len(entries)} entries instead of {count}")
+    return entries
 
 
 def _nothing(_body: bytes) -> None:
@@ -124,12 +131,12 @@ def _infos(body: bytes) -> list[QueueInfo]:
 
 def create(name: str, policy: Mapping[str, Any]) -> Call[QueueInfo]:
     check_queue_name(name)
-    body = _encoded({"name": name, **_policy(policy)})
+    body = _written({"name": name, **_policy(policy)}, "policy")
     return Call("POST", "/queues", _info, body=body, repeatable=True, about={"queue": name})
 
 
 def update(name: str, changes: Mapping[str, Any]) -> Call[QueueInfo]:
-    body = _encoded(_policy(changes))
+    body = _written(_policy(changes), "policy")
     return Call("PATCH", _path(name), _info, body=body, repeatable=True, about={"queue": name})
 
 
@@ -148,6 +155,16 @@ def _policy(given: Mapping[str, Any]) -> dict[str, Any]:
     return fields
 
 
+def _written(value: Any, what: str) -> bytes:
+    """As `_encoded`, but what JSON would say as null, NaN and infinity, is refused: null switches a limit off."""
+    encoded = _encoded(value)
+    try:
+        encode_json(value, what, SENDABLE.max_depth)
+    except BadBody as error:
+        raise BadValue(f"The {what} holds NaN or infinity. Give a number, or None for no limit.") from error
+    return encoded
+
+
 def _encoded(value: Any) -> bytes:
     try:
         return wire.encode(value)
@@ -164,6 +181,7 @@ def info(name: str) -> Call[QueueInfo]:
 
 
 def queues(prefix: str) -> Call[list[QueueInfo]]:
+    check_unicode("prefix", prefix)
     return Call("GET", "/queues", _infos, _query(prefix=prefix or None), repeatable=True)
 
 
@@ -212,7 +230,9 @@ def send(operation: ops.Send) -> Call[list[Sent]]:
         check_new_message(message, SENDABLE)
 
     def parse(body: bytes) -> list[Sent]:
-        return [Sent(one.message_id, one.duplicate) for one in _sent_batch(body).messages]
+        return [
+            Sent(one.message_id, one.duplicate) for one in _all_of(len(operation.messages), _sent_batch(body).messages)
+        ]
 
     return Call(
         "POST",
@@ -291,13 +311,13 @@ def _settle(
         raise BadValue("A server must be told in which queue a message is. Add queue='NAME', or give the message.")
 
     def parse(body: bytes) -> list[Settled | SqewError]:
-        return [one.result(queue) for one in _settled_batch(body).results]
+        return [one.result(queue) for one in _all_of(len(items), _settled_batch(body).results)]
 
     return Call(
         "POST",
         _path(queue, verb),
         parse,
-        body=_encoded(items),
+        body=_written(items, "request"),
         # An ack that is repeated finds its message gone, and would be taken for one that came too late.
         repeatable=repeatable,
         about={"queue": queue},

@@ -29,6 +29,11 @@ class Hand:
         with self._lock:
             return self._messages.pop((message.queue, message.id), None) is not None
 
+    def let_go(self, message: object) -> None:
+        """Somebody else has settled it: the loop has nothing more to do with it."""
+        if isinstance(message, Message):
+            self.drop(message)
+
     def drop_all(self) -> list[Message]:
         with self._lock:
             messages = list(self._messages.values())

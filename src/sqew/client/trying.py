@@ -37,7 +37,7 @@ class Patience(Struct, frozen=True):
         """For how many seconds to wait before the next try; None: there is none."""
         if tried >= self.retries or not _may_be_repeated(call, error):
             return None
-        pause: float = min(_FIRST_PAUSE_S * 2**tried, _LONGEST_PAUSE_S)
+        pause: float = min(_FIRST_PAUSE_S * 2 ** min(tried, 10), _LONGEST_PAUSE_S)
         asked: int = getattr(error, "retry_after_ms", 0)
         # Not all at the same moment, where many wait for one server.
         return max(pause * random.uniform(0.5, 1.0), min(asked / 1000, _LONGEST_PAUSE_S))
@@ -48,7 +48,7 @@ def _may_be_repeated(call: Call[Any], error: SqewError) -> bool:
         case Unreachable() | Overloaded() | StoreBusy():
             # It was not done.
             return True
-        case NoAnswer() | StoreClosed():
+        case NoAnswer() | RequestTimeout() | StoreClosed():
             return call.repeatable
         case NotSqew():
             return call.repeatable and error.status in _GATEWAYS
@@ -62,8 +62,21 @@ def timeout_of(call: Call[Any], seconds: float) -> httpx2.Timeout:
     return httpx2.Timeout(seconds, connect=min(seconds, CONNECT_TIMEOUT_S), read=read, pool=None)
 
 
-def explained(error: httpx2.TransportError, address: Address) -> SqewError:
-    """What a failure of the network means."""
+CLOSED = "The client was closed. Make a new one."
+
+FAILURES = (httpx2.RequestError, httpx2.InvalidURL, httpx2.StreamError, UnicodeError, RuntimeError)
+"""What a request may end with. A RuntimeError is raised where the client was closed meanwhile."""
+
+
+def is_of_caller(error: Exception, streamed: bool) -> bool:
+    """Whether it is none of a request's own failures: what the lines to be sent raise, say."""
+    return isinstance(error, RuntimeError) or (streamed and isinstance(error, UnicodeError))
+
+
+def explained(error: Exception, address: Address, *, is_closed: bool, status: int) -> SqewError:
+    """What a failure of the network means. ``status`` is that of the answer, 0 if there was none."""
+    if is_closed:
+        return StoreClosed(CLOSED)
     why = str(error).strip().rstrip(".") or type(error).__name__
     match error:
         case httpx2.ConnectTimeout():
@@ -75,6 +88,10 @@ def explained(error: httpx2.TransportError, address: Address) -> SqewError:
                 f"There is no safe connection to {address.name} ({why}). "
                 "Check that it speaks HTTPS, and name a certificate of your own in SSL_CERT_FILE."
             )
+        case httpx2.DecodingError() | httpx2.TooManyRedirects():
+            return NotSqew(address.name, status)
+        case httpx2.InvalidURL() | UnicodeError():
+            return Unreachable(f"{address.name} can't be the URL of a server ({why}). Check it.")
         case httpx2.ConnectError() | httpx2.PoolTimeout() | httpx2.ProxyError() | httpx2.UnsupportedProtocol():
             return Unreachable(
                 f"There is no server at {address.name} ({why}). Start one with `sqew serve`, or check the URL."

@@ -29,6 +29,7 @@ from msgspec import Struct
 
 from sqew.errors import BadValue, NotFound, StoreClosed, StoreDamaged, StoreUnusable
 from sqew.model import NO_REASON, Fact, FactKind
+from sqew.observe.log import spelled_out
 from sqew.observe.logfile import LogFile, Rotated, locked, rotated
 
 MAX_BYTES = 64 * 1024 * 1024
@@ -262,12 +263,8 @@ def _lines(commits: list[tuple[Sequence[Fact], int]]) -> bytes:
 
 def _printable(event: Event) -> Event:
     """The event with lone surrogates, which UTF-8 can't hold, spelled out."""
-    worker = None if event.worker is None else _spelled_out(event.worker)
-    return msgspec.structs.replace(event, worker=worker, reason=_spelled_out(event.reason))
-
-
-def _spelled_out(text: str) -> str:
-    return text.encode("utf-8", "backslashreplace").decode()
+    worker = None if event.worker is None else spelled_out(event.worker)
+    return msgspec.structs.replace(event, worker=worker, reason=spelled_out(event.reason))
 
 
 def read(path: str | os.PathLike[str]) -> Iterator[Event]:

@@ -182,12 +182,12 @@ def rendered(line: Struct, *, as_json: bool) -> bytes:
         try:
             return _encode(flat) + b"\n"
         except UnicodeEncodeError:
-            return _encode({name: _spelled_out(str(value)) for name, value in flat.items()}) + b"\n"
+            return _encode({name: spelled_out(str(value)) for name, value in flat.items()}) + b"\n"
     shown = [f"{name}={_shown(value)}" for name, value in flat.items() if name not in _LEADING]
     trace = "\n" + str(flat["traceback"]) if "traceback" in flat else ""
     clock = str(flat["time"])[11:23]
     text = f"{clock} {flat['level']:7} {_one_line(str(flat['event']))}  {' '.join(shown)}".rstrip() + trace + "\n"
-    return _spelled_out(text).encode()
+    return spelled_out(text).encode()
 
 
 _LEADING = frozenset({"time", "level", "event", "traceback"})
@@ -203,7 +203,7 @@ def _flat(line: Struct) -> dict[str, Any]:
     return flat
 
 
-def _spelled_out(text: str) -> str:
+def spelled_out(text: str) -> str:
     """The text with lone surrogates, which UTF-8 can't hold, as escapes."""
     return text.encode("utf-8", "backslashreplace").decode()
 
@@ -214,7 +214,7 @@ def _shown(value: object) -> str:
 
 
 def _one_line(text: str) -> str:
-    return text if text.isprintable() else _encode(_spelled_out(text)).decode()[1:-1]
+    return text if text.isprintable() else _encode(spelled_out(text)).decode()[1:-1]
 
 
 def _dropped(count: int) -> Event:

@@ -1,0 +1,37 @@
+"""Long lists from a server, which gives them a page at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from sqew.cli.session import Session
+from sqew.errors import BadValue
+
+E = TypeVar("E")
+
+PAGE = 1_000
+
+
+def listed(
+    session: Session, ask: Callable[[int, int], list[E]], id_of: Callable[[E], int], limit: int, after: int
+) -> list[E]:
+    """Up to ``limit`` entries with higher ids than ``after``. ``ask`` is told how many to bring, and after which."""
+    if not session.url:
+        return ask(limit, after)
+    found: list[E] = []
+    page = PAGE
+    while len(found) < limit:
+        asked = min(page, limit - len(found))
+        try:
+            entries = ask(asked, id_of(found[-1]) if found else after)
+        except BadValue:
+            if asked == 1:
+                raise
+            # This server's pages are smaller.
+            page = asked // 2
+            continue
+        found += entries
+        if len(entries) < asked:
+            break
+    return found
