@@ -17,10 +17,10 @@ from pathlib import Path
 from random import Random
 from typing import Literal, Self
 
-from client import Client, Workload, create_queues
 from history import Event, from_files, to_file
 from planted import STORES
 
+from client import Client, Workload, create_queues
 from sqew.clock import Clock
 from sqew.stores.sqlite import SQLiteStore
 from sqew.stores.sqlite.connection import Durability

@@ -6,10 +6,10 @@ from contextlib import closing
 from pathlib import Path
 from random import Random
 
-from client import FIFO, GROUPS, STANDARD, Client, Held, body, create_queues
 from history import Event, Verdict, check
 from lives import Wrap
 
+from client import FIFO, GROUPS, STANDARD, Client, Held, body, create_queues
 from sqew.clock import ManualClock
 from sqew.model import NewMessage
 from sqew.stores.sqlite import SQLiteStore

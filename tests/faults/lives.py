@@ -10,12 +10,12 @@ from random import Random
 from typing import Any
 
 import apsw
-from client import Client, Workload, create_queues
 from consistency import problems_of, rows_of
 from history import Event, Verdict, check
 from msgspec import Struct
 from power import Disk
 
+from client import Client, Workload, create_queues
 from sqew.operations import Sweep
 from sqew.stores.base import Store
 from sqew.stores.sqlite import SQLiteStore

@@ -10,10 +10,10 @@ from random import Random
 
 import apsw
 import pytest
-from client import STANDARD, Client, body, create_queues
 from failing import FailingDisk
 from history import Event, check
 
+from client import STANDARD, Client, body, create_queues
 from sqew.errors import StoreClosed, StoreError, StoreFull
 from sqew.model import NewMessage
 from sqew.operations import GetQueue, Receive, Send

@@ -8,11 +8,11 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
-from client import STANDARD, Client, Held, body, create_queues
 from consistency import problems_of
 from history import Event, check
 from mounts import in_own_mounts, mount_small_disk
 
+from client import STANDARD, Client, Held, body, create_queues
 from sqew.clock import ManualClock
 from sqew.errors import SqewError, StoreFull
 from sqew.model import NewMessage, Settled

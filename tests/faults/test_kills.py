@@ -9,10 +9,10 @@ from random import Random
 import apsw
 import pytest
 from children import Children, Role, kill_at_random
-from client import Client
 from consistency import problems_of
 from history import Event, Verdict, check
 
+from client import Client
 from sqew.clock import Clock
 from sqew.stores.sqlite import SQLiteStore
 from sqew.stores.sqlite.connection import Durability

@@ -8,11 +8,11 @@ from random import Random
 
 import apsw
 import pytest
-from client import STANDARD, body, create_queues
 from consistency import problems_of
 from lives import Story, live_and_die
 from power import Content, Disk, Truncate, Write
 
+from client import STANDARD, body, create_queues
 from sqew.errors import StoreError
 from sqew.model import NewMessage
 from sqew.operations import Receive, Send

@@ -133,12 +133,14 @@ class SQLiteStore:
         self, shortcut: Callable[[Work, Any], Any], operation: ops.Operation[Any], now: int
     ) -> Commit | None:
         """Execute an operation that is a single statement; None: it changed nothing and must go the general way."""
-        # Others have written, and something has been read since (to tidy up, say): the catalog must be looked at anew.
-        if self._broken is not None or self.connection.data_version() != self._seen_version:
+        if self._broken is not None:
             return None
         work = self._work
         work.now = now
         try:
+            if self.connection.data_version() != self._seen_version:
+                # Others have written, and something has been read since (to tidy up, say): the catalog may be stale.
+                return None
             result = shortcut(work, operation)
         except apsw.IOError as error:
             self._broken = translate(error, self.path)
