@@ -131,7 +131,7 @@ class App:
         if request.stream is not None:
             return
         if request.key is not None:
-            self._guard.verify_body(request)
+            self._guard.verify_body(request, request.key)
         if route.decoder is None:
             if request.body:
                 raise BadBody(_takes_no_body(route))

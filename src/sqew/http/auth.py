@@ -65,10 +65,9 @@ class Guard:
                 )
             request.key = key
 
-    def verify_body(self, request: Request) -> None:
-        """Raise unless the body is what its sender signed, where it must be signed."""
-        if request.key is not None:
-            self._signatures.check(request.key, request)
+    def verify_body(self, request: Request, key: GuardKey) -> None:
+        """Raise unless the body is what its sender signed with that key."""
+        self._signatures.check(key, request)
 
     def options(self, request: Request, methods: list[str]) -> Response:
         """The answer to OPTIONS."""

@@ -19,6 +19,7 @@ from sqew.http.scraping import Scraper
 from sqew.model import Message, QueueInfo
 from sqew.observe.labels import QueueLabels
 from sqew.observe.tracing import Tracing
+from sqew.operations import LastId
 from sqew.rules import check_int, check_ms, dead_letter_name
 from sqew.settings import Settings
 
@@ -67,6 +68,14 @@ class Service:
                 f"Key '{request.key_id}' is for queue '{queue}', whose dead letters it may send to "
                 f"'{dead_letter_name(queue)}' or nowhere. Use the server's token to send them elsewhere."
             )
+
+    async def check_store(self) -> None:
+        """Raise unless the store can be read: as every request does, and as somebody would who opens the file anew.
+
+        SQLite remembers what it has read, and would go on answering from that.
+        """
+        await self.broker.run(LastId())
+        await self.broker.look(LastId())
 
     async def ensure_queue(self, name: str, **policy: Any) -> QueueInfo:
         """The queue of that name, made if there is none."""

@@ -309,8 +309,7 @@ class Health(Struct):
 async def health(service: Service, _request: Request) -> Response:
     """Whether the store can be read."""
     try:
-        await service.broker.run(ops.LastId())
-        await service.broker.look(ops.LastId())
+        await service.check_store()
     except SqewError as error:
         return Response(503, _failure(error, 503), headers=NO_STORE)
     return Response(200, encode(Health("ok")), headers=NO_STORE)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from sqew import operations as ops
 from sqew.engine import creation
 from sqew.errors import BadValue, MessageNotFound, SqewError
 from sqew.http import transfer
-from sqew.http.dialects.sqew.looking import message_id
-from sqew.http.dialects.sqew.queues import policy_fields
+from sqew.http.dialects.sqew.looking import ArchiveParameters, message_id
+from sqew.http.dialects.sqew.queues import ListParameters, policy_fields
+from sqew.http.dialects.sqew.streams import ExportParameters
 from sqew.http.exchange import Call, Request, Response, Stream
 from sqew.http.router import Dialect, Routes
 from sqew.http.service import NO_STORE, Service, as_json, json_body, refuse_head, timestamp
@@ -117,12 +118,6 @@ def create_queue(service: Service, request: Request) -> Call:
     if fields["dead_letter"] is None:
         fields.setdefault("max_attempts", None)
     return Call(creation(service.settings, name, fields), lambda info: Response(201, encode(_details(info))))
-
-
-class ListParameters(Struct, frozen=True, forbid_unknown_fields=True):
-    prefix: str = ""
-    after: str = ""
-    limit: Annotated[int, Meta(ge=1, le=100_000)] | None = None
 
 
 @routes.get("/v1/queues", scope="admin", query=ListParameters, answers={200: list[QueueView]})
@@ -403,12 +398,6 @@ def _changed(results: list[Settled | SqewError]) -> Response:
 # Many at once, and what is over
 
 
-class ArchiveParameters(Struct, frozen=True, forbid_unknown_fields=True):
-    after: int = 0
-    limit: int = 100
-    outcome: Outcome | None = None
-
-
 class ArchivedView(Struct, omit_defaults=True):
     """A finished message: what became of it, when, and why if it died."""
 
@@ -453,10 +442,6 @@ def _archived(archived: ArchivedMessage) -> ArchivedView:
         message.lane,
         message.key,
     )
-
-
-class ExportParameters(Struct, frozen=True, forbid_unknown_fields=True):
-    archive: bool = False
 
 
 @routes.get(

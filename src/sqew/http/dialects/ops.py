@@ -12,7 +12,6 @@ from sqew.errors import SqewError
 from sqew.http.exchange import Request, Response
 from sqew.http.router import Dialect, Routes
 from sqew.http.service import NO_STORE, Service
-from sqew.operations import LastId
 
 _log = logging.getLogger("sqew.server")
 
@@ -57,9 +56,7 @@ async def readyz(service: Service, request: Request) -> Response:
 
 async def _store_health(service: Service) -> Response:
     try:
-        # As every request reads it, and as somebody would who opens the file anew: SQLite remembers what it has read.
-        await service.broker.run(LastId())
-        await service.broker.look(LastId())
+        await service.check_store()
     except SqewError as error:
         # It may say where the file is, which is not for everybody.
         _log.warning("the store does not answer: %s", error)

@@ -12,7 +12,7 @@ from sqew.errors import SqewError
 from sqew.http.dialects.sqew.wording import Trouble, encode, failure, routes
 from sqew.http.exchange import Call, Request, Response
 from sqew.http.service import Service, as_json
-from sqew.http.statuses import status_of
+from sqew.http.statuses import headers_of, status_of
 from sqew.model import (
     Extension,
     Format,
@@ -172,7 +172,7 @@ def _settled_one(results: list[Settled | SqewError]) -> Response:
     (result,) = results
     if isinstance(result, SqewError):
         status = status_of(result)
-        return Response(status, failure(result, status))
+        return Response(status, failure(result, status), headers=headers_of(result))
     return Response(200, encode(_settled(result.id, result)))
 
 
