@@ -68,6 +68,30 @@ def test_colours_are_for_terminals_that_want_them(terminal, process):
 
 
 @pytest.mark.usefixtures("mail")
+def test_a_terminal_that_knows_no_colours_gets_none(terminal):
+    assert "\x1b" not in terminal("queue list", TERM="dumb").out
+
+
+@pytest.mark.usefixtures("mail")
+def test_on_a_narrow_terminal_nothing_is_lost_but_the_end_of_a_body(terminal):
+    drawn = terminal("queue peek --name mail", COLUMNS="40", NO_COLOR="1").out.splitlines()
+
+    assert [line.split() for line in drawn[:3]] == [["id", "1"], ["state", "ready"], ["lane", "normal"]]
+    assert all(len(line) <= 40 for line in drawn)
+    assert drawn[-1].endswith("…")
+
+
+def test_in_a_pipe_wide_characters_keep_columns_in_line(process):
+    process("queue add --name mail")
+    for key in ("日本", "four"):
+        process(["message", "enqueue", "--queue", "mail", "--idempotency-key", key, "--payload", "1"])
+
+    _, first, second = process("queue peek --name mail").out.splitlines()
+
+    assert first.replace("日本", "four").partition("four")[2] == second.partition("four")[2]
+
+
+@pytest.mark.usefixtures("mail")
 def test_a_body_cannot_command_the_terminal(terminal, process):
     process(["message", "enqueue", "--queue", "mail", "--priority", "9", "--text", "\x1b]0;owned\x07\nx\u2028y\x9b"])
 
@@ -91,7 +115,7 @@ def test_a_terminal_gets_json_that_people_can_read(terminal, process):
         ("sqew queue list <&- 2>&-", 0),
         ("sqew queue list >/dev/full", 1),
         ("PYTHONIOENCODING=ascii sqew queue peek --name mail", 0),
-        ("set -o pipefail; sqew demo | head -n 1", 1),
+        ("set -o pipefail; sqew demo | head -n 1", 141),
     ],
 )
 def test_odd_outputs_end_without_a_traceback(folder, command, code):

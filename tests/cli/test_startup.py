@@ -6,8 +6,9 @@ import sys
 HEAVY = (
     "apsw",
     "msgspec",
-    "rich",
     "yaml",
+    "cryptography",
+    "zoneinfo",
     "asyncio",
     "httpx2",
     "sqew.client",
@@ -39,16 +40,22 @@ def test_the_version_loads_nothing_heavy():
     assert not loaded_by("--version").intersection(HEAVY)
 
 
-def test_an_answer_in_a_pipe_does_not_load_rich(process):
-    process("queue add --name orders")
-
-    assert "rich" not in loaded_by("queue", "list")
-
-
 def test_a_command_on_a_file_does_not_load_the_client(process):
     process("queue add --name orders")
 
     assert "httpx2" not in loaded_by("queue", "list")
+
+
+def test_a_command_on_queues_loads_nothing_of_events_and_schedules(process):
+    process("queue add --name orders")
+
+    assert not loaded_by("queue", "list").intersection(
+        {"cryptography", "zoneinfo", "sqew.schedules", "sqew.deliveries"}
+    )
+
+
+def test_a_preview_loads_neither_the_store_nor_the_client():
+    assert not loaded_by("preview", "@daily").intersection({"apsw", "httpx2", "asyncio", "cryptography"})
 
 
 def test_the_list_of_commands_says_what_the_commands_say():

@@ -7,7 +7,7 @@ import sys
 import click
 
 from sqew.cli.command import Command
-from sqew.cli.output import console_on
+from sqew.cli.screen import screen_on
 from sqew.cli.session import Session
 
 
@@ -18,6 +18,6 @@ def demo(session: Session) -> None:
 
     It uses a file of its own in a temporary folder, unless --db names one that does not exist yet.
     """
-    from sqew.demo import run
+    from sqew.cli.tour import run
 
-    run(console_on(sys.stdout, session.plain), session.flags.get("db"))
+    run(screen_on(sys.stdout, session.plain), session.flags.get("db"))

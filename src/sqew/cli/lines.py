@@ -128,6 +128,7 @@ def send(session: Session, q: Queues, queue: str, messages: Iterator[NewMessage]
             raise Failure(f"Interrupted: {_so_far(tally, total)}.", Exit.INTERRUPTED) from None
         except SqewError:
             if tally.done or tally.unsure:
+                bar.hide()
                 complain(f"Stopped: {_so_far(tally, total)}.")
             raise
     return tally

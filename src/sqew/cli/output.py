@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+from sqew.cli.cells import fold, pad, width
+from sqew.cli.layout import in_columns, lines_of_facts, lines_of_table
+from sqew.cli.screen import Screen, screen_on
 
 # Bodies come from anywhere: a terminal must not be made to obey what stands in them.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -58,21 +59,24 @@ def write(parts: Sequence[Part], plain: bool) -> None:
 
 
 def _draw(parts: Sequence[Part], plain: bool) -> None:
-    console = console_on(sys.stdout, plain)
+    screen = screen_on(sys.stdout, plain)
     for number, part in enumerate(parts):
         if isinstance(part, Table) and not part.rows:
             click.echo(part.empty, err=True)
             continue
         if number and not isinstance(part, str):
-            console.print()
-        console.print(_drawn(part))
+            click.echo()
+        click.echo("\n".join(_lines(part, screen)))
 
 
-def console_on(file: Any, plain: bool) -> Console:
-    """A rich console that draws on a file. Rich is loaded here and nowhere else."""
-    from rich.console import Console
-
-    return Console(file=file, highlight=False, color_system=None if plain else "auto", soft_wrap=False)
+def _lines(part: Part, screen: Screen) -> Iterable[str]:
+    match part:
+        case str():
+            return fold(shown(part), screen.width)
+        case Facts():
+            return lines_of_facts([(name, shown(value)) for name, value in part.pairs], screen)
+        case Table():
+            return lines_of_table(*_used(part), screen)
 
 
 def write_json(document: Any) -> None:
@@ -156,63 +160,17 @@ def _print_plain(parts: Sequence[Part]) -> None:
 
 
 def _print_facts(facts: Facts) -> None:
-    width = max(len(name) for name, _ in facts.pairs)
-    click.echo("\n".join(f"{name:{width}}  {shown(value)}".rstrip() for name, value in facts.pairs))
+    names = max(width(name) for name, _ in facts.pairs)
+    click.echo("\n".join(f"{pad(name, names)}  {shown(value)}".rstrip() for name, value in facts.pairs))
 
 
 def _print_table(table: Table) -> None:
     columns, rows = _used(table)
     lines = [[column.title.upper() for column in columns], *rows]
-    widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
+    # The last column needs no spaces after it, and its texts may be long.
+    widths = [
+        max(width(line[index]) for line in lines) if column.right or column is not columns[-1] else 0
+        for index, column in enumerate(columns)
+    ]
     for line in lines:
-        cells = (
-            cell.rjust(width) if column.right else cell.ljust(width)
-            for cell, width, column in zip(line, widths, columns, strict=True)
-        )
-        click.echo("  ".join(cells).rstrip())
-
-
-def _drawn(part: Part) -> RenderableType:
-    from rich.text import Text
-
-    match part:
-        case str():
-            return Text(shown(part))
-        case Facts():
-            return _drawn_facts(part)
-        case Table():
-            return _drawn_table(part)
-
-
-def _drawn_facts(facts: Facts) -> RenderableType:
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    grid = RichTable.grid(padding=(0, 2))
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column(overflow="fold")
-    for name, value in facts.pairs:
-        grid.add_row(name, Text(shown(value)))
-    return grid
-
-
-def _drawn_table(table: Table) -> RenderableType:
-    from rich import box
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    columns, rows = _used(table)
-    drawn = RichTable(
-        box=box.SIMPLE_HEAD, header_style="bold cyan", pad_edge=False, show_edge=False, padding=(0, 1, 0, 0)
-    )
-    for column in columns:
-        # Only what may be cut gives way where the terminal is narrow.
-        drawn.add_column(column.title, justify="right" if column.right else "left", no_wrap=not column.cut)
-    for row in rows:
-        drawn.add_row(
-            *(
-                Text(cell, no_wrap=True, overflow="ellipsis" if column.cut else "fold")
-                for cell, column in zip(row, columns, strict=True)
-            )
-        )
-    return drawn
+        click.echo(in_columns(columns, line, widths, gap=2))

@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
-from sqew.cli.output import console_on
+import click
 
-if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+from sqew.cli.cells import cut, width
+from sqew.cli.screen import Screen, screen_on
 
 QUIET_SECONDS = 1.0
 """What takes less than this shows nothing."""
+_BETWEEN_DRAWINGS = 0.1
+_LONGEST, _SHORTEST = 40, 4
+_CROSSED_IN_SECONDS = 2.0
 
 
 class Bar:
-    """How far something is. On anything but a terminal it shows nothing."""
+    """How far something is. On anything but a terminal it shows nothing, and on none does it leave a trace."""
 
-    def __init__(self, doing: str, plain: bool, total: int | None = None) -> None:
-        self._doing, self._plain, self._total = doing, plain, total
-        self._drawn: tuple[Progress, TaskID] | None = None
-        self._started = time.monotonic()
+    def __init__(
+        self, doing: str, plain: bool, total: int | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._doing, self._plain, self._total, self._clock = doing, plain, total, clock
+        self._started = clock()
+        self._next = self._started + QUIET_SECONDS
+        self._is_drawn = False
 
     def __enter__(self) -> Self:
         return self
@@ -30,22 +37,65 @@ class Bar:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._drawn is not None:
-            self._drawn[0].stop()
+        self.hide()
 
     def reach(self, done: int, total: int | None = None) -> None:
         """So much is done."""
-        if self._drawn is None:
-            if time.monotonic() - self._started < QUIET_SECONDS or not sys.stderr.isatty():
-                return
-            self._drawn = self._draw()
-        progress, task = self._drawn
-        progress.update(task, completed=done, total=total or self._total)
+        now = self._clock()
+        if now < self._next:
+            return
+        self._next = now + _BETWEEN_DRAWINGS
+        screen = screen_on(sys.stderr, self._plain)
+        if screen.is_live:
+            line = bar_line(self._doing, done, total or self._total, now - self._started, screen)
+            self._is_drawn = True
+            _overwrite(line, screen)
 
-    def _draw(self) -> tuple[Progress, TaskID]:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    def hide(self) -> None:
+        """Give the line back, for something else to be written. The bar comes again if there is more to tell."""
+        if self._is_drawn:
+            _overwrite("", screen_on(sys.stderr, self._plain))
+            self._is_drawn = False
 
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        progress = Progress(*columns, console=console_on(sys.stderr, self._plain), transient=True)
-        progress.start()
-        return progress, progress.add_task(self._doing, total=self._total)
+
+def _overwrite(line: str, screen: Screen) -> None:
+    # Spaces, not an escape sequence: --no-color is for terminals that know none. From the start of the line, the ^C
+    # that a terminal shows is written over as well.
+    rest = " " * (screen.width - 1 - width(click.unstyle(line)))
+    sys.stderr.write(f"\r{line}{rest}\r")
+    sys.stderr.flush()
+
+
+def bar_line(doing: str, done: int, total: int | None, seconds: float, screen: Screen) -> str:
+    """What is being done, a bar, how much of it is done and for how long. A narrow screen has no room for the bar.
+
+    >>> bar_line("sending", 5, 20, 61, Screen(width=40))
+    'sending ━━━━               5/20 0:01:01'
+    """
+    count = f"{done:{len(str(total))}}/{total}" if total else str(done)
+    minutes = int(seconds) // 60
+    clock = f"{minutes // 60}:{minutes % 60:02}:{int(seconds) % 60:02}"
+    room = screen.width - 1 - len(f" {count} {clock}")
+    if room < 1:
+        return cut(count, screen.width - 1, screen.ellipsis)
+    doing = cut(doing, room, screen.ellipsis)
+    length = min(room - width(doing) - 1, _LONGEST)
+    bar = [_bar(*_lit(length, done, total, seconds), length, screen)] if length >= _SHORTEST else []
+    return " ".join([doing, *bar, screen.paint(count, fg="green"), screen.paint(clock, fg="yellow")])
+
+
+def _lit(length: int, done: int, total: int | None, seconds: float) -> tuple[int, int]:
+    """Where the lit part of a bar starts and ends. Where the total is not known, it goes to and fro."""
+    if total:
+        return 0, length * min(done, total) // total
+    piece = length // 4
+    way = seconds / _CROSSED_IN_SECONDS % 2
+    start = round((length - piece) * (way if way < 1 else 2 - way))
+    return start, start + piece
+
+
+def _bar(start: int, end: int, length: int, screen: Screen) -> str:
+    lit = "━" if screen.unicode else "#"
+    unlit = lit if screen.colours else " "
+    before, after = (screen.paint(unlit * count, dim=True) for count in (start, length - end))
+    return before + screen.paint(lit * (end - start), fg="cyan") + after

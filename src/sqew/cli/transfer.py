@@ -51,7 +51,8 @@ def _write(exported: Iterator[bytes], file: IO[bytes], bar: Bar) -> int:
         if size >= _WRITTEN_TOGETHER:
             file.write(b"".join(waiting))
             waiting, size = [], 0
-            bar.reach(count)
+            if not file.isatty():  # a bar between the lines would only be in the way
+                bar.reach(count)
     file.write(b"".join(waiting))
     file.flush()
     return count

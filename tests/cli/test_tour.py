@@ -1,0 +1,41 @@
+"""The demo: what it shows is what runs."""
+
+import re
+
+import pytest
+
+from sqew.cli.screen import Screen
+from sqew.cli.tour import STEPS, highlighted
+
+ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: step.says[:20])
+def test_colours_change_nothing_of_the_code(step):
+    assert ESCAPE.sub("", highlighted(step.code, Screen(colours=True))) == step.code
+    assert highlighted(step.code, Screen()) == step.code
+
+
+def test_keywords_strings_and_numbers_have_colours():
+    assert highlighted('for n in ("a", 1):\n    pass', Screen(colours=True)) == (
+        '\x1b[94mfor\x1b[0m n \x1b[94min\x1b[0m (\x1b[33m"a"\x1b[0m, \x1b[94m1\x1b[0m):\n    \x1b[94mpass\x1b[0m'
+    )
+
+
+def test_the_demo_fits_a_terminal_of_80_columns(terminal):
+    shown = terminal("demo", COLUMNS="80")
+
+    assert shown.code == 0
+    assert all(len(ESCAPE.sub("", line)) <= 80 for line in shown.out.splitlines())
+    assert "\x1b[36m" in shown.out
+
+
+def test_the_demo_without_colours_is_plain_text(terminal):
+    assert "\x1b" not in terminal("demo", NO_COLOR="1").out
+
+
+def test_the_demo_says_the_same_in_a_pipe(terminal, process):
+    def steps(text):
+        return re.sub(r"sqew-demo-\w+", "", text.replace("\r", ""))
+
+    assert steps(terminal("--no-color demo", COLUMNS="80").out) == steps(process("demo").out)
