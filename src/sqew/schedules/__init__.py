@@ -1,0 +1,10 @@
+"""Schedule expressions: what people write, what is stored of it, and when it fires.
+
+Every form is explained in docs/schedule-expressions.md.
+"""
+
+from sqew.model import ExpressionKind
+from sqew.schedules.rules import Rule, rule_from, understand
+from sqew.schedules.zones import local_time
+
+__all__ = ["ExpressionKind", "Rule", "local_time", "rule_from", "understand"]

@@ -1,0 +1,89 @@
+"""One instant: ``fire_at``, in ISO 8601.
+
+>>> read_instant("2026-12-24T18:00", "Europe/Berlin", 0)
+1798131600000
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+
+from sqew.errors import BadExpression
+from sqew.schedules.zones import DAY, LAST_YEAR, instant_of, local_time
+
+_DATE = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
+_TIME = re.compile(r"([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?)?")
+_OFFSET = re.compile(r"[Zz]|([+-])([0-9]{2}):?([0-9]{2})")
+_EXAMPLES = "Write it as in 2026-12-24T18:00:00Z, 2026-12-24T18:00:00+01:00 or 2026-12-24T18:00 (local time)"
+_FIRST_DAY = date(1970, 1, 1).toordinal()
+
+
+def read_instant(text: str, zone: str, now_ms: int) -> int:
+    """The instant of this text; raises `BadExpression` if it is none, or has passed."""
+    ms = parse_instant(text.strip(), zone)
+    check_future(ms, text.strip(), zone, now_ms)
+    return ms
+
+
+def check_future(ms: int, text: str, zone: str, now_ms: int) -> None:
+    """Raise `BadExpression` unless the instant is to come."""
+    if ms <= now_ms:
+        raise BadExpression(
+            f"'{text}' is in the past: it was {local_time(ms, zone)}, and it is {local_time(now_ms, zone)} now. "
+            "Give a time to come."
+        )
+
+
+def parse_instant(text: str, zone: str) -> int:
+    """The instant of this text, whether it has passed or not."""
+    days, at = _take_date(text)
+    if at == len(text):
+        raise BadExpression(f"'{text}' has no time of day: write it after the date, as in {text}T09:00.", at)
+    if text[at] not in "Tt ":
+        raise BadExpression(f"'{text[at:]}' at position {at} is not understood. {_EXAMPLES}.", at)
+    seconds, ms, at = _take_time(text, at + 1)
+    local = days * DAY + seconds
+    if at == len(text):
+        return instant_of(local, zone) * 1000 + ms
+    return (local - _take_offset(text, at)) * 1000 + ms
+
+
+def _take_date(text: str) -> tuple[int, int]:
+    found = _DATE.match(text)
+    if not found:
+        raise BadExpression(f"'{text}' does not begin with a date. {_EXAMPLES}.", 0)
+    return day_number(int(found[1]), int(found[2]), int(found[3]), found[0], 0), found.end()
+
+
+def day_number(year: int, month: int, day: int, text: str, position: int) -> int:
+    """A date's number, counted from 1970-01-01; raises `BadExpression` if there is no such date."""
+    try:
+        number = date(year, month, day).toordinal() - _FIRST_DAY
+    except ValueError:
+        raise BadExpression(f"'{text}' at position {position} is not a date of the calendar.", position) from None
+    if not 1970 <= year <= LAST_YEAR:
+        raise BadExpression(f"'{text}' at position {position} can't be: years are 1970 to {LAST_YEAR}.", position)
+    return number
+
+
+def _take_time(text: str, at: int) -> tuple[int, int, int]:
+    """The second of the day, the milliseconds beyond it, and where the text goes on."""
+    found = _TIME.match(text, at)
+    if not found:
+        raise BadExpression(f"'{text[at:]}' at position {at} is not a time of day. {_EXAMPLES}.", at)
+    hour, minute, second = int(found[1]), int(found[2]), int(found[3] or 0)
+    if hour > 23 or minute > 59 or second > 59:
+        raise BadExpression(f"'{found[0]}' at position {at} is not a time of day: the last is 23:59:59.", at)
+    fraction = (found[4] or "").ljust(3, "0")
+    return hour * 3_600 + minute * 60 + second, int(fraction[:3]), found.end()
+
+
+def _take_offset(text: str, at: int) -> int:
+    found = _OFFSET.fullmatch(text, at)
+    if not found or int(found[2] or 0) > 23 or int(found[3] or 0) > 59:
+        raise BadExpression(
+            f"'{text[at:]}' at position {at} is not an offset from UTC. Write Z, +01:00, or nothing for local time.", at
+        )
+    seconds = int(found[2] or 0) * 3_600 + int(found[3] or 0) * 60
+    return -seconds if found[1] == "-" else seconds

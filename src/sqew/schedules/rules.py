@@ -1,0 +1,156 @@
+"""When a schedule fires: from what somebody wrote, or from what was stored of it.
+
+A rule is stored in its canonical form, of which there are three: a cron string (``0 9 * * 1-5``), an interval that no
+cron string can say (``@every 1h30m``), and an instant (``2026-11-16T17:00:00Z``).
+
+    >>> rule = understand("when", "every weekday at 9am", "Europe/Berlin", now_ms=0)
+    >>> rule.canonical, rule.sentence
+    ('0 9 * * 1-5', 'At 09:00 on Monday to Friday, Europe/Berlin time')
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property, lru_cache
+from typing import Protocol
+
+from sqew.errors import BadExpression
+from sqew.model import ExpressionKind
+from sqew.schedules.cron import Cron, read_cron
+from sqew.schedules.every import canonical_interval, read_interval, stored_interval
+from sqew.schedules.firing import NEVER, next_fire
+from sqew.schedules.instants import parse_instant, read_instant
+from sqew.schedules.sentences import cron_sentence, day_phrase, instant_sentence, interval_sentence
+from sqew.schedules.slots import CronSlots, EveryNthDay
+from sqew.schedules.when import canonical_when
+from sqew.schedules.zones import DAY, check_zone, utc_time
+
+LONGEST_EXPRESSION = 300
+_INSTANT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T")
+
+
+class Rule(Protocol):
+    """When a schedule fires."""
+
+    @property
+    def canonical(self) -> str:
+        """What is stored of it."""
+        ...
+
+    @property
+    def zone(self) -> str:
+        """The IANA name of the time zone it is read in."""
+        ...
+
+    @property
+    def sentence(self) -> str:
+        """The same for people."""
+        ...
+
+    def next_after(self, ms: int) -> int | None:
+        """The first fire strictly after this epoch millisecond; None: never again."""
+        ...
+
+
+class CronRule:
+    """Fires when the local clock shows what a cron expression says."""
+
+    def __init__(self, cron: Cron, zone: str) -> None:
+        self.canonical, self.zone = cron.text, zone
+        self._cron = cron
+        self._slots = CronSlots(cron)
+
+    @cached_property
+    def sentence(self) -> str:
+        return cron_sentence(self._cron, self.zone)
+
+    def check_fires(self, text: str) -> None:
+        """Raise `BadExpression` if no day is all that was asked for, such as 30 February."""
+        if self._slots.after(0) == NEVER:
+            raise BadExpression(f"'{text}' never fires: no day is{day_phrase(self._cron)}. Choose another day.")
+
+    def next_after(self, ms: int) -> int | None:
+        return _as_ms(next_fire(self._slots, self.zone, max(ms // 1000, -1)))
+
+
+class DaysRule:
+    """Fires at the local midnight of every n-th day."""
+
+    def __init__(self, seconds: int, zone: str) -> None:
+        self.canonical, self.zone = canonical_interval(seconds), zone
+        self.sentence = interval_sentence(seconds, zone)
+        self._slots = EveryNthDay(seconds // DAY)
+
+    def next_after(self, ms: int) -> int | None:
+        return _as_ms(next_fire(self._slots, self.zone, max(ms // 1000, -1)))
+
+
+class ElapsedRule:
+    """Fires whenever so much time has passed, counted from 1970 in UTC."""
+
+    def __init__(self, seconds: int, zone: str) -> None:
+        self.canonical, self.zone = canonical_interval(seconds), zone
+        self.sentence = interval_sentence(seconds, zone)
+        self._seconds = seconds
+
+    def next_after(self, ms: int) -> int | None:
+        return (ms // 1000 // self._seconds + 1) * self._seconds * 1000
+
+
+class OnceRule:
+    """Fires at one instant."""
+
+    def __init__(self, ms: int, zone: str) -> None:
+        self.canonical, self.zone = utc_time(ms), zone
+        self.sentence = instant_sentence(ms, zone)
+        self._ms = ms
+
+    def next_after(self, ms: int) -> int | None:
+        return self._ms if self._ms > ms else None
+
+
+def understand(kind: ExpressionKind, text: str, zone: str, now_ms: int) -> Rule:
+    """The rule that somebody wrote. Raises `BadExpression` or `BadZone`, which say what is wrong and what to do."""
+    check_zone(zone)
+    if len(text) > LONGEST_EXPRESSION:
+        raise BadExpression(f"The expression has {len(text)} characters; {LONGEST_EXPRESSION} are allowed. Shorten it.")
+    if not text.strip():
+        raise BadExpression(f"The expression is empty. {_EMPTY[kind]}", 0)
+    rule = rule_from(_canonical(kind, text, zone, now_ms), zone)
+    if isinstance(rule, CronRule):
+        rule.check_fires(text.strip())
+    return rule
+
+
+def _canonical(kind: ExpressionKind, text: str, zone: str, now_ms: int) -> str:
+    if kind == "cron":
+        return read_cron(text).text
+    if kind == "every":
+        return canonical_interval(read_interval(text))
+    if kind == "when":
+        return canonical_when(text, zone, now_ms)
+    return utc_time(read_instant(text, zone, now_ms))
+
+
+@lru_cache(maxsize=16_384)
+def rule_from(canonical: str, zone: str) -> Rule:
+    """The rule that was stored in this form. The same one is given out again and again: it never changes."""
+    check_zone(zone)
+    if canonical.startswith("@every "):
+        seconds = stored_interval(canonical)
+        return DaysRule(seconds, zone) if seconds % DAY == 0 else ElapsedRule(seconds, zone)
+    if _INSTANT.match(canonical):
+        return OnceRule(parse_instant(canonical, zone), zone)
+    return CronRule(read_cron(canonical), zone)
+
+
+def _as_ms(second: int | None) -> int | None:
+    return None if second is None else second * 1000
+
+
+_EMPTY: dict[ExpressionKind, str] = {
+    "cron": "Write five fields, as in '0 9 * * 1-5' for 9:00 on Monday to Friday.",
+    "every": "Write an interval, as in '5 minutes'.",
+    "when": "Write when in plain English, as in 'every weekday at 9am'.",
+    "fire_at": "Write a time, as in 2026-12-24T18:00:00Z.",
+}
