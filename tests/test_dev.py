@@ -160,6 +160,54 @@ def test_the_benchmark_of_the_server_without_wrk_says_how_to_install_it(dev, mon
         dev.bench(["http", "--quick"])
 
 
+@pytest.fixture
+def npm(dev, monkeypatch):
+    """Node.js and npm on the path, and what the tests ask of it; npm itself is not run."""
+    asked = dev.ROOT / "tests" / "sns_validator"
+    asked.mkdir(parents=True)
+    (asked / "package.json").write_text("{}")
+    (asked / "package-lock.json").write_text("{}")
+    for command in ("node", "npm"):
+        (dev.ROOT / command).touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(dev.ROOT))
+    return asked
+
+
+def test_what_the_tests_need_of_npm_is_installed_once(dev, npm):
+    dev.need_node()
+    dev.need_node()
+
+    assert [command[1:4] for command in dev.ran] == [["ci", "--prefix", str(dev.ROOT / ".node")]]
+
+
+def test_what_the_tests_need_of_npm_is_installed_again_when_it_changes(dev, npm):
+    dev.need_node()
+    (npm / "package-lock.json").write_text('{"packages": {}}')
+
+    dev.need_node()
+
+    assert len(dev.ran) == 2
+    assert (dev.ROOT / ".node" / "package-lock.json").read_text() == '{"packages": {}}'
+
+
+def test_what_npm_failed_to_install_is_not_remembered(dev, npm, monkeypatch):
+    with monkeypatch.context() as failing:
+        failing.setattr(dev, "quietly", lambda command, trouble: sys.exit(trouble))
+        with pytest.raises(SystemExit, match="npm could not install"):
+            dev.need_node()
+
+    dev.need_node()
+
+    assert len(dev.ran) == 1
+
+
+def test_the_tests_without_node_say_how_to_install_it(dev, monkeypatch):
+    monkeypatch.setenv("PATH", str(dev.ROOT))  # neither Node.js nor apt-get here
+
+    with pytest.raises(SystemExit, match=r"need Node\.js; install it \(Debian: sudo apt-get install nodejs npm\)"):
+        dev.test([])
+
+
 def test_a_task_that_fails_does_not_hide_the_ones_after_it(dev, capfd):
     def command(code):
         return [sys.executable, "-c", code]
