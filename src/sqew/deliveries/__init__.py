@@ -1,0 +1,1 @@
+"""Posting events to HTTP endpoints."""
