@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sqew.broker import Broker
-    from sqew.client import AsyncClient, Client
+    from sqew.client import AsyncClient, Client, EnvelopeVerifier
     from sqew.embedded import Queue
     from sqew.errors import MessageNotFound, QueueExists, QueueNotFound, SqewError, StaleLease, StoreError
     from sqew.model import Backoff, Message, NewMessage, Policy, QueueInfo, QueueStats
@@ -27,6 +27,7 @@ __all__ = [
     "Broker",
     "Client",
     "Dead",
+    "EnvelopeVerifier",
     "Message",
     "MessageNotFound",
     "NewMessage",
@@ -46,7 +47,7 @@ __all__ = [
 # Names are looked up when first used: `sqew --help` must not wait for SQLite to load.
 _HOMES = {
     "sqew.broker": ("Broker",),
-    "sqew.client": ("AsyncClient", "Client"),
+    "sqew.client": ("AsyncClient", "Client", "EnvelopeVerifier"),
     "sqew.embedded": ("Queue",),
     "sqew.errors": ("MessageNotFound", "QueueExists", "QueueNotFound", "SqewError", "StaleLease", "StoreError"),
     "sqew.model": ("Backoff", "Message", "NewMessage", "Policy", "QueueInfo", "QueueStats"),

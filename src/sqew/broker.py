@@ -265,6 +265,10 @@ class Broker:
                 yield False
                 quiet_until = clock.now() + quiet_ms
 
+    def ring(self, place: str, bell: asyncio.Event) -> None:
+        """Set an event, from now on, whenever a commit of this process stirs a place: see `sqew.model.Commit`."""
+        self._engine.bells.setdefault(place, []).append(bell.set)
+
     async def ack(self, queue: str | None, refs: Sequence[Ref]) -> list[Settled | SqewError]:
         """Finish messages: for each, that it is settled, or why not."""
         return await self.run(Ack(queue, refs))

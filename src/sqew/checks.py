@@ -12,7 +12,27 @@ from typing import Any, get_args
 
 from sqew import operations as ops
 from sqew.errors import BadBody, BadName, BadValue
-from sqew.model import Extension, KeyScope, NewMessage, Outcome, Policy, Ref, Release
+from sqew.model import (
+    Advance,
+    DeliveryOutcome,
+    DeliveryState,
+    ExpressionKind,
+    Extension,
+    Form,
+    KeyScope,
+    NewEvent,
+    NewMessage,
+    Outcome,
+    Policy,
+    Protocol,
+    Ref,
+    Release,
+    Schedule,
+    ScheduleStatus,
+    SigningKey,
+    TargetKind,
+)
+from sqew.patterns import check_pattern, check_routing_key
 from sqew.rules import (
     Limits,
     check_batch,
@@ -22,6 +42,7 @@ from sqew.rules import (
     check_policy,
     check_queue_name,
     check_queue_policy,
+    check_schedule_name,
     check_text,
     checked_changes,
     parse_json,
@@ -29,9 +50,10 @@ from sqew.rules import (
 )
 
 LARGEST_ID = 1 << 62
+LONGEST_TARGET = 2048
+"""How many characters the URL of an endpoint may have."""
 _NOT_BATCHES = (str, bytes, bytearray, memoryview, Mapping)
 """They can be iterated over, but whoever passes one as a batch meant something else."""
-_OUTCOMES = get_args(Outcome)
 _SCOPES = get_args(KeyScope)
 _DIGEST_BYTES = 32
 
@@ -188,9 +210,14 @@ def _label(name: str, value: Any, _limits: Limits) -> None:
         check_text(name, value)
 
 
-def _outcome(name: str, value: Any, _limits: Limits) -> None:
-    if value not in _OUTCOMES:
-        raise BadValue(f"{name} can't be {shown(value)}: it must be one of {', '.join(_OUTCOMES)}.")
+def _one_of(choices: Any) -> Check:
+    allowed = get_args(choices)
+
+    def check(name: str, value: Any, _limits: Limits) -> None:
+        if value not in allowed:
+            raise BadValue(f"{name} can't be {shown(value)}: it must be one of {', '.join(map(str, allowed))}.")
+
+    return check
 
 
 def _policy(name: str, value: Any, _limits: Limits) -> None:
@@ -250,6 +277,76 @@ def _batch_of(check_entry: Callable[[Any], None]) -> Check:
     return check
 
 
+def _pattern(_name: str, value: Any, _limits: Limits) -> None:
+    check_pattern(value)
+
+
+def _target(name: str, value: Any, _limits: Limits) -> None:
+    check_unicode(name, value)
+    if not value or len(value) > LONGEST_TARGET:
+        raise BadValue(f"{name} can't be {shown(value)}: it must be a text of 1 to {LONGEST_TARGET} characters.")
+
+
+def _events(name: str, value: Any, limits: Limits) -> None:
+    check_collection(name, value)
+    check_batch(len(value), limits)
+    for event in value:
+        if type(event) is not NewEvent:
+            raise BadValue(f"{shown(event)} can't be published as it is: it must be a NewEvent.")
+        check_routing_key(event.routing_key)
+        check_text("message_id", event.message_id)
+        _unkeyed(event.message, limits)
+
+
+def _unkeyed(message: Any, limits: Limits) -> None:
+    check_new_message(message, limits)
+    if message.key is not None:
+        raise BadValue("An event can't have a key: whoever it reaches would remember it separately. Leave the key out.")
+
+
+def _busy(name: str, value: Any, _limits: Limits) -> None:
+    if not isinstance(value, Mapping):
+        raise BadValue(f"{name} can't be {shown(value)}: it must be a mapping from subscriptions to numbers.")
+
+
+def _delivery_outcome(outcome: Any) -> None:
+    if type(outcome) is not DeliveryOutcome:
+        raise BadValue(f"{shown(outcome)} does not say how a delivery ended: it must be a DeliveryOutcome.")
+    check_id(outcome.id)
+    check_unicode("error", outcome.error)
+
+
+def _signing_key(name: str, value: Any, _limits: Limits) -> None:
+    if type(value) is not SigningKey:
+        raise BadValue(f"{name} can't be {shown(value)}: it must be a SigningKey. Make one with sqew.signing.")
+
+
+def _schedule_name(_name: str, value: Any, _limits: Limits) -> None:
+    check_schedule_name(value)
+
+
+def _schedule(name: str, value: Any, limits: Limits) -> None:
+    if type(value) is not Schedule:
+        raise BadValue(f"{name} can't be {shown(value)}: it must be a Schedule.")
+    check_schedule_name(value.name)
+    for field, choices in (("target_kind", TargetKind), ("kind", ExpressionKind), ("status", ScheduleStatus)):
+        _one_of(choices)(field, getattr(value, field), limits)
+    if value.target_kind == "queue":
+        check_queue_name(value.target)
+    else:
+        check_routing_key(value.target)
+    _unkeyed(value.message, limits)
+    _flag("catchup", value.catchup)
+    check_int("catchup_limit", value.catchup_limit, 1, limits.max_batch)
+    if value.failure_threshold is not None:
+        check_int("failure_threshold", value.failure_threshold, 1, 1_000_000)
+
+
+def _advance(name: str, value: Any, _limits: Limits) -> None:
+    if type(value) is not Advance:
+        raise BadValue(f"{name} can't be {shown(value)}: it must be an Advance.")
+
+
 def _or_none(check: Check) -> Check:
     def check_unless_none(name: str, value: Any, limits: Limits) -> None:
         if value is not None:
@@ -304,10 +401,61 @@ _FIELDS: dict[type[ops.Operation[Any]], tuple[tuple[str, Check], ...]] = {
         ("queue", _queue),
         ("limit", _limit),
         ("after", _position),
-        ("outcome", _or_none(_outcome)),
+        ("outcome", _or_none(_one_of(Outcome))),
     ),
     ops.Sweep: (("limit", _limit),),
     ops.RecordActivity: (),
     ops.ReadActivity: (("queue", _queue),),
     ops.Survey: (),
+    ops.Subscribe: (
+        ("pattern", _pattern),
+        ("protocol", _one_of(Protocol)),
+        ("target", _target),
+        ("form", _one_of(Form)),
+    ),
+    ops.Unsubscribe: (("id", _id), ("pattern", _or_none(_any_text))),
+    ops.ListSubscriptions: (
+        ("pattern", _or_none(_any_text)),
+        ("queue", _or_none(_queue)),
+        ("after", _position),
+        ("limit", _limit),
+    ),
+    ops.Publish: (("events", _events),),
+    ops.ClaimDeliveries: (
+        ("limit", _limit),
+        ("per_subscription", _limit),
+        ("lease_ms", _ms),
+        ("busy", _busy),
+        ("cursor", _position),
+    ),
+    ops.SettleDeliveries: (("outcomes", _batch_of(_delivery_outcome)),),
+    ops.ListDeliveries: (
+        ("state", _or_none(_one_of(DeliveryState))),
+        ("subscription_id", _or_none(_id)),
+        ("after", _position),
+        ("limit", _limit),
+    ),
+    ops.GetDelivery: (("id", _id),),
+    ops.RetryDeliveries: (("ids", _or_none(_ids)), ("subscription_id", _or_none(_id)), ("limit", _limit)),
+    ops.DropDeliveries: (("ids", _or_none(_ids)), ("subscription_id", _or_none(_id)), ("limit", _limit)),
+    ops.ReadSigningKeys: (),
+    ops.AddSigningKey: (("key", _signing_key), ("instead_of", _or_none(_text))),
+    ops.SaveSchedule: (("schedule", _schedule), ("expected", _or_none(_position))),
+    ops.GetSchedule: (("name", _any_text),),
+    ops.ListSchedules: (
+        ("status", _or_none(_one_of(ScheduleStatus))),
+        ("target_kind", _or_none(_one_of(TargetKind))),
+        ("prefix", _any_text),
+        ("after", _any_text),
+        ("limit", _limit),
+    ),
+    ops.DeleteSchedule: (("name", _any_text),),
+    ops.FindDueSchedules: (("limit", _limit),),
+    ops.FireSchedule: (
+        ("name", _any_text),
+        ("version", _position),
+        ("events", _events),
+        ("advance", _or_none(_advance)),
+    ),
+    ops.FailSchedule: (("name", _any_text), ("version", _position), ("error", _any_text), ("retry_at", _position)),
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -19,7 +19,18 @@ from sqew.errors import BadValue, StoreError
 from sqew.model import Activity, Commit, Swept
 from sqew.observe.eventlog import EventLog
 from sqew.observe.meter import Meter
-from sqew.operations import CreateQueue, Operation, Purge, PurgeDead, RecordActivity, Redrive, RequeueDead, Sweep
+from sqew.operations import (
+    CreateQueue,
+    DropDeliveries,
+    Operation,
+    Purge,
+    PurgeDead,
+    RecordActivity,
+    Redrive,
+    RequeueDead,
+    RetryDeliveries,
+    Sweep,
+)
 from sqew.rules import Limits, check_queue_name, default_policy
 from sqew.settings import Settings
 from sqew.stores.base import Store
@@ -28,7 +39,7 @@ from sqew.waiting import Doorbell, Waiters
 
 _log = logging.getLogger("sqew.engine")
 
-Stepwise = Purge | PurgeDead | Redrive | RequeueDead
+Stepwise = DropDeliveries | Purge | PurgeDead | Redrive | RequeueDead | RetryDeliveries
 """What is done in steps, with others in between, until it says that it is done."""
 
 UPKEEP_EVERY_MS = 1_000
@@ -43,6 +54,8 @@ class Engine:
         self.clock = clock
         self.waiters = Waiters()
         self.doorbell = doorbell
+        self.bells: dict[str, list[Callable[[], None]]] = {}
+        """Who is told of every commit that stirs a place, in the thread that commits. Waiters are told once."""
         self._event_log = event_log
         self._meter = Meter()
         self._next_sweep_at = 0
@@ -87,6 +100,9 @@ class Engine:
             if self._event_log is not None:
                 self._event_log.record(commit.facts, self.clock.now_us())
         if commit.stirred:
+            for place in self.bells.keys() & commit.stirred:
+                for tell in self.bells[place]:
+                    tell()
             self.waiters.wake(commit.stirred)
             self.doorbell.ring(commit.stirred)
 
@@ -118,7 +134,7 @@ class Engine:
 
 def split(operation: Stepwise) -> list[Stepwise]:
     """An operation on messages by their ids as several, each of which is done in one step; any other as it is."""
-    if not isinstance(operation, PurgeDead | RequeueDead) or operation.ids is None:
+    if isinstance(operation, Purge | Redrive) or operation.ids is None:
         return [operation]
     ids, size = list(operation.ids), operation.limit
     # A limit of one more than there are: so each knows that it is done.

@@ -66,6 +66,58 @@ class UnknownLane(Invalid):
         )
 
 
+class BadExpression(Invalid):
+    """A schedule's expression that can't be understood, or that would never fire.
+
+    ``position`` is where it goes wrong: how many characters stand before that place, or None for the whole of it.
+    """
+
+    code = "bad_expression"
+    position: int | None = None
+
+    def __init__(self, message: str, position: int | None = None) -> None:
+        self.position = position
+        super().__init__(message)
+
+
+class BadZone(Invalid):
+    """A time zone that is not in the IANA database."""
+
+    code = "bad_zone"
+
+
+class BadRoutingKey(Invalid):
+    """A routing key that nothing can be published under."""
+
+    code = "bad_routing_key"
+
+
+class BadPattern(Invalid):
+    """A pattern that no routing key could match."""
+
+    code = "bad_pattern"
+
+
+class BadFilterPolicy(Invalid):
+    """A filter policy that SNS would refuse, with the sentence it refuses it with.
+
+    ``reason`` is that sentence as it stands behind "Invalid parameter: " in an answer.
+    """
+
+    code = "bad_filter_policy"
+    reason: str = ""
+
+    def __init__(self, message: str, *, subject: str = "FilterPolicy: ") -> None:
+        self.reason = subject + message
+        super().__init__(message)
+
+
+class BadEndpoint(Invalid):
+    """An endpoint that can't be posted to: not an http(s) URL, or one that leads to where it may not."""
+
+    code = "bad_endpoint"
+
+
 class BadRequest(Invalid):
     """An HTTP request that can't be made sense of."""
 
@@ -110,6 +162,51 @@ class Forbidden(SqewError):
     """The credentials are right, and do not allow this."""
 
     code = "forbidden"
+
+
+class AwsAuthError(SqewError):
+    """An SQS or SNS call that is not signed as it should be. ``aws_code`` is what AWS calls it."""
+
+    code = "aws_auth"
+    aws_code = "AccessDenied"
+    status = 403
+
+
+class MissingAuthenticationToken(AwsAuthError):
+    """The call is not signed at all."""
+
+    code = "missing_authentication_token"
+    aws_code = "MissingAuthenticationToken"
+
+
+class IncompleteSignature(AwsAuthError):
+    """A part of the signature is missing, or can't be read."""
+
+    code = "incomplete_signature"
+    aws_code = "IncompleteSignature"
+    status = 400
+
+
+class InvalidClientTokenId(AwsAuthError):
+    """The access key is none of this server's."""
+
+    code = "invalid_client_token_id"
+    aws_code = "InvalidClientTokenId"
+
+
+class SignatureDoesNotMatch(AwsAuthError):
+    """The call is not what was signed, or was not signed just now."""
+
+    code = "signature_does_not_match"
+    aws_code = "SignatureDoesNotMatch"
+
+
+class RequestExpired(AwsAuthError):
+    """A presigned URL whose time is over."""
+
+    code = "request_expired"
+    aws_code = "RequestExpired"
+    status = 400
 
 
 class NotFound(SqewError):
@@ -158,10 +255,94 @@ class MessageNotFound(NotFound):
         super().__init__(f"Message {id} is not {where}: it was acknowledged, removed, expired or never sent.")
 
 
+class SubscriptionNotFound(NotFound):
+    """No subscription of that id."""
+
+    code = "subscription_not_found"
+
+    def __init__(self, id: int, pattern: str | None = None) -> None:
+        self.id, self.pattern = id, pattern
+        where = f"to '{pattern}'" if pattern is not None else "here"
+        super().__init__(f"There is no subscription {id} {where}. List the subscriptions.")
+
+
+class DeliveryNotFound(NotFound):
+    """No delivery of that id (any more)."""
+
+    code = "delivery_not_found"
+
+    def __init__(self, id: int) -> None:
+        self.id = id
+        super().__init__(f"There is no delivery {id}: it was delivered, dropped or never made. List the deliveries.")
+
+
+class ScheduleNotFound(NotFound):
+    """No schedule of that name."""
+
+    code = "schedule_not_found"
+
+    def __init__(self, name: str, known: Iterable[str] = ()) -> None:
+        self.name, self.known = name, tuple(known)
+        super().__init__(name)
+
+    def __str__(self) -> str:
+        # Worded only where somebody reads it: among a thousand names the nearest takes 30 ms to find, and whoever puts
+        # a schedule in its place wants to know just that there is none. What a server told of has its words already.
+        if not hasattr(self, "known"):
+            return super().__str__()
+        return (
+            f"There is no schedule '{self.name}'{nearest(self.name, self.known)}. "
+            "Create it first, or list the schedules; one that fires once is gone when it has."
+        )
+
+
 class Conflict(SqewError):
     """What was asked for contradicts what is there."""
 
     code = "conflict"
+
+
+class SubscriptionExists(Conflict):
+    """The same pattern goes to the same place already, in another form."""
+
+    code = "subscription_exists"
+
+    def __init__(self, id: int, pattern: str, target: str) -> None:
+        self.id, self.pattern, self.target = id, pattern, target
+        super().__init__(
+            f"Subscription {id} already takes '{pattern}' to '{target}', in another form. "
+            "Delete it first if the form is to change."
+        )
+
+
+class ScheduleExists(Conflict):
+    """A schedule of that name exists."""
+
+    code = "schedule_exists"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"Schedule '{name}' exists. Choose another name, or change it (PUT or PATCH).")
+
+
+class ScheduleChanged(Conflict):
+    """Somebody else changed or fired the schedule meanwhile, so nothing was done."""
+
+    code = "schedule_changed"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"Schedule '{name}' was changed by somebody else meanwhile. Read it and try again.")
+
+
+class EnvelopeNeeded(Conflict):
+    """A subscription wants the event in an envelope, and it came without: sign one and publish again."""
+
+    code = "envelope_needed"
+
+    def __init__(self, versions: Iterable[int]) -> None:
+        self.versions = frozenset(versions)
+        super().__init__("A subscription wants this event in a signed envelope. Publish it with one.")
 
 
 class QueueExists(Conflict):
@@ -279,6 +460,56 @@ class BodyDamaged(StoreError):
         super().__init__(
             f"The stored body of message {id} does not match its checksum: the file was damaged. "
             "Run `sqew check`, and restore the message from its producer or from a backup."
+        )
+
+
+class DeliveryFailed(SqewError):
+    """An endpoint could not be posted to, or did not answer as it should."""
+
+    code = "delivery_failed"
+
+
+class Unresolvable(DeliveryFailed):
+    """The name in an endpoint leads to no address."""
+
+    code = "unresolvable"
+
+
+class ForbiddenAddress(DeliveryFailed):
+    """The name in an endpoint leads to an address that may not be posted to."""
+
+    code = "forbidden_address"
+
+
+class BadSignature(SqewError):
+    """An envelope that can't be trusted, found by whoever received it: answer 403, and do nothing that it says."""
+
+    code = "bad_signature"
+
+
+class DeliveryDamaged(StoreError):
+    """What was to be posted no longer matches its checksum. It never is."""
+
+    code = "delivery_damaged"
+
+    def __init__(self, id: int) -> None:
+        self.id = id
+        super().__init__(
+            f"What delivery {id} was to post does not match its checksum: the file was damaged. "
+            "Drop it, and publish the event again."
+        )
+
+
+class ScheduleDamaged(StoreError):
+    """The stored message of a schedule no longer matches its checksum. It is never sent."""
+
+    code = "schedule_damaged"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(
+            f"The stored message of schedule '{name}' does not match its checksum: the file was damaged. "
+            "Delete the schedule and create it again."
         )
 
 

@@ -356,4 +356,290 @@ class Commit(Struct, frozen=True):
     results: list[Any]
     facts: list[Fact]
     stirred: set[str]
-    """The queues in which a message became ready, or got a new time to become so."""
+    """The queues in which a message became ready, or got a new time to become so; and `DELIVERIES`, `SCHEDULES`."""
+
+
+Protocol = Literal["queue", "http", "https"]
+"""What a subscription leads to."""
+Form = Literal[0, 1, 2]
+"""How an event reaches a subscriber: as it is (0), or in an envelope signed by that version of the signature."""
+RAW: Form = 0
+
+DELIVERIES = "\0deliveries"
+SCHEDULES = "\0schedules"
+"""What a commit stirs beside queues: there is something to post, or a schedule has a new time. No queue is so named."""
+
+
+class Subscription(Struct, frozen=True):
+    """A pattern of routing keys, and where the events that match it go."""
+
+    id: int
+    pattern: str
+    protocol: Protocol
+    target: str
+    """The queue's name, or the endpoint's URL."""
+    form: Form
+    created_at: int
+    problem: str = NO_REASON
+    """Why nothing reaches its target, where that is known: the queue is gone."""
+
+
+class Subscribed(Struct, frozen=True):
+    """A subscription, and whether it is new."""
+
+    subscription: Subscription
+    created: bool
+
+
+class NewEvent(Struct, frozen=True):
+    """A message to publish under a routing key."""
+
+    routing_key: str
+    message: NewMessage
+    message_id: str
+    """A UUID: the same for everybody whom the event reaches."""
+    envelopes: dict[int, bytes] = {}  # msgspec copies it
+    """The event in an envelope, by the version of the signature, where a subscription wants one."""
+
+
+class Published(Struct, frozen=True):
+    """Where an event went."""
+
+    messages: list[tuple[str, int]]
+    """The queues that it was sent to, and its id there."""
+    deliveries: int
+    """How many endpoints it will be posted to."""
+    missing: list[str]
+    """Queues that subscriptions name and that do not exist."""
+
+
+DeliveryState = Literal["pending", "delivering", "exhausted"]
+Delivered = Literal["delivered", "waiting", "exhausted", "stale"]
+"""What became of an attempt. ``stale``: somebody else had taken the delivery over meanwhile."""
+
+
+class Delivery(Struct, frozen=True):
+    """An event on its way to an endpoint."""
+
+    id: int
+    subscription_id: int
+    endpoint: str
+    routing_key: str
+    message_id: str
+    form: Form
+    state: DeliveryState
+    attempts: int
+    created_at: int
+    due_at: int | None
+    """When it is tried next; None: never again by itself."""
+    tried_at: int | None
+    status: int | None
+    """What the endpoint answered last, if it did."""
+    error: str
+    """What went wrong the last time."""
+    format: Format = "json"
+    body: bytes = b""
+    """Only where one delivery is asked for."""
+
+
+class DueDelivery(Struct, frozen=True):
+    """A delivery that was claimed, to be posted before ``claimed_until``."""
+
+    id: int
+    subscription_id: int
+    endpoint: str
+    routing_key: str
+    message_id: str
+    form: Form
+    format: Format
+    body: bytes
+    attempts: int
+    """How often it has failed before."""
+    claimed_until: int
+
+
+class Claimed(Struct, frozen=True):
+    """What a claim of deliveries took."""
+
+    deliveries: list[DueDelivery]
+    cursor: int
+    """Where the next claim should go on, so that every endpoint gets its turn."""
+    next_due_at: int | None
+    """When the next delivery that is not due yet will be."""
+
+
+class DeliveryOutcome(Struct, frozen=True):
+    """How an attempt ended: well, or with an error and a time to try again (None: never)."""
+
+    id: int
+    claimed_until: int
+    delivered: bool
+    status: int | None = None
+    error: str = NO_REASON
+    retry_at: int | None = None
+    undone: bool = False
+    """It was not tried at all: it is due again at once, and no attempt is counted."""
+
+
+class SigningKey(Struct, frozen=True):
+    """What envelopes are signed with, and the certificate that proves it."""
+
+    id: str
+    """The first 32 hexadecimal digits of the SHA-256 of the certificate."""
+    private_key: bytes
+    """PEM, PKCS#8."""
+    certificate: bytes
+    """PEM."""
+    created_at: int
+
+    def __repr__(self) -> str:
+        # Without the private key: what is logged is read by others.
+        return f"SigningKey(id={self.id!r}, created_at={self.created_at})"
+
+
+class Notice(Struct, frozen=True):
+    """What a signed envelope says of an event."""
+
+    message_id: str
+    topic_arn: str
+    message: str
+    at_ms: int
+    """When it was published."""
+    subject: str | None = None
+
+
+ExpressionKind = Literal["cron", "every", "when", "fire_at"]
+ScheduleStatus = Literal["active", "paused"]
+TargetKind = Literal["queue", "topic"]
+
+
+class Schedule(Struct, frozen=True):
+    """A rule that sends a message, or publishes an event, when it fires."""
+
+    name: str
+    target_kind: TargetKind
+    target: str
+    """The queue's name, or the routing key."""
+    kind: ExpressionKind
+    expression: str
+    """When it fires, as it was given."""
+    canonical: str
+    """The same as it is understood: see `sqew.schedules`."""
+    timezone: str
+    message: NewMessage
+    status: ScheduleStatus = "active"
+    catchup: bool = False
+    """Whether what was missed while no server ran is made up for; otherwise it fires once for all of it."""
+    catchup_limit: int = 100
+    """How many missed fires are made up for at most; the others are skipped."""
+    failure_threshold: int | None = 10
+    """After so many failures in a row it pauses. None: never."""
+    next_fire_at: int | None = None
+    """The slot that fires next. A paused schedule keeps it."""
+    due_at: int | None = None
+    """When that is tried: at its time, or later if it failed. None: not by itself."""
+    consecutive_failures: int = 0
+    last_error: str = NO_REASON
+    paused_reason: str = NO_REASON
+    last_fired_at: int | None = None
+    """The slot that fired last."""
+    fired: int = 0
+    """How many slots have fired."""
+    skipped: int = 0
+    """How many slots passed by unfired while no server ran: of each such time, a hundred at most are counted."""
+    created_at: int = 0
+    updated_at: int = 0
+    version: int = 0
+    """Goes up with every change and every fire."""
+
+
+class Saved(Struct, frozen=True):
+    """A schedule as it is stored now, and whether it is new."""
+
+    schedule: Schedule
+    created: bool
+
+
+class DueSchedules(Struct, frozen=True):
+    """Schedules whose time has come, and when the next of the others is due."""
+
+    schedules: list[Schedule]
+    next_due_at: int | None
+
+
+class Advance(Struct, frozen=True):
+    """Where a schedule goes from here: its next slot (None: it is over), and how many it left out."""
+
+    next_fire_at: int | None
+    last_fired_at: int
+    skipped: int = 0
+
+
+class Fired(Struct, frozen=True):
+    """What a fire sent: the ids of the messages, and how many endpoints will be posted to."""
+
+    ids: list[int]
+    deliveries: int = 0
+
+
+class Fire(Struct, frozen=True):
+    """When a schedule fires."""
+
+    at: int
+    local: str
+    """What the clock of its time zone shows then, in ISO 8601."""
+
+
+class Preview(Struct, frozen=True):
+    """What an expression says, and when it would fire next."""
+
+    canonical: str
+    timezone: str
+    human_readable: str
+    next_fires: list[Fire]
+
+
+class ScheduleInfo(Struct, frozen=True):
+    """A schedule as it is shown: what `Schedule` says of it, and what that means."""
+
+    name: str
+    target_kind: TargetKind
+    target: str
+    kind: ExpressionKind
+    expression: str
+    timezone: str
+    message: NewMessage
+    status: ScheduleStatus
+    catchup: bool
+    catchup_limit: int
+    failure_threshold: int | None
+    canonical: str
+    human_readable: str
+    next_fire_at: int | None
+    next_fires: list[Fire]
+    """Only where one schedule is asked for. A paused one has none."""
+    last_fired_at: int | None
+    fired: int
+    skipped: int
+    consecutive_failures: int
+    last_error: str
+    paused_reason: str
+    created_at: int
+    updated_at: int
+
+
+class ScheduleRun(Struct, frozen=True):
+    """A fire out of turn: the ids of the messages that it sent, and how many endpoints will be posted to."""
+
+    schedule: str
+    scheduled_for: int
+    ids: list[int]
+    deliveries: int
+
+
+class CertificateInfo(Struct, frozen=True):
+    """A certificate that proves the signature of envelopes, and where a server has it."""
+
+    id: str
+    url: str
+    created_at: int

@@ -14,26 +14,45 @@ from msgspec import Struct
 from sqew.errors import SqewError
 from sqew.model import (
     Activity,
+    Advance,
     ArchivedMessage,
+    Claimed,
+    Delivered,
+    Delivery,
+    DeliveryOutcome,
+    DeliveryState,
     Depths,
+    DueSchedules,
     Extension,
+    Fired,
+    Form,
     KeyInfo,
     KeyRing,
     KeyScope,
     Message,
+    NewEvent,
     NewMessage,
     Outcome,
     Page,
     Policy,
     Progress,
+    Protocol,
+    Published,
     QueueInfo,
     QueueTotals,
     Received,
     Ref,
     Release,
+    Saved,
+    Schedule,
+    ScheduleStatus,
     Sent,
     Settled,
+    SigningKey,
+    Subscribed,
+    Subscription,
     Swept,
+    TargetKind,
 )
 
 R = TypeVar("R")
@@ -300,3 +319,162 @@ class Survey(Operation[list[QueueTotals]], frozen=True):
     """Depths and totals of all queues by name, counted in one pass over the store. Grows with the backlog."""
 
     writes: ClassVar[bool] = False
+
+
+class Subscribe(Operation[Subscribed], frozen=True):
+    """Have events that match a pattern go to a queue or an endpoint. Where they do already, answer what is there."""
+
+    pattern: str
+    protocol: Protocol
+    target: str
+    form: Form = 0
+
+
+class Unsubscribe(Operation[None], frozen=True):
+    """Delete a subscription. What was still on its way to its endpoint is dropped when its turn comes.
+
+    ``pattern``: only if it is that one's.
+    """
+
+    id: int
+    pattern: str | None = None
+
+
+class ListSubscriptions(Operation[list[Subscription]], frozen=True):
+    """Subscriptions by id, those after ``after``: all, those to exactly a pattern, or those of a queue."""
+
+    writes: ClassVar[bool] = False
+    pattern: str | None = None
+    queue: str | None = None
+    after: int = 0
+    limit: int = 1000
+
+
+class Publish(Operation[list[Published]], frozen=True):
+    """Send events to every queue whose subscription matches, and have them posted to every endpoint. All, or none."""
+
+    events: Sequence[NewEvent]
+
+
+class ClaimDeliveries(Operation[Claimed], frozen=True):
+    """Take up to ``limit`` deliveries that are due, to be posted within ``lease_ms``.
+
+    ``busy`` says how many each subscription has under way with whoever asks: none gets more than ``per_subscription``.
+    Subscriptions take turns, those after ``cursor`` first.
+    """
+
+    limit: int
+    per_subscription: int
+    lease_ms: int
+    busy: Mapping[int, int] = {}  # msgspec copies it
+    cursor: int = 0
+
+
+class SettleDeliveries(Operation[list[Delivered]], frozen=True):
+    """How attempts ended."""
+
+    outcomes: Sequence[DeliveryOutcome]
+
+
+class ListDeliveries(Operation[list[Delivery]], frozen=True):
+    """Deliveries by id, those after ``after``, without their bodies."""
+
+    writes: ClassVar[bool] = False
+    state: DeliveryState | None = None
+    subscription_id: int | None = None
+    after: int = 0
+    limit: int = 100
+
+
+class GetDelivery(Operation[Delivery], frozen=True):
+    """One delivery, with its body."""
+
+    writes: ClassVar[bool] = False
+    id: int
+
+
+class RetryDeliveries(Operation[Progress], frozen=True):
+    """Have exhausted deliveries tried again from the start: all, those with the ids, or those of a subscription."""
+
+    ids: Sequence[int] | None = None
+    subscription_id: int | None = None
+    limit: int = 1000
+
+
+class DropDeliveries(Operation[Progress], frozen=True):
+    """Delete deliveries: those with the ids, or all exhausted ones (of a subscription)."""
+
+    ids: Sequence[int] | None = None
+    subscription_id: int | None = None
+    limit: int = 1000
+
+
+class ReadSigningKeys(Operation[list[SigningKey]], frozen=True):
+    """The keys that envelopes are and were signed with, the one in use first."""
+
+    writes: ClassVar[bool] = False
+
+
+class AddSigningKey(Operation[list[SigningKey]], frozen=True):
+    """Sign with this key from now on, if the one in use is still ``instead_of`` (None: there is none)."""
+
+    key: SigningKey
+    instead_of: str | None = None
+
+
+class SaveSchedule(Operation[Saved], frozen=True):
+    """Store a schedule, if the one there has the version ``expected`` (0: there is none; None: whatever is there)."""
+
+    schedule: Schedule
+    expected: int | None = None
+
+
+class GetSchedule(Operation[Schedule], frozen=True):
+    writes: ClassVar[bool] = False
+    name: str
+
+
+class ListSchedules(Operation[list[Schedule]], frozen=True):
+    """Schedules by name, those after ``after``."""
+
+    writes: ClassVar[bool] = False
+    status: ScheduleStatus | None = None
+    target_kind: TargetKind | None = None
+    prefix: str = ""
+    after: str = ""
+    limit: int = 1000
+
+
+class DeleteSchedule(Operation[bool], frozen=True):
+    """Delete a schedule; whether there was one."""
+
+    name: str
+
+
+class FindDueSchedules(Operation[DueSchedules], frozen=True):
+    """The schedules that are due, the longest due first."""
+
+    writes: ClassVar[bool] = False
+    limit: int = 100
+
+
+class FireSchedule(Operation[Fired], frozen=True):
+    """Send what a schedule sends, one event for each slot, and move it on, in one transaction.
+
+    Only if it still has that version: so no slot fires twice, whoever else is at it. ``advance`` None: a fire out of
+    turn, which changes nothing about the schedule.
+    """
+
+    name: str
+    version: int
+    events: Sequence[NewEvent]
+    advance: Advance | None
+
+
+class FailSchedule(Operation[Schedule], frozen=True):
+    """A schedule could not fire: try the slot again later, or pause it if that was once too often."""
+
+    name: str
+    version: int
+    error: str
+    retry_at: int

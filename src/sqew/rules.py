@@ -28,6 +28,7 @@ SLOWEST_RATE = 0.000001
 """The least messages a second that a queue may be held to: one in eleven days."""
 
 _QUEUE_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}(\.fifo)?")
+_SCHEDULE_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9_.:-]{1,100}")
 _LANE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,80}")
 _BYTES = (bytes, bytearray, memoryview)
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
@@ -70,6 +71,10 @@ class Throttle:
         self._at = now
         return wait_ms
 
+    def give_back(self, count: int) -> None:
+        """What they were taken for did not happen."""
+        self._tokens += count
+
 
 def check_queue_name(name: object) -> None:
     """Raise `BadName` unless the name may be a queue's."""
@@ -77,6 +82,15 @@ def check_queue_name(name: object) -> None:
         raise BadName(
             f"{shown(name)} can't be a queue's name. Use 1 to 80 letters, digits, '-' or '_', "
             "and '.fifo' at the end for a FIFO queue."
+        )
+
+
+def check_schedule_name(name: object) -> None:
+    """Raise `BadName` unless the name may be a schedule's."""
+    if not isinstance(name, str) or not _SCHEDULE_NAME.fullmatch(name):
+        raise BadName(
+            f"{shown(name)} can't be a schedule's name. Use 1 to 100 letters, digits, '-', '_', '.' or ':', "
+            "and not just dots."
         )
 
 

@@ -196,6 +196,16 @@ class Setting(Struct, frozen=True, kw_only=True):
         return count if rest == 0 else None
 
 
+def durations(name: str, given: str) -> tuple[int, ...]:
+    """Lengths of time in milliseconds, with blanks or commas between.
+
+    >>> durations("delivery_retries", "10s, 5m")
+    (10000, 300000)
+    """
+    one = structs.replace(duration(1, 30 * _DAY, ""), name=name)
+    return tuple(one.parse(part, f"in '{given}'") for part in given.replace(",", " ").split())
+
+
 def _fraction(given: object) -> float | None:
     if isinstance(given, bool) or not isinstance(given, str | int | float):
         return None
@@ -377,6 +387,99 @@ class Settings(Struct, frozen=True, kw_only=True):
         int,
         number(1, 100_000, "How many messages the mailbox hands out when it is not told.", env=("GET_LIMIT_DEFAULT",)),
     ] = 1
+
+    base_url: Annotated[
+        str,
+        text(
+            "The address that others reach the server at, for URLs that it hands out. Empty: where it listens.",
+            may_be_empty=True,
+            env=("QUEUE_BASE_URL",),
+        ),
+    ] = ""
+    account_id: Annotated[str, text("The account in ARNs and queue URLs: 12 digits.")] = "000000000000"
+    aws_credentials: Annotated[
+        str,
+        text(
+            "The access keys that SQS and SNS calls must be signed with: `ACCESS_KEY:SECRET`, with commas between. "
+            "Empty: any signature is accepted.",
+            may_be_empty=True,
+            secret=True,
+        ),
+    ] = ""
+
+    delivery_enabled: Annotated[
+        bool, switch("Post events to the endpoints that subscribe to them.", env=("QUEUE_HTTP_DELIVERY_ENABLED",))
+    ] = True
+    delivery_poll_ms: Annotated[
+        int,
+        duration(
+            10,
+            _HOUR,
+            "How often to look for deliveries that another process has made. Its own a server knows of at once.",
+            env=("QUEUE_HTTP_DELIVERY_POLL_MS",),
+        ),
+    ] = 1_000
+    delivery_timeout_ms: Annotated[
+        int,
+        duration(
+            10,
+            600_000,
+            "How long an endpoint may take to answer.",
+            env=(Alias("QUEUE_HTTP_DELIVERY_TIMEOUT_SECS", unit="s"),),
+        ),
+    ] = 5_000
+    delivery_batch_size: Annotated[
+        int,
+        number(
+            1,
+            10_000,
+            "How many deliveries are claimed at a time, at most.",
+            env=("QUEUE_HTTP_DELIVERY_BATCH_SIZE",),
+        ),
+    ] = 50
+    delivery_concurrency: Annotated[int, number(1, 10_000, "How many endpoints are posted to at a time.")] = 256
+    delivery_per_subscription: Annotated[
+        int, number(1, 1_000, "How many of them may be one subscription's. One whose endpoint fails gets one.")
+    ] = 16
+    delivery_retries: Annotated[
+        str,
+        text(
+            "How long to wait before a failed delivery is tried again, for each further attempt. "
+            "When they are used up it is exhausted. Empty: it is tried once.",
+            may_be_empty=True,
+        ),
+    ] = "10s 30s 60s 300s"
+    delivery_allow: Annotated[
+        str,
+        text(
+            "Where events may be posted besides public addresses: host names, `*.suffixes`, addresses and networks "
+            "(`10.0.0.0/8`, `fd00::/8`), each with `:port` or for all ports, with commas between. "
+            "Empty: public addresses only.",
+            may_be_empty=True,
+        ),
+    ] = ""
+
+    schedule_enabled: Annotated[bool, switch("Fire schedules.", env=("QUEUE_SCHEDULE_ENABLED",))] = True
+    schedule_poll_ms: Annotated[
+        int,
+        duration(
+            10,
+            _HOUR,
+            "How often to look for schedules that another process has made. Of its own a server knows when they fire.",
+            env=("QUEUE_SCHEDULE_POLL_MS",),
+        ),
+    ] = 1_000
+    schedule_batch_size: Annotated[
+        int,
+        number(1, 10_000, "How many schedules fire in one transaction, at most.", env=("QUEUE_SCHEDULE_BATCH_SIZE",)),
+    ] = 100
+    schedule_preview_count: Annotated[
+        int,
+        number(0, 100, "How many of its next fires a schedule shows.", env=("QUEUE_SCHEDULE_PREVIEW_COUNT",)),
+    ] = 5
+    schedule_list_max: Annotated[
+        int, number(1, 100_000, "How many schedules are listed at a time, at most.", env=("QUEUE_SCHEDULE_LIST_MAX",))
+    ] = 1_000
 
     event_log: Annotated[
         str, path("The file to log what happens to each message, as JSON lines. Empty: none.", may_be_empty=True)

@@ -10,10 +10,11 @@ from sqew.cli.reference import renewed
 PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
 CHANGING = {
     r"[0-9a-f]{32}": "TOKEN",
-    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ \([^)]*\)": "TIME",
+    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(Z| ?[+-]\d\d:\d\d)( \([^)]*\))?": "TIME",
+    r"\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b": "DAY",
     r"\b1\d{12}\b": "TIME",
     r"\d+\.\d [KMGT]iB|\b\d+ B\b": "SIZE",
-    r"\b\d+ (ms|s|min)\b": "SPAN",
+    r"\b\d+ (ms|s|min|h|d)\b": "SPAN",
     r"\b0\.\d+\b": "RATE",
     r"sqlite version .*": "VERSION",
     r" {2,}": "  ",

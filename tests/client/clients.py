@@ -15,13 +15,15 @@ _numbers = itertools.count()
 
 
 class Blocking:
-    """An `AsyncClient` that is used like a `Client`: each call runs the loop until it is done."""
+    """An `AsyncClient`, or a part of one, that is used like a `Client`: each call runs the loop until it is done."""
 
     def __init__(self, runner, client):
         self._runner, self._client = runner, client
 
     def __getattr__(self, name):
         method = getattr(self._client, name)
+        if not callable(method):
+            return Blocking(self._runner, method)
 
         def call(*given, **named):
             result = method(*given, **named)

@@ -11,7 +11,13 @@ from serving import serving
 
 PAGE = Path(__file__).parents[2] / "docs" / "clients.md"
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-SHOWN = ["{'sku': 7} 1\n", "{'sku': 7}\n{'sku': 8}\n", "shipping {'sku': 7}\n", ""]
+SHOWN = [
+    "{'sku': 7} 1\n",
+    "{'sku': 7}\n{'sku': 8}\n",
+    "shipping {'sku': 7}\n",
+    "",
+    "{'sku': 7}\n{'tick': True}\n",
+]
 
 
 @pytest.mark.parametrize(("example", "shown"), list(zip(EXAMPLES, SHOWN, strict=True)))

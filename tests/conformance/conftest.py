@@ -31,3 +31,11 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Driver]:
     driver = Driver(STORES[request.param](tmp_path))
     yield driver
     driver.store.close()
+
+
+@pytest.fixture
+def neighbour(store: Driver) -> Iterator[Driver]:
+    """The same store, as another process sees it."""
+    driver = store.beside()
+    yield driver
+    driver.store.close()

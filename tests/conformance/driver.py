@@ -10,32 +10,50 @@ from sqew.errors import SqewError
 from sqew.model import (
     Backoff,
     Commit,
+    Delivered,
+    Delivery,
+    DeliveryOutcome,
     Depths,
+    DueDelivery,
     Extension,
+    Form,
     Message,
+    NewEvent,
     NewMessage,
     Policy,
     Progress,
+    Published,
     QueueInfo,
     Ref,
     Release,
+    Schedule,
     Settled,
+    Subscription,
     Swept,
 )
 from sqew.operations import (
     Ack,
+    ClaimDeliveries,
     CreateQueue,
     Extend,
     Get,
+    GetSchedule,
     ListArchive,
     ListDead,
+    ListDeliveries,
+    ListSchedules,
+    ListSubscriptions,
     Measure,
     Nack,
     Operation,
     Peek,
+    Publish,
     Receive,
     RequeueDead,
+    SaveSchedule,
     Send,
+    SettleDeliveries,
+    Subscribe,
     Sweep,
     UpdateQueue,
 )
@@ -45,6 +63,8 @@ R = TypeVar("R")
 
 START = 1_700_000_000_000
 QUEUE = "jobs"
+ENDPOINT = "http://endpoint.example/hook"
+CLAIM_MS = 10_000
 
 
 class OpenStore(Protocol):
@@ -56,8 +76,9 @@ class OpenStore(Protocol):
 class Driver:
     """A store and the time. Messages go to the queue ``jobs`` unless another is named."""
 
-    def __init__(self, open_store: OpenStore) -> None:
-        self.now = START
+    def __init__(self, open_store: OpenStore, now: int = START) -> None:
+        self.now = now
+        self._open_store = open_store
         self._open: Callable[[], Store] = lambda: open_store(self.now, Random(7))
         self.store = self._open()
 
@@ -78,6 +99,10 @@ class Driver:
     def reopen(self) -> None:
         self.store.close()
         self.store = self._open()
+
+    def beside(self) -> Driver:
+        """Another store on the same data, as another process would open it."""
+        return Driver(self._open_store, self.now)
 
     def create(self, queue: str = QUEUE, **policy: Any) -> QueueInfo:
         """Make a queue: of default policy where nothing is said, but for a backoff without chance."""
@@ -159,6 +184,58 @@ class Driver:
         while count := self.sweep().count:
             total += count
         return total
+
+    def subscribe(self, pattern: str, queue: str = QUEUE, form: Form = 0) -> Subscription:
+        return self.run(Subscribe(pattern, "queue", queue, form)).subscription
+
+    def subscribe_endpoint(self, pattern: str, url: str = ENDPOINT, form: Form = 0) -> Subscription:
+        return self.run(Subscribe(pattern, "http", url, form)).subscription
+
+    def subscriptions(self, **fields: Any) -> list[Subscription]:
+        return self.run(ListSubscriptions(**fields))
+
+    def publish(self, routing_key: str, body: bytes = b"1", **fields: Any) -> Published:
+        """Publish one event."""
+        [published] = self.run(Publish([event(routing_key, body, **fields)]))
+        return published
+
+    def claim(
+        self, limit: int = 100, per_subscription: int = 100, lease_ms: int = CLAIM_MS, **fields: Any
+    ) -> list[DueDelivery]:
+        return self.run(ClaimDeliveries(limit, per_subscription, lease_ms, **fields)).deliveries
+
+    def settle(self, delivery: DueDelivery, *, delivered: bool = False, **fields: Any) -> Delivered:
+        outcome = DeliveryOutcome(delivery.id, delivery.claimed_until, delivered, **fields)
+        [ended] = self.run(SettleDeliveries([outcome]))
+        return ended
+
+    def deliveries(self, **fields: Any) -> list[Delivery]:
+        return self.run(ListDeliveries(**fields))
+
+    def save(self, schedule: Schedule, expected: int | None = None) -> Schedule:
+        return self.run(SaveSchedule(schedule, expected)).schedule
+
+    def schedule(self, name: str) -> Schedule:
+        return self.run(GetSchedule(name))
+
+    def schedule_names(self, **fields: Any) -> list[str]:
+        return [schedule.name for schedule in self.run(ListSchedules(**fields))]
+
+
+def event(routing_key: str, body: bytes = b"1", envelopes: dict[int, bytes] | None = None, **fields: Any) -> NewEvent:
+    """An event whose id tells what it is."""
+    return NewEvent(routing_key, NewMessage(body, **fields), f"id of {routing_key}", envelopes or {})
+
+
+def endpoints(driver: Driver, count: int) -> list[int]:
+    """As many endpoints, each subscribed to a key of its own: ``s0``, ``s1`` … The ids of the subscriptions."""
+    return [driver.subscribe_endpoint(f"s{n}", f"http://{n}.example/").id for n in range(count)]
+
+
+def publish_to(driver: Driver, endpoint: int, count: int = 1) -> None:
+    """Publish events to one of them."""
+    for done in range(0, count, 1000):
+        driver.run(Publish([event(f"s{endpoint}")] * min(1000, count - done)))
 
 
 def ids(messages: Sequence[Message]) -> list[int]:

@@ -225,10 +225,11 @@ def test_an_argument_of_the_wrong_type_is_refused_in_a_sentence(q, method, name,
 
 def test_the_table_of_wrong_arguments_covers_every_public_method():
     without_arguments = {"close", "check", "maintain", "transaction", "wake_waiters", "open"}
+    parts = {"events", "deliveries", "schedules", "certificates"}  # see test_bad_events_and_schedules.py
 
     public = {name for name in vars(Queue) if not name.startswith("_")}
 
-    assert public - without_arguments == set(WRONG)
+    assert public - without_arguments - parts == set(WRONG)
 
 
 @pytest.mark.parametrize("path", [5, b"x.db", [], True, "", "a\0b"], ids=repr)

@@ -25,6 +25,13 @@ _NEVER_TRUE = {
         SELECT m.id FROM sqew_message m JOIN sqew_queue q ON q.id = m.queue_id
          WHERE json_extract(q.policy, '$.fifo') AND m.due_at IS NOT NULL AND m.id >
                (SELECT min(id) FROM sqew_message WHERE queue_id = m.queue_id AND group_id = m.group_id)""",
+    "a delivery of nothing": "SELECT id FROM sqew_delivery WHERE payload_id NOT IN (SELECT id FROM sqew_payload)",
+    "what is posted, with a wrong count of its deliveries": """
+        SELECT id FROM sqew_payload LEFT JOIN
+               (SELECT payload_id, count(*) AS count FROM sqew_delivery GROUP BY payload_id) ON payload_id = id
+         WHERE pending <> coalesce(count, 0)""",
+    "an active schedule that nobody looks at, or a paused one that somebody does": """
+        SELECT id FROM sqew_schedule WHERE (status = 'active') <> (due_at IS NOT NULL)""",
     "a message both waiting and archived": "SELECT id FROM sqew_message WHERE id IN (SELECT id FROM sqew_archive)",
 }
 

@@ -1,5 +1,6 @@
 """Who may do what: the server's token, the keys of queues, web pages, and addresses beyond this machine."""
 
+import contextlib
 import subprocess
 import sys
 import time
@@ -8,6 +9,7 @@ import apsw
 import pytest
 
 from serving import serving
+from sqew.stores.sqlite.migrate import migrations
 
 TOKEN = "open-sesame-7e1f"
 QUEUE, OTHER = "orders", "invoices"
@@ -134,7 +136,7 @@ def test_a_new_key_is_shown_once(guarded):
 
 def test_a_key_is_not_in_the_file(guarded):
     made = add_key(guarded, "send")
-    secret = made["key"].rpartition("_")[2].encode()
+    secret = made["key"].removeprefix(f"sqew_{made['id']}_").encode()
 
     files = [file.read_bytes() for file in guarded.db.parent.glob("queue.db*")]
 
@@ -298,15 +300,14 @@ def test_what_another_process_does_to_keys_counts_before_long(guarded):
 
 
 def test_a_file_from_before_there_were_keys_gets_room_for_them(tmp_path):
-    with serving(tmp_path) as server:
-        server.call("POST", "/queues", {"name": QUEUE})
-        server.stop()
-    old = apsw.Connection(str(tmp_path / "queue.db"))
-    old.execute("DROP TABLE sqew_api_key; ALTER TABLE sqew_meta DROP COLUMN keys")
-    old.execute("DELETE FROM sqew_migration WHERE version = 2")
-    old.close()
+    first, *_ = migrations()
+    with contextlib.closing(apsw.Connection(str(tmp_path / "queue.db"))) as old:
+        old.execute("CREATE TABLE sqew_migration (version INTEGER PRIMARY KEY, name TEXT, applied_at INTEGER)")
+        old.execute(first.sql)
+        old.execute("INSERT INTO sqew_migration VALUES (?, ?, 0)", (first.version, first.name))
 
     with serving(tmp_path, env={"SQEW_AUTH_TOKEN": TOKEN}) as server:
+        assert server.call("POST", "/queues", {"name": QUEUE}, ADMIN).status == 201
         assert send(server, key_for(server, "send")).status == 201
 
 

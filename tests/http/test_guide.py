@@ -1,13 +1,16 @@
-"""docs/http.md says what the server does: every curl line of it is sent, in order, to a new server."""
+"""Pages that say what the server does: every curl line of each is sent, in order, to a new server."""
 
 import argparse
 import re
 import shlex
 from pathlib import Path
 
+import pytest
+
 from serving import serving
 
-PAGE = Path(__file__).parents[2] / "docs" / "http.md"
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = ("http.md", "events.md", "schedules.md")
 NAMES = re.compile(r"\b(?:[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b")
 """Tokens and UUIDs: the page has others than the server will give."""
 
@@ -18,9 +21,9 @@ curl.add_argument("-H", dest="headers", action="append", default=[])
 curl.add_argument("-d", dest="body", type=str.encode)
 
 
-def examples():
+def examples(page):
     """Each command of the page with what it is said to show."""
-    for block in re.findall(r"```console\n(.*?)```", PAGE.read_text(), re.DOTALL):
+    for block in re.findall(r"```console\n(.*?)```", (DOCS / page).read_text(), re.DOTALL):
         yield from re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
 
 
@@ -38,10 +41,12 @@ def shows(said, answer):
     return re.fullmatch(pattern, NAMES.sub("NAME", answer).strip(), re.DOTALL) is not None
 
 
-def test_every_curl_line_of_the_guide_shows_what_it_is_said_to_show(tmp_path):
+@pytest.mark.parametrize("page", PAGES)
+def test_every_curl_line_of_a_page_shows_what_it_is_said_to_show(tmp_path, page):
     known = {}
-    with serving(tmp_path, "--durability", "fast") as server:
-        for command, said in examples():
+    # What is subscribed there is an example, and not to be posted to.
+    with serving(tmp_path, "--durability", "fast", env={"SQEW_DELIVERY_ENABLED": "false"}) as server:
+        for command, said in examples(page):
             answer = run(server, NAMES.sub(lambda name: known[name[0]], command))
 
             assert shows(said, answer), f"{command}\n{answer}"

@@ -12,10 +12,11 @@ from pathlib import Path
 import apsw
 import pytest
 
-from sqew.model import Ref, Release
-from sqew.operations import Nack, Peek, Receive
+from sqew.model import DeliveryOutcome, NewEvent, NewMessage, Ref, Release, Schedule
+from sqew.operations import ClaimDeliveries, Nack, Peek, Publish, Receive, SaveSchedule, SettleDeliveries, Subscribe
+from sqew.stores.sqlite import SQLiteStore
 from sqew.stores.sqlite.statements import STATEMENTS
-from stores.backlog import create, fill, lease, open_store, run
+from stores.backlog import NOW, create, fill, lease, open_store, run
 
 ROW = "the row's own key"
 WALK = "a walk along the ids, other queues' rows and all"
@@ -23,6 +24,10 @@ DUE = "sqew_message_due"
 GROUP = "sqew_message_group"
 ORIGIN = "sqew_message_origin"
 NAMES = "sqlite_autoindex_sqew_queue_1"
+TURN = "sqew_delivery_turn"
+EXHAUSTED = "sqew_delivery_exhausted"
+EXHAUSTED_OF = "sqew_delivery_exhausted_of"
+SCHEDULES = "sqlite_autoindex_sqew_schedule_1"
 NOTHING: set[str] = set()
 
 HOT = {
@@ -142,6 +147,51 @@ HOT = {
     "export_bucket": {DUE},
     "export_blocked": {GROUP},
     "export_archive": {"sqew_archive_queue"},
+    # Subscriptions.
+    "subscriptions_version": {ROW},
+    "bump_subscriptions": {ROW},
+    "insert_subscription": NOTHING,
+    "subscription_to": {"sqlite_autoindex_sqew_subscription_1"},
+    "subscription_by_id": {ROW},
+    "subscription_exists": {ROW},
+    "delete_subscription": {ROW},
+    "subscriptions_after": {WALK},
+    "list_subscriptions": {WALK},
+    "subscriptions_to_pattern": {"sqew_subscription_pattern"},
+    "subscriptions_of_queue": {"sqew_subscription_queue"},
+    # Deliveries.
+    "insert_payload": NOTHING,
+    "insert_delivery": NOTHING,
+    "subscriptions_due": {"sqew_delivery_due"},
+    "turns": {TURN, ROW},
+    "due_deliveries": {TURN},
+    "payload": {ROW},
+    "claim_delivery": {ROW},
+    "next_delivery_due": {"sqew_delivery_due"},
+    "unsubscribed_deliveries": {TURN},
+    "delete_delivery": {ROW},
+    "release_payload": {ROW},
+    "delete_payload": {ROW},
+    "postpone_delivery": {ROW},
+    "unclaim_delivery": {ROW},
+    "get_delivery": {ROW},
+    "list_deliveries": {WALK},
+    "list_exhausted": {EXHAUSTED},
+    "list_exhausted_of": {EXHAUSTED_OF},
+    "exhausted_deliveries": {EXHAUSTED},
+    "exhausted_deliveries_of": {EXHAUSTED_OF},
+    "retriable_deliveries": {EXHAUSTED, ROW},
+    "revive_delivery": {ROW},
+    "insert_signing_key": NOTHING,
+    # Schedules.
+    "schedule_by_name": {SCHEDULES},
+    "insert_schedule": NOTHING,
+    "update_schedule": {SCHEDULES},
+    "move_schedule": {SCHEDULES},
+    "delete_schedule": {SCHEDULES},
+    "list_schedules": {SCHEDULES},
+    "due_schedules": {"sqew_schedule_due"},
+    "next_schedule_due": {"sqew_schedule_due"},
 }
 
 COLD = {
@@ -150,6 +200,8 @@ COLD = {
     "count_blocked": "counts by lane: stats of a FIFO queue grow with its backlog, and are said to",
     "origins": "walks an index of dead letters, for a redrive that names no queue",
     "queue_names": "at most a thousand names, for the suggestion in an error",
+    "schedule_names": "at most a thousand names, as those of queues",
+    "signing_keys": "the few keys that there have ever been",
     "lane_in_use": "when a lane is dropped",
     "check_messages": "reads everything on purpose",
     "check_archive": "reads everything on purpose",
@@ -181,7 +233,32 @@ def populate(path: Path) -> None:
     run(store, Receive("jobs", 1000, finish=True))
     dead = run(store, Receive("jobs", 1000)).messages
     run(store, Nack("jobs", [Release(Ref(message.id), dead=True) for message in dead]))
+    populate_endpoints(store)
+    populate_timetable(store)
     store.close()
+
+
+def populate_endpoints(store: SQLiteStore) -> None:
+    """Nearly all deliveries are one subscription's, and some of them are exhausted."""
+    for n in range(200):
+        run(store, Subscribe(f"few.{n}", "http", f"http://{n}.example/"))
+        run(store, Subscribe("many.*", "queue" if n == 0 else "http", "jobs" if n == 0 else f"http://{n}.example/"))
+    run(store, Subscribe("one.#", "http", "http://one.example/"))
+    run(store, Publish([NewEvent("one.created", NewMessage(b"{}"), "m")] * 5_000))
+    run(store, Publish([NewEvent(f"few.{n}", NewMessage(b"{}"), "m") for n in range(200)]))
+    taken = run(store, ClaimDeliveries(500, 500, 1000)).deliveries
+    run(store, SettleDeliveries([DeliveryOutcome(one.id, one.claimed_until, delivered=False) for one in taken]))
+
+
+def populate_timetable(store: SQLiteStore) -> None:
+    """Of all schedules one is due; some are paused."""
+    for n in range(500):
+        due_at = None if n % 10 == 0 else NOW + n - 1
+        schedule = Schedule(
+            f"s{n}", "queue", "jobs", "cron", "@daily", "0 0 * * *", "UTC", NewMessage(b"{}"),
+            status="paused" if due_at is None else "active", next_fire_at=NOW + n, due_at=due_at,
+        )  # fmt: skip
+        run(store, SaveSchedule(schedule))
 
 
 @pytest.fixture(scope="module", params=["with statistics", "without statistics"])
@@ -227,8 +304,8 @@ def test_a_statement_finds_its_rows_by_the_index_meant_for_it(connection, name):
 @pytest.mark.parametrize("name", HOT)
 def test_a_statement_reads_no_table_whole_and_sorts_nothing(connection, name):
     for step in plan_of(connection, name):
-        # Over the one row of a subquery, or over the ids that were given.
-        if not re.fullmatch(r"SCAN (\(subquery-\d+\)|CONSTANT ROW|carray VIRTUAL TABLE INDEX 1:)", step):
+        # Over the one row of a subquery or of the step before it, or over the ids that were given.
+        if not re.fullmatch(r"SCAN (\(subquery-\d+\)|turn|CONSTANT ROW|carray VIRTUAL TABLE INDEX 1:)", step):
             assert not step.startswith("SCAN")
         assert "TEMP B-TREE" not in step
 

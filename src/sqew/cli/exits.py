@@ -29,7 +29,7 @@ MEANINGS = {
     Exit.OK: "It worked. A queue with nothing to receive is no failure.",
     Exit.FAILED: "Something unexpected went wrong, a file could not be written, or you answered no.",
     Exit.INVALID: "Bad usage or invalid input: sending it again unchanged can't help.",
-    Exit.NOT_FOUND: "The queue or the message does not exist.",
+    Exit.NOT_FOUND: "What was named does not exist: a queue, a message, a subscription, a delivery, a schedule.",
     Exit.CONFLICT: "It contradicts what is there: a lease that was lost, a queue that exists with another policy.",
     Exit.STORE: "The file can't be used: missing, read-only, locked for too long, full, damaged or too new.",
     Exit.DAMAGE: "`sqew check` found damage.",

@@ -9,14 +9,16 @@ from sqew.cli.session import Session
 from sqew.errors import BadValue
 
 E = TypeVar("E")
+P = TypeVar("P", int, str)
+"""What entries are in the order of: their ids, or their names."""
 
 PAGE = 1_000
 
 
 def listed(
-    session: Session, ask: Callable[[int, int], list[E]], id_of: Callable[[E], int], limit: int, after: int
+    session: Session, ask: Callable[[int, P], list[E]], place_of: Callable[[E], P], limit: int, after: P
 ) -> list[E]:
-    """Up to ``limit`` entries with higher ids than ``after``. ``ask`` is told how many to bring, and after which."""
+    """Up to ``limit`` entries that come later than ``after``. ``ask`` is told how many to bring, and after which."""
     if not session.url:
         return ask(limit, after)
     found: list[E] = []
@@ -24,7 +26,7 @@ def listed(
     while len(found) < limit:
         asked = min(page, limit - len(found))
         try:
-            entries = ask(asked, id_of(found[-1]) if found else after)
+            entries = ask(asked, place_of(found[-1]) if found else after)
         except BadValue:
             if asked == 1:
                 raise

@@ -21,7 +21,10 @@ from sqew.client.address import DEFAULT_URL, TOKEN_VARIABLE, URL_VARIABLE, addre
 from sqew.client.async_worker import AsyncHandler, AsyncWorker
 from sqew.client.calls import Answer, Call, Held
 from sqew.client.consuming import Hand, log_refused
+from sqew.client.deliveries import AsyncCertificates, AsyncDeliveries
+from sqew.client.events import AsyncEvents
 from sqew.client.opening import check_options, connection_options, environment_explained, sign
+from sqew.client.schedules import AsyncSchedules
 from sqew.client.trying import (
     CLOSED,
     DEFAULT_RETRIES,
@@ -90,6 +93,14 @@ class AsyncClient:
             transport = httpx2.AsyncHTTPTransport(uds=self._address.socket) if self._address.socket else None
             self._http = httpx2.AsyncClient(transport=transport, **options)
         self._hand = Hand()
+        self.events = AsyncEvents(self._do)
+        """Publishing under routing keys, and subscriptions."""
+        self.deliveries = AsyncDeliveries(self._do)
+        """Events on their way to HTTP endpoints."""
+        self.schedules = AsyncSchedules(self._do)
+        """Messages and events by the clock."""
+        self.certificates = AsyncCertificates(self._do)
+        """What receivers check the signatures of envelopes with."""
         self._workers: list[AsyncWorker] = []
 
     async def __aenter__(self) -> Self:

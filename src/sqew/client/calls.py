@@ -54,6 +54,8 @@ class Call(Struct, Generic[R], frozen=True):
     """It takes as long as there is work."""
     about: Mapping[str, Any] = {}
     """What its errors are about."""
+    refusals: Mapping[int, type[SqewError]] = {}
+    """What a status means where the server says a sentence and no more."""
 
 
 class Answer(Struct, frozen=True):
@@ -70,7 +72,7 @@ def read(call: Call[R], answer: Answer, where: str) -> R:
         raise refusal(call, answer, where)
     try:
         return call.parse(answer.body)
-    except (msgspec.DecodeError, UnicodeError) as error:
+    except (msgspec.DecodeError, ValueError) as error:
         raise NotSqew(where, answer.status) from error
 
 
@@ -80,7 +82,7 @@ def refusal(call: Call[Any], answer: Answer, where: str) -> SqewError:
         trouble = msgspec.json.decode(answer.body, type=wire.Failure).error
     except (msgspec.DecodeError, UnicodeError):
         return NotSqew(where, answer.status)
-    if isinstance(trouble, str):
+    if isinstance(trouble, str) and answer.status not in call.refusals:
         is_ours = answer.status == 503
         return ServerError(f"{where} is not ready: {trouble}") if is_ours else NotSqew(where, answer.status)
     known = dict(call.about)
@@ -88,6 +90,8 @@ def refusal(call: Call[Any], answer: Answer, where: str) -> SqewError:
         known["retry_after_ms"] = int(answer.retry_after) * 1000
     elif answer.status == 429:
         known["retry_after_ms"] = 1000
+    if isinstance(trouble, str):
+        return wire.error_like(call.refusals[answer.status], trouble, known)
     return wire.error_of(trouble, known)
 
 
@@ -96,11 +100,11 @@ def _path(queue: str, *rest: object) -> str:
     return "/".join(("/queues", queue, *(quote(str(part), safe="") for part in rest)))
 
 
-def _query(**given: Any) -> dict[str, str]:
+def query_of(**given: Any) -> dict[str, str]:
     return {name: str(value) for name, value in given.items() if value is not None}
 
 
-def _as(kind: type[R]) -> Callable[[bytes], R]:
+def reads(kind: type[R]) -> Callable[[bytes], R]:
     return msgspec.json.Decoder(kind).decode
 
 
@@ -111,14 +115,14 @@ def _all_of(count: int, entries: list[R]) -> list[R]:
     return entries
 
 
-def _nothing(_body: bytes) -> None:
+def nothing(_body: bytes) -> None:
     return None
 
 
 # Queues
 
-_queue_document = _as(wire.QueueDocument)
-_queue_documents = _as(list[wire.QueueDocument])
+_queue_document = reads(wire.QueueDocument)
+_queue_documents = reads(list[wire.QueueDocument])
 
 
 def _info(body: bytes) -> QueueInfo:
@@ -131,12 +135,12 @@ def _infos(body: bytes) -> list[QueueInfo]:
 
 def create(name: str, policy: Mapping[str, Any]) -> Call[QueueInfo]:
     check_queue_name(name)
-    body = _written({"name": name, **_policy(policy)}, "policy")
+    body = written({"name": name, **_policy(policy)}, "policy")
     return Call("POST", "/queues", _info, body=body, repeatable=True, about={"queue": name})
 
 
 def update(name: str, changes: Mapping[str, Any]) -> Call[QueueInfo]:
-    body = _written(_policy(changes), "policy")
+    body = written(_policy(changes), "policy")
     return Call("PATCH", _path(name), _info, body=body, repeatable=True, about={"queue": name})
 
 
@@ -155,9 +159,9 @@ def _policy(given: Mapping[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def _written(value: Any, what: str) -> bytes:
-    """As `_encoded`, but what JSON would say as null, NaN and infinity, is refused: null switches a limit off."""
-    encoded = _encoded(value)
+def written(value: Any, what: str) -> bytes:
+    """As `as_json`, but what JSON would say as null, NaN and infinity, is refused: null switches a limit off."""
+    encoded = as_json(value)
     try:
         encode_json(value, what, SENDABLE.max_depth)
     except BadBody as error:
@@ -165,7 +169,7 @@ def _written(value: Any, what: str) -> bytes:
     return encoded
 
 
-def _encoded(value: Any) -> bytes:
+def as_json(value: Any) -> bytes:
     try:
         return wire.encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
@@ -173,7 +177,7 @@ def _encoded(value: Any) -> bytes:
 
 
 def delete(name: str) -> Call[None]:
-    return Call("DELETE", _path(name), _nothing, about={"queue": name})
+    return Call("DELETE", _path(name), nothing, about={"queue": name})
 
 
 def info(name: str) -> Call[QueueInfo]:
@@ -182,14 +186,14 @@ def info(name: str) -> Call[QueueInfo]:
 
 def queues(prefix: str) -> Call[list[QueueInfo]]:
     check_unicode("prefix", prefix)
-    return Call("GET", "/queues", _infos, _query(prefix=prefix or None), repeatable=True)
+    return Call("GET", "/queues", _infos, query_of(prefix=prefix or None), repeatable=True)
 
 
 # The life of a message
 
-_sent_batch = _as(wire.SentBatch)
-_received_batch = _as(wire.ReceivedBatch)
-_settled_batch = _as(wire.SettledBatch)
+_sent_batch = reads(wire.SentBatch)
+_received_batch = reads(wire.ReceivedBatch)
+_settled_batch = reads(wire.SettledBatch)
 
 
 def message_of(
@@ -238,7 +242,7 @@ def send(operation: ops.Send) -> Call[list[Sent]]:
         "POST",
         _path(operation.queue, "messages"),
         parse,
-        body=_encoded([wire.item_of(message) for message in operation.messages]),
+        body=as_json([wire.item_of(message) for message in operation.messages]),
         # Without a key a message that is sent twice is there twice.
         repeatable=all(message.key is not None for message in operation.messages),
         about={"queue": operation.queue},
@@ -262,7 +266,7 @@ def receive(operation: ops.Receive, wait_ms: int = 0) -> Call[Taken]:
         "POST",
         _path(queue, "poll"),
         parse,
-        _query(
+        query_of(
             batch=operation.limit,
             wait_ms=wait_ms or None,
             lane=operation.lane,
@@ -317,7 +321,7 @@ def _settle(
         "POST",
         _path(queue, verb),
         parse,
-        body=_written(items, "request"),
+        body=written(items, "request"),
         # An ack that is repeated finds its message gone, and would be taken for one that came too late.
         repeatable=repeatable,
         about={"queue": queue},
@@ -360,13 +364,13 @@ def raise_refusal(results: list[Settled | SqewError]) -> None:
 
 # Looking, and cleaning up
 
-_stored = _as(wire.Stored)
-_stored_batch = _as(wire.StoredBatch)
-_archived_batch = _as(wire.ArchivedBatch)
-_count_document = _as(wire.Count)
-_imported_document = _as(wire.Imported)
-_stats = _as(QueueStats)
-_document = _as(dict[str, Any])
+_stored = reads(wire.Stored)
+_stored_batch = reads(wire.StoredBatch)
+_archived_batch = reads(wire.ArchivedBatch)
+_count_document = reads(wire.Count)
+_imported_document = reads(wire.Imported)
+_stats = reads(QueueStats)
+_document = reads(dict[str, Any])
 
 
 def _count(body: bytes) -> int:
@@ -382,7 +386,7 @@ def _stored_in(queue: str) -> Callable[[bytes], list[Message]]:
 
 
 def peek(queue: str, limit: int, lane: str | None) -> Call[list[Message]]:
-    query = _query(limit=limit, lane=lane)
+    query = query_of(limit=limit, lane=lane)
     return Call("GET", _path(queue, "peek"), _stored_in(queue), query, repeatable=True, about={"queue": queue})
 
 
@@ -399,7 +403,7 @@ def get(queue: str, id: int) -> Call[Message]:
 
 def remove(queue: str, id: int) -> Call[None]:
     check_id(id)
-    return Call("DELETE", _path(queue, "messages", id), _nothing, about={"queue": queue, "id": id})
+    return Call("DELETE", _path(queue, "messages", id), nothing, about={"queue": queue, "id": id})
 
 
 def purge(queue: str) -> Call[int]:
@@ -411,7 +415,7 @@ def stats(queue: str) -> Call[QueueStats]:
 
 
 def dead_letters(queue: str, limit: int, after: int) -> Call[list[Message]]:
-    query = _query(limit=limit, after=after)
+    query = query_of(limit=limit, after=after)
     return Call("GET", _path(queue, "dlq"), _stored_in(queue), query, repeatable=True, about={"queue": queue})
 
 
@@ -437,7 +441,7 @@ def archive(queue: str, limit: int, after: int, outcome: Outcome | None) -> Call
         "GET",
         _path(queue, "archive"),
         lambda body: [one.archived(queue) for one in _archived_batch(body).messages],
-        _query(limit=limit, after=after, outcome=outcome),
+        query_of(limit=limit, after=after, outcome=outcome),
         repeatable=True,
         about={"queue": queue},
     )
@@ -449,7 +453,7 @@ def archive(queue: str, limit: int, after: int, outcome: Outcome | None) -> Call
 def create_key(
     queue: str, scopes: Sequence[KeyScope], label: str, signing: bool
 ) -> Call[tuple[KeyInfo, str, str | None]]:
-    body = _encoded({"scopes": list(scopes), "label": label, "signing": signing})
+    body = as_json({"scopes": list(scopes), "label": label, "signing": signing})
     return Call(
         "POST", _path(queue, "keys"), lambda answer: _created_key(answer).made(), body=body, about={"queue": queue}
     )
@@ -462,18 +466,18 @@ def keys(queue: str | None) -> Call[list[KeyInfo]]:
 
 
 def delete_key(queue: str, id: str) -> Call[None]:
-    return Call("DELETE", _path(queue, "keys", id), _nothing, about={"queue": queue, "id": id})
+    return Call("DELETE", _path(queue, "keys", id), nothing, about={"queue": queue, "id": id})
 
 
-_created_key = _as(wire.CreatedKey)
-_keys = _as(wire.Keys)
+_created_key = reads(wire.CreatedKey)
+_keys = reads(wire.Keys)
 
 
 # Upkeep
 
 
 def compact(queue: str) -> Call[wire.Compacted]:
-    return Call("POST", _path(queue, "compact"), _as(wire.Compacted), long=True, about={"queue": queue})
+    return Call("POST", _path(queue, "compact"), reads(wire.Compacted), long=True, about={"queue": queue})
 
 
 def health() -> Call[dict[str, Any]]:
@@ -485,8 +489,8 @@ def metrics() -> Call[str]:
 
 
 def export(queue: str, archive: bool) -> Call[None]:
-    query = _query(archive="true" if archive else None)
-    return Call("GET", _path(queue, "export"), _nothing, query, long=True, about={"queue": queue})
+    query = query_of(archive="true" if archive else None)
+    return Call("GET", _path(queue, "export"), nothing, query, long=True, about={"queue": queue})
 
 
 def import_lines(queue: str) -> Call[int]:

@@ -19,7 +19,10 @@ from sqew.client import calls, streams
 from sqew.client.address import DEFAULT_URL, TOKEN_VARIABLE, URL_VARIABLE, address_of
 from sqew.client.calls import Answer, Call, Held
 from sqew.client.consuming import Hand, log_refused
+from sqew.client.deliveries import Certificates, Deliveries
+from sqew.client.events import Events
 from sqew.client.opening import check_options, connection_options, environment_explained, sign
+from sqew.client.schedules import Schedules
 from sqew.client.trying import (
     ATTENTIVE_WAIT_MS,
     CLOSED,
@@ -95,6 +98,14 @@ class Client:
             transport = httpx2.HTTPTransport(uds=self._address.socket) if self._address.socket else None
             self._http = httpx2.Client(transport=transport, **options)
         self._hand = Hand()
+        self.events = Events(self._do)
+        """Publishing under routing keys, and subscriptions."""
+        self.deliveries = Deliveries(self._do)
+        """Events on their way to HTTP endpoints."""
+        self.schedules = Schedules(self._do)
+        """Messages and events by the clock."""
+        self.certificates = Certificates(self._do)
+        """What receivers check the signatures of envelopes with."""
         self._workers: list[Worker] = []
 
     def __enter__(self) -> Self:

@@ -266,10 +266,16 @@ _BY_CODE = {kind.code: kind for kind in _kinds(SqewError)}
 def error_of(trouble: Trouble, known: Mapping[str, Any]) -> SqewError:
     """The error that the server met, of its class and in its words. ``known``: what it is about."""
     kind = _BY_CODE.get(trouble.code, SqewError)
-    # Not by calling the class: each makes up its own sentence, and the server has done that already.
-    error = kind.__new__(kind, trouble.message)
+    error = error_like(kind, trouble.message, known)
     if kind is SqewError:
         error.code = trouble.code
+    return error
+
+
+def error_like(kind: type[SqewError], sentence: str, known: Mapping[str, Any]) -> SqewError:
+    """An error of a class, in the server's words."""
+    # Not by calling the class: each makes up its own sentence, and the server has done that already.
+    error = kind.__new__(kind, sentence)
     for name, value in known.items():
         setattr(error, name, value)
     return error

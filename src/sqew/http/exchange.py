@@ -113,13 +113,13 @@ class Call(Struct, frozen=True, gc=False):
     """An answer that takes one operation: it joins the transaction of this tick of the loop.
 
     A `Receive` that finds nothing may wait for ``wait_ms``. Where the operation fails, ``otherwise`` may have another
-    call to make.
+    call to make, or another answer.
     """
 
     operation: Operation[Any]
     render: Callable[[Any], Response]
     wait_ms: int = 0
-    otherwise: Callable[[SqewError], Awaitable[Call] | None] | None = None
+    otherwise: Callable[[SqewError], Awaitable[Call | Response] | None] | None = None
 
 
 class BodyStream:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqew.errors import SqewError
 from sqew.http.accesslog import AccessLog
-from sqew.model import Settled
+from sqew.model import Delivered, Settled
 from sqew.observe.exposition import family, histograms, labelled
 from sqew.observe.histogram import Histogram, merged
 from sqew.observe.labels import BY_ID, OTHERS, QueueLabels
@@ -31,6 +31,7 @@ _log = logging.getLogger("sqew.server")
 
 _REQUEST_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60)
 _STORE_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1)
+_DELIVERY_S = (0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _MESSAGES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 UNKNOWN_PATH = "(unknown)"
@@ -62,6 +63,9 @@ class Figures:
         # Under the queue's name as the operation has it; and under its label, for those that share one.
         self._timed: dict[type[Operation[Any]], dict[str | None, Histogram]] = {kind: {} for kind in _DURATIONS}
         self._shared: dict[tuple[type[Operation[Any]], str], Histogram] = {}
+        self._deliveries = {"success": Histogram(_DELIVERY_S), "failure": Histogram(_DELIVERY_S)}
+        self._exhausted = 0
+        self._fires = {"success": 0, "failure": 0}
 
     # Counting
 
@@ -111,6 +115,17 @@ class Figures:
             _note_slow(operations, seconds)
         if self.tracing is not None:
             self.tracing.executed(operations, seconds)
+
+    def delivery(self, is_delivered: bool, seconds: float, ended: Delivered) -> None:
+        """An endpoint was posted to."""
+        histogram = self._deliveries["success" if is_delivered else "failure"]
+        histogram.counts[bisect_left(_DELIVERY_S, seconds)] += 1
+        histogram.sum += seconds
+        self._exhausted += ended == "exhausted"
+
+    def fire(self, has_fired: bool) -> None:
+        """A schedule was due."""
+        self._fires["success" if has_fired else "failure"] += 1
 
     def _new_request(self, request: Request, key: tuple[bytes, int, int]) -> Histogram:
         method, path = request.method, UNKNOWN_PATH if request.route is None else request.route.pattern
@@ -174,6 +189,27 @@ class Figures:
         )
         yield from histograms(
             "queue_coalescer_flush_batch_size", "Messages that were sent in one transaction.", [("", self._flushes)]
+        )
+
+    def background_lines(self) -> Iterator[str]:
+        """Deliveries and fires as metrics."""
+        yield from family(
+            "queue_delivery_attempts_total",
+            "counter",
+            "Events posted to endpoints.",
+            ((labelled(outcome=outcome), sum(found.counts)) for outcome, found in self._deliveries.items()),
+        )
+        yield from histograms(
+            "queue_delivery_attempt_duration_seconds",
+            "How long endpoints took.",
+            ((labelled(outcome=outcome), found) for outcome, found in self._deliveries.items()),
+        )
+        yield from family("queue_delivery_exhausted_total", "counter", "Deliveries given up.", [("", self._exhausted)])
+        yield from family(
+            "queue_schedule_fires_total",
+            "counter",
+            "Schedules that were due.",
+            ((labelled(outcome=outcome), count) for outcome, count in self._fires.items()),
         )
 
     def duration_lines(self) -> Iterator[str]:

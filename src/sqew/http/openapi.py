@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Any
 
 import sqew
-from sqew.errors import ServerError, SqewError
+from sqew.errors import BadSignature, DeliveryFailed, ServerError, SqewError
 from sqew.http.exchange import JSON, NDJSON
 from sqew.http.glossary import words
 from sqew.http.router import Dialect, Route
@@ -185,7 +185,7 @@ def _errors() -> list[dict[str, Any]]:
 
 def _kinds_of_error(kind: type[SqewError]) -> Iterator[type[SqewError]]:
     for child in kind.__subclasses__():
-        if child is ServerError:
-            continue  # what a client says of a server: no server says it
+        if child in (ServerError, BadSignature, DeliveryFailed):
+            continue  # what one side says of the other when it is the client: no server answers with it
         yield child
         yield from _kinds_of_error(child)

@@ -17,7 +17,21 @@ from sqew.engine import limits_of, open_file
 from sqew.errors import BadSetting, SqewError, StoreClosed
 from sqew.http.app import App
 from sqew.http.auth import Guard, check_exposure
-from sqew.http.dialects import hq, keys, mailbox, metrics, native, ops, reference, sqew
+from sqew.http.background import Background, reachable
+from sqew.http.dialects import (
+    certificates,
+    deliveries,
+    events,
+    hq,
+    keys,
+    mailbox,
+    metrics,
+    native,
+    ops,
+    reference,
+    schedules,
+    sqew,
+)
 from sqew.http.hub import Bounds
 from sqew.http.router import Router
 from sqew.http.server import Server, raise_file_limit
@@ -75,7 +89,8 @@ async def _serve(settings: Settings, ready: Callable[[list[str]], None]) -> None
     broker = Broker(engine, limits_of(settings))
     try:
         guard = Guard(settings, broker)
-        server = make_server(broker, settings, guard, tracing)
+        service = make_service(broker, settings, guard, tracing)
+        server = make_server(service, guard)
         await guard.keep_up()
         # Whether the file can be written to is better found out now than by the first client.
         await broker.run(Sweep())
@@ -83,16 +98,22 @@ async def _serve(settings: Settings, ready: Callable[[list[str]], None]) -> None
         facts = {"version": __version__, "pid": os.getpid(), "db": settings.db, "durability": settings.durability}
         if not announce("listening", {**facts, "addresses": addresses}):
             ready(addresses)
+        service.publisher.base_url = settings.base_url or reachable(addresses[0])
+        background = Background(service)
         upkeep = asyncio.create_task(_keep_up(server, broker, guard))
         told = asyncio.create_task(stopped.wait())
-        await asyncio.wait({told, upkeep}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({told, upkeep, *background.tasks}, return_when=asyncio.FIRST_COMPLETED)
         _log.info("draining", extra={"fields": {"connections": len(server.connections)}})
         broker.dismiss()
-        if not await server.drain(settings.drain_ms / 1000):
+        drained, _ = await asyncio.gather(
+            server.drain(settings.drain_ms / 1000), background.stop(settings.drain_ms / 1000)
+        )
+        if not drained:
             _log.warning("some requests were not answered within drain_ms; they are cut off")
-        if upkeep.done():
-            # The store has failed for good: whoever watches over this process must start it anew.
-            upkeep.result()
+        for task in (upkeep, *background.tasks):
+            if task.done() and not task.cancelled():
+                # The store has failed for good: whoever watches over this process must start it anew.
+                task.result()
         upkeep.cancel()
     finally:
         await broker.close()
@@ -110,6 +131,11 @@ def make_router() -> Router:
         hq.routes,
         mailbox.routes,
         native.routes,
+        events.routes,
+        deliveries.routes,
+        schedules.keeping.routes,
+        schedules.previews.routes,
+        certificates.routes,
         ops.routes,
         metrics.routes,
         reference.routes,
@@ -118,10 +144,16 @@ def make_router() -> Router:
     return router
 
 
-def make_server(broker: Broker, settings: Settings, guard: Guard, tracing: Tracing | None = None) -> Server:
-    """A server for all dialects, not listening yet."""
+def make_service(broker: Broker, settings: Settings, guard: Guard, tracing: Tracing | None = None) -> Service:
+    """What the handlers of all dialects work with."""
     service = Service(broker, settings, make_router(), guard.keys, tracing)
     broker.executed = service.figures.executed
+    return service
+
+
+def make_server(service: Service, guard: Guard) -> Server:
+    """A server for all dialects, not listening yet."""
+    settings = service.settings
     application = App(service, guard, fallback=sqew.DIALECT)
     bounds = Bounds(
         header_s=settings.header_timeout_ms / 1000,

@@ -87,7 +87,9 @@ class Scraper:
 
     def _text(self, queues: list[QueueTotals], now_ms: int) -> bytes:
         lines: list[str] = []
-        for lot in (queue_lines(queues, now_ms), age_lines(queues), self._figures.duration_lines()):
+        figures = self._figures
+        lots = queue_lines(queues, now_ms), age_lines(queues), figures.duration_lines(), figures.background_lines()
+        for lot in lots:
             for line in lot:
                 lines.append(line)
                 if len(lines) % _LINES_AT_A_TIME == 0:

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from sqew.broker import Broker
+from sqew.deliveries.guard import Border
 from sqew.engine import creation
 from sqew.errors import BadBody, Forbidden, MethodNotAllowed
 from sqew.http.exchange import Headers, Request
@@ -20,6 +21,7 @@ from sqew.model import Message, QueueInfo
 from sqew.observe.labels import QueueLabels
 from sqew.observe.tracing import Tracing
 from sqew.operations import LastId
+from sqew.publisher import Publisher
 from sqew.rules import check_int, check_ms, dead_letter_name
 from sqew.settings import Settings
 
@@ -37,6 +39,8 @@ class Service:
         self, broker: Broker, settings: Settings, router: Router, keys: Keychain, tracing: Tracing | None = None
     ) -> None:
         self.broker = broker
+        self.publisher = Publisher(broker, settings.account_id)
+        self.border = Border(settings.delivery_allow)
         self.settings = settings
         self.router = router
         self.keys = keys

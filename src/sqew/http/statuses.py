@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from sqew.errors import (
+    AwsAuthError,
     BodyDamaged,
     Conflict,
     Forbidden,
@@ -51,6 +52,8 @@ _BUSY_RETRY_S = 1
 
 def status_of(error: SqewError) -> int:
     """The status that a dialect without a mind of its own answers with."""
+    if isinstance(error, AwsAuthError):
+        return error.status
     for kind, status in _STATUSES:
         if isinstance(error, kind):
             return status

@@ -69,6 +69,8 @@ class Catalog:
     def __init__(self, execute: Execute) -> None:
         self._execute = execute
         self.version = -1
+        self.epoch = 0
+        """Goes up whenever what was known of queues is forgotten: who keeps a `QueueState` must ask for it again."""
         # Queues that were read before: they are still so if the file's version is `version`.
         self.by_name: dict[str, QueueState] = {}
         self._by_id: dict[int, QueueState] = {}
@@ -93,8 +95,7 @@ class Catalog:
         version = self.touch()
         if version != self.version:
             self.version = version
-            self.by_name.clear()
-            self._by_id.clear()
+            self._drop_queues()
         for state in self._by_id.values():
             state.turns = state.depth = None
 
@@ -102,14 +103,17 @@ class Catalog:
         """A transaction was rolled back: nothing learned in it is true."""
         self.version = -1
         self.next_id = self.reserved_below = self.taken_ids = 0
-        self.by_name.clear()
-        self._by_id.clear()
+        self._drop_queues()
 
     def changed(self) -> None:
         """Tell other processes, and this one, to read the queues again."""
         self.version = self._execute(sql("bump_catalog")).get
+        self._drop_queues()
+
+    def _drop_queues(self) -> None:
         self.by_name.clear()
         self._by_id.clear()
+        self.epoch += 1
 
     def queue(self, name: str) -> QueueState:
         """The queue of that name."""

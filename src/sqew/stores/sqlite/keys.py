@@ -1,12 +1,12 @@
-"""API keys: making, listing and deleting them, and reading them all when one has changed."""
+"""API keys, and the keys that envelopes are signed with."""
 
 from __future__ import annotations
 
 from typing import cast
 
 from sqew.errors import Conflict, KeyNotFound
-from sqew.model import GuardKey, KeyInfo, KeyRing, KeyScope
-from sqew.operations import CreateKey, DeleteKey, ListKeys, ReadKeys
+from sqew.model import GuardKey, KeyInfo, KeyRing, KeyScope, SigningKey
+from sqew.operations import AddSigningKey, CreateKey, DeleteKey, ListKeys, ReadKeys, ReadSigningKeys
 from sqew.stores.sqlite.statements import sql
 from sqew.stores.sqlite.work import Work
 
@@ -70,3 +70,17 @@ def _all_keys(work: Work) -> list[GuardKey]:
 
 def _scopes(stored: str) -> tuple[KeyScope, ...]:
     return cast("tuple[KeyScope, ...]", tuple(stored.split(",")))
+
+
+def read_signing_keys(work: Work, _op: ReadSigningKeys) -> list[SigningKey]:
+    return [SigningKey(*row) for row in work.execute(sql("signing_keys"))]
+
+
+def add_signing_key(work: Work, op: AddSigningKey) -> list[SigningKey]:
+    """Of two servers that make a key at once, the second takes over the first one's."""
+    known = read_signing_keys(work, ReadSigningKeys())
+    if (known[0].id if known else None) != op.instead_of:
+        return known
+    key = op.key
+    work.execute(sql("insert_signing_key"), (key.id, key.private_key, key.certificate, key.created_at))
+    return [key, *known]

@@ -13,7 +13,7 @@ from sqew.operations import Send
 from sqew.stores.sqlite.catalog import QueueState
 from sqew.stores.sqlite.rows import INLINE_BODY_BYTES, checksum, encode_headers
 from sqew.stores.sqlite.statements import sql
-from sqew.stores.sqlite.work import Row, Work
+from sqew.stores.sqlite.work import NewRows, Row, Work
 
 _INSERT_MESSAGE = sql("insert_message")
 _INSERT_SMALL = sql("insert_small")
@@ -32,32 +32,48 @@ def send(work: Work, op: Send) -> list[Sent]:
         row = plain_row(work, state, op.messages[0])
         if row is not None:
             if work.defers:
-                work.deferred.append(row)
+                work.deferred.small.append(row)
             else:
                 work.execute_at_once(_INSERT_SMALL, row)
             return sent_plain(work, state, row)
     write_deferred(work)
+    lanes = accept(work, state, op.messages)
+    sent = put(work, state, op.messages, lanes, work.deferred)
+    write_deferred(work)
+    return sent
+
+
+def accept(work: Work, state: QueueState, messages: Sequence[NewMessage]) -> list[int]:
+    """The lanes of messages that the queue takes; raises if it does not, and then nothing was written.
+
+    Whatever can be refused is refused before the first write, so that a failed send leaves no trace.
+    """
     policy = state.policy
     work.room.check(work.now)
-    # Whatever can be refused is refused before the first write, so that a failed send leaves no trace.
-    lanes = [state.default_lane if message.lane is None else state.lane(message.lane) for message in op.messages]
-    if policy.quota is not None and _exceeds(work, state, op.messages, policy.quota):
+    lanes = [state.default_lane if message.lane is None else state.lane(message.lane) for message in messages]
+    if policy.quota is not None and _exceeds(work, state, messages, policy.quota):
         raise QuotaExceeded(state.name, policy.quota)
     if policy.rate_limit is not None:
-        wait_ms = work.catalog.throttle(state).take(len(op.messages), policy.rate_limit, work.now)
+        wait_ms = work.catalog.throttle(state).take(len(messages), policy.rate_limit, work.now)
         if wait_ms:
             raise RateLimited(state.name, policy.rate_limit, wait_ms)
+    return lanes
 
+
+def put(
+    work: Work, state: QueueState, messages: Sequence[NewMessage], lanes: Sequence[int], rows: NewRows
+) -> list[Sent]:
+    """Give accepted messages their ids, and add their rows to those that are to be written."""
+    policy = state.policy
     now, queue_id, name, fifo = work.now, state.id, state.name, policy.fifo
     by_content = policy.deduplicate == "content"
-    small: list[Row] = []
-    others: list[Row] = []
+    small, others = rows.small, rows.others
     sent: list[Sent] = []
     facts = work.facts
     groups_seen: set[str] = set()
     bucket_lane, bucket_priority = -1, 0
-    first_id = work.catalog.take_ids(len(op.messages))
-    for id, message, lane in zip(count(first_id), op.messages, lanes):
+    first_id = work.catalog.take_ids(len(messages))
+    for id, message, lane in zip(count(first_id), messages, lanes):
         body, key, group, priority = message.body, message.key, message.group, message.priority
         if by_content and key is None:
             key = _key(policy, message)
@@ -79,11 +95,11 @@ def send(work: Work, op: Send) -> list[Sent]:
             ttl_ms = policy.ttl_ms
         expires_at = None if ttl_ms is None else now + ttl_ms
         is_text = message.format == "text"
-        if key is None and group is None and not message.headers and len(body) <= INLINE_BODY_BYTES:
-            small.append((id, queue_id, lane, priority, due_at, now, expires_at, is_text, crc32(body, is_text), body))
+        headers = encode_headers(message.headers) if message.headers else None
+        check = checksum(body, headers, is_text)
+        if key is None and group is None and len(body) <= INLINE_BODY_BYTES:
+            small.append((id, queue_id, lane, priority, due_at, now, expires_at, is_text, check, headers, body))
         else:
-            headers = encode_headers(message.headers) if message.headers else None
-            check = checksum(body, headers, is_text)
             inline: bytes | None = body
             if len(body) > INLINE_BODY_BYTES:
                 work.execute(_INSERT_BODY, (id, body))
@@ -93,13 +109,9 @@ def send(work: Work, op: Send) -> list[Sent]:
                  headers, inline)
             )  # fmt: skip
         sent.append(Sent(id))
+        if state.depth is not None:
+            state.depth += 1
         facts.append(Fact("sent", name, state.lane_names[lane], id, 0))
-    if small:
-        work.executemany(_INSERT_SMALL, small)
-    if others:
-        work.executemany(_INSERT_MESSAGE, others)
-    if state.depth is not None:
-        state.depth += len(small) + len(others)
     work.stirred.add(name)
     return sent
 
@@ -129,7 +141,7 @@ def plain_row(work: Work, state: QueueState, message: NewMessage) -> Row | None:
     ttl_ms = policy.ttl_ms if message.ttl_ms is None else message.ttl_ms
     expires_at = None if ttl_ms is None else now + ttl_ms
     is_text = message.format == "text"
-    return id, state.id, lane, priority, due_at, now, expires_at, is_text, crc32(body, is_text), body
+    return id, state.id, lane, priority, due_at, now, expires_at, is_text, crc32(body, is_text), None, body
 
 
 def sent_plain(work: Work, state: QueueState, row: Row) -> list[Sent]:
@@ -143,10 +155,14 @@ def sent_plain(work: Work, state: QueueState, row: Row) -> list[Sent]:
 
 
 def write_deferred(work: Work) -> None:
-    """Write the plain messages that wait for more of them: together they take half as long."""
-    if work.deferred:
-        rows, work.deferred = work.deferred, []
-        work.executemany(_INSERT_SMALL, rows)
+    """Write the messages that wait for more of them: together they take half as long."""
+    rows = work.deferred
+    if rows:
+        work.deferred = NewRows()
+        if rows.small:
+            work.executemany(_INSERT_SMALL, rows.small)
+        if rows.others:
+            work.executemany(_INSERT_MESSAGE, rows.others)
 
 
 def _exceeds(work: Work, state: QueueState, messages: Sequence[NewMessage], quota: int) -> bool:

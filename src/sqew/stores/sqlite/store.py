@@ -14,13 +14,29 @@ import msgspec
 from sqew import operations as ops
 from sqew.errors import SqewError, StoreClosed, StoreDamaged, StoreFull
 from sqew.model import ArchivedMessage, Commit, Message
-from sqew.stores.sqlite import dead, keys, looking, queues, receiving, sending, settling, surveying, sweeping, upkeep
+from sqew.stores.sqlite import (
+    dead,
+    delivering,
+    keys,
+    looking,
+    publishing,
+    queues,
+    receiving,
+    scheduling,
+    sending,
+    settling,
+    subscribing,
+    surveying,
+    sweeping,
+    upkeep,
+)
+from sqew.stores.sqlite.bindings import Bindings
 from sqew.stores.sqlite.catalog import Catalog
 from sqew.stores.sqlite.connection import MEMORY, Durability, connect, translate, translated
 from sqew.stores.sqlite.migrate import migrate
 from sqew.stores.sqlite.room import Room
 from sqew.stores.sqlite.shortcuts import SHORTCUTS, WITHIN
-from sqew.stores.sqlite.work import Work
+from sqew.stores.sqlite.work import NewRows, Work
 
 _HANDLERS: dict[type[ops.Operation[Any]], Callable[[Work, Any], Any]] = {
     ops.CreateQueue: queues.create_queue,
@@ -53,9 +69,31 @@ _HANDLERS: dict[type[ops.Operation[Any]], Callable[[Work, Any], Any]] = {
     ops.RequeueDead: dead.requeue_dead,
     ops.PurgeDead: dead.purge_dead,
     ops.Redrive: dead.redrive,
+    ops.Subscribe: subscribing.subscribe,
+    ops.Unsubscribe: subscribing.unsubscribe,
+    ops.ListSubscriptions: subscribing.list_subscriptions,
+    ops.Publish: publishing.publish,
+    ops.ClaimDeliveries: delivering.claim,
+    ops.SettleDeliveries: delivering.settle,
+    ops.ListDeliveries: delivering.list_deliveries,
+    ops.GetDelivery: delivering.get_delivery,
+    ops.RetryDeliveries: delivering.retry,
+    ops.DropDeliveries: delivering.drop,
+    ops.ReadSigningKeys: keys.read_signing_keys,
+    ops.AddSigningKey: keys.add_signing_key,
+    ops.SaveSchedule: scheduling.save,
+    ops.GetSchedule: scheduling.get,
+    ops.ListSchedules: scheduling.list_schedules,
+    ops.DeleteSchedule: scheduling.delete,
+    ops.FindDueSchedules: scheduling.find_due,
+    ops.FireSchedule: scheduling.fire,
+    ops.FailSchedule: scheduling.fail,
     ops.Sweep: sweeping.sweep,
     ops.RecordActivity: sweeping.record_activity,
 }
+
+_DEFERRING = frozenset({ops.Send, ops.Publish})
+"""Their messages may be written together with those of the next of them."""
 
 
 class SQLiteStore:
@@ -102,7 +140,8 @@ class SQLiteStore:
             raise
         self._catalog = Catalog(self.connection.execute)
         room = Room(self.path, disk_reserve_bytes)
-        self._work = Work(self.connection, self._catalog, room, random or Random())
+        self._bindings = Bindings()
+        self._work = Work(self.connection, self._catalog, self._bindings, room, random or Random())
         # SQLite's count of changes to the file as this connection last saw it; None: to be looked at anew.
         self._seen_version: int | None = None
         self._broken: SqewError | None = None
@@ -167,7 +206,7 @@ class SQLiteStore:
         try:
             results = []
             for operation in operations:
-                if work.deferred and type(operation) is not ops.Send:
+                if work.deferred and type(operation) not in _DEFERRING:
                     self._write_deferred()
                 results.append(self.attempt(operation))
             self._write_deferred()
@@ -200,6 +239,7 @@ class SQLiteStore:
                 self._catalog.touch()
             if self.connection.data_version() != self._seen_version:
                 self._catalog.refresh()
+                self._bindings.is_current = False
         except apsw.Error as error:
             self.rollback()
             raise translate(error, self.path) from error
@@ -256,6 +296,7 @@ class SQLiteStore:
         work = self._work
         commit = Commit(results, work.facts, work.stirred)
         work.facts, work.stirred = [], set()
+        self._bindings.committed()
         return commit
 
     def rollback(self) -> None:
@@ -264,8 +305,9 @@ class SQLiteStore:
             if self.connection.in_transaction:
                 self.connection.execute("ROLLBACK")
         self._catalog.forget()
+        self._bindings.undone()
         self._seen_version = None
-        self._work.facts, self._work.stirred, self._work.deferred = [], set(), []
+        self._work.facts, self._work.stirred, self._work.deferred = [], set(), NewRows()
 
     def idle(self) -> None:
         """There is nothing else to do: put the WAL back into the file, and give some free pages back to the disk.
@@ -345,7 +387,7 @@ class SQLiteStore:
                 connection.close(True)
 
     def _work_on(self, connection: apsw.Connection, now: int) -> Work:
-        work = Work(connection, Catalog(connection.execute), self._work.room, self._work.random)
+        work = Work(connection, Catalog(connection.execute), Bindings(), self._work.room, self._work.random)
         work.now = now
         return work
 

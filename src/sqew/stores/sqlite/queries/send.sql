@@ -6,10 +6,10 @@ INSERT INTO sqew_message (id, queue_id, lane_id, priority, due_at, available_at,
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
 
 -- name: insert_small
--- The same without what most messages don't have: four parameters fewer to bind.
+-- The same without what most messages don't have: three parameters fewer to bind.
 INSERT INTO sqew_message (id, queue_id, lane_id, priority, due_at, available_at, created_at, expires_at, is_text,
-                          checksum, body)
-VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6, ?7, ?8, ?9, ?10)
+                          checksum, headers, body)
+VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
 
 -- name: insert_body
 INSERT INTO sqew_body (id, body) VALUES (?1, ?2)

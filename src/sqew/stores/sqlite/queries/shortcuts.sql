@@ -7,8 +7,9 @@
 -- name: insert_plain
 -- Nobody else has reserved ids since this process did: then its next id is the highest yet.
 INSERT INTO sqew_message (id, queue_id, lane_id, priority, due_at, available_at, created_at, expires_at, is_text,
-                          checksum, body)
-SELECT ?1, ?2, ?3, ?4, ?5, ?5, ?6, ?7, ?8, ?9, ?10 FROM sqew_meta WHERE id = 1 AND catalog = ?11 AND next_id = ?12
+                          checksum, headers, body)
+SELECT ?1, ?2, ?3, ?4, ?5, ?5, ?6, ?7, ?8, ?9, ?10, ?11
+  FROM sqew_meta WHERE id = 1 AND catalog = ?12 AND next_id = ?13
 
 -- fragment: head
 -- The first ready message of one (lane, priority), unless it must be dealt with otherwise.

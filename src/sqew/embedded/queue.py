@@ -7,10 +7,11 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from random import Random
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from sqew import ndjson
 from sqew import operations as ops
@@ -64,6 +65,14 @@ from sqew.stores.sqlite import SQLiteStore
 from sqew.stores.sqlite.upkeep import CheckReport
 from sqew.waiting import IDLE_MS, pause
 from sqew.worker import Handler, Worker
+
+# What is imported in the properties below takes 0.1 s, and most who open a queue need none of it.
+if TYPE_CHECKING:
+    from sqew.embedded.certificates import Certificates
+    from sqew.embedded.deliveries import Deliveries
+    from sqew.embedded.events import Events
+    from sqew.embedded.publishing import Publisher
+    from sqew.embedded.schedules import Schedules
 
 R = TypeVar("R")
 Held = Message | int
@@ -465,6 +474,42 @@ class Queue:
                 progress: Progress = self._commits.run((part,))[0]
                 count, done = count + progress.count, progress.done
         return count
+
+    # Events and schedules
+
+    @cached_property
+    def events(self) -> Events:
+        """Publishing under routing keys, and subscriptions."""
+        from sqew.embedded.events import Events
+
+        return Events(self.run, self._publisher, self._settings, self._limits)
+
+    @cached_property
+    def deliveries(self) -> Deliveries:
+        """Events on their way to HTTP endpoints."""
+        from sqew.embedded.deliveries import Deliveries
+
+        return Deliveries(self.run, self._in_steps, self._engine.clock)
+
+    @cached_property
+    def schedules(self) -> Schedules:
+        """Messages and events by the clock."""
+        from sqew.embedded.schedules import Schedules
+
+        return Schedules(self.run, self._publisher, self._engine.clock, self._settings, self._limits)
+
+    @cached_property
+    def certificates(self) -> Certificates:
+        """What receivers check the signatures of envelopes with."""
+        from sqew.embedded.certificates import Certificates
+
+        return Certificates(self._publisher)
+
+    @cached_property
+    def _publisher(self) -> Publisher:
+        from sqew.embedded.publishing import Publisher
+
+        return Publisher(self.run, self._engine.clock, self._settings)
 
     # Together with the caller's own writes
 

@@ -1,0 +1,79 @@
+"""`sqew preview`: when something would fire. It needs neither a file nor a server."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import click
+
+from sqew import forecast
+from sqew.cli.command import Command
+from sqew.cli.output import Facts
+from sqew.cli.parameters import Whole
+from sqew.cli.schedule_views import fire_documents, fires_table
+from sqew.cli.session import Session, now_ms
+from sqew.errors import BadExpression
+from sqew.model import ExpressionKind, Preview
+from sqew.schedule_fields import expression_of
+
+_OF_CRON = re.compile(r"@(?!every)|\s*[0-9*/,?-]+\s+[0-9*/,?-]+(\s|$)")
+"""How a cron expression begins: with a word like @daily, or with two fields of digits and signs."""
+
+
+@click.command(cls=Command)
+@click.argument("expression", required=False)
+@click.option("--cron", metavar="FIELDS", help="Five or six fields, or @daily and the like: '0 9 * * 1-5'.")
+@click.option("--every", metavar="INTERVAL", help="An interval: '5 minutes', 1h30m.")
+@click.option("--when", metavar="TEXT", help="Plain English: 'first monday of the month at noon'.")
+@click.option("--fire-at", metavar="TIME", help="Once: 2026-12-24T18:00.")
+@click.option("--timezone", default="UTC", show_default=True, metavar="ZONE", help="An IANA name: Europe/Berlin.")
+@click.option(
+    "--count",
+    type=Whole(1, forecast.MOST_FIRES),
+    default=5,
+    show_default=True,
+    metavar="N",
+    help="How many fires to show.",
+)
+@click.pass_obj
+def preview(session: Session, /, expression: str | None, timezone: str, count: int, **timing: str | None) -> None:
+    """Say when something would fire.
+
+    EXPRESSION is read as cron if it looks like it, else as an interval, else as plain English.
+    """
+    now = now_ms()
+    kind, text, found = _understood(expression, timing, timezone, now, count)
+    document = {
+        "kind": kind,
+        "expression": text,
+        "canonical": found.canonical,
+        "timezone": found.timezone,
+        "human_readable": found.human_readable,
+        "next_fires": fire_documents(found.next_fires),
+    }
+    facts = Facts([("fires", found.human_readable), ("read as", f"{kind}: {found.canonical}")])
+    session.show(document, facts, fires_table(found.next_fires, now))
+
+
+Understood = tuple[ExpressionKind, str, Preview]
+
+
+def _understood(expression: str | None, timing: dict[str, Any], timezone: str, now: int, count: int) -> Understood:
+    chosen = expression_of(timing)
+    if (expression is None) == (chosen is None):
+        raise click.UsageError(
+            "Give an expression, or one of --cron, --every, --when and --fire-at.", click.get_current_context()
+        )
+    if chosen is not None:
+        return *chosen, forecast.preview(*chosen, timezone, now, count)
+    return _guessed(str(expression), timezone, now, count)
+
+
+def _guessed(text: str, timezone: str, now: int, count: int) -> Understood:
+    if _OF_CRON.match(text):
+        return "cron", text, forecast.preview("cron", text, timezone, now, count)
+    try:
+        return "every", text, forecast.preview("every", text, timezone, now, count)
+    except BadExpression:
+        return "when", text, forecast.preview("when", text, timezone, now, count)

@@ -1,0 +1,266 @@
+"""Schedules and previews, as requests and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, get_args
+
+from msgspec import Raw, Struct, ValidationError
+
+from sqew.client.calls import SENDABLE, Call, as_json, nothing, query_of, reads, written
+from sqew.client.native import LISTING, REFUSALS, epoch_ms, epoch_ms_or_none, path
+from sqew.errors import ScheduleExists, ScheduleNotFound
+from sqew.model import (
+    ExpressionKind,
+    Fire,
+    NewMessage,
+    Preview,
+    ScheduleInfo,
+    ScheduleRun,
+    ScheduleStatus,
+    TargetKind,
+)
+from sqew.rules import check_schedule_name, encode_body, seconds_as_ms
+from sqew.schedule_fields import check_fields, expression_of, needed_expression, needed_target, target_of
+
+NO_SCHEDULE = {**REFUSALS, 404: ScheduleNotFound}
+_KINDS: tuple[ExpressionKind, ...] = get_args(ExpressionKind)
+_SAID_ALIKE = (
+    "timezone", "headers", "priority", "lane", "status", "catchup", "catchup_limit", "failure_threshold",
+)  # fmt: skip
+"""What is called by the same name here and there."""
+
+
+class FireDocument(Struct):
+    utc: str
+    local: str
+
+    def fire(self) -> Fire:
+        return Fire(epoch_ms(self.utc), self.local)
+
+
+class ScheduleDocument(Struct):
+    name: str
+    target_kind: TargetKind
+    target: str
+    timezone: str
+    message: Raw
+    status: ScheduleStatus
+    catchup: bool
+    catchup_limit: int
+    canonical: str
+    human_readable: str
+    created_at: str
+    updated_at: str
+    next_fires: list[FireDocument] = []
+    failure_threshold: int | None = None
+    next_fire_at: str | None = None
+    last_fired_at: str | None = None
+    fired: int = 0
+    skipped: int = 0
+    consecutive_failures: int = 0
+    last_error: str | None = None
+    paused_reason: str | None = None
+    cron: str | None = None
+    every: str | None = None
+    when: str | None = None
+    fire_at: str | None = None
+    headers: dict[str, Any] | None = None
+    priority: int = 0
+    lane: str | None = None
+    group_id: str | None = None
+    delay: float | None = None
+    ttl: float | None = None
+
+    def info(self) -> ScheduleInfo:
+        kind = next((kind for kind in _KINDS if getattr(self, kind) is not None), None)
+        if kind is None:
+            raise ValidationError("nothing says when it fires")
+        return ScheduleInfo(
+            name=self.name,
+            target_kind=self.target_kind,
+            target=self.target,
+            kind=kind,
+            expression=getattr(self, kind),
+            timezone=self.timezone,
+            message=self._message(),
+            status=self.status,
+            catchup=self.catchup,
+            catchup_limit=self.catchup_limit,
+            failure_threshold=self.failure_threshold,
+            canonical=self.canonical,
+            human_readable=self.human_readable,
+            next_fire_at=epoch_ms_or_none(self.next_fire_at),
+            next_fires=[fire.fire() for fire in self.next_fires],
+            last_fired_at=epoch_ms_or_none(self.last_fired_at),
+            fired=self.fired,
+            skipped=self.skipped,
+            consecutive_failures=self.consecutive_failures,
+            last_error=self.last_error or "",
+            paused_reason=self.paused_reason or "",
+            created_at=epoch_ms(self.created_at),
+            updated_at=epoch_ms(self.updated_at),
+        )
+
+    def _message(self) -> NewMessage:
+        return NewMessage(
+            bytes(self.message),
+            "json",
+            self.headers or None,
+            self.priority,
+            self.lane,
+            self.group_id,
+            delay_ms=None if self.delay is None else round(self.delay * 1000),
+            ttl_ms=None if self.ttl is None else round(self.ttl * 1000),
+        )
+
+
+_document = reads(ScheduleDocument)
+_documents = reads(list[ScheduleDocument])
+
+
+def _info(body: bytes) -> ScheduleInfo:
+    return _document(body).info()
+
+
+def _infos(body: bytes) -> list[ScheduleInfo]:
+    return [document.info() for document in _documents(body)]
+
+
+def _path(name: str, *rest: str) -> str:
+    check_schedule_name(name)
+    return path("schedules", name, *rest)
+
+
+def create(name: str, fields: Mapping[str, Any]) -> Call[ScheduleInfo]:
+    check_schedule_name(name)
+    body = _needed({"name": name, **_said(fields)}, fields)
+    return Call(
+        "POST",
+        path("schedules"),
+        _info,
+        body=body,
+        about={"name": name},
+        refusals={**REFUSALS, 409: ScheduleExists},
+    )
+
+
+def put(name: str, fields: Mapping[str, Any]) -> Call[ScheduleInfo]:
+    body = _needed(_said(fields), fields)
+    return Call("PUT", _path(name), _info, body=body, repeatable=True, refusals=REFUSALS)
+
+
+def change(name: str, fields: Mapping[str, Any]) -> Call[ScheduleInfo]:
+    body = written(_said(fields), "schedule")
+    return Call(
+        "PATCH",
+        _path(name),
+        _info,
+        body=body,
+        repeatable=True,
+        about={"name": name},
+        refusals=NO_SCHEDULE,
+    )
+
+
+def _needed(said: dict[str, Any], fields: Mapping[str, Any]) -> bytes:
+    """What a whole schedule says, if it says all that it must."""
+    needed_target(fields)
+    needed_expression(fields)
+    return written(said, "schedule")
+
+
+def _said(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields under the names of the dialect."""
+    check_fields(fields)
+    said = {name: fields[name] for name in _SAID_ALIKE if name in fields}
+    target, expression = target_of(fields), expression_of(fields)
+    if target is not None:
+        said["target_kind"], said["target"] = target
+    if expression is not None:
+        said[expression[0]] = expression[1]
+    if "message" in fields:
+        said["message"] = _message(fields["message"])
+    if "group" in fields:
+        said["group_id"] = fields["group"]
+    for name in ("delay", "ttl"):
+        if f"{name}_seconds" in fields:
+            said[name] = _seconds(f"{name}_seconds", fields[f"{name}_seconds"])
+    return said
+
+
+def _message(value: Any) -> Any:
+    # Checked, and then passed on as it is: a text is a JSON string there.
+    encode_body(value, SENDABLE)
+    return value
+
+
+def _seconds(name: str, seconds: Any) -> float | None:
+    return None if seconds is None else seconds_as_ms(name, seconds) / 1000
+
+
+def get(name: str) -> Call[ScheduleInfo]:
+    return Call("GET", _path(name), _info, repeatable=True, about={"name": name}, refusals=NO_SCHEDULE)
+
+
+def schedules(
+    status: ScheduleStatus | None, target_kind: TargetKind | None, prefix: str, limit: int | None, after: str
+) -> Call[list[ScheduleInfo]]:
+    query = query_of(
+        status=status, target_kind=target_kind, name_prefix=prefix or None, limit=limit, after=after or None
+    )
+    return Call("GET", path("schedules"), _infos, query, repeatable=True, refusals=LISTING)
+
+
+def delete(name: str) -> Call[None]:
+    return Call("DELETE", _path(name), nothing, repeatable=True, refusals=REFUSALS)
+
+
+class RunDocument(Struct):
+    schedule: str
+    scheduled_for: str
+    msg_ids: list[int]
+    deliveries: int
+
+    def run(self) -> ScheduleRun:
+        return ScheduleRun(self.schedule, epoch_ms(self.scheduled_for), self.msg_ids, self.deliveries)
+
+
+_run = reads(RunDocument)
+
+
+def run(name: str) -> Call[ScheduleRun]:
+    return Call(
+        "POST",
+        _path(name, "runs"),
+        lambda body: _run(body).run(),
+        about={"name": name},
+        refusals=NO_SCHEDULE,
+    )
+
+
+class PreviewDocument(Struct):
+    canonical: str
+    timezone: str
+    human_readable: str
+    next_fires: list[FireDocument]
+
+    def preview(self) -> Preview:
+        fires = [fire.fire() for fire in self.next_fires]
+        return Preview(self.canonical, self.timezone, self.human_readable, fires)
+
+
+_preview = reads(PreviewDocument)
+
+
+def preview(timezone: str, count: int, timing: Mapping[str, Any]) -> Call[Preview]:
+    check_fields({"timezone": timezone, **timing})
+    kind, expression = needed_expression(timing)
+    return Call(
+        "POST",
+        path("previews"),
+        lambda body: _preview(body).preview(),
+        body=as_json({kind: expression, "timezone": timezone, "count": count}),
+        repeatable=True,
+        refusals=REFUSALS,
+    )

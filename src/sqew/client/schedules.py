@@ -1,0 +1,128 @@
+"""Schedules of a server: `Client.schedules`, and its twin for an event loop."""
+
+from __future__ import annotations
+
+from typing import Unpack
+
+from sqew.client import schedule_calls as calls
+from sqew.client.doing import AsyncDo, Do
+from sqew.model import Preview, ScheduleInfo, ScheduleRun, ScheduleStatus, TargetKind
+from sqew.schedule_fields import ScheduleFields, Timing
+
+Found = list[ScheduleInfo]
+
+
+class Schedules:
+    """Messages and events by the clock. A server fires them."""
+
+    def __init__(self, do: Do) -> None:
+        self._do = do
+
+    def create(self, name: str, **fields: Unpack[ScheduleFields]) -> ScheduleInfo:
+        """Make a schedule: where to, when, and what. Raises `sqew.errors.ScheduleExists` if the name is taken."""
+        return self._do(calls.create(name, fields))
+
+    def put(self, name: str, **fields: Unpack[ScheduleFields]) -> ScheduleInfo:
+        """Make a schedule, or make it what the fields say; what they leave out gets its default.
+
+        A paused one stays paused unless they say otherwise. Saying the same again does not touch its next fire.
+        """
+        return self._do(calls.put(name, fields))
+
+    def change(self, name: str, **fields: Unpack[ScheduleFields]) -> ScheduleInfo:
+        """Change some fields of a schedule."""
+        return self._do(calls.change(name, fields))
+
+    def pause(self, name: str) -> ScheduleInfo:
+        """Have it fire no more until `resume`."""
+        return self.change(name, status="paused")
+
+    def resume(self, name: str) -> ScheduleInfo:
+        """Have it fire again. What it missed is made up for if it catches up."""
+        return self.change(name, status="active")
+
+    def get(self, name: str) -> ScheduleInfo:
+        """A schedule, and when it fires next."""
+        return self._do(calls.get(name))
+
+    def list(
+        self,
+        *,
+        status: ScheduleStatus | None = None,
+        target_kind: TargetKind | None = None,
+        prefix: str = "",
+        limit: int | None = None,
+        after: str = "",
+    ) -> Found:
+        """Schedules by name, those after the given one. Without a ``limit`` there are as many as the server allows."""
+        return self._do(calls.schedules(status, target_kind, prefix, limit, after))
+
+    def delete(self, name: str) -> None:
+        """Delete a schedule, if there is one of that name."""
+        self._do(calls.delete(name))
+
+    def run(self, name: str) -> ScheduleRun:
+        """Fire now, out of turn. When it fires next by the clock stays as it is."""
+        return self._do(calls.run(name))
+
+    def preview(self, *, timezone: str = "UTC", count: int = 5, **timing: Unpack[Timing]) -> Preview:
+        """What an expression says, and when it would fire next."""
+        return self._do(calls.preview(timezone, count, timing))
+
+
+class AsyncSchedules:
+    """The methods of `Schedules`, to be awaited."""
+
+    def __init__(self, do: AsyncDo) -> None:
+        self._do = do
+
+    async def create(self, name: str, **fields: Unpack[ScheduleFields]) -> ScheduleInfo:
+        """Make a schedule: where to, when, and what. Raises `sqew.errors.ScheduleExists` if the name is taken."""
+        return await self._do(calls.create(name, fields))
+
+    async def put(self, name: str, **fields: Unpack[ScheduleFields]) -> ScheduleInfo:
+        """Make a schedule, or make it what the fields say; what they leave out gets its default.
+
+        A paused one stays paused unless they say otherwise. Saying the same again does not touch its next fire.
+        """
+        return await self._do(calls.put(name, fields))
+
+    async def change(self, name: str, **fields: Unpack[ScheduleFields]) -> ScheduleInfo:
+        """Change some fields of a schedule."""
+        return await self._do(calls.change(name, fields))
+
+    async def pause(self, name: str) -> ScheduleInfo:
+        """Have it fire no more until `resume`."""
+        return await self.change(name, status="paused")
+
+    async def resume(self, name: str) -> ScheduleInfo:
+        """Have it fire again. What it missed is made up for if it catches up."""
+        return await self.change(name, status="active")
+
+    async def get(self, name: str) -> ScheduleInfo:
+        """A schedule, and when it fires next."""
+        return await self._do(calls.get(name))
+
+    async def list(
+        self,
+        *,
+        status: ScheduleStatus | None = None,
+        target_kind: TargetKind | None = None,
+        prefix: str = "",
+        limit: int | None = None,
+        after: str = "",
+    ) -> Found:
+        """Schedules by name, those after the given one. Without a ``limit`` there are as many as the server allows."""
+        return await self._do(calls.schedules(status, target_kind, prefix, limit, after))
+
+    async def delete(self, name: str) -> None:
+        """Delete a schedule, if there is one of that name."""
+        await self._do(calls.delete(name))
+
+    async def run(self, name: str) -> ScheduleRun:
+        """Fire now, out of turn. When it fires next by the clock stays as it is."""
+        return await self._do(calls.run(name))
+
+    async def preview(self, *, timezone: str = "UTC", count: int = 5, **timing: Unpack[Timing]) -> Preview:
+        """What an expression says, and when it would fire next."""
+        return await self._do(calls.preview(timezone, count, timing))

@@ -1,0 +1,205 @@
+"""Posts events to the endpoints that subscribe to them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import Counter
+from collections.abc import Callable
+from time import perf_counter
+
+from sqew.broker import Broker
+from sqew.deliveries.posting import Poster
+from sqew.errors import DeliveryFailed, StoreBusy
+from sqew.model import DELIVERIES, RAW, Claimed, Delivered, DeliveryOutcome, DueDelivery
+from sqew.operations import ClaimDeliveries, SettleDeliveries
+from sqew.sealing import topic_arn
+
+_log = logging.getLogger("sqew.courier")
+
+_LEASE_MARGIN_MS = 10_000
+"""How much longer than its timeout a delivery is claimed: the outcome has to be written too."""
+_LONGEST_ERROR = 500
+_TRY_AGAIN_S = 0.5
+
+Observe = Callable[[bool, float, Delivered], None]
+"""Gets whether an attempt went well, the seconds it took, and what became of the delivery."""
+
+
+class Courier:
+    """Any number of them may be at one store: each delivery is tried by one at a time.
+
+    Who is killed in the middle leaves its deliveries claimed for a while; then another takes them over. So an endpoint
+    gets every event at least once.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        poster: Poster,
+        account_id: str,
+        retries_ms: tuple[int, ...],
+        *,
+        timeout_ms: int = 5_000,
+        batch: int = 50,
+        concurrency: int = 256,
+        per_subscription: int = 16,
+        poll_ms: int = 1_000,
+        observe: Observe | None = None,
+    ) -> None:
+        self._broker, self._poster, self._account_id = broker, poster, account_id
+        self._retries_ms = retries_ms
+        self._lease_ms = timeout_ms + _LEASE_MARGIN_MS
+        self._batch, self._concurrency, self._per_subscription = batch, concurrency, per_subscription
+        self._poll_ms = poll_ms
+        self._observe = observe
+        self._cursor = 0
+        self._under_way: dict[asyncio.Task[None], DueDelivery] = {}
+        # Subscriptions whose last attempt failed: they get one at a time, so that slow ones don't take all the places.
+        self._failing: set[int] = set()
+        self._stirred = asyncio.Event()
+        broker.ring(DELIVERIES, self._stirred)
+
+    async def run(self) -> None:
+        """Post what is due, for ever. It sleeps until the next delivery is due, or until one is made."""
+        while True:
+            self._stirred.clear()
+            next_due_at = await self._take()
+            wait_ms = self._poll_ms
+            if next_due_at is not None:
+                wait_ms = min(wait_ms, max(next_due_at - self._broker.now(), 1))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(wait_ms / 1000):
+                    await self._stirred.wait()
+
+    async def stop(self, within_s: float) -> None:
+        """Finish what is under way, and give back what takes longer. To be called when `run` has ended."""
+        if self._under_way:
+            await asyncio.wait(self._under_way, timeout=within_s)
+        unfinished = dict(self._under_way)
+        for task in unfinished:
+            task.cancel()
+        try:
+            if unfinished:
+                await asyncio.wait(unfinished)
+                await self._give_back(list(unfinished.values()))
+        finally:
+            await self._poster.close()
+
+    async def _give_back(self, deliveries: list[DueDelivery]) -> None:
+        undone = [DeliveryOutcome(one.id, one.claimed_until, delivered=False, undone=True) for one in deliveries]
+        most = self._broker.limits.max_batch
+        for start in range(0, len(undone), most):
+            await self._broker.run(SettleDeliveries(undone[start : start + most]))
+
+    async def _take(self) -> int | None:
+        """Claim as many as there is room for, and begin with them; when the next will be due."""
+        while True:
+            room = min(self._concurrency - len(self._under_way), self._batch)
+            if room <= 0:
+                return None
+            claimed = await self._claim(room)
+            self._cursor = claimed.cursor
+            if len(claimed.deliveries) < room:
+                return claimed.next_due_at
+
+    async def _claim(self, room: int) -> Claimed:
+        promise: asyncio.Future[Claimed] = asyncio.get_running_loop().create_future()
+
+        def begin(claimed: Claimed | Exception) -> None:
+            # Not when the promise is awaited: who waits may have been cancelled, and `stop` must know of these too.
+            if isinstance(claimed, Claimed):
+                for delivery in claimed.deliveries:
+                    task = asyncio.create_task(self._deliver(delivery))
+                    self._under_way[task] = delivery
+                    task.add_done_callback(self._over)
+            if promise.cancelled():
+                return
+            if isinstance(claimed, Claimed):
+                promise.set_result(claimed)
+            else:
+                promise.set_exception(claimed)
+
+        operation = ClaimDeliveries(room, self._per_subscription, self._lease_ms, self._busy(), self._cursor)
+        self._broker.submit(operation, begin)
+        return await promise
+
+    def _busy(self) -> dict[int, int]:
+        busy = Counter(delivery.subscription_id for delivery in self._under_way.values())
+        # Those that fail have half of the places between them: hundreds of them must leave the others room.
+        has_room = sum(busy[subscription_id] for subscription_id in self._failing) < max(self._concurrency // 2, 1)
+        for subscription_id in self._failing:
+            busy[subscription_id] += self._per_subscription - has_room
+        return dict(busy)
+
+    def _over(self, task: asyncio.Task[None]) -> None:
+        """There is room for another."""
+        del self._under_way[task]
+        self._stirred.set()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            # It stays claimed until its time is up, and is then tried again.
+            _log.error("a delivery could not be settled", exc_info=error)
+
+    async def _deliver(self, delivery: DueDelivery) -> None:
+        began = perf_counter()
+        status, error = await self._post(delivery)
+        took_s = perf_counter() - began
+        if error:
+            self._failing.add(delivery.subscription_id)
+        else:
+            self._failing.discard(delivery.subscription_id)
+        outcome = DeliveryOutcome(
+            delivery.id,
+            delivery.claimed_until,
+            delivered=not error,
+            status=status,
+            error=error[:_LONGEST_ERROR],
+            retry_at=self._retry_at(delivery),
+        )
+        ended = await self._settle(outcome)
+        if self._observe is not None:
+            self._observe(not error, took_s, ended)
+
+    async def _settle(self, outcome: DeliveryOutcome) -> Delivered:
+        """Store how an attempt ended. A store that is busy is asked again: else what has arrived is posted again."""
+        while True:
+            try:
+                (ended,) = await self._broker.run(SettleDeliveries([outcome]))
+                return ended
+            except StoreBusy:
+                await asyncio.sleep(_TRY_AGAIN_S)
+
+    async def _post(self, delivery: DueDelivery) -> tuple[int | None, str]:
+        """What the endpoint answered, and what was wrong with it, if anything."""
+        try:
+            answer = await self._poster.post(delivery.endpoint, delivery.body, self._headers(delivery))
+        except DeliveryFailed as error:
+            return None, str(error)
+        if 200 <= answer.status < 300:
+            return answer.status, ""
+        sentence = f"The endpoint answered {answer.status}."
+        if 300 <= answer.status < 400:
+            sentence += " Redirects are not followed: subscribe the address that it leads to."
+        return answer.status, sentence
+
+    def _retry_at(self, delivery: DueDelivery) -> int | None:
+        if delivery.attempts >= len(self._retries_ms):
+            return None
+        return self._broker.now() + self._retries_ms[delivery.attempts]
+
+    def _headers(self, delivery: DueDelivery) -> dict[str, str]:
+        headers = {
+            "x-sqew-routing-key": delivery.routing_key,
+            "x-sqew-delivery": str(delivery.id),
+            "x-sqew-attempt": str(delivery.attempts + 1),
+            "x-amz-sns-message-type": "Notification",
+            "x-amz-sns-message-id": delivery.message_id,
+            "x-amz-sns-topic-arn": topic_arn(delivery.routing_key, self._account_id),
+        }
+        if delivery.form == RAW:
+            headers["x-amz-sns-rawdelivery"] = "true"
+            headers["content-type"] = "application/json" if delivery.format == "json" else "text/plain; charset=utf-8"
+        else:
+            headers["content-type"] = "text/plain; charset=utf-8"
+        return headers

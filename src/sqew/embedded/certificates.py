@@ -1,0 +1,31 @@
+"""`Queue.certificates`: what receivers check the signature of an envelope with."""
+
+from __future__ import annotations
+
+from sqew.embedded.publishing import Publisher
+from sqew.model import CertificateInfo, SigningKey
+from sqew.sealing import certificate_path
+
+Known = list[CertificateInfo]
+
+
+class Certificates:
+    """The certificates of the file, which every server on it serves."""
+
+    def __init__(self, publisher: Publisher) -> None:
+        self._publisher = publisher
+
+    def pem(self) -> str:
+        """The certificate in use, in PEM. The first is made when it is first asked for."""
+        return self._publisher.signing_keys()[0].certificate.decode()
+
+    def list(self) -> Known:
+        """All certificates, the one in use first."""
+        return [self._info(key) for key in self._publisher.signing_keys()]
+
+    def rotate(self) -> CertificateInfo:
+        """Sign with a new key from now on. Old certificates stay where the envelopes say that they are."""
+        return self._info(self._publisher.rotate()[0])
+
+    def _info(self, key: SigningKey) -> CertificateInfo:
+        return CertificateInfo(key.id, self._publisher.base_url.rstrip("/") + certificate_path(key.id), key.created_at)

@@ -1,0 +1,72 @@
+"""`Queue.deliveries`: events on their way to endpoints, and those that never got there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import structs
+
+from sqew.clock import Clock
+from sqew.embedded.publishing import Execute
+from sqew.engine import Stepwise
+from sqew.errors import Conflict, DeliveryNotFound
+from sqew.model import Delivery, DeliveryState
+from sqew.operations import DropDeliveries, GetDelivery, ListDeliveries, ListSubscriptions, RetryDeliveries
+
+Found = list[Delivery]
+
+
+class Deliveries:
+    """Deliveries of the file. A server on it makes the attempts."""
+
+    def __init__(self, run: Execute, in_steps: Callable[[Stepwise], int], clock: Clock) -> None:
+        self._run, self._in_steps, self._clock = run, in_steps, clock
+
+    def list(
+        self,
+        state: DeliveryState | None = None,
+        subscription_id: int | None = None,
+        *,
+        limit: int = 100,
+        after: int = 0,
+    ) -> Found:
+        """Deliveries by id, those after the given one, without their bodies."""
+        return self._run(ListDeliveries(state, subscription_id, after, limit))
+
+    def get(self, id: int) -> Delivery:
+        """One delivery, with what is posted."""
+        return self._run(GetDelivery(id))
+
+    def retry(self, id: int) -> Delivery:
+        """Have an exhausted delivery tried again from the start."""
+        delivery = self.get(id)
+        if delivery.state != "exhausted":
+            raise Conflict(f"Delivery {id} is {delivery.state}: it will be tried by itself. Retry only exhausted ones.")
+        self._check_subscription(delivery)
+        if not self._in_steps(RetryDeliveries((id,))):
+            raise Conflict(f"Somebody else has just retried or dropped delivery {id}. Look at it again.")
+        # A server may have delivered it already, and then it is gone: it can't be read again.
+        return structs.replace(delivery, state="pending", attempts=0, due_at=self._clock.now())
+
+    def _check_subscription(self, delivery: Delivery) -> None:
+        """Raise unless the delivery still has its subscription: without, it would be dropped instead of posted."""
+        id = delivery.subscription_id
+        found = self._run(ListSubscriptions(after=id - 1, limit=1))
+        if not found or found[0].id != id:
+            raise Conflict(
+                f"Delivery {delivery.id} belongs to subscription {id}, which was deleted. "
+                "Subscribe again and publish again, or drop the delivery."
+            )
+
+    def retry_all(self, subscription_id: int | None = None) -> int:
+        """Have all exhausted deliveries tried again (of a subscription); how many."""
+        return self._in_steps(RetryDeliveries(subscription_id=subscription_id))
+
+    def drop(self, id: int) -> None:
+        """Delete a delivery, exhausted or not."""
+        if not self._in_steps(DropDeliveries((id,))):
+            raise DeliveryNotFound(id)
+
+    def drop_all(self, subscription_id: int | None = None) -> int:
+        """Delete all exhausted deliveries (of a subscription); how many."""
+        return self._in_steps(DropDeliveries(subscription_id=subscription_id))

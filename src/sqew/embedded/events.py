@@ -1,0 +1,124 @@
+"""`Queue.events`: publishing under a routing key, and who gets it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from sqew.checks import check_iterable
+from sqew.deliveries.guard import Border
+from sqew.embedded.publishing import Execute, Publisher
+from sqew.errors import BadValue
+from sqew.model import RAW, Form, NewMessage, Published, Subscription
+from sqew.operations import GetQueue, ListSubscriptions, Subscribe, Unsubscribe
+from sqew.patterns import check_pattern
+from sqew.rules import Limits, encode_body, seconds_as_ms, shown
+from sqew.sealing import new_event
+from sqew.settings import Settings
+
+
+class Events:
+    """Events and subscriptions of the queues in a file.
+
+        q.events.subscribe("orders.*", queue="audit")
+        q.events.publish("orders.created", {"sku": 7})
+
+    What subscribers with an endpoint get is posted by a server on the same file: an embedded queue posts nothing.
+    """
+
+    def __init__(self, run: Execute, publisher: Publisher, settings: Settings, limits: Limits) -> None:
+        self._run, self._publisher, self._limits = run, publisher, limits
+        self._border = Border(settings.delivery_allow)
+
+    def publish(
+        self,
+        routing_key: str,
+        body: Any,
+        *,
+        priority: int = 0,
+        headers: dict[str, Any] | None = None,
+        group: str | None = None,
+        delay_seconds: float | None = None,
+        ttl_seconds: float | None = None,
+    ) -> Published:
+        """Send a message to every queue whose subscription matches, and have it posted to every endpoint.
+
+        It is on disk when this returns, in all queues or in none. A string is sent as text, anything else as JSON.
+        """
+        if type(body) is NewMessage:
+            raise BadValue("A NewMessage says everything of itself. Publish it with publish_many, in a list.")
+        encoded, format = encode_body(body, self._limits)
+        message = NewMessage(
+            encoded,
+            format,
+            headers,
+            priority,
+            group=group,
+            delay_ms=None if delay_seconds is None else seconds_as_ms("delay_seconds", delay_seconds),
+            ttl_ms=None if ttl_seconds is None else seconds_as_ms("ttl_seconds", ttl_seconds),
+        )
+        return self._publisher.publish([new_event(routing_key, message)])[0]
+
+    def publish_many(self, routing_key: str, bodies: Iterable[Any]) -> list[Published]:
+        """Publish a batch in one transaction: bodies, or `sqew.NewMessage` objects where more must be said of each."""
+        check_iterable("bodies", bodies)
+        messages = [
+            body if isinstance(body, NewMessage) else NewMessage(*encode_body(body, self._limits)) for body in bodies
+        ]
+        return self._publisher.publish([new_event(routing_key, message) for message in messages]) if messages else []
+
+    def subscribe(
+        self,
+        pattern: str,
+        *,
+        queue: str | None = None,
+        endpoint: str | None = None,
+        envelope: bool = False,
+        signature_version: Literal[1, 2] = 2,
+    ) -> Subscription:
+        """Have events that match a pattern go to a queue or to an HTTP endpoint; the subscription that was there if so.
+
+        In a pattern ``*`` stands for one word and ``#`` for any number. ``envelope``: they come in a signed envelope,
+        as SNS would send them; otherwise as they are.
+        """
+        form = form_of(envelope, signature_version)
+        if queue is not None and endpoint is None:
+            operation = Subscribe(pattern, "queue", queue, form)
+        elif endpoint is not None and queue is None:
+            is_safe = self._border.check_url(endpoint).scheme == "https"
+            operation = Subscribe(pattern, "https" if is_safe else "http", endpoint, form)
+        else:
+            raise BadValue("A subscription leads to one place. Give queue='orders', or endpoint='https://…'.")
+        return self._run(operation).subscription
+
+    def unsubscribe(self, id: int) -> None:
+        """Delete a subscription, and what was still on its way to its endpoint."""
+        self._run(Unsubscribe(id))
+
+    def subscriptions(
+        self, pattern: str | None = None, queue: str | None = None, *, limit: int | None = None, after: int = 0
+    ) -> list[Subscription]:
+        """Subscriptions by id, those after the given one: all, those to exactly a pattern, or those of a queue.
+
+        Without a ``limit`` there are ``max_batch`` at most.
+        """
+        if pattern is not None and queue is not None:
+            raise BadValue("Subscriptions are listed by pattern or by queue. Give one of the two.")
+        if pattern is not None:
+            check_pattern(pattern)
+        found = self._run(ListSubscriptions(pattern, queue, after, self._limits.max_batch if limit is None else limit))
+        if queue is not None and not found:
+            # It may be gone and still have some; but a name that nobody knows is a mistake.
+            self._run(GetQueue(queue))
+        return found
+
+
+def form_of(envelope: object, signature_version: object) -> Form:
+    """How events are to come, as it is stored."""
+    if type(envelope) is not bool:
+        raise BadValue(f"envelope can't be {shown(envelope)}: it must be True or False.")
+    if signature_version not in (1, 2):
+        raise BadValue(f"signature_version can't be {shown(signature_version)}: it must be 1 or 2.")
+    if not envelope:
+        return RAW
+    return 1 if signature_version == 1 else 2

@@ -1,0 +1,69 @@
+"""Publishing from threads: what a subscriber wants in an envelope is signed before it is published again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
+from msgspec import structs
+
+from sqew.clock import Clock
+from sqew.errors import EnvelopeNeeded
+from sqew.model import Fired, NewEvent, Published, SigningKey
+from sqew.operations import AddSigningKey, FireSchedule, Operation, Publish, ReadSigningKeys
+from sqew.sealing import Seal
+from sqew.settings import Settings
+from sqew.signing import new_signing_key
+
+R = TypeVar("R")
+
+
+class Execute(Protocol):
+    """How an operation is carried out: `sqew.Queue.run`."""
+
+    def __call__(self, operation: Operation[R], /) -> R: ...
+
+
+class Publisher:
+    """Publishes events, and knows the keys that their envelopes are signed with."""
+
+    def __init__(self, run: Execute, clock: Clock, settings: Settings) -> None:
+        self._run, self._clock = run, clock
+        self._account_id = settings.account_id
+        self.base_url = settings.base_url or f"http://localhost:{settings.port}"
+        """Where others reach the server on this file: an envelope says where its certificate is."""
+
+    def publish(self, events: Sequence[NewEvent]) -> list[Published]:
+        """Send events to whoever subscribes to them."""
+        sealed = events
+        # To try costs less than to sign. There are two versions to be added at most: it ends.
+        while True:
+            try:
+                return self._run(Publish(sealed))
+            except EnvelopeNeeded as needed:
+                sealed = self._sealed(sealed, needed.versions)
+
+    def fire(self, operation: FireSchedule) -> Fired:
+        """Fire a schedule."""
+        sealed = operation.events
+        while True:
+            try:
+                return self._run(structs.replace(operation, events=sealed))
+            except EnvelopeNeeded as needed:
+                sealed = self._sealed(sealed, needed.versions)
+
+    def signing_keys(self) -> list[SigningKey]:
+        """The key in use, and those before it. The first is made when it is first asked for."""
+        return self._run(ReadSigningKeys()) or self._add_key(None)
+
+    def rotate(self) -> list[SigningKey]:
+        """Sign with a new key from now on."""
+        keys = self._run(ReadSigningKeys())
+        return self._add_key(keys[0].id if keys else None)
+
+    def _add_key(self, instead_of: str | None) -> list[SigningKey]:
+        return self._run(AddSigningKey(new_signing_key(self._clock.now()), instead_of))
+
+    def _sealed(self, events: Sequence[NewEvent], versions: frozenset[int]) -> list[NewEvent]:
+        seal = Seal(self.signing_keys()[0], self.base_url, self._account_id)
+        return seal.all(events, versions, self._clock.now())

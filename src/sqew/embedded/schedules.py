@@ -1,0 +1,230 @@
+"""`Queue.schedules`: messages and events by the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, Unpack
+
+from msgspec import structs
+
+from sqew import forecast
+from sqew.checks import check_lane
+from sqew.clock import Clock
+from sqew.embedded.publishing import Execute, Publisher
+from sqew.errors import (
+    BadValue,
+    Conflict,
+    Invalid,
+    QueueNotFound,
+    ScheduleChanged,
+    ScheduleExists,
+    ScheduleNotFound,
+    UnknownLane,
+)
+from sqew.model import (
+    NewMessage,
+    Preview,
+    Schedule,
+    ScheduleInfo,
+    ScheduleRun,
+    ScheduleStatus,
+    TargetKind,
+)
+from sqew.operations import DeleteSchedule, GetQueue, GetSchedule, ListSchedules, SaveSchedule
+from sqew.rules import Limits, check_schedule_name, encode_body, seconds_as_ms
+from sqew.schedule_fields import (
+    ScheduleFields,
+    Timing,
+    check_fields,
+    expression_of,
+    needed_expression,
+    needed_target,
+    target_of,
+)
+from sqew.settings import Settings
+from sqew.timetable import DEFAULT_ZONE, changed_schedule, fire_now, new_schedule
+
+R = TypeVar("R")
+Found = list[ScheduleInfo]
+
+_MOST_TRIES = 5
+_OF_MESSAGE = ("headers", "priority", "lane", "group")
+_OF_SCHEDULE = ("timezone", "status", "catchup", "catchup_limit", "failure_threshold")
+_DEFAULTS: dict[str, Any] = {
+    "timezone": DEFAULT_ZONE, "catchup": False, "catchup_limit": 100, "failure_threshold": 10,
+}  # fmt: skip
+
+
+class Schedules:
+    """Schedules of the file.
+
+        q.schedules.create("report", queue="reports", when="every weekday at 9am", message={}, timezone="Europe/Berlin")
+
+    They are fired by a server on the same file: an embedded queue fires nothing by itself.
+    """
+
+    def __init__(self, run: Execute, publisher: Publisher, clock: Clock, settings: Settings, limits: Limits) -> None:
+        self._run, self._publisher, self._clock, self._limits = run, publisher, clock, limits
+        self._fires_shown, self._most_listed = settings.schedule_preview_count, settings.schedule_list_max
+
+    def create(self, name: str, **fields: Unpack[ScheduleFields]) -> ScheduleInfo:
+        """Make a schedule: where to, when, and what. Raises `sqew.errors.ScheduleExists` if the name is taken."""
+        return self._saved(self._new(name, fields), expected=0)
+
+    def put(self, name: str, **fields: Unpack[ScheduleFields]) -> ScheduleInfo:
+        """Make a schedule, or make it what the fields say; what they leave out gets its default.
+
+        A paused one stays paused unless they say otherwise. Saying the same again does not touch its next fire.
+        """
+        return self._tried_again(lambda: self._put(name, fields))
+
+    def change(self, name: str, **fields: Unpack[ScheduleFields]) -> ScheduleInfo:
+        """Change some fields of a schedule."""
+        return self._tried_again(lambda: self._change(name, fields))
+
+    def pause(self, name: str) -> ScheduleInfo:
+        """Have it fire no more until `resume`."""
+        return self.change(name, status="paused")
+
+    def resume(self, name: str) -> ScheduleInfo:
+        """Have it fire again. What it missed is made up for if it catches up."""
+        return self.change(name, status="active")
+
+    def get(self, name: str) -> ScheduleInfo:
+        """A schedule, and when it fires next."""
+        return self._info(self._run(GetSchedule(name)))
+
+    def list(
+        self,
+        *,
+        status: ScheduleStatus | None = None,
+        target_kind: TargetKind | None = None,
+        prefix: str = "",
+        limit: int | None = None,
+        after: str = "",
+    ) -> Found:
+        """Schedules by name, those after the given one. Without a ``limit`` there are ``schedule_list_max`` at most."""
+        most = self._most_listed if limit is None else limit
+        found = self._run(ListSchedules(status, target_kind, prefix, after, most))
+        return [forecast.info_of(schedule, self._clock.now(), 0) for schedule in found]
+
+    def delete(self, name: str) -> None:
+        """Delete a schedule, if there is one of that name."""
+        self._run(DeleteSchedule(name))
+
+    def run(self, name: str) -> ScheduleRun:
+        """Fire now, out of turn. When it fires next by the clock stays as it is."""
+        return self._tried_again(lambda: self._fire(name))
+
+    def preview(self, *, timezone: str = DEFAULT_ZONE, count: int = 5, **timing: Unpack[Timing]) -> Preview:
+        """What an expression says, and when it would fire next."""
+        check_fields({"timezone": timezone, **timing})
+        kind, expression = needed_expression(timing)
+        return forecast.preview(kind, expression, timezone, self._clock.now(), count)
+
+    def _put(self, name: str, fields: ScheduleFields) -> ScheduleInfo:
+        try:
+            existing = self._run(GetSchedule(name))
+        except ScheduleNotFound:
+            return self._saved(self._new(name, fields), expected=0)
+        check_fields(fields)
+        needed_target(fields)
+        needed_expression(fields)
+        changes = {**_DEFAULTS, **self._changes(fields, _message(fields))}
+        return self._changed(existing, changes)
+
+    def _change(self, name: str, fields: ScheduleFields) -> ScheduleInfo:
+        check_fields(fields)
+        existing = self._run(GetSchedule(name))
+        changes = self._changes(fields, existing.message)
+        return self._changed(existing, changes)
+
+    def _new(self, name: str, fields: ScheduleFields) -> Schedule:
+        check_schedule_name(name)
+        check_fields(fields)
+        target, expression = needed_target(fields), needed_expression(fields)
+        changes = self._changes(fields, _message(fields))
+        for known in ("target_kind", "target", "kind", "expression"):
+            del changes[known]
+        schedule = new_schedule(name, *target, *expression, now=self._clock.now(), **changes)
+        self._check_target(schedule)
+        return schedule
+
+    def _changes(self, fields: Mapping[str, Any], message: NewMessage) -> dict[str, Any]:
+        """What the fields say, in the words of `sqew.timetable`."""
+        changes: dict[str, Any] = {name: fields[name] for name in _OF_SCHEDULE if name in fields}
+        target, expression = target_of(fields), expression_of(fields)
+        if target is not None:
+            changes["target_kind"], changes["target"] = target
+        if expression is not None:
+            changes["kind"], changes["expression"] = expression
+        changes["message"] = self._message_with(message, fields)
+        return changes
+
+    def _check_target(self, schedule: Schedule) -> None:
+        """Raise unless there is something at the target. One that is gone since is the schedule's own failure."""
+        lane = schedule.message.lane
+        if lane is not None:
+            check_lane(lane)
+        if schedule.target_kind != "queue":
+            if lane is not None:
+                raise BadValue("A topic has no lanes: each queue that it reaches has its own. Leave lane out.")
+            return
+        try:
+            info = self._run(GetQueue(schedule.target))
+        except QueueNotFound as error:
+            raise BadValue(f"The target is wrong. {error}") from error
+        if lane is not None and lane not in info.policy.lanes:
+            raise UnknownLane(info.name, lane, info.policy.lanes)
+
+    def _message_with(self, message: NewMessage, fields: Mapping[str, Any]) -> NewMessage:
+        changes: dict[str, Any] = {name: fields[name] for name in _OF_MESSAGE if name in fields}
+        if "message" in fields:
+            changes["body"], changes["format"] = encode_body(fields["message"], self._limits)
+        for field, seconds, at_least in (("delay_ms", "delay_seconds", 0), ("ttl_ms", "ttl_seconds", 1)):
+            if seconds in fields:
+                given = fields[seconds]
+                changes[field] = None if given is None else seconds_as_ms(seconds, given, at_least)
+        return structs.replace(message, **changes)
+
+    def _fire(self, name: str) -> ScheduleRun:
+        schedule, now = self._run(GetSchedule(name)), self._clock.now()
+        try:
+            fired = self._publisher.fire(fire_now(schedule, now))
+        except (QueueNotFound, Invalid) as error:
+            raise Conflict(f"Schedule '{name}' can't fire. {error}") from error
+        return ScheduleRun(name, now, fired.ids, fired.deliveries)
+
+    def _changed(self, existing: Schedule, changes: Mapping[str, Any]) -> ScheduleInfo:
+        changed = changed_schedule(existing, changes, self._clock.now())
+        if changed == existing:
+            return self._info(existing)
+        if _aim(changed) != _aim(existing):
+            self._check_target(changed)
+        return self._saved(changed, existing.version)
+
+    def _saved(self, schedule: Schedule, expected: int) -> ScheduleInfo:
+        return self._info(self._run(SaveSchedule(schedule, expected)).schedule)
+
+    def _info(self, schedule: Schedule) -> ScheduleInfo:
+        return forecast.info_of(schedule, self._clock.now(), self._fires_shown)
+
+    def _tried_again(self, act: Callable[[], R]) -> R:
+        """Somebody else may change or fire the schedule between reading and saving it."""
+        for _ in range(_MOST_TRIES - 1):
+            try:
+                return act()
+            except (ScheduleChanged, ScheduleExists):
+                continue
+        return act()
+
+
+def _aim(schedule: Schedule) -> tuple[TargetKind, str, str | None]:
+    return schedule.target_kind, schedule.target, schedule.message.lane
+
+
+def _message(fields: Mapping[str, Any]) -> NewMessage:
+    """What a new schedule sends where the fields don't say."""
+    if "message" not in fields:
+        raise BadValue("A schedule needs a message to send. Give message={…}, or message=None for none in particular.")
+    return NewMessage(b"null")

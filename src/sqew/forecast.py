@@ -1,0 +1,48 @@
+"""What schedules are going to do."""
+
+from __future__ import annotations
+
+from sqew.model import ExpressionKind, Fire, Preview, Schedule, ScheduleInfo
+from sqew.rules import check_int
+from sqew.schedules import Rule, local_time, rule_from, understand
+
+MOST_FIRES = 100
+"""How many fires ahead may be asked for."""
+
+_SHOWN = [field for field in ScheduleInfo.__struct_fields__ if field in Schedule.__struct_fields__]
+
+
+def preview(kind: ExpressionKind, expression: str, timezone: str, now: int, count: int) -> Preview:
+    """What an expression says, and the next times it would fire.
+
+    >>> made = preview("when", "every weekday at 9am", "Europe/Berlin", now=0, count=1)
+    >>> made.canonical, made.next_fires[0].local
+    ('0 9 * * 1-5', '1970-01-01T09:00:00+01:00')
+    """
+    check_int("count", count, 1, MOST_FIRES)
+    rule = understand(kind, expression, timezone, now)
+    return Preview(rule.canonical, rule.zone, rule.sentence, _fires(rule, now, count))
+
+
+def info_of(schedule: Schedule, now: int, count: int) -> ScheduleInfo:
+    """A schedule as it is shown, with its next fires. A paused one has none."""
+    rule = rule_from(schedule.canonical, schedule.timezone)
+    slot, fires = schedule.next_fire_at, list[Fire]()
+    if slot is not None and schedule.status == "active" and count:
+        # Slots that were missed are not fires to come: it fires for them together, in the first.
+        fires = [_fire(rule, slot), *_fires(rule, max(slot, now), count - 1)]
+    fields = {field: getattr(schedule, field) for field in _SHOWN}
+    return ScheduleInfo(**fields, human_readable=rule.sentence, next_fires=fires)
+
+
+def _fires(rule: Rule, after: int, count: int) -> list[Fire]:
+    fires: list[Fire] = []
+    slot = rule.next_after(after)
+    while slot is not None and len(fires) < count:
+        fires.append(_fire(rule, slot))
+        slot = rule.next_after(slot)
+    return fires
+
+
+def _fire(rule: Rule, at: int) -> Fire:
+    return Fire(at, local_time(at, rule.zone))

@@ -1,0 +1,80 @@
+"""What a server does besides answering requests: firing schedules, and posting events to endpoints."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+from urllib.parse import urlsplit
+
+from sqew.courier import Courier
+from sqew.deliveries.posting import Poster
+from sqew.errors import SqewError, StoreClosed
+from sqew.http.service import Service
+from sqew.scheduler import Scheduler
+from sqew.settings import durations
+
+_log = logging.getLogger("sqew.server")
+_TRY_AGAIN_S = 1.0
+
+
+class Background:
+    """The workers of a server, running from the start. A task that ends has met a store that failed for good."""
+
+    def __init__(self, service: Service) -> None:
+        settings, broker = service.settings, service.broker
+        self._courier: Courier | None = None
+        self.tasks: list[asyncio.Task[None]] = []
+        if settings.schedule_enabled:
+            scheduler = Scheduler(
+                broker, service.publisher, settings.schedule_batch_size, settings.schedule_poll_ms, service.figures.fire
+            )
+            self.tasks.append(asyncio.create_task(for_ever("schedules", scheduler.run)))
+        if settings.delivery_enabled:
+            self._courier = Courier(
+                broker,
+                Poster(service.border, settings.delivery_timeout_ms / 1000),
+                settings.account_id,
+                durations("delivery_retries", settings.delivery_retries),
+                timeout_ms=settings.delivery_timeout_ms,
+                batch=settings.delivery_batch_size,
+                concurrency=settings.delivery_concurrency,
+                per_subscription=settings.delivery_per_subscription,
+                poll_ms=settings.delivery_poll_ms,
+                observe=service.figures.delivery,
+            )
+            self.tasks.append(asyncio.create_task(for_ever("deliveries", self._courier.run)))
+
+    async def stop(self, within_s: float) -> None:
+        """Begin nothing more, and finish what was begun as far as there is time."""
+        for task in self.tasks:
+            task.cancel()
+        if self.tasks:
+            await asyncio.wait(self.tasks)
+        if self._courier is not None:
+            with contextlib.suppress(SqewError):
+                # Where it can't be given back, it is tried again when its claim has run out.
+                await self._courier.stop(within_s)
+
+
+async def for_ever(name: str, work: Callable[[], Awaitable[None]]) -> None:
+    """A store that is busy or full is tried again; one that is closed never comes back."""
+    while True:
+        try:
+            await work()
+        except StoreClosed:
+            raise
+        except SqewError as error:
+            _log.warning("%s have to wait", name, extra={"fields": {"error": str(error), "code": error.code}})
+            await asyncio.sleep(_TRY_AGAIN_S)
+
+
+def reachable(address: str) -> str:
+    """The address that a server listens at as a client on this machine could use it.
+
+    >>> reachable("http://0.0.0.0:8888")
+    'http://localhost:8888'
+    """
+    everywhere = urlsplit(address).hostname in ("0.0.0.0", "::")
+    return f"{urlsplit(address).scheme}://localhost:{urlsplit(address).port}" if everywhere else address

@@ -1,0 +1,164 @@
+"""Deliveries in the native dialect: what is on its way to endpoints, and what could not be posted."""
+
+from __future__ import annotations
+
+from typing import Annotated, cast
+
+from msgspec import Meta, Raw, Struct, structs
+
+from sqew import operations as ops
+from sqew.errors import Conflict, DeliveryNotFound
+from sqew.http.dialects.events import number_in_path
+from sqew.http.dialects.native import DIALECT, encode
+from sqew.http.exchange import Request, Response
+from sqew.http.router import Routes
+from sqew.http.service import Service, timestamp
+from sqew.model import RAW, Delivery, DeliveryState
+
+routes = Routes(DIALECT)
+
+_DEFAULT_LIMIT = 100
+_STATES = ["pending", "delivering", "exhausted"]
+
+
+class DeliveryView(Struct, omit_defaults=True, kw_only=True):
+    """An event on its way to an endpoint, or one that could not be posted: those are kept until they are dropped."""
+
+    id: int
+    subscription_id: int
+    endpoint: str
+    routing_key: str
+    message_id: str
+    """A UUID: the same for everybody whom the event reaches."""
+    envelope: bool
+    signature_version: int | None = None
+    state: DeliveryState
+    attempts: int
+    """How often it has been tried in vain."""
+    created_at: str
+    due_at: str | None
+    """When it is tried next, or tried again if nothing is heard of the try under way; null: never by itself."""
+    tried_at: str | None
+    status: int | None
+    """What the endpoint answered last, if it did."""
+    error: str | None
+    """What went wrong the last time."""
+
+
+class DeliveryDetails(DeliveryView, kw_only=True):
+    """A delivery with what is posted."""
+
+    message: Raw
+
+
+class DeliveryParameters(Struct, frozen=True, forbid_unknown_fields=True):
+    state: Annotated[str, Meta(extra_json_schema={"enum": _STATES})] | None = None
+    """Only those that wait for their time, that are being posted, or that could not be posted."""
+    subscription_id: int | None = None
+    after: int = 0
+    limit: int | None = None
+
+
+class Chosen(Struct, frozen=True, forbid_unknown_fields=True):
+    subscription_id: int | None = None
+
+
+@routes.get("/v1/deliveries", scope="admin", query=DeliveryParameters, answers={200: list[DeliveryView]})
+async def list_deliveries(service: Service, request: Request) -> Response:
+    """Deliveries by id, without what is posted. One that went well is gone."""
+    given: DeliveryParameters = request.options
+    limit = service.batch(given.limit, "limit", _DEFAULT_LIMIT)
+    state = cast("DeliveryState | None", given.state)
+    # Beside the loop: of a million that wait, those in one state may be few.
+    (found,) = await service.broker.look(ops.ListDeliveries(state, given.subscription_id, given.after, limit))
+    return Response(200, encode([_view(delivery) for delivery in found]))
+
+
+@routes.get("/v1/deliveries/{id}", scope="admin", path={"id": int}, answers={200: DeliveryDetails})
+async def show_delivery(service: Service, request: Request) -> Response:
+    """One delivery, with what is posted."""
+    delivery = await service.broker.run(ops.GetDelivery(_id(request)))
+    message = Raw(delivery.body if delivery.format == "json" else encode(delivery.body.decode()))
+    return Response(200, encode(DeliveryDetails(**structs.asdict(_view(delivery)), message=message)))
+
+
+@routes.post("/v1/deliveries/{id}/retry", scope="admin", path={"id": int}, answers={202: DeliveryView})
+async def retry_delivery(service: Service, request: Request) -> Response:
+    """Have an exhausted delivery tried again, as often as a new one."""
+    broker, id = service.broker, _id(request)
+    delivery = await broker.run(ops.GetDelivery(id))
+    if delivery.state != "exhausted":
+        raise Conflict(f"Delivery {id} is {delivery.state}: it will be tried by itself. Retry only exhausted ones.")
+    await _check_subscription(service, delivery)
+    if not (await broker.run(ops.RetryDeliveries((id,)))).count:
+        raise Conflict(f"Somebody else has just retried or dropped delivery {id}. Look at it again.")
+    # It may be delivered, and so gone, before it could be read again.
+    revived = structs.replace(delivery, state="pending", attempts=0, due_at=broker.now())
+    return Response(202, encode(_view(revived)))
+
+
+async def _check_subscription(service: Service, delivery: Delivery) -> None:
+    """Raise unless the delivery still has its subscription: without, it would be dropped instead of posted."""
+    id = delivery.subscription_id
+    found = await service.broker.run(ops.ListSubscriptions(after=id - 1, limit=1))
+    if not found or found[0].id != id:
+        raise Conflict(
+            f"Delivery {delivery.id} belongs to subscription {id}, which was deleted. "
+            "Subscribe again and publish again, or drop the delivery."
+        )
+
+
+@routes.delete("/v1/deliveries/{id}", scope="admin", path={"id": int}, answers={204: None})
+async def drop_delivery(service: Service, request: Request) -> Response:
+    """Drop a delivery: it is not posted any more, if it is not being posted right now."""
+    id = _id(request)
+    if not (await service.broker.run(ops.DropDeliveries((id,)))).count:
+        raise DeliveryNotFound(id)
+    return Response(204)
+
+
+class Retried(Struct):
+    retried: int
+    """How many will be tried again."""
+
+
+@routes.post("/v1/deliveries/retry", scope="admin", query=Chosen, answers={200: Retried}, long=True)
+async def retry_deliveries(service: Service, request: Request) -> Response:
+    """Have all exhausted deliveries (of a subscription) tried again."""
+    retry = ops.RetryDeliveries(None, request.options.subscription_id, service.settings.max_batch)
+    return Response(200, encode(Retried(await service.broker.in_steps(retry))))
+
+
+class Dropped(Struct):
+    dropped: int
+    """How many are gone."""
+
+
+@routes.delete("/v1/deliveries", scope="admin", query=Chosen, answers={200: Dropped}, long=True)
+async def drop_deliveries(service: Service, request: Request) -> Response:
+    """Drop all exhausted deliveries (of a subscription)."""
+    drop = ops.DropDeliveries(None, request.options.subscription_id, service.settings.max_batch)
+    return Response(200, encode(Dropped(await service.broker.in_steps(drop))))
+
+
+def _id(request: Request) -> int:
+    return number_in_path(request.params[0], "A delivery's id")
+
+
+def _view(delivery: Delivery) -> DeliveryView:
+    return DeliveryView(
+        id=delivery.id,
+        subscription_id=delivery.subscription_id,
+        endpoint=delivery.endpoint,
+        routing_key=delivery.routing_key,
+        message_id=delivery.message_id,
+        envelope=delivery.form != RAW,
+        signature_version=delivery.form or None,
+        state=delivery.state,
+        attempts=delivery.attempts,
+        created_at=timestamp(delivery.created_at),
+        due_at=None if delivery.due_at is None else timestamp(delivery.due_at),
+        tried_at=None if delivery.tried_at is None else timestamp(delivery.tried_at),
+        status=delivery.status,
+        error=delivery.error or None,
+    )

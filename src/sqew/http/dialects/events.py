@@ -1,0 +1,269 @@
+"""Events in the native dialect: publishing them, and subscribing queues and endpoints to them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Annotated, Any, cast
+
+from msgspec import Meta, Raw, Struct
+
+from sqew import operations as ops
+from sqew.checks import LARGEST_ID
+from sqew.errors import BadValue, EnvelopeNeeded, SqewError
+from sqew.http.dialects.native import DIALECT, encode
+from sqew.http.exchange import Call, Request, Response
+from sqew.http.router import Routes
+from sqew.http.service import Service, json_body, timestamp
+from sqew.model import RAW, Form, NewEvent, NewMessage, Protocol, Published, Subscribed, Subscription
+from sqew.patterns import check_pattern, check_routing_key
+from sqew.rules import check_int, seconds_as_ms, shown
+from sqew.sealing import new_event
+
+routes = Routes(DIALECT)
+
+_TO_QUEUES = ("queue", "sqs")
+_SIGNATURE_VERSIONS = (1, 2)
+
+
+# Publishing
+
+
+class Event(Struct, forbid_unknown_fields=True):
+    """What to publish: any JSON, and what else there is to say about it. Times are in seconds."""
+
+    message: Raw
+    headers: dict[str, Any] | None = None
+    delay: float | None = None
+    group_id: str | None = None
+    priority: int = 0
+    ttl: float | None = None
+
+
+class PublishedMessage(Struct):
+    """A message that an event has become."""
+
+    queue: str
+    id: int
+
+
+class PublishedEvent(Struct, omit_defaults=True):
+    """Where an event went."""
+
+    queues_matched: int
+    """How many queues it was sent to."""
+    messages: list[PublishedMessage]
+    """What it has become in each of them."""
+    deliveries: int
+    """How many endpoints it will be posted to."""
+    missing: list[str] = []
+    """Queues that subscriptions name and that do not exist (any more). Left out where there are none."""
+
+
+Render = Callable[[list[Published]], Response]
+
+
+@routes.post(
+    "/v1/events/{routing_key}",
+    scope="send",
+    body=Event | list[Event],
+    answers={201: PublishedEvent | list[PublishedEvent]},
+)
+def publish(service: Service, request: Request) -> Call:
+    """Send an event, or an array of them, all or none, to every queue and endpoint whose subscription matches."""
+    given: Event | list[Event] = request.data
+    key = request.params[0]
+    if isinstance(given, list):
+        # Of no event at all the key is wrong too.
+        check_routing_key(key)
+        return _publish(service, request, [_event(key, one) for one in given], _several_published)
+    return _publish(service, request, [_event(key, given)], _one_published)
+
+
+def _publish(service: Service, request: Request, events: list[NewEvent], render: Render) -> Call:
+    request.rows = len(events)
+    return Call(ops.Publish(events), render, otherwise=partial(_sealed, service, events, render))
+
+
+def _event(routing_key: str, given: Event) -> NewEvent:
+    message = NewMessage(
+        json_body(given.message),
+        "json",
+        given.headers,
+        given.priority,
+        None,
+        given.group_id,
+        None,
+        None if given.delay is None else seconds_as_ms("delay", given.delay),
+        None if given.ttl is None else seconds_as_ms("ttl", given.ttl, at_least=1),
+    )
+    return new_event(routing_key, message)
+
+
+def _sealed(
+    service: Service, events: Sequence[NewEvent], render: Render, error: SqewError
+) -> Awaitable[Response] | None:
+    """Most events go out as they are, in the transaction of this tick; signing one takes longer than publishing it."""
+    return _publish_sealed(service, events, render) if isinstance(error, EnvelopeNeeded) else None
+
+
+async def _publish_sealed(service: Service, events: Sequence[NewEvent], render: Render) -> Response:
+    return render(await service.publisher.publish(events))
+
+
+def _one_published(published: list[Published]) -> Response:
+    return Response(201, encode(_published(published[0])))
+
+
+def _several_published(published: list[Published]) -> Response:
+    return Response(201, encode([_published(one) for one in published]))
+
+
+def _published(published: Published) -> PublishedEvent:
+    messages = [PublishedMessage(queue, id) for queue, id in published.messages]
+    return PublishedEvent(len(messages), messages, published.deliveries, published.missing)
+
+
+# Subscriptions
+
+
+class NewSubscription(Struct, forbid_unknown_fields=True):
+    """Where events are to go: to a queue, or to an HTTP endpoint."""
+
+    queue_name: str | None = None
+    endpoint: str | None = None
+    protocol: Annotated[str, Meta(extra_json_schema={"enum": ["queue", "sqs", "http", "https"]})] | None = None
+    envelope: bool = False
+    signature_version: Annotated[int, Meta(extra_json_schema={"enum": list(_SIGNATURE_VERSIONS)})] = 2
+
+
+class SubscriptionView(Struct, omit_defaults=True, kw_only=True):
+    """A pattern of routing keys, and where the events that match it go."""
+
+    id: int
+    pattern: str
+    protocol: Protocol
+    queue_name: str | None = None
+    endpoint: str | None = None
+    envelope: bool
+    signature_version: int | None = None
+    created_at: str
+    problem: str | None = None
+    """Why nothing reaches it, where that is known: its queue is gone."""
+
+
+class Page(Struct, frozen=True, forbid_unknown_fields=True):
+    after: int = 0
+    limit: int | None = None
+
+
+@routes.post(
+    "/v1/events/{pattern}/subscriptions",
+    scope="admin",
+    body=NewSubscription,
+    answers={201: SubscriptionView, 200: SubscriptionView},
+)
+def subscribe(service: Service, request: Request) -> Call:
+    """Have events whose routing key matches go to a queue or an endpoint. 200: they do already.
+
+    In a pattern `*` stands for one word and `#`, in a path written `%23`, for any number of them.
+    """
+    given: NewSubscription = request.data
+    protocol, target = _target(service, given)
+    if given.signature_version not in _SIGNATURE_VERSIONS:
+        raise BadValue(f"signature_version can't be {given.signature_version}: it must be 1 (SHA-1) or 2 (SHA-256).")
+    form = cast("Form", given.signature_version) if given.envelope else RAW
+    return Call(ops.Subscribe(request.params[0], protocol, target, form), _subscribed)
+
+
+def _target(service: Service, given: NewSubscription) -> tuple[Protocol, str]:
+    """Where a subscription leads, if it says so in one way only."""
+    if (given.queue_name is None) == (given.endpoint is None):
+        both = "both queue_name and endpoint" if given.endpoint is not None else "neither queue_name nor endpoint"
+        raise BadValue(f"The subscription has {both}. Give one: where the events are to go.")
+    if given.queue_name is not None:
+        if given.protocol is not None and given.protocol not in _TO_QUEUES:
+            raise BadValue(f"protocol can't be {shown(given.protocol)} for a queue. Leave it out, or give an endpoint.")
+        return "queue", given.queue_name
+    assert given.endpoint is not None
+    scheme = service.border.check_url(given.endpoint).scheme
+    if given.protocol is not None and given.protocol != scheme:
+        raise BadValue(
+            f"protocol can't be {shown(given.protocol)}: the endpoint's URL says {scheme}. Leave it out, or say so."
+        )
+    return cast("Protocol", scheme), given.endpoint
+
+
+def _subscribed(subscribed: Subscribed) -> Response:
+    return Response(201 if subscribed.created else 200, encode(subscription_view(subscribed.subscription)))
+
+
+def subscription_view(subscription: Subscription) -> SubscriptionView:
+    is_queue = subscription.protocol == "queue"
+    return SubscriptionView(
+        id=subscription.id,
+        pattern=subscription.pattern,
+        protocol=subscription.protocol,
+        queue_name=subscription.target if is_queue else None,
+        endpoint=None if is_queue else subscription.target,
+        envelope=subscription.form != RAW,
+        signature_version=subscription.form or None,
+        created_at=timestamp(subscription.created_at),
+        problem=subscription.problem or None,
+    )
+
+
+def _listed(subscriptions: list[Subscription]) -> Response:
+    return Response(200, encode([subscription_view(one) for one in subscriptions]))
+
+
+@routes.get("/v1/events/{pattern}/subscriptions", scope="admin", query=Page, answers={200: list[SubscriptionView]})
+def list_subscriptions_to(service: Service, request: Request) -> Call:
+    """The subscriptions to exactly this pattern, by id."""
+    pattern = request.params[0]
+    check_pattern(pattern)
+    return Call(ops.ListSubscriptions(pattern, None, *_page(service, request)), _listed)
+
+
+@routes.get("/v1/subscriptions", scope="admin", query=Page, answers={200: list[SubscriptionView]})
+def list_subscriptions(service: Service, request: Request) -> Call:
+    """All subscriptions, by id."""
+    return Call(ops.ListSubscriptions(None, None, *_page(service, request)), _listed)
+
+
+@routes.get("/v1/queues/{name}/subscriptions", scope="receive", query=Page, answers={200: list[SubscriptionView]})
+async def list_subscriptions_of(service: Service, request: Request) -> Response:
+    """The subscriptions that lead to a queue, by id."""
+    queue = request.params[0]
+    found = await service.broker.run(ops.ListSubscriptions(None, queue, *_page(service, request)))
+    if not found:
+        # It may be gone and still have some; but a name that nobody knows is a mistake.
+        await service.broker.run(ops.GetQueue(queue))
+    return _listed(found)
+
+
+def _page(service: Service, request: Request) -> tuple[int, int]:
+    given: Page = request.options
+    return given.after, service.batch(given.limit, "limit", default=service.settings.max_batch)
+
+
+@routes.delete("/v1/events/{pattern}/subscriptions/{id}", scope="admin", path={"id": int}, answers={204: None})
+def unsubscribe_from(_service: Service, request: Request) -> Call:
+    """Delete a subscription to this pattern. What is still on its way to its endpoint is not posted any more."""
+    pattern, id = request.params
+    return Call(ops.Unsubscribe(number_in_path(id, "A subscription's id"), pattern), lambda _: Response(204))
+
+
+@routes.delete("/v1/subscriptions/{id}", scope="admin", path={"id": int}, answers={204: None})
+def unsubscribe(_service: Service, request: Request) -> Call:
+    """Delete a subscription. What is still on its way to its endpoint is not posted any more."""
+    id = number_in_path(request.params[0], "A subscription's id")
+    return Call(ops.Unsubscribe(id), lambda _: Response(204))
+
+
+def number_in_path(text: str, what: str) -> int:
+    """An id in a path."""
+    if not text.isascii() or not text.isdigit() or len(text) > 19:
+        raise BadValue(f"{what} can't be {shown(text)}: it must be a whole number.")
+    check_int(what, int(text), 1, LARGEST_ID)
+    return int(text)

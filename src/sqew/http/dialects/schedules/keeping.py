@@ -1,0 +1,227 @@
+"""Making, changing, listing, deleting and running schedules."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Annotated, cast
+
+from msgspec import UNSET, Meta, Struct
+
+from sqew import operations as ops
+from sqew.errors import (
+    BadValue,
+    Conflict,
+    Invalid,
+    QueueNotFound,
+    ScheduleChanged,
+    ScheduleExists,
+    ScheduleNotFound,
+    UnknownLane,
+)
+from sqew.forecast import info_of
+from sqew.http.dialects.native import DIALECT, encode
+from sqew.http.dialects.schedules.bodies import (
+    Name,
+    NewSchedule,
+    ScheduleChanges,
+    ScheduleSpec,
+    Status,
+    Target,
+    changes_of,
+    spec_of,
+)
+from sqew.http.dialects.schedules.views import ScheduleDetails, ScheduleView, details, listed
+from sqew.http.exchange import Request, Response
+from sqew.http.router import Routes
+from sqew.http.service import Service, timestamp
+from sqew.model import Saved, Schedule, ScheduleStatus, TargetKind
+from sqew.rules import check_int, check_schedule_name, shown
+from sqew.timetable import changed_schedule, fire_now, new_schedule
+
+routes = Routes(DIALECT)
+
+_TRIES = 5
+"""How often a change is tried while others change or fire the schedule."""
+
+
+class ScheduleParameters(Struct, frozen=True, forbid_unknown_fields=True):
+    status: Status | None = None
+    """Only those that fire (`active`), or that don't (`paused`)."""
+    target_kind: Target | None = None
+    name_prefix: str = ""
+    after: str = ""
+    """Go on after the schedule of this name: the last of the page before."""
+    limit: Annotated[int, Meta(extra_json_schema={"maximum": 100_000})] | None = None
+    """How many to answer at most. Left out: as many as the server's `schedule_list_max` allows."""
+
+
+@routes.post("/v1/schedules", scope="admin", body=NewSchedule, answers={201: ScheduleDetails})
+async def create_schedule(service: Service, request: Request) -> Response:
+    """Make a schedule. A name that is taken is refused: see PUT."""
+    given: NewSchedule = request.data
+    schedule = new_schedule(given.name, now=service.broker.now(), **spec_of(given))
+    await _check_target(service, schedule)
+    saved = await service.broker.run(ops.SaveSchedule(schedule, expected=0))
+    return _answer(service, saved)
+
+
+@routes.get("/v1/schedules", scope="admin", query=ScheduleParameters, answers={200: list[ScheduleView]})
+async def list_schedules(service: Service, request: Request) -> Response:
+    """Schedules, by name."""
+    given: ScheduleParameters = request.options
+    most = service.settings.schedule_list_max
+    limit = most if given.limit is None else given.limit
+    check_int("limit", limit, 1, most)
+    wanted = ops.ListSchedules(
+        cast("ScheduleStatus | None", given.status),
+        cast("TargetKind | None", given.target_kind),
+        given.name_prefix,
+        given.after,
+        limit,
+    )
+    (found,) = await service.broker.look(wanted)
+    return Response(200, await asyncio.to_thread(listed, found, service.broker.now()))
+
+
+@routes.get("/v1/schedules/{name}", scope="admin", path={"name": Name}, answers={200: ScheduleDetails})
+async def show_schedule(service: Service, request: Request) -> Response:
+    """A schedule, and when it fires next."""
+    schedule = await service.broker.run(ops.GetSchedule(request.params[0]))
+    return _answer(service, Saved(schedule, created=False))
+
+
+@routes.put(
+    "/v1/schedules/{name}",
+    scope="admin",
+    path={"name": Name},
+    body=ScheduleSpec,
+    answers={201: ScheduleDetails, 200: ScheduleDetails},
+)
+async def put_schedule(service: Service, request: Request) -> Response:
+    """Make a schedule, or have the one of that name be like this. What is as it was changes nothing about its times."""
+    given: ScheduleSpec = request.data
+    name = request.params[0]
+    if given.name is not UNSET and given.name != name:
+        raise BadValue(
+            f"The body names the schedule {shown(given.name)}, and the path '{name}'. Leave it out of the body."
+        )
+    spec = spec_of(given)
+
+    def replaced(existing: Schedule | ScheduleNotFound, now: int) -> Schedule:
+        if isinstance(existing, ScheduleNotFound):
+            return new_schedule(name, now=now, **spec)
+        return changed_schedule(existing, spec, now)
+
+    return _answer(service, await _save(service, name, replaced))
+
+
+@routes.patch(
+    "/v1/schedules/{name}",
+    scope="admin",
+    path={"name": Name},
+    body=ScheduleChanges,
+    answers={200: ScheduleDetails},
+)
+async def change_schedule(service: Service, request: Request) -> Response:
+    """Change some of a schedule; pause or resume it by its `status`."""
+    given: ScheduleChanges = request.data
+    name = request.params[0]
+
+    def changed(existing: Schedule | ScheduleNotFound, now: int) -> Schedule:
+        if isinstance(existing, ScheduleNotFound):
+            raise existing
+        return changed_schedule(existing, changes_of(given, existing.message), now)
+
+    return _answer(service, await _save(service, name, changed))
+
+
+@routes.delete("/v1/schedules/{name}", scope="admin", path={"name": Name}, answers={204: None})
+async def delete_schedule(service: Service, request: Request) -> Response:
+    """Delete a schedule, if there is one."""
+    name = request.params[0]
+    # None can be of such a name, so it is not that it was gone before.
+    check_schedule_name(name)
+    await service.broker.run(ops.DeleteSchedule(name))
+    return Response(204)
+
+
+class Run(Struct):
+    """A fire out of turn, and what it sent."""
+
+    schedule: str
+    scheduled_for: str
+    out_of_band: bool
+    msg_ids: list[int]
+    deliveries: int
+
+
+@routes.post("/v1/schedules/{name}/runs", scope="admin", path={"name": Name}, answers={202: Run})
+async def run_schedule(service: Service, request: Request) -> Response:
+    """Fire a schedule now, out of turn. It stays as it is: its next fire comes at its time."""
+    name = request.params[0]
+    for _ in range(_TRIES):
+        schedule, now = await service.broker.run(ops.GetSchedule(name)), service.broker.now()
+        with contextlib.suppress(ScheduleChanged):
+            try:
+                fired = await service.publisher.fire(fire_now(schedule, now))
+            except (QueueNotFound, Invalid) as error:
+                raise Conflict(f"Schedule '{name}' can't fire. {error}") from error
+            return Response(202, encode(Run(name, timestamp(now), True, fired.ids, fired.deliveries)))
+    raise ScheduleChanged(name)
+
+
+Change = Callable[[Schedule | ScheduleNotFound, int], Schedule]
+"""Gets a schedule, or that there is none, and the time; what is to be there instead."""
+
+
+async def _save(service: Service, name: str, change: Change) -> Saved:
+    """Store a schedule as it is after a change; again where somebody else has changed or fired it meanwhile."""
+    for _ in range(_TRIES):
+        existing = await _find(service, name)
+        schedule = change(existing, service.broker.now())
+        if schedule == existing:
+            return Saved(schedule, created=False)
+        expected = existing.version if isinstance(existing, Schedule) else 0
+        if not isinstance(existing, Schedule) or _aim(existing) != _aim(schedule):
+            # A target that is gone since makes the schedule fail; it does not keep its owner from pausing it.
+            await _check_target(service, schedule)
+        with contextlib.suppress(ScheduleChanged, ScheduleExists):
+            return await service.broker.run(ops.SaveSchedule(schedule, expected))
+    raise ScheduleChanged(name)
+
+
+async def _find(service: Service, name: str) -> Schedule | ScheduleNotFound:
+    try:
+        return await service.broker.run(ops.GetSchedule(name))
+    except ScheduleNotFound as error:
+        return error
+
+
+async def _check_target(service: Service, schedule: Schedule) -> None:
+    """Raise unless there is something where the schedule sends to."""
+    lane = schedule.message.lane
+    if schedule.target_kind == "topic":
+        if lane is not None:
+            raise BadValue("A topic has no lanes: each queue that it reaches has its own. Leave lane out.")
+        return
+    try:
+        info = await service.broker.run(ops.GetQueue(schedule.target))
+    except QueueNotFound as error:
+        raise BadValue(f"The target is wrong. {error}") from error
+    if lane is not None and lane not in info.policy.lanes:
+        raise UnknownLane(info.name, lane, info.policy.lanes)
+
+
+def _aim(schedule: Schedule) -> tuple[str, str, str | None]:
+    return schedule.target_kind, schedule.target, schedule.message.lane
+
+
+def _answer(service: Service, saved: Saved) -> Response:
+    schedule = saved.schedule
+    info = info_of(schedule, service.broker.now(), service.settings.schedule_preview_count)
+    body = encode(details(info))
+    if not saved.created:
+        return Response(200, body)
+    return Response(201, body, headers=((b"location", b"/v1/schedules/" + schedule.name.encode()),))

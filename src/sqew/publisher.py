@@ -1,0 +1,64 @@
+"""Publishing from an event loop: what a subscriber wants in an envelope is signed beside the loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from msgspec import structs
+
+from sqew.broker import Broker
+from sqew.errors import EnvelopeNeeded
+from sqew.model import Fired, NewEvent, Published, SigningKey
+from sqew.operations import AddSigningKey, FireSchedule, Publish, ReadSigningKeys
+from sqew.sealing import Seal
+from sqew.signing import new_signing_key
+
+
+class Publisher:
+    """Publishes events, and keeps the key that their envelopes are signed with."""
+
+    def __init__(self, broker: Broker, account_id: str, base_url: str = "") -> None:
+        self._broker = broker
+        self._account_id = account_id
+        self.base_url = base_url
+        """Where others reach this server: an envelope says where its certificate is."""
+
+    async def publish(self, events: Sequence[NewEvent]) -> list[Published]:
+        """Send events to whoever subscribes to them; each is on disk when this returns."""
+        sealed = events
+        # To try costs less than to sign. Each round adds a version to every event, and there are two: it ends.
+        while True:
+            try:
+                return await self._broker.run(Publish(sealed))
+            except EnvelopeNeeded as needed:
+                sealed = await self._seal(sealed, needed.versions)
+
+    async def fire(self, operation: FireSchedule) -> Fired:
+        """Fire a schedule."""
+        sealed = operation.events
+        while True:
+            try:
+                return await self._broker.run(structs.replace(operation, events=sealed))
+            except EnvelopeNeeded as needed:
+                sealed = await self._seal(sealed, needed.versions)
+
+    async def signing_keys(self) -> list[SigningKey]:
+        """The key in use, and those before it. The first is made when it is first asked for."""
+        keys = await self._broker.run(ReadSigningKeys())
+        return keys or await self._add_key(None)
+
+    async def rotate(self) -> list[SigningKey]:
+        """Sign with a new key from now on. The certificates of the old ones stay where envelopes say they are."""
+        keys = await self._broker.run(ReadSigningKeys())
+        return await self._add_key(keys[0].id if keys else None)
+
+    async def _add_key(self, instead_of: str | None) -> list[SigningKey]:
+        key = await asyncio.to_thread(new_signing_key, self._broker.now())
+        return await self._broker.run(AddSigningKey(key, instead_of))
+
+    async def _seal(self, events: Sequence[NewEvent], versions: frozenset[int]) -> list[NewEvent]:
+        """The events with envelopes, signed by these versions."""
+        keys = await self.signing_keys()
+        seal = Seal(keys[0], self.base_url, self._account_id)
+        return await asyncio.to_thread(seal.all, events, versions, self._broker.now())

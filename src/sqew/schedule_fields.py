@@ -1,0 +1,104 @@
+"""What may be said of a schedule, by the keywords of the queue as a library and of the clients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, TypedDict, get_args
+
+from sqew.checks import check_unicode
+from sqew.errors import BadValue, nearest
+from sqew.model import ExpressionKind, ScheduleStatus, TargetKind
+
+_KINDS: tuple[ExpressionKind, ...] = get_args(ExpressionKind)
+_TARGETS: tuple[TargetKind, ...] = get_args(TargetKind)
+
+
+class Timing(TypedDict, total=False):
+    """When it fires: exactly one of these."""
+
+    cron: str
+    every: str
+    when: str
+    fire_at: str | datetime
+
+
+class ScheduleFields(Timing, total=False):
+    """All that may be said of a schedule besides its name."""
+
+    queue: str
+    """Where its messages go: a queue,"""
+    topic: str
+    """or the routing key that they are published under."""
+    timezone: str
+    message: Any
+    """A string is sent as text, anything else as JSON."""
+    headers: dict[str, Any] | None
+    priority: int
+    lane: str | None
+    group: str | None
+    delay_seconds: float | None
+    ttl_seconds: float | None
+    status: ScheduleStatus
+    catchup: bool
+    catchup_limit: int
+    failure_threshold: int | None
+
+
+def check_fields(fields: Mapping[str, Any]) -> None:
+    """Raise `BadValue` for a keyword that says nothing about schedules."""
+    known = ScheduleFields.__annotations__
+    for field in fields:
+        if field not in known:
+            raise BadValue(f"A schedule has no '{field}'{nearest(field, known)}. It has: {', '.join(known)}.")
+    if "timezone" in fields:
+        check_unicode("timezone", fields["timezone"])
+
+
+def needed_target(fields: Mapping[str, Any]) -> tuple[TargetKind, str]:
+    """Where a new schedule's messages go."""
+    target = target_of(fields)
+    if target is None:
+        raise BadValue("A schedule needs a target. Give queue='orders', or topic='orders.created'.")
+    return target
+
+
+def target_of(fields: Mapping[str, Any]) -> tuple[TargetKind, str] | None:
+    """Where messages are to go, if that is said.
+
+    >>> target_of({"queue": "orders"})
+    ('queue', 'orders')
+    """
+    given = [kind for kind in _TARGETS if fields.get(kind) is not None]
+    if len(given) > 1:
+        raise BadValue("A schedule has one target. Give queue or topic, and not both.")
+    return (given[0], fields[given[0]]) if given else None
+
+
+def needed_expression(fields: Mapping[str, Any]) -> tuple[ExpressionKind, str]:
+    """When a new schedule fires."""
+    expression = expression_of(fields)
+    if expression is None:
+        raise BadValue(
+            "Nothing says when to fire. Give one of cron='0 9 * * 1-5', every='5 minutes', "
+            "when='every weekday at 9am' and fire_at='2026-12-24T18:00:00Z'."
+        )
+    return expression
+
+
+def expression_of(fields: Mapping[str, Any]) -> tuple[ExpressionKind, str] | None:
+    """When to fire, if that is said.
+
+    >>> expression_of({"every": "5 minutes"})
+    ('every', '5 minutes')
+    """
+    given = [kind for kind in _KINDS if fields.get(kind) is not None]
+    if len(given) > 1:
+        raise BadValue(f"{' and '.join(given)} contradict each other. Give one of {', '.join(_KINDS)}.")
+    if not given:
+        return None
+    text = fields[given[0]]
+    if isinstance(text, datetime):
+        text = text.isoformat()
+    check_unicode(given[0], text)
+    return given[0], text

@@ -1,0 +1,96 @@
+"""The subscriptions as a publish needs them: in memory, in a trie."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from sqew.model import Form, Protocol
+from sqew.patterns import PatternTrie
+from sqew.stores.sqlite.statements import sql
+from sqew.stores.sqlite.work import Execute
+
+if TYPE_CHECKING:
+    from sqew.stores.sqlite.publishing import Fan
+
+_VERSION = sql("subscriptions_version")
+_AFTER = sql("subscriptions_after")
+
+
+class Binding(Struct, frozen=True, gc=False):
+    """Where events that match a pattern go."""
+
+    id: int
+    protocol: Protocol
+    target: str
+    form: Form
+
+
+class Bindings:
+    """A copy of the subscriptions. It is true after `refresh`, until the end of the transaction."""
+
+    def __init__(self) -> None:
+        self._trie = PatternTrie[Binding]()
+        self._version = 0
+        self._last_id = 0
+        # Changed, or read, in this transaction: not true if that is undone.
+        self._changed = False
+        self.is_current = False
+        """Nobody else has written since they were looked at."""
+        # By routing key, as `publishing` keeps them.
+        self.fans: dict[str, Fan] = {}
+
+    def refresh(self, execute: Execute) -> None:
+        """Learn what others have changed. A change counts the version up by one: so those that only added are known."""
+        if self.is_current:
+            return
+        self.is_current = True
+        version = execute(_VERSION).get
+        if version == self._version:
+            return
+        rows = execute(_AFTER, (self._last_id,)).fetchall() if self._version else []
+        if not self._version or self._version + len(rows) != version:
+            self._trie, self._last_id = PatternTrie(), 0
+            rows = execute(_AFTER, (0,)).fetchall()
+        for id, pattern, protocol, target, form in rows:
+            self._trie.add(pattern, Binding(id, protocol, target, form))
+            self._last_id = id
+        self._version, self._changed = version, True
+        self.fans.clear()
+
+    def match(self, routing_key: str) -> list[Binding]:
+        """Those whose pattern matches, the oldest first."""
+        found = self._trie.match(routing_key)
+        found.sort(key=_id)
+        return found
+
+    def added(self, pattern: str, binding: Binding, version: int) -> None:
+        """This transaction has added one. What was not known before it is read by the next `refresh`."""
+        if self._version == version - 1:
+            self._trie.add(pattern, binding)
+            self._version, self._last_id, self._changed = version, binding.id, True
+            self.fans.clear()
+        else:
+            self.is_current = False
+
+    def removed(self, pattern: str, binding: Binding, version: int) -> None:
+        """This transaction has removed one."""
+        if self._version == version - 1:
+            self._trie.remove(pattern, binding)
+            self._version, self._changed = version, True
+            self.fans.clear()
+        else:
+            self.is_current = False
+
+    def committed(self) -> None:
+        self._changed = False
+
+    def undone(self) -> None:
+        """The transaction was rolled back: what it changed must be read again."""
+        if self._changed:
+            self._version, self._changed, self.is_current = 0, False, False
+
+
+def _id(binding: Binding) -> int:
+    return binding.id

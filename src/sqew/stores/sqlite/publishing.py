@@ -1,0 +1,214 @@
+"""Publish: events to queues and endpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from zlib import crc32
+
+from msgspec import Struct, structs
+
+from sqew.errors import EnvelopeNeeded, SqewError
+from sqew.model import DELIVERIES, RAW, Fact, Form, NewEvent, NewMessage, Published
+from sqew.operations import Publish
+from sqew.stores.sqlite.bindings import Binding
+from sqew.stores.sqlite.catalog import QueueState
+from sqew.stores.sqlite.rows import INLINE_BODY_BYTES, checksum, encode_headers
+from sqew.stores.sqlite.sending import accept, put, write_deferred
+from sqew.stores.sqlite.statements import sql
+from sqew.stores.sqlite.work import Work
+
+EVENT_HEADER = "_event"
+"""Where a message says under which routing key it was published."""
+
+_MOST_FANS = 1_000
+"""For how many routing keys it is remembered where their events go."""
+
+_INSERT_PAYLOAD = sql("insert_payload")
+_INSERT_DELIVERY = sql("insert_delivery")
+
+
+class _Taker(Struct, frozen=True, gc=False):
+    """A queue that takes an event as it is, if it is small, without looking at what else it holds."""
+
+    state: QueueState
+    queue: str
+    lane: int
+    lane_name: str
+
+
+class Fan(Struct, frozen=True):
+    """Where the events of one routing key go, found once for many of them."""
+
+    epoch: int
+    headers: bytes
+    """What a message gets that brings no headers."""
+    takers: list[_Taker]
+    names: list[str]
+    """Theirs."""
+    picky: list[tuple[QueueState, Form]]
+    """The other queues."""
+    endpoints: list[Binding]
+    missing: list[str]
+    wanted: frozenset[int]
+    """The envelopes that are needed."""
+
+
+class _Plan(Struct):
+    """Where one event is to go, and in which form, as far as there is more to it than rows to be written."""
+
+    event: NewEvent
+    fan: Fan
+    picky: list[tuple[QueueState, NewMessage]]
+    sent: list[tuple[str, int]]
+
+
+def publish(work: Work, op: Publish) -> list[Published]:
+    return publish_events(work, op.events)
+
+
+def publish_events(work: Work, events: Sequence[NewEvent]) -> list[Published]:
+    """All of them, or none: whatever refuses does so before the first write."""
+    work.room.check(work.now)
+    work.bindings.refresh(work.execute)
+    fans = [_fan(work, event.routing_key) for event in events]
+    wanted = {form for event, fan in zip(events, fans, strict=True) for form in fan.wanted - event.envelopes.keys()}
+    if wanted:
+        raise EnvelopeNeeded(wanted)
+    plans = [_plan(event, fan) for event, fan in zip(events, fans, strict=True)]
+    accepted = _accepted(work, plans)
+    for plan in plans:
+        if plan.fan.takers and _is_small(plan.event.message):
+            _put_plain(work, plan)
+    for state, takers, messages, lanes in accepted:
+        for plan, one in zip(takers, put(work, state, messages, lanes, work.deferred), strict=True):
+            plan.sent.append((state.name, one.id))
+    if accepted or not work.defers:
+        write_deferred(work)
+    for plan in plans:
+        if plan.fan.endpoints:
+            _add_deliveries(work, plan)
+    return [Published(plan.sent, len(plan.fan.endpoints), plan.fan.missing) for plan in plans]
+
+
+def _fan(work: Work, routing_key: str) -> Fan:
+    fans = work.bindings.fans
+    fan = fans.get(routing_key)
+    if fan is None or fan.epoch != work.catalog.epoch:
+        if len(fans) >= _MOST_FANS:
+            fans.clear()
+        fan = fans[routing_key] = _new_fan(work, routing_key)
+    return fan
+
+
+def _new_fan(work: Work, routing_key: str) -> Fan:
+    bindings = work.bindings.match(routing_key)
+    wanted = frozenset(binding.form for binding in bindings if binding.form != RAW)
+    fan = Fan(work.catalog.epoch, encode_headers(_headers(routing_key, None)), [], [], [], [], [], wanted)
+    seen: set[str] = set()
+    for binding in bindings:
+        if binding.protocol != "queue":
+            fan.endpoints.append(binding)
+        elif binding.target not in seen:
+            # A queue that two patterns lead to gets the event once.
+            seen.add(binding.target)
+            state = work.catalog.find(binding.target)
+            if state is None:
+                fan.missing.append(binding.target)
+            elif state.takes_plain and binding.form == RAW:
+                lane = state.default_lane
+                fan.takers.append(_Taker(state, state.name, lane, state.lane_names[lane]))
+                fan.names.append(state.name)
+            else:
+                fan.picky.append((state, binding.form))
+    return fan
+
+
+def _headers(routing_key: str, given: dict[str, Any] | None) -> dict[str, Any]:
+    return {**(given or {}), EVENT_HEADER: {"routing_key": routing_key}}
+
+
+def _is_small(message: NewMessage) -> bool:
+    """Whether it can be written as it is to every queue that takes it so."""
+    return message.group is message.lane is None and len(message.body) <= INLINE_BODY_BYTES
+
+
+def _plan(event: NewEvent, fan: Fan) -> _Plan:
+    plan = _Plan(event, fan, [], [])
+    message = event.message
+    if fan.picky or not _is_small(message):
+        raw = structs.replace(message, headers=_headers(event.routing_key, message.headers))
+        forms: dict[int, NewMessage] = {RAW: raw}
+        for form, envelope in event.envelopes.items():
+            forms[form] = structs.replace(raw, body=envelope, format="json")
+        plan.picky.extend((state, forms[form]) for state, form in fan.picky)
+        if not _is_small(message):
+            plan.picky.extend((taker.state, raw) for taker in fan.takers)
+    return plan
+
+
+def _put_plain(work: Work, plan: _Plan) -> None:
+    """Add the rows of one event in all queues that take it as it is: most of each is the same for all."""
+    now, catalog, facts, rows, fan = work.now, work.catalog, work.facts, work.deferred.small, plan.fan
+    message = plan.event.message
+    body, priority, delay_ms, ttl_ms = message.body, message.priority, message.delay_ms, message.ttl_ms
+    is_text = message.format == "text"
+    headers = fan.headers
+    if message.headers:
+        headers = encode_headers(_headers(plan.event.routing_key, message.headers))
+    check = checksum(body, headers, is_text)
+    first_id = catalog.take_ids(len(fan.takers))
+    for id, taker in enumerate(fan.takers, first_id):
+        state, lane = taker.state, taker.lane
+        policy = state.policy
+        if priority not in state.buckets.get(lane, ()):
+            catalog.ensure_bucket(state, lane, priority)
+        due_at = now + (policy.delay_ms if delay_ms is None else delay_ms)
+        lives_ms = policy.ttl_ms if ttl_ms is None else ttl_ms
+        expires_at = None if lives_ms is None else now + lives_ms
+        rows.append((id, state.id, lane, priority, due_at, now, expires_at, is_text, check, headers, body))
+        facts.append(Fact("sent", taker.queue, taker.lane_name, id, 0))
+    work.stirred.update(fan.names)
+    plan.sent.extend(zip(fan.names, range(first_id, first_id + len(fan.names)), strict=True))
+
+
+_Accepted = tuple[QueueState, list[_Plan], list[NewMessage], list[int]]
+
+
+def _accepted(work: Work, plans: list[_Plan]) -> list[_Accepted]:
+    """The other queues, each with all that goes to it: its limits, and the order in a group, are about all of that."""
+    takers: dict[int, tuple[QueueState, list[_Plan], list[NewMessage]]] = {}
+    for plan in plans:
+        for state, message in plan.picky:
+            _, plans_of, messages = takers.setdefault(state.id, (state, [], []))
+            plans_of.append(plan)
+            messages.append(message)
+    if takers:
+        # What waits to be written counts as well: in a quota, and before others of its group.
+        write_deferred(work)
+    accepted: list[_Accepted] = []
+    try:
+        for state, plans_of, messages in takers.values():
+            accepted.append((state, plans_of, messages, accept(work, state, messages)))
+    except SqewError:
+        # Nothing is sent: what those that would have taken it allow in a second must not be used up.
+        for state, _, messages, _ in accepted:
+            work.catalog.throttle(state).give_back(len(messages))
+        raise
+    return accepted
+
+
+def _add_deliveries(work: Work, plan: _Plan) -> None:
+    """One copy of what is posted for each form, and a delivery for each endpoint."""
+    event, message = plan.event, plan.event.message
+    due_at = work.now + (message.delay_ms or 0)
+    for form in {binding.form for binding in plan.fan.endpoints}:
+        takers = [binding for binding in plan.fan.endpoints if binding.form == form]
+        body = message.body if form == RAW else event.envelopes[form]
+        is_text = form == RAW and message.format == "text"
+        payload = (event.routing_key, event.message_id, form, is_text, crc32(body, is_text), len(takers), body)
+        payload_id = work.execute(_INSERT_PAYLOAD, payload).get
+        work.executemany(
+            _INSERT_DELIVERY, [(payload_id, binding.id, binding.target, work.now, due_at) for binding in takers]
+        )
+    work.stirred.add(DELIVERIES)

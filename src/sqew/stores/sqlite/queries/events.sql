@@ -1,0 +1,145 @@
+-- Subscriptions, and what is posted to endpoints.
+
+-- fragment: subscription
+s.id, s.pattern, s.protocol, s.target, s.form, s.created_at,
+s.protocol = 'queue' AND NOT EXISTS (SELECT 1 FROM sqew_queue q WHERE q.name = s.target)
+
+-- name: subscriptions_version
+SELECT subscriptions FROM sqew_meta WHERE id = 1
+
+-- name: bump_subscriptions
+UPDATE sqew_meta SET subscriptions = subscriptions + 1 WHERE id = 1 RETURNING subscriptions
+
+-- name: insert_subscription
+INSERT INTO sqew_subscription (pattern, protocol, target, form, created_at) VALUES (?1, ?2, ?3, ?4, ?5) RETURNING id
+
+-- name: subscription_to
+SELECT {subscription} FROM sqew_subscription s WHERE s.pattern = ?1 AND s.target = ?2
+
+-- name: subscription_by_id
+SELECT {subscription} FROM sqew_subscription s WHERE s.id = ?1
+
+-- name: delete_subscription
+DELETE FROM sqew_subscription WHERE id = ?1
+
+-- name: subscription_exists
+SELECT 1 FROM sqew_subscription WHERE id = ?1
+
+-- name: subscriptions_after
+-- Who keeps all of them in memory reads them with 0 at first, and then what has come since.
+SELECT id, pattern, protocol, target, form FROM sqew_subscription WHERE id > ?1 ORDER BY id
+
+-- name: list_subscriptions
+SELECT {subscription} FROM sqew_subscription s WHERE s.id > ?1 ORDER BY s.id LIMIT ?2
+
+-- name: subscriptions_to_pattern
+SELECT {subscription} FROM sqew_subscription s WHERE s.pattern = ?1 AND s.id > ?2 ORDER BY s.id LIMIT ?3
+
+-- name: subscriptions_of_queue
+SELECT {subscription} FROM sqew_subscription s
+ WHERE s.protocol = 'queue' AND s.target = ?1 AND s.id > ?2 ORDER BY s.id LIMIT ?3
+
+-- name: insert_payload
+INSERT INTO sqew_payload (routing_key, message_id, form, is_text, checksum, pending, body)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) RETURNING id
+
+-- name: insert_delivery
+INSERT INTO sqew_delivery (payload_id, subscription_id, endpoint, created_at, due_at) VALUES (?1, ?2, ?3, ?4, ?5)
+
+-- name: subscriptions_due
+-- Whose deliveries are due, the longest due first: each as often as it has some.
+SELECT subscription_id FROM sqew_delivery WHERE due_at IS NOT NULL AND due_at <= ?1 ORDER BY due_at LIMIT ?2
+
+-- name: turns
+-- Subscriptions that have deliveries due, each once, those after ?1 up to ?2. A step in the index for each that has any
+-- deliveries (0.6 µs), however many.
+WITH RECURSIVE turn (subscription_id, due_at) AS (
+  SELECT * FROM (SELECT subscription_id, due_at FROM sqew_delivery
+                  WHERE due_at IS NOT NULL AND subscription_id > ?1 AND subscription_id <= ?2
+                  ORDER BY subscription_id, due_at LIMIT 1)
+  UNION ALL
+  SELECT d.subscription_id, d.due_at FROM turn JOIN sqew_delivery d ON d.id =
+         (SELECT id FROM sqew_delivery
+           WHERE due_at IS NOT NULL AND subscription_id > turn.subscription_id AND subscription_id <= ?2
+           ORDER BY subscription_id, due_at LIMIT 1)
+)
+SELECT subscription_id FROM turn WHERE due_at <= ?3 LIMIT ?4
+
+-- name: due_deliveries
+SELECT id, payload_id, endpoint, attempts FROM sqew_delivery
+ WHERE subscription_id = ?1 AND due_at IS NOT NULL AND due_at <= ?2 ORDER BY due_at LIMIT ?3
+
+-- name: payload
+SELECT routing_key, message_id, form, is_text, checksum, body FROM sqew_payload WHERE id = ?1
+
+-- name: claim_delivery
+UPDATE sqew_delivery SET due_at = ?2, claimed = 1 WHERE id = ?1
+
+-- name: next_delivery_due
+SELECT min(due_at) FROM sqew_delivery WHERE due_at IS NOT NULL AND due_at > ?1
+
+-- name: unsubscribed_deliveries
+-- What was on its way to an endpoint that nobody wants to reach any more. What is exhausted stays to be looked at.
+SELECT id, payload_id FROM sqew_delivery WHERE subscription_id = ?1 AND due_at IS NOT NULL ORDER BY due_at LIMIT ?2
+
+-- name: delete_delivery
+DELETE FROM sqew_delivery WHERE id = ?1 RETURNING payload_id
+
+-- name: release_payload
+UPDATE sqew_payload SET pending = pending - 1 WHERE id = ?1 RETURNING pending
+
+-- name: delete_payload
+DELETE FROM sqew_payload WHERE id = ?1
+
+-- name: postpone_delivery
+-- It failed: it is tried again at its time, or never. Unless somebody else has taken it over since.
+UPDATE sqew_delivery SET due_at = ?3, claimed = 0, attempts = attempts + 1, tried_at = ?4, status = ?5, error = ?6
+ WHERE id = ?1 AND claimed = 1 AND due_at = ?2
+
+-- name: unclaim_delivery
+UPDATE sqew_delivery SET due_at = ?3, claimed = 0 WHERE id = ?1 AND claimed = 1 AND due_at = ?2
+
+-- fragment: delivery
+d.id, d.subscription_id, d.endpoint, p.routing_key, p.message_id, p.form, d.claimed, d.attempts, d.created_at, d.due_at,
+d.tried_at, d.status, d.error
+
+-- name: get_delivery
+SELECT {delivery}, p.is_text, p.checksum, p.body
+  FROM sqew_delivery d JOIN sqew_payload p ON p.id = d.payload_id WHERE d.id = ?1
+
+-- name: list_deliveries
+SELECT {delivery} FROM sqew_delivery d JOIN sqew_payload p ON p.id = d.payload_id
+ WHERE d.id > ?1 AND (?2 IS NULL OR d.subscription_id = ?2)
+   AND (?3 IS NULL OR d.due_at IS NOT NULL
+                      AND ?3 = CASE WHEN d.claimed AND d.due_at > ?4 THEN 'delivering' ELSE 'pending' END)
+ ORDER BY d.id LIMIT ?5
+
+-- name: list_exhausted
+SELECT {delivery} FROM sqew_delivery d JOIN sqew_payload p ON p.id = d.payload_id
+ WHERE d.due_at IS NULL AND d.id > ?1 ORDER BY d.id LIMIT ?2
+
+-- name: list_exhausted_of
+SELECT {delivery} FROM sqew_delivery d JOIN sqew_payload p ON p.id = d.payload_id
+ WHERE d.due_at IS NULL AND d.subscription_id = ?1 AND d.id > ?2 ORDER BY d.id LIMIT ?3
+
+-- name: exhausted_deliveries
+SELECT id, payload_id FROM sqew_delivery WHERE due_at IS NULL LIMIT ?1
+
+-- name: exhausted_deliveries_of
+SELECT id, payload_id FROM sqew_delivery WHERE due_at IS NULL AND subscription_id = ?1 LIMIT ?2
+
+-- name: retriable_deliveries
+-- Not those whose subscription is gone: they would be dropped.
+SELECT id FROM sqew_delivery d
+ WHERE due_at IS NULL AND EXISTS (SELECT 1 FROM sqew_subscription s WHERE s.id = d.subscription_id) LIMIT ?1
+
+-- name: revive_delivery
+UPDATE sqew_delivery SET due_at = ?2, claimed = 0, attempts = 0
+ WHERE id = ?1 AND due_at IS NULL
+   AND EXISTS (SELECT 1 FROM sqew_subscription s WHERE s.id = sqew_delivery.subscription_id)
+
+-- name: signing_keys
+SELECT id, private_key, certificate, created_at FROM sqew_signing_key ORDER BY number DESC
+
+-- name: insert_signing_key
+INSERT INTO sqew_signing_key (id, private_key, certificate, created_at) VALUES (?1, ?2, ?3, ?4)

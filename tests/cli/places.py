@@ -1,0 +1,41 @@
+"""Where a command works: on a file, and on a server. The tests that use these run on both."""
+
+import pytest
+
+from serving import serving
+from sqew import Client
+
+OPTIONS = ("--durability", "fast", "--delivery-allow", "127.0.0.1", "--delivery-retries", "")
+
+
+@pytest.fixture(scope="module")
+def busy_server(tmp_path_factory):
+    """A server that posts to this machine, once, and fires schedules."""
+    with serving(tmp_path_factory.mktemp("server"), *OPTIONS) as server:
+        yield server
+
+
+def emptied(url):
+    """Take everything from a server that a test may find."""
+    with Client(url) as client:
+        for schedule in client.schedules.list():
+            client.schedules.delete(schedule.name)
+        for subscription in client.events.subscriptions():
+            client.events.unsubscribe(subscription.id)
+        for delivery in client.deliveries.list():
+            client.deliveries.drop(delivery.id)
+        for queue in client.queues():
+            client.delete(queue.name)
+
+
+@pytest.fixture(params=["file", "server"])
+def place(request, folder, monkeypatch):
+    """The place, empty but for the queue orders; its name."""
+    if request.param == "server":
+        url = request.getfixturevalue("busy_server").url
+        emptied(url)
+        monkeypatch.setenv("SQEW_URL", url)
+    else:
+        monkeypatch.setenv("SQEW_DELIVERY_ALLOW", "127.0.0.1")
+    request.getfixturevalue("orders")
+    return request.param

@@ -1,0 +1,192 @@
+"""`sqew schedule …`, on a file and on a server."""
+
+import pytest
+
+from cli.places import busy_server, place
+
+__all__ = ["busy_server", "place"]
+
+
+@pytest.fixture(autouse=True)
+def somewhere(place):
+    """Every test runs in each place."""
+
+
+@pytest.fixture
+def report(sqew):
+    """Every weekday at 9 in Berlin."""
+    words = ["--when", "every weekday at 9am", "--timezone", "Europe/Berlin", "--body", '{"kind": "daily"}']
+    done = sqew(["schedule", "add", "--name", "report", "--queue", "orders", *words, "--json"])
+    assert done.code == 0, done.err
+    return done.json
+
+
+def shown(sqew, name="report"):
+    return sqew(f"schedule show --name {name} --json").json
+
+
+def test_a_schedule_is_made_and_shown(sqew, report):
+    assert shown(sqew) == report
+    assert (report["when"], report["canonical"]) == ("every weekday at 9am", "0 9 * * 1-5")
+    assert (report["target_kind"], report["target"], report["message"]) == ("queue", "orders", {"kind": "daily"})
+    assert len(report["next_fires"]) == 5
+    assert "T09:00:00+0" in report["next_fires"][0]["local"]
+
+
+def test_people_see_when_it_fires(sqew, report):
+    out = sqew("schedule show --name report").out
+
+    assert "At 09:00 on Monday to Friday, Europe/Berlin time" in out
+    assert "given as    when: every weekday at 9am" in out
+    titles = next(line for line in out.splitlines() if line.startswith("NEXT FIRES"))
+    assert titles.split() == ["NEXT", "FIRES", "DAY", "UTC", "FROM", "NOW"]
+
+
+def test_all_that_is_said_of_a_schedule_is_kept(sqew):
+    sqew("queue update --name orders --lane fast --lane slow")
+
+    made = sqew(
+        "schedule add --name x --queue orders --every 90m --text hi --header a=b --priority 3 --lane slow --group g "
+        "--delay 1s --ttl-ms 1m --catchup --catchup-limit 7 --failure-threshold none --paused --json"
+    ).json
+
+    assert (made["every"], made["message"], made["headers"], made["priority"]) == ("90m", "hi", {"a": "b"}, 3)
+    assert (made["lane"], made["group"], made["delay_ms"], made["ttl_ms"]) == ("slow", "g", 1_000, 60_000)
+    assert (made["catchup"], made["catchup_limit"], made["failure_threshold"]) == (True, 7, None)
+    assert (made["status"], made["next_fires"]) == ("paused", [])
+
+
+def test_the_body_is_kept_byte_for_byte(sqew):
+    done = sqew(["schedule", "add", "--name", "x", "--queue", "orders", "--every", "5m", "--body", '{"a": 1.50}'])
+
+    assert done.code == 0, done.err
+    assert '{"a": 1.50}' in done.out
+
+
+def test_a_name_is_taken_once(sqew, report):
+    done = sqew("schedule add --name report --queue orders --every 5m --body 1")
+
+    assert done.code == 4
+    assert "Schedule 'report' exists" in done.err
+
+
+def test_putting_the_same_again_changes_nothing(sqew):
+    command = "schedule put --name tick --topic orders.tick --every 5m --body 1 --json"
+    first = sqew(command).json
+
+    assert sqew(command).json == first
+    assert (first["target_kind"], first["target"]) == ("topic", "orders.tick")
+
+
+def test_putting_replaces_the_whole(sqew, report):
+    done = sqew("schedule put --name report --queue orders --cron @daily --body 1 --paused --json")
+
+    assert (done.json["cron"], done.json["timezone"], done.json["status"]) == ("@daily", "UTC", "paused")
+    assert "when" not in done.json
+
+
+def test_schedules_are_listed(sqew, report):
+    sqew("schedule add --name tick --topic orders.tick --every 5m --body 1 --paused")
+
+    title, first, second = sqew("schedule list").out.splitlines()
+
+    assert title.split() == ["NAME", "STATUS", "TO", "FIRES", "NEXT", "FIRE", "FIRED"]
+    assert first.split()[:4] == ["report", "active", "queue", "orders"]
+    assert " 09:00:00 +0" in first
+    assert second.split()[:4] == ["tick", "paused", "topic", "orders.tick"]
+
+
+def test_schedules_are_listed_by_what_they_are(sqew, report):
+    sqew("schedule add --name tick --topic orders.tick --every 5m --body 1 --paused")
+
+    def names(options):
+        return [one["name"] for one in sqew(f"schedule list --json {options}").json["schedules"]]
+
+    assert names("--status paused") == ["tick"]
+    assert names("--target-kind queue") == ["report"]
+    assert names("--prefix ti") == ["tick"]
+    assert names("--limit 1") == ["report"]
+    assert names("--after report") == ["tick"]
+
+
+def test_there_may_be_none(sqew):
+    done = sqew("schedule list")
+
+    assert (done.code, done.out) == (0, "")
+    assert "There are no schedules" in done.err
+
+
+def test_a_schedule_is_paused_and_resumed(sqew, report):
+    assert sqew("schedule pause --name report").out == "Paused schedule 'report'.\n"
+    assert shown(sqew)["status"] == "paused"
+
+    assert "NEXT FIRES" in sqew("schedule resume --name report").out
+    assert shown(sqew)["status"] == "active"
+
+
+def test_an_edit_leaves_the_rest_as_it_is(sqew, report):
+    done = sqew("schedule edit --name report --priority 5 --cron '0 8 * * *' --json")
+
+    assert (done.json["priority"], done.json["cron"], done.json["timezone"]) == (5, "0 8 * * *", "Europe/Berlin")
+    assert done.json["message"] == {"kind": "daily"}
+
+
+def test_a_schedule_is_deleted(sqew, report):
+    assert sqew("schedule rm --name report --yes").out == "Deleted schedule 'report'.\n"
+
+    assert sqew("schedule rm --name report --yes").code == 3
+
+
+def test_a_run_sends_at_once(sqew, report):
+    done = sqew("schedule run --name report")
+
+    assert done.out == "Fired schedule 'report': sent 1 message, and 0 to post.\n"
+    (message,) = sqew("queue peek --name orders --json").json["messages"]
+    assert message["headers"]["_schedule"]["out_of_band"] is True
+
+
+def test_a_run_tells_machines_what_it_sent(sqew, report):
+    fired = sqew("schedule run --name report --json").json
+
+    (message,) = sqew("queue peek --name orders --json").json["messages"]
+    assert (fired["schedule"], fired["msg_ids"], fired["deliveries"]) == ("report", [message["id"]], 0)
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "words"),
+    [
+        ("add --name x --queue order --every 5m --body 1", 2, "did you mean 'orders'"),
+        ("add --name x --every 5m --body 1", 2, "--queue or --topic"),
+        ("add --name x --queue orders --body 1", 2, "--cron, --every, --when or --fire-at"),
+        ("add --name x --queue orders --every 5m", 2, "--body or --text"),
+        ("add --name x --queue orders --topic a --every 5m --body 1", 2, "one target"),
+        ("add --name x --queue orders --every 5m --cron @daily --body 1", 2, "contradict"),
+        ("add --name x --queue orders --cron '0 25 * * *' --body 1", 2, "position 2"),
+        ("add --name x --queue orders --when 'evry day' --body 1", 2, "Nearest forms"),
+        ("add --name x --queue orders --fire-at 2020-01-01T00:00 --body 1", 2, "in the past"),
+        ("add --name x --queue orders --every 5m --body 1 --timezone Europe/Berlni", 2, "Europe/Berlin"),
+        ("add --name 'a b' --queue orders --every 5m --body 1", 2, "can't be a schedule's name"),
+        ("add --name x --queue orders --every 5m --body oops", 2, "Quote it for the shell"),
+        ("add --name x --queue orders --every 5m --body 1 --lane fast", 2, "no lane 'fast'"),
+        ("add --name x --queue orders --every 5m --body 1 --failure-threshold x", 2, "or none"),
+        ("show --name nowhere", 3, "There is no schedule 'nowhere'"),
+        ("pause --name nowhere", 3, "There is no schedule 'nowhere'"),
+        ("run --name nowhere", 3, "There is no schedule 'nowhere'"),
+        ("edit --name nowhere --priority 1", 3, "There is no schedule 'nowhere'"),
+        ("edit --name nowhere", 2, "Say what to change"),
+    ],
+)
+def test_a_mistake_is_told(sqew, command, code, words):
+    done = sqew(f"schedule {command}")
+
+    assert done.code == code
+    assert words in done.err
+    assert sqew("schedule list --json").json == {"schedules": []}
+
+
+def test_deleting_needs_a_yes_where_nobody_can_be_asked(sqew, report):
+    done = sqew("schedule rm --name report")
+
+    assert done.code == 2
+    assert "Add --yes" in done.err
+    assert shown(sqew) == report

@@ -1,0 +1,193 @@
+"""A file with events, endpoints and schedules at which servers live and die, and the account of what became of all."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import threading
+import time
+from collections import Counter
+from contextlib import closing
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import apsw
+from consistency import problems_of
+
+from sqew.clock import Clock
+from sqew.model import Delivery, NewMessage, Schedule
+from sqew.operations import (
+    CreateQueue,
+    DeliveryState,
+    GetSchedule,
+    ListDeliveries,
+    Operation,
+    Publish,
+    SaveSchedule,
+    Subscribe,
+)
+from sqew.rules import default_policy
+from sqew.sealing import new_event
+from sqew.stores.sqlite import SQLiteStore
+from sqew.timetable import new_schedule
+
+sys.path.append(str(Path(__file__).parents[1] / "deliveries"))
+
+from endpoint import Hook, Received, resets, status
+
+SECOND = 1_000
+ENDPOINTS = ("/steady", "/shaky", "/slow")
+TO_QUEUE = [f"to-queue-{number}" for number in range(20)]
+TO_TOPIC = [f"to-topic-{number}" for number in range(5)]
+FLAGS = [
+    "--wal-autocheckpoint-pages", "50", "--delivery-allow", "127.0.0.1", "--delivery-poll-ms", "20",
+    "--delivery-timeout-ms", "2000", "--delivery-retries", "100ms " * 20, "--schedule-poll-ms", "50",
+]  # fmt: skip
+
+
+async def fails_at_first(received: Received, writer: asyncio.StreamWriter) -> bool:
+    """Answers every third event with an error, and then with a reset, before it takes it."""
+    value, attempt = json.loads(received.body), received.headers["x-sqew-attempt"]
+    if value % 3 == 0 and attempt == "1":
+        return await status(503)(received, writer)
+    if value % 3 == 0 and attempt == "2":
+        return await resets(received, writer)
+    return await status(200)(received, writer)
+
+
+async def takes_its_time(received: Received, writer: asyncio.StreamWriter) -> bool:
+    await asyncio.sleep(0.1)
+    return await status(200)(received, writer)
+
+
+class Newsroom:
+    """The file, seen from a process that is never killed."""
+
+    def __init__(self, folder: Path, hook: Hook) -> None:
+        self.path, self.hook = folder / "queue.db", hook
+        self.clock = Clock()
+        self._store = SQLiteStore(self.path, now=self.clock.now(), durability="fast")
+        for name in ("ticks", "inbox", "heard"):
+            self.run(CreateQueue(name, default_policy(name, {"dead_letter": None})))
+        for path in ENDPOINTS:
+            self.run(Subscribe("news.*", "http", hook.url(path)))
+        self.run(Subscribe("news.#", "queue", "inbox"))
+        self.run(Subscribe("clock.second", "queue", "heard"))
+        self.run(Subscribe("clock.#", "http", hook.url("/clock"), 2))
+        hook.does("/shaky", fails_at_first)
+        hook.does("/slow", takes_its_time)
+        self.first_slots = {name: self._every_second(name) for name in (*TO_QUEUE, *TO_TOPIC)}
+
+    def _every_second(self, name: str) -> int:
+        now, tick = self.clock.now(), NewMessage(b'"tick"')
+        more: dict[str, Any] = {"catchup": True, "catchup_limit": 1_000}
+        if name in TO_QUEUE:
+            schedule = new_schedule(name, "queue", "ticks", "every", "1 second", tick, now, **more)
+        else:
+            schedule = new_schedule(name, "topic", "clock.second", "every", "1 second", tick, now, **more)
+        self.run(SaveSchedule(schedule, 0))
+        assert schedule.next_fire_at is not None
+        return schedule.next_fire_at
+
+    def run(self, operation: Operation[Any]) -> Any:
+        (result,) = self._store.run([operation], self.clock.now()).results
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    def close(self) -> None:
+        self._store.close()
+
+    def deliveries(self, state: DeliveryState | None = None) -> list[Delivery]:
+        found: list[Delivery] = self.run(ListDeliveries(state, limit=1_000))
+        return found
+
+    def schedules(self) -> list[Schedule]:
+        return [self.run(GetSchedule(name)) for name in self.first_slots]
+
+    def wait_until_all_is_done(self, within_s: float = 60) -> None:
+        """Until nothing is left to post, and every slot up to now has fired."""
+        now, deadline = self.clock.now(), time.monotonic() + within_s
+        while any(schedule.next_fire_at <= now for schedule in self.schedules()) or self.deliveries():
+            assert time.monotonic() < deadline, (self.deliveries()[:3], self.schedules()[:3])
+            time.sleep(0.05)
+
+    def inconsistencies(self) -> list[str]:
+        """What is wrong with the file, whoever else is at it."""
+        with closing(apsw.Connection(str(self.path))) as connection, connection:
+            return problems_of(connection)
+
+    def problems(self, published: set[int]) -> list[str]:
+        """Everything that is not as it should be, now that all servers have ended."""
+        found = self.inconsistencies() + self._wrong_slots()
+        inbox = Counter(json.loads(message.body) for message in self._store.export("inbox", self.clock.now()))
+        if inbox != Counter(published):
+            found.append(f"inbox: {_difference(inbox, Counter(published))}")
+        for path in ENDPOINTS:
+            arrived = {json.loads(request.body) for request in self.hook.received(path)}
+            if arrived != published:
+                found.append(f"{path}: lost {sorted(published - arrived)}, made up {sorted(arrived - published)}")
+        return found
+
+    def _wrong_slots(self) -> list[str]:
+        """Schedules whose slots were not sent once each, from the first to the last."""
+        sent = {name: Counter[str]() for name in self.first_slots}
+        for queue in ("ticks", "heard"):
+            for message in self._store.export(queue, self.clock.now()):
+                mark = message.headers["_schedule"]
+                sent[mark["name"]][mark["scheduled_for"]] += 1
+        found = []
+        for schedule in self.schedules():
+            assert schedule.next_fire_at is not None
+            due = range(self.first_slots[schedule.name], schedule.next_fire_at, SECOND)
+            expected = Counter(_utc(slot) for slot in due)
+            if sent[schedule.name] != expected:
+                found.append(f"{schedule.name}: {_difference(sent[schedule.name], expected)}")
+            if schedule.fired != len(due) or schedule.skipped or schedule.last_error:
+                found.append(f"{schedule.name}: {schedule}")
+        events = sum(sent[name].total() for name in TO_TOPIC)
+        notices = {request.headers["x-amz-sns-message-id"] for request in self.hook.received("/clock")}
+        if len(notices) != events:
+            found.append(f"/clock: {len(notices)} of {events} events arrived")
+        return found
+
+    def posted_twice(self) -> int:
+        """How often an endpoint that refuses nothing got the same delivery again."""
+        posts = [*self.hook.received("/steady"), *self.hook.received("/slow")]
+        return len(posts) - len({request.headers["x-sqew-delivery"] for request in posts})
+
+
+class Press(threading.Thread):
+    """Publishes until it is told to end, and keeps what it published."""
+
+    def __init__(self, newsroom: Newsroom, seed: int) -> None:
+        super().__init__()
+        self.published: set[int] = set()
+        self.over = threading.Event()
+        self._path, self._random, self._clock = newsroom.path, Random(seed), newsroom.clock
+
+    def run(self) -> None:
+        values = count()
+        with closing(SQLiteStore(self._path, now=self._clock.now())) as store:
+            while not self.over.wait(self._random.uniform(0, 0.04)):
+                batch = [next(values) for _ in range(self._random.randint(1, 3))]
+                events = [new_event("news.today", NewMessage(str(value).encode())) for value in batch]
+                (result,) = store.run([Publish(events)], self._clock.now()).results
+                assert not isinstance(result, Exception)
+                self.published.update(batch)
+
+    def end(self) -> None:
+        self.over.set()
+        self.join(20)
+
+
+def _difference(found: Counter[Any], expected: Counter[Any]) -> str:
+    return f"lost {sorted((expected - found).elements())}, too many {sorted((found - expected).elements())}"
+
+
+def _utc(ms: int) -> str:
+    return f"{datetime.fromtimestamp(ms // 1000, UTC):%Y-%m-%dT%H:%M:%S}.{ms % 1000:03}Z"

@@ -1,0 +1,63 @@
+"""Previews over a real socket: how an expression is understood, before anything is stored."""
+
+from datetime import datetime
+
+import pytest
+from timetables import make
+from vocabularies import new_queue
+
+from serving import serving
+
+
+def test_a_preview_says_how_an_expression_is_understood(shared_server):
+    preview = shared_server.call(
+        "POST", "/v1/previews", {"when": "every weekday at 9am", "timezone": "America/New_York"}
+    )
+
+    assert preview.status == 200
+    assert (preview.json["canonical"], preview.json["timezone"]) == ("0 9 * * 1-5", "America/New_York")
+    assert preview.json["human_readable"] == "At 09:00 on Monday to Friday, America/New_York time"
+    fires = preview.json["next_fires"]
+    assert len(fires) == 5
+    for fire in fires:
+        local = datetime.fromisoformat(fire["local"])
+        assert (local.hour, local.minute, local.weekday() < 5) == (9, 0, True)
+        assert local == datetime.fromisoformat(fire["utc"])
+
+
+@pytest.mark.parametrize(
+    ("body", "count"),
+    [({"every": "5 minutes", "count": 100}, 100), ({"fire_at": "2099-01-01T00:00:00Z", "count": 3}, 1)],
+)
+def test_a_preview_shows_as_many_fires_as_are_asked_for_and_exist(shared_server, body, count):
+    assert len(shared_server.call("POST", "/v1/previews", body).json["next_fires"]) == count
+
+
+@pytest.mark.parametrize(
+    ("body", "wrong"),
+    [
+        ({}, "Give one of cron, every, when and fire_at."),
+        ({"cron": "* * * * *", "every": "1h"}, "in several ways: cron and every"),
+        ({"cron": "0 9 *"}, "has 3 fields"),
+        ({"every": "soon"}, "soon"),
+        ({"when": "now and then"}, "Nearest forms:"),
+        ({"fire_at": "tomorrow"}, "does not begin with a date"),
+        ({"every": "1h", "timezone": "Mars/Olympus"}, "There is no time zone 'Mars/Olympus'"),
+        ({"every": "1h", "count": 0}, "count can't be 0: it must be a whole number from 1 to 100."),
+        ({"every": "1h", "count": 101}, "count can't be 101"),
+        ({"evry": "1h"}, "there is no 'evry' (did you mean 'every'?)"),
+    ],
+)
+def test_a_bad_preview_is_refused(shared_server, body, wrong):
+    answer = shared_server.call("POST", "/v1/previews", body)
+
+    assert answer.status == 400
+    assert wrong in answer.json["error"]
+
+
+def test_a_server_shows_as_many_fires_as_it_was_told_to(tmp_path):
+    with serving(tmp_path, "--durability", "fast", "--schedule-preview-count", "2") as server:
+        made = make(server, target=new_queue(server))
+        preview = server.call("POST", "/v1/previews", {"every": "1h"}).json
+
+    assert (len(made["next_fires"]), len(preview["next_fires"])) == (2, 2)
