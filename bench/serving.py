@@ -39,11 +39,15 @@ class Served:
         folder: Path,
         probe: str = "/",
         env: dict[str, str] | None = None,
+        *,
+        beside: bool = False,
     ) -> None:
+        """``beside``: not on the servers' core, but where the load comes from."""
         self.name, self.port = name, port
         self.url = f"http://{HOST}:{port}"
         self.log = folder / f"{port}.log"
-        pinned = ["taskset", "-c", str(server_core()), *command] if server_core() is not None else command
+        is_pinned = server_core() is not None and not beside
+        pinned = ["taskset", "-c", str(server_core()), *command] if is_pinned else command
         began = time.perf_counter()
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
@@ -135,12 +139,13 @@ class NotServed(Exception):
     """A server does not start."""
 
 
-def sqew(folder: Path, durability: str, db: Path | None = None) -> Served:
+def sqew(folder: Path, durability: str, db: Path | None = None, *flags: str) -> Served:
     """``sqew serve``, on a new file unless one is given, with the queue that everything is sent to."""
     folder.mkdir(parents=True, exist_ok=True)
     db = db or folder / f"{durability}-{time.monotonic_ns()}.db"
     port = free_port()
     command = [sys.executable, "-m", "sqew", "--db", str(db), "--durability", durability, "serve", "--port", str(port)]
+    command += flags
     served = Served("sqew", command, port, folder, "/queues")
     with served.stopped_if_it_fails():
         if served.call("GET", f"/queues/{QUEUE}")[0] == 404:
@@ -153,11 +158,11 @@ def make_queue(served: Served, name: str) -> None:
     served.json("POST", "/queues", {"name": name, "visibility_ms": 6 * 3_600_000, "max_attempts": None})
 
 
-def constant(folder: Path) -> Served:
+def constant(folder: Path, *, beside: bool = False) -> Served:
     """The ceiling: the same connection, which answers everything alike. See bench/constant.py."""
     folder.mkdir(parents=True, exist_ok=True)
     port = free_port()
-    return Served("constant", [sys.executable, "-m", "bench.constant", str(port)], port, folder)
+    return Served("constant", [sys.executable, "-m", "bench.constant", str(port)], port, folder, beside=beside)
 
 
 def _plain_environment() -> dict[str, str]:
