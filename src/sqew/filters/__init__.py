@@ -1,0 +1,15 @@
+"""Filter policies as SNS has them: which of the messages published to a topic a subscription wants.
+
+A policy is compiled once; what is published is read once, however many filters look at it:
+
+>>> wanted = compile_filter('{"shop": [{"prefix": "eu-"}], "price": [{"numeric": [">", 100]}]}', "MessageAttributes")
+>>> wanted.matches(Content({"shop": ("String", "eu-west"), "price": ("Number", "150")}, b"..."))
+True
+>>> wanted.matches(Content({"shop": ("String", "eu-west"), "price": ("Number", "99")}, b"..."))
+False
+"""
+
+from sqew.filters.content import Attribute, Content
+from sqew.filters.policy import Filter, Scope, compile_filter
+
+__all__ = ["Attribute", "Content", "Filter", "Scope", "compile_filter"]

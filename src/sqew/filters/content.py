@@ -1,0 +1,127 @@
+"""What is published, as filters look at it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import msgspec
+
+Attribute: TypeAlias = tuple[str, str | bytes]
+"""The data type of a message attribute (``String``, ``Number``, ``String.Array``, ``Number.int``), and its value."""
+
+_WHOLE = re.compile(r"[+-]?[0-9]{1,400}")
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_NOT_JSON = (msgspec.MsgspecError, ValueError, RecursionError)
+
+
+class Unreadable:
+    """The value of an attribute that is not what its type says: it is there, and equal to nothing."""
+
+
+UNREADABLE = Unreadable()
+
+
+class Content:
+    """A message that is being published. Each part is read when a filter first asks for it, and then kept."""
+
+    __slots__ = ("_attributes", "_body", "_fields", "_values")
+
+    def __init__(self, attributes: Mapping[str, Attribute], body: bytes | str) -> None:
+        self._attributes = attributes
+        self._body = body
+        self._values: dict[str, object] | None = None
+        self._fields: dict[str, object] | None = None
+
+    @property
+    def values(self) -> dict[str, object]:
+        """The attributes by their names, without the binary ones: filters ignore them."""
+        values = self._values
+        if values is None:
+            values = self._values = _values_of(self._attributes)
+        return values
+
+    @property
+    def fields(self) -> dict[str, object]:
+        """The body as a JSON object; without any fields when it is something else."""
+        fields = self._fields
+        if fields is None:
+            fields = self._fields = _fields_of(self._body)
+        return fields
+
+
+def _values_of(attributes: Mapping[str, Attribute]) -> dict[str, object]:
+    values: dict[str, object] = {}
+    for name, (data_type, value) in attributes.items():
+        kind, _, suffix = data_type.partition(".")
+        if isinstance(value, bytes) or kind not in ("String", "Number"):
+            continue
+        if suffix == "Array":
+            values[name] = _array(value)
+        else:
+            values[name] = value if kind == "String" else _number(value)
+    return values
+
+
+def _array(text: str) -> object:
+    try:
+        found = msgspec.json.decode(text)
+    except _NOT_JSON:
+        return UNREADABLE
+    return found if isinstance(found, list) else UNREADABLE
+
+
+def _number(text: str) -> object:
+    text = text.strip()
+    if _WHOLE.fullmatch(text):
+        return int(text)
+    return float(text) if _DECIMAL.fullmatch(text) else UNREADABLE
+
+
+def _fields_of(body: bytes | str) -> dict[str, object]:
+    try:
+        fields = msgspec.json.decode(body)
+    except _NOT_JSON:
+        return {}
+    if not isinstance(fields, dict):
+        return {}
+    _unfold(fields)
+    return fields
+
+
+def _unfold(fields: dict[str, object]) -> None:
+    """Give names with dots the shape they are filtered by: ``{"a.b": 1}`` as ``{"a": {"b": 1}}``.
+
+    Without recursion: how deep a body goes is up to whoever sent it.
+    """
+    places: list[object] = [fields]
+    while places:
+        place = places.pop()
+        if type(place) is dict:
+            for name in [name for name in place if "." in name]:
+                _move(place, name)
+            places += [value for value in place.values() if type(value) is dict or type(value) is list]
+        elif type(place) is list:
+            places += [value for value in place if type(value) is dict or type(value) is list]
+
+
+def _move(place: dict[str, object], name: str) -> None:
+    """Put the value of a name with dots where the name leads; beside what is there already, as in an array."""
+    value = place.pop(name)
+    *parents, last = name.split(".")
+    for parent in parents:
+        place = _inner(place, parent)
+    place[last] = [place[last], value] if last in place else value
+
+
+def _inner(place: dict[str, object], name: str) -> dict[str, object]:
+    there = place.get(name)
+    if type(there) is dict:
+        return there
+    made: dict[str, object] = {}
+    if type(there) is list:
+        there.append(made)
+    else:
+        place[name] = [there, made] if name in place else made
+    return made

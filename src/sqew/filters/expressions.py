@@ -1,0 +1,253 @@
+"""The values of one property in a policy, ``["eu", {"prefix": "us-"}, {"numeric": [">", 5]}]``, as a leaf.
+
+Whatever can't be is refused in the words that SNS has for it.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from sqew.errors import BadFilterPolicy
+from sqew.filters.nodes import HIGHEST_NUMBER, Key, Leaf, Test, key_of
+from sqew.filters.wildcards import read_wildcard
+
+NULL = key_of(None)
+
+_END = object()
+"""Stands where an array says nothing more."""
+_INTEGER = re.compile(r"[+-]?[0-9]{1,9}")
+_ADDRESS = re.compile(r"[0-9a-fA-F:.]+")
+
+
+def read_values(values: list[object]) -> Leaf:
+    """One leaf of all the values that a property may have."""
+    if not values:
+        raise BadFilterPolicy("Empty arrays are not allowed")
+    exact: list[Key] = []
+    tests: list[Test] = []
+    absent = False
+    for value in values:
+        if isinstance(value, list):
+            raise BadFilterPolicy("Match value must be String, number, true, false, or null")
+        if not isinstance(value, dict):
+            exact.append(key_of(value))
+            continue
+        test = _read_expression(value)
+        if test is None:
+            absent = True
+        else:
+            tests.append(test)
+    return Leaf(exact, tests, absent)
+
+
+def _read_expression(expression: dict[str, object]) -> Test | None:
+    """The test of an operator; None for ``{"exists": false}``, which nothing that is there can pass."""
+    if not expression:
+        raise BadFilterPolicy("Match expression name not found")
+    operator, operand = next(iter(expression.items()))
+    read = _OPERATORS.get(operator)
+    if read is None:
+        raise BadFilterPolicy(f"Unrecognized match type {operator}")
+    test = read(operand)
+    if len(expression) > 1:
+        if operator in ("numeric", "anything-but"):
+            raise BadFilterPolicy("Too many elements in numeric expression")
+        raise BadFilterPolicy("Only one key allowed in match expression")
+    return test
+
+
+def _text(operator: str, operand: object) -> str:
+    if not isinstance(operand, str):
+        raise BadFilterPolicy(f"{operator} match pattern must be a string")
+    return operand
+
+
+def _read_prefix(operand: object) -> Test:
+    prefix = _text("prefix", operand)
+    return lambda key: type(key) is str and key.startswith(prefix)
+
+
+def _read_suffix(operand: object) -> Test:
+    suffix = _text("suffix", operand)
+    return lambda key: type(key) is str and key.endswith(suffix)
+
+
+def _read_equals_ignore_case(operand: object) -> Test:
+    text = _text("equals-ignore-case", operand).lower()
+    return lambda key: type(key) is str and key.lower() == text
+
+
+def _read_wildcard(operand: object) -> Test:
+    return read_wildcard(_text("wildcard", operand))
+
+
+def _read_exists(operand: object) -> Test | None:
+    if not isinstance(operand, bool):
+        raise BadFilterPolicy("exists match pattern must be either true or false.")
+    return (lambda key: key not in (NULL, "")) if operand else None
+
+
+def _read_cidr(operand: object) -> Test:
+    # The sentence speaks of a prefix in AWS too.
+    text, bits = _cidr_parts(_text("prefix", operand))
+    address = _address(text)
+    if address is None:
+        raise BadFilterPolicy(f"Nonstandard IP address: {text}")
+    if bits > address.max_prefixlen:
+        raise BadFilterPolicy(f"IPv{address.version} mask bits must be < {address.max_prefixlen + 1}")
+    network = ipaddress.ip_network(f"{text}/{bits}", strict=False)
+
+    def within(key: Key) -> bool:
+        found = _address(key) if type(key) is str else None
+        return found is not None and found in network
+
+    return within
+
+
+def _cidr_parts(cidr: str) -> tuple[str, int]:
+    address, slash, bits = cidr.partition("/")
+    if not slash or not bits or "/" in bits:
+        raise BadFilterPolicy("Malformed CIDR, one '/' required")
+    if not _INTEGER.fullmatch(bits):
+        raise BadFilterPolicy("Malformed CIDR, mask bits must be an integer")
+    if int(bits) < 0:
+        raise BadFilterPolicy("Malformed CIDR, mask bits must not be negative")
+    return address, int(bits)
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(text) if _ADDRESS.fullmatch(text) else None
+    except ValueError:
+        return None
+
+
+def _read_numeric(operand: object) -> Test:
+    if not isinstance(operand, list):
+        raise BadFilterPolicy("Value of numeric must be an array.")
+    members = iter(operand)
+    operator = next(members, _END)
+    if not isinstance(operator, str):
+        raise BadFilterPolicy(f"Invalid member in numeric match: {_token(operator)}")
+    if operator not in ("=", "<", "<=", ">", ">="):
+        raise BadFilterPolicy(f"Unrecognized numeric range operator: {operator}")
+    bound = _bound("equals" if operator == "=" else operator, next(members, _END))
+    if operator in (">", ">="):
+        return _between(bound + (operator == ">"), _read_top(bound, members))
+    if next(members, _END) is not _END:
+        raise BadFilterPolicy("Too many elements in numeric expression")
+    if operator == "=":
+        return lambda key: key == bound
+    return _between(-_HIGHEST, bound - (operator == "<"))
+
+
+def _read_top(bottom: int, members: Iterator[object]) -> int:
+    """The highest number of a range, from the members behind its lower bound."""
+    operator = next(members, _END)
+    if operator is _END:
+        return _HIGHEST
+    if not isinstance(operator, str):
+        raise BadFilterPolicy(f"Bad value in numeric range: {_token(operator)}")
+    if operator not in ("<", "<="):
+        raise BadFilterPolicy(f"Bad numeric range operator: {operator}")
+    top = _bound(operator, next(members, _END))
+    if next(members, _END) is not _END:
+        raise BadFilterPolicy("Too many terms in numeric range expression")
+    if bottom >= top:
+        raise BadFilterPolicy("Bottom must be less than top")
+    return top - (operator == "<")
+
+
+def _bound(operator: str, value: object) -> int:
+    if not _is_number(value):
+        raise BadFilterPolicy(f"Value of {operator} must be numeric")
+    return _number_key(value)
+
+
+def _between(bottom: int, top: int) -> Test:
+    return lambda key: type(key) is int and bottom <= key <= top
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _number_key(value: object) -> int:
+    key = key_of(value)
+    if not isinstance(key, int):
+        raise BadFilterPolicy("Value must be between -1.0E9 and 1.0E9, inclusive")
+    return key
+
+
+_HIGHEST = _number_key(HIGHEST_NUMBER)
+
+
+def _token(value: object) -> str:
+    """A value as a parser names it that reads one token at a time."""
+    if value is _END:
+        return "]"
+    if isinstance(value, list):
+        return "["
+    if isinstance(value, dict):
+        return "{"
+    return msgspec.json.encode(value).decode()
+
+
+def _read_anything_but(operand: object) -> Test:
+    if isinstance(operand, dict):
+        return _read_anything_but_pattern(operand)
+    if isinstance(operand, list):
+        excluded = frozenset(map(_excluded_key, operand))
+        if len({type(value) is str for value in operand}) != 1:
+            raise BadFilterPolicy(
+                "Inside anything but list, either all values are number or string, mixed type is not supported"
+            )
+    elif isinstance(operand, str) or _is_number(operand):
+        excluded = frozenset([_excluded_key(operand)])
+    else:
+        raise BadFilterPolicy("Value of anything-but must be an array or single string/number value.")
+    return lambda key: key not in excluded
+
+
+def _excluded_key(value: object) -> Key:
+    if isinstance(value, str):
+        return value
+    if not _is_number(value):
+        raise BadFilterPolicy("Inside anything but list, start|null|boolean is not supported.")
+    return _number_key(value)
+
+
+def _read_anything_but_pattern(pattern: dict[str, object]) -> Test:
+    if not pattern:
+        raise BadFilterPolicy("Anything-But expression name not found")
+    operator, operand = next(iter(pattern.items()))
+    read = _NEGATED.get(operator)
+    if read is None:
+        raise BadFilterPolicy(f"Unsupported anything-but pattern: {operator}")
+    if len(pattern) > 1:
+        raise BadFilterPolicy("Too many elements in numeric expression")
+    operands = operand if isinstance(operand, list) and operand else [operand]
+    if operator in ("prefix", "suffix") and "" in operands:
+        raise BadFilterPolicy("Null prefix/suffix not allowed")
+    tests = tuple(read(text) for text in operands)
+    return lambda key: not any(test(key) for test in tests)
+
+
+_NEGATED: dict[str, Callable[[object], Test]] = {
+    "prefix": _read_prefix,
+    "suffix": _read_suffix,
+    "wildcard": _read_wildcard,
+    "equals-ignore-case": _read_equals_ignore_case,
+}
+
+_OPERATORS: dict[str, Callable[[object], Test | None]] = {
+    **_NEGATED,
+    "anything-but": _read_anything_but,
+    "cidr": _read_cidr,
+    "exists": _read_exists,
+    "numeric": _read_numeric,
+}
