@@ -24,6 +24,11 @@ def previewed(sqew, *words):
         ("every weekday at 9am", "when", "0 9 * * 1-5"),
         ("1st and 15th of the month at midnight", "when", "0 0 1,15 * *"),
         ("first monday of the month at noon", "when", "0 12 * * 1#1"),
+        ("every 2 days at 9am", "when", "@every 2d at 09:00"),
+        ("2099-12-24T18:00:00Z", "fire_at", "2099-12-24T18:00:00Z"),
+        ("2099-12-24 18:00", "fire_at", "2099-12-24T18:00:00Z"),
+        ("2099-12-24 at 6pm", "when", "2099-12-24T18:00:00Z"),
+        ("2099-12-24", "when", "2099-12-24T00:00:00Z"),
     ],
 )
 def test_an_expression_is_read_as_what_it_looks_like(sqew, text, kind, canonical):
@@ -77,7 +82,11 @@ def test_neither_a_file_nor_a_server_is_asked(sqew, folder, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["evry monday at 9am"], "'evry' at position 0 is not understood. Nearest forms:"),
+        (["evry monday at 9am"], "'evry' at position 1 is not understood. Nearest forms:"),
+        (["3 months"], "'months' at position 3 is not always the same length."),
+        (["every 500 ms"], "'ms' at position 11 is too short"),
+        (["2099-12-24T18:00:00+25:00"], "'+25:00' at position 20 is not an offset"),
+        (["2099-02-30 18:00"], "the days of February 2099 are 1 to 28"),
         (["61 * * * *"], "'61' is above 59"),
         (["0 9 * *"], "Did you mean '0 9 * * *'"),
         (["--every", "5 minits"], "did you mean"),
@@ -85,7 +94,7 @@ def test_neither_a_file_nor_a_server_is_asked(sqew, folder, monkeypatch):
         (["@daily", "--timezone", "Europe/Berlni"], "Europe/Berlin"),
         (["@daily", "--count", "0"], "--count"),
         (["@daily", "--cron", "@daily"], "Give an expression, or one of"),
-        (["--every", "5m", "--cron", "@daily"], "contradict each other"),
+        (["--every", "5m", "--cron", "@daily"], "--cron and --every contradict each other"),
         ([], "Give an expression, or one of"),
         ([""], "The expression is empty"),
     ],

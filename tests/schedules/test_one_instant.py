@@ -43,7 +43,7 @@ def test_it_fires_once():
 @pytest.mark.parametrize(
     ("written", "sentence", "position"),
     [
-        ("2026-12-24", "'2026-12-24' has no time of day: write it after the date, as in 2026-12-24T09:00.", 10),
+        ("2026-12-24", "'2026-12-24' has no time of day: write it after the date, as in 2026-12-24T09:00.", 11),
         (
             "2020-01-01T00:00Z",
             (
@@ -60,23 +60,25 @@ def test_it_fires_once():
             ),
             None,
         ),
-        ("2026-02-30T00:00", "'2026-02-30' at position 0 is not a date of the calendar.", 0),
-        ("9999-01-01T00:00Z", "'9999-01-01' at position 0 can't be: years are 1970 to 9899.", 0),
-        ("2026-12-24T24:00", "'24:00' at position 11 is not a time of day: the last is 23:59:59.", 11),
-        ("2026-12-24T18", f"'18' at position 11 is not a time of day. {EXAMPLES}", 11),
+        ("2026-02-30T00:00", "'2026-02-30' at position 1 is not a date: the days of February 2026 are 1 to 28.", 1),
+        (" 2028-02-30T00:00", "'2028-02-30' at position 2 is not a date: the days of February 2028 are 1 to 29.", 2),
+        ("2026-13-01T00:00", "'2026-13-01' at position 1 is not a date: months are 1 to 12.", 1),
+        ("9999-01-01T00:00Z", "'9999-01-01' at position 1 is not a date: years are 1970 to 9899.", 1),
+        ("2026-12-24T24:00", "'24:00' at position 12 is not a time of day: the last is 23:59:59.", 12),
+        ("2026-12-24T18", f"'18' at position 12 is not a time of day. {EXAMPLES}", 12),
         (
             "2026-12-24T18:00:00+1",
-            "'+1' at position 19 is not an offset from UTC. Write Z, +01:00, or nothing for local time.",
-            19,
+            "'+1' at position 20 is not an offset from UTC. Write Z, +01:00, or nothing for local time.",
+            20,
         ),
         (
             "2026-12-24T18:00:00+25:00",
-            "'+25:00' at position 19 is not an offset from UTC. Write Z, +01:00, or nothing for local time.",
-            19,
+            "'+25:00' at position 20 is not an offset from UTC. Write Z, +01:00, or nothing for local time.",
+            20,
         ),
-        ("2026-12-24X18:00", f"'X18:00' at position 10 is not understood. {EXAMPLES}", 10),
-        ("tomorrow", f"'tomorrow' does not begin with a date. {EXAMPLES}", 0),
-        ("", "The expression is empty. Write a time, as in 2026-12-24T18:00:00Z.", 0),
+        ("2026-12-24X18:00", f"'X18:00' at position 11 is not understood. {EXAMPLES}", 11),
+        ("tomorrow", f"'tomorrow' does not begin with a date. {EXAMPLES}", 1),
+        ("", "The expression is empty. Write a time, as in 2026-12-24T18:00:00Z.", 1),
     ],
 )
 def test_what_is_wrong_is_said_with_its_place(written, sentence, position):

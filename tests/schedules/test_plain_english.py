@@ -61,12 +61,28 @@ REPEATING = {
     "twice a day": "0 */12 * * *",
     "4 times an hour": "*/15 * * * *",
     "once a day at 9am": "0 9 * * *",
+    "once a week on friday at 5pm": "0 17 * * 5",
+    "once a month": "0 0 1 * *",
+    "every half hour": "*/30 * * * *",
+    "every half an hour": "*/30 * * * *",
+    "every 2 days at 9am": "@every 2d at 09:00",
+    "at 06:00:30 every other day": "@every 2d at 06:00:30",
+    "every 7 days at 9am": "0 9 * * 1",
+    "every other monday": "@every 2w",
+    "every other friday at 5pm": "@every 2w on 5 at 17:00",
+    "every 2 weeks on sunday": "@every 2w on 0",
 }
 ONCE = {
     "tomorrow at 6pm": "2026-11-17T17:00:00Z",
     "at 6pm tomorrow": "2026-11-17T17:00:00Z",
     "tomorrow": "2026-11-16T23:00:00Z",
     "today at 18:01": "2026-11-16T17:01:00Z",
+    "tonight at 8": "2026-11-16T19:00:00Z",
+    "tonight at 8pm": "2026-11-16T19:00:00Z",
+    "tonight at midnight": "2026-11-16T23:00:00Z",
+    "tonight at 1am": "2026-11-17T00:00:00Z",
+    "the day after tomorrow at noon": "2026-11-18T11:00:00Z",
+    "in half an hour": "2026-11-16T17:30:00Z",
     "next friday at noon": "2026-11-20T11:00:00Z",
     "next monday at 9am": "2026-11-23T08:00:00Z",
     "next sunday": "2026-11-21T23:00:00Z",
@@ -116,16 +132,16 @@ def test_a_time_from_now_is_not_rounded_into_the_past():
 @pytest.mark.parametrize(
     ("written", "word", "position", "nearest"),
     [
-        ("evry weekday at 9am", "evry", 0, "every weekday at 9am"),
-        ("every weekdy at 9am", "weekdy", 6, "every weekday at 9am"),
-        ("every morning at 9am", "morning", 6, "every weekday at 9am"),
-        ("fist monday of the month at noon", "fist", 0, "first monday of the month at noon"),
-        ("tomorow at 6pm", "tomorow", 0, "tomorrow at 6pm"),
-        ("next week", "week", 5, "every weekday at 9am"),
-        ("last of the month", "of", 5, "last friday of the month at 5pm"),
-        ("every 15 minutes between 9am or 5pm", "or", 29, "every 15 minutes"),
-        ("twice a fortnight", "fortnight", 8, "twice a day"),
-        ("0 9 * * *", "0", 0, "every day at noon"),
+        ("evry weekday at 9am", "evry", 1, "every weekday at 9am"),
+        ("every weekdy at 9am", "weekdy", 7, "every weekday at 9am"),
+        ("every morning at 9am", "morning", 7, "every weekday at 9am"),
+        ("fist monday of the month at noon", "fist", 1, "first monday of the month at noon"),
+        ("tomorow at 6pm", "tomorow", 1, "tomorrow at 6pm"),
+        ("next week", "week", 6, "every weekday at 9am"),
+        ("last of the month", "of", 6, "last friday of the month at 5pm"),
+        ("every 15 minutes between 9am or 5pm", "or", 30, "every 15 minutes"),
+        ("twice a fortnight", "fortnight", 9, "twice a day"),
+        ("0 9 * * *", "0", 1, "every day at noon"),
     ],
 )
 def test_a_word_that_is_not_understood_is_named_with_the_nearest_forms(written, word, position, nearest):
@@ -150,105 +166,142 @@ TIMES = "they go from 00:00 to 23:59, or from 1 to 12 with am or pm."
             ),
             None,
         ),
-        ("every day at 25:00", f"'25:00' at position 13 is not a time of day: {TIMES}", 13),
-        ("every day at 13pm", f"'13pm' at position 13 is not a time of day: {TIMES}", 13),
-        ("every day at 9:99", f"'9:99' at position 13 is not a time of day: {TIMES}", 13),
+        (
+            "yesterday at noon",
+            (
+                "'yesterday at noon' is in the past: it was 2026-11-15T12:00:00+01:00, "
+                "and it is 2026-11-16T18:00:00+01:00 now. Give a time to come."
+            ),
+            None,
+        ),
+        ("tonight", "'tonight' at position 1 does not say at what time: add it, as in 'tonight at 8pm'.", 1),
+        (
+            "tonight at noon",
+            "'at noon' at position 9 is not at night, which is from 5pm to 5am: say 'today', or another time.",
+            9,
+        ),
+        (
+            "every 2 days at 9am and 5pm",
+            "'at 9am and 5pm' at position 14 has more than one time for every 2 days: make a schedule for each.",
+            14,
+        ),
+        (
+            "every 2 weeks on monday and friday",
+            "'every 2 weeks' at position 1 can't be kept to these days: use whole weeks, and one day of the week.",
+            1,
+        ),
+        (
+            "every 2 days in july",
+            "'july' at position 17 can't be joined with 'every 2 days' at position 1: leave one out.",
+            17,
+        ),
+        (
+            "twice a week",
+            (
+                "'twice' at position 1 does not divide the week evenly: "
+                "say on which days, as in 'every monday and thursday'."
+            ),
+            1,
+        ),
+        ("every day at 25:00", f"'25:00' at position 14 is not a time of day: {TIMES}", 14),
+        ("every day at 13pm", f"'13pm' at position 14 is not a time of day: {TIMES}", 14),
+        ("every day at 9:99", f"'9:99' at position 14 is not a time of day: {TIMES}", 14),
         (
             "every day at dawn",
-            "'dawn' at position 13 is not a time of day. Write it as in 9am, 18:30, noon or midnight.",
-            13,
+            "'dawn' at position 14 is not a time of day. Write it as in 9am, 18:30, noon or midnight.",
+            14,
         ),
         (
             "every day at",
             "The text ends where a time of day should be. Write it as in 9am, 18:30, noon or midnight.",
-            12,
+            13,
         ),
         (
             "every day at 9:15 and 17:30",
-            "'at 9:15 and 17:30' at position 10 has times at different minutes of the hour: make a schedule for each.",
-            10,
-        ),
-        (
-            "tomorrow at 9 and 10",
-            "'at 9 and 10' at position 9 has more than one time for one day: make a schedule for each.",
-            9,
-        ),
-        ("every tomorrow", "'tomorrow' at position 6 is one day only: leave 'every' out.", 6),
-        (
-            "in 2 hours at 9am",
-            "'at 9am' at position 11 can't be joined with 'in 2 hours' at position 0: leave one out.",
+            "'at 9:15 and 17:30' at position 11 has times at different minutes of the hour: make a schedule for each.",
             11,
         ),
         (
+            "tomorrow at 9 and 10",
+            "'at 9 and 10' at position 10 has more than one time for one day: make a schedule for each.",
+            10,
+        ),
+        ("every tomorrow", "'tomorrow' at position 7 is one day only: leave 'every' out.", 7),
+        (
+            "in 2 hours at 9am",
+            "'at 9am' at position 12 can't be joined with 'in 2 hours' at position 1: leave one out.",
+            12,
+        ),
+        (
             "next monday and friday",
-            "'friday' at position 16 can't be joined with 'next monday' at position 0: leave one out.",
-            16,
+            "'friday' at position 17 can't be joined with 'next monday' at position 1: leave one out.",
+            17,
         ),
         (
             "every 15 minutes at 9am",
-            "'at 9am' at position 17 can't be joined with 'every 15 minutes' at position 0: leave one out.",
-            17,
+            "'at 9am' at position 18 can't be joined with 'every 15 minutes' at position 1: leave one out.",
+            18,
         ),
         (
             "every 15 minutes every hour",
-            "'every hour' at position 17 can't be joined with 'every 15 minutes': leave one out.",
-            17,
+            "'every hour' at position 18 can't be joined with 'every 15 minutes': leave one out.",
+            18,
         ),
         (
             "every friday and on the 13th",
-            "'friday' at position 6 can't be joined with '13th' at position 24: leave one out.",
-            6,
+            "'friday' at position 7 can't be joined with '13th' at position 25: leave one out.",
+            7,
         ),
         (
             "every 90 minutes on weekdays",
             (
-                "'every 90 minutes' at position 0 can't be kept to certain days or hours: "
+                "'every 90 minutes' at position 1 can't be kept to certain days or hours: "
                 "use one that divides an hour or a day evenly."
             ),
-            0,
+            1,
         ),
         (
             "every 15 minutes between 9:30 and 5pm",
             (
-                "The time at position 25 can't be kept to: it must go from one full hour to another, "
+                "The time at position 26 can't be kept to: it must go from one full hour to another, "
                 "as in 'between 9am and 5pm'."
             ),
-            25,
+            26,
         ),
         (
             "weekdays between 9am and 5pm",
-            "'between 9am and 5pm' at position 9 does not say how often: add 'every 15 minutes', for example.",
-            9,
+            "'between 9am and 5pm' at position 10 does not say how often: add 'every 15 minutes', for example.",
+            10,
         ),
         (
             "monday at 9am",
-            "'monday' at position 0 may mean once or every week: say 'next' or 'every' before the day.",
-            0,
+            "'monday' at position 1 may mean once or every week: say 'next' or 'every' before the day.",
+            1,
         ),
         (
             "24 december at 6pm",
-            "'24 december' at position 0 may mean once or every year: add the year, or say 'every'.",
-            0,
+            "'24 december' at position 1 may mean once or every year: add the year, or say 'every'.",
+            1,
         ),
         (
             "the 15th at noon",
-            ("'15th' at position 4 may mean once or every month: say 'of the month', or add the month and the year."),
-            4,
+            ("'15th' at position 5 may mean once or every month: say 'of the month', or add the month and the year."),
+            5,
         ),
-        ("at noon", "'at noon' at position 0 names no day: add 'every day' or 'tomorrow'.", 0),
-        ("every second monday", "'second monday' at position 6 does not say of what: add 'of the month'.", 6),
-        ("32nd of the month", "'32nd' at position 0 is not a day of any month: they are 1 to 31.", 0),
-        ("6th monday of the month", "'6th monday' at position 0 is in no month: use first to fifth, or last.", 0),
+        ("at noon", "'at noon' at position 1 names no day: add 'every day' or 'tomorrow'.", 1),
+        ("every second monday", "'second monday' at position 7 does not say of what: add 'of the month'.", 7),
+        ("32nd of the month", "'32nd' at position 1 is not a day of any month: they are 1 to 31.", 1),
+        ("6th monday of the month", "'6th monday' at position 1 is in no month: use first to fifth, or last.", 1),
         (
             "first weekday of the month",
             (
-                "'weekday' can't be counted from position 0 on: only the last weekday of the month can, "
+                "'weekday' can't be counted from position 1 on: only the last weekday of the month can, "
                 "or a named day ('first monday of the month')."
             ),
-            0,
+            1,
         ),
-        ("31 june 2027 at 9am", "'31 june 2027' at position 0 is not a date of the calendar.", 0),
-        ("june 2027 at 9am", "A year at position 5 needs one day and one month before it.", 5),
+        ("31 june 2027 at 9am", "'31 june 2027' at position 1 is not a date: the days of June 2027 are 1 to 30.", 1),
+        ("june 2027 at 9am", "A year at position 6 needs one day and one month before it.", 6),
         (
             "every february 30th",
             "'every february 30th' never fires: no day is on the 30th of February. Choose another day.",
@@ -256,15 +309,15 @@ TIMES = "they go from 00:00 to 23:59, or from 1 to 12 with am or pm."
         ),
         (
             "7 times a day",
-            "'7' at position 0 does not divide the day into whole seconds: say at which times instead.",
-            0,
+            "'7' at position 1 does not divide the day into whole seconds: say at which times instead.",
+            1,
         ),
         (
             "in 2 fortnights",
-            "'fortnights' at position 5 is not a unit of time. Use seconds, minutes, hours, days or weeks.",
-            5,
+            "'fortnights' at position 6 is not a unit of time. Use seconds, minutes, hours, days or weeks.",
+            6,
         ),
-        ("", "The expression is empty. Write when in plain English, as in 'every weekday at 9am'.", 0),
+        ("", "The expression is empty. Write when in plain English, as in 'every weekday at 9am'.", 1),
     ],
 )
 def test_what_can_not_be_is_said_with_its_place(written, sentence, position):
@@ -279,4 +332,4 @@ def test_a_text_that_ends_too_early_is_refused_with_the_nearest_forms(written, s
     sentence, position = refusal("when", written)
 
     assert sentence.startswith(start)
-    assert position == len(written)
+    assert position == len(written) + 1

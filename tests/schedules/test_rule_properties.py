@@ -107,7 +107,8 @@ def test_any_text_is_understood_or_refused(kind, text):
 PHRASES = (
     "every", "weekday", "monday", "mondays", "and", "to", "at", "9am", "18:30", "noon", "first", "last", "2nd", "15",
     "day", "month", "of the month", "january", "between", "from", "minutes", "hour", "hours", "tomorrow", "next", "in",
-    "twice", "a", "2026", "2026-12-24", "24 december", "on", "the", "second", "other", "times", "week", "year",
+    "twice", "a", "2026", "2026-12-24", "24 december", "on", "the", "second", "other", "times", "week", "year", "half",
+    "once", "tonight", "the day after tomorrow", "2 days", "months", "ms", "UTC", "5", ",", "weekdays", "8:30",
 )  # fmt: skip
 
 

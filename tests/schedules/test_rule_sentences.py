@@ -40,16 +40,23 @@ SENTENCES = {
     "1 */2 * * 0": "Every 2 hours at 1 minute past on Sunday",
     "0 */5 * * *": "Every 5 hours from 00:00 to 20:00",
     "30 9-17 * * *": "Every hour from 09:30 to 17:30",
+    "0 9-16 * * *": "Every hour from 09:00 to 16:00",
+    "0 22-23,0-5 * * *": "Every hour from 22:00 to 05:00",
     "0 8-17/3 * * *": "Every 3 hours from 08:00 to 17:00",
     "5,35 * * * *": "At minutes 5 and 35 of every hour",
     "0,30 9-17 * * *": "At minutes 0 and 30 of hours 9 to 17 every day",
     "* * * * * *": "Every second",
     "*/10 * * * * *": "Every 10 seconds",
+    "*/7 * * * * *": "Every 7 seconds from each full minute on",
+    "*/30 * 9-16 * * *": "Every 30 seconds from 09:00 to 16:59:30",
+    "* * 22-23,0-5 * * *": "Every second from 22:00 to 05:59:59",
     "*/10 30 2 * * *": "Every 10 seconds of minute 30 of hour 2",
     "0,30 */5 * * * *": "At seconds 0 and 30 of every 5th minute of every hour",
     "30 */5 * * * *": "Every 5 minutes, at second 30",
     "@every 2d": "At 00:00 every 2 days",
     "@every 2w": "At 00:00 on Monday every 2 weeks",
+    "@every 2d at 09:00": "At 09:00 every 2 days",
+    "@every 2w on 5 at 17:00:30": "At 17:00:30 on Friday every 2 weeks",
 }
 
 

@@ -136,6 +136,12 @@ def test_every_third_day_is_every_third_local_midnight(zone, clock):
     assert list(fires(rule_from("@every 3d", zone), FIRST, LAST)) == [minute * 60 for minute in expected]
 
 
+def test_every_third_day_at_a_time_is_that_time_of_the_local_clock(zone, clock):
+    expected = clock.fixed(local for local in local_minutes(every_day, [150]) if local // 1440 % 3 == 0)
+
+    assert list(fires(rule_from("@every 3d at 02:30", zone), FIRST, LAST)) == [minute * 60 for minute in expected]
+
+
 def test_the_zones_change_their_clocks_as_this_test_needs_it():
     by_zone = {zone: {abs(by) for _, by in Clock(zone).changes} for zone in ("Antarctica/Troll", "Australia/Lord_Howe")}
 

@@ -27,6 +27,9 @@ def test_an_unknown_zone_is_refused_with_the_nearest_names_first(zone, nearest):
         ("", ""),
         ("../../etc/passwd", "../../etc/passwd"),
         ("localtime", "localtime"),
+        ("posixrules", "posixrules"),
+        ("Factory", "Factory"),
+        ("Europe/Berlin" + "n" * 60, "Europe/Berlin" + "n" * 47),
         ("x" * 500, "x" * 60),
     ],
 )
@@ -44,6 +47,13 @@ def test_an_offset_is_refused_with_the_zone_that_has_it(zone, same):
 
     offset = f"'{zone}' is an offset, not a time zone."
     assert str(refused.value) == f"{offset} Use {same}, or a place such as Europe/Berlin."
+
+
+def test_an_offset_that_is_too_long_to_be_a_name_is_cut_short():
+    with pytest.raises(BadZone) as refused:
+        understand("every", "hour", f"UTC{' ' * 500}+2", NOW)
+
+    assert str(refused.value) == f"There is no time zone 'UTC{' ' * 57}'. {USE}"
 
 
 def test_a_stored_rule_of_a_zone_that_is_gone_is_refused():

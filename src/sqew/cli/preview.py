@@ -10,7 +10,7 @@ import click
 from sqew import forecast
 from sqew.cli.command import Command
 from sqew.cli.output import Facts
-from sqew.cli.parameters import Whole
+from sqew.cli.parameters import TIMINGS, Whole, check_alternatives
 from sqew.cli.schedule_views import fire_documents, fires_table
 from sqew.cli.session import Session, now_ms
 from sqew.errors import BadExpression
@@ -19,6 +19,8 @@ from sqew.schedule_fields import expression_of
 
 _OF_CRON = re.compile(r"@(?!every)|\s*[0-9*/,?-]+\s+[0-9*/,?-]+(\s|$)")
 """How a cron expression begins: with a word like @daily, or with two fields of digits and signs."""
+_OF_INSTANT = re.compile(r"\s*[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt]")
+_OF_DATE = re.compile(r"\s*[0-9]{4}-[0-9]{2}-[0-9]{2}\b")
 
 
 @click.command(cls=Command)
@@ -40,7 +42,8 @@ _OF_CRON = re.compile(r"@(?!every)|\s*[0-9*/,?-]+\s+[0-9*/,?-]+(\s|$)")
 def preview(session: Session, /, expression: str | None, timezone: str, count: int, **timing: str | None) -> None:
     """Say when something would fire.
 
-    EXPRESSION is read as cron if it looks like it, else as an interval, else as plain English.
+    EXPRESSION is read as one instant if it begins with a date, as cron if it looks like it, else as an interval, else
+    as plain English.
     """
     now = now_ms()
     kind, text, found = _understood(expression, timing, timezone, now, count)
@@ -60,6 +63,7 @@ Understood = tuple[ExpressionKind, str, Preview]
 
 
 def _understood(expression: str | None, timing: dict[str, Any], timezone: str, now: int, count: int) -> Understood:
+    check_alternatives(timing, TIMINGS)
     chosen = expression_of(timing)
     if (expression is None) == (chosen is None):
         raise click.UsageError(
@@ -71,9 +75,19 @@ def _understood(expression: str | None, timing: dict[str, Any], timezone: str, n
 
 
 def _guessed(text: str, timezone: str, now: int, count: int) -> Understood:
-    if _OF_CRON.match(text):
-        return "cron", text, forecast.preview("cron", text, timezone, now, count)
-    try:
-        return "every", text, forecast.preview("every", text, timezone, now, count)
-    except BadExpression:
-        return "when", text, forecast.preview("when", text, timezone, now, count)
+    *attempts, last = _kinds(text)
+    for kind in attempts:
+        try:
+            return kind, text, forecast.preview(kind, text, timezone, now, count)
+        except BadExpression:
+            continue
+    return last, text, forecast.preview(last, text, timezone, now, count)
+
+
+def _kinds(text: str) -> tuple[ExpressionKind, ...]:
+    """What the text may be. The last of them tells what is wrong with it."""
+    if _OF_INSTANT.match(text):
+        return ("fire_at",)
+    if _OF_DATE.match(text):
+        return "fire_at", "when"
+    return ("cron",) if _OF_CRON.match(text) else ("every", "when")

@@ -22,6 +22,7 @@ WORDS = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
+_YEAR = re.compile(r"(?:19|20)[0-9]{2}(?:[-,/][0-9]+)*")
 _NAMES: tuple[FieldName, ...] = ("second", "minute", "hour", "day of the month", "month", "day of the week")
 
 
@@ -61,7 +62,9 @@ def read_cron(text: str) -> Cron:
     """The expression of this text; raises `BadExpression`. Whether it ever fires is not looked at."""
     if text.lstrip().startswith("@"):
         text = _spelled_out(text)
-    parts = [(found[0], found.start()) for found in re.finditer(r"\S+", text)]
+    parts = [(found[0], found.start() + 1) for found in re.finditer(r"\S+", text)]
+    if len(parts) >= 5 and _YEAR.fullmatch(parts[-1][0]):
+        raise _has_year(parts)
     if len(parts) not in (5, 6):
         raise BadExpression(_wrong_count([part for part, _ in parts]))
     names = _NAMES[6 - len(parts) :]
@@ -76,7 +79,7 @@ def _spelled_out(text: str) -> str:
     word = text.strip().casefold()
     if word in WORDS:
         return WORDS[word]
-    position = text.index("@")
+    position = text.index("@") + 1
     if word.startswith("@every"):
         said = text.strip()[len("@every") :].strip() or "5 minutes"
         raise BadExpression(f"'@every' is not a cron expression: use `every` with '{said}' instead.", position)
@@ -88,13 +91,29 @@ def _spelled_out(text: str) -> str:
 
 
 def _wrong_count(parts: list[str]) -> str:
-    meant = " ".join([*parts, "*", "*", "*", "*", "*"][:5] if len(parts) < 5 else parts[:-1])
-    hint = f" Did you mean '{meant}'?" if 2 <= len(parts) <= 7 and _is_cron(meant) else ""
+    hint = _meant([*parts, "*", "*", "*", "*", "*"][:5] if len(parts) < 5 else parts[:-1])
     fields = f"{len(parts)} field{'' if len(parts) == 1 else 's'}"
+    if len(parts) == 7:
+        fields += " (years are not known)"
     return (
         f"A cron expression has 5 fields (minute, hour, day of the month, month, day of the week), "
-        f"or 6 with the second first; this one has {fields}.{hint}"
+        f"or 6 with the second first; this one has {fields}.{hint if 2 <= len(parts) <= 7 else ''}"
     )
+
+
+def _has_year(parts: list[tuple[str, int]]) -> BadExpression:
+    year, position = parts[-1]
+    others = [part for part, _ in parts[:-1]]
+    return BadExpression(
+        f"Field {len(parts)} at position {position}: '{year}' is a year, and years are not known here. "
+        f"Leave it out, or use `fire_at` for one date.{_meant(others if len(others) >= 5 else [*others, '*'])}",
+        position,
+    )
+
+
+def _meant(parts: list[str]) -> str:
+    meant = " ".join("*" if part == "?" else part for part in parts)
+    return f" Did you mean '{meant}'?" if _is_cron(meant) else ""
 
 
 def _is_cron(text: str) -> bool:

@@ -82,8 +82,6 @@ class Field(Struct, frozen=True):
 
     name: FieldName
     terms: tuple[Term, ...]
-    position: int = 0
-    """Where it begins in the expression."""
 
     @property
     def text(self) -> str:
@@ -121,7 +119,7 @@ def number(name: FieldName, value: int) -> Field:
 
 
 class FieldReader:
-    """Reads one field. ``ordinal`` and ``position`` say where in the expression it stands, for the sentences."""
+    """Reads one field. ``ordinal`` and ``position`` (from 1) say where it stands, for the sentences."""
 
     def __init__(self, name: FieldName, ordinal: int, position: int) -> None:
         self.bounds = BOUNDS[name]
@@ -135,7 +133,7 @@ class FieldReader:
         for part in text.split(","):
             terms.append(self._term(part, at))
             at += len(part) + 1
-        return Field(self.bounds.name, tuple(terms), self.position)
+        return Field(self.bounds.name, tuple(terms))
 
     def _term(self, text: str, at: int) -> Term:
         if not text:
@@ -161,8 +159,10 @@ class FieldReader:
         return Term(low, high, step)
 
     def _marked(self, text: str, at: int) -> Term | None:
-        if self.bounds.name == "day of the month" and text in ("L", "LW"):
-            return Term(-1, -1, mark=text)
+        if self.bounds.name == "day of the month":
+            if text.startswith("L-"):
+                raise self._wrong(f"'{text}' (days before the last) is not known here, only L (the last) and LW", at)
+            return Term(-1, -1, mark=text) if text in ("L", "LW") else None
         if self.bounds.name != "day of the week":
             return None
         if "#" in text:
@@ -201,7 +201,7 @@ class FieldReader:
         if value < self.bounds.lowest:
             raise self._wrong(f"'{text}' is below {self.bounds.lowest}", at)
         if value > self.bounds.highest:
-            raise self._wrong(f"'{text}' is above {self.bounds.highest}", at)
+            raise self._wrong(f"'{text[:60]}' is above {self.bounds.highest}", at)
         return value
 
     def _named(self, text: str, at: int) -> int:
@@ -231,4 +231,4 @@ class FieldReader:
 
 
 def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= 9
+    return text.isascii() and text.isdigit()

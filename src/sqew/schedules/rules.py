@@ -1,7 +1,7 @@
 """When a schedule fires: from what somebody wrote, or from what was stored of it.
 
 A rule is stored in its canonical form, of which there are three: a cron string (``0 9 * * 1-5``), an interval that no
-cron string can say (``@every 1h30m``), and an instant (``2026-11-16T17:00:00Z``).
+cron string can say (``@every 1h30m``, ``@every 2d at 09:00``), and an instant (``2026-11-16T17:00:00Z``).
 
     >>> rule = understand("when", "every weekday at 9am", "Europe/Berlin", now_ms=0)
     >>> rule.canonical, rule.sentence
@@ -17,13 +17,13 @@ from typing import Protocol
 from sqew.errors import BadExpression
 from sqew.model import ExpressionKind
 from sqew.schedules.cron import Cron, read_cron
-from sqew.schedules.every import canonical_interval, read_interval, stored_interval
+from sqew.schedules.every import Interval, canonical_days, canonical_every, canonical_interval, stored_interval
 from sqew.schedules.firing import NEVER, next_fire
 from sqew.schedules.instants import parse_instant, read_instant
-from sqew.schedules.sentences import cron_sentence, day_phrase, instant_sentence, interval_sentence
+from sqew.schedules.sentences import cron_sentence, day_phrase, days_sentence, elapsed_sentence, instant_sentence
 from sqew.schedules.slots import CronSlots, EveryNthDay
 from sqew.schedules.when import canonical_when
-from sqew.schedules.zones import DAY, check_zone, utc_time
+from sqew.schedules.zones import DAY, END_OF_TIME, check_zone, utc_time
 
 LONGEST_EXPRESSION = 300
 _INSTANT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T")
@@ -74,12 +74,13 @@ class CronRule:
 
 
 class DaysRule:
-    """Fires at the local midnight of every n-th day."""
+    """Fires at one local time of every n-th day."""
 
-    def __init__(self, seconds: int, zone: str) -> None:
-        self.canonical, self.zone = canonical_interval(seconds), zone
-        self.sentence = interval_sentence(seconds, zone)
-        self._slots = EveryNthDay(seconds // DAY)
+    def __init__(self, interval: Interval, zone: str) -> None:
+        days, weekday, (hour, minute, second) = interval.seconds // DAY, interval.weekday, interval.time
+        self.canonical, self.zone = canonical_days(days, interval.time, weekday), zone
+        self.sentence = days_sentence(days, interval.time, weekday, zone)
+        self._slots = EveryNthDay(days, weekday, hour * 3_600 + minute * 60 + second)
 
     def next_after(self, ms: int) -> int | None:
         return _as_ms(next_fire(self._slots, self.zone, max(ms // 1000, -1)))
@@ -90,11 +91,12 @@ class ElapsedRule:
 
     def __init__(self, seconds: int, zone: str) -> None:
         self.canonical, self.zone = canonical_interval(seconds), zone
-        self.sentence = interval_sentence(seconds, zone)
+        self.sentence = elapsed_sentence(seconds)
         self._seconds = seconds
 
     def next_after(self, ms: int) -> int | None:
-        return (ms // 1000 // self._seconds + 1) * self._seconds * 1000
+        fire = (ms // 1000 // self._seconds + 1) * self._seconds
+        return fire * 1000 if fire < END_OF_TIME else None
 
 
 class OnceRule:
@@ -115,7 +117,7 @@ def understand(kind: ExpressionKind, text: str, zone: str, now_ms: int) -> Rule:
     if len(text) > LONGEST_EXPRESSION:
         raise BadExpression(f"The expression has {len(text)} characters; {LONGEST_EXPRESSION} are allowed. Shorten it.")
     if not text.strip():
-        raise BadExpression(f"The expression is empty. {_EMPTY[kind]}", 0)
+        raise BadExpression(f"The expression is empty. {_EMPTY[kind]}", 1)
     rule = rule_from(_canonical(kind, text, zone, now_ms), zone)
     if isinstance(rule, CronRule):
         rule.check_fires(text.strip())
@@ -126,7 +128,7 @@ def _canonical(kind: ExpressionKind, text: str, zone: str, now_ms: int) -> str:
     if kind == "cron":
         return read_cron(text).text
     if kind == "every":
-        return canonical_interval(read_interval(text))
+        return canonical_every(text)
     if kind == "when":
         return canonical_when(text, zone, now_ms)
     return utc_time(read_instant(text, zone, now_ms))
@@ -137,8 +139,8 @@ def rule_from(canonical: str, zone: str) -> Rule:
     """The rule that was stored in this form. The same one is given out again and again: it never changes."""
     check_zone(zone)
     if canonical.startswith("@every "):
-        seconds = stored_interval(canonical)
-        return DaysRule(seconds, zone) if seconds % DAY == 0 else ElapsedRule(seconds, zone)
+        interval = stored_interval(canonical)
+        return DaysRule(interval, zone) if interval.seconds % DAY == 0 else ElapsedRule(interval.seconds, zone)
     if _INSTANT.match(canonical):
         return OnceRule(parse_instant(canonical, zone), zone)
     return CronRule(read_cron(canonical), zone)

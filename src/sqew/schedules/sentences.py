@@ -8,11 +8,12 @@ from zoneinfo import ZoneInfo
 
 from sqew.schedules.cron import Cron
 from sqew.schedules.fields import MONTHS, WEEKDAYS, Field, Term
+from sqew.schedules.times import Time, clock
 
 _MOST_TIMES = 6
 """So many times of day are named one by one; beyond that, by their hours and minutes."""
 _WHICH = {"#1": "first", "#2": "second", "#3": "third", "#4": "fourth", "#5": "fifth", "L": "last"}
-_UNITS = (("week", 604_800), ("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1))
+_UNITS = (("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1))
 
 
 def cron_sentence(cron: Cron, zone: str) -> str:
@@ -22,14 +23,17 @@ def cron_sentence(cron: Cron, zone: str) -> str:
     return f"{time}{each_day}{day}, {_zone(zone)}"
 
 
-def interval_sentence(seconds: int, zone: str) -> str:
+def days_sentence(days: int, time: Time, weekday: int, zone: str) -> str:
+    """``At 09:00 every 2 days``, ``At 09:00 on Friday every 2 weeks``."""
+    if days % 7 == 0:
+        return f"At {clock(time)} on {WEEKDAYS[weekday]} every {days // 7} weeks, {_zone(zone)}"
+    return f"At {clock(time)} every {days} days, {_zone(zone)}"
+
+
+def elapsed_sentence(seconds: int) -> str:
     """``Every 1 hour 30 minutes of elapsed time``."""
-    if seconds % 604_800 == 0:
-        return f"At 00:00 on Monday every {seconds // 604_800} weeks, {_zone(zone)}"
-    if seconds % 86_400 == 0:
-        return f"At 00:00 every {seconds // 86_400} days, {_zone(zone)}"
     parts = []
-    for unit, length in _UNITS[1:]:
+    for unit, length in _UNITS:
         count, seconds = divmod(seconds, length)
         if count:
             parts.append(f"{count} {unit}{'' if count == 1 else 's'}")
@@ -40,16 +44,12 @@ def instant_sentence(ms: int, zone: str) -> str:
     """``Once, on Thursday 24 December 2026 at 18:00, Europe/Berlin time``."""
     when = datetime.fromtimestamp(ms // 1000, ZoneInfo(zone))
     weekday, month = WEEKDAYS[when.isoweekday() % 7], MONTHS[when.month - 1]
-    time = _clock(when.hour, when.minute, when.second)
+    time = clock((when.hour, when.minute, when.second))
     return f"Once, on {weekday} {when.day} {month} {when.year} at {time}, {_zone(zone)}"
 
 
 def _zone(zone: str) -> str:
     return "UTC" if zone == "UTC" else f"{zone} time"
-
-
-def _clock(hour: int, minute: int, second: int = 0) -> str:
-    return f"{hour:02}:{minute:02}:{second:02}" if second else f"{hour:02}:{minute:02}"
 
 
 def _time(cron: Cron) -> str:
@@ -65,24 +65,24 @@ def _named_times(cron: Cron) -> list[str]:
     if cron.repeats or len(cron.hour.values) * len(cron.minute.values) > _MOST_TIMES:
         return []
     return [
-        _clock(hour, minute, cron.second.single or 0)
+        clock((hour, minute, cron.second.single or 0))
         for hour in sorted(cron.hour.values)
         for minute in sorted(cron.minute.values)
     ]
 
 
 def _seconds(cron: Cron) -> str:
-    cadence = _cadence(cron.second, 60)
-    if cadence and cron.minute.everything and cron.hour.everything:
-        return cadence
+    cadence = _cadence(cron.second)
+    if cadence and cron.minute.everything:
+        return cadence + _within_hours(cron, (0, 0), (59, max(cron.second.values)))
     seconds = cadence or f"At {_numbered(cron.second)}"
     return f"{seconds} of {_numbered(cron.minute)} of {_numbered(cron.hour)}"
 
 
 def _often(cron: Cron) -> str:
-    cadence = _cadence(cron.minute, 60)
+    cadence = _cadence(cron.minute)
     if cadence:
-        return cadence + _within_hours(cron, sorted(cron.minute.values))
+        return cadence + _within_hours(cron, (0, 0), (max(cron.minute.values), 0))
     if cron.minute.single is not None:
         hours = _each_hour(cron, cron.minute.single)
         if hours:
@@ -90,32 +90,45 @@ def _often(cron: Cron) -> str:
     return f"At {_numbered(cron.minute)} of {_numbered(cron.hour)}"
 
 
-def _cadence(field: Field, whole: int) -> str | None:
+def _cadence(field: Field) -> str | None:
     """``Every 15 minutes``, if a star and a step are all there is."""
     only = field.terms[0]
     if len(field.terms) > 1 or not only.star:
         return None
     every = f"Every {field.name}" if only.step == 1 else f"Every {only.step} {field.name}s"
-    return every if whole % only.step == 0 else f"{every} from each full {'hour' if whole == 60 else 'day'} on"
+    whole = "hour" if field.name == "minute" else "minute"
+    return every if 60 % only.step == 0 else f"{every} from each full {whole} on"
 
 
-def _within_hours(cron: Cron, minutes: list[int]) -> str:
+def _within_hours(cron: Cron, begin: tuple[int, int], end: tuple[int, int]) -> str:
+    """The hours, from a minute and second of the first to those of the last fire."""
     if cron.hour.everything:
         return ""
-    first, last = cron.hour.terms[0], cron.hour.terms[-1]
-    over_midnight = len(cron.hour.terms) == 2 and (first.high, last.low) == (23, 0)
-    if (len(cron.hour.terms) == 1 or over_midnight) and first.step == last.step == 1:
-        return f" from {_clock(first.low, minutes[0])} to {_clock(last.high, minutes[-1])}"
+    window = _window(cron.hour)
+    if window:
+        return f" from {clock((window[0], *begin))} to {clock((window[1], *end))}"
     return f" of {_numbered(cron.hour)}"
 
 
+def _window(hours: Field) -> tuple[int, int] | None:
+    """The first and the last hour, if they follow each other, perhaps past midnight."""
+    first, last = hours.terms[0], hours.terms[-1]
+    over_midnight = len(hours.terms) == 2 and (first.high, last.low) == (23, 0)
+    if (len(hours.terms) == 1 or over_midnight) and first.step == last.step == 1:
+        return first.low, last.high
+    return None
+
+
 def _each_hour(cron: Cron, minute: int) -> str | None:
+    window = _window(cron.hour)
+    if len(cron.hour.terms) == 2 and window:
+        return f"Every hour from {clock((window[0], minute, 0))} to {clock((window[1], minute, 0))}"
     only = cron.hour.terms[0]
     if len(cron.hour.terms) > 1 or only.low == only.high:
         return None
     every = "Every hour" if only.step == 1 else f"Every {only.step} hours"
     if not only.star or 24 % only.step:
-        return f"{every} from {_clock(only.low, minute)} to {_clock(only.values[-1], minute)}"
+        return f"{every} from {clock((only.low, minute, 0))} to {clock((only.values[-1], minute, 0))}"
     return every if minute == 0 else f"{every} at {minute} minute{'' if minute == 1 else 's'} past"
 
 

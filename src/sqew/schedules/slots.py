@@ -126,21 +126,22 @@ class CronDays:
 
 
 class EveryNthDay:
-    """Midnight of every n-th day, counted from 1970-01-01, or from the Monday after it for whole weeks."""
+    """A time of every n-th day, counted from 1970-01-01. Whole weeks are counted from the Monday after it, and fall on
+    a day of the week.
+    """
 
     repeats = False
 
-    def __init__(self, days: int) -> None:
-        self._days = days
-        self._first = 4 if days % 7 == 0 else 0
+    def __init__(self, days: int, weekday: int, second: int) -> None:
+        first = 4 + (weekday - 1) % 7 if days % 7 == 0 else 0
+        self._length = days * DAY
+        self._first = first * DAY + second
 
     def after(self, local: int) -> int:
-        passed = local // DAY - self._first
-        return ((passed // self._days + 1) * self._days + self._first) * DAY
+        return ((local - self._first) // self._length + 1) * self._length + self._first
 
     def has(self, local: int) -> bool:
-        day, second = divmod(local, DAY)
-        return second == 0 and (day - self._first) % self._days == 0
+        return (local - self._first) % self._length == 0
 
 
 def _month_after(when: date) -> date:

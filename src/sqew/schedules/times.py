@@ -7,7 +7,8 @@ from sqew.schedules.words import Words
 
 Time = tuple[int, int, int]
 """Hour, minute and second."""
-_NAMED: dict[str, Time] = {"noon": (12, 0, 0), "midnight": (0, 0, 0)}
+MIDNIGHT: Time = (0, 0, 0)
+_NAMED: dict[str, Time] = {"noon": (12, 0, 0), "midnight": MIDNIGHT}
 
 
 def is_time(words: Words, ahead: int = 0, bare: bool = False) -> bool:
@@ -36,6 +37,22 @@ def take_time(words: Words, bare: bool = False) -> Time:
             position,
         )
     return time
+
+
+def is_bare_hour(words: Words) -> bool:
+    """Whether an hour comes next that may be one of the morning or of the afternoon."""
+    word = words.peek()
+    return word.isdecimal() and 1 <= (whole(word) or 0) <= 12 and words.peek(1) not in ("am", "pm")
+
+
+def clock(time: Time) -> str:
+    """``09:00``, and with its second if it has one.
+
+    >>> clock((9, 0, 0)), clock((16, 59, 30))
+    ('09:00', '16:59:30')
+    """
+    hour, minute, second = time
+    return f"{hour:02}:{minute:02}:{second:02}" if second else f"{hour:02}:{minute:02}"
 
 
 def _missing(words: Words) -> str:

@@ -7,13 +7,15 @@
 from __future__ import annotations
 
 import difflib
+import re
 
 from sqew.errors import BadExpression
-from sqew.schedules.every import canonical_interval
+from sqew.schedules.draft import Draft, NotUnderstood, Part
+from sqew.schedules.every import canonical_days, canonical_interval
 from sqew.schedules.instants import check_future
-from sqew.schedules.phrases import Draft, NotUnderstood, Part, PhraseReader
-from sqew.schedules.times import Time
-from sqew.schedules.zones import DAY, instant_of, local_of, utc_time
+from sqew.schedules.phrases import PhraseReader
+from sqew.schedules.times import MIDNIGHT
+from sqew.schedules.zones import DAY, instant_of, is_zone, local_of, utc_time
 
 EXAMPLES = (
     "every weekday at 9am",
@@ -41,7 +43,10 @@ EXAMPLES = (
     "on 24 december 2026 at 6pm",
     "2026-12-24 18:00",
 )
-_MIDNIGHT: Time = (0, 0, 0)
+_EVENING, _MORNING = 17, 5
+"""The hours at which a night begins and ends."""
+_PAIRED: tuple[Part, ...] = ("times", "weekdays", "weekday_marks", "days", "months")
+_ZONE = re.compile(r"[A-Za-z_]+(?:[/_+-][A-Za-z0-9_]+)*|[+-][0-9:]+")
 
 
 def canonical_when(text: str, zone: str, now_ms: int) -> str:
@@ -53,7 +58,7 @@ def canonical_when(text: str, zone: str, now_ms: int) -> str:
     except NotUnderstood as error:
         raise BadExpression(_not_understood(text, error), error.position) from None
     if not draft.said:
-        raise BadExpression(f"The text says no time. {_nearest_forms(text)}", 0)
+        raise BadExpression(f"The text says no time. {_nearest_forms(text)}", 1)
     if draft.day is not None or draft.instant is not None:
         return _once(draft, text, zone, now_ms)
     if draft.interval is not None and draft.interval != DAY:
@@ -62,6 +67,12 @@ def canonical_when(text: str, zone: str, now_ms: int) -> str:
 
 
 def _not_understood(text: str, error: NotUnderstood) -> str:
+    zone = _ZONE.match(text, error.position - 1)
+    if zone and is_zone(zone[0]):
+        return (
+            f"'{zone[0]}' at position {error.position} is a time zone: "
+            "leave it out of the text, and give it as timezone instead."
+        )
     what = f"'{error.word}' at position {error.position} is not understood" if error.word else "The text ends too early"
     return f"{what}. {_nearest_forms(text)}"
 
@@ -80,20 +91,36 @@ def _once(draft: Draft, text: str, zone: str, now_ms: int) -> str:
         return utc_time(draft.instant * 1000)
     if len(draft.times) > 1:
         raise _wrong(draft, "times", "has more than one time for one day: make a schedule for each")
-    hour, minute, second = draft.times[0] if draft.times else _MIDNIGHT
+    hour, minute, second = draft.times[0] if draft.times else MIDNIGHT
+    if draft.tonight:
+        hour = _hour_of_the_night(draft, hour)
     assert draft.day is not None
     ms = instant_of(draft.day * DAY + hour * 3_600 + minute * 60 + second, zone) * 1000
     check_future(ms, text, zone, now_ms)
     return utc_time(ms)
 
 
+def _hour_of_the_night(draft: Draft, hour: int) -> int:
+    """The hour, counted from the midnight before: those after the next midnight are 24 and more."""
+    if not draft.times:
+        raise _wrong(draft, "day", "does not say at what time: add it, as in 'tonight at 8pm'")
+    if draft.bare_hour and _MORNING <= hour < 12:
+        hour += 12
+    if _MORNING <= hour < _EVENING:
+        raise _wrong(draft, "times", "is not at night, which is from 5pm to 5am: say 'today', or another time")
+    return hour if hour >= _EVENING else hour + 24
+
+
 def _interval(draft: Draft) -> str:
     assert draft.interval is not None
+    if draft.interval % DAY == 0:
+        return _every_nth_day(draft, draft.interval // DAY)
     _check_alone(draft, "interval", "times", "period")
+    _check_one_night(draft)
     canonical = canonical_interval(draft.interval)
     if len(draft.said) == 1:
         return canonical
-    if canonical.startswith("@") or draft.interval > DAY:
+    if canonical.startswith("@"):
         raise _wrong(
             draft, "interval", "can't be kept to certain days or hours: use one that divides an hour or a day evenly"
         )
@@ -101,6 +128,29 @@ def _interval(draft: Draft) -> str:
     if draft.window:
         hour = _hours_within(draft.window, draft.interval)
     return " ".join([*seconds, minute, hour, *_days(draft)])
+
+
+def _every_nth_day(draft: Draft, days: int) -> str:
+    _check_alone(draft, "interval", "period", "window", "weekday_marks", "days", "months")
+    if draft.weekdays and (days % 7 or len(set(draft.weekdays)) > 1):
+        raise _wrong(draft, "interval", "can't be kept to these days: use whole weeks, and one day of the week")
+    if len(set(draft.times)) > 1:
+        raise _wrong(draft, "times", f"has more than one time for every {days} days: make a schedule for each")
+    time = draft.times[0] if draft.times else MIDNIGHT
+    return canonical_days(days, time, draft.weekdays[0] if draft.weekdays else 1)
+
+
+def _check_one_night(draft: Draft) -> None:
+    """Refuse hours past midnight on certain days: the second half of them would be on the day after."""
+    if draft.window and 0 < draft.window[1] < draft.window[0]:
+        for part in ("weekdays", "weekday_marks", "days"):
+            if part in draft.said:
+                raise _wrong(
+                    draft,
+                    "window",
+                    f"goes past midnight, so it can't be joined with '{draft.said[part].text}': "
+                    "make one schedule until midnight and one from midnight on",
+                )
 
 
 def _hours_within(window: tuple[int, int], interval: int) -> str:
@@ -125,7 +175,7 @@ def _calendar(draft: Draft) -> str:
         raise _wrong(draft, "window", "does not say how often: add 'every 15 minutes', for example")
     if not draft.repeats:
         _check_clear(draft)
-    times = sorted(set(draft.times)) or [_MIDNIGHT]
+    times = sorted(set(draft.times)) or [MIDNIGHT]
     if len({time[1:] for time in times}) > 1:
         raise _wrong(draft, "times", "has times at different minutes of the hour: make a schedule for each")
     _, minute, second = times[0]
@@ -145,8 +195,30 @@ def _check_clear(draft: Draft) -> None:
         raise _wrong(draft, "times" if draft.times else "months", "names no day: add 'every day' or 'tomorrow'")
 
 
+def _check_pairs(draft: Draft) -> None:
+    """Refuse one thing for some days and another for others: a rule holds for all its days alike."""
+    several = [part for part in _PAIRED if part in draft.said_again and len(set(getattr(draft, part))) > 1]
+    if len(several) > 1:
+        raise _wrong(draft, several[0], "does not hold for all that is said: make a schedule for each")
+
+
+def _check_period(draft: Draft) -> None:
+    """Refuse days that contradict how often."""
+    often: Part = "period" if draft.period else "interval"
+    if "weekdays" in draft.said_after_and and often in draft.said:
+        raise _joined(draft, "weekdays", often, "make a schedule for each")
+    if draft.period in ("day", "week"):
+        _check_alone(draft, "period", "days", "weekday_marks")
+    elif draft.period and draft.weekdays:
+        raise _joined(draft, "weekdays", "period", "say which one, as in 'first monday of the month'")
+    elif draft.period == "year" and not draft.months and (draft.days or draft.weekday_marks):
+        raise _wrong(draft, "days" if draft.days else "weekday_marks", "does not say of which month: add 'of january'")
+
+
 def _days(draft: Draft) -> tuple[str, str, str]:
     """The day of the month, the month and the day of the week."""
+    _check_pairs(draft)
+    _check_period(draft)
     if draft.weekday_marks and not (draft.of_the_month or draft.months or draft.period in ("month", "year")):
         raise _wrong(draft, "weekday_marks", "does not say of what: add 'of the month'")
     _check_alone(draft, "weekday_marks", "weekdays")
@@ -157,11 +229,16 @@ def _days(draft: Draft) -> tuple[str, str, str]:
     months = sorted(set(draft.months))
     if draft.period == "week" and not weekdays:
         weekdays = "1"
-    if draft.period in ("month", "year") and not weekdays and not days:
+    if not weekdays and not days and (draft.period in ("month", "year") or _is_every_month(draft)):
         days = "1"
     if draft.period == "year" and not months:
         months = [1]
     return days or "*", _listed(months) or "*", weekdays or "*"
+
+
+def _is_every_month(draft: Draft) -> bool:
+    """Whether it names months and nothing more, as "every january" does."""
+    return bool(draft.months) and draft.period is None and draft.interval is None
 
 
 def _listed(values: list[int]) -> str:
@@ -175,10 +252,14 @@ def _check_alone(draft: Draft, part: Part, *others: Part) -> None:
     """Refuse each of the others beside this part."""
     for other in others:
         if part in draft.said and other in draft.said:
-            said = draft.said[part]
-            raise _wrong(draft, other, f"can't be joined with '{said.text}' at position {said.position}: leave one out")
+            raise _joined(draft, other, part, "leave one out")
+
+
+def _joined(draft: Draft, part: Part, other: Part, instead: str) -> BadExpression:
+    said = draft.said[other]
+    return _wrong(draft, part, f"can't be joined with '{said.text}' at position {said.position}: {instead}")
 
 
 def _wrong(draft: Draft, part: Part, what: str) -> BadExpression:
-    said = draft.said[part]
+    said = draft.said.get(part) or next(iter(draft.said.values()))
     return BadExpression(f"'{said.text}' at position {said.position} {what}.", said.position)

@@ -43,7 +43,7 @@ class Words:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        found = [(word[0].casefold().replace(".m.", "m"), word.start()) for word in _WORD.finditer(text)]
+        found = [(word[0].casefold().replace(".m.", "m"), word.start() + 1) for word in _WORD.finditer(text)]
         self._words = [word for word, _ in found if word != ","]
         self._positions = [position for word, position in found if word != ","]
         self._next = 0
@@ -53,8 +53,17 @@ class Words:
 
     @property
     def position(self) -> int:
-        """Where the next word begins."""
-        return self._positions[self._next] if self else len(self.text)
+        """Where the next word begins, counted from 1."""
+        return self._positions[self._next] if self else len(self.text) + 1
+
+    @property
+    def after_comma(self) -> bool:
+        """Whether a comma stands before the next word."""
+        return self.text[: self.position - 1].rstrip().endswith(",")
+
+    def since(self, position: int) -> str:
+        """What was written from this position on, up to the next word."""
+        return self.text[position - 1 : self.position - 1].strip(" ,\t\r\n")
 
     def peek(self, further: int = 0) -> str:
         """The next word, or one further on; it stays."""
@@ -75,7 +84,7 @@ class Words:
 
     def original(self) -> str:
         """The next word as it was written."""
-        found = _WORD.match(self.text, self.position)
+        found = _WORD.match(self.text, self.position - 1)
         return found[0] if found else ""
 
     def wrong(self, what: str) -> BadExpression:

@@ -23,6 +23,34 @@ LAST_YEAR = 9_899
 """Python's dates end with the year 9999; somewhat earlier there is room still to look ahead."""
 END_OF_TIME = 250_246_627_200
 """The first second after that year."""
+_LONGEST_NAME = 64
+_NO_PLACES = {"Factory", "localtime", "posixrules"}
+"""What some systems list among the zones: their own setting, which is another on each, or none at all."""
+_SHORT_NAMES = frozenset(
+    [
+        "acst",
+        "aedt",
+        "aest",
+        "akst",
+        "bst",
+        "cdt",
+        "cest",
+        "cst",
+        "edt",
+        "eest",
+        "hkt",
+        "ist",
+        "jst",
+        "kst",
+        "mdt",
+        "nzdt",
+        "nzst",
+        "pdt",
+        "pst",
+        "z",
+    ]
+)
+"""What people call zones, though IANA has no zone of that name."""
 _PERIOD = 1 << 25
 """Changes are looked up for so many seconds (388 days) at a time."""
 _OFFSET = re.compile(r"(?:utc|gmt)?\s*([+-])\s*([0-9]{1,2})(?::?00)?", re.IGNORECASE)
@@ -43,26 +71,45 @@ def check_zone(name: str) -> None:
     """Raise `BadZone` unless this is the name of a time zone."""
     if name in _names():
         return
+    if len(name) > _LONGEST_NAME:
+        raise _unknown(name)
     offset = _OFFSET.fullmatch(name)
     if offset:
         # POSIX counts westwards.
         same = f"Etc/GMT{'-' if offset[1] == '+' else '+'}{int(offset[2])}"
         if same in _names():
-            raise BadZone(f"'{name}' is an offset, not a time zone. Use {same}, or a place such as Europe/Berlin.")
+            raise BadZone(f"'{name[:60]}' is an offset, not a time zone. Use {same}, or a place such as Europe/Berlin.")
     near = _nearest_names(name)
-    hint = f" Nearest names: {', '.join(near)}." if near else ""
-    raise BadZone(f"There is no time zone '{name[:60]}'.{hint} Use an IANA name such as Europe/Berlin, or UTC.")
+    raise _unknown(name, f" Nearest names: {', '.join(near)}." if near else "")
+
+
+def _unknown(name: str, hint: str = "") -> BadZone:
+    return BadZone(f"There is no time zone '{name[:60]}'.{hint} Use an IANA name such as Europe/Berlin, or UTC.")
+
+
+def is_zone(name: str) -> bool:
+    """Whether people call a zone by this name, in whichever case, or write an offset in its place.
+
+    >>> is_zone("europe/berlin"), is_zone("PST"), is_zone("+02:00"), is_zone("weekday")
+    (True, True, True, False)
+    """
+    known = name.casefold() in _SHORT_NAMES or name.casefold() in _names_in_lower_case()
+    return known or _OFFSET.fullmatch(name) is not None
+
+
+@lru_cache(maxsize=1)
+def _names_in_lower_case() -> frozenset[str]:
+    return frozenset(name.casefold() for name in _names())
 
 
 @lru_cache(maxsize=1)
 def _names() -> frozenset[str]:
-    # Some systems list their own setting as if it were a zone; it means something else on each of them.
-    return frozenset(available_timezones() - {"localtime"})
+    return frozenset(available_timezones() - _NO_PLACES)
 
 
 def _nearest_names(name: str) -> list[str]:
     """Up to three names that were perhaps meant: of the same letters or the same place, or else similar."""
-    wanted = name[:60].casefold().strip().replace(" ", "_")
+    wanted = name.casefold().strip().replace(" ", "_")
     by_text: dict[str, str] = {}
     for known in sorted(_names()):
         by_text.setdefault(known.rpartition("/")[2].casefold(), known)
