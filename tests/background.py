@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,6 +37,7 @@ from sqew.operations import (
     ClaimDeliveries,
     GetSchedule,
     ListDeliveries,
+    NextDelivery,
     Peek,
     SaveSchedule,
     Subscribe,
@@ -90,9 +91,12 @@ class House:
         self._refusal = asyncio.Event()
         self._looked = asyncio.Event()
         self.broker.executed = self._executed
+        self.told: Callable[[Sequence[Any]], object] = len
+        """Gets the operations of every transaction."""
 
     def _executed(self, operations: Any, results: Any, _seconds: float) -> None:
-        if any(isinstance(operation, ClaimDeliveries) for operation in operations):
+        self.told(operations)
+        if any(isinstance(operation, ClaimDeliveries | NextDelivery) for operation in operations):
             self._looked.set()
         if any(isinstance(result, StoreBusy) for result in results):
             self._refused |= {type(operation) for operation in operations}
@@ -100,7 +104,8 @@ class House:
 
     async def a_look(self) -> None:
         """Until a courier has looked for deliveries from now on, and has begun with what it found."""
-        for _ in range(2):
+        # It looks whether anything is due, claims it, and looks again when it has begun with that.
+        for _ in range(3):
             self._looked.clear()
             await self._looked.wait()
 
@@ -165,12 +170,14 @@ class House:
             await asyncio.wait([task])
 
     @contextlib.asynccontextmanager
-    async def courier(self, *, timeout_s: float = WITHIN_S, allow: str = HERE, **options: Any) -> AsyncIterator[Work]:
+    async def courier(
+        self, *, timeout_s: float = WITHIN_S, allow: str = HERE, border: Border | None = None, **options: Any
+    ) -> AsyncIterator[Work]:
         """A courier at work until the block ends. It may post to this machine, and looks every few milliseconds."""
         attempts: asyncio.Queue[Attempt] = asyncio.Queue()
         courier = Courier(
             self.broker,
-            Poster(Border(allow), timeout_s),
+            Poster(border or Border(allow), timeout_s),
             ACCOUNT,
             RETRIES_MS,
             timeout_ms=round(timeout_s * 1000),

@@ -1,4 +1,4 @@
-"""The courier: what it posts, how it goes on when that fails, and that slow endpoints are in nobody's way."""
+"""The courier: what it posts, and how it goes on when that fails."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,9 +19,7 @@ from sqew.operations import GetDelivery, RetryDeliveries
 
 sys.path.append(str(Path(__file__).parent / "deliveries"))
 
-from endpoint import Behaviour, Gate, Hook, arrived, drips, endpoint, hangs_up, resets, says, stalls, status, values
-
-FAST = 200
+from endpoint import Behaviour, Hook, drips, endpoint, hangs_up, resets, says, stalls, status, values
 
 
 @pytest.fixture
@@ -231,117 +228,6 @@ def test_what_was_damaged_in_the_file_is_not_posted_and_keeps_nobody_waiting(tmp
 
     assert asyncio.run(scenario()) == []
     assert values(hook.received()) == [2]
-
-
-# Slow endpoints
-
-
-@pytest.mark.parametrize("slow", [1, 10])
-def test_slow_endpoints_with_a_thousand_waiting_delay_nobody_else(tmp_path, hook, slow):
-    async def scenario():
-        async with house(tmp_path) as h:
-            for number in range(slow):
-                hook.does(f"/slow{number}", stalls)
-                await h.subscribe(f"slow.{number}", hook.url(f"/slow{number}"))
-                await h.publish(f"slow.{number}", *range(1_000 // slow))
-            await h.subscribe("fast", hook.url("/fast"))
-            # It looks when something happens, and by itself only after the test has failed.
-            async with h.courier(poll_ms=3_600_000, batch=4):
-                await arrived(hook, "/slow0")
-                await h.publish("fast", *range(FAST))
-                await arrived(hook, "/fast", FAST)
-                return await h.deliveries()
-
-    waiting = asyncio.run(scenario())
-
-    # Not one of the slow ones has been answered or given up meanwhile.
-    assert len([delivery for delivery in waiting if delivery.attempts == 0]) == 1_000
-    assert sorted(values(hook.received("/fast"))) == list(range(FAST))
-
-
-def test_no_more_is_under_way_than_the_bounds_allow(tmp_path, hook):
-    async def scenario():
-        async with house(tmp_path) as h:
-            for number in range(5):
-                hook.does(f"/slow{number}", stalls)
-                await h.subscribe("#", hook.url(f"/slow{number}"))
-            await h.publish("order.paid", *range(10))
-            async with h.courier(concurrency=8, per_subscription=3, batch=4):
-                await asyncio.to_thread(hook.wait_for_any, 8)
-                for _ in range(10):
-                    # It is told of each, and must leave it where it is.
-                    await h.publish("order.paid", 1)
-                return len(await h.deliveries("delivering"))
-
-    claimed = asyncio.run(scenario())
-
-    by_path = Counter(request.path for request in hook.received())
-    assert claimed == by_path.total() == 8
-    assert max(by_path.values()) == 3
-
-
-def test_an_endpoint_that_fails_gets_one_at_a_time_until_it_answers(tmp_path, hook):
-    gate = Gate()
-    hook.does("/shaky", status(500), gate)
-
-    async def scenario():
-        async with house(tmp_path) as h, h.courier(per_subscription=4) as courier:
-            await h.subscribe("#", hook.url("/shaky"))
-            await h.publish("order.paid", 0)
-            assert not (await courier.attempt()).went_well
-            await h.publish("order.paid", *range(1, 6))
-            await arrived(hook, "/shaky", 2)
-            await h.a_look()
-            under_way = len(await h.deliveries("delivering"))
-            gate.open()
-            for _ in range(5):
-                assert (await courier.attempt()).went_well
-            return under_way
-
-    assert asyncio.run(scenario()) == 1
-
-
-def test_more_endpoints_that_fail_than_there_are_places_leave_room_for_others(tmp_path, hook):
-    clock = ManualClock()
-
-    async def scenario():
-        async with house(tmp_path, clock) as h, h.courier(concurrency=8, batch=2) as courier:
-            for number in range(20):
-                hook.does(f"/dead{number}", status(500), stalls)
-                await h.subscribe("dead", hook.url(f"/dead{number}"))
-            await h.subscribe("fast", hook.url("/fast"))
-            await h.publish("dead", 1)
-            for _ in range(20):
-                assert not (await courier.attempt()).went_well
-            clock.advance(RETRIES_MS[0])
-            await asyncio.to_thread(hook.wait_for_any, 20 + 4)
-            await h.publish("fast", *range(FAST))
-            for _ in range(FAST):
-                assert (await courier.attempt()).went_well
-
-    asyncio.run(scenario())
-
-    assert len(hook.received("/fast")) == FAST
-
-
-def test_a_thousand_endpoints_that_wait_for_their_retry_delay_nobody_else(tmp_path, hook):
-    async def scenario():
-        async with house(tmp_path, ManualClock()) as h:
-            for number in range(1_200):
-                await h.subscribe("down", hook.url("/down", f"127.0.0.{number // 200 + 2}") + f"?{number}")
-            await h.subscribe("up", hook.url("/up"))
-            await h.publish("down", 1)
-            # It looks when something happens, and by itself only after the test has failed.
-            async with h.courier(poll_ms=3_600_000) as courier:
-                for _ in range(1_200):
-                    assert not (await courier.attempt()).went_well
-                for number in range(4):
-                    await h.publish("up", number)
-                    assert (await courier.attempt()).went_well
-
-    asyncio.run(scenario())
-
-    assert values(hook.received()) == [0, 1, 2, 3]
 
 
 def test_what_was_to_be_posted_can_be_looked_at(tmp_path, hook):

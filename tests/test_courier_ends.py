@@ -146,7 +146,7 @@ def test_a_courier_that_was_killed_is_taken_over_from_when_its_claims_run_out(tm
             async with h.courier() as courier:
                 clock.advance(14_999)
                 await h.a_look()
-                assert (await h.deliveries())[0].due_at == taken.claimed_until
+                assert (await h.deliveries())[0].state == "delivering"
                 clock.advance(1)
                 await courier.attempt()
             return taken
@@ -157,18 +157,19 @@ def test_a_courier_that_was_killed_is_taken_over_from_when_its_claims_run_out(tm
 
 
 def test_a_store_that_is_busy_is_asked_again_and_nothing_is_posted_twice(tmp_path, hook):
-    gate = Gate()
+    gate, clock = Gate(), ManualClock()
     hook.does("/slow", gate)
 
     async def scenario():
-        async with house(tmp_path, busy_timeout_ms=1) as h, h.courier() as courier:
+        async with house(tmp_path, clock, busy_timeout_ms=1) as h, h.courier() as courier:
             await h.subscribe("#", hook.url("/slow"))
             await h.publish("order.paid", 1)
+            await h.publish("order.paid", 2, delay_ms=1000)
             await arrived(hook, "/slow")
             with locked(tmp_path):
                 gate.open()
+                clock.advance(1000)
                 await h.refusal_of(ClaimDeliveries, SettleDeliveries)
-            await h.publish("order.paid", 2)
             ended = [(await courier.attempt()).ended for _ in range(2)]
             return ended, await h.deliveries()
 

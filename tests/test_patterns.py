@@ -192,7 +192,7 @@ def test_keys_that_are_allowed(key):
     check_pattern(key)
 
 
-@pytest.mark.parametrize("pattern", ["*", "#", "orders.*", "#.created", "*.*.#", "#.#"])
+@pytest.mark.parametrize("pattern", ["*", "#", "orders.*", "#.created", "*.*.#", "#.a.#.b.#.c.#"])
 def test_patterns_that_are_allowed(pattern):
     check_pattern(pattern)
 
@@ -233,6 +233,19 @@ def test_nothing_is_published_under_a_pattern(key, character, position):
 )
 def test_a_wildcard_is_a_word_of_its_own(pattern, character, position):
     with pytest.raises(BadPattern, match=rf"'{re.escape(character)}' at position {position} must be a whole word"):
+        check_pattern(pattern)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "mistake"),
+    [
+        ("#.#", "'#' at position 3 follows another"),
+        ("orders.#.#.created", "'#' at position 10 follows another"),
+        ("#.a.#.a.#.a.#.a.#", "'#' at position 17 is one too many: 4 are the most"),
+    ],
+)
+def test_a_pattern_of_many_hashes_could_make_every_publish_slow(pattern, mistake):
+    with pytest.raises(BadPattern, match=f"can't be a pattern: {mistake}"):
         check_pattern(pattern)
 
 

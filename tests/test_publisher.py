@@ -11,13 +11,14 @@ from typing import Any, TypeVar
 import pytest
 
 from background import ACCOUNT, BASE_URL, House, house
-from sqew import EnvelopeVerifier
+from sqew import EnvelopeVerifier, publisher
 from sqew.clock import ManualClock
-from sqew.errors import ScheduleChanged
+from sqew.errors import BadSetting, ScheduleChanged, TooLarge
 from sqew.model import NewMessage, SigningKey
 from sqew.operations import ClaimDeliveries, ReadSigningKeys
 from sqew.publisher import Publisher
 from sqew.sealing import certificate_path, new_event
+from sqew.signing import new_signing_key
 from sqew.timetable import fire_due
 
 R = TypeVar("R")
@@ -136,6 +137,42 @@ def test_a_version_that_is_wanted_for_the_first_time_is_added_to_those_known(tmp
     ]
 
 
+def test_an_envelope_went_round_the_limit_of_bodies(tmp_path):
+    async def main():
+        async with house(tmp_path, ManualClock(NOW), max_body_bytes=4_096) as h:
+            await h.queue("ticks")
+            await h.subscribe("orders.*", "ticks", 2)
+            with pytest.raises(TooLarge, match="in an envelope, which has"):
+                await h.publish("orders.created", "small", chr(34) * 2_000)
+            return await h.messages()
+
+    assert asyncio.run(main()) == []
+
+
+def test_a_certificate_that_others_may_not_be_able_to_fetch_is_warned_of_once(tmp_path, caplog):
+    async def scenario(h):
+        h.publisher.guesses_url = True
+        await h.subscribe("orders.*", ENDPOINT, 2)
+        for number in range(3):
+            await h.publish("orders.created", number)
+
+    in_house(tmp_path, scenario)
+
+    assert [record.message for record in caplog.records if "set base_url" in record.message] != []
+    assert len(caplog.records) == 1
+
+
+def test_a_server_that_has_no_address_makes_no_envelopes(tmp_path):
+    async def scenario(h):
+        h.publisher.base_url = ""
+        await h.subscribe("orders.*", ENDPOINT, 2)
+        with pytest.raises(BadSetting, match="Set base_url"):
+            await h.publish("orders.created", 1)
+        return await h.broker.run(ReadSigningKeys())
+
+    assert in_house(tmp_path, scenario) == []
+
+
 # Keys
 
 
@@ -165,6 +202,19 @@ def test_whoever_asks_for_the_first_key_at_once_gets_the_same(tmp_path):
 
     assert first == second == third
     assert len(first) == 1
+
+
+def test_everybody_who_asked_for_the_first_certificate_had_a_key_made(tmp_path, monkeypatch):
+    made = []
+    monkeypatch.setattr(publisher, "new_signing_key", lambda now: made.append(now) or new_signing_key(now))
+
+    async def scenario(h):
+        return await asyncio.gather(*(h.publisher.signing_keys() for _ in range(50)))
+
+    found = in_house(tmp_path, scenario)
+
+    assert len(made) == 1
+    assert all(keys == found[0] for keys in found)
 
 
 def test_after_a_rotation_the_new_key_signs_and_the_old_one_still_proves_what_it_signed(tmp_path):

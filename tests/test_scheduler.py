@@ -167,46 +167,6 @@ def test_every_hour_that_passes_has_one_fire_whatever_the_clock_does(tmp_path, s
     assert asyncio.run(scenario()) == [utc(ms(start) + hour * HOUR) for hour in range(1, 25)]
 
 
-# After downtime
-
-
-def test_without_catching_up_one_late_fire_stands_for_all_that_were_missed(tmp_path):
-    clock = ManualClock(NOON)
-
-    async def scenario():
-        async with house(tmp_path, clock) as h:
-            await h.queue("ticks")
-            await h.schedule("tick", "every", "1 minute")
-            clock.advance(10 * MINUTE + 1)
-            await h.scheduler().fire_due()
-            return await h.slots("tick"), await h.reads("tick")
-
-    slots, schedule = asyncio.run(scenario())
-
-    assert slots == [utc(NOON + MINUTE)]
-    assert (schedule.fired, schedule.skipped) == (1, 9)
-    assert schedule.next_fire_at == NOON + 11 * MINUTE
-
-
-def test_catching_up_sends_what_was_missed_in_order_and_up_to_the_limit(tmp_path):
-    clock = ManualClock(NOON)
-
-    async def scenario():
-        async with house(tmp_path, clock) as h:
-            await h.queue("ticks")
-            await h.schedule("tick", "every", "1 minute", catchup=True, catchup_limit=4)
-            clock.advance(10 * MINUTE + 1)
-            await h.scheduler().fire_due()
-            sent = [message.headers["_schedule"]["scheduled_for"] for message in await h.messages()]
-            return sent, await h.reads("tick")
-
-    sent, schedule = asyncio.run(scenario())
-
-    assert sent == [utc(NOON + minute * MINUTE) for minute in range(1, 5)]
-    assert (schedule.fired, schedule.skipped) == (4, 6)
-    assert schedule.next_fire_at == NOON + 11 * MINUTE
-
-
 # When it fails
 
 
@@ -283,6 +243,25 @@ def test_at_its_threshold_a_schedule_pauses_with_the_reason_and_can_be_resumed(t
     assert (resumed.status, resumed.paused_reason, resumed.consecutive_failures) == ("active", "", 0)
 
 
+def test_the_reason_of_a_pause_named_a_queue_that_has_nothing_to_do_with_it(tmp_path):
+    clock = ManualClock(NOON)
+
+    async def scenario():
+        async with house(tmp_path, clock) as h:
+            await h.queue("ticks2")
+            made = await h.schedule("tick", "every", "1 hour", failure_threshold=1)
+            clock.advance(HOUR)
+            await h.scheduler().fire_due()
+            return made, await h.reads("tick")
+
+    made, paused = asyncio.run(scenario())
+
+    assert paused.paused_reason == (
+        "It failed once: Queue 'ticks' does not exist. Create it first, or list the queues."
+    )
+    assert (made.updated_at, paused.updated_at) == (NOON, NOON + HOUR)
+
+
 def test_a_schedule_that_fails_does_not_keep_the_others_from_firing(tmp_path):
     clock = ManualClock(NOON)
     fired = []
@@ -330,6 +309,29 @@ def test_a_damaged_schedule_does_not_keep_the_others_from_firing(tmp_path, damag
             return [await h.slots(name) for name in ("a", "b", "c")]
 
     assert [len(slots) for slots in asyncio.run(scenario())] == [0, 1, 1]
+
+
+def test_a_queue_whose_policy_was_damaged_stopped_the_schedules_of_all_queues(tmp_path):
+    clock = ManualClock(NOON)
+
+    async def scenario():
+        async with house(tmp_path, clock) as h:
+            await h.queue("bad")
+            await h.queue("ticks")
+            await h.schedule("a", "every", "1 minute", "bad")
+            await h.schedule("b", "every", "1 minute")
+            connection = apsw.Connection(str(tmp_path / "queue.db"))
+            connection.execute("UPDATE sqew_queue SET policy = '{' WHERE name = 'bad'")
+            connection.execute("UPDATE sqew_meta SET catalog = catalog + 1")
+            connection.close()
+            clock.advance(MINUTE)
+            await h.scheduler().fire_due()
+            return (await h.reads("a")).last_error, await h.slots("b")
+
+    error, slots = asyncio.run(scenario())
+
+    assert "damaged" in error
+    assert len(slots) == 1
 
 
 # Where it goes

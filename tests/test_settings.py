@@ -112,6 +112,44 @@ def test_sizes_and_durations_may_have_a_unit(name, written, value):
     assert getattr(resolve({name: written}, {}, None), name) == value
 
 
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("delivery_retries", "soon"),
+        ("delivery_retries", "10s, 31d"),
+        ("delivery_retries", "0"),
+        ("base_url", "queue.example.com"),
+        ("base_url", "ftp://queue.example.com"),
+        ("base_url", "https://"),
+        ("base_url", "https://queue.example.com/?a=1"),
+        ("base_url", "https://queue.example.com/a b"),
+        ("base_url", "https://user:secret@queue.example.com"),
+        ("account_id", "12345"),
+        ("account_id", "12345678901x"),
+        ("account_id", ""),
+    ],
+)
+def test_a_text_that_can_not_be_meant_was_found_out_when_it_was_used(name, given):
+    with pytest.raises(BadSetting, match=rf"^{name} can't be '.*' \(flag --{name.replace('_', '-')}\): it must be "):
+        resolve({name: given}, {}, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("delivery_retries", ""),
+        ("delivery_retries", "500, 1s 5m"),
+        ("base_url", ""),
+        ("base_url", "http://localhost:8888"),
+        ("base_url", "https://queue.example.com/sqew/"),
+        ("base_url", "http://[::1]:8888"),
+        ("account_id", "123456789012"),
+    ],
+)
+def test_a_text_of_the_right_form_is_taken_as_it_is(name, given):
+    assert getattr(resolve({name: given}, {}, None), name) == given
+
+
 def test_values_are_shown_in_the_largest_unit_that_is_exact_and_binary():
     size, duration = DEFINITIONS["max_body_bytes"], DEFINITIONS["visibility_ms"]
 

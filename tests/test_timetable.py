@@ -11,7 +11,7 @@ from msgspec import structs
 
 from sqew.errors import BadExpression, BadValue, BadZone
 from sqew.model import Advance, NewMessage, Schedule
-from sqew.timetable import changed_schedule, fire_due, fire_now, new_schedule, retry_at
+from sqew.timetable import MOST_WEIGHT, changed_schedule, fire_due, fire_now, new_schedule, retry_at, weight_of
 
 SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
 
@@ -149,6 +149,21 @@ def test_another_time_zone_is_another_slot():
     assert changed.next_fire_at == changed.due_at == ms("2026-06-01T09:00:00-04:00")
 
 
+def test_a_time_with_its_offset_was_refused_as_past_in_another_zone():
+    late = structs.replace(made("fire_at", "2026-06-01T13:00:00Z"), due_at=NOON + HOUR + 4 * SECOND)
+
+    changed = changed_schedule(late, {"timezone": "Europe/Berlin"}, NOON + 2 * HOUR)
+
+    assert changed == structs.replace(late, timezone="Europe/Berlin")
+
+
+def test_a_local_time_that_is_over_in_another_zone_is_refused():
+    schedule = made("fire_at", "2026-06-01T13:00")
+
+    with pytest.raises(BadExpression, match=r"in the past: it was 2026-06-01T13:00:00\+02:00, and it is .*14:30:00"):
+        changed_schedule(schedule, {"timezone": "Europe/Berlin"}, NOON + 30 * MINUTE)
+
+
 def test_another_expression_of_a_paused_schedule_does_not_wake_it():
     changed = changed_schedule(made(status="paused"), {"expression": "15 minutes"}, NOON)
 
@@ -267,6 +282,61 @@ def test_no_more_is_made_up_for_than_the_limit_and_the_rest_is_skipped(limit, fi
 
     assert slots(fire) == hours(13, 14, 15, 16, 17)[:fired]
     assert fire.advance == Advance(NOON + 6 * HOUR, NOON + fired * HOUR, skipped)
+
+
+def large(size: int, **more: Any) -> Schedule:
+    """A schedule whose message has so many bytes."""
+    return structs.replace(made(catchup=True, **more), message=NewMessage(b"1" * size))
+
+
+def test_a_year_of_large_messages_was_sent_in_one_transaction():
+    schedule = large(250_000, expression="1 second", catchup_limit=1_000)
+
+    fire = fire_due(schedule, NOON + 365 * DAY)
+
+    assert len(fire.events) == 4
+    assert fire.advance == Advance(NOON + 5 * SECOND, NOON + 4 * SECOND, skipped=0, caught_up=4)
+    assert weight_of(fire) <= MOST_WEIGHT
+
+
+def test_a_message_that_is_too_large_for_one_transaction_is_fired_alone():
+    fire = fire_due(large(5_000_000), NOON + 3 * HOUR)
+
+    assert slots(fire) == hours(13)
+    assert fire.advance == Advance(NOON + 2 * HOUR, NOON + HOUR, caught_up=1)
+
+
+def test_the_limit_counts_over_all_steps():
+    schedule, now, fired = large(500_000, catchup_limit=5), NOON + 9 * HOUR + MINUTE, []
+
+    while schedule.next_fire_at <= now:
+        fire = fire_due(schedule, now)
+        fired += slots(fire)
+        schedule = structs.replace(
+            schedule,
+            next_fire_at=fire.advance.next_fire_at,
+            caught_up=fire.advance.caught_up,
+            skipped=schedule.skipped + fire.advance.skipped,
+        )
+
+    assert fired == hours(13, 14, 15, 16, 17)
+    assert (schedule.skipped, schedule.caught_up, schedule.next_fire_at) == (4, 0, NOON + 10 * HOUR)
+
+
+def test_no_more_slots_are_fired_than_are_wanted_and_the_rest_stays_due():
+    fire = fire_due(made(catchup=True), NOON + 5 * HOUR, 2)
+
+    assert slots(fire) == hours(13, 14)
+    assert fire.advance == Advance(NOON + 3 * HOUR, NOON + 2 * HOUR, caught_up=2)
+
+
+def test_a_limit_that_was_lowered_meanwhile_lets_the_slot_that_is_due_fire():
+    schedule = structs.replace(made(catchup=True, catchup_limit=3), caught_up=4)
+
+    fire = fire_due(schedule, NOON + 5 * HOUR + MINUTE)
+
+    assert slots(fire) == hours(13)
+    assert fire.advance == Advance(NOON + 6 * HOUR, NOON + HOUR, skipped=4)
 
 
 def test_the_slot_of_this_very_moment_counts_as_due():

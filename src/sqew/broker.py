@@ -15,8 +15,8 @@ from time import perf_counter
 from typing import Any, Generic, Self, TypeVar, cast
 
 from sqew.checks import check_operation
-from sqew.engine import Engine, Stepwise, limits_of, open_file, split
-from sqew.errors import BadValue, SqewError, StoreClosed
+from sqew.engine import Engine, Stepwise, following, limits_of, open_file, split
+from sqew.errors import BadValue, SqewError, StoreClosed, StoreDamaged
 from sqew.model import Extension, Message, NewMessage, QueueStats, QueueTotals, Received, Ref, Release, Sent, Settled
 from sqew.observe.meter import summarize
 from sqew.operations import (
@@ -35,6 +35,7 @@ from sqew.operations import (
     Send,
     Survey,
     Sweep,
+    SweepDue,
 )
 from sqew.rules import Limits, check_batch, check_ms, shown
 from sqew.settings import resolve
@@ -139,8 +140,8 @@ class Broker:
         pending = [entry for entry in pending if not isinstance(entry[1], _Promise) or not entry[1].future.cancelled()]
         for start in range(0, len(pending), _MOST_TOGETHER):
             part = pending[start : start + _MOST_TOGETHER]
-            self._count += len(part)
             operations = [operation for operation, _ in part]
+            self._count += sum(not operation.polls for operation in operations)
             began = perf_counter()
             results = self._execute(operations)
             if self.executed is not None:
@@ -154,12 +155,11 @@ class Broker:
     def _execute(self, operations: list[Operation[Any]]) -> list[Any]:
         try:
             return self._engine.run(operations)
-        except SqewError as error:
-            return [error] * len(operations)
         except Exception as error:  # noqa: BLE001 (whatever it is, nobody may be left waiting for an answer)
-            if len(operations) == 1:
-                return [error]
-        # One of them met a mistake in the code, and all were undone: the others must not suffer for it.
+            is_about_all = isinstance(error, SqewError) and not isinstance(error, StoreDamaged)
+            if is_about_all or len(operations) == 1:
+                return [error] * len(operations)
+        # One of them met a mistake in the code, or damage, and all were undone: the others must not suffer for it.
         return [result for operation in operations for result in self._execute([operation])]
 
     async def send(self, queue: str, messages: Sequence[NewMessage]) -> list[Sent]:
@@ -290,6 +290,7 @@ class Broker:
             while not done:
                 progress = await self._run(part)
                 count, done = count + progress.count, progress.done
+                part = following(part, progress)
         return count
 
     async def purge(self, queue: str) -> int:
@@ -370,7 +371,9 @@ class Broker:
         """
         idle = self._count == self._count_at_upkeep
         enough = perf_counter() + _UPKEEP_S
-        while perf_counter() < enough:
+        # To look holds up no writer: only where there is something to do is it begun.
+        is_due = await self._run(SweepDue()) or self._engine.has_figures
+        while is_due and perf_counter() < enough:
             swept = await self._run(Sweep())
             if swept.next_at is None or swept.next_at > self.now():
                 break

@@ -10,9 +10,13 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, get_args
 
+from msgspec import structs
+
 from sqew import operations as ops
 from sqew.errors import BadBody, BadName, BadValue
 from sqew.model import (
+    EVENT_HEADER,
+    SCHEDULE_HEADER,
     Advance,
     DeliveryOutcome,
     DeliveryState,
@@ -287,6 +291,18 @@ def _target(name: str, value: Any, _limits: Limits) -> None:
         raise BadValue(f"{name} can't be {shown(value)}: it must be a text of 1 to {LONGEST_TARGET} characters.")
 
 
+def _published(name: str, value: Any, limits: Limits) -> None:
+    _events(name, value, limits)
+    for event in value:
+        if event.message.headers:
+            _check_marked(event.message, {EVENT_HEADER: {"routing_key": event.routing_key}}, limits)
+
+
+def _fired(name: str, value: Any, limits: Limits) -> None:
+    # With the headers that say who sent them; there was room for those when the schedule was saved.
+    _events(name, value, limits)
+
+
 def _events(name: str, value: Any, limits: Limits) -> None:
     check_collection(name, value)
     check_batch(len(value), limits)
@@ -302,6 +318,15 @@ def _unkeyed(message: Any, limits: Limits) -> None:
     check_new_message(message, limits)
     if message.key is not None:
         raise BadValue("An event can't have a key: whoever it reaches would remember it separately. Leave the key out.")
+
+
+def _check_marked(message: NewMessage, marks: dict[str, Any], limits: Limits) -> None:
+    """Raise unless the headers leave the place and the room for those that say who sent the message."""
+    headers = message.headers or {}
+    for mark in (EVENT_HEADER, SCHEDULE_HEADER):
+        if mark in headers:
+            raise BadValue(f"headers can't have '{mark}': there Sqew says who sent the message. Leave it out.")
+    check_message(structs.replace(message, headers={**headers, **marks}), limits)
 
 
 def _busy(name: str, value: Any, _limits: Limits) -> None:
@@ -336,6 +361,8 @@ def _schedule(name: str, value: Any, limits: Limits) -> None:
     else:
         check_routing_key(value.target)
     _unkeyed(value.message, limits)
+    mark = {"name": value.name, "scheduled_for": "2026-12-24T18:00:00.000Z", "out_of_band": False}
+    _check_marked(value.message, {SCHEDULE_HEADER: mark, EVENT_HEADER: {"routing_key": value.target}}, limits)
     _flag("catchup", value.catchup)
     check_int("catchup_limit", value.catchup_limit, 1, limits.max_batch)
     if value.failure_threshold is not None:
@@ -404,6 +431,7 @@ _FIELDS: dict[type[ops.Operation[Any]], tuple[tuple[str, Check], ...]] = {
         ("outcome", _or_none(_one_of(Outcome))),
     ),
     ops.Sweep: (("limit", _limit),),
+    ops.SweepDue: (),
     ops.RecordActivity: (),
     ops.ReadActivity: (("queue", _queue),),
     ops.Survey: (),
@@ -420,14 +448,17 @@ _FIELDS: dict[type[ops.Operation[Any]], tuple[tuple[str, Check], ...]] = {
         ("after", _position),
         ("limit", _limit),
     ),
-    ops.Publish: (("events", _events),),
+    ops.Publish: (("events", _published),),
     ops.ClaimDeliveries: (
         ("limit", _limit),
         ("per_subscription", _limit),
         ("lease_ms", _ms),
         ("busy", _busy),
         ("cursor", _position),
+        ("shared", _or_none(_position)),
     ),
+    ops.CountDeliveries: (),
+    ops.NextDelivery: (),
     ops.SettleDeliveries: (("outcomes", _batch_of(_delivery_outcome)),),
     ops.ListDeliveries: (
         ("state", _or_none(_one_of(DeliveryState))),
@@ -436,7 +467,12 @@ _FIELDS: dict[type[ops.Operation[Any]], tuple[tuple[str, Check], ...]] = {
         ("limit", _limit),
     ),
     ops.GetDelivery: (("id", _id),),
-    ops.RetryDeliveries: (("ids", _or_none(_ids)), ("subscription_id", _or_none(_id)), ("limit", _limit)),
+    ops.RetryDeliveries: (
+        ("ids", _or_none(_ids)),
+        ("subscription_id", _or_none(_id)),
+        ("limit", _limit),
+        ("after", _position),
+    ),
     ops.DropDeliveries: (("ids", _or_none(_ids)), ("subscription_id", _or_none(_id)), ("limit", _limit)),
     ops.ReadSigningKeys: (),
     ops.AddSigningKey: (("key", _signing_key), ("instead_of", _or_none(_text))),
@@ -454,7 +490,7 @@ _FIELDS: dict[type[ops.Operation[Any]], tuple[tuple[str, Check], ...]] = {
     ops.FireSchedule: (
         ("name", _any_text),
         ("version", _position),
-        ("events", _events),
+        ("events", _fired),
         ("advance", _or_none(_advance)),
     ),
     ops.FailSchedule: (("name", _any_text), ("version", _position), ("error", _any_text), ("retry_at", _position)),

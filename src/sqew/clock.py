@@ -48,3 +48,13 @@ class ManualClock(Clock):
     def advance(self, ms: int) -> None:
         """Move the wall clock: forwards, or backwards (which ``now`` will not follow)."""
         self.wall_ms += ms
+
+
+def timestamp(ms: int) -> str:
+    """Epoch milliseconds in ISO 8601, in UTC.
+
+    >>> timestamp(1_700_000_000_042)
+    '2023-11-14T22:13:20.042Z'
+    """
+    seconds, rest = divmod(ms, 1000)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{rest:03}Z"

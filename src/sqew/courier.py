@@ -11,9 +11,9 @@ from time import perf_counter
 
 from sqew.broker import Broker
 from sqew.deliveries.posting import Poster
-from sqew.errors import DeliveryFailed, StoreBusy
+from sqew.errors import DeliveryFailed, NotTried, StoreBusy
 from sqew.model import DELIVERIES, RAW, Claimed, Delivered, DeliveryOutcome, DueDelivery
-from sqew.operations import ClaimDeliveries, SettleDeliveries
+from sqew.operations import ClaimDeliveries, NextDelivery, SettleDeliveries
 from sqew.sealing import topic_arn
 
 _log = logging.getLogger("sqew.courier")
@@ -22,6 +22,11 @@ _LEASE_MARGIN_MS = 10_000
 """How much longer than its timeout a delivery is claimed: the outcome has to be written too."""
 _LONGEST_ERROR = 500
 _TRY_AGAIN_S = 0.5
+_NOT_TRIED_MS = 1_000
+"""When to come back to an endpoint that could not even be looked for."""
+_WALK_ON_MS = 10
+_KEPT_SHARE = 4
+"""One of so many places is kept for servers that have none: a slow one with many subscriptions leaves those free."""
 
 Observe = Callable[[bool, float, Delivered], None]
 """Gets whether an attempt went well, the seconds it took, and what became of the delivery."""
@@ -56,22 +61,33 @@ class Courier:
         self._observe = observe
         self._cursor = 0
         self._under_way: dict[asyncio.Task[None], DueDelivery] = {}
-        # Subscriptions whose last attempt failed: they get one at a time, so that slow ones don't take all the places.
-        self._failing: set[int] = set()
+        # Subscriptions whose last attempt failed, and when: they get one at a time, so that slow ones don't take all
+        # the places. One that is not tried again within the longest wait has nothing more to deliver, or is gone.
+        self._failing: dict[int, int] = {}
+        self._remembered_ms = max(retries_ms, default=0) + 2 * self._lease_ms
         self._stirred = asyncio.Event()
         broker.ring(DELIVERIES, self._stirred)
 
     async def run(self) -> None:
         """Post what is due, for ever. It sleeps until the next delivery is due, or until one is made."""
         while True:
+            is_told = self._stirred.is_set()
             self._stirred.clear()
-            next_due_at = await self._take()
+            # Where nobody has told of anything, to look first holds up no writer, as to claim would.
+            next_due_at = None if is_told else await self._broker.run(NextDelivery())
+            if is_told or (next_due_at is not None and next_due_at <= self._broker.now()):
+                next_due_at = await self._take()
             wait_ms = self._poll_ms
             if next_due_at is not None:
                 wait_ms = min(wait_ms, max(next_due_at - self._broker.now(), 1))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait_ms / 1000):
                     await self._stirred.wait()
+
+    @property
+    def under_way(self) -> int:
+        """How many deliveries are being posted just now."""
+        return len(self._under_way)
 
     async def stop(self, within_s: float) -> None:
         """Finish what is under way, and give back what takes longer. To be called when `run` has ended."""
@@ -88,7 +104,7 @@ class Courier:
             await self._poster.close()
 
     async def _give_back(self, deliveries: list[DueDelivery]) -> None:
-        undone = [DeliveryOutcome(one.id, one.claimed_until, delivered=False, undone=True) for one in deliveries]
+        undone = [_undone(one) for one in deliveries]
         most = self._broker.limits.max_batch
         for start in range(0, len(undone), most):
             await self._broker.run(SettleDeliveries(undone[start : start + most]))
@@ -101,8 +117,11 @@ class Courier:
                 return None
             claimed = await self._claim(room)
             self._cursor = claimed.cursor
-            if len(claimed.deliveries) < room:
-                return claimed.next_due_at
+            if len(claimed.deliveries) >= room or (claimed.is_cut and claimed.deliveries):
+                continue
+            # What took nothing of very many comes back soon, with others in between: to walk past all of a hundred
+            # thousand that wait takes 0.2 s, and each delivery that ends would have it done again.
+            return self._broker.now() + _WALK_ON_MS if claimed.is_cut else claimed.next_due_at
 
     async def _claim(self, room: int) -> Claimed:
         promise: asyncio.Future[Claimed] = asyncio.get_running_loop().create_future()
@@ -121,17 +140,32 @@ class Courier:
             else:
                 promise.set_exception(claimed)
 
-        operation = ClaimDeliveries(room, self._per_subscription, self._lease_ms, self._busy(), self._cursor)
+        operation = ClaimDeliveries(
+            room,
+            self._per_subscription,
+            self._lease_ms,
+            self._busy(),
+            self._cursor,
+            frozenset(delivery.origin for delivery in self._under_way.values()),
+            max(self._concurrency - self._concurrency // _KEPT_SHARE - len(self._under_way), 0),
+        )
         self._broker.submit(operation, begin)
         return await promise
 
     def _busy(self) -> dict[int, int]:
+        self._forget_failures()
         busy = Counter(delivery.subscription_id for delivery in self._under_way.values())
         # Those that fail have half of the places between them: hundreds of them must leave the others room.
         has_room = sum(busy[subscription_id] for subscription_id in self._failing) < max(self._concurrency // 2, 1)
         for subscription_id in self._failing:
             busy[subscription_id] += self._per_subscription - has_room
         return dict(busy)
+
+    def _forget_failures(self) -> None:
+        too_old = self._broker.now() - self._remembered_ms
+        # The oldest is first.
+        while self._failing and (oldest := next(iter(self._failing.items())))[1] < too_old:
+            del self._failing[oldest[0]]
 
     def _over(self, task: asyncio.Task[None]) -> None:
         """There is room for another."""
@@ -143,12 +177,15 @@ class Courier:
 
     async def _deliver(self, delivery: DueDelivery) -> None:
         began = perf_counter()
-        status, error = await self._post(delivery)
+        try:
+            status, error = await self._post(delivery)
+        except NotTried:
+            await self._settle(_undone(delivery, self._broker.now() + _NOT_TRIED_MS))
+            return
         took_s = perf_counter() - began
+        self._failing.pop(delivery.subscription_id, None)
         if error:
-            self._failing.add(delivery.subscription_id)
-        else:
-            self._failing.discard(delivery.subscription_id)
+            self._failing[delivery.subscription_id] = self._broker.now()
         outcome = DeliveryOutcome(
             delivery.id,
             delivery.claimed_until,
@@ -174,6 +211,8 @@ class Courier:
         """What the endpoint answered, and what was wrong with it, if anything."""
         try:
             answer = await self._poster.post(delivery.endpoint, delivery.body, self._headers(delivery))
+        except NotTried:
+            raise
         except DeliveryFailed as error:
             return None, str(error)
         if 200 <= answer.status < 300:
@@ -203,3 +242,7 @@ class Courier:
         else:
             headers["content-type"] = "text/plain; charset=utf-8"
         return headers
+
+
+def _undone(delivery: DueDelivery, again_at: int | None = None) -> DeliveryOutcome:
+    return DeliveryOutcome(delivery.id, delivery.claimed_until, delivered=False, retry_at=again_at, undone=True)

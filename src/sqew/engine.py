@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from sqew.clock import Clock
 from sqew.errors import BadValue, StoreError
-from sqew.model import Activity, Commit, Swept
+from sqew.model import Activity, Commit, Progress, Swept
 from sqew.observe.eventlog import EventLog
 from sqew.observe.meter import Meter
 from sqew.operations import (
@@ -111,6 +111,11 @@ class Engine:
         if due_at is not None and due_at <= self.clock.now():
             self._next_sweep_at = 0
 
+    @property
+    def has_figures(self) -> bool:
+        """Whether figures are in memory that the next step of upkeep will store."""
+        return not self._meter.is_empty
+
     def flush(self) -> None:
         """Store the figures that are still in memory."""
         now = self.clock.now()
@@ -141,6 +146,13 @@ def split(operation: Stepwise) -> list[Stepwise]:
     return [replace(operation, ids=ids[start : start + size], limit=size + 1) for start in range(0, len(ids), size)]
 
 
+def following(operation: Stepwise, progress: Progress) -> Stepwise:
+    """The next step: from where the last one ended, if it leaves behind what it has looked at."""
+    if isinstance(operation, RetryDeliveries) and progress.after:
+        return replace(operation, after=progress.after)
+    return operation
+
+
 def creation(settings: Settings, name: str, fields: Mapping[str, Any], *, exist_ok: bool = False) -> CreateQueue:
     """The operation that makes a queue: what ``fields`` do not say of its policy, the settings do.
 
@@ -166,6 +178,11 @@ def open_file(
     settings: Settings, clock: Clock | None = None, random: Random | None = None, create: bool = True
 ) -> tuple[Engine, SQLiteStore]:
     """The engine on the file that the settings name."""
+    if settings.delivery_allow:
+        from sqew.deliveries.guard import Border  # here, because it costs 30 ms and most runs don't set it
+
+        # What is wrong with it is better found out now than when somebody subscribes an endpoint.
+        Border(settings.delivery_allow)
     clock = clock or Clock()
     event_log = None
     if settings.event_log:
@@ -179,6 +196,7 @@ def open_file(
             wal_autocheckpoint_pages=settings.wal_autocheckpoint_pages,
             cache_kib=settings.cache_kib,
             disk_reserve_bytes=settings.disk_reserve_bytes,
+            delivery_keep_ms=settings.delivery_keep_ms,
             create=create,
             random=random,
         )

@@ -48,6 +48,23 @@ class TooLarge(Invalid):
     code = "too_large"
 
 
+class TooWide(TooLarge):
+    """A batch of events that so many subscribe to that it would keep everybody else waiting.
+
+    ``fits`` is how many of its events could be published together.
+    """
+
+    code = "too_wide"
+    fits: int = 1
+
+    def __init__(self, rows: int, most: int, fits: int) -> None:
+        self.rows, self.fits = rows, fits
+        super().__init__(
+            f"So many subscribe to these events that the batch would become {rows} messages and deliveries, "
+            f"and {most} are the most. Nothing was published: split it into batches of {fits}."
+        )
+
+
 class BadSetting(Invalid):
     """A setting that is unknown, of the wrong type or out of range."""
 
@@ -69,7 +86,7 @@ class UnknownLane(Invalid):
 class BadExpression(Invalid):
     """A schedule's expression that can't be understood, or that would never fire.
 
-    ``position`` is where it goes wrong: how many characters stand before that place, or None for the whole of it.
+    ``position`` is where it goes wrong, in characters counted from 1, or None for the whole of it.
     """
 
     code = "bad_expression"
@@ -307,10 +324,12 @@ class SubscriptionExists(Conflict):
 
     code = "subscription_exists"
 
-    def __init__(self, id: int, pattern: str, target: str) -> None:
-        self.id, self.pattern, self.target = id, pattern, target
+    def __init__(self, id: int, pattern: str, queue: str | None) -> None:
+        self.id, self.pattern, self.queue = id, pattern, queue
+        # An endpoint is not shown: whoever made it may have put a secret into its URL.
+        where = "that endpoint" if queue is None else f"queue '{queue}'"
         super().__init__(
-            f"Subscription {id} already takes '{pattern}' to '{target}', in another form. "
+            f"Subscription {id} already takes '{pattern}' to {where}, in another form. "
             "Delete it first if the form is to change."
         )
 
@@ -322,7 +341,7 @@ class ScheduleExists(Conflict):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        super().__init__(f"Schedule '{name}' exists. Choose another name, or change it (PUT or PATCH).")
+        super().__init__(f"Schedule '{name}' exists. Choose another name, or change the one that is there.")
 
 
 class ScheduleChanged(Conflict):
@@ -340,8 +359,10 @@ class EnvelopeNeeded(Conflict):
 
     code = "envelope_needed"
 
-    def __init__(self, versions: Iterable[int]) -> None:
+    def __init__(self, versions: Iterable[int], for_queues: Iterable[int] = ()) -> None:
         self.versions = frozenset(versions)
+        self.for_queues = frozenset(for_queues)
+        """Those of the versions that a queue wants: there the envelope is a message's body."""
         super().__init__("A subscription wants this event in a signed envelope. Publish it with one.")
 
 
@@ -469,6 +490,12 @@ class DeliveryFailed(SqewError):
     code = "delivery_failed"
 
 
+class NotTried(DeliveryFailed):
+    """The endpoint was not even looked for, and that is not its fault: it counts as no attempt."""
+
+    code = "not_tried"
+
+
 class Unresolvable(DeliveryFailed):
     """The name in an endpoint leads to no address."""
 
@@ -501,14 +528,14 @@ class DeliveryDamaged(StoreError):
 
 
 class ScheduleDamaged(StoreError):
-    """The stored message of a schedule no longer matches its checksum. It is never sent."""
+    """What is stored of a schedule no longer matches its checksum. It never fires."""
 
     code = "schedule_damaged"
 
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(
-            f"The stored message of schedule '{name}' does not match its checksum: the file was damaged. "
+            f"What is stored of schedule '{name}' does not match its checksum: the file was damaged. "
             "Delete the schedule and create it again."
         )
 
@@ -539,6 +566,18 @@ class NotSqew(ServerError):
     def __init__(self, where: str, status: int) -> None:
         self.status = status
         super().__init__(f"{where} does not answer as a Sqew server does (status {status}). Check the URL.")
+
+
+def shortened(written: str, most: int = 60) -> str:
+    """A value as Python writes it, cut where it is too long for a sentence. What quotes it is closed all the same.
+
+    >>> shortened("'a text without end'", 12)
+    "'a text ...'"
+    """
+    if len(written) <= most:
+        return written
+    end = "" if written[-1].isalnum() else written[-1]
+    return f"{written[: most - 3 - len(end)]}...{end}"
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

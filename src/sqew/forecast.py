@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sqew.errors import Invalid
 from sqew.model import ExpressionKind, Fire, Preview, Schedule, ScheduleInfo
 from sqew.rules import check_int
 from sqew.schedules import Rule, local_time, rule_from, understand
@@ -26,12 +27,20 @@ def preview(kind: ExpressionKind, expression: str, timezone: str, now: int, coun
 
 def info_of(schedule: Schedule, now: int, count: int) -> ScheduleInfo:
     """A schedule as it is shown, with its next fires. A paused one has none."""
-    rule = rule_from(schedule.canonical, schedule.timezone)
+    fields = {field: getattr(schedule, field) for field in _SHOWN}
+    if schedule.status == "paused":
+        # Its slot is kept for when it is resumed; until then nothing fires.
+        fields["next_fire_at"] = None
+    try:
+        rule = rule_from(schedule.canonical, schedule.timezone)
+    except Invalid as error:
+        # It was damaged, or its zone is not known here (any more): it can still be looked at, changed and deleted.
+        fields["last_error"] = schedule.last_error or str(error)
+        return ScheduleInfo(**fields, human_readable="", next_fires=[])
     slot, fires = schedule.next_fire_at, list[Fire]()
     if slot is not None and schedule.status == "active" and count:
         # Slots that were missed are not fires to come: it fires for them together, in the first.
         fires = [_fire(rule, slot), *_fires(rule, max(slot, now), count - 1)]
-    fields = {field: getattr(schedule, field) for field in _SHOWN}
     return ScheduleInfo(**fields, human_readable=rule.sentence, next_fires=fires)
 
 

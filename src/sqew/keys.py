@@ -10,10 +10,9 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Sequence
+from typing import ClassVar
 
-from msgspec import Struct
-
-from sqew.model import KeyScope
+from sqew.model import Discreet, KeyScope
 from sqew.operations import CreateKey
 
 KEY_PREFIX = "sqew"
@@ -22,9 +21,10 @@ _ID_BYTES = 6
 _RANDOM_BYTES = 32
 
 
-class NewKey(Struct, frozen=True):
+class NewKey(Discreet, frozen=True):
     """What whoever makes a key must keep, and the operation that gives the key to a queue."""
 
+    hidden: ClassVar[tuple[str, ...]] = ("key", "secret")
     key: str
     secret: str | None
     creation: CreateKey

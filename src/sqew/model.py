@@ -6,7 +6,7 @@ clock's epoch milliseconds. ``gc=False`` spares the collector those that come by
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
 from msgspec import Struct
@@ -102,9 +102,23 @@ class KeyInfo(Struct, frozen=True):
     created_at: int
 
 
-class GuardKey(Struct, frozen=True):
+class Discreet(Struct, frozen=True):
+    """Holds secrets, and shows itself without them: what is logged or printed is read by others."""
+
+    hidden: ClassVar[tuple[str, ...]] = ()
+    """The fields that are not shown."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.__rich_repr__())})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [(name, getattr(self, name)) for name in self.__struct_fields__ if name not in self.hidden]
+
+
+class GuardKey(Discreet, frozen=True):
     """A key as whoever checks requests needs it."""
 
+    hidden: ClassVar[tuple[str, ...]] = ("digest", "secret")
     info: KeyInfo
     digest: bytes
     """SHA-256 of the key."""
@@ -250,6 +264,8 @@ class Progress(Struct, frozen=True):
 
     count: int
     done: bool
+    after: int = 0
+    """The id after which the next step goes on, where steps leave something behind."""
 
 
 class Swept(Struct, frozen=True):
@@ -260,11 +276,12 @@ class Swept(Struct, frozen=True):
     keys: int = 0
     archived: int = 0
     removed: int = 0
+    deliveries: int = 0
     next_at: int | None = None
 
     @property
     def count(self) -> int:
-        return self.expired + self.dead + self.keys + self.archived + self.removed
+        return self.expired + self.dead + self.keys + self.archived + self.removed + self.deliveries
 
 
 class LaneDepth(Struct, frozen=True):
@@ -365,6 +382,11 @@ Form = Literal[0, 1, 2]
 """How an event reaches a subscriber: as it is (0), or in an envelope signed by that version of the signature."""
 RAW: Form = 0
 
+EVENT_HEADER = "_event"
+"""Where a message says under which routing key it was published."""
+SCHEDULE_HEADER = "_schedule"
+"""Where a message says which schedule sent it, and for which slot."""
+
 DELIVERIES = "\0deliveries"
 SCHEDULES = "\0schedules"
 """What a commit stirs beside queues: there is something to post, or a schedule has a new time. No queue is so named."""
@@ -431,7 +453,7 @@ class Delivery(Struct, frozen=True):
     attempts: int
     created_at: int
     due_at: int | None
-    """When it is tried next; None: never again by itself."""
+    """When it is tried next; None: it is being tried just now, or never again by itself."""
     tried_at: int | None
     status: int | None
     """What the endpoint answered last, if it did."""
@@ -448,6 +470,8 @@ class DueDelivery(Struct, frozen=True):
     id: int
     subscription_id: int
     endpoint: str
+    origin: str
+    """The endpoint's scheme, host and port: deliveries to the same ones go to the same server."""
     routing_key: str
     message_id: str
     form: Form
@@ -466,6 +490,8 @@ class Claimed(Struct, frozen=True):
     """Where the next claim should go on, so that every endpoint gets its turn."""
     next_due_at: int | None
     """When the next delivery that is not due yet will be."""
+    is_cut: bool = False
+    """It ended early (enough bytes, or enough looked at): others that are due may be left for the next claim."""
 
 
 class DeliveryOutcome(Struct, frozen=True):
@@ -478,12 +504,31 @@ class DeliveryOutcome(Struct, frozen=True):
     error: str = NO_REASON
     retry_at: int | None = None
     undone: bool = False
-    """It was not tried at all: it is due again at once, and no attempt is counted."""
+    """It was not tried at all: no attempt is counted, and it is due again at ``retry_at``, or else at once."""
 
 
-class SigningKey(Struct, frozen=True):
+class DeliveryCounts(Struct, frozen=True):
+    """How many deliveries there are."""
+
+    waiting: int
+    """Those that are being posted included."""
+    exhausted: int
+    unsubscribed: int
+    """How many of the exhausted ones have lost their subscription: they can't be retried."""
+
+
+class Retried(Struct, frozen=True):
+    """What became of exhausted deliveries that were to be retried."""
+
+    retried: int
+    left: int
+    """How many were left as they are, because their subscription is gone."""
+
+
+class SigningKey(Discreet, frozen=True):
     """What envelopes are signed with, and the certificate that proves it."""
 
+    hidden: ClassVar[tuple[str, ...]] = ("private_key", "certificate")
     id: str
     """The first 32 hexadecimal digits of the SHA-256 of the certificate."""
     private_key: bytes
@@ -491,10 +536,6 @@ class SigningKey(Struct, frozen=True):
     certificate: bytes
     """PEM."""
     created_at: int
-
-    def __repr__(self) -> str:
-        # Without the private key: what is logged is read by others.
-        return f"SigningKey(id={self.id!r}, created_at={self.created_at})"
 
 
 class Notice(Struct, frozen=True):
@@ -534,6 +575,8 @@ class Schedule(Struct, frozen=True):
     """How many missed fires are made up for at most; the others are skipped."""
     failure_threshold: int | None = 10
     """After so many failures in a row it pauses. None: never."""
+    caught_up: int = 0
+    """How many missed fires it has made up for so far, where that takes several steps."""
     next_fire_at: int | None = None
     """The slot that fires next. A paused schedule keeps it."""
     due_at: int | None = None
@@ -573,6 +616,8 @@ class Advance(Struct, frozen=True):
     next_fire_at: int | None
     last_fired_at: int
     skipped: int = 0
+    caught_up: int = 0
+    """How many missed fires were made up for, where there are more to come."""
 
 
 class Fired(Struct, frozen=True):
@@ -616,6 +661,7 @@ class ScheduleInfo(Struct, frozen=True):
     canonical: str
     human_readable: str
     next_fire_at: int | None
+    """None while it is paused."""
     next_fires: list[Fire]
     """Only where one schedule is asked for. A paused one has none."""
     last_fired_at: int | None

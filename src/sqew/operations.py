@@ -19,9 +19,11 @@ from sqew.model import (
     Claimed,
     Delivered,
     Delivery,
+    DeliveryCounts,
     DeliveryOutcome,
     DeliveryState,
     Depths,
+    Discreet,
     DueSchedules,
     Extension,
     Fired,
@@ -62,6 +64,8 @@ class Operation(Struct, Generic[R], frozen=True):
     """Something to do to the store, answered with an ``R``."""
 
     writes: ClassVar[bool] = True
+    polls: ClassVar[bool] = False
+    """Asked by the clock, mostly in vain: it is nobody's wish, and no sign that there is anything to do."""
 
 
 class CreateQueue(Operation[QueueInfo], frozen=True):
@@ -103,12 +107,13 @@ class ListQueues(Operation[list[QueueInfo]], frozen=True):
     limit: int | None = None
 
 
-class CreateKey(Operation[KeyInfo], frozen=True):
+class CreateKey(Discreet, Operation[KeyInfo], frozen=True):
     """Give a queue an API key. What opens the queue is not in it, but its SHA-256: `sqew.keys` makes both.
 
     ``secret``: every request with the key must be signed with it.
     """
 
+    hidden: ClassVar[tuple[str, ...]] = ("digest", "secret")
     queue: str
     id: str
     digest: bytes
@@ -133,6 +138,7 @@ class ReadKeys(Operation[KeyRing | None], frozen=True):
     """All keys, for whoever checks requests by them. None: they are still those of ``known_version``."""
 
     writes: ClassVar[bool] = False
+    polls: ClassVar[bool] = True
     known_version: int = 0
 
 
@@ -299,7 +305,15 @@ class ListArchive(Operation[list[ArchivedMessage]], frozen=True):
 class Sweep(Operation[Swept], frozen=True):
     """One small step of upkeep: at most ``limit`` rows of each kind."""
 
+    polls: ClassVar[bool] = True
     limit: int = 200
+
+
+class SweepDue(Operation[bool], frozen=True):
+    """Whether there is anything to sweep."""
+
+    writes: ClassVar[bool] = False
+    polls: ClassVar[bool] = True
 
 
 class RecordActivity(Operation[None], frozen=True):
@@ -360,20 +374,37 @@ class ClaimDeliveries(Operation[Claimed], frozen=True):
     """Take up to ``limit`` deliveries that are due, to be posted within ``lease_ms``.
 
     ``busy`` says how many each subscription has under way with whoever asks: none gets more than ``per_subscription``.
-    Subscriptions take turns, those after ``cursor`` first.
+    Subscriptions take turns, those after ``cursor`` first. When ``shared`` were taken, or if that is None ``limit``,
+    only servers that have none under way, being none of ``origins``, get one more each.
     """
 
+    polls: ClassVar[bool] = True
     limit: int
     per_subscription: int
     lease_ms: int
     busy: Mapping[int, int] = {}  # msgspec copies it
     cursor: int = 0
+    origins: frozenset[str] = frozenset()
+    shared: int | None = None
+
+
+class NextDelivery(Operation[int | None], frozen=True):
+    """When the first delivery is or will be due."""
+
+    writes: ClassVar[bool] = False
+    polls: ClassVar[bool] = True
 
 
 class SettleDeliveries(Operation[list[Delivered]], frozen=True):
     """How attempts ended."""
 
     outcomes: Sequence[DeliveryOutcome]
+
+
+class CountDeliveries(Operation[DeliveryCounts], frozen=True):
+    """How many deliveries there are. It looks at an index entry of each."""
+
+    writes: ClassVar[bool] = False
 
 
 class ListDeliveries(Operation[list[Delivery]], frozen=True):
@@ -394,11 +425,15 @@ class GetDelivery(Operation[Delivery], frozen=True):
 
 
 class RetryDeliveries(Operation[Progress], frozen=True):
-    """Have exhausted deliveries tried again from the start: all, those with the ids, or those of a subscription."""
+    """Have exhausted deliveries tried again from the start: all, those with the ids, or those of a subscription.
+
+    A step looks at ``limit`` of them, those after ``after``: those whose subscription is gone are left as they are.
+    """
 
     ids: Sequence[int] | None = None
     subscription_id: int | None = None
     limit: int = 1000
+    after: int = 0
 
 
 class DropDeliveries(Operation[Progress], frozen=True):
@@ -455,6 +490,7 @@ class FindDueSchedules(Operation[DueSchedules], frozen=True):
     """The schedules that are due, the longest due first."""
 
     writes: ClassVar[bool] = False
+    polls: ClassVar[bool] = True
     limit: int = 100
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from typing import Generic, TypeVar
 
-from sqew.errors import BadPattern, BadRoutingKey
+from sqew.errors import BadPattern, BadRoutingKey, shortened
 
 T = TypeVar("T")
 
 LONGEST_KEY = 256
 MOST_WORDS = 64
+MOST_MANY = 4
+"""How many `#` a pattern may have: each multiplies the ways in which a key can match."""
 ONE, MANY = "*", "#"
 
 _NOT_IN_A_WORD = re.compile(r"[^A-Za-z0-9_-]")
@@ -51,10 +53,17 @@ def _mistake(text: object, *, wildcards: bool) -> str:
     words = text.split(".")
     if len(words) > MOST_WORDS:
         return f"it has {len(words)} words, and {MOST_WORDS} are the most"
-    position = 1
+    position, count, before = 1, 0, ""
     for word in words:
         if not word:
             return f"there is no word at position {position}"
+        if wildcards and word == MANY:
+            count += 1
+            if before == MANY:
+                return f"'#' at position {position} follows another, which stands for any number of words already"
+            if count > MOST_MANY:
+                return f"'#' at position {position} is one too many: {MOST_MANY} are the most"
+        before = word
         wrong = None if wildcards and word in (ONE, MANY) else _NOT_IN_A_WORD.search(word)
         if wrong:
             character, at = wrong[0], position + wrong.start()
@@ -67,8 +76,7 @@ def _mistake(text: object, *, wildcards: bool) -> str:
 
 
 def _shown(text: object) -> str:
-    shown = repr(text)
-    return shown if len(shown) <= 80 else shown[:77] + "..."
+    return shortened(repr(text), 80)
 
 
 class _Node(Generic[T]):
@@ -134,7 +142,7 @@ class PatternTrie(Generic[T]):
         end = len(words)
         found: list[T] = []
         # From where on a `#` was followed. It is reached on several ways: each word is walked on from once, or
-        # `#.#.#.#` would take a time that doubles with every word.
+        # `#.a.#.a.#` would take a time that grows with every `#` as a power of the words.
         followed: dict[int, int] = {}
         places = [(self._root, 0)]
         while places:

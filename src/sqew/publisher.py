@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 
 from msgspec import structs
@@ -11,8 +12,10 @@ from sqew.broker import Broker
 from sqew.errors import EnvelopeNeeded
 from sqew.model import Fired, NewEvent, Published, SigningKey
 from sqew.operations import AddSigningKey, FireSchedule, Publish, ReadSigningKeys
-from sqew.sealing import Seal
+from sqew.sealing import Seal, check_base_url
 from sqew.signing import new_signing_key
+
+_log = logging.getLogger("sqew.publisher")
 
 
 class Publisher:
@@ -23,6 +26,9 @@ class Publisher:
         self._account_id = account_id
         self.base_url = base_url
         """Where others reach this server: an envelope says where its certificate is."""
+        self.guesses_url = False
+        """Nobody has said where others reach this server."""
+        self._making_key = asyncio.Lock()
 
     async def publish(self, events: Sequence[NewEvent]) -> list[Published]:
         """Send events to whoever subscribes to them; each is on disk when this returns."""
@@ -32,7 +38,7 @@ class Publisher:
             try:
                 return await self._broker.run(Publish(sealed))
             except EnvelopeNeeded as needed:
-                sealed = await self._seal(sealed, needed.versions)
+                sealed = await self._seal(sealed, needed)
 
     async def fire(self, operation: FireSchedule) -> Fired:
         """Fire a schedule."""
@@ -41,12 +47,19 @@ class Publisher:
             try:
                 return await self._broker.run(structs.replace(operation, events=sealed))
             except EnvelopeNeeded as needed:
-                sealed = await self._seal(sealed, needed.versions)
+                sealed = await self._seal(sealed, needed)
 
     async def signing_keys(self) -> list[SigningKey]:
         """The key in use, and those before it. The first is made when it is first asked for."""
-        keys = await self._broker.run(ReadSigningKeys())
-        return keys or await self._add_key(None)
+        if keys := await self._broker.run(ReadSigningKeys()):
+            return keys
+        # One at a time: to make one takes 0.1 s, and whoever asks for the certificate may do so without a token.
+        async with self._making_key:
+            return await self._broker.run(ReadSigningKeys()) or await self._add_key(None)
+
+    def check_envelopes(self) -> None:
+        """Raise unless this server can put events into envelopes."""
+        check_base_url(self.base_url)
 
     async def rotate(self) -> list[SigningKey]:
         """Sign with a new key from now on. The certificates of the old ones stay where envelopes say they are."""
@@ -57,8 +70,15 @@ class Publisher:
         key = await asyncio.to_thread(new_signing_key, self._broker.now())
         return await self._broker.run(AddSigningKey(key, instead_of))
 
-    async def _seal(self, events: Sequence[NewEvent], versions: frozenset[int]) -> list[NewEvent]:
-        """The events with envelopes, signed by these versions."""
+    async def _seal(self, events: Sequence[NewEvent], needed: EnvelopeNeeded) -> list[NewEvent]:
+        """The events with the envelopes that are needed."""
+        self.check_envelopes()
         keys = await self.signing_keys()
-        seal = Seal(keys[0], self.base_url, self._account_id)
-        return await asyncio.to_thread(seal.all, events, versions, self._broker.now())
+        seal = Seal(keys[0], self.base_url, self._account_id, self._broker.limits.max_body_bytes)
+        if self.guesses_url:
+            self.guesses_url = False
+            _log.warning(
+                "envelopes name a certificate that others may not be able to fetch: set base_url",
+                extra={"fields": {"base_url": self.base_url}},
+            )
+        return await asyncio.to_thread(seal.all, events, needed, self._broker.now())

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from sqew.errors import BadBody, BadName, BadValue, TooLarge, nearest
+from sqew.errors import BadBody, BadName, BadValue, TooLarge, nearest, shortened
 from sqew.model import NO_REASON, Backoff, Format, NewMessage, Policy
 
 DEFAULT_MAX_ATTEMPTS = 5
@@ -307,7 +307,8 @@ def encode_json(value: Any, what: str, max_depth: int) -> bytes:
 def _has_non_finite(value: Any) -> bool:
     # As the encoder sees it, so that dataclasses and the like are looked into; and without recursion, since two
     # frames for each of 500 levels, as max_depth may be, are more than Python's stack allows.
-    unseen = [msgspec.to_builtins(value)]
+    # JSON that is written already (Raw) stands for itself, and can't hold any.
+    unseen = [msgspec.to_builtins(value, enc_hook=lambda _raw: None)]
     while unseen:
         seen = unseen.pop()
         if isinstance(seen, float) and not math.isfinite(seen):
@@ -366,4 +367,4 @@ def shown(value: object) -> str:
         text = repr(value)
     except Exception:  # noqa: BLE001 (the object's own code; or an integer of more than 4,300 digits)
         text = f"this {type(value).__name__}"
-    return text if len(text) <= 60 else text[:57] + "..."
+    return shortened(text)

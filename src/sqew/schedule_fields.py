@@ -10,7 +10,7 @@ from sqew.checks import check_unicode
 from sqew.errors import BadValue, nearest
 from sqew.model import ExpressionKind, ScheduleStatus, TargetKind
 
-_KINDS: tuple[ExpressionKind, ...] = get_args(ExpressionKind)
+KINDS: tuple[ExpressionKind, ...] = get_args(ExpressionKind)
 _TARGETS: tuple[TargetKind, ...] = get_args(TargetKind)
 
 
@@ -63,6 +63,13 @@ def needed_target(fields: Mapping[str, Any]) -> tuple[TargetKind, str]:
     return target
 
 
+def needed_message(fields: Mapping[str, Any]) -> Any:
+    """What a new schedule sends."""
+    if "message" not in fields:
+        raise BadValue("A schedule needs a message to send. Give message={…}, or message=None for none in particular.")
+    return fields["message"]
+
+
 def target_of(fields: Mapping[str, Any]) -> tuple[TargetKind, str] | None:
     """Where messages are to go, if that is said.
 
@@ -92,9 +99,9 @@ def expression_of(fields: Mapping[str, Any]) -> tuple[ExpressionKind, str] | Non
     >>> expression_of({"every": "5 minutes"})
     ('every', '5 minutes')
     """
-    given = [kind for kind in _KINDS if fields.get(kind) is not None]
+    given = [kind for kind in KINDS if fields.get(kind) is not None]
     if len(given) > 1:
-        raise BadValue(f"{' and '.join(given)} contradict each other. Give one of {', '.join(_KINDS)}.")
+        raise BadValue(f"{' and '.join(given)} contradict each other. Give one of {', '.join(KINDS)}.")
     if not given:
         return None
     text = fields[given[0]]

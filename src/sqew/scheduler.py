@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from sqew.broker import Broker
-from sqew.errors import ScheduleChanged, SqewError, StoreError
+from sqew.errors import QueueNotFound, ScheduleChanged, SqewError, StoreDamaged, StoreError, TooWide
 from sqew.model import SCHEDULES, Schedule
-from sqew.operations import FailSchedule, FindDueSchedules
+from sqew.operations import FailSchedule, FindDueSchedules, FireSchedule
 from sqew.publisher import Publisher
-from sqew.timetable import fire_due, retry_at
+from sqew.timetable import MOST_WEIGHT, fire_due, retry_at, weight_of
 
 _log = logging.getLogger("sqew.scheduler")
 
@@ -52,29 +52,58 @@ class Scheduler:
             due = await self._broker.run(FindDueSchedules(self._batch))
             if not due.schedules:
                 return due.next_due_at
-            await asyncio.gather(*(self._fire(schedule) for schedule in due.schedules))
+            await self._fire_all(due.schedules)
 
-    async def _fire(self, schedule: Schedule) -> None:
-        now = self._broker.now()
+    async def _fire_all(self, schedules: Sequence[Schedule]) -> None:
+        """Fire schedules together, as many as one transaction should hold, and then the next of them."""
+        together: list[Awaitable[None]] = []
+        weight = 0
+        for schedule in schedules:
+            now = self._broker.now()
+            try:
+                fire = fire_due(schedule, now)
+            except Exception as error:  # noqa: BLE001 (see `_fire`)
+                together.append(self._fail(schedule, error, now))
+                continue
+            together.append(self._fire(schedule, fire, now))
+            weight += weight_of(fire)
+            if weight >= MOST_WEIGHT:
+                await asyncio.gather(*together)
+                together, weight = [], 0
+        await asyncio.gather(*together)
+
+    async def _fire(self, schedule: Schedule, fire: FireSchedule, now: int) -> None:
         try:
-            await self._publisher.fire(fire_due(schedule, now))
+            try:
+                await self._publisher.fire(fire)
+            except TooWide as error:
+                await self._publisher.fire(fire_due(schedule, now, error.fits))
             self._observe(True)
         except ScheduleChanged:
             # Another server has fired it, or its owner has changed it: then it is due again, or not.
             pass
+        except StoreDamaged as error:
+            # What it sends to, it may be; the others have nothing to do with that.
+            await self._fail(schedule, error, now)
         except StoreError:
             # Nothing is wrong with the schedule: its slot stays due.
             raise
         except Exception as error:  # noqa: BLE001 (whatever is wrong with one must not keep the others from firing)
-            self._observe(False)
-            if not isinstance(error, SqewError):
-                _log.exception("a schedule met a mistake in the code", extra={"fields": {"schedule": schedule.name}})
-            await self._fail(schedule, str(error) or repr(error), now)
+            await self._fail(schedule, error, now)
 
-    async def _fail(self, schedule: Schedule, error: str, now: int) -> None:
+    async def _fail(self, schedule: Schedule, error: Exception, now: int) -> None:
+        self._observe(False)
+        if not isinstance(error, SqewError):
+            _log.error(
+                "a schedule met a mistake in the code", exc_info=error, extra={"fields": {"schedule": schedule.name}}
+            )
+        if isinstance(error, QueueNotFound):
+            # Without the nearest name: the schedule was right about it once, and what is stored is read much later.
+            error = QueueNotFound(error.queue)
+        sentence = str(error) or repr(error)
         with contextlib.suppress(ScheduleChanged):
             failed = await self._broker.run(
-                FailSchedule(schedule.name, schedule.version, error, retry_at(schedule, now))
+                FailSchedule(schedule.name, schedule.version, sentence, retry_at(schedule, now))
             )
-            fields = {"schedule": schedule.name, "error": error, "paused": failed.status == "paused"}
+            fields = {"schedule": schedule.name, "error": sentence, "paused": failed.status == "paused"}
             _log.warning("a schedule could not fire", extra={"fields": fields})

@@ -8,6 +8,7 @@ from typing import cast
 
 from msgspec import structs
 
+from sqew.errors import BadSetting, EnvelopeNeeded, TooLarge
 from sqew.model import NewEvent, NewMessage, Notice, SigningKey
 from sqew.signing import SignatureVersion, envelope
 
@@ -31,16 +32,36 @@ def certificate_path(key_id: str) -> str:
     return f"/v1/certificates/SimpleNotificationService-{key_id}.pem"
 
 
-class Seal:
-    """Puts events into envelopes."""
+def check_base_url(base_url: str) -> None:
+    """Raise unless an envelope can say where its certificate is."""
+    if not base_url:
+        raise BadSetting(
+            "An envelope says where its certificate is, and a server at a unix socket has no address that others can "
+            "reach. Set base_url, or subscribe without envelope."
+        )
 
-    def __init__(self, key: SigningKey, base_url: str, account_id: str) -> None:
-        self._key, self._account_id = key, account_id
+
+class Seal:
+    """Puts events into envelopes. As the body of a message an envelope may have ``max_body_bytes``."""
+
+    def __init__(self, key: SigningKey, base_url: str, account_id: str, max_body_bytes: int) -> None:
+        self._key, self._account_id, self._max_body_bytes = key, account_id, max_body_bytes
         self._cert_url = base_url.rstrip("/") + certificate_path(key.id)
 
-    def all(self, events: Sequence[NewEvent], versions: Iterable[int], now_ms: int) -> list[NewEvent]:
+    def all(self, events: Sequence[NewEvent], needed: EnvelopeNeeded, now_ms: int) -> list[NewEvent]:
         """The events, with an envelope for each version of the signature. A signature takes half a millisecond."""
-        return [self._with_envelopes(event, versions, now_ms) for event in events]
+        sealed = [self._with_envelopes(event, needed.versions, now_ms) for event in events]
+        for event in sealed:
+            for version in needed.for_queues:
+                self._check_size(event.envelopes[version])
+        return sealed
+
+    def _check_size(self, envelope: bytes) -> None:
+        if len(envelope) > self._max_body_bytes:
+            raise TooLarge(
+                f"A queue subscribes to this event in an envelope, which has {len(envelope)} bytes; "
+                f"{self._max_body_bytes} are allowed (max_body_bytes). Publish less in one event."
+            )
 
     def _with_envelopes(self, event: NewEvent, versions: Iterable[int], now_ms: int) -> NewEvent:
         arn = topic_arn(event.routing_key, self._account_id)

@@ -11,15 +11,17 @@ the command line's flag (``--busy-timeout-ms``), the environment variable (``SQE
     'environment SQEW_VISIBILITY_MS'
 """
 
+import contextlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from msgspec import Struct, structs
 
-from sqew.errors import BadSetting, nearest
+from sqew.errors import BadSetting, nearest, shortened
+from sqew.model import Discreet
 
 Durability = Literal["durable", "fast"]
 LogLevel = Literal["debug", "info", "warning", "error"]
@@ -27,6 +29,7 @@ LogFormat = Literal["auto", "json", "text"]
 AccessLog = Literal["none", "errors", "all"]
 OtlpProtocol = Literal["grpc", "http"]
 Kind = Literal["text", "path", "choice", "switch", "number", "fraction", "size", "duration"]
+Form = Literal["durations", "url", "account"]
 
 CONFIG_VARIABLE = "SQEW_CONFIG"
 """The environment variable that names the settings file."""
@@ -92,6 +95,8 @@ class Setting(Struct, frozen=True, kw_only=True):
     units: dict[str, int] = {}  # msgspec copies it
     unit: str = ""
     """What a number without a unit counts."""
+    form: Form | None = None
+    """What a text must look like: one of `FORMS`."""
 
     @property
     def flag(self) -> str:
@@ -117,6 +122,8 @@ class Setting(Struct, frozen=True, kw_only=True):
                 return f"a {self.kind} from {self.show(self.at_least)} to {self.show(self.at_most)}"
             case "path":
                 return "the path of a file" + (", or empty for none" if self.may_be_empty else "")
+            case "text" if self.form is not None:
+                return FORMS[self.form][0] + (", or empty" if self.may_be_empty else "")
             case "text":
                 return "text" if self.may_be_empty else "text that is not empty"
 
@@ -140,9 +147,7 @@ class Setting(Struct, frozen=True, kw_only=True):
         """The value that was meant. ``unit`` is what a bare number counts where ``source`` says it differs."""
         value = self._read(given, unit or self.unit)
         if value is None:
-            shown = repr(given) if len(repr(given)) <= 60 else repr(given)[:57] + "..."
-            if self.secret:
-                shown = HIDDEN
+            shown = HIDDEN if self.secret else shortened(repr(given))
             units = f", in whole {unit or self.unit} or with a unit ({', '.join(self.units)})" if self.units else ""
             raise BadSetting(f"{self.name} can't be {shown} ({source}): it must be {self.allowed}{units}.")
         return value
@@ -169,6 +174,8 @@ class Setting(Struct, frozen=True, kw_only=True):
     def _text(self, given: object) -> str | None:
         text = str(given) if isinstance(given, str | Path) else None
         if text is None or "\0" in text or (text == "" and not self.may_be_empty):
+            return None
+        if self.form is not None and text and not FORMS[self.form][1](text):
             return None
         if self.kind == "text" or text == "":
             return text
@@ -206,6 +213,30 @@ def durations(name: str, given: str) -> tuple[int, ...]:
     return tuple(one.parse(part, f"in '{given}'") for part in given.replace(",", " ").split())
 
 
+def _are_durations(text: str) -> bool:
+    with contextlib.suppress(BadSetting):
+        durations("", text)
+        return True
+    return False
+
+
+def _is_url(text: str) -> bool:
+    # Not urlsplit, which says yes to almost everything.
+    return re.fullmatch(r"https?://(\[[0-9A-Fa-f:.]+\]|[\w.-]+)(:[0-9]{1,5})?(/[^?#\s]*)?", text) is not None
+
+
+def _is_account(text: str) -> bool:
+    return re.fullmatch(r"[0-9]{12}", text) is not None
+
+
+FORMS: Mapping[Form, tuple[str, Callable[[str], bool]]] = {
+    "durations": ("durations from 1 ms to 30 d with blanks between, such as 10s 5m", _are_durations),
+    "url": ("a URL such as https://queue.example.com, without a query", _is_url),
+    "account": ("12 digits", _is_account),
+}
+"""What a text may have to be, to end the sentence "it must be …", and whether a text is that."""
+
+
 def _fraction(given: object) -> float | None:
     if isinstance(given, bool) or not isinstance(given, str | int | float):
         return None
@@ -221,8 +252,10 @@ def _at_home(path: str) -> str:
 _Names = tuple[str | Alias, ...]
 
 
-def text(doc: str, *, may_be_empty: bool = False, env: _Names = (), secret: bool = False) -> Setting:
-    return Setting(kind="text", doc=doc, may_be_empty=may_be_empty, aliases=_aliases(env), secret=secret)
+def text(
+    doc: str, *, may_be_empty: bool = False, env: _Names = (), secret: bool = False, form: Form | None = None
+) -> Setting:
+    return Setting(kind="text", doc=doc, may_be_empty=may_be_empty, aliases=_aliases(env), secret=secret, form=form)
 
 
 def path(doc: str, *, may_be_empty: bool = False, env: _Names = ()) -> Setting:
@@ -263,9 +296,10 @@ _MIB = SIZES["MiB"]
 _HOUR, _DAY = DURATIONS["h"], DURATIONS["d"]
 
 
-class Settings(Struct, frozen=True, kw_only=True):
+class Settings(Discreet, frozen=True, kw_only=True):
     """All settings, with their values. ``resolve`` makes one; ``Settings()`` is all defaults."""
 
+    hidden: ClassVar[tuple[str, ...]] = ("auth_token", "aws_credentials")
     db: Annotated[str, path("The file that holds the queues.", env=("DB_PATH", "DATABASE"))] = "queue.db"
     durability: Annotated[
         Durability,
@@ -394,9 +428,10 @@ class Settings(Struct, frozen=True, kw_only=True):
             "The address that others reach the server at, for URLs that it hands out. Empty: where it listens.",
             may_be_empty=True,
             env=("QUEUE_BASE_URL",),
+            form="url",
         ),
     ] = ""
-    account_id: Annotated[str, text("The account in ARNs and queue URLs: 12 digits.")] = "000000000000"
+    account_id: Annotated[str, text("The account in ARNs and queue URLs.", form="account")] = "000000000000"
     aws_credentials: Annotated[
         str,
         text(
@@ -447,8 +482,12 @@ class Settings(Struct, frozen=True, kw_only=True):
             "How long to wait before a failed delivery is tried again, for each further attempt. "
             "When they are used up it is exhausted. Empty: it is tried once.",
             may_be_empty=True,
+            form="durations",
         ),
     ] = "10s 30s 60s 300s"
+    delivery_keep_ms: Annotated[
+        int, duration(0, 3_650 * _DAY, "How long an exhausted delivery is kept, to be looked at and retried.")
+    ] = 14 * _DAY
     delivery_allow: Annotated[
         str,
         text(
@@ -514,7 +553,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         ),
     ] = 0.1
 
-    sources: dict[str, str] = {}  # msgspec copies it
+    sources: dict[str, str] = {}  # noqa: RUF012 (msgspec copies it)
     """Where each value came from: ``default``, ``environment SQEW_DB``, ``file sqew.toml: db``, ``flag --db``."""
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from sqew.clock import timestamp
 from sqew.errors import BadValue
 from sqew.model import Notice, SigningKey
 
@@ -115,17 +116,12 @@ def envelope(notice: Notice, key: SigningKey, cert_url: str, version: SignatureV
     if notice.subject is not None:
         fields["Subject"] = notice.subject
     fields["Message"] = notice.message
-    fields["Timestamp"] = _timestamp(notice.at_ms)
+    fields["Timestamp"] = timestamp(notice.at_ms)
     signature = _sign(string_to_sign(fields), key, version)
     fields["SignatureVersion"] = str(version)
     fields["Signature"] = base64.b64encode(signature).decode()
     fields["SigningCertURL"] = cert_url
     return msgspec.json.encode(fields)
-
-
-def _timestamp(at_ms: int) -> str:
-    seconds, ms = divmod(at_ms, 1000)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{ms:03d}Z"
 
 
 def string_to_sign(fields: Mapping[str, str]) -> bytes:

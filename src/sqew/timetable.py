@@ -2,27 +2,49 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import structs
 
-from sqew.errors import BadValue, nearest
-from sqew.model import NO_REASON, Advance, ExpressionKind, NewEvent, NewMessage, Schedule, TargetKind
+from sqew.clock import timestamp
+from sqew.errors import BadExpression, BadValue, QueueNotFound, UnknownLane, nearest
+from sqew.model import (
+    NO_REASON,
+    SCHEDULE_HEADER,
+    Advance,
+    ExpressionKind,
+    NewEvent,
+    NewMessage,
+    QueueInfo,
+    Schedule,
+    TargetKind,
+)
 from sqew.operations import FireSchedule
 from sqew.schedules import Rule, rule_from, understand
 from sqew.sealing import new_event
 
-SCHEDULE_HEADER = "_schedule"
-"""Where a message says which schedule sent it, and for which slot."""
 DEFAULT_ZONE = "UTC"
+DEFAULTS: dict[str, Any] = {
+    "timezone": DEFAULT_ZONE,
+    **{
+        field.name: field.default
+        for field in structs.fields(Schedule)
+        if field.name in ("catchup", "catchup_limit", "failure_threshold")
+    },
+}
+"""What a schedule has where nothing is said of it."""
 CHANGEABLE = (
     "target_kind", "target", "kind", "expression", "timezone", "message", "status", "catchup", "catchup_limit",
     "failure_threshold",
 )  # fmt: skip
 """What a user may say about a schedule, besides its name."""
 
+MOST_WEIGHT = 1 << 20
+"""How much is fired in one transaction, in bytes of messages: a thousand that were missed may be a gigabyte."""
+_WEIGHT_OF_NONE = 1_024
+"""What a message weighs besides its body: small ones must not be too many either."""
 _FIRST_RETRY_MS = 1_000
 _LONGEST_RETRY_MS = 60_000
 _MOST_COUNTED = 100
@@ -60,10 +82,14 @@ def changed_schedule(schedule: Schedule, changes: Mapping[str, Any], now: int) -
         schedule.expression,
         schedule.timezone,
     ):
-        rule = understand(changed.kind, changed.expression, changed.timezone, now)
-        slot = rule.next_after(now)
+        rule, slot = _understood(changed, schedule, now)
         changed = structs.replace(
-            changed, canonical=rule.canonical, timezone=rule.zone, next_fire_at=slot, consecutive_failures=0
+            changed,
+            canonical=rule.canonical,
+            timezone=rule.zone,
+            next_fire_at=slot,
+            consecutive_failures=0,
+            caught_up=0,
         )
     if changed.status == "paused":
         reason = schedule.paused_reason if schedule.status == "paused" else NO_REASON
@@ -73,6 +99,19 @@ def changed_schedule(schedule: Schedule, changes: Mapping[str, Any], now: int) -
     # A slot that failed keeps the time of its next try, unless the slot itself has changed.
     due_at = schedule.due_at if changed.next_fire_at == schedule.next_fire_at else changed.next_fire_at
     return structs.replace(changed, due_at=due_at)
+
+
+def _understood(changed: Schedule, before: Schedule, now: int) -> tuple[Rule, int | None]:
+    """The rule of a schedule with another expression or time zone, and its next slot."""
+    slot = before.next_fire_at
+    if changed.kind == before.kind == "fire_at" and changed.expression == before.expression and slot is not None:
+        # A time that says its offset is the same in every zone; and one that is over, and could not fire, stays due.
+        with contextlib.suppress(BadExpression):
+            rule = understand(changed.kind, changed.expression, changed.timezone, min(now, slot - 1))
+            if rule.canonical == before.canonical:
+                return rule, slot
+    rule = understand(changed.kind, changed.expression, changed.timezone, now)
+    return rule, rule.next_after(now)
 
 
 def _resumed(schedule: Schedule, now: int) -> Schedule:
@@ -85,9 +124,31 @@ def _resumed(schedule: Schedule, now: int) -> Schedule:
         next_fire_at=slot,
         due_at=slot,
         consecutive_failures=0,
+        caught_up=0,
         last_error=NO_REASON,
         paused_reason=NO_REASON,
     )
+
+
+def aim_of(schedule: Schedule) -> tuple[TargetKind, str, str | None]:
+    """Where it sends to. Whether something is there is checked when that changes, and only then.
+
+    A target that is gone since makes the schedule fail; it does not keep its owner from pausing it.
+    """
+    return schedule.target_kind, schedule.target, schedule.message.lane
+
+
+def check_target(schedule: Schedule, found: QueueInfo | QueueNotFound | None) -> None:
+    """Raise unless there is something where it sends to. ``found``: what is known of its queue; of a topic, nothing."""
+    lane = schedule.message.lane
+    if found is None:
+        if lane is not None:
+            raise BadValue("A topic has no lanes: each queue that it reaches has its own. Leave lane out.")
+        return
+    if isinstance(found, QueueNotFound):
+        raise BadValue(f"The target is wrong. {found}") from found
+    if lane is not None and lane not in found.policy.lanes:
+        raise UnknownLane(found.name, lane, found.policy.lanes)
 
 
 def fire_now(schedule: Schedule, now: int) -> FireSchedule:
@@ -96,21 +157,41 @@ def fire_now(schedule: Schedule, now: int) -> FireSchedule:
     return FireSchedule(schedule.name, schedule.version, [event], None)
 
 
-def fire_due(schedule: Schedule, now: int) -> FireSchedule:
-    """Fire the slot that is due, those that were missed if the schedule catches up, and go on to the next."""
+def fire_due(schedule: Schedule, now: int, most: int | None = None) -> FireSchedule:
+    """Fire the slot that is due, those that were missed if the schedule catches up, and go on to the next.
+
+    Where those are too much for one transaction, or more than ``most``, the schedule stays due for the rest.
+    """
     rule = rule_from(schedule.canonical, schedule.timezone)
     slot = schedule.next_fire_at
     assert slot is not None
-    slots, skipped = [slot], 0
+    allowed = schedule.catchup_limit - schedule.caught_up if schedule.catchup else 1
+    room = max(MOST_WEIGHT // _weight(schedule.message), 1)
+    at_once = min(allowed, room if most is None else min(room, most))
+    slots, skipped, caught_up = [slot], 0, 0
     following = rule.next_after(slot)
-    while schedule.catchup and following is not None and following <= now and len(slots) < schedule.catchup_limit:
+    while following is not None and following <= now and len(slots) < at_once:
         slots.append(following)
         following = rule.next_after(following)
     if following is not None and following <= now:
-        skipped = _count(rule, following, now)
-        following = rule.next_after(now)
+        if len(slots) < allowed:
+            caught_up = schedule.caught_up + len(slots)
+        else:
+            skipped = _count(rule, following, now)
+            following = rule.next_after(now)
     events = [_event(schedule, slot, out_of_band=False) for slot in slots]
-    return FireSchedule(schedule.name, schedule.version, events, Advance(following, slots[-1], skipped))
+    return FireSchedule(schedule.name, schedule.version, events, Advance(following, slots[-1], skipped, caught_up))
+
+
+def weight_of(fire: FireSchedule) -> int:
+    """How much of `MOST_WEIGHT` a fire takes up."""
+    # They are alike: it is the same message in each slot.
+    return len(fire.events) * _weight(fire.events[0].message)
+
+
+def _weight(message: NewMessage) -> int:
+    headers = len(repr(message.headers)) if message.headers else 0
+    return len(message.body) + headers + _WEIGHT_OF_NONE
 
 
 def _count(rule: Rule, slot: int, now: int) -> int:
@@ -127,11 +208,6 @@ def retry_at(schedule: Schedule, now: int) -> int:
 
 
 def _event(schedule: Schedule, at: int, *, out_of_band: bool) -> NewEvent:
-    mark = {"name": schedule.name, "scheduled_for": _utc(at), "out_of_band": out_of_band}
+    mark = {"name": schedule.name, "scheduled_for": timestamp(at), "out_of_band": out_of_band}
     headers = {**(schedule.message.headers or {}), SCHEDULE_HEADER: mark}
     return new_event(schedule.target, structs.replace(schedule.message, headers=headers))
-
-
-def _utc(ms: int) -> str:
-    seconds, rest = divmod(ms, 1000)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:03}Z"

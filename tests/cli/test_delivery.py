@@ -55,10 +55,42 @@ def ids(sqew, options=""):
 def test_exhausted_deliveries_are_listed_with_their_last_error(sqew, exhausted, hook):
     title, first, _ = sqew("delivery list --exhausted").out.splitlines()
 
-    columns = ["ID", "STATE", "SUBSCRIPTION", "KEY", "ENDPOINT", "ATTEMPTS", "STATUS", "ERROR"]
-    assert title.split() == columns
+    assert title.split() == ["ID", "STATE", "SUB", "KEY", "ENDPOINT", "TRIES", "ERROR"]
     assert first.split()[1] == "exhausted"
-    assert first.split()[3:7] == ["orders.created", hook.url("/hook"), "1", "500"]
+    assert first.split()[3:6] == ["orders.created", hook.url("/hook").removeprefix("http://"), "1"]
+    assert first.endswith("answered 500.")
+
+
+def test_the_endpoint_gives_way_to_the_error_on_a_narrow_terminal(sqew, terminal, orders, monkeypatch):
+    monkeypatch.setenv("SQEW_DELIVERY_ALLOW", "127.0.0.1")
+    sqew("subscription add --pattern orders.* --endpoint http://127.0.0.1:9/services/T0241/B99/of-the-whole-shop")
+    sqew("event publish --key orders.created --body 1")
+    _fail_all()
+
+    lines = terminal("delivery list", COLUMNS="80", NO_COLOR="1").out.splitlines()
+
+    assert lines[0].split() == ["id", "state", "sub", "key", "endpoint", "tries", "error"]
+    assert max(map(len, lines)) <= 80
+    assert "127.0.0.1:9/servic…" in lines[2]
+    assert lines[2].endswith("It answered 500.")
+
+
+def test_a_delivery_that_waits_says_until_when(sqew, place, hook):
+    sqew(f"subscription add --pattern orders.* --endpoint {hook.url('/hook')}")
+    sqew("event publish --key orders.created --body 1 --delay 3h")
+
+    assert "pending (in 3 h)" in sqew("delivery list").out
+
+
+def test_the_end_of_a_claim_was_shown_as_the_next_try(sqew, hook, orders, monkeypatch):
+    monkeypatch.setenv("SQEW_DELIVERY_ALLOW", "127.0.0.1")
+    sqew(f"subscription add --pattern orders.* --endpoint {hook.url('/hook')}")
+    sqew("event publish --key orders.created --body 1")
+    with Queue.open("queue.db") as q:
+        (claimed,) = q.run(ClaimDeliveries(10, 10, lease_ms=60_000)).deliveries
+
+    assert sqew("delivery list").out.splitlines()[1].split()[1:3] == ["delivering", "1"]
+    assert "next try" not in sqew(f"delivery show --id {claimed.id}").out
 
 
 def test_deliveries_are_listed_by_state_and_subscription(sqew, exhausted):
@@ -100,8 +132,21 @@ def test_a_delivery_is_tried_again(sqew, place, exhausted, hook):
 def test_all_exhausted_deliveries_of_a_subscription_are_tried_again(sqew, exhausted):
     _, subscription = exhausted
 
-    assert sqew(f"delivery retry --subscription {subscription + 1}").out == "0 deliveries will be tried again.\n"
-    assert sqew("delivery retry --all --json").json == {"retried": 2}
+    refused = sqew(f"delivery retry --subscription {subscription + 1}")
+
+    assert (refused.code, refused.out) == (3, "")
+    assert f"There is no subscription {subscription + 1}" in refused.err
+    assert sqew("delivery retry --all --json").json == {"retried": 2, "left": 0}
+
+
+def test_nobody_was_told_of_exhausted_deliveries_that_could_not_be_retried(sqew, exhausted):
+    _, subscription = exhausted
+    sqew(f"subscription rm --id {subscription} --yes")
+
+    assert sqew("delivery retry --all").out == (
+        "0 deliveries will be tried again.\n"
+        "2 deliveries can't be: the subscription is gone. Drop them, or look at them.\n"
+    )
 
 
 def test_deliveries_are_dropped(sqew, exhausted):
@@ -112,6 +157,7 @@ def test_deliveries_are_dropped(sqew, exhausted):
 
     assert sqew("delivery drop --all --yes").out == "Dropped 1 delivery.\n"
     assert sqew("delivery list").err.startswith("There are no deliveries")
+    assert sqew("delivery list --exhausted").err == "No delivery is like that.\n"
 
 
 def test_each_delivery_that_is_named_is_answered_for(sqew, exhausted):

@@ -55,7 +55,7 @@ def test_all_that_is_said_of_an_event_arrives(sqew):
 def test_lines_from_stdin_are_published_each(sqew):
     done = sqew("event publish --key orders.created --file -", input='{"n": 1}\n\n{"n": 2}\n')
 
-    assert done.out == "Published 2 events under 'orders.created': 2 messages, and 0 to post.\n"
+    assert done.out == "Published 2 events under 'orders.created': 2 messages.\n"
     assert payloads(sqew) == [{"n": 1}, {"n": 2}]
 
 
@@ -64,13 +64,24 @@ def test_a_file_is_published(sqew, folder):
 
     done = sqew("event publish --key orders.created --file new.ndjson --json")
 
-    assert done.json == {"routing_key": "orders.created", "published": 3, "messages": 3, "deliveries": 0}
+    assert (done.json["routing_key"], done.json["published"], len(done.json["messages"])) == ("orders.created", 3, 3)
+    assert payloads(sqew) == [1, 2, 3]
+
+
+def test_machines_are_told_alike_of_one_event_and_of_many(sqew):
+    one = sqew("event publish --key orders.created --body 1 --json").json
+    many = sqew("event publish --key orders.created --file - --json", input="1\n2\n").json
+
+    assert {name: type(value) for name, value in one.items()} == {name: type(value) for name, value in many.items()}
+    assert (one["published"], one["queues_matched"]) == (1, 1)
+    assert (many["published"], many["queues_matched"]) == (2, 1)
+    assert [message["queue"] for message in many["messages"]] == ["orders"] * 2
 
 
 def test_a_file_is_published_in_batches(sqew):
     done = sqew("event publish --key orders.created --file - --max-batch 2 --json", input="1\n2\n3\n4\n5\n")
 
-    assert done.json["messages"] == 5
+    assert len(done.json["messages"]) == 5
     assert payloads(sqew) == [1, 2, 3, 4, 5]
 
 
@@ -88,7 +99,23 @@ def test_nothing_of_a_bad_file_is_published(sqew):
 
     assert done.code == 2
     assert "stdin, line 2" in done.err
+    assert "1 of 2 lines in stdin is bad, so nothing was published." in done.err
     assert payloads(sqew) == []
+
+
+@pytest.mark.parametrize("nothing", ["", "\n \n"])
+def test_an_empty_file_published_nothing_and_said_that_all_went_well(sqew, nothing):
+    done = sqew("event publish --key orders.created --file -", input=nothing)
+
+    assert (done.code, done.out) == (2, "")
+    assert "There is no line in stdin, so nothing was published." in done.err
+
+
+def test_a_text_became_a_json_string_on_its_way_through_a_server(sqew):
+    sqew("event publish --key orders.created --text hello")
+
+    (id,) = [message["id"] for message in sqew("queue peek --name orders --json").json["messages"]]
+    assert sqew(f"message peek --queue orders --id {id} --json").json["format"] == "text"
 
 
 def test_an_event_that_nobody_wants_says_so(sqew):
@@ -102,6 +129,7 @@ def test_an_event_for_a_queue_that_is_gone_says_so(sqew):
 
     done = sqew("event publish --key orders.created --body 1")
 
+    assert done.out == "Published 'orders.created' to nobody.\n"
     assert "queue 'orders', which does not exist" in done.err
 
 

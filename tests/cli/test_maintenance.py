@@ -45,6 +45,26 @@ def test_check_finds_an_altered_body(sqew, folder):
     assert sqew("queue peek --name orders --json").json["messages"][0]["payload"] is None
 
 
+def test_check_said_that_all_is_well_where_a_delivery_and_a_schedule_were_damaged(sqew, folder):
+    sqew("queue add --name orders")
+    sqew("subscription add --pattern # --endpoint https://endpoint.example/hook")
+    sqew("event publish --key orders.created --payload 1")
+    sqew("schedule add --name nightly --queue orders --cron '0 3 * * *' --body 1")
+    assert sqew("check").code == 0
+    with sqlite3.connect(folder / "queue.db") as file:
+        file.execute("UPDATE sqew_payload SET body = x'37'")
+        file.execute("UPDATE sqew_schedule SET body = x'37'")
+    file.close()
+
+    done = sqew("check")
+
+    assert done.code == 6
+    assert "What these deliveries post, or where to, changed on the disk: 1." in done.err
+    assert "These schedules changed on the disk: 'nightly'." in done.err
+    report = sqew("check --json").json
+    assert (report["damaged_deliveries"], report["damaged_schedules"]) == ([1], ["nightly"])
+
+
 def test_a_bar_shows_how_far_long_work_is(folder, terminal, process):
     process("queue add --name slow --rate-limit 500")  # so that 1500 take two seconds
     (folder / "many").write_text("1\n" * 1500)

@@ -1,5 +1,7 @@
 """`sqew schedule …`, on a file and on a server."""
 
+import re
+
 import pytest
 
 from cli.places import busy_server, place
@@ -38,6 +40,8 @@ def test_people_see_when_it_fires(sqew, report):
 
     assert "At 09:00 on Monday to Friday, Europe/Berlin time" in out
     assert "given as    when: every weekday at 9am" in out
+    local = r"2\d{3}-\d\d-\d\d \d\d:\d\d:\d\d \+0[12]:00 \((in .*|.* ago|now)\)"
+    assert all(re.search(f"^{name} +{local}$", out, re.MULTILINE) for name in ("next fire", "created", "changed"))
     titles = next(line for line in out.splitlines() if line.startswith("NEXT FIRES"))
     assert titles.split() == ["NEXT", "FIRES", "DAY", "UTC", "FROM", "NOW"]
 
@@ -63,11 +67,37 @@ def test_the_body_is_kept_byte_for_byte(sqew):
     assert '{"a": 1.50}' in done.out
 
 
+@pytest.mark.parametrize("command", ["add", "put"])
+@pytest.mark.parametrize(
+    ("options", "field", "value"),
+    [
+        (["--body", "null"], "message", None),
+        (["--body", '{"a": null}'], "message", {"a": None}),
+        (["--body", "1", "--failure-threshold", "none"], "failure_threshold", None),
+    ],
+)
+def test_a_null_in_a_schedule_ended_in_a_traceback(sqew, command, options, field, value):
+    done = sqew(["schedule", command, "--name", "x", "--queue", "orders", "--every", "5m", *options, "--json"])
+
+    assert done.code == 0, done.err
+    assert shown(sqew, "x")[field] == value
+
+
+@pytest.mark.parametrize("command", ["add", "put"])
+def test_the_text_of_a_schedule_became_a_json_string_on_its_way_through_a_server(sqew, command):
+    made = sqew(f"schedule {command} --name x --queue orders --every 5m --text hi --json").json
+    sqew("schedule run --name x")
+
+    (message,) = sqew("queue peek --name orders --json").json["messages"]
+    assert (made["message"], made["format"]) == ("hi", "text")
+    assert (message["payload"], message["format"]) == ("hi", "text")
+
+
 def test_a_name_is_taken_once(sqew, report):
     done = sqew("schedule add --name report --queue orders --every 5m --body 1")
 
     assert done.code == 4
-    assert "Schedule 'report' exists" in done.err
+    assert done.err == "sqew: Schedule 'report' exists. Choose another name, or change the one that is there.\n"
 
 
 def test_putting_the_same_again_changes_nothing(sqew):
@@ -116,6 +146,13 @@ def test_there_may_be_none(sqew):
     assert "There are no schedules" in done.err
 
 
+@pytest.mark.parametrize("options", ["--status paused", "--target-kind topic", "--prefix x", "--after z"])
+def test_a_list_that_matches_nothing_said_that_there_are_no_schedules(sqew, report, options):
+    done = sqew(f"schedule list {options}")
+
+    assert (done.code, done.out, done.err) == (0, "", "No schedule is like that.\n")
+
+
 def test_a_schedule_is_paused_and_resumed(sqew, report):
     assert sqew("schedule pause --name report").out == "Paused schedule 'report'.\n"
     assert shown(sqew)["status"] == "paused"
@@ -140,9 +177,16 @@ def test_a_schedule_is_deleted(sqew, report):
 def test_a_run_sends_at_once(sqew, report):
     done = sqew("schedule run --name report")
 
-    assert done.out == "Fired schedule 'report': sent 1 message, and 0 to post.\n"
+    assert done.out == "Fired schedule 'report': sent 1 message.\n"
     (message,) = sqew("queue peek --name orders --json").json["messages"]
     assert message["headers"]["_schedule"]["out_of_band"] is True
+
+
+def test_a_run_tells_how_many_will_be_posted(sqew):
+    sqew("subscription add --pattern orders.* --endpoint http://127.0.0.1:9/")
+    sqew("schedule add --name tick --topic orders.tick --every 1d --body 1")
+
+    assert sqew("schedule run --name tick").out == "Fired schedule 'tick': sent 0 messages, and 1 to post.\n"
 
 
 def test_a_run_tells_machines_what_it_sent(sqew, report):
@@ -159,9 +203,14 @@ def test_a_run_tells_machines_what_it_sent(sqew, report):
         ("add --name x --every 5m --body 1", 2, "--queue or --topic"),
         ("add --name x --queue orders --body 1", 2, "--cron, --every, --when or --fire-at"),
         ("add --name x --queue orders --every 5m", 2, "--body or --text"),
-        ("add --name x --queue orders --topic a --every 5m --body 1", 2, "one target"),
-        ("add --name x --queue orders --every 5m --cron @daily --body 1", 2, "contradict"),
-        ("add --name x --queue orders --cron '0 25 * * *' --body 1", 2, "position 2"),
+        ("add --name x --queue orders --topic a --every 5m --body 1", 2, "--queue and --topic contradict"),
+        (
+            "add --name x --queue orders --every 5m --cron @daily --body 1",
+            2,
+            "--cron and --every contradict",
+        ),
+        ("edit --name x --when today --fire-at 2020-01-01T00:00", 2, "one of --cron, --every, --when, --fire-at"),
+        ("add --name x --queue orders --cron '0 25 * * *' --body 1", 2, "position 3"),
         ("add --name x --queue orders --when 'evry day' --body 1", 2, "Nearest forms"),
         ("add --name x --queue orders --fire-at 2020-01-01T00:00 --body 1", 2, "in the past"),
         ("add --name x --queue orders --every 5m --body 1 --timezone Europe/Berlni", 2, "Europe/Berlin"),

@@ -78,6 +78,7 @@ def test_there_may_be_none(sqew):
 
     assert (done.code, done.out) == (0, "")
     assert "There are no subscriptions" in done.err
+    assert sqew("subscription list --pattern x").err == "No subscription is like that.\n"
 
 
 def test_a_subscription_is_deleted(sqew):
@@ -87,6 +88,32 @@ def test_a_subscription_is_deleted(sqew):
 
     assert sqew("subscription list --json").json == {"subscriptions": []}
     assert sqew(f"subscription rm --id {id} --yes").code == 3
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        (("--queue", "orders"), "('orders.*' to queue 'orders') can't be undone"),
+        (("--endpoint", HOOK), "('orders.*' to an endpoint) and what is on its way there can't be undone"),
+    ],
+)
+def test_people_are_told_what_they_are_about_to_delete(sqew, target, words):
+    id = add(sqew, "--pattern", "orders.*", *target)["id"]
+
+    done = sqew(f"subscription rm --id {id}")
+
+    assert done.code == 2
+    assert f"Deleting subscription {id} {words}" in done.err
+
+
+def test_the_url_of_an_endpoint_was_told_to_whoever_subscribes_it_in_another_form(sqew):
+    secret = HOOK + "?token=hush"
+    add(sqew, "--pattern", "orders.*", "--endpoint", secret)
+
+    done = sqew(f"subscription add --pattern orders.* --endpoint {secret} --envelope")
+
+    assert "already takes 'orders.*' to that endpoint, in another form" in done.err
+    assert "hush" not in done.err
 
 
 def test_the_same_in_another_form_is_a_conflict(sqew):
@@ -102,7 +129,7 @@ def test_the_same_in_another_form_is_a_conflict(sqew):
     ("command", "code", "words"),
     [
         ("add --pattern orders.*x --queue orders", 2, "'*' at position 8"),
-        ("add --pattern orders --queue order", 3, "did you mean 'orders'"),
+        ("add --pattern orders --queue order", 2, "did you mean 'orders'"),
         ("add --pattern orders", 2, "--queue or --endpoint"),
         ("add --pattern orders --queue orders --endpoint http://example.com", 2, "not both"),
         ("add --pattern orders --endpoint ftp://example.com", 2, "http"),
@@ -112,7 +139,7 @@ def test_the_same_in_another_form_is_a_conflict(sqew):
         ("list --pattern a --queue orders", 2, "not both"),
         ("list --queue nowhere", 3, "does not exist"),
         ("list --pattern a..b", 2, "position 3"),
-        ("rm --id 7", 2, "Add --yes"),
+        ("rm --id 7", 3, "There is no subscription 7"),
         ("rm --id 0 --yes", 2, "--id"),
     ],
 )

@@ -2,10 +2,12 @@
 
 import asyncio
 import ssl
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import trustme
 
+from deliveries.endpoint import Gate, drips, endless_interims, endpoint, stalls
 from scripted import Scripted
 from sqew import EnvelopeVerifier
 from sqew.client.certificates import Certificates
@@ -16,10 +18,12 @@ from sqew.signing import envelope, new_signing_key
 
 NOW = 1_700_000_000_000
 HOUR_MS = 3_600_000
+SOME_SECONDS_MS = 5_000
 NAME = "/SimpleNotificationService-0a1b.pem"
 HERE = "https://queue.example.com" + NAME
 NOTICE = Notice("0b9c2f1e", "arn:aws:sns:us-east-1:000000000000:orders.new", "hi", NOW)
 KEY = new_signing_key(NOW)
+CERTIFICATE = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(KEY.certificate), KEY.certificate)
 
 
 def signed(url):
@@ -119,6 +123,8 @@ def test_a_foreign_host_is_never_asked(clock, url):
         "https://queue.example.com" + NAME + "\n",
         "https://queue.example.com/uploads/mine.pem",
         "https://queue.example.com/%2e%2e" + NAME,
+        "https://queue.example.com/uploads/.." + NAME,
+        "https://queue.example.com/." + NAME,
         "//queue.example.com" + NAME,
     ],
 )
@@ -141,7 +147,7 @@ def test_http_is_refused_unless_it_is_allowed(clock):
 def test_a_host_is_the_same_in_capitals_and_with_the_port_that_it_has_anyway(clock, host, url):
     certificates = Certificates([host], allow_http=False, timeout_seconds=1, tls=None, clock=clock)
 
-    certificates.check(url)  # it raises where it may not be fetched
+    assert certificates.place(url).url == HERE
 
 
 def test_a_redirect_is_not_followed(verify, clock):
@@ -171,10 +177,86 @@ def test_a_certificate_that_can_not_be_had_is_told_from_one_that_is_wrong(verify
         verify(fetching(server, clock), signed(server.url + NAME))
 
 
-def test_a_failure_is_not_remembered(verify, clock):
-    with Scripted((503, b""), (200, KEY.certificate)) as server:
+@pytest.mark.parametrize("answer", [(404, b""), (503, b"")])
+def test_forged_envelopes_can_not_cause_a_fetch_each(verify, clock, answer):
+    with Scripted(answer, (200, KEY.certificate)) as server:
         verifier = fetching(server, clock)
-        with pytest.raises(Unreachable):
-            verify(verifier, signed(server.url + NAME))
+        for _ in range(3):
+            with pytest.raises((BadSignature, Unreachable), match=str(answer[0])):
+                verify(verifier, signed(server.url + NAME))
+        assert len(server.asked) == 1
+
+        clock.advance(SOME_SECONDS_MS)
 
         assert verify(verifier, signed(server.url + NAME)).message == "hi"
+
+
+def test_forged_envelopes_can_not_push_out_a_good_certificate(clock):
+    with Scripted((200, KEY.certificate), (404, b"")) as server:
+        verifier = fetching(server, clock)
+        verifier.verify(signed(server.url + NAME))
+        for number in range(70):
+            with pytest.raises(BadSignature):
+                verifier.verify(signed(f"{server.url}/SimpleNotificationService-{number}.pem"))
+
+        assert verifier.verify(signed(server.url + NAME)).message == "hi"
+        assert server.asked.count(f"GET {NAME}") == 1
+
+
+def test_a_certificate_is_fetched_once_however_its_host_is_written(clock):
+    with Scripted((200, KEY.certificate)) as server:
+        verifier = EnvelopeVerifier(cert_hosts=[f"localhost:{server.server_port}"], allow_http=True, clock=clock)
+
+        for host in ("localhost", "LOCALHOST", "LocalHost"):
+            verifier.verify(signed(f"http://{host}:{server.server_port}{NAME}"))
+
+        assert len(server.asked) == 1
+
+
+def test_threads_and_tasks_that_need_the_same_certificate_wait_for_one_fetch(clock):
+    gate = Gate(CERTIFICATE)
+    with endpoint() as hook:
+        hook.does(NAME, gate)
+        verifier = EnvelopeVerifier(cert_hosts=[hook.url("").removeprefix("http://")], allow_http=True, clock=clock)
+        body = signed(hook.url(NAME))
+
+        async def in_tasks():
+            return await asyncio.gather(*(verifier.verify_async(body) for _ in range(5)))
+
+        with ThreadPoolExecutor(6) as threads:
+            found = [threads.submit(verifier.verify, body) for _ in range(5)]
+            also_found = threads.submit(asyncio.run, in_tasks())
+            hook.wait_for(NAME)
+            gate.open()
+
+            assert {one.result().message for one in found} == {"hi"}
+            assert [one.message for one in also_found.result()] == ["hi"] * 5
+        assert len(hook.received(NAME)) == 1
+
+
+def test_a_task_that_is_cancelled_leaves_the_others_their_certificate(clock):
+    gate = Gate(CERTIFICATE)
+
+    async def one_leaves(verifier, body, hook):
+        leaving, staying = (asyncio.create_task(verifier.verify_async(body)) for _ in range(2))
+        await asyncio.to_thread(hook.wait_for, NAME)
+        leaving.cancel()
+        gate.open()
+        return await staying
+
+    with endpoint() as hook:
+        hook.does(NAME, gate)
+        verifier = EnvelopeVerifier(cert_hosts=[hook.url("").removeprefix("http://")], allow_http=True, clock=clock)
+
+        assert asyncio.run(one_leaves(verifier, signed(hook.url(NAME)), hook)).message == "hi"
+
+
+@pytest.mark.parametrize("behaviour", [drips, stalls, endless_interims], ids=["drips", "stalls", "never begins"])
+def test_an_answer_that_trickles_in_is_given_up_in_time(verify, clock, behaviour):
+    with endpoint() as hook:
+        hook.does(NAME, behaviour)
+        host = hook.url("").removeprefix("http://")
+        verifier = EnvelopeVerifier(cert_hosts=[host], allow_http=True, clock=clock, timeout_seconds=0.2)
+
+        with pytest.raises(Unreachable, match=r"did not come within 0\.2 s"):
+            verify(verifier, signed(hook.url(NAME)))

@@ -18,12 +18,13 @@ from sqew.errors import (
     BadValue,
     Conflict,
     DeliveryNotFound,
-    Limited,
+    QuotaExceeded,
     SubscriptionExists,
     SubscriptionNotFound,
     TooLarge,
     Unauthorized,
 )
+from sqew.model import Retried
 
 __all__ = ["connect", "queue"]
 
@@ -86,6 +87,15 @@ def test_a_delayed_event_is_not_there_yet(q, queue):
     assert (message.value, message.group, message.state) == ("text", "g", "delayed")
 
 
+def test_a_string_became_a_json_string_on_its_way(q, queue):
+    q.events.subscribe("orders.*", queue=queue)
+
+    q.events.publish("orders.created", "text")
+    q.events.publish_many("orders.created", ["text", NewMessage(b"text", "text")])
+
+    assert [(message.body, message.format) for message in q.peek(queue)] == [(b"text", "text")] * 3
+
+
 def test_a_batch_is_published_in_order_and_byte_for_byte(q, queue):
     q.events.subscribe("orders.*", queue=queue)
 
@@ -134,8 +144,10 @@ def test_an_event_that_is_too_fast_for_a_queue_is_refused(q, queue):
     q.events.subscribe("orders", queue=queue)
     q.events.publish("orders", 1)
 
-    with pytest.raises(Limited, match="quota"):
+    with pytest.raises(QuotaExceeded, match="quota") as refusal:
         q.events.publish("orders", 2)
+
+    assert (refusal.value.code, refusal.value.retry_after_ms) == ("quota_exceeded", 1000)
 
 
 # Subscriptions
@@ -185,7 +197,7 @@ def test_a_subscription_that_was_deleted_is_gone(q, queue):
     ("pattern", "options", "error"),
     [
         ("orders.*x", {"queue": "orders"}, BadPattern),
-        ("orders", {"queue": "nowhere"}, QueueNotFound),
+        ("orders", {"queue": "nowhere"}, BadValue),
         ("orders", {}, BadValue),
         ("orders", {"queue": "orders", "endpoint": "https://example.com"}, BadValue),
         ("orders", {"endpoint": "ftp://example.com"}, BadEndpoint),
@@ -261,8 +273,9 @@ def test_all_exhausted_deliveries_of_a_subscription_are_tried_again_and_dropped(
     q.events.publish_many("orders.created", [1, 2])
     exhausted(q, hook, path, 2)
 
-    assert q.deliveries.retry_all(subscription.id + 1) == 0
-    assert q.deliveries.retry_all(subscription.id) == 2
+    with pytest.raises(SubscriptionNotFound):
+        q.deliveries.retry_all(subscription.id + 1)
+    assert q.deliveries.retry_all(subscription.id) == Retried(2, 0)
     hook.wait_for(path, 8)
     exhausted(q, hook, path, 2)
     assert q.deliveries.drop_all(subscription.id) == 2

@@ -7,7 +7,18 @@ from clients import connect, queue
 
 from serving import serving
 from sqew import NewMessage, Queue
-from sqew.errors import BadName, BadValue, Conflict, Invalid, ScheduleExists, ScheduleNotFound
+from sqew.errors import (
+    BadBody,
+    BadExpression,
+    BadName,
+    BadValue,
+    BadZone,
+    Conflict,
+    Invalid,
+    ScheduleExists,
+    ScheduleNotFound,
+    UnknownLane,
+)
 
 __all__ = ["connect", "queue"]
 
@@ -160,22 +171,22 @@ def test_a_preview_is_the_same_as_the_embedded_one(q, server):
 @pytest.mark.parametrize(
     ("changes", "error", "words"),
     [
-        ({"queue": "client"}, Invalid, "does not exist"),
+        ({"queue": "client"}, BadValue, "does not exist"),
         ({"queue": None}, BadValue, "needs a target"),
         ({"topic": "orders.tick"}, BadValue, "one target"),
         ({"every": None}, BadValue, "Nothing says when"),
         ({"cron": "@daily"}, BadValue, "cron and every contradict"),
         ({"every": 5}, BadValue, "every can't be 5"),
-        ({"every": None, "cron": "0 25 * * *"}, Invalid, "position 2"),
-        ({"every": None, "when": "evry day"}, Invalid, "Nearest forms"),
-        ({"every": None, "fire_at": "2020-01-01T00:00:00Z"}, Invalid, "in the past"),
-        ({"timezone": "Europe/Berlni"}, Invalid, "Europe/Berlin"),
-        ({"lane": "none"}, Invalid, "no lane 'none'"),
-        ({"status": "off"}, Invalid, "status"),
-        ({"catchup": "yes"}, Invalid, "catchup"),
-        ({"failure_threshold": 0}, Invalid, "failure_threshold"),
+        ({"every": None, "cron": "0 25 * * *"}, BadExpression, "position 3"),
+        ({"every": None, "when": "evry day"}, BadExpression, "Nearest forms"),
+        ({"every": None, "fire_at": "2020-01-01T00:00:00Z"}, BadExpression, "in the past"),
+        ({"timezone": "Europe/Berlni"}, BadZone, "Europe/Berlin"),
+        ({"lane": "none"}, UnknownLane, "no lane 'none'"),
+        ({"status": "off"}, BadValue, "status"),
+        ({"catchup": "yes"}, BadValue, "catchup"),
+        ({"failure_threshold": 0}, BadValue, "failure_threshold"),
         ({"ttl_seconds": -1}, BadValue, "ttl_seconds"),
-        ({"message": float("nan")}, Invalid, "NaN"),
+        ({"message": float("nan")}, BadBody, "NaN"),
         ({"prioritty": 3}, BadValue, "did you mean 'priority'"),
     ],
 )
@@ -187,6 +198,22 @@ def test_what_can_not_be_scheduled_is_refused(q, queue, changes, error, words):
         q.schedules.create("x", **fields)
 
     assert q.schedules.list() == []
+
+
+@pytest.mark.parametrize("method", ["create", "put"])
+def test_a_schedule_without_a_message_was_sent_to_the_server_to_be_refused(q, queue, method):
+    with pytest.raises(BadValue, match="A schedule needs a message to send"):
+        getattr(q.schedules, method)("x", queue=queue, every="5m")
+
+
+@pytest.mark.parametrize("method", ["create", "put"])
+@pytest.mark.parametrize("message", [None, {"a": None}, [None, 1], "null", "a text"])
+def test_a_message_with_null_in_it_is_kept_as_the_embedded_queue_keeps_it(q, queue, server, method, message):
+    getattr(q.schedules, method)("x", queue=queue, every="5m", message=message, failure_threshold=None)
+
+    with Queue.open(server.db, create=False) as embedded:
+        here = embedded.schedules.create("y", queue=queue, every="5m", message=message)
+    assert q.schedules.get("x").message == here.message == q.schedules.get("y").message
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a/b", 7, "x" * 101])

@@ -5,8 +5,15 @@ import pytest
 from conformance.driver import CLAIM_MS, ENDPOINT, Driver, endpoints, event, publish_to
 from sqew.checks import check_operation
 from sqew.errors import BadValue, DeliveryNotFound
-from sqew.model import DELIVERIES, Delivery, DeliveryOutcome, DueDelivery
-from sqew.operations import ClaimDeliveries, GetDelivery, ListDeliveries, Publish, SettleDeliveries, Unsubscribe
+from sqew.model import Delivery, DeliveryOutcome, DueDelivery
+from sqew.operations import (
+    ClaimDeliveries,
+    GetDelivery,
+    ListDeliveries,
+    Publish,
+    SettleDeliveries,
+    Unsubscribe,
+)
 from sqew.rules import Limits
 
 
@@ -31,8 +38,8 @@ def test_a_claim_hands_out_what_is_to_be_posted(store):
     [delivery] = store.claim(lease_ms=500)
 
     assert delivery == DueDelivery(
-        delivery.id, subscription.id, ENDPOINT, "orders.created", "id of orders.created", 0, "json", b'{"n": 1}', 0,
-        store.now + 500,
+        delivery.id, subscription.id, ENDPOINT, "http://endpoint.example:80", "orders.created", "id of orders.created",
+        0, "json", b'{"n": 1}', 0, store.now + 500,
     )  # fmt: skip
 
 
@@ -238,13 +245,29 @@ def test_many_of_them_are_dropped_in_steps(store):
     publish_to(store, 0, 500)
     store.run(Unsubscribe(gone))
 
-    commit = store.commit(ClaimDeliveries(10, 10, CLAIM_MS))
+    claimed = store.run(ClaimDeliveries(10, 10, CLAIM_MS))
 
     assert 0 < len(store.deliveries(limit=1000)) < 500
-    assert commit.stirred == {DELIVERIES}
+    assert claimed.is_cut
     for _ in range(5):
         assert store.claim() == []
     assert store.deliveries() == []
+
+
+def test_those_of_many_subscriptions_were_dropped_all_at_once(store):
+    subscriptions = endpoints(store, 100)
+    for n in range(100):
+        publish_to(store, n, 10)
+    for subscription in subscriptions:
+        store.run(Unsubscribe(subscription))
+
+    left = []
+    while not left or left[-1]:
+        claimed = store.run(ClaimDeliveries(10, 10, CLAIM_MS))
+        left.append(len(store.deliveries(limit=1000)))
+        assert claimed.is_cut == (left[-1] > 0 or len(left) == 5)
+
+    assert left == [800, 600, 400, 200, 0]
 
 
 def test_an_exhausted_delivery_stays_without_its_subscription(store):

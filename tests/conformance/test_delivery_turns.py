@@ -82,3 +82,42 @@ def test_everybody_gets_a_turn_where_many_have_something_due(store):
         order += [delivery.subscription_id for delivery in claimed.deliveries]
 
     assert order == subscriptions * 2
+
+
+def waiting_and_crowded(store, waiting):
+    """Endpoints whose delivery waits for its next attempt; behind them one with hundreds due, and one with one due."""
+    *others, last = endpoints(store, waiting + 2)
+    store.run(Publish([event(f"s{n}", delay_ms=1000) for n in range(waiting)]))
+    publish_to(store, waiting, 300)
+    store.advance(1)
+    publish_to(store, waiting + 1)
+    return others[-1], last
+
+
+def test_one_with_hundreds_due_is_found_at_once_among_thousands_that_wait(store):
+    crowded, _ = waiting_and_crowded(store, 2_000)
+
+    claimed = [delivery.subscription_id for delivery in store.claim(limit=50, per_subscription=16)]
+
+    assert claimed == [crowded] * 16
+
+
+def test_who_has_something_due_behind_thousands_that_wait_gets_its_turn_within_one_round(store):
+    crowded, last = waiting_and_crowded(store, 2_000)
+
+    claims = [store.run(ClaimDeliveries(50, 16, CLAIM_MS, {crowded: 16}))]
+    while claims[-1].is_cut:
+        claims.append(store.run(ClaimDeliveries(50, 16, CLAIM_MS, {crowded: 16}, claims[-1].cursor)))
+
+    assert len(claims) == 5
+    assert [delivery.subscription_id for claimed in claims for delivery in claimed.deliveries] == [last]
+
+
+def test_a_round_begins_anew_where_the_last_one_ended(store):
+    crowded, last = waiting_and_crowded(store, 600)
+    claimed = store.run(ClaimDeliveries(50, 16, CLAIM_MS, {crowded: 16, last: 16}))
+
+    again = store.run(ClaimDeliveries(50, 16, CLAIM_MS, {crowded: 16}, claimed.cursor))
+
+    assert (claimed.deliveries, claimed.is_cut) == ([], True)
+    assert ([delivery.subscription_id for delivery in again.deliveries], again.is_cut) == ([last], False)

@@ -84,8 +84,23 @@ def test_many_are_done_in_steps(store, operation, of_one):
 
     steps = [store.run(operation(**which, limit=2)) for _ in range(3)]
 
-    assert steps == [Progress(2, done=False), Progress(2, done=False), Progress(1, done=True)]
+    assert [(step.count, step.done) for step in steps] == [(2, False), (2, False), (1, True)]
     assert store.deliveries(state="exhausted") == []
+
+
+def test_a_retry_of_all_goes_past_those_whose_subscription_is_gone(store):
+    left = exhausted(store, 5, "a")
+    store.run(Unsubscribe(subscription_of(store, left[0])))
+    retried = exhausted(store, 3, "b")
+
+    steps, after = [], 0
+    while not steps or not steps[-1].done:
+        steps.append(store.run(RetryDeliveries(limit=2, after=after)))
+        after = steps[-1].after
+
+    assert [step.count for step in steps] == [0, 0, 1, 2, 0]
+    assert [delivery.id for delivery in store.deliveries(state="exhausted")] == left
+    assert claimed_ids(store) == retried
 
 
 def test_a_step_that_took_the_last_of_them_is_followed_by_an_empty_one(store):

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from conformance.driver import START, Driver
 from sqew.checks import check_operation
-from sqew.errors import BadName, BadRoutingKey, BadValue, ScheduleChanged, ScheduleExists, ScheduleNotFound
+from sqew.errors import BadName, BadRoutingKey, BadValue, ScheduleChanged, ScheduleExists, ScheduleNotFound, TooLarge
 from sqew.model import SCHEDULES, NewMessage, Saved, Schedule
 from sqew.operations import DeleteSchedule, FindDueSchedules, GetSchedule, ListSchedules, SaveSchedule
 from sqew.rules import Limits
@@ -232,3 +232,30 @@ def test_a_due_schedule_is_read_whole(store):
 def test_what_makes_no_sense_is_refused_before_it_reaches_the_store(operation, error):
     with pytest.raises(error):
         check_operation(operation, Limits())
+
+
+# What it says of itself
+
+
+@pytest.mark.parametrize("mark", ["_event", "_schedule"])
+def test_a_schedule_could_say_that_somebody_else_had_sent_its_messages(mark):
+    schedule = hourly(message=NewMessage(b"1", headers={mark: "forged"}))
+
+    with pytest.raises(BadValue, match=f"headers can't have '{mark}'"):
+        check_operation(SaveSchedule(schedule), Limits())
+
+
+def test_a_schedule_whose_headers_left_no_room_for_its_name_could_never_fire():
+    limits = Limits(max_headers_bytes=1_000)
+    fits, too_large = (NewMessage(b"1", headers={"a": "x" * size}) for size in (800, 980))
+
+    check_operation(SaveSchedule(hourly(message=fits)), limits)
+    with pytest.raises(TooLarge, match="The headers have"):
+        check_operation(SaveSchedule(hourly(message=too_large)), limits)
+
+
+def test_schedules_that_are_due_were_all_read_at_once_however_large(store):
+    for n in range(12):
+        store.save(hourly(f"s{n}", message=NewMessage(b'"' + b"x" * 1_000_000 + b'"')))
+
+    assert len(due_names(store)) == 9

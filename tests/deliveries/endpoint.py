@@ -141,13 +141,14 @@ def reset(writer: asyncio.StreamWriter) -> None:
 class Gate:
     """A behaviour: answers nobody until it is opened, and everybody from then on."""
 
-    def __init__(self) -> None:
+    def __init__(self, answer: bytes = OK) -> None:
         self._opened: Future[None] = Future()
+        self._answer = answer
 
     async def __call__(self, received: Received, writer: asyncio.StreamWriter) -> bool:
         # Shielded, because others wait for it too.
         await asyncio.shield(asyncio.wrap_future(self._opened))
-        return await says(OK)(received, writer)
+        return await says(self._answer)(received, writer)
 
     def open(self) -> None:
         self._opened.set_result(None)

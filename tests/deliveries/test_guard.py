@@ -6,7 +6,8 @@ import threading
 import pytest
 
 from sqew.deliveries.guard import Border
-from sqew.errors import BadEndpoint, BadSetting, ForbiddenAddress, Unresolvable
+from sqew.deliveries.names import Names
+from sqew.errors import BadEndpoint, BadSetting, ForbiddenAddress, NotTried, Unresolvable
 from sqew.settings import Settings
 
 
@@ -114,12 +115,65 @@ def test_only_so_many_names_are_looked_up_at_a_time():
         border = Border("", lookup)
         slow = [asyncio.create_task(resolved(border, f"http://slow{number}.example/")) for number in range(256)]
         await asyncio.sleep(0)
-        with pytest.raises(Unresolvable, match="too many names are being looked up"):
+        with pytest.raises(NotTried, match="Too many names are being looked up"):
             await resolved(border, "http://another.example/")
         release.set()
         await asyncio.gather(*slow)
 
     asyncio.run(scenario())
+
+
+def test_names_that_did_not_answer_kept_those_waiting_whose_name_did():
+    release = threading.Event()
+
+    def lookup(host: str) -> list[str]:
+        if host != "healthy.example":
+            release.wait(10)
+        return ["8.8.8.8"]
+
+    async def scenario() -> list[str]:
+        border = Border("", lookup)
+        await resolved(border, "http://healthy.example/")
+        slow = [asyncio.create_task(resolved(border, f"http://slow{number}.example/")) for number in range(256)]
+        await asyncio.sleep(0)
+        found = await resolved(border, "http://healthy.example/")
+        release.set()
+        await asyncio.gather(*slow)
+        return found
+
+    assert asyncio.run(scenario()) == ["8.8.8.8"]
+
+
+def test_a_name_is_looked_up_again_when_its_time_is_over():
+    asked = []
+
+    async def scenario(kept_s: float) -> int:
+        asked.clear()
+        found = Names(lambda host: asked.append(host) or ["8.8.8.8"], kept_s)
+        for _ in range(3):
+            await found.addresses_of("hook.example")
+        return len(asked)
+
+    assert asyncio.run(scenario(60)) == 1
+    assert asyncio.run(scenario(0)) == 3
+
+
+def test_a_name_that_was_not_found_is_looked_up_again():
+    answers = iter([OSError("no such name"), ["8.8.8.8"]])
+
+    def lookup(_: str) -> list[str]:
+        answer = next(answers)
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    async def scenario() -> list[str]:
+        border = Border("", lookup)
+        with pytest.raises(Unresolvable):
+            await resolved(border, "http://hook.example/")
+        return await resolved(border, "http://hook.example/")
+
+    assert asyncio.run(scenario()) == ["8.8.8.8"]
 
 
 # What is allowed besides

@@ -219,7 +219,7 @@ def test_an_answer_before_the_body_was_read_is_an_answer(hook, run):
 # Time
 
 
-@pytest.mark.parametrize("behaviour", [stalls, drips, says(OK[:40]), says(OK[:-1])])
+@pytest.mark.parametrize("behaviour", [stalls, drips, says(OK[:40]), says(OK[:-3])])
 def test_an_answer_that_takes_too_long_is_a_failure(hook, run, behaviour):
     hook.does("/slow", behaviour)
     began = time.monotonic()
@@ -228,6 +228,32 @@ def test_an_answer_that_takes_too_long_is_a_failure(hook, run, behaviour):
         run(posting(hook.url("/slow")), timeout_s=0.3)
 
     assert 0.3 <= time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize(
+    ("raw", "answered"),
+    [
+        (OK[:-1], 200),
+        (b"HTTP/1.1 200 OK\r\n\r\nendless", 200),
+        (b"HTTP/1.1 503 So\r\ntransfer-encoding: chunked\r\n\r\n5\r\nsorry\r\n", 503),
+    ],
+    ids=["one byte short", "without an end", "a chunk to come"],
+)
+def test_an_answer_whose_body_stalls_was_not_counted_by_its_status(hook, run, raw, answered):
+    hook.does("/stalled", says(raw))
+    hook.does("/next", says(OK))
+
+    assert run(posting(hook.url("/stalled"), hook.url("/next")), timeout_s=0.3) == [answered, 200]
+    (stalled, following) = (hook.received(path)[-1] for path in ("/stalled", "/next"))
+    assert stalled.connection != following.connection
+
+
+@pytest.mark.parametrize(("first", "second"), [(200, 500), (500, 200)])
+def test_of_two_answers_in_one_packet_the_second_one_counted(hook, run, first, second):
+    raw = "".join(f"HTTP/1.1 {code} So\r\ncontent-length: 0\r\n\r\n" for code in (first, second))
+    hook.does("/twice", says(raw.encode()))
+
+    assert run(posting(hook.url("/twice"))) == [first]
 
 
 def test_a_reader_that_stops_is_a_failure(hook, run):

@@ -61,7 +61,7 @@ WRONG = {
         "pattern": [*NOT_A_NAME, "a.*b"],
         "queue": NOT_A_NAME,
         "envelope": [None, 5, "yes", [], THING],
-        "signature_version": [None, 3, "2", [], THING],
+        "signature_version": [2, 3, "2", [], THING],
     },
     "events.unsubscribe": {"id": NOT_AN_ID},
     "events.subscriptions": {

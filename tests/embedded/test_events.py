@@ -11,13 +11,15 @@ from sqew.errors import (
     BadEndpoint,
     BadPattern,
     BadRoutingKey,
+    BadSetting,
     BadValue,
     Conflict,
     DeliveryNotFound,
     SubscriptionExists,
     SubscriptionNotFound,
+    TooLarge,
 )
-from sqew.model import DeliveryOutcome
+from sqew.model import DeliveryOutcome, Retried
 from sqew.operations import ClaimDeliveries, SettleDeliveries
 
 HOOK = "http://127.0.0.1:9/hook"
@@ -180,7 +182,8 @@ def test_a_subscription_that_was_deleted_gets_nothing(q):
     ("pattern", "options", "error"),
     [
         ("orders.*x", {"queue": "orders"}, BadPattern),
-        ("orders", {"queue": "nowhere"}, QueueNotFound),
+        ("orders", {"queue": "nowhere"}, BadValue),
+        ("orders", {"queue": "orders", "signature_version": 2}, BadValue),
         ("orders", {}, BadValue),
         ("orders", {"queue": "orders", "endpoint": HOOK}, BadValue),
         ("orders", {"endpoint": "ftp://example.com"}, BadEndpoint),
@@ -279,11 +282,74 @@ def test_all_exhausted_deliveries_of_a_subscription_are_tried_again_or_dropped(q
     q.events.publish_many("orders.created", [1, 2])
     exhaust(q)
 
-    assert q.deliveries.retry_all(one.id) == 2
+    assert q.deliveries.retry_all(one.id) == Retried(2, 0)
     assert q.deliveries.drop_all(two.id) == 2
-    assert q.deliveries.retry_all() == 0
+    assert q.deliveries.retry_all() == Retried(0, 0)
 
     assert [(left.subscription_id, left.state) for left in q.deliveries.list()] == [(one.id, "pending")] * 2
+
+
+def test_nobody_was_told_of_exhausted_deliveries_that_could_not_be_retried(q):
+    gone = q.events.subscribe("orders.*", endpoint=HOOK)
+    q.events.subscribe("orders.*", endpoint=HOOK + "2")
+    q.events.publish_many("orders.created", [1, 2, 3])
+    exhaust(q)
+    q.events.unsubscribe(gone.id)
+
+    assert q.deliveries.retry_all() == Retried(3, 3)
+    with pytest.raises(SubscriptionNotFound):
+        q.deliveries.retry_all(gone.id)
+
+
+def test_a_delivery_that_was_retried_still_showed_what_was_wrong_before(q):
+    q.events.subscribe("orders.*", endpoint=HOOK)
+    q.events.publish("orders.created", 1)
+    exhaust(q)
+    (exhausted,) = q.deliveries.list()
+
+    retried = q.deliveries.retry(exhausted.id)
+
+    stored = q.deliveries.get(exhausted.id)
+    assert (retried.status, retried.error) == (stored.status, stored.error) == (None, "")
+
+
+def test_an_envelope_went_round_the_limit_of_bodies(tmp_path):
+    with Queue.open(tmp_path / "q.db", max_body_bytes=4_096) as q:
+        q.create("audit")
+        q.events.subscribe("orders.*", queue="audit", envelope=True)
+        q.events.publish("orders.created", "x" * 1_000)
+
+        with pytest.raises(TooLarge, match=r"in an envelope, which has \d+ bytes; 4096 are allowed"):
+            # Each of them takes two bytes in the envelope.
+            q.events.publish_many("orders.created", ["x", '"' * 4_000])
+        assert q.stats("audit").depths.total() == 1
+
+
+def test_an_envelope_for_an_endpoint_may_be_larger_than_a_body(tmp_path):
+    with Queue.open(tmp_path / "q.db", max_body_bytes=4_096, delivery_allow="127.0.0.1") as q:
+        q.events.subscribe("orders.*", endpoint=HOOK, envelope=True)
+
+        assert q.events.publish("orders.created", '"' * 4_000).deliveries == 1
+
+
+def test_an_envelope_named_a_certificate_that_nobody_can_fetch(tmp_path):
+    with Queue.open(tmp_path / "q.db", unix_socket="sqew.sock", delivery_allow="127.0.0.1") as q:
+        with pytest.raises(BadSetting, match="Set base_url"):
+            q.events.subscribe("orders.*", endpoint=HOOK, envelope=True)
+        q.events.subscribe("orders.*", endpoint=HOOK)
+
+
+@pytest.mark.parametrize("mark", ["_event", "_schedule"])
+def test_whoever_published_could_say_that_somebody_else_had(q, mark):
+    with pytest.raises(BadValue, match=f"headers can't have '{mark}'"):
+        q.events.publish("orders.created", 1, headers={mark: {"routing_key": "other"}})
+
+
+def test_headers_leave_room_for_the_one_that_says_where_the_event_came_from(tmp_path):
+    with Queue.open(tmp_path / "q.db", max_headers_bytes=200) as q:
+        q.events.publish("orders.created", 1, headers={"trace": "x" * 100})
+        with pytest.raises(TooLarge, match="200 are allowed"):
+            q.events.publish("orders.created", 1, headers={"trace": "x" * 180})
 
 
 def test_a_dropped_delivery_is_gone(q):

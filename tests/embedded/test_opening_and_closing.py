@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from sqew import Queue
-from sqew.errors import SqewError, StoreBusy, StoreClosed
+from sqew.errors import BadSetting, SqewError, StoreBusy, StoreClosed
 
 SYNCHRONOUS = {"fast": 1, "durable": 2}  # NORMAL, FULL
 
@@ -49,6 +49,35 @@ def test_a_file_that_must_exist_is_not_made(tmp_path):
         Queue.open(tmp_path / "queue.db", create=False)
 
     assert list(tmp_path.iterdir()) == []
+
+
+def test_others_could_read_the_keys_and_secrets_in_a_new_file(tmp_path):
+    before = os.umask(0o022)
+    try:
+        with Queue.open(tmp_path / "queue.db") as q:
+            q.create("orders")
+            q.backup(tmp_path / "copy.db")
+            files = [path for path in tmp_path.iterdir() if path.is_file()]
+            modes = {path.name: path.stat().st_mode & 0o777 for path in files}
+    finally:
+        os.umask(before)
+
+    assert modes == dict.fromkeys(["queue.db", "queue.db-wal", "queue.db-shm", "copy.db"], 0o600)
+
+
+def test_a_file_keeps_the_rights_that_its_owner_gave_it(tmp_path):
+    path = tmp_path / "queue.db"
+    Queue.open(path).close()
+    path.chmod(0o660)
+
+    with Queue.open(path):
+        assert path.stat().st_mode & 0o777 == 0o660
+
+
+def test_what_is_wrong_with_delivery_allow_was_found_out_when_somebody_subscribed(tmp_path):
+    with pytest.raises(BadSetting, match=r"delivery_allow can't hold '127\.1'"):
+        Queue.open(tmp_path / "queue.db", delivery_allow="127.1")
+    assert not (tmp_path / "queue.db").exists()
 
 
 def test_closing_twice_is_fine(q):

@@ -215,7 +215,7 @@ GOOD = {"queue": "orders", "every": "5m", "message": 1}
         ({"every": None}, BadValue, "Nothing says when"),
         ({"cron": "@daily"}, BadValue, "cron and every contradict"),
         ({"every": 5}, BadValue, "every can't be 5"),
-        ({"every": None, "cron": "0 25 * * *"}, BadExpression, "position 2"),
+        ({"every": None, "cron": "0 25 * * *"}, BadExpression, "position 3"),
         ({"every": None, "when": "evry day"}, BadExpression, "Nearest forms"),
         ({"every": None, "fire_at": "2020-01-01T00:00:00Z"}, BadExpression, "in the past"),
         ({"timezone": "Europe/Berlni"}, BadZone, "Europe/Berlin"),

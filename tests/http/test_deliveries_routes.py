@@ -141,7 +141,7 @@ def test_one_delivery_is_shown_with_what_is_posted(server, hook):
 
     shown = server.call("GET", f"/v1/deliveries/{delivery['id']}")
 
-    assert (shown.status, shown.json) == (200, {**delivery, "message": {"sku": 7}})
+    assert (shown.status, shown.json) == (200, {**delivery, "message": {"sku": 7}, "format": "json"})
 
 
 def test_one_delivery_is_shown_with_its_envelope(server, hook):
@@ -246,9 +246,27 @@ def test_all_exhausted_deliveries_of_a_subscription_are_tried_again(server, hook
 
     retried = server.call("POST", f"/v1/deliveries/retry?subscription_id={delivery['subscription_id']}")
 
-    assert (retried.status, retried.json) == (200, {"retried": 1})
+    assert (retried.status, retried.json) == (200, {"retried": 1, "left": 0})
     assert eventually(lambda: is_gone(server, delivery))
     assert not is_gone(server, other)
+
+
+def test_of_a_subscription_that_is_gone_nothing_can_be_tried_again(server, hook):
+    delivery = exhausted(server, hook)
+    server.call("DELETE", f"/v1/subscriptions/{delivery['subscription_id']}")
+
+    answer = server.call("POST", f"/v1/deliveries/retry?subscription_id={delivery['subscription_id']}")
+
+    assert answer.status == 404
+    assert server.call("POST", "/v1/deliveries/retry").json["left"] >= 1
+
+
+def test_a_delivery_that_was_retried_still_showed_what_was_wrong_before(server, hook):
+    delivery = exhausted(server, hook)
+
+    retried = server.call("POST", f"/v1/deliveries/{delivery['id']}/retry").json
+
+    assert (retried["status"], retried["error"]) == (None, None)
 
 
 def test_all_exhausted_deliveries_of_a_subscription_are_dropped(server, hook):
@@ -278,7 +296,7 @@ def test_all_exhausted_deliveries_are_tried_again_and_no_others(server, hook):
 
     retried = server.call("POST", "/v1/deliveries/retry")
 
-    assert retried.json == {"retried": 2}
+    assert retried.json == {"retried": 2, "left": 0}
     assert eventually(lambda: is_gone(server, first) and is_gone(server, second))
     assert hook.received(f"/{late['routing_key']}") == []
 

@@ -113,6 +113,12 @@ def test_events_of_one_group_stay_in_order_in_a_fifo_queue(server):
     ]
 
 
+def test_an_array_of_no_events_was_published(server):
+    answer = server.call("POST", f"/v1/events/{new_key()}", [])
+
+    assert (answer.status, answer.json) == (400, {"error": "There is no event in the array. Publish one or more."})
+
+
 @pytest.mark.parametrize(
     ("key", "wrong"),
     [
@@ -256,17 +262,17 @@ def test_to_subscribe_again_in_another_form_is_a_conflict(server):
 
     assert again.status == 409
     assert again.json == {
-        "error": f"Subscription {made['id']} already takes '{key}' to '{queue}', in another form. "
+        "error": f"Subscription {made['id']} already takes '{key}' to queue '{queue}', in another form. "
         "Delete it first if the form is to change."
     }
 
 
-def test_an_unknown_queue_is_not_found(server):
+def test_an_unknown_queue_is_a_wrong_target_as_it_is_for_a_schedule(server):
     queue = new_queue(server)
 
     answer = try_to_subscribe(server, new_key(), queue_name=f"{queue}x")
 
-    assert answer.status == 404
+    assert answer.status == 400
     assert f"Queue '{queue}x' does not exist (did you mean '{queue}'?)" in answer.json["error"]
 
 
@@ -304,6 +310,7 @@ def test_a_bad_pattern_is_refused_with_the_position(server, method, pattern, wro
         ({"endpoint": "http://example.com/a b"}, "wrong at character 21"),
         ({"queue_name": "a", "envelope": "yes"}, "Expected `bool`, got `str` - at `$.envelope`"),
         ({"queue_name": "a", "envelope": True, "signature_version": 3}, "signature_version can't be 3"),
+        ({"queue_name": "a", "signature_version": 2}, "signature_version is for events in an envelope"),
         ({"queue": "a"}, "there is no 'queue'"),
     ],
 )

@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+from deliveries.endpoint import endpoint, stalls
 from serving import serving
 
 TOKEN = "a-token-nobody-may-see"
@@ -141,6 +142,22 @@ def test_start_drain_and_stop_are_logged(tmp_path):
     assert [line["event"] for line in logged] == ["listening", "draining", "stopped"]
     assert logged[0]["addresses"] == [server.url]
     assert logged[0]["pid"] == server.process.pid
+
+
+def test_a_server_that_waited_for_an_endpoint_did_not_say_so(tmp_path):
+    with (
+        endpoint() as hook,
+        serving(tmp_path, "--delivery-allow", "127.0.0.1", "--delivery-timeout-ms", "300") as server,
+    ):
+        hook.does("/hook", stalls)
+        server.call("POST", "/v1/events/orders/subscriptions", {"endpoint": hook.url("/hook")})
+        server.call("POST", "/v1/events/orders", {"message": 1})
+        hook.wait_for("/hook")
+        assert server.stop(signal.SIGINT) == 0
+
+        (draining,) = [line for line in lines(server) if line["event"] == "draining"]
+
+    assert draining["deliveries"] == 1
 
 
 def test_the_log_level_says_what_is_left_out(tmp_path):

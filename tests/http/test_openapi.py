@@ -103,6 +103,13 @@ def test_every_field_that_a_client_writes_is_explained():
     assert unexplained == [], "write a docstring below the field, or a word into sqew/http/glossary.py"
 
 
+def test_every_refusal_is_said_to_name_its_error_in_a_header():
+    refusals = document(make_router().routes, Settings())["components"]["responses"].values()
+
+    assert refusals
+    assert all("X-Sqew-Error" in refusal["headers"] for refusal in refusals)
+
+
 def test_a_docstring_is_the_summary_and_the_description():
     told = operation()
 

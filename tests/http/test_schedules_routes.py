@@ -45,6 +45,7 @@ def test_a_schedule_is_made(server, queue):
         "canonical": "0 3 * * *",
         "human_readable": "At 03:00 every day, Europe/Berlin time",
         "message": {"job": "report"},
+        "format": "json",
         "headers": None,
         "delay": None,
         "ttl": None,
@@ -98,15 +99,14 @@ def test_a_name_that_is_taken_is_a_conflict(server, queue):
     again = server.call("POST", "/v1/schedules", {"name": name, "target": queue, **NIGHTLY})
 
     assert again.status == 409
-    assert again.json == {"error": f"Schedule '{name}' exists. Choose another name, or change it (PUT or PATCH)."}
+    assert again.json == {"error": f"Schedule '{name}' exists. Choose another name, or change the one that is there."}
 
 
 BAD = [
-    ({"cron": "61 3 * * *"}, "Field 1 (minute) at position 0: '61' is above 59"),
+    ({"cron": "61 3 * * *"}, "Field 1 (minute) at position 1: '61' is above 59"),
     ({"cron": "0 3 * *"}, "has 4 fields"),
     ({"cron": "0 0 30 2 *"}, "never fires"),
     ({"cron": ""}, "The expression is empty"),
-    ({"cron": None}, "Expected `str`, got `null` - at `$.cron`"),
     ({"cron": "0 3 * * *", "every": "5 minutes"}, "in several ways: cron and every"),
     ({"timezone": "Europe/Berln"}, "There is no time zone 'Europe/Berln'. Nearest names: Europe/Berlin"),
     ({"timezone": "+02:00"}, "'+02:00' is an offset, not a time zone. Use Etc/GMT-2"),
@@ -128,9 +128,9 @@ BAD = [
 """What is wrong in a new schedule and in a change."""
 BAD_EXPRESSIONS = [
     ({"every": "0 minutes"}, "An interval of 0 seconds can't be"),
-    ({"when": "every weekdy at 9am"}, "'weekdy' at position 6 is not understood. Nearest forms:"),
+    ({"when": "every weekdy at 9am"}, "'weekdy' at position 7 is not understood. Nearest forms:"),
     ({"fire_at": "2001-01-01T00:00:00Z"}, "is in the past"),
-    ({"fire_at": "2099-02-30T00:00:00Z"}, "'2099-02-30' at position 0 is not a date"),
+    ({"fire_at": "2099-02-30T00:00:00Z"}, "'2099-02-30' at position 1 is not a date"),
 ]
 
 
@@ -341,7 +341,7 @@ def test_a_schedule_is_paused_and_resumed(server, queue):
     resumed = patch(server, made["name"], status="active")
 
     assert (paused["status"], paused["next_fires"]) == ("paused", [])
-    assert paused["next_fire_at"] == made["next_fire_at"]
+    assert paused["next_fire_at"] is None
     assert {**resumed, "updated_at": made["updated_at"]} == made
 
 

@@ -12,9 +12,11 @@ from sqew.operations import (
     ListDeliveries,
     ListSubscriptions,
     Publish,
+    RetryDeliveries,
     SaveSchedule,
     SettleDeliveries,
     Subscribe,
+    Unsubscribe,
 )
 from stores.backlog import NOW, create, effort, open_store, run
 
@@ -67,6 +69,32 @@ def test_a_subscription_that_was_just_made_is_read_without_the_others(store):
     other.close()
 
 
+def test_a_neighbours_unsubscription_was_learned_by_reading_all_subscriptions_again(store):
+    together(store, [Subscribe(f"payments.{n}", "queue", "jobs") for n in range(MANY)])
+    other = open_store(store.path)
+    assert run(other, Publish([event("payments.7")]))[0].messages
+    run(store, Subscribe("payments.*", "queue", "jobs"))
+    run(store, Unsubscribe(8))
+    run(store, Unsubscribe(MANY + 1))
+
+    assert cost(other, Publish([event("orders.created")])) < 500
+    assert run(other, Publish([event("payments.7")]))[0].messages == []
+    assert run(other, Publish([event("payments.8")]))[0].messages
+    other.close()
+
+
+def test_who_has_missed_too_many_unsubscriptions_reads_all_subscriptions_again(store):
+    together(store, [Subscribe(f"payments.{n}", "queue", "jobs") for n in range(MANY)])
+    other = open_store(store.path)
+    run(other, Publish([event("payments.7")]))
+    together(store, [Unsubscribe(n) for n in range(1, 1_502)])
+
+    assert run(other, Publish([event("payments.7")]))[0].messages == []
+    assert run(other, Publish([event("payments.1501")]))[0].messages
+    assert store.connection.execute("SELECT count(*) FROM sqew_unsubscription").get == 1_000
+    other.close()
+
+
 def test_a_page_of_one_patterns_subscriptions_costs_by_what_it_shows(store):
     together(store, [Subscribe("orders.*", "http", f"http://{n}.example/") for n in range(MANY)])
 
@@ -104,6 +132,42 @@ def test_a_delivery_costs_the_same_with_many_that_wait_for_their_next_attempt(st
     run(store, Publish([NewEvent(f"s{n}", NewMessage(b"{}", delay_ms=1), "m") for n in range(1, MANY)]))
 
     assert posted(store) <= MARGIN * alone
+
+
+def test_a_delivery_costs_the_same_with_many_that_wait_and_hundreds_due_at_one_endpoint(store):
+    endpoints(store, MANY)
+    run(store, Publish([event("s0")] * 300))
+    posted(store)
+    run(store, Publish([NewEvent(f"s{n}", NewMessage(b"{}", delay_ms=1), "m") for n in range(1, 1_000)]))
+    with_some = posted(store)
+    run(store, Publish([NewEvent(f"s{n}", NewMessage(b"{}", delay_ms=1), "m") for n in range(1_000, MANY)]))
+
+    assert posted(store) <= MARGIN * with_some
+
+
+def test_what_subscriptions_left_behind_is_dropped_at_a_cost_that_has_a_bound(store):
+    endpoints(store, 100)
+    for n in range(100):
+        run(store, Publish([event(f"s{n}")] * 50))
+    together(store, [Unsubscribe(n + 1) for n in range(100)])
+
+    costs = [cost(store, ClaimDeliveries(50, 16, 1000)) for _ in range(3)]
+
+    assert max(costs) < 50_000
+    assert len(run(store, ListDeliveries(limit=10_000))) == 5_000 - 3 * 200
+
+
+def test_a_step_of_a_retry_of_all_walked_past_all_whose_subscription_is_gone(store):
+    endpoints(store, 2)
+    run(store, Publish([event("s0")] * MANY))
+    store.connection.execute("UPDATE sqew_delivery SET due_at = NULL")
+    run(store, Unsubscribe(1))
+
+    first = run(store, RetryDeliveries(limit=10))
+    last = RetryDeliveries(limit=10, after=MANY - 10)
+
+    assert (first.count, first.done, first.after) == (0, False, 10)
+    assert cost(store, last) < 2_000
 
 
 def test_the_exhausted_are_listed_at_the_cost_of_what_is_shown(store):

@@ -220,6 +220,16 @@ def test_an_unsubscription_that_was_rolled_back_did_not_happen(store):
     assert queues_reached(store) == ["jobs"]
 
 
+def test_what_is_remembered_of_routing_keys_was_bound_by_their_number_alone(store):
+    together = [Subscribe("#", "http", f"http://{n}.example/") for n in range(20_000)]
+    assert not any(isinstance(result, Exception) for result in store.run(together, NOW).results)
+
+    for n in range(6):
+        publish(store, f"key.{n}")
+
+    assert len(store._bindings.fans) <= 3
+
+
 def test_a_neighbours_subscription_is_seen_after_one_of_its_own_was_rolled_back(store):
     create(store, "other")
     neighbour = open_store(store.path)

@@ -156,6 +156,9 @@ HOT = {
     "subscription_exists": {ROW},
     "delete_subscription": {ROW},
     "subscriptions_after": {WALK},
+    "log_unsubscription": NOTHING,
+    "forget_unsubscriptions": {WALK},
+    "unsubscriptions_since": {WALK},
     "list_subscriptions": {WALK},
     "subscriptions_to_pattern": {"sqew_subscription_pattern"},
     "subscriptions_of_queue": {"sqew_subscription_queue"},
@@ -167,6 +170,7 @@ HOT = {
     "due_deliveries": {TURN},
     "payload": {ROW},
     "claim_delivery": {ROW},
+    "first_delivery_due": {"sqew_delivery_due"},
     "next_delivery_due": {"sqew_delivery_due"},
     "unsubscribed_deliveries": {TURN},
     "delete_delivery": {ROW},
@@ -180,8 +184,8 @@ HOT = {
     "list_exhausted_of": {EXHAUSTED_OF},
     "exhausted_deliveries": {EXHAUSTED},
     "exhausted_deliveries_of": {EXHAUSTED_OF},
-    "retriable_deliveries": {EXHAUSTED, ROW},
     "revive_delivery": {ROW},
+    "forgettable_deliveries": {"sqew_delivery_given_up"},
     "insert_signing_key": NOTHING,
     # Schedules.
     "schedule_by_name": {SCHEDULES},
@@ -205,6 +209,9 @@ COLD = {
     "lane_in_use": "when a lane is dropped",
     "check_messages": "reads everything on purpose",
     "check_archive": "reads everything on purpose",
+    "check_payloads": "reads everything on purpose",
+    "check_deliveries": "reads everything on purpose",
+    "check_schedules": "reads everything on purpose",
     "empty_buckets": "walks the few buckets, at idle",
     "survey_queues": "metrics, beside the loop: all queues on purpose, as those below",
     "survey_lanes": "all lanes",
@@ -214,6 +221,9 @@ COLD = {
     "survey_dead_letters": "along the whole index of dead letters",
     "survey_archived": "along the whole index of the archive",
     "survey_activity": "an hour of figures of all queues",
+    "count_waiting_deliveries": "along the whole due index, beside the loop",
+    "count_exhausted_deliveries": "along the whole index of those, beside the loop",
+    "count_unsubscribed_deliveries": "along the whole index of those, beside the loop",
 }
 
 

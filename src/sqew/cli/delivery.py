@@ -12,7 +12,7 @@ from msgspec import Raw
 from sqew.cli.command import Group
 from sqew.cli.exits import Exit, complain
 from sqew.cli.failures import code_of
-from sqew.cli.output import Column, Facts, Table, moment
+from sqew.cli.output import Column, Facts, Table, moment, relative
 from sqew.cli.pages import listed
 from sqew.cli.parameters import LARGEST_ID, Ids, Whole, limit_option, yes_option
 from sqew.cli.session import Session, now_ms
@@ -23,6 +23,7 @@ from sqew.model import RAW, Delivery, DeliveryState
 if TYPE_CHECKING:
     from sqew.cli.session import Queues
 
+_NONE = "There are no deliveries: nothing waits to be posted, and nothing failed for good."
 _ID = Whole(1, LARGEST_ID)
 ids_option = click.option("--id", "--ids", "ids", type=Ids(), help="These.")
 all_option = click.option("--all", "everything", is_flag=True, help="All that are exhausted.")
@@ -63,7 +64,8 @@ def list_deliveries(
             limit,
             after,
         )
-    session.show({"deliveries": [_document(one) for one in found]}, _table(found, now_ms()))
+    is_filtered = bool(wanted or subscription_id or after)
+    session.show({"deliveries": [_document(one) for one in found]}, _table(found, now_ms(), is_filtered))
 
 
 @delivery.command("show")
@@ -75,7 +77,7 @@ def show(session: Session, id: int) -> None:
         found = q.deliveries.get(id)
     text = found.body.decode()
     posted = Raw(found.body) if found.format == "json" else text
-    session.show(_document(found) | {"message": posted}, _facts(found, text, now_ms()))
+    session.show(_document(found) | {"message": posted, "format": found.format}, _facts(found, text, now_ms()))
 
 
 @delivery.command("retry")
@@ -88,8 +90,10 @@ def retry(session: Session, ids: list[int] | None, everything: bool, subscriptio
     _check_choice(ids, everything, subscription_id)
     with session.open() as q:
         if ids is None:
-            count = q.deliveries.retry_all(subscription_id)
-            session.show({"retried": count}, f"{_counted(count)} will be tried again.")
+            found = q.deliveries.retry_all(subscription_id)
+            left = f"{_counted(found.left)} can't be: the subscription is gone. Drop them, or look at them."
+            sentences = [f"{_counted(found.retried)} will be tried again.", *([left] if found.left else [])]
+            session.show({"retried": found.retried, "left": found.left}, *sentences)
             return Exit.OK
         return _each(session, ids, q.deliveries.retry, "will be tried again", "retried")
 
@@ -165,24 +169,29 @@ def _document(delivery: Delivery) -> dict[str, Any]:
     return fields | envelope | {"error": delivery.error or None}
 
 
-def _table(deliveries: Sequence[Delivery], now: int) -> Table:
+def _table(deliveries: Sequence[Delivery], now: int, is_filtered: bool) -> Table:
     columns = [
         Column("id", right=True),
         Column("state"),
-        Column("subscription", right=True),
+        Column("sub", right=True),
         Column("key"),
-        Column("endpoint"),
-        Column("attempts", right=True),
-        Column("next try", optional=True),
-        Column("status", right=True, optional=True),
-        Column("error", optional=True, cut=True),
+        Column("endpoint", cut=True, least=14),
+        Column("tries", right=True),
+        Column("error", optional=True),
     ]
     rows = [
-        (one.id, one.state, one.subscription_id, one.routing_key, one.endpoint, one.attempts, moment(one.due_at, now),
-         one.status, one.error)
+        (one.id, _state(one, now), one.subscription_id, one.routing_key, one.endpoint.partition("://")[2],
+         one.attempts, one.error)
         for one in deliveries
     ]  # fmt: skip
-    return Table(columns, rows, "There are no deliveries: nothing waits to be posted, and nothing failed for good.")
+    return Table(columns, rows, "No delivery is like that." if is_filtered else _NONE)
+
+
+def _state(delivery: Delivery, now: int) -> str:
+    """The state; of one that waits, with when it is tried next: ``pending (in 30 s)``."""
+    if delivery.state != "pending" or delivery.due_at is None:
+        return delivery.state
+    return f"pending ({relative(max(delivery.due_at - now, 0))})"
 
 
 def _facts(delivery: Delivery, text: str, now: int) -> Facts:
@@ -197,7 +206,7 @@ def _facts(delivery: Delivery, text: str, now: int) -> Facts:
         ("attempts", delivery.attempts),
         ("made", moment(delivery.created_at, now)),
         ("last try", moment(delivery.tried_at, now)),
-        ("next try", moment(delivery.due_at, now)),
+        ("next try", moment(delivery.due_at, now) if delivery.state == "pending" else None),
         ("status", delivery.status),
         ("error", delivery.error),
         ("message", text),

@@ -10,7 +10,7 @@ import click
 from sqew.cli import lines
 from sqew.cli.bodies import body_of, body_option, text_option
 from sqew.cli.command import Group
-from sqew.cli.exits import complain
+from sqew.cli.exits import Exit, Failure, complain
 from sqew.cli.output import plural
 from sqew.cli.parameters import Milliseconds, Name, Pair
 from sqew.cli.session import Session
@@ -39,7 +39,9 @@ def event() -> None:
 @click.option(
     "--delay-ms", "--delay", "delay_ms", type=Milliseconds(), help="How long it waits before its first delivery."
 )
-@click.option("--ttl-ms", "--ttl", "ttl_ms", type=Milliseconds(at_least=1), help="How long it lives in a queue.")
+@click.option(
+    "--ttl-ms", "--ttl", "ttl_ms", type=Milliseconds(at_least=1), help="How long it can be received or posted."
+)
 @click.option("--group", type=Name(), help="The group, in FIFO queues.")
 @click.option("--header", "--headers", "headers", multiple=True, type=Pair(), help="A header; give it once each.")
 @click.pass_obj
@@ -76,28 +78,42 @@ def _publish_one(session: Session, routing_key: str, message: NewMessage) -> Non
     with session.open() as q:
         (published,) = q.events.publish_many(routing_key, [message])
     sentences = [
-        f"Published '{routing_key}' {_places(len(published.messages), published.deliveries)}.",
+        f"Published '{routing_key}' {_places(published)}.",
         *(f"It is message {id} of '{queue}'." for queue, id in published.messages),
     ]
-    session.show({"routing_key": routing_key, **_document(published)}, *sentences)
+    session.show(_document(routing_key, [published]), *sentences)
     _note_missing(session, [published])
 
 
-def _document(published: Published) -> dict[str, Any]:
-    messages = [{"queue": queue, "id": id} for queue, id in published.messages]
+def _document(routing_key: str, published: list[Published]) -> dict[str, Any]:
+    """Events for machines: alike, whether there is one or many."""
+    messages = [{"queue": queue, "id": id} for one in published for queue, id in one.messages]
     return {
-        "queues_matched": len(messages),
+        "routing_key": routing_key,
+        "published": len(published),
+        "queues_matched": len({message["queue"] for message in messages}),
         "messages": messages,
-        "deliveries": published.deliveries,
-        "missing": published.missing,
+        "deliveries": sum(one.deliveries for one in published),
+        "missing": _missing(published),
     }
 
 
-def _places(queues: int, endpoints: int) -> str:
+def _missing(published: list[Published]) -> list[str]:
+    return sorted({queue for one in published for queue in one.missing})
+
+
+def _places(published: Published) -> str:
+    queues, endpoints = len(published.messages), published.deliveries
     if not queues and not endpoints:
-        return "to nobody: no subscription matches it"
+        # Of a queue that is missing more is said below.
+        return "to nobody" if published.missing else "to nobody: no subscription matches it"
     both = [plural(queues, "queue")] * bool(queues) + [plural(endpoints, "endpoint")] * bool(endpoints)
     return "to " + " and ".join(both)
+
+
+def went_out(messages: int, deliveries: int) -> str:
+    """What became of events: ``2 messages``, ``1 message, and 3 to post``."""
+    return plural(messages, "message") + (f", and {deliveries} to post" if deliveries else "")
 
 
 def _publish_file(session: Session, routing_key: str, name: str, make: Make) -> None:
@@ -107,16 +123,18 @@ def _publish_file(session: Session, routing_key: str, name: str, make: Make) -> 
         return make(body, "json")
 
     with lines.opened(name) as file, session.open() as q:
-        total = lines.messages_in(file, name, parse)
+        total = lines.messages_in(file, name, parse, "published")
+        if not total:
+            where = "stdin" if name == "-" else name
+            raise Failure(f"There is no line in {where}, so nothing was published.", Exit.INVALID)
         file.seek(0)
         events = (parse(line) for line in file if line.strip())
         published = _published(q, routing_key, lines.Batches(events, session.settings.max_batch), total)
     messages = sum(len(one.messages) for one in published)
     deliveries = sum(one.deliveries for one in published)
     session.show(
-        {"routing_key": routing_key, "published": len(published), "messages": messages, "deliveries": deliveries},
-        f"Published {plural(len(published), 'event')} under '{routing_key}': "
-        f"{plural(messages, 'message')}, and {deliveries} to post.",
+        _document(routing_key, published),
+        f"Published {plural(len(published), 'event')} under '{routing_key}': {went_out(messages, deliveries)}.",
     )
     _note_missing(session, published)
 
@@ -138,7 +156,7 @@ def _published(q: Queues, routing_key: str, batches: lines.Batches, total: int) 
 
 
 def _note_missing(session: Session, published: list[Published]) -> None:
-    for queue in sorted({queue for one in published for queue in one.missing}):
+    for queue in _missing(published):
         session.note(f"A subscription leads to queue '{queue}', which does not exist: nothing reached it.")
     if any(one.deliveries for one in published) and not session.url:
         session.note("A server on this file posts to the endpoints: sqew serve.")

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 TITLES = {"fg": "cyan", "bold": True}
 """How the titles of a table look."""
 _GAPS = (2, 1)
-_CUT_AT = 8
-"""What may be cut keeps so many cells."""
 _WHOLE, _BROKEN = 20, 12
 """Words of so many cells stay whole if they can; longer ones are broken, into no fewer than these."""
 
@@ -109,7 +107,7 @@ def _least(column: Column, cells: Sequence[str]) -> tuple[int, int, int, int]:
     title, text = width(column.title), max(map(width, cells), default=0)
     word_of_title = max(map(width, column.title.split()), default=0)
     if column.cut:
-        return (max(title, _CUT_AT),) * 4
+        return (max(title, column.least),) * 4
     natural, folded_title = max(title, text), max(word_of_title, text)
     if column.right:  # a number that is broken reads as another
         return natural, folded_title, folded_title, folded_title

@@ -88,8 +88,8 @@ def opened(name: str) -> Iterator[IO[bytes]]:
             source.close()
 
 
-def messages_in(file: IO[bytes], name: str, parse: Parse) -> int:
-    """How many messages a file holds. If any line is bad, says which and raises: nothing has been sent."""
+def messages_in(file: IO[bytes], name: str, parse: Parse, done: str = "sent") -> int:
+    """How many messages a file holds. If any line is bad, says which and raises: nothing has been sent (``done``)."""
     name = "stdin" if name == "-" else name
     count = lines = bad = 0
     file.seek(0)
@@ -106,7 +106,9 @@ def messages_in(file: IO[bytes], name: str, parse: Parse) -> int:
     if bad:
         more = f" ({bad - MOST_BAD_LINES_SHOWN} more not shown)" if bad > MOST_BAD_LINES_SHOWN else ""
         are = "is" if bad == 1 else "are"
-        raise Failure(f"{bad} of {plural(lines, 'line')} in {name} {are} bad{more}, so nothing was sent.", Exit.INVALID)
+        raise Failure(
+            f"{bad} of {plural(lines, 'line')} in {name} {are} bad{more}, so nothing was {done}.", Exit.INVALID
+        )
     return count
 
 

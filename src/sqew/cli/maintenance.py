@@ -11,6 +11,7 @@ from sqew.cli.output import byte_count, plural
 from sqew.cli.progress import Bar
 from sqew.cli.session import Session
 from sqew.cli.stats import file_bytes
+from sqew.rules import shown
 
 
 @click.command(cls=Command)
@@ -51,4 +52,13 @@ def check(session: Session) -> int:
         complain(
             f"The stored body or headers of these messages changed on the disk: {ids}. Restore them from a backup."
         )
+    if report.damaged_deliveries:
+        ids = ", ".join(map(str, report.damaged_deliveries))
+        complain(
+            f"What these deliveries post, or where to, changed on the disk: {ids}. "
+            "Drop them, and publish their events again."
+        )
+    if report.damaged_schedules:
+        names = ", ".join(map(shown, report.damaged_schedules))
+        complain(f"These schedules changed on the disk: {names}. Delete them and create them again.")
     return Exit.OK if report.ok else Exit.DAMAGE

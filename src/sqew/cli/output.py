@@ -29,6 +29,8 @@ class Column:
     optional: bool = False
     cut: bool = False
     """On a terminal, one line and no more, however long the text is."""
+    least: int = 8
+    """What may be cut keeps so many cells."""
 
 
 @dataclass(frozen=True)

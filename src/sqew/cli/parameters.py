@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -20,6 +20,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 LARGEST_ID = 1 << 62
 NONE = "none"
 """What switches a limit off, as in ``--ttl-ms none``."""
+TIMINGS = ("cron", "every", "when", "fire_at")
+"""The options that say when something fires."""
 
 
 if TYPE_CHECKING:
@@ -171,3 +173,17 @@ def limit_option(default: int) -> Callable[[F], F]:
     return click.option(
         "--limit", type=COUNT, default=default, show_default=True, metavar="N", help="How many at most."
     )
+
+
+def check_alternatives(options: Mapping[str, Any], names: Sequence[str]) -> None:
+    """Raise if several options are given of which one alone makes sense."""
+    given = [_flag(name) for name in names if options[name] is not None]
+    if len(given) > 1:
+        raise click.UsageError(
+            f"{' and '.join(given)} contradict each other. Give one of {', '.join(map(_flag, names))}.",
+            click.get_current_context(),
+        )
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")

@@ -9,15 +9,28 @@ import click
 
 from sqew.cli.bodies import body_of, body_option, text_option, value_of
 from sqew.cli.command import Group
-from sqew.cli.output import plural
+from sqew.cli.event import went_out
 from sqew.cli.pages import listed
-from sqew.cli.parameters import OFF, Limit, Milliseconds, Name, Pair, QueueName, Whole, limit_option, yes_option
+from sqew.cli.parameters import (
+    OFF,
+    TIMINGS,
+    Limit,
+    Milliseconds,
+    Name,
+    Pair,
+    QueueName,
+    Whole,
+    check_alternatives,
+    limit_option,
+    yes_option,
+)
 from sqew.cli.schedule_views import schedule_document, schedule_parts, schedule_table
 from sqew.cli.session import Session, now_ms
 from sqew.model import ScheduleInfo, ScheduleStatus, TargetKind
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_TARGETS = ("queue", "topic")
 name_option = click.option("--name", required=True, metavar="NAME", help="The schedule.")
 
 _FIELD_OPTIONS = [
@@ -58,6 +71,8 @@ def field_options(command: F) -> F:
 
 def _fields(session: Session, options: dict[str, Any]) -> dict[str, Any]:
     """What was said, by the keywords of `q.schedules`."""
+    check_alternatives(options, _TARGETS)
+    check_alternatives(options, TIMINGS)
     body = body_of(options.pop("body"), options.pop("text"), session.limits)
     headers = dict(options.pop("headers"))
     given: dict[str, Any] = {
@@ -114,7 +129,7 @@ def put(session: Session, /, name: str, paused: bool | None, **options: Any) -> 
 
 
 def _needed(fields: dict[str, Any]) -> dict[str, Any]:
-    for options in (("queue", "topic"), ("cron", "every", "when", "fire_at"), ("message",)):
+    for options in (_TARGETS, TIMINGS, ("message",)):
         if not any(option in fields for option in options):
             raise click.UsageError(_MISSING[options[0]], click.get_current_context())
     return fields
@@ -156,7 +171,8 @@ def list_schedules(
     documents = [schedule_document(info) for info in found]
     for document in documents:
         del document["next_fires"]
-    session.show({"schedules": documents}, schedule_table(found, now_ms()))
+    is_filtered = bool(status or target_kind or prefix or after)
+    session.show({"schedules": documents}, schedule_table(found, now_ms(), is_filtered))
 
 
 @schedule.command("show")
@@ -232,7 +248,7 @@ def run(session: Session, name: str) -> None:
     }
     session.show(
         document,
-        f"Fired schedule '{name}': sent {plural(len(fired.ids), 'message')}, and {fired.deliveries} to post.",
+        f"Fired schedule '{name}': sent {went_out(len(fired.ids), fired.deliveries)}.",
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from sqew.cli.output import Column, Facts, Part, Table, moment, relative
+from sqew.cli.output import Column, Facts, Part, Table, relative
 from sqew.model import Fire, NewMessage, ScheduleInfo
 from sqew.schedules import local_time
 from sqew.settings import duration
@@ -27,6 +27,7 @@ def schedule_document(info: ScheduleInfo) -> dict[str, Any]:
     return fields | {
         info.kind: info.expression,
         "message": Raw(message.body) if message.format == "json" else message.body.decode(),
+        "format": message.format,
         "headers": message.headers or {},
         "priority": message.priority,
         "lane": message.lane,
@@ -64,7 +65,7 @@ def _utc(at: int) -> str:
     return local_time(at, "UTC").removesuffix("+00:00") + "Z"
 
 
-def schedule_table(schedules: Sequence[ScheduleInfo], now: int) -> Table:
+def schedule_table(schedules: Sequence[ScheduleInfo], now: int, is_filtered: bool) -> Table:
     """One line per schedule."""
     columns = [
         Column("name"),
@@ -79,7 +80,7 @@ def schedule_table(schedules: Sequence[ScheduleInfo], now: int) -> Table:
         (one.name, one.status, _target(one), one.human_readable, _next_fire(one, now), one.fired, _problem(one))
         for one in schedules
     ]
-    return Table(columns, rows, _NONE)
+    return Table(columns, rows, "No schedule is like that." if is_filtered else _NONE)
 
 
 def _target(info: ScheduleInfo) -> str:
@@ -87,10 +88,12 @@ def _target(info: ScheduleInfo) -> str:
 
 
 def _next_fire(info: ScheduleInfo, now: int) -> str:
-    at = info.next_fire_at
-    if at is None or info.status == "paused":
-        return ""
-    return f"{_legible(local_time(at, info.timezone))} ({relative(at - now)})"
+    return "" if info.status == "paused" else _moment(info.next_fire_at, info, now)
+
+
+def _moment(at: int | None, info: ScheduleInfo, now: int) -> str:
+    """A time by the clock of the schedule's zone, and how far away it is."""
+    return "" if at is None else f"{_legible(local_time(at, info.timezone))} ({relative(at - now)})"
 
 
 def _problem(info: ScheduleInfo) -> str:
@@ -109,7 +112,7 @@ def schedule_parts(info: ScheduleInfo, now: int) -> list[Part]:
         ("given as", f"{info.kind}: {info.expression}"),
         ("read as", info.canonical),
         ("next fire", _next_fire(info, now)),
-        ("last fire", moment(info.last_fired_at, now)),
+        ("last fire", _moment(info.last_fired_at, info, now)),
         ("fired", info.fired),
         ("skipped", info.skipped),
         ("catches up", f"up to {info.catchup_limit} missed fires" if info.catchup else "no: fires once for all missed"),
@@ -117,8 +120,8 @@ def schedule_parts(info: ScheduleInfo, now: int) -> list[Part]:
         ("last error", info.last_error),
         ("pauses", "never" if threshold is None else f"after {threshold} failures in a row"),
         *_message_pairs(info.message),
-        ("created", moment(info.created_at, now)),
-        ("changed", moment(info.updated_at, now)),
+        ("created", _moment(info.created_at, info, now)),
+        ("changed", _moment(info.updated_at, info, now)),
     ]
     facts = Facts([pair for pair in pairs if pair[1] not in (None, "")])
     return [facts, fires_table(info.next_fires, now)] if info.next_fires else [facts]

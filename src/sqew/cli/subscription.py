@@ -12,6 +12,7 @@ from sqew.cli.output import Column, Facts, Table, moment
 from sqew.cli.pages import listed
 from sqew.cli.parameters import LARGEST_ID, QueueName, Whole, limit_option, yes_option
 from sqew.cli.session import Session, now_ms
+from sqew.errors import SubscriptionNotFound
 from sqew.model import RAW, Subscription
 
 _NONE = "There are no subscriptions. Add one: sqew subscription add --pattern 'orders.*' --queue orders"
@@ -36,20 +37,25 @@ def subscription() -> None:
 @click.option(
     "--signature-version",
     type=click.Choice(["1", "2"]),
-    default="2",
-    show_default=True,
-    help="How the envelope is signed: SHA-1 or SHA-256.",
+    help="How the envelope is signed: SHA-1 or SHA-256.  [default: 2]",
 )
 @click.pass_obj
 def add(
-    session: Session, pattern: str, queue: str | None, endpoint: str | None, envelope: bool, signature_version: str
+    session: Session,
+    pattern: str,
+    queue: str | None,
+    endpoint: str | None,
+    envelope: bool,
+    signature_version: str | None,
 ) -> None:
     """Have events that match a pattern go to a queue or an endpoint."""
     if (queue is None) == (endpoint is None):
         raise click.UsageError(
             "Say where the events go: give --queue or --endpoint, and not both.", click.get_current_context()
         )
-    version = cast("Literal[1, 2]", int(signature_version))
+    if signature_version is not None and not envelope:
+        raise click.UsageError("--signature-version is for --envelope. Give both or none.", click.get_current_context())
+    version = None if signature_version is None else cast("Literal[1, 2]", int(signature_version))
     with session.open() as q:
         made = q.events.subscribe(pattern, queue=queue, endpoint=endpoint, envelope=envelope, signature_version=version)
     session.show(document(made), _facts(made, now_ms()))
@@ -73,7 +79,8 @@ def list_subscriptions(session: Session, pattern: str | None, queue: str | None,
             limit,
             after,
         )
-    session.show({"subscriptions": [document(one) for one in found]}, _table(found, now_ms()))
+    is_filtered = bool(pattern or queue or after)
+    session.show({"subscriptions": [document(one) for one in found]}, _table(found, now_ms(), is_filtered))
 
 
 @subscription.command("rm")
@@ -82,10 +89,20 @@ def list_subscriptions(session: Session, pattern: str | None, queue: str | None,
 @click.pass_obj
 def remove(session: Session, id: int, yes: bool) -> None:
     """Delete a subscription, and what was still on its way to its endpoint."""
-    session.confirm(f"Deleting subscription {id} and what is on its way to its endpoint", yes)
     with session.open() as q:
+        found = q.events.subscriptions(limit=1, after=id - 1)
+        if not found or found[0].id != id:
+            raise SubscriptionNotFound(id)
+        session.confirm(f"Deleting {_meant(found[0])}", yes)
         q.events.unsubscribe(id)
     session.show({"id": id, "deleted": True}, f"Deleted subscription {id}.")
+
+
+def _meant(subscription: Subscription) -> str:
+    named = f"subscription {subscription.id} ('{subscription.pattern}' to"
+    if subscription.protocol == "queue":
+        return f"{named} queue '{subscription.target}')"
+    return f"{named} an endpoint) and what is on its way there"
 
 
 def document(subscription: Subscription) -> dict[str, Any]:
@@ -114,14 +131,14 @@ def _facts(subscription: Subscription, now: int) -> Facts:
     return Facts([pair for pair in pairs if pair[1] != ""])
 
 
-def _table(subscriptions: Sequence[Subscription], now: int) -> Table:
+def _table(subscriptions: Sequence[Subscription], now: int, is_filtered: bool) -> Table:
     columns = [Column("id", right=True), Column("pattern"), Column("to"), Column("target"), Column("events come")]
     columns += [Column("made"), Column("problem", optional=True)]
     rows = [
         (one.id, one.pattern, one.protocol, one.target, form_text(one.form), moment(one.created_at, now), one.problem)
         for one in subscriptions
     ]
-    return Table(columns, rows, _NONE)
+    return Table(columns, rows, "No subscription is like that." if is_filtered else _NONE)
 
 
 def form_text(form: int) -> str:

@@ -147,7 +147,7 @@ class AsyncClient:
 
     async def _ask(self, call: Call[Any], content: AsyncIterable[bytes] | None = None) -> Answer:
         async with self._asked(call, content) as response:
-            return Answer(response.status_code, await response.aread(), response.headers.get("retry-after"))
+            return Answer(response.status_code, await response.aread(), response.headers)
 
     @asynccontextmanager
     async def _asked(
@@ -514,7 +514,7 @@ class AsyncClient:
         self._check_open()
         async with self._asked(call) as response:
             if response.status_code != 200:
-                answer = Answer(response.status_code, await response.aread())
+                answer = Answer(response.status_code, await response.aread(), response.headers)
                 raise calls.refusal(call, answer, self._address.name)
             splitter = streams.Splitter()
             async for chunk in response.aiter_bytes():

@@ -34,6 +34,8 @@ Held = Message | int
 """A message that was claimed; or its id, with the name of its queue."""
 
 NDJSON = "application/x-ndjson"
+_CODE_HEADER = "x-sqew-error"
+"""Where the server says which error it met. Of the dialects that are spoken here, only one says it in the body too."""
 SENDABLE = Limits(max_body_bytes=1 << 31, max_headers_bytes=1 << 31, max_batch=1 << 31, max_depth=500)
 """The server knows its limits. Here only what can't be sent at all is refused."""
 
@@ -54,8 +56,6 @@ class Call(Struct, Generic[R], frozen=True):
     """It takes as long as there is work."""
     about: Mapping[str, Any] = {}
     """What its errors are about."""
-    refusals: Mapping[int, type[SqewError]] = {}
-    """What a status means where the server says a sentence and no more."""
 
 
 class Answer(Struct, frozen=True):
@@ -63,7 +63,8 @@ class Answer(Struct, frozen=True):
 
     status: int
     body: bytes
-    retry_after: str | None = None
+    headers: Mapping[str, str] = {}
+    """By their names in small letters."""
 
 
 def read(call: Call[R], answer: Answer, where: str) -> R:
@@ -82,16 +83,18 @@ def refusal(call: Call[Any], answer: Answer, where: str) -> SqewError:
         trouble = msgspec.json.decode(answer.body, type=wire.Failure).error
     except (msgspec.DecodeError, UnicodeError):
         return NotSqew(where, answer.status)
-    if isinstance(trouble, str) and answer.status not in call.refusals:
-        is_ours = answer.status == 503
-        return ServerError(f"{where} is not ready: {trouble}") if is_ours else NotSqew(where, answer.status)
+    if isinstance(trouble, str):
+        code = answer.headers.get(_CODE_HEADER)
+        if code is None:
+            is_ours = answer.status == 503
+            return ServerError(f"{where} is not ready: {trouble}") if is_ours else NotSqew(where, answer.status)
+        trouble = wire.Trouble(code, trouble)
     known = dict(call.about)
-    if answer.retry_after is not None and answer.retry_after.isascii() and answer.retry_after.isdigit():
-        known["retry_after_ms"] = int(answer.retry_after) * 1000
+    retry_after = answer.headers.get("retry-after", "")
+    if retry_after.isascii() and retry_after.isdigit():
+        known["retry_after_ms"] = int(retry_after) * 1000
     elif answer.status == 429:
         known["retry_after_ms"] = 1000
-    if isinstance(trouble, str):
-        return wire.error_like(call.refusals[answer.status], trouble, known)
     return wire.error_of(trouble, known)
 
 

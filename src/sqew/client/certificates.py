@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import ssl
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
-from threading import Lock
+from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
 
 import httpx2
@@ -16,7 +18,7 @@ from msgspec import Struct
 from sqew import __version__
 from sqew.client.opening import environment_explained
 from sqew.clock import Clock
-from sqew.errors import BadSignature, BadValue, Unreachable
+from sqew.errors import BadSignature, BadValue, SqewError, Unreachable
 from sqew.rules import shown
 from sqew.signing import cryptography_explained
 
@@ -27,12 +29,17 @@ if TYPE_CHECKING:
 _HOST = r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?"
 _ALLOWED = re.compile(_HOST)
 # Stricter than URLs are: what two parsers could read in two ways is refused.
-_CERT_URL = re.compile(rf"(https?)://{_HOST}(?:/[A-Za-z0-9._~-]+)*/SimpleNotificationService(?:-[A-Za-z0-9]+)?\.pem")
+_STEPS = r"(?:/(?!\.\.?/)[A-Za-z0-9._~-]+)*"
+_CERT_URL = re.compile(rf"(https?)://{_HOST}({_STEPS}/SimpleNotificationService(?:-[A-Za-z0-9]+)?\.pem)")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 _KEPT_AT_ONCE = 64
 _KEPT_MS = 3_600_000
 """After an hour a certificate is fetched again: one that was withdrawn must not count for ever."""
+_FAILED_MS = 5_000
+"""For so long a certificate that could not be had is not asked for again: forged envelopes may come by the thousand."""
+_GRACE_S = 1.0
+"""A name that can't be resolved in time holds its fetch up, but not those who wait for it."""
 _LARGEST_FILE = 65_536
 _SHORTEST_KEY_BITS = 2048
 
@@ -62,6 +69,34 @@ def signers_in(pem: bytes) -> list[Signer]:
     return signers
 
 
+class Place(Struct, frozen=True):
+    """Where a certificate is. However a URL writes it, it is the same place."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+
+    @property
+    def url(self) -> str:
+        port = "" if self.port == _DEFAULT_PORTS[self.scheme] else f":{self.port}"
+        return f"{self.scheme}://{self.host}{port}{self.path}"
+
+
+class _Outcome(Struct, frozen=True):
+    """What came of a fetch, and until when that counts."""
+
+    until: int
+    signers: list[Signer]
+    failure: SqewError | None = None
+
+    def result(self) -> list[Signer]:
+        if self.failure is not None:
+            # Not itself: it may be raised many times, and would grow by a traceback each time.
+            raise type(self.failure)(str(self.failure)) from self.failure
+        return self.signers
+
+
 class Certificates:
     """Certificates from some hosts and no others, kept for a while. It may be shared by threads."""
 
@@ -77,6 +112,7 @@ class Certificates:
         self._allowed = {_host_and_port(host) for host in hosts}
         self._names = ", ".join(hosts)
         self._allow_http = allow_http
+        self._timeout_s = timeout_seconds
         self._clock = clock
         self._http: dict[str, Any] = {
             "headers": {"user-agent": f"sqew/{__version__}", "accept-encoding": "identity"},
@@ -84,72 +120,129 @@ class Certificates:
             "timeout": timeout_seconds,
             "verify": True if tls is None else tls,
         }
-        self._kept: OrderedDict[str, tuple[int, list[Signer]]] = OrderedDict()
+        # Apart, so that what can't be had does not push out what can: anybody may send envelopes that name it.
+        self._kept: OrderedDict[Place, _Outcome] = OrderedDict()
+        self._failed: OrderedDict[Place, _Outcome] = OrderedDict()
+        self._under_way: dict[Place, Future[_Outcome]] = {}
         self._lock = Lock()
 
-    def check(self, url: str) -> None:
-        """Raise `BadSignature` unless a certificate may come from there."""
+    def signers(self, url: str) -> list[Signer]:
+        """The certificates that are there; fetched, unless that was done not long ago.
+
+        Raises `BadSignature` where none may come from there or can be used, and `Unreachable` where nobody answers.
+        """
+        place = self.place(url)
+        outcome = self._outcome(place)
+        if not isinstance(outcome, Future):
+            return outcome.result()
+        try:
+            return outcome.result(self._timeout_s + _GRACE_S).result()
+        except TimeoutError:
+            raise self._too_slow(place) from None
+
+    async def signers_async(self, url: str) -> list[Signer]:
+        """The same, without holding up the loop."""
+        place = self.place(url)
+        outcome = self._outcome(place)
+        if not isinstance(outcome, Future):
+            return outcome.result()
+        try:
+            async with asyncio.timeout(self._timeout_s + _GRACE_S):
+                return (await asyncio.wrap_future(outcome)).result()
+        except TimeoutError:
+            raise self._too_slow(place) from None
+
+    def place(self, url: str) -> Place:
+        """Where a URL leads; raises `BadSignature` unless a certificate may come from there."""
         parts = _CERT_URL.fullmatch(url)
         if parts is None:
             raise BadSignature(
                 f"SigningCertURL can't be {shown(url)}: it must be the plain URL of a SimpleNotificationService….pem."
             )
-        scheme, host, port = parts[1], parts[2].lower(), int(parts[3] or _DEFAULT_PORTS[parts[1]])
-        if scheme == "http" and not self._allow_http:
+        place = Place(parts[1], parts[2].lower(), int(parts[3] or _DEFAULT_PORTS[parts[1]]), parts[4])
+        if place.scheme == "http" and not self._allow_http:
             raise BadSignature(
                 f"SigningCertURL {shown(url)} is not https, so anybody on the way could have put a certificate there. "
                 "Have the sender use https, or set allow_http where the network is your own."
             )
-        is_default = port == _DEFAULT_PORTS[scheme]
-        if (host, port) not in self._allowed and not (is_default and (host, None) in self._allowed):
+        is_default = place.port == _DEFAULT_PORTS[place.scheme]
+        if (place.host, place.port) not in self._allowed and not (is_default and (place.host, None) in self._allowed):
             raise BadSignature(
                 f"SigningCertURL {shown(url)} is on a host that may not sign. Those that may are: {self._names}."
             )
+        return place
 
-    def known(self, url: str) -> list[Signer] | None:
-        """What was fetched from there, unless that is too long ago."""
+    def _outcome(self, place: Place) -> _Outcome | Future[_Outcome]:
+        """What came of the last fetch, if that still counts; else what will come of the one under way."""
         with self._lock:
-            until, signers = self._kept.get(url, (0, None))
-            if signers is None or until <= self._clock.now():
-                return None
-            self._kept.move_to_end(url)
-            return signers
+            for known in (self._kept, self._failed):
+                outcome = known.get(place)
+                if outcome is not None and outcome.until > self._clock.now():
+                    known.move_to_end(place)
+                    return outcome
+            under_way = self._under_way.get(place)
+            if under_way is None:
+                under_way = Future()
+                # Those who wait may leave; the others still get it.
+                under_way.set_running_or_notify_cancel()
+                # In a thread with a loop of its own: so threads and tasks can wait for the same fetch, and it has an
+                # end however slowly an answer trickles in.
+                Thread(target=self._fetch, args=(place, under_way), name="sqew-certificate", daemon=True).start()
+                self._under_way[place] = under_way
+            return under_way
 
-    def fetch(self, url: str) -> list[Signer]:
+    def _fetch(self, place: Place, promise: Future[_Outcome]) -> None:
+        try:
+            outcome = self._outcome_of(place)
+        except Exception as error:  # noqa: BLE001 (whoever waits for it must hear of it)
+            with self._lock:
+                del self._under_way[place]
+            promise.set_exception(error)
+            return
+        with self._lock:
+            del self._under_way[place]
+            known = self._kept if outcome.failure is None else self._failed
+            known[place] = outcome
+            known.move_to_end(place)
+            if len(known) > _KEPT_AT_ONCE:
+                known.popitem(last=False)
+        promise.set_result(outcome)
+
+    def _outcome_of(self, place: Place) -> _Outcome:
+        try:
+            pem = asyncio.run(self._downloaded(place))
+            return _Outcome(self._clock.now() + _KEPT_MS, _usable(pem, place.url))
+        except (BadSignature, Unreachable) as error:
+            return _Outcome(self._clock.now() + _FAILED_MS, [], error)
+
+    async def _downloaded(self, place: Place) -> bytes:
         """Ask the host for the certificate. Redirects are not followed."""
-        pem = bytearray()
-        with environment_explained():
-            http = httpx2.Client(**self._http)
-        with http, _failures_explained(url), http.stream("GET", url) as answer:
-            _check_status(url, answer.status_code)
-            for chunk in answer.iter_raw():
-                _add(pem, chunk, url)
-        return self._keep(url, bytes(pem))
-
-    async def fetch_async(self, url: str) -> list[Signer]:
-        """The same, without holding up the loop."""
         pem = bytearray()
         with environment_explained():
             http = httpx2.AsyncClient(**self._http)
         async with http:
-            with _failures_explained(url):
-                async with http.stream("GET", url) as answer:
-                    _check_status(url, answer.status_code)
-                    async for chunk in answer.aiter_raw():
-                        _add(pem, chunk, url)
-        return self._keep(url, bytes(pem))
+            with _failures_explained(place.url):
+                try:
+                    async with asyncio.timeout(self._timeout_s), http.stream("GET", place.url) as answer:
+                        _check_status(place.url, answer.status_code)
+                        async for chunk in answer.aiter_raw():
+                            _add(pem, chunk, place.url)
+                except TimeoutError:
+                    raise self._too_slow(place) from None
+        return bytes(pem)
 
-    def _keep(self, url: str, pem: bytes) -> list[Signer]:
-        try:
-            signers = signers_in(pem)
-        except ValueError as error:
-            raise BadSignature(f"What {url} answers is not a certificate that can be used ({error}).") from error
-        with self._lock:
-            self._kept[url] = (self._clock.now() + _KEPT_MS, signers)
-            self._kept.move_to_end(url)
-            while len(self._kept) > _KEPT_AT_ONCE:
-                self._kept.popitem(last=False)
-        return signers
+    def _too_slow(self, place: Place) -> Unreachable:
+        return Unreachable(
+            f"The certificate at {place.url} did not come within {self._timeout_s:g} s, so the envelope could not be "
+            "checked. Answer 503, so that the sender tries again."
+        )
+
+
+def _usable(pem: bytes, url: str) -> list[Signer]:
+    try:
+        return signers_in(pem)
+    except ValueError as error:
+        raise BadSignature(f"What {url} answers is not a certificate that can be used ({error}).") from error
 
 
 def _host_and_port(allowed: object) -> tuple[str, int | None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqew.client import event_calls as calls
 from sqew.client.doing import AsyncDo, Do
-from sqew.model import CertificateInfo, Delivery, DeliveryState
+from sqew.model import CertificateInfo, Delivery, DeliveryState, Retried
 
 Found = list[Delivery]
 Known = list[CertificateInfo]
@@ -35,8 +35,8 @@ class Deliveries:
         """Have an exhausted delivery tried again from the start."""
         return self._do(calls.retry(id))
 
-    def retry_all(self, subscription_id: int | None = None) -> int:
-        """Have all exhausted deliveries tried again (of a subscription); how many."""
+    def retry_all(self, subscription_id: int | None = None) -> Retried:
+        """Have all exhausted deliveries tried again (of a subscription); how many, and how many could not be."""
         return self._do(calls.retry_all(subscription_id))
 
     def drop(self, id: int) -> None:
@@ -73,8 +73,8 @@ class AsyncDeliveries:
         """Have an exhausted delivery tried again from the start."""
         return await self._do(calls.retry(id))
 
-    async def retry_all(self, subscription_id: int | None = None) -> int:
-        """Have all exhausted deliveries tried again (of a subscription); how many."""
+    async def retry_all(self, subscription_id: int | None = None) -> Retried:
+        """Have all exhausted deliveries tried again (of a subscription); how many, and how many could not be."""
         return await self._do(calls.retry_all(subscription_id))
 
     async def drop(self, id: int) -> None:

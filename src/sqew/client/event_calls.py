@@ -11,25 +11,23 @@ from msgspec import Raw, Struct
 from sqew.checks import check_id, check_new_message
 from sqew.client import wire
 from sqew.client.calls import SENDABLE, Call, as_json, nothing, query_of, reads
-from sqew.client.native import LISTING, REFUSALS, epoch_ms, epoch_ms_or_none, given, path, seconds
-from sqew.errors import BadEndpoint, BadValue, DeliveryNotFound, QueueNotFound, SubscriptionExists, SubscriptionNotFound
+from sqew.client.native import epoch_ms, epoch_ms_or_none, given, path, seconds
+from sqew.errors import BadValue
 from sqew.model import (
     RAW,
     CertificateInfo,
     Delivery,
     DeliveryState,
     Form,
+    Format,
     NewMessage,
     Protocol,
     Published,
+    Retried,
     Subscription,
 )
 from sqew.patterns import check_pattern, check_routing_key
 from sqew.rules import check_queue_name
-
-NO_SUBSCRIPTION = {**REFUSALS, 404: SubscriptionNotFound}
-NO_DELIVERY = {**REFUSALS, 404: DeliveryNotFound}
-
 
 # Publishing
 
@@ -62,7 +60,7 @@ def publish(routing_key: str, messages: Sequence[NewMessage]) -> Call[list[Publi
         return [document.published() for document in documents]
 
     # Published twice, an event is there twice.
-    return Call("POST", path("events", routing_key), parse, body=as_json(items), refusals=REFUSALS)
+    return Call("POST", path("events", routing_key), parse, body=as_json(items))
 
 
 def _event(message: NewMessage) -> dict[str, Any]:
@@ -70,9 +68,9 @@ def _event(message: NewMessage) -> dict[str, Any]:
     if message.key is not None or message.lane is not None:
         what = "key" if message.key is not None else "lane"
         raise BadValue(f"An event can't have a {what}: each queue that it reaches has its own. Leave it out.")
-    body = message.body if message.format == "json" else wire.encode(message.body.decode())
     return {
-        "message": Raw(body),
+        "message": wire.payload_of(message),
+        "format": message.format,
         "priority": message.priority,
         **given(
             headers=message.headers,
@@ -122,29 +120,25 @@ def _subscriptions(body: bytes) -> list[Subscription]:
 
 
 def subscribe(
-    pattern: str, queue: str | None, endpoint: str | None, envelope: bool, signature_version: int
+    pattern: str, queue: str | None, endpoint: str | None, envelope: bool, signature_version: int | None
 ) -> Call[Subscription]:
     check_pattern(pattern)
     if (queue is None) == (endpoint is None):
         raise BadValue("A subscription leads to one place. Give queue='orders', or endpoint='https://…'.")
-    refusals = {**REFUSALS, 404: QueueNotFound, 409: SubscriptionExists}
-    if endpoint is not None:
-        refusals[400] = BadEndpoint
     target = given(queue_name=queue, endpoint=endpoint)
     return Call(
         "POST",
         path("events", pattern, "subscriptions"),
         _subscription,
-        body=as_json({**target, "envelope": envelope, "signature_version": signature_version}),
+        body=as_json({**target, "envelope": envelope, **given(signature_version=signature_version)}),
         repeatable=True,
-        about={"pattern": pattern, "queue": queue, "target": queue or endpoint},
-        refusals=refusals,
+        about={"pattern": pattern, "queue": queue},
     )
 
 
 def unsubscribe(id: int) -> Call[None]:
     check_id(id)
-    return Call("DELETE", path("subscriptions", id), nothing, about={"id": id}, refusals=NO_SUBSCRIPTION)
+    return Call("DELETE", path("subscriptions", id), nothing, about={"id": id})
 
 
 def subscriptions(pattern: str | None, queue: str | None, limit: int | None, after: int) -> Call[list[Subscription]]:
@@ -164,7 +158,6 @@ def subscriptions(pattern: str | None, queue: str | None, limit: int | None, aft
         query_of(limit=limit, after=after or None),
         repeatable=True,
         about={"queue": queue},
-        refusals={**LISTING, 404: QueueNotFound},
     )
 
 
@@ -187,18 +180,15 @@ class DeliveryDocument(Struct):
     error: str | None
     signature_version: int = 2
     message: Raw = Raw(b"")
+    format: Format = "json"
 
     def delivery(self) -> Delivery:
         return Delivery(
             self.id, self.subscription_id, self.endpoint, self.routing_key, self.message_id,
             _form(self.envelope, self.signature_version), self.state, self.attempts, epoch_ms(self.created_at),
             epoch_ms_or_none(self.due_at), epoch_ms_or_none(self.tried_at), self.status, self.error or "",
-            body=bytes(self.message),
+            self.format, wire.body_of(self.message, self.format),
         )  # fmt: skip
-
-
-class Retried(Struct):
-    retried: int
 
 
 class Dropped(Struct):
@@ -223,33 +213,32 @@ def deliveries(
     state: DeliveryState | None, subscription_id: int | None, limit: int, after: int
 ) -> Call[list[Delivery]]:
     query = query_of(state=state, subscription_id=subscription_id, limit=limit, after=after or None)
-    return Call("GET", path("deliveries"), _deliveries, query, repeatable=True, refusals=LISTING)
+    return Call("GET", path("deliveries"), _deliveries, query, repeatable=True)
 
 
 def delivery(id: int) -> Call[Delivery]:
     check_id(id)
-    return Call("GET", path("deliveries", id), _delivery, repeatable=True, about={"id": id}, refusals=NO_DELIVERY)
+    return Call("GET", path("deliveries", id), _delivery, repeatable=True, about={"id": id})
 
 
 def retry(id: int) -> Call[Delivery]:
     check_id(id)
-    return Call("POST", path("deliveries", id, "retry"), _delivery, about={"id": id}, refusals=NO_DELIVERY)
+    return Call("POST", path("deliveries", id, "retry"), _delivery, about={"id": id})
 
 
-def retry_all(subscription_id: int | None) -> Call[int]:
+def retry_all(subscription_id: int | None) -> Call[Retried]:
     return Call(
         "POST",
         path("deliveries", "retry"),
-        lambda body: _retried(body).retried,
+        _retried,
         query_of(subscription_id=subscription_id),
         long=True,
-        refusals=REFUSALS,
     )
 
 
 def drop(id: int) -> Call[None]:
     check_id(id)
-    return Call("DELETE", path("deliveries", id), nothing, about={"id": id}, refusals=NO_DELIVERY)
+    return Call("DELETE", path("deliveries", id), nothing, about={"id": id})
 
 
 def drop_all(subscription_id: int | None) -> Call[int]:
@@ -259,7 +248,6 @@ def drop_all(subscription_id: int | None) -> Call[int]:
         lambda body: _dropped(body).dropped,
         query_of(subscription_id=subscription_id),
         long=True,
-        refusals=REFUSALS,
     )
 
 
@@ -280,7 +268,7 @@ _certificates = reads(list[CertificateDocument])
 
 
 def certificate_pem() -> Call[str]:
-    return Call("GET", path("cert"), bytes.decode, repeatable=True, refusals=REFUSALS)
+    return Call("GET", path("cert"), bytes.decode, repeatable=True)
 
 
 def certificates() -> Call[list[CertificateInfo]]:
@@ -289,9 +277,8 @@ def certificates() -> Call[list[CertificateInfo]]:
         path("certificates"),
         lambda body: [document.info() for document in _certificates(body)],
         repeatable=True,
-        refusals=REFUSALS,
     )
 
 
 def rotate() -> Call[CertificateInfo]:
-    return Call("POST", path("certificates"), lambda body: _certificate(body).info(), refusals=REFUSALS)
+    return Call("POST", path("certificates"), lambda body: _certificate(body).info())

@@ -30,7 +30,7 @@ class Events:
     ) -> Published:
         """Send a message to every queue whose subscription matches, and have it posted to every endpoint.
 
-        It is on disk when this returns, in all queues or in none. It is published as JSON: a string as a JSON string.
+        It is on disk when this returns, in all queues or in none. A string is sent as text, anything else as JSON.
         """
         message = message_of(body, None, priority, headers, None, group, delay_seconds, ttl_seconds)
         return (self._do(calls.publish(routing_key, [message])))[0]
@@ -47,7 +47,7 @@ class Events:
         queue: str | None = None,
         endpoint: str | None = None,
         envelope: bool = False,
-        signature_version: Literal[1, 2] = 2,
+        signature_version: Literal[1, 2] | None = None,
     ) -> Subscription:
         """Have events that match a pattern go to a queue or to an HTTP endpoint; the subscription that was there if so.
 
@@ -89,7 +89,7 @@ class AsyncEvents:
     ) -> Published:
         """Send a message to every queue whose subscription matches, and have it posted to every endpoint.
 
-        It is on disk when this returns, in all queues or in none. It is published as JSON: a string as a JSON string.
+        It is on disk when this returns, in all queues or in none. A string is sent as text, anything else as JSON.
         """
         message = message_of(body, None, priority, headers, None, group, delay_seconds, ttl_seconds)
         return (await self._do(calls.publish(routing_key, [message])))[0]
@@ -106,7 +106,7 @@ class AsyncEvents:
         queue: str | None = None,
         endpoint: str | None = None,
         envelope: bool = False,
-        signature_version: Literal[1, 2] = 2,
+        signature_version: Literal[1, 2] | None = None,
     ) -> Subscription:
         """Have events that match a pattern go to a queue or to an HTTP endpoint; the subscription that was there if so.
 

@@ -1,49 +1,11 @@
-"""What the calls of the native dialect have in common: its paths, its times, and what its refusals mean."""
+"""What the calls of the native dialect have in common: its paths and its times."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
-from sqew.errors import (
-    BadValue,
-    Conflict,
-    Forbidden,
-    Invalid,
-    Limited,
-    NotFound,
-    RequestTimeout,
-    SqewError,
-    StoreBusy,
-    StoreError,
-    StoreFull,
-    TooLarge,
-    Unauthorized,
-)
-
-Refusals = Mapping[int, type[SqewError]]
-"""The error that a status stands for: the dialect itself says a sentence and no more."""
-
-REFUSALS: dict[int, type[SqewError]] = {
-    400: Invalid,
-    401: Unauthorized,
-    403: Forbidden,
-    404: NotFound,
-    405: Invalid,
-    408: RequestTimeout,
-    409: Conflict,
-    413: TooLarge,
-    415: Invalid,
-    429: Limited,
-    431: Invalid,
-    500: StoreError,
-    503: StoreBusy,
-    507: StoreFull,
-}
-LISTING: Refusals = {**REFUSALS, 400: BadValue}
-"""Of a list: it was asked for in a way that can't be, such as in pages that are too large."""
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 

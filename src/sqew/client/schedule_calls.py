@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, get_args
+from typing import Any
 
 from msgspec import Raw, Struct, ValidationError
 
+from sqew.client import wire
 from sqew.client.calls import SENDABLE, Call, as_json, nothing, query_of, reads, written
-from sqew.client.native import LISTING, REFUSALS, epoch_ms, epoch_ms_or_none, path
-from sqew.errors import ScheduleExists, ScheduleNotFound
+from sqew.client.native import epoch_ms, epoch_ms_or_none, path
 from sqew.model import (
-    ExpressionKind,
     Fire,
+    Format,
     NewMessage,
     Preview,
     ScheduleInfo,
@@ -21,10 +21,16 @@ from sqew.model import (
     TargetKind,
 )
 from sqew.rules import check_schedule_name, encode_body, seconds_as_ms
-from sqew.schedule_fields import check_fields, expression_of, needed_expression, needed_target, target_of
+from sqew.schedule_fields import (
+    KINDS,
+    check_fields,
+    expression_of,
+    needed_expression,
+    needed_message,
+    needed_target,
+    target_of,
+)
 
-NO_SCHEDULE = {**REFUSALS, 404: ScheduleNotFound}
-_KINDS: tuple[ExpressionKind, ...] = get_args(ExpressionKind)
 _SAID_ALIKE = (
     "timezone", "headers", "priority", "lane", "status", "catchup", "catchup_limit", "failure_threshold",
 )  # fmt: skip
@@ -45,6 +51,7 @@ class ScheduleDocument(Struct):
     target: str
     timezone: str
     message: Raw
+    format: Format
     status: ScheduleStatus
     catchup: bool
     catchup_limit: int
@@ -73,7 +80,7 @@ class ScheduleDocument(Struct):
     ttl: float | None = None
 
     def info(self) -> ScheduleInfo:
-        kind = next((kind for kind in _KINDS if getattr(self, kind) is not None), None)
+        kind = next((kind for kind in KINDS if getattr(self, kind) is not None), None)
         if kind is None:
             raise ValidationError("nothing says when it fires")
         return ScheduleInfo(
@@ -104,8 +111,8 @@ class ScheduleDocument(Struct):
 
     def _message(self) -> NewMessage:
         return NewMessage(
-            bytes(self.message),
-            "json",
+            wire.body_of(self.message, self.format),
+            self.format,
             self.headers or None,
             self.priority,
             self.lane,
@@ -141,13 +148,12 @@ def create(name: str, fields: Mapping[str, Any]) -> Call[ScheduleInfo]:
         _info,
         body=body,
         about={"name": name},
-        refusals={**REFUSALS, 409: ScheduleExists},
     )
 
 
 def put(name: str, fields: Mapping[str, Any]) -> Call[ScheduleInfo]:
     body = _needed(_said(fields), fields)
-    return Call("PUT", _path(name), _info, body=body, repeatable=True, refusals=REFUSALS)
+    return Call("PUT", _path(name), _info, body=body, repeatable=True)
 
 
 def change(name: str, fields: Mapping[str, Any]) -> Call[ScheduleInfo]:
@@ -159,7 +165,6 @@ def change(name: str, fields: Mapping[str, Any]) -> Call[ScheduleInfo]:
         body=body,
         repeatable=True,
         about={"name": name},
-        refusals=NO_SCHEDULE,
     )
 
 
@@ -167,6 +172,7 @@ def _needed(said: dict[str, Any], fields: Mapping[str, Any]) -> bytes:
     """What a whole schedule says, if it says all that it must."""
     needed_target(fields)
     needed_expression(fields)
+    needed_message(fields)
     return written(said, "schedule")
 
 
@@ -180,7 +186,8 @@ def _said(fields: Mapping[str, Any]) -> dict[str, Any]:
     if expression is not None:
         said[expression[0]] = expression[1]
     if "message" in fields:
-        said["message"] = _message(fields["message"])
+        encoded, format = encode_body(fields["message"], SENDABLE)
+        said["message"], said["format"] = wire.payload_of(NewMessage(encoded, format)), format
     if "group" in fields:
         said["group_id"] = fields["group"]
     for name in ("delay", "ttl"):
@@ -189,18 +196,12 @@ def _said(fields: Mapping[str, Any]) -> dict[str, Any]:
     return said
 
 
-def _message(value: Any) -> Any:
-    # Checked, and then passed on as it is: a text is a JSON string there.
-    encode_body(value, SENDABLE)
-    return value
-
-
 def _seconds(name: str, seconds: Any) -> float | None:
     return None if seconds is None else seconds_as_ms(name, seconds) / 1000
 
 
 def get(name: str) -> Call[ScheduleInfo]:
-    return Call("GET", _path(name), _info, repeatable=True, about={"name": name}, refusals=NO_SCHEDULE)
+    return Call("GET", _path(name), _info, repeatable=True, about={"name": name})
 
 
 def schedules(
@@ -209,11 +210,11 @@ def schedules(
     query = query_of(
         status=status, target_kind=target_kind, name_prefix=prefix or None, limit=limit, after=after or None
     )
-    return Call("GET", path("schedules"), _infos, query, repeatable=True, refusals=LISTING)
+    return Call("GET", path("schedules"), _infos, query, repeatable=True)
 
 
 def delete(name: str) -> Call[None]:
-    return Call("DELETE", _path(name), nothing, repeatable=True, refusals=REFUSALS)
+    return Call("DELETE", _path(name), nothing, repeatable=True)
 
 
 class RunDocument(Struct):
@@ -235,7 +236,6 @@ def run(name: str) -> Call[ScheduleRun]:
         _path(name, "runs"),
         lambda body: _run(body).run(),
         about={"name": name},
-        refusals=NO_SCHEDULE,
     )
 
 
@@ -262,5 +262,4 @@ def preview(timezone: str, count: int, timing: Mapping[str, Any]) -> Call[Previe
         lambda body: _preview(body).preview(),
         body=as_json({kind: expression, "timezone": timezone, "count": count}),
         repeatable=True,
-        refusals=REFUSALS,
     )

@@ -152,7 +152,7 @@ class Client:
 
     def _ask(self, call: Call[Any], content: Iterable[bytes] | None = None) -> Answer:
         with self._asked(call, content) as response:
-            return Answer(response.status_code, response.read(), response.headers.get("retry-after"))
+            return Answer(response.status_code, response.read(), response.headers)
 
     @contextmanager
     def _asked(self, call: Call[Any], content: Iterable[bytes] | None = None) -> Iterator[httpx2.Response]:
@@ -521,7 +521,7 @@ class Client:
         self._check_open()
         with self._asked(call) as response:
             if response.status_code != 200:
-                answer = Answer(response.status_code, response.read())
+                answer = Answer(response.status_code, response.read(), response.headers)
                 raise calls.refusal(call, answer, self._address.name)
             splitter = streams.Splitter()
             for chunk in response.iter_bytes():

@@ -60,10 +60,11 @@ class EnvelopeVerifier:
             notice = verifier.verify(request.body)  # raises sqew.errors.BadSignature
             handle(notice.message)
 
-    Either ``cert_hosts`` names the servers that may sign, as in the URL of their certificate: ``host`` or
-    ``host:port``, over https unless ``allow_http``. The certificate is fetched when it is first needed, and kept for
-    an hour. Or ``certificate`` is what a server serves at ``/v1/cert``, and nothing is fetched; it may hold several
-    certificates, as while a key is being changed.
+    Either ``cert_hosts`` names the servers that may sign, as in the URL of their certificate: ``host``, or
+    ``host:port`` where the URL has a port; over https unless ``allow_http``. The certificate is fetched when it is
+    first needed, and kept for an hour; one that can't be had is asked for again after some seconds. Or ``certificate``
+    is what a server serves at ``/v1/cert``, and nothing is fetched; it may hold several certificates, as while a key
+    is being changed.
 
     An envelope older than ``max_age_seconds`` is refused; None: any age will do. It may come twice within that time:
     deliveries are made at least once, and ``message_id`` is the same in each. ``only_version_2`` refuses signatures
@@ -101,14 +102,12 @@ class EnvelopeVerifier:
         Raises `BadSignature` if it can't be trusted, and `Unreachable` if the certificate can't be fetched.
         """
         claim = self._read(envelope)
-        signers = self._known(claim) or self._certificates.fetch(claim.cert_url)
-        return self._checked(claim, signers)
+        return self._checked(claim, self._pinned or self._certificates.signers(claim.cert_url))
 
     async def verify_async(self, envelope: bytes | str | Mapping[str, Any]) -> VerifiedNotice:
         """The same as `verify`, without holding up the loop while a certificate is fetched."""
         claim = self._read(envelope)
-        signers = self._known(claim) or await self._certificates.fetch_async(claim.cert_url)
-        return self._checked(claim, signers)
+        return self._checked(claim, self._pinned or await self._certificates.signers_async(claim.cert_url))
 
     def _read(self, envelope: object) -> _Claim:
         fields = _texts_in(_parsed(envelope), (*_NEEDED, _CERT_URL) if self._pinned is None else _NEEDED)
@@ -134,12 +133,6 @@ class EnvelopeVerifier:
             )
         if age_ms < -_AHEAD_MS:
             raise BadSignature(f"The envelope is dated {-age_ms / 1000:.0f} s ahead of this clock. Compare the clocks.")
-
-    def _known(self, claim: _Claim) -> list[Signer] | None:
-        if self._pinned is not None:
-            return self._pinned
-        self._certificates.check(claim.cert_url)
-        return self._certificates.known(claim.cert_url)
 
     def _checked(self, claim: _Claim, signers: list[Signer]) -> VerifiedNotice:
         if not any(_is_by(signer, claim) for signer in self._valid(signers)):

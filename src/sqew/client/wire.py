@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 from msgspec import Raw, Struct
@@ -13,6 +13,7 @@ from sqew.model import (
     ArchivedMessage,
     Backoff,
     Death,
+    Discreet,
     Format,
     Keep,
     KeyInfo,
@@ -48,11 +49,15 @@ class Item(Struct, omit_defaults=True):
     format: Format = "json"
 
 
+def payload_of(message: NewMessage) -> Raw:
+    """A body as it stands in a request."""
+    return Raw(message.body if message.format == "json" else encode(message.body.decode()))
+
+
 def item_of(message: NewMessage) -> Item:
-    payload = message.body if message.format == "json" else encode(message.body.decode())
     return Item(
-        Raw(payload), message.priority, message.delay_ms, message.ttl_ms, message.key, message.lane, message.group,
-        message.headers, message.format,
+        payload_of(message), message.priority, message.delay_ms, message.ttl_ms, message.key, message.lane,
+        message.group, message.headers, message.format,
     )  # fmt: skip
 
 
@@ -134,7 +139,7 @@ class Received(Struct):
     def message(self, queue: str, by: str | None) -> Message:
         lease = Lease(self.token, self.lease_expires_at, by)
         return Message(
-            self.id, queue, _body(self.payload, self.format), self.format, self.headers, self.priority, self.lane,
+            self.id, queue, body_of(self.payload, self.format), self.format, self.headers, self.priority, self.lane,
             self.group, self.idempotency_key, self.attempts, self.created_at, self.available_at, self.expires_at,
             "leased", lease,
         )  # fmt: skip
@@ -173,7 +178,7 @@ class Stored(Struct):
         death = None
         if self.died_in is not None and self.died_at is not None:
             death = Death(self.died_in, self.reason or "", self.died_at)
-        body = b"" if self.damaged else _body(self.payload, self.format)
+        body = b"" if self.damaged else body_of(self.payload, self.format)
         return Message(
             self.id, self.queue or queue, body, self.format, self.headers, self.priority, self.lane, self.group,
             self.idempotency_key, self.attempts, self.created_at, self.available_at, self.expires_at, self.state, lease,
@@ -216,7 +221,8 @@ class SettledBatch(Struct):
     results: list[SettledDocument]
 
 
-class CreatedKey(Struct):
+class CreatedKey(Discreet, frozen=True):
+    hidden: ClassVar[tuple[str, ...]] = ("key", "signing_secret")
     id: str
     queue: str
     scopes: tuple[KeyScope, ...]
@@ -250,7 +256,8 @@ class Compacted(Struct):
     bytes_after: int
 
 
-def _body(payload: Raw, format: Format) -> bytes:
+def body_of(payload: Raw, format: Format) -> bytes:
+    """A body as it was sent, from how it stands in an answer."""
     return bytes(payload) if format == "json" else _decode_text(payload).encode()
 
 

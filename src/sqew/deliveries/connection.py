@@ -71,6 +71,11 @@ class Connection(asyncio.Protocol):
             self._transport.write(request)
         return answer
 
+    @property
+    def status(self) -> int:
+        """What was answered to the last request, as soon as its head is there; 0: nothing yet."""
+        return self._status
+
     def abort(self) -> None:
         """Close at once, whatever is under way."""
         self.is_reusable = False
@@ -147,6 +152,8 @@ class Connection(asyncio.Protocol):
             self._is_framed = True
 
     def on_headers_complete(self) -> None:
+        if self._is_complete:
+            return  # the first answer counts, whatever is said after it
         status = self._parser.get_status_code()
         if status >= 200:
             self._status = status

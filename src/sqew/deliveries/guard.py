@@ -13,7 +13,7 @@ from msgspec import Struct
 from sqew.deliveries.addresses import Address, Network, reason_not_public
 from sqew.deliveries.endpoints import Endpoint, endpoint_of, host_of, port_of, wrong_at
 from sqew.deliveries.names import Names, look_up
-from sqew.errors import BadSetting, ForbiddenAddress, Unresolvable
+from sqew.errors import BadSetting, ForbiddenAddress, NotTried, Unresolvable
 
 LOOKUP_S = 10.0
 """How long it may take to find the addresses of a name."""
@@ -95,6 +95,8 @@ Use a public one, or allow it in delivery_allow.
                 found = await self._names.addresses_of(host)
         except TimeoutError:
             raise Unresolvable(f"The name {host} was not resolved within {LOOKUP_S:g} s. Check its DNS.") from None
+        except BlockingIOError:
+            raise NotTried(f"Too many names are being looked up to ask for {host}. It is tried again soon.") from None
         except (OSError, UnicodeError) as error:
             why = getattr(error, "strerror", None) or error
             raise Unresolvable(f"The name {host} can't be resolved ({why}). Check its spelling and its DNS.") from None

@@ -10,7 +10,10 @@ import socket
 import threading
 from collections.abc import Callable, Sequence
 
+KEPT_S = 60.0
+"""How long the addresses of a name are used before it is looked up again."""
 _MOST_AT_A_TIME = 256
+_MOST_KEPT = 4_096
 
 
 def look_up(host: str) -> list[str]:
@@ -22,26 +25,41 @@ class Names:
     """Looks names up without keeping anybody waiting who did not ask for them.
 
     Each name is looked up in a thread of its own, by one at a time: in a pool of threads a few names whose servers
-    don't answer would hold up all others, and the end of the process too.
+    don't answer would hold up all others, and the end of the process too. What was found is kept for a while: so names
+    that don't answer are in nobody's way whose name did.
     """
 
-    def __init__(self, lookup: Callable[[str], Sequence[str]]) -> None:
-        self._lookup = lookup
+    def __init__(self, lookup: Callable[[str], Sequence[str]], kept_s: float = KEPT_S) -> None:
+        self._lookup, self._kept_s = lookup, kept_s
         self._pending: dict[str, asyncio.Future[Sequence[str]]] = {}
+        # With the time until which they are used; the oldest first.
+        self._kept: dict[str, tuple[float, Sequence[str]]] = {}
 
     async def addresses_of(self, host: str) -> Sequence[str]:
         """The addresses of a host. Those who ask for it while it is being looked up get the same answer."""
+        until, found = self._kept.get(host, (0.0, ()))
+        if asyncio.get_running_loop().time() < until:
+            return found
         pending = self._pending.get(host)
         if pending is None:
             if len(self._pending) >= _MOST_AT_A_TIME:
-                raise OSError(errno.EAGAIN, "too many names are being looked up")
+                raise BlockingIOError(errno.EAGAIN, "too many names are being looked up")
             loop = asyncio.get_running_loop()
             pending = loop.create_future()
             threading.Thread(target=self._find, args=(host, pending, loop), name="sqew-names", daemon=True).start()
             self._pending[host] = pending
-            pending.add_done_callback(lambda _: self._pending.pop(host))
+            pending.add_done_callback(functools.partial(self._found, host))
         # Shielded, because others may wait for it too.
         return await asyncio.shield(pending)
+
+    def _found(self, host: str, pending: asyncio.Future[Sequence[str]]) -> None:
+        del self._pending[host]
+        if pending.cancelled() or pending.exception() is not None:
+            return
+        self._kept.pop(host, None)
+        if len(self._kept) >= _MOST_KEPT:
+            del self._kept[next(iter(self._kept))]
+        self._kept[host] = asyncio.get_running_loop().time() + self._kept_s, pending.result()
 
     def _find(self, host: str, pending: asyncio.Future[Sequence[str]], loop: asyncio.AbstractEventLoop) -> None:
         report: Callable[[], object]

@@ -115,6 +115,12 @@ class Poster:
         try:
             async with asyncio.timeout_at(deadline):
                 status = await connection.exchange(request)
+        except TimeoutError:
+            connection.abort()
+            if connection.status:
+                # It has answered; only the rest of what it has to say is still to come.
+                return connection.status
+            raise
         except BaseException:
             connection.abort()
             raise

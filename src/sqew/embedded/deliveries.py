@@ -6,12 +6,20 @@ from collections.abc import Callable
 
 from msgspec import structs
 
+from sqew.checks import check_id
 from sqew.clock import Clock
 from sqew.embedded.publishing import Execute
 from sqew.engine import Stepwise
-from sqew.errors import Conflict, DeliveryNotFound
-from sqew.model import Delivery, DeliveryState
-from sqew.operations import DropDeliveries, GetDelivery, ListDeliveries, ListSubscriptions, RetryDeliveries
+from sqew.errors import Conflict, DeliveryNotFound, SubscriptionNotFound
+from sqew.model import NO_REASON, Delivery, DeliveryState, Retried
+from sqew.operations import (
+    CountDeliveries,
+    DropDeliveries,
+    GetDelivery,
+    ListDeliveries,
+    ListSubscriptions,
+    RetryDeliveries,
+)
 
 Found = list[Delivery]
 
@@ -46,21 +54,34 @@ class Deliveries:
         if not self._in_steps(RetryDeliveries((id,))):
             raise Conflict(f"Somebody else has just retried or dropped delivery {id}. Look at it again.")
         # A server may have delivered it already, and then it is gone: it can't be read again.
-        return structs.replace(delivery, state="pending", attempts=0, due_at=self._clock.now())
+        return structs.replace(
+            delivery, state="pending", attempts=0, due_at=self._clock.now(), status=None, error=NO_REASON
+        )
 
     def _check_subscription(self, delivery: Delivery) -> None:
         """Raise unless the delivery still has its subscription: without, it would be dropped instead of posted."""
-        id = delivery.subscription_id
-        found = self._run(ListSubscriptions(after=id - 1, limit=1))
-        if not found or found[0].id != id:
+        if not self._is_subscription(delivery.subscription_id):
             raise Conflict(
-                f"Delivery {delivery.id} belongs to subscription {id}, which was deleted. "
+                f"Delivery {delivery.id} belongs to subscription {delivery.subscription_id}, which was deleted. "
                 "Subscribe again and publish again, or drop the delivery."
             )
 
-    def retry_all(self, subscription_id: int | None = None) -> int:
-        """Have all exhausted deliveries tried again (of a subscription); how many."""
-        return self._in_steps(RetryDeliveries(subscription_id=subscription_id))
+    def _is_subscription(self, id: int) -> bool:
+        found = self._run(ListSubscriptions(after=id - 1, limit=1))
+        return bool(found) and found[0].id == id
+
+    def retry_all(self, subscription_id: int | None = None) -> Retried:
+        """Have all exhausted deliveries tried again (of a subscription); how many, and how many could not be.
+
+        Those whose subscription is gone are left as they are.
+        """
+        if subscription_id is not None:
+            check_id(subscription_id)
+            if not self._is_subscription(subscription_id):
+                raise SubscriptionNotFound(subscription_id)
+        retried = self._in_steps(RetryDeliveries(subscription_id=subscription_id))
+        left = self._run(CountDeliveries()).unsubscribed if subscription_id is None else 0
+        return Retried(retried, left)
 
     def drop(self, id: int) -> None:
         """Delete a delivery, exhausted or not."""

@@ -13,7 +13,7 @@ from sqew.model import RAW, Form, NewMessage, Published, Subscription
 from sqew.operations import GetQueue, ListSubscriptions, Subscribe, Unsubscribe
 from sqew.patterns import check_pattern
 from sqew.rules import Limits, encode_body, seconds_as_ms, shown
-from sqew.sealing import new_event
+from sqew.sealing import check_base_url, new_event
 from sqew.settings import Settings
 
 
@@ -74,14 +74,16 @@ class Events:
         queue: str | None = None,
         endpoint: str | None = None,
         envelope: bool = False,
-        signature_version: Literal[1, 2] = 2,
+        signature_version: Literal[1, 2] | None = None,
     ) -> Subscription:
         """Have events that match a pattern go to a queue or to an HTTP endpoint; the subscription that was there if so.
 
         In a pattern ``*`` stands for one word and ``#`` for any number. ``envelope``: they come in a signed envelope,
-        as SNS would send them; otherwise as they are.
+        as SNS would send them, with a signature of version 2 unless told otherwise; else as they are.
         """
         form = form_of(envelope, signature_version)
+        if form != RAW:
+            check_base_url(self._publisher.base_url)
         if queue is not None and endpoint is None:
             operation = Subscribe(pattern, "queue", queue, form)
         elif endpoint is not None and queue is None:
@@ -117,8 +119,10 @@ def form_of(envelope: object, signature_version: object) -> Form:
     """How events are to come, as it is stored."""
     if type(envelope) is not bool:
         raise BadValue(f"envelope can't be {shown(envelope)}: it must be True or False.")
-    if signature_version not in (1, 2):
+    if signature_version not in (None, 1, 2):
         raise BadValue(f"signature_version can't be {shown(signature_version)}: it must be 1 or 2.")
     if not envelope:
+        if signature_version is not None:
+            raise BadValue("signature_version is for events in an envelope. Leave it out, or set envelope.")
         return RAW
     return 1 if signature_version == 1 else 2

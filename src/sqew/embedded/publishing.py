@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
@@ -11,7 +12,7 @@ from sqew.clock import Clock
 from sqew.errors import EnvelopeNeeded
 from sqew.model import Fired, NewEvent, Published, SigningKey
 from sqew.operations import AddSigningKey, FireSchedule, Operation, Publish, ReadSigningKeys
-from sqew.sealing import Seal
+from sqew.sealing import Seal, check_base_url
 from sqew.settings import Settings
 from sqew.signing import new_signing_key
 
@@ -29,8 +30,8 @@ class Publisher:
 
     def __init__(self, run: Execute, clock: Clock, settings: Settings) -> None:
         self._run, self._clock = run, clock
-        self._account_id = settings.account_id
-        self.base_url = settings.base_url or f"http://localhost:{settings.port}"
+        self._account_id, self._max_body_bytes = settings.account_id, settings.max_body_bytes
+        self.base_url = settings.base_url or _server_url(settings)
         """Where others reach the server on this file: an envelope says where its certificate is."""
 
     def publish(self, events: Sequence[NewEvent]) -> list[Published]:
@@ -41,7 +42,7 @@ class Publisher:
             try:
                 return self._run(Publish(sealed))
             except EnvelopeNeeded as needed:
-                sealed = self._sealed(sealed, needed.versions)
+                sealed = self._sealed(sealed, needed)
 
     def fire(self, operation: FireSchedule) -> Fired:
         """Fire a schedule."""
@@ -50,7 +51,7 @@ class Publisher:
             try:
                 return self._run(structs.replace(operation, events=sealed))
             except EnvelopeNeeded as needed:
-                sealed = self._sealed(sealed, needed.versions)
+                sealed = self._sealed(sealed, needed)
 
     def signing_keys(self) -> list[SigningKey]:
         """The key in use, and those before it. The first is made when it is first asked for."""
@@ -64,6 +65,15 @@ class Publisher:
     def _add_key(self, instead_of: str | None) -> list[SigningKey]:
         return self._run(AddSigningKey(new_signing_key(self._clock.now()), instead_of))
 
-    def _sealed(self, events: Sequence[NewEvent], versions: frozenset[int]) -> list[NewEvent]:
-        seal = Seal(self.signing_keys()[0], self.base_url, self._account_id)
-        return seal.all(events, versions, self._clock.now())
+    def _sealed(self, events: Sequence[NewEvent], needed: EnvelopeNeeded) -> list[NewEvent]:
+        check_base_url(self.base_url)
+        seal = Seal(self.signing_keys()[0], self.base_url, self._account_id, self._max_body_bytes)
+        return seal.all(events, needed, self._clock.now())
+
+
+def _server_url(settings: Settings) -> str:
+    """Where a server with these settings would be reached; nothing if that is a unix socket."""
+    if settings.unix_socket:
+        return ""
+    host = socket.gethostname() if settings.host in ("0.0.0.0", "::") else "localhost"
+    return f"{'https' if settings.tls_cert else 'http'}://{host}:{settings.port}"

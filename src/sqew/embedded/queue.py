@@ -26,7 +26,7 @@ from sqew.checks import (
 )
 from sqew.clock import Clock
 from sqew.commits import GroupCommit, Transaction
-from sqew.engine import Engine, Stepwise, creation, limits_of, open_file, split
+from sqew.engine import Engine, Stepwise, creation, following, limits_of, open_file, split
 from sqew.errors import BadValue, SqewError
 from sqew.keys import new_key
 from sqew.model import (
@@ -473,6 +473,7 @@ class Queue:
             while not done:
                 progress: Progress = self._commits.run((part,))[0]
                 count, done = count + progress.count, progress.done
+                part = following(part, progress)
         return count
 
     # Events and schedules

@@ -12,18 +12,17 @@ from sqew.checks import check_lane
 from sqew.clock import Clock
 from sqew.embedded.publishing import Execute, Publisher
 from sqew.errors import (
-    BadValue,
     Conflict,
     Invalid,
     QueueNotFound,
     ScheduleChanged,
     ScheduleExists,
     ScheduleNotFound,
-    UnknownLane,
 )
 from sqew.model import (
     NewMessage,
     Preview,
+    QueueInfo,
     Schedule,
     ScheduleInfo,
     ScheduleRun,
@@ -38,11 +37,20 @@ from sqew.schedule_fields import (
     check_fields,
     expression_of,
     needed_expression,
+    needed_message,
     needed_target,
     target_of,
 )
 from sqew.settings import Settings
-from sqew.timetable import DEFAULT_ZONE, changed_schedule, fire_now, new_schedule
+from sqew.timetable import (
+    DEFAULT_ZONE,
+    DEFAULTS,
+    aim_of,
+    changed_schedule,
+    check_target,
+    fire_now,
+    new_schedule,
+)
 
 R = TypeVar("R")
 Found = list[ScheduleInfo]
@@ -50,9 +58,8 @@ Found = list[ScheduleInfo]
 _MOST_TRIES = 5
 _OF_MESSAGE = ("headers", "priority", "lane", "group")
 _OF_SCHEDULE = ("timezone", "status", "catchup", "catchup_limit", "failure_threshold")
-_DEFAULTS: dict[str, Any] = {
-    "timezone": DEFAULT_ZONE, "catchup": False, "catchup_limit": 100, "failure_threshold": 10,
-}  # fmt: skip
+_UNSAID = NewMessage(b"null")
+"""A message of which nothing has been said yet."""
 
 
 class Schedules:
@@ -130,7 +137,8 @@ class Schedules:
         check_fields(fields)
         needed_target(fields)
         needed_expression(fields)
-        changes = {**_DEFAULTS, **self._changes(fields, _message(fields))}
+        needed_message(fields)
+        changes = {**DEFAULTS, **self._changes(fields, _UNSAID)}
         return self._changed(existing, changes)
 
     def _change(self, name: str, fields: ScheduleFields) -> ScheduleInfo:
@@ -143,7 +151,8 @@ class Schedules:
         check_schedule_name(name)
         check_fields(fields)
         target, expression = needed_target(fields), needed_expression(fields)
-        changes = self._changes(fields, _message(fields))
+        needed_message(fields)
+        changes = self._changes(fields, _UNSAID)
         for known in ("target_kind", "target", "kind", "expression"):
             del changes[known]
         schedule = new_schedule(name, *target, *expression, now=self._clock.now(), **changes)
@@ -162,20 +171,18 @@ class Schedules:
         return changes
 
     def _check_target(self, schedule: Schedule) -> None:
-        """Raise unless there is something at the target. One that is gone since is the schedule's own failure."""
-        lane = schedule.message.lane
-        if lane is not None:
-            check_lane(lane)
+        if schedule.message.lane is not None:
+            check_lane(schedule.message.lane)
+        check_target(schedule, self._queue(schedule))
+
+    def _queue(self, schedule: Schedule) -> QueueInfo | QueueNotFound | None:
+        """What there is where a schedule sends to; None: it publishes."""
         if schedule.target_kind != "queue":
-            if lane is not None:
-                raise BadValue("A topic has no lanes: each queue that it reaches has its own. Leave lane out.")
-            return
+            return None
         try:
-            info = self._run(GetQueue(schedule.target))
+            return self._run(GetQueue(schedule.target))
         except QueueNotFound as error:
-            raise BadValue(f"The target is wrong. {error}") from error
-        if lane is not None and lane not in info.policy.lanes:
-            raise UnknownLane(info.name, lane, info.policy.lanes)
+            return error
 
     def _message_with(self, message: NewMessage, fields: Mapping[str, Any]) -> NewMessage:
         changes: dict[str, Any] = {name: fields[name] for name in _OF_MESSAGE if name in fields}
@@ -199,7 +206,7 @@ class Schedules:
         changed = changed_schedule(existing, changes, self._clock.now())
         if changed == existing:
             return self._info(existing)
-        if _aim(changed) != _aim(existing):
+        if aim_of(changed) != aim_of(existing):
             self._check_target(changed)
         return self._saved(changed, existing.version)
 
@@ -217,14 +224,3 @@ class Schedules:
             except (ScheduleChanged, ScheduleExists):
                 continue
         return act()
-
-
-def _aim(schedule: Schedule) -> tuple[TargetKind, str, str | None]:
-    return schedule.target_kind, schedule.target, schedule.message.lane
-
-
-def _message(fields: Mapping[str, Any]) -> NewMessage:
-    """What a new schedule sends where the fields don't say."""
-    if "message" not in fields:
-        raise BadValue("A schedule needs a message to send. Give message={…}, or message=None for none in particular.")
-    return NewMessage(b"null")

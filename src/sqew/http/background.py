@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import socket
 from collections.abc import Awaitable, Callable
 from urllib.parse import urlsplit
 
@@ -17,13 +18,16 @@ from sqew.settings import durations
 
 _log = logging.getLogger("sqew.server")
 _TRY_AGAIN_S = 1.0
+_EVERYWHERE = ("0.0.0.0", "::")
+"""Addresses to listen at that stand for all of them."""
 
 
 class Background:
-    """The workers of a server, running from the start. A task that ends has met a store that failed for good."""
+    """The workers of a server, running from the start. A task that ends has met a store that was closed for good."""
 
     def __init__(self, service: Service) -> None:
         settings, broker = service.settings, service.broker
+        service.publisher.guesses_url = not settings.base_url and settings.host in _EVERYWHERE
         self._courier: Courier | None = None
         self.tasks: list[asyncio.Task[None]] = []
         if settings.schedule_enabled:
@@ -46,6 +50,11 @@ class Background:
             )
             self.tasks.append(asyncio.create_task(for_ever("deliveries", self._courier.run)))
 
+    @property
+    def deliveries(self) -> int:
+        """How many deliveries are being posted just now."""
+        return 0 if self._courier is None else self._courier.under_way
+
     async def stop(self, within_s: float) -> None:
         """Begin nothing more, and finish what was begun as far as there is time."""
         for task in self.tasks:
@@ -59,7 +68,7 @@ class Background:
 
 
 async def for_ever(name: str, work: Callable[[], Awaitable[None]]) -> None:
-    """A store that is busy or full is tried again; one that is closed never comes back."""
+    """Whatever keeps a worker from its work is tried again, but for a store that is closed: it never comes back."""
     while True:
         try:
             await work()
@@ -67,14 +76,22 @@ async def for_ever(name: str, work: Callable[[], Awaitable[None]]) -> None:
             raise
         except SqewError as error:
             _log.warning("%s have to wait", name, extra={"fields": {"error": str(error), "code": error.code}})
-            await asyncio.sleep(_TRY_AGAIN_S)
+        except Exception:  # noqa: BLE001 (a mistake in the code must not take down a server that answers requests)
+            _log.exception("%s met a mistake in the code and have to wait", name)
+        await asyncio.sleep(_TRY_AGAIN_S)
 
 
 def reachable(address: str) -> str:
-    """The address that a server listens at as a client on this machine could use it.
+    """The address that a server listens at as others could use it: by this machine's name where it listens everywhere.
 
-    >>> reachable("http://0.0.0.0:8888")
-    'http://localhost:8888'
+    A unix socket is reached by no URL.
+
+    >>> reachable("http://127.0.0.1:8888")
+    'http://127.0.0.1:8888'
+    >>> reachable("unix:/run/sqew.sock")
+    ''
     """
-    everywhere = urlsplit(address).hostname in ("0.0.0.0", "::")
-    return f"{urlsplit(address).scheme}://localhost:{urlsplit(address).port}" if everywhere else address
+    parts = urlsplit(address)
+    if parts.scheme == "unix":
+        return ""
+    return f"{parts.scheme}://{socket.gethostname()}:{parts.port}" if parts.hostname in _EVERYWHERE else address

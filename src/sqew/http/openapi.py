@@ -18,6 +18,7 @@ from sqew.http.statuses import status_of
 from sqew.settings import Settings
 
 _TEXT = {"schema": {"type": "string"}}
+_CODE = {"X-Sqew-Error": {"description": "Which error it is: one of the codes in `x-errors`.", **_TEXT}}
 _SCHEMES = {
     "token": {
         "type": "http",
@@ -162,12 +163,14 @@ def _failures(route: Route, schemas: Schemas) -> dict[str, Any]:
         return {"$ref": f"#/components/responses/{_failure_name(route.dialect)}"}
     shapes = [schemas.of(dialect.shape) for dialect in (route.dialect, route.guest) if dialect.shape is not None]
     content = {JSON.decode(): {"schema": {"anyOf": shapes}}}
-    return {"description": "What is wrong, in the words of the dialect that was spoken.", "content": content}
+    told = "What is wrong, in the words of the dialect that was spoken."
+    return {"description": told, "headers": _CODE, "content": content}
 
 
 def _failure(dialect: Dialect, schemas: Schemas) -> dict[str, Any]:
     shape = {} if dialect.shape is None else schemas.of(dialect.shape)
-    return {"description": "What is wrong, and what to do about it.", "content": {JSON.decode(): {"schema": shape}}}
+    content = {JSON.decode(): {"schema": shape}}
+    return {"description": "What is wrong, and what to do about it.", "headers": _CODE, "content": content}
 
 
 def _failure_name(dialect: Dialect) -> str:

@@ -15,7 +15,7 @@ from sqew.settings import Settings
 
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s@?#,*]+")
 _HEADER_NAMES = re.compile(rb"[A-Za-z0-9!#$%&'*+.^_`|~, -]{1,1000}")
-_EXPOSED: Headers = ((b"access-control-expose-headers", b"retry-after, x-request-id, location"),)
+_EXPOSED: Headers = ((b"access-control-expose-headers", b"retry-after, x-request-id, x-sqew-error, location"),)
 _VARY: Headers = ((b"vary", b"origin"),)
 _PREFLIGHT_S = b"600"
 _REMEMBERED = 1_000

@@ -103,7 +103,8 @@ async def _serve(settings: Settings, ready: Callable[[list[str]], None]) -> None
         upkeep = asyncio.create_task(_keep_up(server, broker, guard))
         told = asyncio.create_task(stopped.wait())
         await asyncio.wait({told, upkeep, *background.tasks}, return_when=asyncio.FIRST_COMPLETED)
-        _log.info("draining", extra={"fields": {"connections": len(server.connections)}})
+        waited_for = {"connections": len(server.connections), "deliveries": background.deliveries}
+        _log.info("draining", extra={"fields": waited_for})
         broker.dismiss()
         drained, _ = await asyncio.gather(
             server.drain(settings.drain_ms / 1000), background.stop(settings.drain_ms / 1000)

@@ -19,9 +19,10 @@ from sqew.broker import Broker
 from sqew.errors import SqewError
 from sqew.http.connection import Connection
 from sqew.http.figures import Figures
-from sqew.model import QueueTotals
+from sqew.model import DeliveryCounts, QueueTotals
 from sqew.observe.exposition import age_lines, family, grouped, labelled, queue_lines
 from sqew.observe.labels import OTHERS, QueueLabels
+from sqew.operations import CountDeliveries
 
 _log = logging.getLogger("sqew.server")
 
@@ -59,10 +60,11 @@ class Scraper:
         began = time.monotonic()
         try:
             found = await self._broker.survey()
+            (deliveries,) = await self._broker.look(CountDeliveries())
             self._labels.keep(names := {queue.queue for queue in found})
             self._figures.keep(names)
             queues = self._never_falling(grouped(found, self._labels))
-            self._queues = await asyncio.to_thread(self._text, queues, self._broker.now())
+            self._queues = await asyncio.to_thread(self._text, queues, deliveries, self._broker.now())
         except SqewError as error:
             _log.warning("the queues could not be counted for metrics", extra={"fields": {"error": str(error)}})
         finally:
@@ -85,10 +87,16 @@ class Scraper:
         }
         return [*queues[:-1], QueueTotals(OTHERS, last.depths, totals)]
 
-    def _text(self, queues: list[QueueTotals], now_ms: int) -> bytes:
+    def _text(self, queues: list[QueueTotals], deliveries: DeliveryCounts, now_ms: int) -> bytes:
         lines: list[str] = []
         figures = self._figures
-        lots = queue_lines(queues, now_ms), age_lines(queues), figures.duration_lines(), figures.background_lines()
+        lots = (
+            queue_lines(queues, now_ms),
+            age_lines(queues),
+            figures.duration_lines(),
+            figures.background_lines(),
+            _delivery_lines(deliveries),
+        )
         for lot in lots:
             for line in lot:
                 lines.append(line)
@@ -112,6 +120,15 @@ class Scraper:
         )
         if (resident := _resident_bytes()) is not None:
             yield from family("process_resident_memory_bytes", "gauge", "Memory in use.", [("", resident)])
+
+
+def _delivery_lines(counts: DeliveryCounts) -> Iterator[str]:
+    yield from family(
+        "queue_deliveries",
+        "gauge",
+        "Events that wait to be posted to endpoints, and those that were given up and are still there.",
+        [(labelled(state="waiting"), counts.waiting), (labelled(state="exhausted"), counts.exhausted)],
+    )
 
 
 def _connection_lines(connections: Iterable[Connection]) -> Iterator[str]:

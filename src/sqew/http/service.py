@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from time import gmtime, strftime
 from typing import Any
 
 import msgspec
@@ -17,7 +16,7 @@ from sqew.http.figures import Figures
 from sqew.http.keychain import Keychain
 from sqew.http.router import Router
 from sqew.http.scraping import Scraper
-from sqew.model import Message, QueueInfo
+from sqew.model import Format, Message, QueueInfo
 from sqew.observe.labels import QueueLabels
 from sqew.observe.tracing import Tracing
 from sqew.operations import LastId
@@ -86,16 +85,6 @@ class Service:
         return await self.broker.run(creation(self.settings, name, policy, exist_ok=True))
 
 
-def timestamp(ms: int) -> str:
-    """A time in ISO 8601, in UTC.
-
-    >>> timestamp(1_700_000_000_042)
-    '2023-11-14T22:13:20.042Z'
-    """
-    seconds, rest = divmod(ms, 1000)
-    return f"{strftime('%Y-%m-%dT%H:%M:%S', gmtime(seconds))}.{rest:03}Z"
-
-
 def in_seconds(ms: int) -> float:
     """Milliseconds as seconds, whole where they are."""
     return ms // 1000 if ms % 1000 == 0 else ms / 1000
@@ -120,6 +109,12 @@ def json_body(raw: msgspec.Raw) -> bytes:
     if not body:
         raise BadBody("There is no body to send.")
     return body
+
+
+def body_in(raw: msgspec.Raw, format: Format) -> bytes:
+    """The body in a field of a request: its JSON byte for byte, or the text that a JSON string stands for."""
+    body = json_body(raw)
+    return body if format == "json" else text_in(body)
 
 
 def text_in(body: bytes) -> bytes:

@@ -49,6 +49,9 @@ _STATUSES: tuple[tuple[type[SqewError], int], ...] = (
 )
 _BUSY_RETRY_S = 1
 
+CODE_HEADER = b"x-sqew-error"
+"""Where every refusal says which error it is: in some dialects a sentence is all that a body can hold."""
+
 
 def status_of(error: SqewError) -> int:
     """The status that a dialect without a mind of its own answers with."""
@@ -61,7 +64,12 @@ def status_of(error: SqewError) -> int:
 
 
 def headers_of(error: SqewError) -> Headers:
-    """What a client may need besides the sentence: when to come back, what is allowed, how to say who it is."""
+    """What a client may need besides the sentence: which error it is, and what that one calls for."""
+    return ((CODE_HEADER, error.code.encode()), *_called_for(error))
+
+
+def _called_for(error: SqewError) -> Headers:
+    """When to come back, what is allowed, how to say who it is."""
     if isinstance(error, RateLimited | Overloaded):
         return ((b"retry-after", b"%d" % max(1, math.ceil(error.retry_after_ms / 1000))),)
     if isinstance(error, Limited | StoreBusy | StoreClosed):

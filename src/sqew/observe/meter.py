@@ -56,6 +56,11 @@ class Meter:
         if len(self._uncounted) >= _COUNTED_TOGETHER:
             self._count()
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was counted since the last time."""
+        return not (self._uncounted or self._counts or self._earlier)
+
     def drain(self, now_ms: int) -> list[Activity]:
         """What was counted since the last time, each row in the minute in which it was recorded."""
         self._begin_minute(now_ms)

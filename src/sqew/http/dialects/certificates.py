@@ -6,11 +6,12 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from sqew.clock import timestamp
 from sqew.errors import NotFound
 from sqew.http.dialects.native import DIALECT, encode
 from sqew.http.exchange import Headers, Request, Response
 from sqew.http.router import Routes
-from sqew.http.service import Service, timestamp
+from sqew.http.service import Service
 from sqew.model import SigningKey
 from sqew.rules import shown
 from sqew.sealing import certificate_path

@@ -7,13 +7,15 @@ from typing import Annotated, cast
 from msgspec import Meta, Raw, Struct, structs
 
 from sqew import operations as ops
-from sqew.errors import Conflict, DeliveryNotFound
+from sqew.checks import check_id
+from sqew.clock import timestamp
+from sqew.errors import Conflict, DeliveryNotFound, SubscriptionNotFound
 from sqew.http.dialects.events import number_in_path
 from sqew.http.dialects.native import DIALECT, encode
 from sqew.http.exchange import Request, Response
 from sqew.http.router import Routes
-from sqew.http.service import Service, timestamp
-from sqew.model import RAW, Delivery, DeliveryState
+from sqew.http.service import Service
+from sqew.model import NO_REASON, RAW, Delivery, DeliveryState, Format
 
 routes = Routes(DIALECT)
 
@@ -22,7 +24,7 @@ _STATES = ["pending", "delivering", "exhausted"]
 
 
 class DeliveryView(Struct, omit_defaults=True, kw_only=True):
-    """An event on its way to an endpoint, or one that could not be posted: those are kept until they are dropped."""
+    """An event on its way to an endpoint, or one that could not be posted: those are kept for `delivery_keep_ms`."""
 
     id: int
     subscription_id: int
@@ -37,7 +39,7 @@ class DeliveryView(Struct, omit_defaults=True, kw_only=True):
     """How often it has been tried in vain."""
     created_at: str
     due_at: str | None
-    """When it is tried next, or tried again if nothing is heard of the try under way; null: never by itself."""
+    """When it is tried next; null: it is being tried just now, or never by itself."""
     tried_at: str | None
     status: int | None
     """What the endpoint answered last, if it did."""
@@ -49,6 +51,8 @@ class DeliveryDetails(DeliveryView, kw_only=True):
     """A delivery with what is posted."""
 
     message: Raw
+    format: Format
+    """Whether JSON is posted, or a text."""
 
 
 class DeliveryParameters(Struct, frozen=True, forbid_unknown_fields=True):
@@ -79,7 +83,8 @@ async def show_delivery(service: Service, request: Request) -> Response:
     """One delivery, with what is posted."""
     delivery = await service.broker.run(ops.GetDelivery(_id(request)))
     message = Raw(delivery.body if delivery.format == "json" else encode(delivery.body.decode()))
-    return Response(200, encode(DeliveryDetails(**structs.asdict(_view(delivery)), message=message)))
+    details = DeliveryDetails(**structs.asdict(_view(delivery)), message=message, format=delivery.format)
+    return Response(200, encode(details))
 
 
 @routes.post("/v1/deliveries/{id}/retry", scope="admin", path={"id": int}, answers={202: DeliveryView})
@@ -93,19 +98,22 @@ async def retry_delivery(service: Service, request: Request) -> Response:
     if not (await broker.run(ops.RetryDeliveries((id,)))).count:
         raise Conflict(f"Somebody else has just retried or dropped delivery {id}. Look at it again.")
     # It may be delivered, and so gone, before it could be read again.
-    revived = structs.replace(delivery, state="pending", attempts=0, due_at=broker.now())
+    revived = structs.replace(delivery, state="pending", attempts=0, due_at=broker.now(), status=None, error=NO_REASON)
     return Response(202, encode(_view(revived)))
 
 
 async def _check_subscription(service: Service, delivery: Delivery) -> None:
     """Raise unless the delivery still has its subscription: without, it would be dropped instead of posted."""
-    id = delivery.subscription_id
-    found = await service.broker.run(ops.ListSubscriptions(after=id - 1, limit=1))
-    if not found or found[0].id != id:
+    if not await _is_subscription(service, delivery.subscription_id):
         raise Conflict(
-            f"Delivery {delivery.id} belongs to subscription {id}, which was deleted. "
+            f"Delivery {delivery.id} belongs to subscription {delivery.subscription_id}, which was deleted. "
             "Subscribe again and publish again, or drop the delivery."
         )
+
+
+async def _is_subscription(service: Service, id: int) -> bool:
+    found = await service.broker.run(ops.ListSubscriptions(after=id - 1, limit=1))
+    return bool(found) and found[0].id == id
 
 
 @routes.delete("/v1/deliveries/{id}", scope="admin", path={"id": int}, answers={204: None})
@@ -117,16 +125,28 @@ async def drop_delivery(service: Service, request: Request) -> Response:
     return Response(204)
 
 
-class Retried(Struct):
+class RetriedDeliveries(Struct):
     retried: int
     """How many will be tried again."""
+    left: int
+    """How many were left as they are, because their subscription is gone."""
 
 
-@routes.post("/v1/deliveries/retry", scope="admin", query=Chosen, answers={200: Retried}, long=True)
+@routes.post("/v1/deliveries/retry", scope="admin", query=Chosen, answers={200: RetriedDeliveries}, long=True)
 async def retry_deliveries(service: Service, request: Request) -> Response:
-    """Have all exhausted deliveries (of a subscription) tried again."""
-    retry = ops.RetryDeliveries(None, request.options.subscription_id, service.settings.max_batch)
-    return Response(200, encode(Retried(await service.broker.in_steps(retry))))
+    """Have all exhausted deliveries (of a subscription) tried again, but those whose subscription is gone."""
+    id: int | None = request.options.subscription_id
+    if id is not None:
+        check_id(id)
+        if not await _is_subscription(service, id):
+            raise SubscriptionNotFound(id)
+    retried = await service.broker.in_steps(ops.RetryDeliveries(None, id, service.settings.max_batch))
+    left = 0
+    if id is None:
+        # Beside the loop: it counts all that are exhausted.
+        (counts,) = await service.broker.look(ops.CountDeliveries())
+        left = counts.unsubscribed
+    return Response(200, encode(RetriedDeliveries(retried, left)))
 
 
 class Dropped(Struct):

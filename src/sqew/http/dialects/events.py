@@ -10,12 +10,13 @@ from msgspec import Meta, Raw, Struct
 
 from sqew import operations as ops
 from sqew.checks import LARGEST_ID
+from sqew.clock import timestamp
 from sqew.errors import BadValue, EnvelopeNeeded, SqewError
 from sqew.http.dialects.native import DIALECT, encode
 from sqew.http.exchange import Call, Request, Response
 from sqew.http.router import Routes
-from sqew.http.service import Service, json_body, timestamp
-from sqew.model import RAW, Form, NewEvent, NewMessage, Protocol, Published, Subscribed, Subscription
+from sqew.http.service import Service, body_in
+from sqew.model import RAW, Form, Format, NewEvent, NewMessage, Protocol, Published, Subscribed, Subscription
 from sqew.patterns import check_pattern, check_routing_key
 from sqew.rules import check_int, seconds_as_ms, shown
 from sqew.sealing import new_event
@@ -30,7 +31,7 @@ _SIGNATURE_VERSIONS = (1, 2)
 
 
 class Event(Struct, forbid_unknown_fields=True):
-    """What to publish: any JSON, and what else there is to say about it. Times are in seconds."""
+    """What to publish: any JSON or a text, and what else there is to say about it. Times are in seconds."""
 
     message: Raw
     headers: dict[str, Any] | None = None
@@ -38,6 +39,8 @@ class Event(Struct, forbid_unknown_fields=True):
     group_id: str | None = None
     priority: int = 0
     ttl: float | None = None
+    format: Format = "json"
+    """`text`: the message is a JSON string, and the text in it is what is published."""
 
 
 class PublishedMessage(Struct):
@@ -74,8 +77,10 @@ def publish(service: Service, request: Request) -> Call:
     given: Event | list[Event] = request.data
     key = request.params[0]
     if isinstance(given, list):
-        # Of no event at all the key is wrong too.
-        check_routing_key(key)
+        if not given:
+            # Of no event at all the key is wrong too.
+            check_routing_key(key)
+            raise BadValue("There is no event in the array. Publish one or more.")
         return _publish(service, request, [_event(key, one) for one in given], _several_published)
     return _publish(service, request, [_event(key, given)], _one_published)
 
@@ -87,8 +92,8 @@ def _publish(service: Service, request: Request, events: list[NewEvent], render:
 
 def _event(routing_key: str, given: Event) -> NewEvent:
     message = NewMessage(
-        json_body(given.message),
-        "json",
+        body_in(given.message, given.format),
+        given.format,
         given.headers,
         given.priority,
         None,
@@ -134,7 +139,8 @@ class NewSubscription(Struct, forbid_unknown_fields=True):
     endpoint: str | None = None
     protocol: Annotated[str, Meta(extra_json_schema={"enum": ["queue", "sqs", "http", "https"]})] | None = None
     envelope: bool = False
-    signature_version: Annotated[int, Meta(extra_json_schema={"enum": list(_SIGNATURE_VERSIONS)})] = 2
+    signature_version: Annotated[int, Meta(extra_json_schema={"enum": list(_SIGNATURE_VERSIONS)})] | None = None
+    """Only with `envelope`. Left out: 2."""
 
 
 class SubscriptionView(Struct, omit_defaults=True, kw_only=True):
@@ -170,10 +176,20 @@ def subscribe(service: Service, request: Request) -> Call:
     """
     given: NewSubscription = request.data
     protocol, target = _target(service, given)
-    if given.signature_version not in _SIGNATURE_VERSIONS:
-        raise BadValue(f"signature_version can't be {given.signature_version}: it must be 1 (SHA-1) or 2 (SHA-256).")
-    form = cast("Form", given.signature_version) if given.envelope else RAW
+    form = _form(given)
+    if form != RAW:
+        service.publisher.check_envelopes()
     return Call(ops.Subscribe(request.params[0], protocol, target, form), _subscribed)
+
+
+def _form(given: NewSubscription) -> Form:
+    """How events are to come."""
+    version = given.signature_version
+    if version not in (None, *_SIGNATURE_VERSIONS):
+        raise BadValue(f"signature_version can't be {version}: it must be 1 (SHA-1) or 2 (SHA-256).")
+    if version is not None and not given.envelope:
+        raise BadValue("signature_version is for events in an envelope. Leave it out, or set envelope.")
+    return cast("Form", version or 2) if given.envelope else RAW
 
 
 def _target(service: Service, given: NewSubscription) -> tuple[Protocol, str]:

@@ -14,10 +14,11 @@ import msgspec
 from msgspec import Struct
 
 from sqew import operations as ops
+from sqew.clock import timestamp
 from sqew.errors import BadValue, Forbidden, MessageNotFound, QueueNotFound, SqewError
 from sqew.http.exchange import Call, Request, Response
 from sqew.http.router import Dialect, Routes
-from sqew.http.service import NO_STORE, Service, in_seconds, refuse_head, timestamp
+from sqew.http.service import NO_STORE, Service, in_seconds, refuse_head
 from sqew.http.statuses import headers_of, status_of
 from sqew.model import Message, NewMessage, QueueInfo, Received, Ref, Sent, Settled
 from sqew.rules import seconds_as_ms

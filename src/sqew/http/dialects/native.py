@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from sqew import operations as ops
+from sqew.clock import timestamp
 from sqew.engine import creation
 from sqew.errors import BadValue, MessageNotFound, SqewError
 from sqew.http import transfer
@@ -16,7 +17,7 @@ from sqew.http.dialects.sqew.queues import ListParameters, policy_fields
 from sqew.http.dialects.sqew.streams import ExportParameters
 from sqew.http.exchange import Call, Request, Response, Stream
 from sqew.http.router import Dialect, Routes
-from sqew.http.service import NO_STORE, Service, as_json, json_body, refuse_head, timestamp
+from sqew.http.service import NO_STORE, Service, as_json, json_body, refuse_head
 from sqew.http.statuses import headers_of, status_of
 from sqew.model import (
     ArchivedMessage,

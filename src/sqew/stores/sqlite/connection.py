@@ -50,6 +50,8 @@ def connect(
     in_memory = path == MEMORY
     if not in_memory:
         _check_place(Path(path), create)
+    if not in_memory and create:
+        make_private(path)
     with translated(path):
         flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
         connection = apsw.Connection(path, flags=flags, vfs=vfs, statementcachesize=_STATEMENT_CACHE)
@@ -81,6 +83,14 @@ def connect(
             connection.close(True)
             raise
     return connection
+
+
+def make_private(path: str) -> None:
+    """Make a file that only its owner can read, unless there is one: it is going to hold keys and secrets."""
+    # SQLite takes an empty file for a new database, and gives its log the rights of the file. What can't be made here
+    # it can't make either, and says so.
+    with contextlib.suppress(OSError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
 def _check_place(path: Path, create: bool) -> None:

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
-from zlib import crc32
 
 from msgspec import Struct, structs
 
-from sqew.errors import EnvelopeNeeded, SqewError
-from sqew.model import DELIVERIES, RAW, Fact, Form, NewEvent, NewMessage, Published
+from sqew.errors import EnvelopeNeeded, SqewError, TooWide
+from sqew.model import DELIVERIES, EVENT_HEADER, RAW, Fact, Form, NewEvent, NewMessage, Published
 from sqew.operations import Publish
 from sqew.stores.sqlite.bindings import Binding
 from sqew.stores.sqlite.catalog import QueueState
-from sqew.stores.sqlite.rows import INLINE_BODY_BYTES, checksum, encode_headers
+from sqew.stores.sqlite.rows import INLINE_BODY_BYTES, checksum, delivery_checksum, encode_headers, payload_checksum
 from sqew.stores.sqlite.sending import accept, put, write_deferred
 from sqew.stores.sqlite.statements import sql
 from sqew.stores.sqlite.work import Work
 
-EVENT_HEADER = "_event"
-"""Where a message says under which routing key it was published."""
-
-_MOST_FANS = 1_000
-"""For how many routing keys it is remembered where their events go."""
+MOST_ROWS = 20_000
+"""How many messages and deliveries a batch of events may become: a million would hold everybody up for 5 s."""
 
 _INSERT_PAYLOAD = sql("insert_payload")
 _INSERT_DELIVERY = sql("insert_delivery")
@@ -52,6 +48,14 @@ class Fan(Struct, frozen=True):
     missing: list[str]
     wanted: frozenset[int]
     """The envelopes that are needed."""
+    wanted_in_queues: frozenset[int]
+    """Those of them that queues need."""
+    order: dict[str, int]
+    """The place of each queue among all that get an event."""
+
+    @property
+    def rows(self) -> int:
+        return len(self.order) + len(self.endpoints)
 
 
 class _Plan(Struct):
@@ -72,9 +76,10 @@ def publish_events(work: Work, events: Sequence[NewEvent]) -> list[Published]:
     work.room.check(work.now)
     work.bindings.refresh(work.execute)
     fans = [_fan(work, event.routing_key) for event in events]
+    _check_rows(fans)
     wanted = {form for event, fan in zip(events, fans, strict=True) for form in fan.wanted - event.envelopes.keys()}
     if wanted:
-        raise EnvelopeNeeded(wanted)
+        raise EnvelopeNeeded(wanted, {form for fan in fans for form in fan.wanted_in_queues} & wanted)
     plans = [_plan(event, fan) for event, fan in zip(events, fans, strict=True)]
     accepted = _accepted(work, plans)
     for plan in plans:
@@ -88,23 +93,43 @@ def publish_events(work: Work, events: Sequence[NewEvent]) -> list[Published]:
     for plan in plans:
         if plan.fan.endpoints:
             _add_deliveries(work, plan)
-    return [Published(plan.sent, len(plan.fan.endpoints), plan.fan.missing) for plan in plans]
+    return [Published(_in_order(plan), len(plan.fan.endpoints), plan.fan.missing) for plan in plans]
+
+
+def _in_order(plan: _Plan) -> list[tuple[str, int]]:
+    """The messages of an event by the age of their subscriptions, whichever way they were written."""
+    if plan.picky:
+        plan.sent.sort(key=lambda sent: plan.fan.order[sent[0]])
+    return plan.sent
+
+
+def _check_rows(fans: Sequence[Fan]) -> None:
+    """Raise if a batch becomes too many rows. One event alone is taken, however many want it."""
+    if len(fans) == 1:
+        return
+    rows = fits = 0
+    for fan in fans:
+        rows += fan.rows
+        fits += rows <= MOST_ROWS
+    if rows > MOST_ROWS:
+        raise TooWide(rows, MOST_ROWS, max(fits, 1))
 
 
 def _fan(work: Work, routing_key: str) -> Fan:
-    fans = work.bindings.fans
-    fan = fans.get(routing_key)
+    fan = work.bindings.fans.get(routing_key)
     if fan is None or fan.epoch != work.catalog.epoch:
-        if len(fans) >= _MOST_FANS:
-            fans.clear()
-        fan = fans[routing_key] = _new_fan(work, routing_key)
+        fan = _new_fan(work, routing_key)
+        work.bindings.remember(routing_key, fan, fan.rows + len(fan.missing))
     return fan
 
 
 def _new_fan(work: Work, routing_key: str) -> Fan:
     bindings = work.bindings.match(routing_key)
-    wanted = frozenset(binding.form for binding in bindings if binding.form != RAW)
-    fan = Fan(work.catalog.epoch, encode_headers(_headers(routing_key, None)), [], [], [], [], [], wanted)
+    forms = {binding.form for binding in bindings}
+    in_queues = {binding.form for binding in bindings if binding.protocol == "queue"}
+    wanted, wanted_in_queues = frozenset(forms - {RAW}), frozenset(in_queues - {RAW})
+    headers = encode_headers(_headers(routing_key, None))
+    fan = Fan(work.catalog.epoch, headers, [], [], [], [], [], wanted, wanted_in_queues, {})
     seen: set[str] = set()
     for binding in bindings:
         if binding.protocol != "queue":
@@ -115,7 +140,9 @@ def _new_fan(work: Work, routing_key: str) -> Fan:
             state = work.catalog.find(binding.target)
             if state is None:
                 fan.missing.append(binding.target)
-            elif state.takes_plain and binding.form == RAW:
+                continue
+            fan.order[binding.target] = len(fan.order)
+            if state.takes_plain and binding.form == RAW:
                 lane = state.default_lane
                 fan.takers.append(_Taker(state, state.name, lane, state.lane_names[lane]))
                 fan.names.append(state.name)
@@ -202,13 +229,17 @@ def _add_deliveries(work: Work, plan: _Plan) -> None:
     """One copy of what is posted for each form, and a delivery for each endpoint."""
     event, message = plan.event, plan.event.message
     due_at = work.now + (message.delay_ms or 0)
+    expires_at = None if message.ttl_ms is None else work.now + message.ttl_ms
     for form in {binding.form for binding in plan.fan.endpoints}:
         takers = [binding for binding in plan.fan.endpoints if binding.form == form]
         body = message.body if form == RAW else event.envelopes[form]
         is_text = form == RAW and message.format == "text"
-        payload = (event.routing_key, event.message_id, form, is_text, crc32(body, is_text), len(takers), body)
-        payload_id = work.execute(_INSERT_PAYLOAD, payload).get
-        work.executemany(
-            _INSERT_DELIVERY, [(payload_id, binding.id, binding.target, work.now, due_at) for binding in takers]
-        )
+        check = payload_checksum(event.routing_key.encode(), event.message_id.encode(), form, is_text, body)
+        payload = (event.routing_key, event.message_id, form, is_text, check, len(takers), body)
+        id = work.execute(_INSERT_PAYLOAD, payload).get
+        rows = [
+            (id, to.id, to.target, delivery_checksum(id, to.target.encode()), work.now, expires_at, due_at)
+            for to in takers
+        ]
+        work.executemany(_INSERT_DELIVERY, rows)
     work.stirred.add(DELIVERIES)

@@ -13,6 +13,9 @@ from sqew.stores.sqlite.catalog import QueueState
 from sqew.stores.sqlite.statements import sql
 from sqew.stores.sqlite.work import Row, Work
 
+DAMAGE = (TypeError, ValueError, msgspec.MsgspecError)
+"""What reading a row raises that holds what was never written to it."""
+
 INLINE_BODY_BYTES = 2048
 """Longer bodies are kept out of the message's row, which SQLite rewrites whole for every lease."""
 
@@ -29,6 +32,16 @@ def checksum(body: bytes, headers: bytes | None, is_text: int) -> int:
     """CRC-32 of what a receiver is given: it finds every burst of up to 32 flipped bits."""
     crc = zlib.crc32(body, is_text)
     return zlib.crc32(headers, crc) if headers else crc
+
+
+def payload_checksum(routing_key: bytes, message_id: bytes, form: int, is_text: int, body: bytes) -> int:
+    """CRC-32 of what is posted to endpoints, and of what is said of it."""
+    return zlib.crc32(b"%d %d %b %b" % (form, is_text, routing_key, message_id), zlib.crc32(body))
+
+
+def delivery_checksum(payload_id: int, endpoint: bytes) -> int:
+    """CRC-32 of what is posted where."""
+    return zlib.crc32(endpoint, payload_id & 0xFFFF_FFFF)
 
 
 def not_too_much(messages: Iterable[Message]) -> Iterator[Message]:

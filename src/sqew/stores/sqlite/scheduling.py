@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
+from zlib import crc32
 
 import msgspec
 from msgspec import Struct, structs
@@ -20,6 +21,8 @@ from sqew.model import (
     NewMessage,
     Saved,
     Schedule,
+    ScheduleStatus,
+    TargetKind,
 )
 from sqew.operations import (
     DeleteSchedule,
@@ -31,7 +34,7 @@ from sqew.operations import (
     SaveSchedule,
 )
 from sqew.stores.sqlite.publishing import publish_events
-from sqew.stores.sqlite.rows import MOST_BYTES, checksum, decode_headers, encode_headers
+from sqew.stores.sqlite.rows import DAMAGE, MOST_BYTES, checksum, decode_headers, encode_headers
 from sqew.stores.sqlite.sending import accept, put, write_deferred
 from sqew.stores.sqlite.statements import sql
 from sqew.stores.sqlite.work import Row, Work
@@ -56,6 +59,7 @@ class _Details(Struct, omit_defaults=True):
     last_fired_at: int | None = None
     fired: int = 0
     skipped: int = 0
+    caught_up: int = 0
     priority: int = 0
     lane: str | None = None
     group: str | None = None
@@ -85,30 +89,64 @@ def save(work: Work, op: SaveSchedule) -> Saved:
 def get(work: Work, op: GetSchedule) -> Schedule:
     schedule = _find(work, op.name)
     if schedule is None:
-        raise ScheduleNotFound(op.name, [row[0] for row in work.execute(sql("schedule_names"))])
+        names = [row[0].decode(errors="replace") for row in work.execute(sql("schedule_names"))]
+        raise ScheduleNotFound(op.name, names)
     return schedule
 
 
 def list_schedules(work: Work, op: ListSchedules) -> list[Schedule]:
-    rows = work.execute(sql("list_schedules"), (op.after, op.prefix, op.status, op.target_kind, op.limit))
     found: list[Schedule] = []
     size = 0
-    for row in rows:
-        found.append(_as_far_as_whole(row))
-        size += len(found[-1].message.body)
-        if size >= MOST_BYTES:
+    for row in work.execute(sql("list_schedules"), (op.after, op.prefix, op.status, op.target_kind)):
+        schedule = _as_far_as_whole(row)
+        if schedule is not None:
+            found.append(schedule)
+            size += len(schedule.message.body)
+        if len(found) == op.limit or size >= MOST_BYTES:
             break
     return found
 
 
-def _as_far_as_whole(row: Row) -> Schedule:
-    """One that is damaged must not hide the others."""
+def _as_far_as_whole(row: Row) -> Schedule | None:
+    """One that is damaged must not hide the others. None: not even its name is left to ask for it by."""
     try:
         return _schedule(row)
     except ScheduleDamaged as error:
-        whole = list(row)
-        whole[-2:], whole[-3] = (None, b"null"), checksum(b"null", None, whole[-4])
-        return structs.replace(_schedule(tuple(whole)), last_error=str(error))
+        return _rest_of(row, str(error))
+
+
+def _rest_of(row: Row, error: str) -> Schedule | None:
+    name, version, status, target_kind, due_at, slot_at, stored, *_ = row
+    try:
+        known = name.decode()
+    except UnicodeDecodeError:
+        return None
+    try:
+        details = _decode(stored)
+    except DAMAGE:
+        details = _Details(
+            "", "cron", "", "", "", catchup=False, catchup_limit=1, failure_threshold=None, created_at=0, updated_at=0
+        )
+    details.last_error = error
+    return _made(
+        known,
+        version if isinstance(version, int) else 0,
+        "paused" if status == b"paused" else "active",
+        "topic" if target_kind == b"topic" else "queue",
+        due_at if isinstance(due_at, int) else None,
+        slot_at if isinstance(slot_at, int) else None,
+        details,
+        NewMessage(b"null"),
+    )
+
+
+def damaged_schedules(work: Work) -> Iterator[str]:
+    """The names of those that are not as they were stored, as far as they can be read."""
+    for row in work.execute(sql("check_schedules")):
+        try:
+            _schedule(row)
+        except ScheduleDamaged as error:
+            yield error.name
 
 
 def delete(work: Work, op: DeleteSchedule) -> bool:
@@ -118,11 +156,13 @@ def delete(work: Work, op: DeleteSchedule) -> bool:
 
 def find_due(work: Work, op: FindDueSchedules) -> DueSchedules:
     due: list[Schedule] = []
+    size = 0
     for row in work.execute(sql("due_schedules"), (work.now,)):
         # One that is damaged says so to whoever reads it; it must not keep the others from firing.
         with contextlib.suppress(ScheduleDamaged):
             due.append(_schedule(row))
-        if len(due) == op.limit:
+            size += len(due[-1].message.body)
+        if len(due) == op.limit or size >= MOST_BYTES:
             break
     return DueSchedules(due, work.execute(sql("next_schedule_due"), (work.now,)).get)
 
@@ -143,6 +183,7 @@ def fire(work: Work, op: FireSchedule) -> Fired:
         last_fired_at=advance.last_fired_at,
         fired=schedule.fired + len(op.events),
         skipped=schedule.skipped + advance.skipped,
+        caught_up=advance.caught_up,
         consecutive_failures=0,
         last_error=NO_REASON,
     )
@@ -171,16 +212,14 @@ def fail(work: Work, op: FailSchedule) -> Schedule:
     if threshold is not None and failures >= threshold:
         often = "once" if failures == 1 else f"{failures} times in a row"
         reason = f"It failed {often}: {op.error}"
-        failed = structs.replace(failed, status="paused", paused_reason=reason, due_at=None)
+        failed = structs.replace(failed, status="paused", paused_reason=reason, due_at=None, updated_at=work.now)
     return _move(work, failed)
 
 
 def _move(work: Work, schedule: Schedule) -> Schedule:
     moved = structs.replace(schedule, version=schedule.version + 1)
-    work.execute(
-        sql("move_schedule"),
-        (moved.name, moved.version, moved.status, moved.due_at, moved.next_fire_at, _encode(_details(moved))),
-    )
+    name, version, status, _, due_at, slot_at, details, _, check, headers, _ = _row(moved)
+    work.execute(sql("move_schedule"), (name, version, status, due_at, slot_at, details, check, headers))
     return moved
 
 
@@ -200,10 +239,17 @@ def _row(schedule: Schedule) -> tuple[Any, ...]:
     message = schedule.message
     headers = encode_headers(message.headers) if message.headers else None
     is_text = message.format == "text"
+    details = _encode(_details(schedule))
+    said = (schedule.name.encode(), schedule.status.encode(), schedule.target_kind.encode(), details)
+    check = _checksum(*said, checksum(message.body, headers, is_text))
     return (
         schedule.name, schedule.version, schedule.status, schedule.target_kind, schedule.due_at, schedule.next_fire_at,
-        _encode(_details(schedule)), is_text, checksum(message.body, headers, is_text), headers, message.body,
+        details, is_text, check, headers, message.body,
     )  # fmt: skip
+
+
+def _checksum(name: bytes, status: bytes, target_kind: bytes, details: bytes, of_message: int) -> int:
+    return crc32(b"%b %b %b %b" % (name, status, target_kind, details), of_message)
 
 
 def _details(schedule: Schedule) -> _Details:
@@ -212,19 +258,30 @@ def _details(schedule: Schedule) -> _Details:
 
 
 def _schedule(row: Row) -> Schedule:
+    """A row of {schedule}. Raises `ScheduleDamaged` if it is not as it was stored."""
     name, version, status, target_kind, due_at, slot_at, stored, is_text, check, headers, body = row
-    if checksum(body, headers, is_text) != check:
-        raise ScheduleDamaged(name)
     try:
-        details = _decode(stored)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ScheduleDamaged(name) from error
-    message = NewMessage(
-        body,
-        "text" if is_text else "json",
-        decode_headers(headers) or None,
-        **{field: getattr(details, field) for field in _OF_MESSAGE},
-    )
+        if _checksum(name, status, target_kind, stored, checksum(body, headers, is_text)) != check:
+            raise ValueError(name)
+        message = NewMessage(body, "text" if is_text else "json", decode_headers(headers) or None)
+        return _made(
+            name.decode(), version, status.decode(), target_kind.decode(), due_at, slot_at, _decode(stored), message
+        )
+    except DAMAGE as error:
+        raise ScheduleDamaged(name.decode(errors="replace")) from error
+
+
+def _made(
+    name: str,
+    version: int,
+    status: ScheduleStatus,
+    target_kind: TargetKind,
+    due_at: int | None,
+    slot_at: int | None,
+    details: _Details,
+    message: NewMessage,
+) -> Schedule:
+    message = structs.replace(message, **{field: getattr(details, field) for field in _OF_MESSAGE})
     return Schedule(
         name=name,
         version=version,

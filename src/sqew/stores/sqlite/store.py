@@ -74,7 +74,9 @@ _HANDLERS: dict[type[ops.Operation[Any]], Callable[[Work, Any], Any]] = {
     ops.ListSubscriptions: subscribing.list_subscriptions,
     ops.Publish: publishing.publish,
     ops.ClaimDeliveries: delivering.claim,
+    ops.NextDelivery: delivering.next_due,
     ops.SettleDeliveries: delivering.settle,
+    ops.CountDeliveries: delivering.count,
     ops.ListDeliveries: delivering.list_deliveries,
     ops.GetDelivery: delivering.get_delivery,
     ops.RetryDeliveries: delivering.retry,
@@ -89,6 +91,7 @@ _HANDLERS: dict[type[ops.Operation[Any]], Callable[[Work, Any], Any]] = {
     ops.FireSchedule: scheduling.fire,
     ops.FailSchedule: scheduling.fail,
     ops.Sweep: sweeping.sweep,
+    ops.SweepDue: sweeping.is_due,
     ops.RecordActivity: sweeping.record_activity,
 }
 
@@ -113,6 +116,7 @@ class SQLiteStore:
         wal_autocheckpoint_pages: int = 1_000,
         cache_kib: int = 16_384,
         disk_reserve_bytes: int = 16 * 1024 * 1024,
+        delivery_keep_ms: int = 14 * 86_400_000,
         create: bool = True,
         random: Random | None = None,
         vfs: str | None = None,
@@ -141,7 +145,7 @@ class SQLiteStore:
         self._catalog = Catalog(self.connection.execute)
         room = Room(self.path, disk_reserve_bytes)
         self._bindings = Bindings()
-        self._work = Work(self.connection, self._catalog, self._bindings, room, random or Random())
+        self._work = Work(self.connection, self._catalog, self._bindings, room, random or Random(), delivery_keep_ms)
         # SQLite's count of changes to the file as this connection last saw it; None: to be looked at anew.
         self._seen_version: int | None = None
         self._broken: SqewError | None = None
@@ -247,7 +251,7 @@ class SQLiteStore:
             self.rollback()
             raise
         self._work.now = now
-        self._idle = False
+        self._idle = self._idle and not writing
 
     def attempt(self, operation: ops.Operation[Any]) -> Any:
         """Execute one operation: its result, or the error that stands for it. It failed before it wrote anything."""
@@ -310,14 +314,11 @@ class SQLiteStore:
         self._work.facts, self._work.stirred, self._work.deferred = [], set(), NewRows()
 
     def idle(self) -> None:
-        """There is nothing else to do: put the WAL back into the file, and give some free pages back to the disk.
-
-        Only if anything happened since the last time.
-        """
+        """There is nothing else to do: put the WAL back into the file, and give some free pages back to the disk."""
+        # Only if anything was written since the last time, or there was more to do.
         if not self._idle and self._broken is None:
-            self._idle = True
-            upkeep.vacuum_step(self.connection)
-            upkeep.checkpoint(self.connection)
+            has_more = upkeep.vacuum_step(self.connection)
+            self._idle = upkeep.checkpoint(self.connection) and not has_more
 
     def file_bytes(self) -> int:
         """How large the file is, without its write-ahead log."""

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from sqew.errors import QueueNotFound, SubscriptionExists, SubscriptionNotFound
+from sqew.errors import BadValue, QueueNotFound, SubscriptionExists, SubscriptionNotFound
 from sqew.model import NO_REASON, Subscribed, Subscription
 from sqew.operations import ListSubscriptions, Subscribe, Unsubscribe
 from sqew.stores.sqlite.bindings import Binding
 from sqew.stores.sqlite.statements import sql
 from sqew.stores.sqlite.work import Row, Work
 
+_LOGGED = 1_000
+"""How many versions back a deletion is logged: who has not looked since reads all subscriptions again."""
+
 
 def subscribe(work: Work, op: Subscribe) -> Subscribed:
     if op.protocol == "queue":
         # It may be deleted later; but a name that never was is a mistake.
-        work.catalog.queue(op.target)
+        try:
+            work.catalog.queue(op.target)
+        except QueueNotFound as error:
+            raise BadValue(f"The target is wrong. {error}") from error
     row = work.execute(sql("subscription_to"), (op.pattern, op.target)).fetchone()
     if row is not None:
         existing = _subscription(row)
         if existing.form != op.form:
-            raise SubscriptionExists(existing.id, op.pattern, op.target)
+            raise SubscriptionExists(existing.id, op.pattern, op.target if op.protocol == "queue" else None)
         return Subscribed(existing, created=False)
     id = work.execute(sql("insert_subscription"), (op.pattern, op.protocol, op.target, op.form, work.now)).get
     version = work.execute(sql("bump_subscriptions")).get
@@ -33,6 +39,8 @@ def unsubscribe(work: Work, op: Unsubscribe) -> None:
     id, pattern, protocol, target, form, *_ = row
     work.execute(sql("delete_subscription"), (id,))
     version = work.execute(sql("bump_subscriptions")).get
+    work.execute(sql("log_unsubscription"), (version, id, pattern, protocol, target, form))
+    work.execute(sql("forget_unsubscriptions"), (version - _LOGGED,))
     # What is on its way to its endpoint is dropped when its turn comes.
     work.bindings.removed(pattern, Binding(id, protocol, target, form), version)
 

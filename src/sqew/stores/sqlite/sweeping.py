@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sqew.model import Progress, Swept
-from sqew.operations import Purge, RecordActivity, Sweep
+from sqew.operations import Purge, RecordActivity, Sweep, SweepDue
 from sqew.stores.sqlite.catalog import QueueState
+from sqew.stores.sqlite.delivering import forget_exhausted, has_forgettable
 from sqew.stores.sqlite.ending import EXHAUSTED, Held, bury, drop
 from sqew.stores.sqlite.statements import sql
 from sqew.stores.sqlite.work import Row, Work
@@ -23,11 +24,22 @@ def sweep(work: Work, op: Sweep) -> Swept:
     keys = _changes(work, "forget_keys", work.now, op.limit)
     archived = _changes(work, "forget_archived", work.now, op.limit)
     removed = _sweep_deleted_queue(work, op.limit)
-    if op.limit in (expired, dead, keys, archived) or removed:
+    deliveries = forget_exhausted(work, op.limit)
+    if op.limit in (expired, dead, keys, archived, deliveries) or removed:
         next_at: int | None = work.now
     else:
         next_at = work.execute(sql("next_sweep"), (work.now,)).get
-    return Swept(expired, dead, keys, archived, removed, next_at)
+    return Swept(expired, dead, keys, archived, removed, deliveries, next_at)
+
+
+def is_due(work: Work, _op: SweepDue) -> bool:
+    next_at = work.execute(sql("next_sweep"), (work.now,)).get
+    return (
+        (next_at is not None and next_at <= work.now)
+        or work.execute(sql("expired"), (work.now, 1)).fetchone() is not None
+        or work.catalog.deleted_queue() is not None
+        or has_forgettable(work)
+    )
 
 
 def _changes(work: Work, statement: str, *parameters: int) -> int:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 
 import apsw
 from msgspec import Struct
 
 from sqew.errors import StoreUnusable
-from sqew.stores.sqlite.connection import connect, translated
+from sqew.stores.sqlite.connection import connect, make_private, translated
+from sqew.stores.sqlite.delivering import damaged_deliveries
 from sqew.stores.sqlite.rows import checksum
+from sqew.stores.sqlite.scheduling import damaged_schedules
 from sqew.stores.sqlite.statements import sql
 from sqew.stores.sqlite.work import Work
 
@@ -33,16 +36,25 @@ class CheckReport(Struct, frozen=True):
     """Ids of messages whose body or headers no longer match their checksum (the first hundred)."""
     problems: list[str]
     """What SQLite found wrong with its own structures."""
+    damaged_deliveries: list[int] = []  # msgspec copies it
+    """Ids of deliveries whose endpoint, or what they post, is lost or no longer matches its checksum (as many)."""
+    damaged_schedules: list[str] = []
+    """Names of schedules that no longer match their checksum, as far as they can be read (as many)."""
 
     @property
     def ok(self) -> bool:
-        return not self.damaged and not self.problems
+        return not (self.damaged or self.problems or self.damaged_deliveries or self.damaged_schedules)
 
 
-def checkpoint(connection: apsw.Connection) -> None:
-    """Copy the WAL into the file, as far as readers allow. It is never urgent, so a failure is left to the next."""
+def checkpoint(connection: apsw.Connection) -> bool:
+    """Copy the WAL into the file, as far as readers allow; whether that was all of it.
+
+    It is never urgent, so a failure is left to the next.
+    """
     with contextlib.suppress(apsw.Error):
-        connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        pages, copied = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        return pages == copied
+    return False
 
 
 def shrink_wal(path: str) -> None:
@@ -86,11 +98,15 @@ def maintain(connection: apsw.Connection) -> None:
         connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
 
-def vacuum_step(connection: apsw.Connection) -> None:
-    """Give some free pages back, if there are many. It is never urgent."""
+def vacuum_step(connection: apsw.Connection) -> bool:
+    """Give some free pages back, if there are many; whether there are more. It is never urgent."""
     with contextlib.suppress(apsw.Error):
-        if connection.pragma("freelist_count") > _FREE_PAGES_KEPT:
+        free = connection.pragma("freelist_count")
+        if free > _FREE_PAGES_KEPT:
             connection.execute(f"PRAGMA incremental_vacuum({_VACUUM_STEP_PAGES})").fetchall()
+            # A file that was made without incremental vacuum keeps its free pages.
+            return bool(_FREE_PAGES_KEPT < connection.pragma("freelist_count") < free)
+    return False
 
 
 def compact_step(connection: apsw.Connection) -> bool:
@@ -125,6 +141,7 @@ def backup(origin: str | apsw.Connection, to: str, progress: Callable[[int, int]
                 # One moment of the file: otherwise every commit of others would start the copy again.
                 source.execute("BEGIN")
                 source.execute(sql("catalog_version")).fetchall()
+            make_private(str(unfinished))
             copy = apsw.Connection(str(unfinished))
             try:
                 with copy.backup("main", source, "main") as steps:
@@ -157,4 +174,6 @@ def check(work: Work, progress: Callable[[int], object] | None) -> CheckReport:
             if progress is not None and count % _REPORT_EVERY == 0:
                 progress(count)
         counts.append(count)
-    return CheckReport(counts[0], counts[1], damaged, problems)
+    deliveries = list(islice(damaged_deliveries(work), MOST_DAMAGED_SHOWN))
+    schedules = list(islice(damaged_schedules(work), MOST_DAMAGED_SHOWN))
+    return CheckReport(counts[0], counts[1], damaged, problems, deliveries, schedules)

@@ -57,12 +57,18 @@ class Work:
     """The connection to work on, the time, and what is to be told when the transaction is committed."""
 
     __slots__ = (
-        "bindings", "catalog", "changes", "deferred", "defers", "execute", "execute_at_once", "executemany", "facts",
-        "now", "random", "room", "stirred",
+        "bindings", "catalog", "changes", "deferred", "defers", "delivery_keep_ms", "execute", "execute_at_once",
+        "executemany", "facts", "now", "random", "room", "stirred",
     )  # fmt: skip
 
     def __init__(
-        self, connection: apsw.Connection, catalog: Catalog, bindings: Bindings, room: Room, random: Random
+        self,
+        connection: apsw.Connection,
+        catalog: Catalog,
+        bindings: Bindings,
+        room: Room,
+        random: Random,
+        delivery_keep_ms: int = 0,
     ) -> None:
         # Each on a cursor of its own, so that their rows may be read side by side.
         self.execute: Execute = connection.execute
@@ -74,6 +80,8 @@ class Work:
         self.bindings = bindings
         self.room = room
         self.random = random
+        # How long an exhausted delivery is kept.
+        self.delivery_keep_ms = delivery_keep_ms
         self.now = 0
         self.facts: list[Fact] = []
         self.stirred: set[str] = set()

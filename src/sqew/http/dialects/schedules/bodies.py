@@ -7,18 +7,14 @@ from typing import Annotated, Any, get_args
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, structs
 
 from sqew.errors import BadValue
-from sqew.http.service import json_body
-from sqew.model import ExpressionKind, NewMessage, Schedule, ScheduleStatus, TargetKind
+from sqew.http.service import body_in
+from sqew.model import Format, NewMessage, ScheduleStatus, TargetKind
 from sqew.rules import seconds_as_ms, shown
-from sqew.timetable import DEFAULT_ZONE
+from sqew.schedule_fields import KINDS
+from sqew.timetable import DEFAULT_ZONE, DEFAULTS
 
-_KINDS: tuple[ExpressionKind, ...] = get_args(ExpressionKind)
 _SAID_ALIKE = ("target_kind", "target", "timezone", "status", "catchup", "catchup_limit", "failure_threshold")
 """What a request and a schedule call by the same name."""
-_DEFAULTED = ("catchup", "catchup_limit", "failure_threshold")
-_DEFAULTS: dict[str, Any] = {
-    field.name: field.default for field in structs.fields(Schedule) if field.name in _DEFAULTED
-}
 
 Name = Annotated[
     str,
@@ -28,16 +24,17 @@ Name = Annotated[
     ),
 ]
 Target = Annotated[str, Meta(extra_json_schema={"enum": list(get_args(TargetKind))})]
+Ignored = Annotated[Any, Meta(description="Shown of a schedule, and ignored here.")]
 Status = Annotated[str, Meta(extra_json_schema={"enum": list(get_args(ScheduleStatus))})]
 
 
 class Expression(Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
-    """When something fires: one of `cron`, `every`, `when` and `fire_at`."""
+    """When something fires: one of `cron`, `every`, `when` and `fire_at`. One that is null is not given."""
 
-    cron: str | UnsetType = UNSET
-    every: str | UnsetType = UNSET
-    when: str | UnsetType = UNSET
-    fire_at: str | UnsetType = UNSET
+    cron: str | UnsetType | None = UNSET
+    every: str | UnsetType | None = UNSET
+    when: str | UnsetType | None = UNSET
+    fire_at: str | UnsetType | None = UNSET
     timezone: str | UnsetType = UNSET
 
 
@@ -47,6 +44,8 @@ class ScheduleChanges(Expression, kw_only=True, forbid_unknown_fields=True, omit
     target_kind: Target | UnsetType = UNSET
     target: str | UnsetType = UNSET
     message: Raw | UnsetType = UNSET
+    format: Format | UnsetType = UNSET
+    """`text`: the message is a JSON string, and the text in it is what is sent. Left out: `json`."""
     headers: dict[str, Any] | UnsetType | None = UNSET
     delay: float | UnsetType | None = UNSET
     ttl: float | UnsetType | None = UNSET
@@ -69,6 +68,23 @@ class ScheduleSpec(ScheduleChanges, kw_only=True, forbid_unknown_fields=True, om
     message: Raw
 
 
+class PutSchedule(ScheduleSpec, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A schedule as it is to be, or as it was shown: what a server alone can say of it is ignored."""
+
+    canonical: Ignored = UNSET
+    human_readable: Ignored = UNSET
+    next_fire_at: Ignored = UNSET
+    next_fires: Ignored = UNSET
+    last_fired_at: Ignored = UNSET
+    fired: Ignored = UNSET
+    skipped: Ignored = UNSET
+    consecutive_failures: Ignored = UNSET
+    last_error: Ignored = UNSET
+    paused_reason: Ignored = UNSET
+    created_at: Ignored = UNSET
+    updated_at: Ignored = UNSET
+
+
 class NewSchedule(ScheduleSpec, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A schedule to make."""
 
@@ -85,7 +101,7 @@ def expression_of(given: Expression) -> dict[str, Any]:
 
 def _said_about_time(given: Expression) -> dict[str, Any]:
     said: dict[str, Any] = {} if given.timezone is UNSET else {"timezone": given.timezone}
-    kinds = [kind for kind in _KINDS if getattr(given, kind) is not UNSET]
+    kinds = [kind for kind in KINDS if getattr(given, kind) not in (UNSET, None)]
     if len(kinds) > 1:
         raise BadValue(f"It says when it fires in several ways: {' and '.join(kinds)}. Give one of them.")
     for kind in kinds:
@@ -95,7 +111,7 @@ def _said_about_time(given: Expression) -> dict[str, Any]:
 
 def spec_of(given: ScheduleSpec) -> dict[str, Any]:
     """A whole schedule, but for its name, and for its status unless that is given."""
-    return {**_DEFAULTS, **expression_of(given), **changes_of(given, NewMessage(b"null"))}
+    return {**DEFAULTS, **expression_of(given), **changes_of(given, NewMessage(b"null"))}
 
 
 def changes_of(given: ScheduleChanges, message: NewMessage) -> dict[str, Any]:
@@ -115,7 +131,10 @@ def changes_of(given: ScheduleChanges, message: NewMessage) -> dict[str, Any]:
 def _message_parts(given: ScheduleChanges) -> dict[str, Any]:
     parts: dict[str, Any] = {}
     if given.message is not UNSET:
-        parts |= {"body": json_body(given.message), "format": "json"}
+        format: Format = "json" if given.format is UNSET else given.format
+        parts |= {"body": body_in(given.message, format), "format": format}
+    elif given.format is not UNSET:
+        raise BadValue("format says how the message is meant. Give the message with it, or leave it out.")
     if given.delay is not UNSET:
         parts["delay_ms"] = None if given.delay is None else seconds_as_ms("delay", given.delay)
     if given.ttl is not UNSET:

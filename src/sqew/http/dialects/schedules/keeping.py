@@ -10,6 +10,7 @@ from typing import Annotated, cast
 from msgspec import UNSET, Meta, Struct
 
 from sqew import operations as ops
+from sqew.clock import timestamp
 from sqew.errors import (
     BadValue,
     Conflict,
@@ -18,15 +19,14 @@ from sqew.errors import (
     ScheduleChanged,
     ScheduleExists,
     ScheduleNotFound,
-    UnknownLane,
 )
 from sqew.forecast import info_of
 from sqew.http.dialects.native import DIALECT, encode
 from sqew.http.dialects.schedules.bodies import (
     Name,
     NewSchedule,
+    PutSchedule,
     ScheduleChanges,
-    ScheduleSpec,
     Status,
     Target,
     changes_of,
@@ -35,10 +35,10 @@ from sqew.http.dialects.schedules.bodies import (
 from sqew.http.dialects.schedules.views import ScheduleDetails, ScheduleView, details, listed
 from sqew.http.exchange import Request, Response
 from sqew.http.router import Routes
-from sqew.http.service import Service, timestamp
-from sqew.model import Saved, Schedule, ScheduleStatus, TargetKind
+from sqew.http.service import Service
+from sqew.model import QueueInfo, Saved, Schedule, ScheduleStatus, TargetKind
 from sqew.rules import check_int, check_schedule_name, shown
-from sqew.timetable import changed_schedule, fire_now, new_schedule
+from sqew.timetable import aim_of, changed_schedule, check_target, fire_now, new_schedule
 
 routes = Routes(DIALECT)
 
@@ -96,12 +96,15 @@ async def show_schedule(service: Service, request: Request) -> Response:
     "/v1/schedules/{name}",
     scope="admin",
     path={"name": Name},
-    body=ScheduleSpec,
+    body=PutSchedule,
     answers={201: ScheduleDetails, 200: ScheduleDetails},
 )
 async def put_schedule(service: Service, request: Request) -> Response:
-    """Make a schedule, or have the one of that name be like this. What is as it was changes nothing about its times."""
-    given: ScheduleSpec = request.data
+    """Make a schedule, or have the one of that name be like this. What is as it was changes nothing about its times.
+
+    The body may be what GET answered: what is shown only is ignored.
+    """
+    given: PutSchedule = request.data
     name = request.params[0]
     if given.name is not UNSET and given.name != name:
         raise BadValue(
@@ -184,8 +187,7 @@ async def _save(service: Service, name: str, change: Change) -> Saved:
         if schedule == existing:
             return Saved(schedule, created=False)
         expected = existing.version if isinstance(existing, Schedule) else 0
-        if not isinstance(existing, Schedule) or _aim(existing) != _aim(schedule):
-            # A target that is gone since makes the schedule fail; it does not keep its owner from pausing it.
+        if not isinstance(existing, Schedule) or aim_of(existing) != aim_of(schedule):
             await _check_target(service, schedule)
         with contextlib.suppress(ScheduleChanged, ScheduleExists):
             return await service.broker.run(ops.SaveSchedule(schedule, expected))
@@ -200,22 +202,17 @@ async def _find(service: Service, name: str) -> Schedule | ScheduleNotFound:
 
 
 async def _check_target(service: Service, schedule: Schedule) -> None:
-    """Raise unless there is something where the schedule sends to."""
-    lane = schedule.message.lane
-    if schedule.target_kind == "topic":
-        if lane is not None:
-            raise BadValue("A topic has no lanes: each queue that it reaches has its own. Leave lane out.")
-        return
+    check_target(schedule, await _queue(service, schedule))
+
+
+async def _queue(service: Service, schedule: Schedule) -> QueueInfo | QueueNotFound | None:
+    """What there is where a schedule sends to; None: it publishes."""
+    if schedule.target_kind != "queue":
+        return None
     try:
-        info = await service.broker.run(ops.GetQueue(schedule.target))
+        return await service.broker.run(ops.GetQueue(schedule.target))
     except QueueNotFound as error:
-        raise BadValue(f"The target is wrong. {error}") from error
-    if lane is not None and lane not in info.policy.lanes:
-        raise UnknownLane(info.name, lane, info.policy.lanes)
-
-
-def _aim(schedule: Schedule) -> tuple[str, str, str | None]:
-    return schedule.target_kind, schedule.target, schedule.message.lane
+        return error
 
 
 def _answer(service: Service, saved: Saved) -> Response:

@@ -6,11 +6,12 @@ from typing import Any
 
 from msgspec import Raw, Struct, structs
 
+from sqew.clock import timestamp
 from sqew.forecast import info_of
 from sqew.http.dialects.native import encode
 from sqew.http.dialects.schedules.bodies import Name
-from sqew.http.service import in_seconds, timestamp
-from sqew.model import Fire, Schedule, ScheduleInfo, ScheduleStatus, TargetKind
+from sqew.http.service import in_seconds
+from sqew.model import Fire, Format, Schedule, ScheduleInfo, ScheduleStatus, TargetKind
 
 
 class FireView(Struct):
@@ -34,6 +35,7 @@ class ScheduleView(Struct, omit_defaults=True, kw_only=True):
     canonical: str
     human_readable: str
     message: Raw
+    format: Format
     headers: dict[str, Any] | None
     delay: float | None
     ttl: float | None
@@ -46,7 +48,7 @@ class ScheduleView(Struct, omit_defaults=True, kw_only=True):
     catchup_limit: int
     failure_threshold: int | None
     next_fire_at: str | None
-    """The slot that fires next. A paused schedule keeps the one it had."""
+    """The slot that fires next; null while it is paused."""
     last_fired_at: str | None
     """The slot that fired last."""
     fired: int
@@ -60,7 +62,7 @@ class ScheduleView(Struct, omit_defaults=True, kw_only=True):
     """Why it was paused, if that was not its owner's doing."""
     created_at: str
     updated_at: str
-    """When somebody changed it last."""
+    """When it was changed last, or paused itself."""
 
 
 class ScheduleDetails(ScheduleView, kw_only=True):
@@ -93,6 +95,7 @@ def _view(info: ScheduleInfo) -> ScheduleView:
         canonical=info.canonical,
         human_readable=info.human_readable,
         message=Raw(message.body if message.format == "json" else encode(message.body.decode())),
+        format=message.format,
         headers=message.headers,
         delay=None if message.delay_ms is None else in_seconds(message.delay_ms),
         ttl=None if message.ttl_ms is None else in_seconds(message.ttl_ms),

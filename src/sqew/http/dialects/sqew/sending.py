@@ -10,7 +10,7 @@ from sqew import operations as ops
 from sqew.errors import BadValue
 from sqew.http.dialects.sqew.wording import encode, routes
 from sqew.http.exchange import Call, Request, Response
-from sqew.http.service import Service, json_body, text_in
+from sqew.http.service import Service, body_in
 from sqew.model import (
     Format,
     NewMessage,
@@ -69,14 +69,10 @@ def send(_service: Service, request: Request) -> Call:
     return Call(ops.Send(queue, [_new_message(item, item.idempotency_key) for item in given]), _sent_many)
 
 
-def _body(item: NewItem) -> bytes:
-    body = json_body(item.payload)
-    return body if item.format == "json" else text_in(body)
-
-
 def _new_message(item: NewItem, key: str | None) -> NewMessage:
+    body = body_in(item.payload, item.format)
     return NewMessage(
-        _body(item), item.format, item.headers, item.priority, item.lane, item.group, key, item.delay_ms, item.ttl_ms
+        body, item.format, item.headers, item.priority, item.lane, item.group, key, item.delay_ms, item.ttl_ms
     )
 
 

@@ -11,6 +11,16 @@ CREATE TABLE sqew_subscription (
 CREATE INDEX sqew_subscription_pattern ON sqew_subscription (pattern);
 CREATE INDEX sqew_subscription_queue ON sqew_subscription (target) WHERE protocol = 'queue';
 
+-- The last of those that were deleted: who keeps the others in memory need not read them all again.
+CREATE TABLE sqew_unsubscription (
+  version  INTEGER PRIMARY KEY,  -- what it made of sqew_meta.subscriptions
+  id       INTEGER NOT NULL,
+  pattern  TEXT NOT NULL,
+  protocol TEXT NOT NULL,
+  target   TEXT NOT NULL,
+  form     INTEGER NOT NULL
+);
+
 -- Goes up by one with every change to a subscription: who keeps them in memory then looks again.
 ALTER TABLE sqew_meta ADD COLUMN subscriptions INTEGER NOT NULL DEFAULT 1;
 
@@ -21,7 +31,7 @@ CREATE TABLE sqew_payload (
   message_id  TEXT NOT NULL,
   form        INTEGER NOT NULL,
   is_text     INTEGER NOT NULL,
-  checksum    INTEGER NOT NULL,
+  checksum    INTEGER NOT NULL,  -- CRC-32 of all of these and the body
   pending     INTEGER NOT NULL,  -- how many deliveries refer to it: with the last it goes
   body        BLOB NOT NULL
 );
@@ -31,7 +41,9 @@ CREATE TABLE sqew_delivery (
   payload_id      INTEGER NOT NULL,
   subscription_id INTEGER NOT NULL,
   endpoint        TEXT NOT NULL,
+  checksum        INTEGER NOT NULL,            -- CRC-32 of payload_id and endpoint
   created_at      INTEGER NOT NULL,
+  expires_at      INTEGER,                     -- from then on it is not posted any more
   due_at          INTEGER,                     -- when to try it, or until when it is claimed; NULL: exhausted
   claimed         INTEGER NOT NULL DEFAULT 0,  -- somebody is at it, until due_at
   attempts        INTEGER NOT NULL DEFAULT 0,  -- those that failed
@@ -47,6 +59,8 @@ CREATE INDEX sqew_delivery_due ON sqew_delivery (due_at) WHERE due_at IS NOT NUL
 -- What is exhausted, in the order of its ids: of one endpoint, and of all.
 CREATE INDEX sqew_delivery_exhausted_of ON sqew_delivery (subscription_id) WHERE due_at IS NULL;
 CREATE INDEX sqew_delivery_exhausted ON sqew_delivery (due_at) WHERE due_at IS NULL;
+-- And what has been exhausted for longest: it is not kept for ever.
+CREATE INDEX sqew_delivery_given_up ON sqew_delivery (tried_at) WHERE due_at IS NULL;
 
 -- What envelopes are signed with. The newest is in use; older ones prove what was signed with them.
 CREATE TABLE sqew_signing_key (
@@ -67,7 +81,7 @@ CREATE TABLE sqew_schedule (
   slot_at     INTEGER,           -- the slot that fires next
   details     BLOB NOT NULL,     -- JSON: the rest of model.Schedule
   is_text     INTEGER NOT NULL,
-  checksum    INTEGER NOT NULL,  -- CRC-32 of body, headers and is_text
+  checksum    INTEGER NOT NULL,  -- CRC-32 of all that says what is sent, and where to
   headers     BLOB,
   body        BLOB NOT NULL
 );

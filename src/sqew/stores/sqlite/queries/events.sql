@@ -22,6 +22,15 @@ SELECT {subscription} FROM sqew_subscription s WHERE s.id = ?1
 -- name: delete_subscription
 DELETE FROM sqew_subscription WHERE id = ?1
 
+-- name: log_unsubscription
+INSERT INTO sqew_unsubscription (version, id, pattern, protocol, target, form) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+
+-- name: forget_unsubscriptions
+DELETE FROM sqew_unsubscription WHERE version <= ?1
+
+-- name: unsubscriptions_since
+SELECT id, pattern, protocol, target, form FROM sqew_unsubscription WHERE version > ?1
+
 -- name: subscription_exists
 SELECT 1 FROM sqew_subscription WHERE id = ?1
 
@@ -44,15 +53,18 @@ INSERT INTO sqew_payload (routing_key, message_id, form, is_text, checksum, pend
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) RETURNING id
 
 -- name: insert_delivery
-INSERT INTO sqew_delivery (payload_id, subscription_id, endpoint, created_at, due_at) VALUES (?1, ?2, ?3, ?4, ?5)
+INSERT INTO sqew_delivery (payload_id, subscription_id, endpoint, checksum, created_at, expires_at, due_at)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
 
 -- name: subscriptions_due
 -- Whose deliveries are due, the longest due first: each as often as it has some.
-SELECT subscription_id FROM sqew_delivery WHERE due_at IS NOT NULL AND due_at <= ?1 ORDER BY due_at LIMIT ?2
+SELECT CAST(subscription_id AS INTEGER) FROM sqew_delivery
+ WHERE due_at IS NOT NULL AND due_at <= ?1 ORDER BY due_at LIMIT ?2
 
 -- name: turns
--- Subscriptions that have deliveries due, each once, those after ?1 up to ?2. A step in the index for each that has any
--- deliveries (0.6 µs), however many.
+-- Subscriptions that have any deliveries, each once, those after ?1 up to ?2, and whether one is due. A step in the
+-- index for each (0.6 µs), however many deliveries it has; and as there may be very many that only wait for their next
+-- attempt, no more than ?3 of them.
 WITH RECURSIVE turn (subscription_id, due_at) AS (
   SELECT * FROM (SELECT subscription_id, due_at FROM sqew_delivery
                   WHERE due_at IS NOT NULL AND subscription_id > ?1 AND subscription_id <= ?2
@@ -63,24 +75,31 @@ WITH RECURSIVE turn (subscription_id, due_at) AS (
            WHERE due_at IS NOT NULL AND subscription_id > turn.subscription_id AND subscription_id <= ?2
            ORDER BY subscription_id, due_at LIMIT 1)
 )
-SELECT subscription_id FROM turn WHERE due_at <= ?3 LIMIT ?4
+SELECT subscription_id, due_at <= ?4 FROM turn LIMIT ?3
 
 -- name: due_deliveries
-SELECT id, payload_id, endpoint, attempts FROM sqew_delivery
+-- Text as bytes, here and below: what was damaged need not be UTF-8, and must not keep the other rows from being read.
+SELECT id, payload_id, CAST(endpoint AS BLOB), checksum, expires_at <= ?2, attempts FROM sqew_delivery
  WHERE subscription_id = ?1 AND due_at IS NOT NULL AND due_at <= ?2 ORDER BY due_at LIMIT ?3
 
+-- fragment: payload
+CAST(p.routing_key AS BLOB), CAST(p.message_id AS BLOB), p.form, p.is_text, p.checksum, CAST(p.body AS BLOB)
+
 -- name: payload
-SELECT routing_key, message_id, form, is_text, checksum, body FROM sqew_payload WHERE id = ?1
+SELECT {payload} FROM sqew_payload p WHERE p.id = ?1
 
 -- name: claim_delivery
 UPDATE sqew_delivery SET due_at = ?2, claimed = 1 WHERE id = ?1
+
+-- name: first_delivery_due
+SELECT min(due_at) FROM sqew_delivery WHERE due_at IS NOT NULL
 
 -- name: next_delivery_due
 SELECT min(due_at) FROM sqew_delivery WHERE due_at IS NOT NULL AND due_at > ?1
 
 -- name: unsubscribed_deliveries
 -- What was on its way to an endpoint that nobody wants to reach any more. What is exhausted stays to be looked at.
-SELECT id, payload_id FROM sqew_delivery WHERE subscription_id = ?1 AND due_at IS NOT NULL ORDER BY due_at LIMIT ?2
+SELECT id FROM sqew_delivery WHERE subscription_id = ?1 AND due_at IS NOT NULL ORDER BY due_at LIMIT ?2
 
 -- name: delete_delivery
 DELETE FROM sqew_delivery WHERE id = ?1 RETURNING payload_id
@@ -100,41 +119,53 @@ UPDATE sqew_delivery SET due_at = ?3, claimed = 0, attempts = attempts + 1, trie
 UPDATE sqew_delivery SET due_at = ?3, claimed = 0 WHERE id = ?1 AND claimed = 1 AND due_at = ?2
 
 -- fragment: delivery
-d.id, d.subscription_id, d.endpoint, p.routing_key, p.message_id, p.form, d.claimed, d.attempts, d.created_at, d.due_at,
-d.tried_at, d.status, d.error
+d.id, d.subscription_id, CAST(d.endpoint AS BLOB), CAST(p.routing_key AS BLOB), CAST(p.message_id AS BLOB),
+coalesce(p.form, 0), d.claimed, d.attempts, d.created_at, d.due_at, d.tried_at, d.status, CAST(d.error AS BLOB)
 
 -- name: get_delivery
-SELECT {delivery}, p.is_text, p.checksum, p.body
-  FROM sqew_delivery d JOIN sqew_payload p ON p.id = d.payload_id WHERE d.id = ?1
+SELECT {delivery}, d.payload_id, d.checksum FROM sqew_delivery d LEFT JOIN sqew_payload p ON p.id = d.payload_id
+ WHERE d.id = ?1
 
 -- name: list_deliveries
-SELECT {delivery} FROM sqew_delivery d JOIN sqew_payload p ON p.id = d.payload_id
+SELECT {delivery} FROM sqew_delivery d LEFT JOIN sqew_payload p ON p.id = d.payload_id
  WHERE d.id > ?1 AND (?2 IS NULL OR d.subscription_id = ?2)
    AND (?3 IS NULL OR d.due_at IS NOT NULL
                       AND ?3 = CASE WHEN d.claimed AND d.due_at > ?4 THEN 'delivering' ELSE 'pending' END)
  ORDER BY d.id LIMIT ?5
 
 -- name: list_exhausted
-SELECT {delivery} FROM sqew_delivery d JOIN sqew_payload p ON p.id = d.payload_id
+SELECT {delivery} FROM sqew_delivery d LEFT JOIN sqew_payload p ON p.id = d.payload_id
  WHERE d.due_at IS NULL AND d.id > ?1 ORDER BY d.id LIMIT ?2
 
 -- name: list_exhausted_of
-SELECT {delivery} FROM sqew_delivery d JOIN sqew_payload p ON p.id = d.payload_id
+SELECT {delivery} FROM sqew_delivery d LEFT JOIN sqew_payload p ON p.id = d.payload_id
  WHERE d.due_at IS NULL AND d.subscription_id = ?1 AND d.id > ?2 ORDER BY d.id LIMIT ?3
 
+-- name: count_waiting_deliveries
+SELECT count(*) FROM sqew_delivery WHERE due_at IS NOT NULL
+
+-- name: count_exhausted_deliveries
+SELECT count(*) FROM sqew_delivery WHERE due_at IS NULL
+
+-- name: count_unsubscribed_deliveries
+SELECT count(*) FROM sqew_delivery d
+ WHERE due_at IS NULL AND NOT EXISTS (SELECT 1 FROM sqew_subscription s WHERE s.id = d.subscription_id)
+
+-- name: forgettable_deliveries
+-- What was exhausted at ?1 or before. Left to itself SQLite takes the index of all that are, and sorts them.
+SELECT id FROM sqew_delivery INDEXED BY sqew_delivery_given_up
+ WHERE due_at IS NULL AND tried_at <= ?1 ORDER BY tried_at LIMIT ?2
+
 -- name: exhausted_deliveries
-SELECT id, payload_id FROM sqew_delivery WHERE due_at IS NULL LIMIT ?1
+SELECT id FROM sqew_delivery WHERE due_at IS NULL AND id > ?1 ORDER BY id LIMIT ?2
 
 -- name: exhausted_deliveries_of
-SELECT id, payload_id FROM sqew_delivery WHERE due_at IS NULL AND subscription_id = ?1 LIMIT ?2
-
--- name: retriable_deliveries
--- Not those whose subscription is gone: they would be dropped.
-SELECT id FROM sqew_delivery d
- WHERE due_at IS NULL AND EXISTS (SELECT 1 FROM sqew_subscription s WHERE s.id = d.subscription_id) LIMIT ?1
+SELECT id FROM sqew_delivery WHERE due_at IS NULL AND subscription_id = ?1 AND id > ?2 ORDER BY id LIMIT ?3
 
 -- name: revive_delivery
-UPDATE sqew_delivery SET due_at = ?2, claimed = 0, attempts = 0
+-- Not one whose subscription is gone: it would be dropped. Somebody wants it posted now, however late it is.
+UPDATE sqew_delivery
+   SET due_at = ?2, claimed = 0, attempts = 0, expires_at = NULL, status = NULL, error = NULL
  WHERE id = ?1 AND due_at IS NULL
    AND EXISTS (SELECT 1 FROM sqew_subscription s WHERE s.id = sqew_delivery.subscription_id)
 

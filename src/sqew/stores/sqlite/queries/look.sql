@@ -95,6 +95,15 @@ SELECT m.id, m.checksum, m.is_text, CAST(m.headers AS BLOB), CAST(coalesce(m.bod
 -- name: check_archive
 SELECT id, checksum, is_text, CAST(headers AS BLOB), CAST(body AS BLOB) FROM sqew_archive
 
+-- name: check_payloads
+SELECT p.id, {payload} FROM sqew_payload p
+
+-- name: check_deliveries
+SELECT id, payload_id, CAST(endpoint AS BLOB), checksum FROM sqew_delivery
+
+-- name: check_schedules
+SELECT {schedule} FROM sqew_schedule
+
 -- name: empty_buckets
 -- Lanes and priorities that no message has any more, be it claimable or behind the head of its FIFO group.
 SELECT queue_id, lane_id, priority FROM sqew_bucket b

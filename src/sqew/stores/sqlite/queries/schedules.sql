@@ -1,13 +1,15 @@
 -- Schedules.
 
 -- fragment: schedule
-name, version, status, target_kind, due_at, slot_at, details, is_text, checksum, headers, body
+-- Text as bytes: what was damaged need not be UTF-8, and must not keep the other rows from being read.
+CAST(name AS BLOB), version, CAST(status AS BLOB), CAST(target_kind AS BLOB), due_at, slot_at, CAST(details AS BLOB),
+is_text, checksum, CAST(headers AS BLOB), CAST(body AS BLOB)
 
 -- name: schedule_by_name
 SELECT {schedule} FROM sqew_schedule WHERE name = ?1
 
 -- name: schedule_names
-SELECT name FROM sqew_schedule LIMIT 1000
+SELECT CAST(name AS BLOB) FROM sqew_schedule LIMIT 1000
 
 -- name: insert_schedule
 INSERT INTO sqew_schedule (name, version, status, target_kind, due_at, slot_at, details, is_text, checksum, headers, body)
@@ -20,17 +22,20 @@ UPDATE sqew_schedule
  WHERE name = ?1
 
 -- name: move_schedule
--- After a fire or a failure: the message stays as it is.
-UPDATE sqew_schedule SET version = ?2, status = ?3, due_at = ?4, slot_at = ?5, details = ?6 WHERE name = ?1
+-- After a fire or a failure: the body, which may be large, stays as it is.
+UPDATE sqew_schedule
+   SET version = ?2, status = ?3, due_at = ?4, slot_at = ?5, details = ?6, checksum = ?7, headers = ?8
+ WHERE name = ?1
 
 -- name: delete_schedule
 DELETE FROM sqew_schedule WHERE name = ?1
 
 -- name: list_schedules
+-- Read as far as there is room.
 SELECT {schedule} FROM sqew_schedule
  WHERE name > ?1 AND substr(name, 1, length(?2)) = ?2 AND (?3 IS NULL OR status = ?3)
    AND (?4 IS NULL OR target_kind = ?4)
- ORDER BY name LIMIT ?5
+ ORDER BY name
 
 -- name: due_schedules
 -- Read as far as there is room: those that are damaged don't count.
