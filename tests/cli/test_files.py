@@ -217,6 +217,8 @@ def test_ctrl_c_during_an_import_says_how_many_were_sent(folder, process):
     assert running.returncode == 130, err
     told = int(err.decode().split()[2])
     stored = process("stats --queue orders --json").json["depths"]["lanes"]["normal"]["ready"]
-    assert f"Interrupted: {told} of 60000 messages were sent." in err.decode()
-    assert told == stored
+    # It may come in the middle of a commit: then nobody knows of the batch under way, and that is said.
+    in_doubt = " and perhaps the 50 after them" if "perhaps" in err.decode() else ""
+    assert f"Interrupted: {told} of 60000 messages were sent{',' if in_doubt else ''}{in_doubt}." in err.decode()
+    assert stored in ((told, told + 50) if in_doubt else (told,))
     assert out == b""
