@@ -45,6 +45,7 @@ from sqew.rules import (
     check_schedule_name,
     check_text,
     checked_changes,
+    encode_json,
     parse_json,
     shown,
 )
@@ -232,6 +233,12 @@ def _changes(name: str, value: Any, _limits: Limits) -> None:
     checked_changes(value)
 
 
+def _extras(name: str, value: Any, limits: Limits) -> None:
+    if not isinstance(value, Mapping):
+        raise BadValue(f"{name} can't be {shown(value)}: it must be a mapping.")
+    encode_json(dict(value), name, limits.max_depth)
+
+
 def _messages(name: str, value: Any, limits: Limits) -> None:
     check_collection(name, value)
     check_batch(len(value), limits)
@@ -356,11 +363,18 @@ def _or_none(check: Check) -> Check:
 
 
 _FIELDS: dict[type[ops.Operation[Any]], tuple[tuple[str, Check], ...]] = {
-    ops.CreateQueue: (("name", _queue), ("policy", _policy), ("exist_ok", _flag), ("letters", _or_none(_policy))),
-    ops.UpdateQueue: (("name", _queue), ("changes", _changes)),
+    ops.CreateQueue: (
+        ("name", _queue),
+        ("policy", _policy),
+        ("exist_ok", _flag),
+        ("letters", _or_none(_policy)),
+        ("extras", _extras),
+    ),
+    ops.UpdateQueue: (("name", _queue), ("changes", _changes), ("extras", _extras)),
     ops.DeleteQueue: (("name", _queue),),
     ops.GetQueue: (("name", _queue),),
     ops.ListQueues: (("prefix", _any_text), ("after", _any_text), ("limit", _or_none(_position))),
+    ops.ListDeadLetterSources: (("queue", _queue), ("after", _any_text), ("limit", _limit)),
     ops.CreateKey: (
         ("queue", _queue),
         ("id", _text),
@@ -372,7 +386,7 @@ _FIELDS: dict[type[ops.Operation[Any]], tuple[tuple[str, Check], ...]] = {
     ops.ListKeys: (("queue", _or_none(_queue)),),
     ops.DeleteKey: (("queue", _queue), ("id", _any_text)),
     ops.ReadKeys: (("known_version", _position),),
-    ops.Send: (("queue", _queue), ("messages", _messages)),
+    ops.Send: (("queue", _queue), ("messages", _messages), ("keyed", _flag)),
     ops.Receive: (
         ("queue", _queue),
         ("limit", _batch_limit),

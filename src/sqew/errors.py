@@ -118,6 +118,16 @@ class BadEndpoint(Invalid):
     code = "bad_endpoint"
 
 
+class KeyMissing(Invalid):
+    """A message to a FIFO queue has no key, and the queue makes none of bodies."""
+
+    code = "key_missing"
+
+    def __init__(self, queue: str) -> None:
+        self.queue = queue
+        super().__init__(f"Queue '{queue}' needs a key with each message. Give one, or have it deduplicate by content.")
+
+
 class BadRequest(Invalid):
     """An HTTP request that can't be made sense of."""
 

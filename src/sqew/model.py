@@ -68,6 +68,8 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     """Deliver in order within a group, one group's messages to one receiver at a time. Fixed at creation."""
     deduplicate: Literal["key", "content"] = "key"
     """``content``: a message without a key gets the SHA-256 of its body as its key."""
+    deduplicate_within: Literal["queue", "group"] = "queue"
+    """Whether a key is unique in the whole queue, or in each of its groups."""
     key_retention_ms: int = 300_000
     """How long a key is remembered after its message is gone."""
     lanes: dict[str, int] = msgspec.field(default_factory=lambda: {DEFAULT_LANE: 1})
@@ -80,6 +82,10 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     """Messages a second that senders may add. None: no limit."""
     quota: int | None = None
     """How many messages the queue may hold. None: no limit."""
+    max_body_bytes: int | None = None
+    """The largest body that the queue takes. None: what the server takes."""
+    receive_wait_ms: int = 0
+    """How long a receive by SQS waits for a message when it does not say."""
 
 
 class QueueInfo(Struct, frozen=True):
@@ -88,6 +94,8 @@ class QueueInfo(Struct, frozen=True):
     name: str
     policy: Policy
     created_at: int
+    extras: dict[str, Any] = {}  # msgspec copies it
+    """What a dialect keeps with a queue and nobody else understands: SQS its tags and some attributes."""
 
 
 class KeyInfo(Struct, frozen=True):
@@ -170,6 +178,8 @@ class Message(Struct, frozen=True, gc=False):
     death: Death | None = None
     damaged: bool = False
     """The stored bytes no longer match their checksum: body and headers are withheld."""
+    first_received_at: int | None = None
+    """When it was first delivered; None where it was not, or where nobody asked."""
 
     @property
     def value(self) -> Any:
@@ -228,6 +238,8 @@ class Received(Struct, frozen=True, gc=False):
 
     messages: list[Message]
     next_due_at: int | None = None
+    wait_ms: int = 0
+    """Where it took nothing: how long the queue's policy would have it wait."""
 
 
 class Settled(Struct, frozen=True, gc=False):

@@ -74,13 +74,15 @@ class CreateQueue(Operation[QueueInfo], frozen=True):
     policy: Policy
     exist_ok: bool = False
     letters: Policy | None = None
+    extras: Mapping[str, Any] = {}  # msgspec copies it
 
 
 class UpdateQueue(Operation[QueueInfo], frozen=True):
-    """Change some fields of a queue's policy."""
+    """Change some fields of a queue's policy, and some of its extras: those that are None are taken away."""
 
     name: str
     changes: Mapping[str, Any]
+    extras: Mapping[str, Any] = {}  # msgspec copies it
 
 
 class DeleteQueue(Operation[None], frozen=True):
@@ -101,6 +103,15 @@ class ListQueues(Operation[list[QueueInfo]], frozen=True):
     prefix: str = ""
     after: str = ""
     limit: int | None = None
+
+
+class ListDeadLetterSources(Operation[list[str]], frozen=True):
+    """The names of the queues whose dead letters go to one, those after ``after``."""
+
+    writes: ClassVar[bool] = False
+    queue: str
+    after: str = ""
+    limit: int = 1000
 
 
 class CreateKey(Operation[KeyInfo], frozen=True):
@@ -137,8 +148,11 @@ class ReadKeys(Operation[KeyRing | None], frozen=True):
 
 
 class Send(Operation[list[Sent]], frozen=True, gc=False):
+    """Send messages. ``keyed``: to a FIFO queue only with a key each, unless the queue makes them of their bodies."""
+
     queue: str
     messages: Sequence[NewMessage]
+    keyed: bool = False
 
 
 class Receive(Operation[Received], frozen=True, gc=False):

@@ -195,6 +195,7 @@ HOT = {
 }
 
 COLD = {
+    "dead_letter_sources": "reads all queues: nobody asks for it often",
     "all_api_keys": "reads every key, when a server starts and when one has changed",
     "buckets": "sorts the few buckets of one queue when the queue is first used",
     "count_blocked": "counts by lane: stats of a FIFO queue grow with its backlog, and are said to",

@@ -69,7 +69,7 @@ def receive(work: Work, op: Receive) -> Received | None:
     if body is None:
         work.execute_at_once(_UNCLAIM, (id, lease.token))
         return None
-    message = delivered(state, lease, row, body, attempts, since)
+    message = delivered(state, lease, row, body, attempts, since, work.now)
     work.facts.append(Fact("received", state.name, message.lane, id, attempts, op.by, now - since))
     if attempts >= last_attempt:
         tell_dead_letter_queue(work, state)
@@ -87,7 +87,7 @@ def _take(work: Work, state: QueueState, head: Row, lease: Lease) -> Received | 
     if body is None:
         work.execute_at_once(_PUT_BACK, (*row, state.id))
         return None
-    message = delivered(state, lease, row, body, attempts, since)
+    message = delivered(state, lease, row, body, attempts, since, work.now)
     lane = message.lane
     work.facts.append(Fact("received", state.name, lane, id, attempts, lease.by, work.now - since))
     work.facts.append(Fact("acked", state.name, lane, id, attempts))

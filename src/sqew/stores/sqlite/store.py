@@ -44,6 +44,7 @@ _HANDLERS: dict[type[ops.Operation[Any]], Callable[[Work, Any], Any]] = {
     ops.DeleteQueue: queues.delete_queue,
     ops.GetQueue: queues.get_queue,
     ops.ListQueues: queues.list_queues,
+    ops.ListDeadLetterSources: queues.list_dead_letter_sources,
     ops.CreateKey: keys.create_key,
     ops.ListKeys: keys.list_keys,
     ops.DeleteKey: keys.delete_key,
