@@ -12,6 +12,7 @@ from typing import Any, get_args
 
 from sqew import operations as ops
 from sqew.errors import BadBody, BadName, BadValue
+from sqew.filters import compile_filter
 from sqew.model import (
     Advance,
     DeliveryOutcome,
@@ -19,6 +20,7 @@ from sqew.model import (
     ExpressionKind,
     Extension,
     Form,
+    Greeting,
     KeyScope,
     NewEvent,
     NewMessage,
@@ -30,6 +32,7 @@ from sqew.model import (
     Schedule,
     ScheduleStatus,
     SigningKey,
+    SubscriptionDetails,
     TargetKind,
 )
 from sqew.patterns import check_pattern, check_routing_key
@@ -288,6 +291,34 @@ def _pattern(_name: str, value: Any, _limits: Limits) -> None:
     check_pattern(value)
 
 
+def _routing_key(_name: str, value: Any, _limits: Limits) -> None:
+    check_routing_key(value)
+
+
+def _texts(name: str, value: Any, _limits: Limits) -> None:
+    if not isinstance(value, Mapping):
+        raise BadValue(f"{name} can't be {shown(value)}: it must be a mapping from texts to texts.")
+    for key, text in value.items():
+        check_unicode(f"A name in {name}", key)
+        check_unicode(f"{name}[{shown(key)}]", text)
+
+
+def _details(name: str, value: Any, limits: Limits) -> None:
+    if type(value) is not SubscriptionDetails:
+        raise BadValue(f"{name} can't be {shown(value)}: it must be a SubscriptionDetails.")
+    if value.filter_policy:
+        compile_filter(value.filter_policy, value.filter_scope)
+    check_unicode("dead_letter", value.dead_letter)
+    check_unicode("token", value.token)
+    _texts("kept", value.kept, limits)
+
+
+def _greeting(name: str, value: Any, _limits: Limits) -> None:
+    if type(value) is not Greeting or type(value.body) is not bytes:
+        raise BadValue(f"{name} can't be {shown(value)}: it must be a Greeting.")
+    check_text("message_id", value.message_id)
+
+
 def _target(name: str, value: Any, _limits: Limits) -> None:
     check_unicode(name, value)
     if not value or len(value) > LONGEST_TARGET:
@@ -303,6 +334,11 @@ def _events(name: str, value: Any, limits: Limits) -> None:
         check_routing_key(event.routing_key)
         check_text("message_id", event.message_id)
         _unkeyed(event.message, limits)
+        if event.attributes:
+            encode_json(event.attributes, "attributes", limits.max_depth)
+        for field in ("subject", "key"):
+            if (text := getattr(event, field)) is not None:
+                check_unicode(field, text)
 
 
 def _unkeyed(message: Any, limits: Limits) -> None:
@@ -394,6 +430,7 @@ _FIELDS: dict[type[ops.Operation[Any]], tuple[tuple[str, Check], ...]] = {
         ("lease_ms", _or_none(_ms)),
         ("by", _or_none(_text)),
         ("finish", _flag),
+        ("attempt_id", _or_none(_text)),
     ),
     ops.Ack: (("queue", _or_none(_queue)), ("refs", _batch_of(_ref))),
     ops.Nack: (("queue", _or_none(_queue)), ("releases", _batch_of(_release))),
@@ -410,7 +447,23 @@ _FIELDS: dict[type[ops.Operation[Any]], tuple[tuple[str, Check], ...]] = {
     ops.ListDead: (("queue", _queue), ("limit", _limit), ("after", _position)),
     ops.RequeueDead: (("queue", _queue), ("ids", _or_none(_ids)), ("limit", _limit)),
     ops.PurgeDead: (("queue", _queue), ("ids", _or_none(_ids)), ("limit", _limit)),
-    ops.Redrive: (("dead_letter", _queue), ("to", _or_none(_queue)), ("limit", _limit)),
+    ops.Redrive: (
+        ("dead_letter", _queue),
+        ("to", _or_none(_queue)),
+        ("limit", _limit),
+        ("until", _or_none(_position)),
+    ),
+    ops.StartMove: (
+        ("id", _text),
+        ("source", _queue),
+        ("destination", _or_none(_queue)),
+        ("per_second", _or_none(_limit)),
+        ("to_move", _position),
+    ),
+    ops.ListMoves: (("source", _queue), ("limit", _limit)),
+    ops.CancelMove: (("id", _any_text),),
+    ops.NextMove: (),
+    ops.StepMove: (("limit", _limit),),
     ops.ListArchive: (
         ("queue", _queue),
         ("limit", _limit),
@@ -426,7 +479,31 @@ _FIELDS: dict[type[ops.Operation[Any]], tuple[tuple[str, Check], ...]] = {
         ("protocol", _one_of(Protocol)),
         ("target", _target),
         ("form", _one_of(Form)),
+        ("uuid", _any_text),
+        ("details", _details),
+        ("confirmed", _flag),
+        ("greeting", _or_none(_greeting)),
+        ("exist_ok", _flag),
     ),
+    ops.GetSubscription: (("uuid", _any_text),),
+    ops.FindSubscription: (("pattern", _any_text), ("target", _any_text)),
+    ops.UpdateSubscription: (
+        ("uuid", _any_text),
+        ("form", _or_none(_one_of(Form))),
+        ("details", _or_none(_details)),
+        ("confirmed", _or_none(_flag)),
+    ),
+    ops.CreateTopic: (("name", _routing_key), ("attributes", _texts), ("tags", _texts)),
+    ops.GetTopic: (("name", _any_text),),
+    ops.ListTopics: (("prefix", _any_text), ("after", _any_text), ("limit", _limit)),
+    ops.UpdateTopic: (
+        ("name", _any_text),
+        ("attributes", _texts),
+        ("tags", _or_none(_texts)),
+        ("form", _or_none(_one_of(Form))),
+    ),
+    ops.DeleteTopic: (("name", _any_text),),
+    ops.CountSubscriptions: (("topic", _any_text),),
     ops.Unsubscribe: (("id", _id), ("pattern", _or_none(_any_text))),
     ops.ListSubscriptions: (
         ("pattern", _or_none(_any_text)),
@@ -434,7 +511,7 @@ _FIELDS: dict[type[ops.Operation[Any]], tuple[tuple[str, Check], ...]] = {
         ("after", _position),
         ("limit", _limit),
     ),
-    ops.Publish: (("events", _events),),
+    ops.Publish: (("events", _events), ("to_topics", _flag)),
     ops.ClaimDeliveries: (
         ("limit", _limit),
         ("per_subscription", _limit),

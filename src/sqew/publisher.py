@@ -9,10 +9,10 @@ from msgspec import structs
 
 from sqew.broker import Broker
 from sqew.errors import EnvelopeNeeded
-from sqew.model import Fired, NewEvent, Published, SigningKey
+from sqew.model import Fired, Greeting, NewEvent, Published, SigningKey
 from sqew.operations import AddSigningKey, FireSchedule, Publish, ReadSigningKeys
-from sqew.sealing import Seal
-from sqew.signing import new_signing_key
+from sqew.sealing import Seal, new_message_id
+from sqew.signing import SignatureVersion, new_signing_key
 
 
 class Publisher:
@@ -24,13 +24,16 @@ class Publisher:
         self.base_url = base_url
         """Where others reach this server: an envelope says where its certificate is."""
 
-    async def publish(self, events: Sequence[NewEvent]) -> list[Published]:
-        """Send events to whoever subscribes to them; each is on disk when this returns."""
+    async def publish(self, events: Sequence[NewEvent], *, to_topics: bool = False) -> list[Published]:
+        """Send events to whoever subscribes to them; each is on disk when this returns.
+
+        ``to_topics``: only if there are topics of the names of their routing keys.
+        """
         sealed = events
         # To try costs less than to sign. Each round adds a version to every event, and there are two: it ends.
         while True:
             try:
-                return await self._broker.run(Publish(sealed))
+                return await self._broker.run(Publish(sealed, to_topics))
             except EnvelopeNeeded as needed:
                 sealed = await self._seal(sealed, needed.versions)
 
@@ -42,6 +45,12 @@ class Publisher:
                 return await self._broker.run(structs.replace(operation, events=sealed))
             except EnvelopeNeeded as needed:
                 sealed = await self._seal(sealed, needed.versions)
+
+    async def greeting(self, topic: str, token: str, version: SignatureVersion) -> Greeting:
+        """What asks an endpoint to confirm its subscription to a topic."""
+        seal = Seal((await self.signing_keys())[0], self.base_url, self._account_id)
+        id, now = new_message_id(), self._broker.now()
+        return Greeting(id, await asyncio.to_thread(seal.confirmation, topic, id, token, version, now))
 
     async def signing_keys(self) -> list[SigningKey]:
         """The key in use, and those before it. The first is made when it is first asked for."""

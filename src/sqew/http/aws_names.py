@@ -73,7 +73,11 @@ class Names:
 def check_name(name: str) -> None:
     """Raise unless a queue may be called so."""
     if not _NAME.fullmatch(name):
-        raise invalid_value("Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length")
+        raise bad_name()
+
+
+def bad_name() -> AwsError:
+    return invalid_value("Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length")
 
 
 def check_region(region: str) -> None:

@@ -8,10 +8,16 @@ import msgspec
 
 from sqew.errors import (
     AwsAuthError,
+    BodyTooLarge,
+    HeadersTooLarge,
     Invalid,
     KeyMissing,
     Limited,
     MessageNotFound,
+    MethodNotAllowed,
+    MoveNotFound,
+    MoveRunning,
+    NotADeadLetterQueue,
     QueueExists,
     QueueNotFound,
     SqewError,
@@ -19,9 +25,10 @@ from sqew.errors import (
     StoreBusy,
     StoreFull,
     TooLarge,
+    WrongContentType,
 )
 from sqew.http.exchange import Headers, Response
-from sqew.http.statuses import headers_of, status_of
+from sqew.http.statuses import status_of
 
 JSON_TYPE = b"application/x-amz-json-1.0"
 XML_TYPE = b"text/xml"
@@ -65,6 +72,10 @@ def missing(parameter: str) -> AwsError:
     return AwsError("MissingRequiredParameterException", f"The request must contain the parameter {parameter}.")
 
 
+def too_long(most: int) -> AwsError:
+    return invalid_value(f"One or more parameters are invalid. Reason: Message must be shorter than {most} bytes.")
+
+
 def in_aws_words(error: SqewError) -> AwsError:
     """The same in AWS's words."""
     match error:
@@ -86,10 +97,24 @@ def in_aws_words(error: SqewError) -> AwsError:
                 "The queue should either have ContentBasedDeduplication enabled "
                 "or MessageDeduplicationId provided explicitly"
             )
+        case NotADeadLetterQueue():
+            return invalid_value("Source queue must be configured as a Dead Letter Queue.")
+        case MoveRunning():
+            return invalid_value(
+                "There is already a task running. "
+                "Only one active task is allowed for a source queue arn at a given time."
+            )
+        case MoveNotFound():
+            return AwsError("ResourceNotFoundException", "Task does not exist.", 404)
+        case BodyTooLarge():
+            return too_long(error.most)
         case TooLarge():
             return invalid_value(f"One or more parameters are invalid. Reason: {error}")
         case Limited():
             return AwsError("RequestThrottled", str(error), 403)
+        case MethodNotAllowed() | HeadersTooLarge() | WrongContentType():
+            # What HTTP itself has a status for.
+            return AwsError(type(error).__name__, str(error), status_of(error))
         case Invalid():
             return invalid_value(str(error))
         case StoreBusy() | StoreFull():
@@ -99,13 +124,13 @@ def in_aws_words(error: SqewError) -> AwsError:
             return AwsError("InternalFailure" if status >= 500 else type(error).__name__, str(error), status)
 
 
-def refusal(wire: Wire, namespace: str, error: SqewError, request_id: str) -> Response:
+def refusal(
+    wire: Wire, namespace: str, said: AwsError, request_id: str, service: str = "sqs", extra: Headers = ()
+) -> Response:
     """The answer that refuses."""
-    said = in_aws_words(error)
     fault = "Receiver" if said.status >= 500 else "Sender"
-    extra: Headers = headers_of(error)
     if wire == "json":
-        kind = f"com.amazonaws.sqs#{said.type}"
+        kind = f"com.amazonaws.{service}#{said.type}"
         body = msgspec.json.encode({"__type": kind, "message": str(said)})
         headers: Headers = (
             (b"x-amzn-errortype", kind.encode()),
@@ -120,11 +145,14 @@ def refusal(wire: Wire, namespace: str, error: SqewError, request_id: str) -> Re
     text = (
         f'<?xml version="1.0"?><ErrorResponse xmlns="{namespace}"><Error><Type>{fault}</Type>'
         f"<Code>{_escape(said.aws_code)}</Code><Message>{_escape(message)}</Message><Detail/></Error>"
-        f"<RequestId>{request_id}</RequestId></ErrorResponse>"
+        f"<RequestId>{_escape(request_id)}</RequestId></ErrorResponse>"
     )
     headers = ((b"x-amzn-requestid", request_id.encode()),)
     return Response(said.status, text.encode(), XML_TYPE, headers + extra)
 
 
 def _escape(text: str) -> str:
+    if not text.isprintable():
+        # What somebody has sent and XML can't hold.
+        text = "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

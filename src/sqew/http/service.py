@@ -12,6 +12,7 @@ from sqew.broker import Broker
 from sqew.deliveries.guard import Border
 from sqew.engine import creation
 from sqew.errors import BadBody, Forbidden, MethodNotAllowed
+from sqew.http.aws_strictness import Strictness
 from sqew.http.callers import Callers
 from sqew.http.exchange import Headers, Request
 from sqew.http.figures import Figures
@@ -43,6 +44,7 @@ class Service:
         self.publisher = Publisher(broker, settings.account_id)
         self.border = Border(settings.delivery_allow)
         self.callers = Callers(settings, self.publisher)
+        self.strictness = Strictness(settings.aws_strict)
         self.settings = settings
         self.router = router
         self.keys = keys

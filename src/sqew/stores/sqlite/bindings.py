@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec import Struct
 
-from sqew.model import Form, Protocol
+from sqew.filters import Filter, compile_filter
+from sqew.model import Form, Protocol, SubscriptionDetails
 from sqew.patterns import PatternTrie
 from sqew.stores.sqlite.statements import sql
 from sqew.stores.sqlite.work import Execute
@@ -18,13 +20,41 @@ _VERSION = sql("subscriptions_version")
 _AFTER = sql("subscriptions_after")
 
 
-class Binding(Struct, frozen=True, gc=False):
+_decode_details = msgspec.json.Decoder(SubscriptionDetails).decode
+
+
+class Binding(Struct, frozen=True, gc=False, eq=False):
     """Where events that match a pattern go."""
 
     id: int
     protocol: Protocol
     target: str
     form: Form
+    uuid: str = ""
+    """What the subscription is called in its ARN, where SNS knows it."""
+    filter: Filter | None = None
+    """Which events it wants; None: all."""
+    dead_letter: str = ""
+    """The queue for what its own queue can't take any more because it is gone."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Binding) and other.id == self.id
+
+    def __hash__(self) -> int:
+        return self.id
+
+
+def binding_of(
+    id: int, protocol: Protocol, target: str, form: Form, uuid: str | None, details: SubscriptionDetails
+) -> Binding:
+    """A subscription as a publish needs it."""
+    wanted = compile_filter(details.filter_policy, details.filter_scope) if details.filter_policy else None
+    return Binding(id, protocol, target, form, uuid or "", wanted, details.dead_letter)
+
+
+def details_of(stored: str | None) -> SubscriptionDetails:
+    """What SNS says of a subscription, as it is stored."""
+    return _decode_details(stored) if stored else SubscriptionDetails()
 
 
 class Bindings:
@@ -38,8 +68,8 @@ class Bindings:
         self._changed = False
         self.is_current = False
         """Nobody else has written since they were looked at."""
-        # By routing key, as `publishing` keeps them.
-        self.fans: dict[str, Fan] = {}
+        # By routing key, and by the ids of the bindings where filters chose among them, as `publishing` keeps them.
+        self.fans: dict[str | tuple[str, tuple[int, ...]], Fan] = {}
 
     def refresh(self, execute: Execute) -> None:
         """Learn what others have changed. A change counts the version up by one: so those that only added are known."""
@@ -53,8 +83,9 @@ class Bindings:
         if not self._version or self._version + len(rows) != version:
             self._trie, self._last_id = PatternTrie(), 0
             rows = execute(_AFTER, (0,)).fetchall()
-        for id, pattern, protocol, target, form in rows:
-            self._trie.add(pattern, Binding(id, protocol, target, form))
+        for id, pattern, protocol, target, form, uuid, details, confirmed in rows:
+            if confirmed:
+                self._trie.add(pattern, binding_of(id, protocol, target, form, uuid, details_of(details)))
             self._last_id = id
         self._version, self._changed = version, True
         self.fans.clear()
@@ -65,23 +96,44 @@ class Bindings:
         found.sort(key=_id)
         return found
 
-    def added(self, pattern: str, binding: Binding, version: int) -> None:
-        """This transaction has added one. What was not known before it is read by the next `refresh`."""
+    def added(self, pattern: str, binding: Binding, version: int, *, counts: bool = True) -> None:
+        """This transaction has added one. What was not known before it is read by the next `refresh`.
+
+        ``counts``: it gets what is published, and does not wait for its confirmation.
+        """
         if self._version == version - 1:
-            self._trie.add(pattern, binding)
+            if counts:
+                self._trie.add(pattern, binding)
             self._version, self._last_id, self._changed = version, binding.id, True
             self.fans.clear()
         else:
             self.is_current = False
 
-    def removed(self, pattern: str, binding: Binding, version: int) -> None:
+    def removed(self, pattern: str, binding: Binding, version: int, *, counts: bool = True) -> None:
         """This transaction has removed one."""
         if self._version == version - 1:
-            self._trie.remove(pattern, binding)
+            if counts:
+                self._trie.remove(pattern, binding)
             self._version, self._changed = version, True
             self.fans.clear()
         else:
             self.is_current = False
+
+    def replaced(self, pattern: str, before: Binding | None, after: Binding | None, version: int) -> None:
+        """This transaction has changed one. None: it did not, or does not, get what is published."""
+        if self._version == version - 1:
+            if before is not None:
+                self._trie.remove(pattern, before)
+            if after is not None:
+                self._trie.add(pattern, after)
+            self._version, self._changed = version, True
+            self.fans.clear()
+        else:
+            self.is_current = False
+
+    def reread(self) -> None:
+        """This transaction has changed many: read them all again before the next publish."""
+        self._version, self._changed, self.is_current = 0, True, False
 
     def committed(self) -> None:
         self._changed = False

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 from zlib import crc32
 
-from sqew.errors import DeliveryDamaged, DeliveryNotFound
+from sqew.errors import DeliveryDamaged, DeliveryNotFound, SqewError
 from sqew.model import (
     DELIVERIES,
     NO_REASON,
+    NOTIFICATION,
     Claimed,
     Delivered,
     Delivery,
     DeliveryOutcome,
     DeliveryState,
     DueDelivery,
+    NewMessage,
     Progress,
 )
 from sqew.operations import (
@@ -24,7 +27,10 @@ from sqew.operations import (
     RetryDeliveries,
     SettleDeliveries,
 )
+from sqew.stores.sqlite.bindings import details_of
+from sqew.stores.sqlite.publishing import event_headers
 from sqew.stores.sqlite.rows import MOST_BYTES
+from sqew.stores.sqlite.sending import accept, put, write_deferred
 from sqew.stores.sqlite.statements import sql
 from sqew.stores.sqlite.work import Row, Work
 
@@ -36,7 +42,7 @@ _LAST = (1 << 63) - 1
 _SUBSCRIPTIONS_DUE = sql("subscriptions_due")
 _TURNS = sql("turns")
 _DUE = sql("due_deliveries")
-_SUBSCRIPTION_EXISTS = sql("subscription_exists")
+_SUBSCRIPTION_UUID = sql("subscription_uuid")
 _PAYLOAD = sql("payload")
 _CLAIM = sql("claim_delivery")
 
@@ -49,7 +55,7 @@ def claim(work: Work, op: ClaimDeliveries) -> Claimed:
     cursor = op.cursor
     for subscription_id in _turns(work, op):
         room = min(op.per_subscription - op.busy.get(subscription_id, 0), op.limit - len(taken))
-        if room > 0 and work.execute(_SUBSCRIPTION_EXISTS, (subscription_id,)).get is None:
+        if room > 0 and (uuid := work.execute(_SUBSCRIPTION_UUID, (subscription_id,)).get) is None:
             _drop_some_of(work, subscription_id)
         elif room > 0:
             for id, payload_id, endpoint, attempts in work.execute(_DUE, (subscription_id, work.now, room)).fetchall():
@@ -58,12 +64,12 @@ def claim(work: Work, op: ClaimDeliveries) -> Claimed:
                     _give_up_damaged(work, id)
                     continue
                 payloads[payload_id] = payload
-                routing_key, message_id, form, is_text, _, body = payload
+                routing_key, message_id, form, is_text, _, body, kind = payload
                 size += len(body)
                 taken.append(
                     DueDelivery(
                         id, subscription_id, endpoint, routing_key, message_id, form, "text" if is_text else "json",
-                        body, attempts, until,
+                        body, attempts, until, kind, uuid,
                     )
                 )  # fmt: skip
         cursor = subscription_id
@@ -117,7 +123,29 @@ def _settle(work: Work, outcome: DeliveryOutcome) -> Delivered:
     )
     if not work.changes():
         return "stale"
-    return "exhausted" if outcome.retry_at is None else "waiting"
+    if outcome.retry_at is not None:
+        return "waiting"
+    bury(work, outcome.id, outcome.status, outcome.error)
+    return "exhausted"
+
+
+def bury(work: Work, id: int, status: int | None, error: str) -> None:
+    """Move what can't be delivered to the queue that its subscription names for that, if it does and there is one."""
+    row = work.execute(sql("delivery_with_details"), (id,)).fetchone()
+    if row is None:
+        return
+    routing_key, message_id, is_text, body, kind, details = row
+    state = work.catalog.find(details_of(details).dead_letter or None)
+    if state is None or kind != NOTIFICATION:
+        return
+    told = {"RequestID": message_id, "ErrorCode": str(status or 0), "ErrorMessage": error}
+    headers = {name: {"DataType": "String", "StringValue": text} for name, text in told.items() if text}
+    message = NewMessage(body, "text" if is_text else "json", event_headers(routing_key, headers))
+    with contextlib.suppress(SqewError):
+        # A queue that takes no more leaves it where it is, exhausted.
+        put(work, state, [message], accept(work, state, [message]), work.deferred)
+        write_deferred(work)
+        _delete(work, id)
 
 
 def _delete(work: Work, id: int) -> bool:

@@ -9,13 +9,16 @@ from zlib import crc32
 from msgspec import Struct, structs
 
 from sqew.errors import EnvelopeNeeded, SqewError
-from sqew.model import DELIVERIES, RAW, Fact, Form, NewEvent, NewMessage, Published
+from sqew.filters import Attribute, Content
+from sqew.model import DELIVERIES, NOTIFICATION, RAW, Fact, NewEvent, NewMessage, Published
 from sqew.operations import Publish
+from sqew.sealing import with_link
 from sqew.stores.sqlite.bindings import Binding
 from sqew.stores.sqlite.catalog import QueueState
 from sqew.stores.sqlite.rows import INLINE_BODY_BYTES, checksum, encode_headers
 from sqew.stores.sqlite.sending import accept, put, write_deferred
 from sqew.stores.sqlite.statements import sql
+from sqew.stores.sqlite.topics import check_topic
 from sqew.stores.sqlite.work import Work
 
 EVENT_HEADER = "_event"
@@ -41,12 +44,16 @@ class Fan(Struct, frozen=True):
     """Where the events of one routing key go, found once for many of them."""
 
     epoch: int
+    bindings: list[Binding]
+    """All that match."""
+    chooses: bool
+    """Some of them want only some of the events."""
     headers: bytes
     """What a message gets that brings no headers."""
     takers: list[_Taker]
     names: list[str]
     """Theirs."""
-    picky: list[tuple[QueueState, Form]]
+    picky: list[tuple[QueueState, Binding]]
     """The other queues."""
     endpoints: list[Binding]
     missing: list[str]
@@ -64,6 +71,9 @@ class _Plan(Struct):
 
 
 def publish(work: Work, op: Publish) -> list[Published]:
+    if op.to_topics:
+        for name in {event.routing_key for event in op.events}:
+            check_topic(work, name)
     return publish_events(work, op.events)
 
 
@@ -71,14 +81,14 @@ def publish_events(work: Work, events: Sequence[NewEvent]) -> list[Published]:
     """All of them, or none: whatever refuses does so before the first write."""
     work.room.check(work.now)
     work.bindings.refresh(work.execute)
-    fans = [_fan(work, event.routing_key) for event in events]
+    fans = [_fan(work, event) for event in events]
     wanted = {form for event, fan in zip(events, fans, strict=True) for form in fan.wanted - event.envelopes.keys()}
     if wanted:
         raise EnvelopeNeeded(wanted)
     plans = [_plan(event, fan) for event, fan in zip(events, fans, strict=True)]
     accepted = _accepted(work, plans)
     for plan in plans:
-        if plan.fan.takers and _is_small(plan.event.message):
+        if plan.fan.takers and _is_small(plan.event):
             _put_plain(work, plan)
     for state, takers, messages, lanes in accepted:
         for plan, one in zip(takers, put(work, state, messages, lanes, work.deferred), strict=True):
@@ -91,20 +101,63 @@ def publish_events(work: Work, events: Sequence[NewEvent]) -> list[Published]:
     return [Published(plan.sent, len(plan.fan.endpoints), plan.fan.missing) for plan in plans]
 
 
-def _fan(work: Work, routing_key: str) -> Fan:
-    fans = work.bindings.fans
-    fan = fans.get(routing_key)
+def _fan(work: Work, event: NewEvent) -> Fan:
+    """Where an event goes."""
+    key = event.routing_key
+    fan = work.bindings.fans.get(key)
     if fan is None or fan.epoch != work.catalog.epoch:
-        if len(fans) >= _MOST_FANS:
-            fans.clear()
-        fan = fans[routing_key] = _new_fan(work, routing_key)
+        fan = _remembered(work, key, _new_fan(work, key, work.bindings.match(key)))
+    if not fan.chooses and not event.only:
+        return fan
+    chosen = _chosen(fan.bindings, event)
+    if len(chosen) == len(fan.bindings):
+        return fan
+    # Filters choose among the same few ways again and again.
+    name = key, tuple([binding.id for binding in chosen])
+    narrow = work.bindings.fans.get(name)
+    if narrow is None or narrow.epoch != work.catalog.epoch:
+        narrow = _remembered(work, name, _new_fan(work, key, chosen))
+    return narrow
+
+
+def _remembered(work: Work, name: str | tuple[str, tuple[int, ...]], fan: Fan) -> Fan:
+    fans = work.bindings.fans
+    if len(fans) >= _MOST_FANS:
+        fans.clear()
+    fans[name] = fan
     return fan
 
 
-def _new_fan(work: Work, routing_key: str) -> Fan:
-    bindings = work.bindings.match(routing_key)
+def _chosen(bindings: list[Binding], event: NewEvent) -> list[Binding]:
+    """Those that want the event, and whom it is for."""
+    content = Content(_attributes(event), event.message.body)
+    return [
+        binding
+        for binding in bindings
+        if (not event.only or binding.protocol in event.only)
+        and (binding.filter is None or binding.filter.matches(content))
+    ]
+
+
+def _attributes(event: NewEvent) -> dict[str, Attribute]:
+    """What filters look at: the attributes, and headers that say as much as one."""
+    found: dict[str, Attribute] = {}
+    for name, value in {**(event.message.headers or {}), **event.attributes}.items():
+        match value:
+            case {"DataType": str(kind), "StringValue": str(text)}:
+                found[name] = (kind, text)
+            case str():
+                found[name] = ("String", value)
+            case int() | float() if not isinstance(value, bool):
+                found[name] = ("Number", str(value))
+    return found
+
+
+def _new_fan(work: Work, routing_key: str, bindings: list[Binding]) -> Fan:
     wanted = frozenset(binding.form for binding in bindings if binding.form != RAW)
-    fan = Fan(work.catalog.epoch, encode_headers(_headers(routing_key, None)), [], [], [], [], [], wanted)
+    chooses = any(binding.filter is not None for binding in bindings)
+    headers = encode_headers(event_headers(routing_key, None))
+    fan = Fan(work.catalog.epoch, bindings, chooses, headers, [], [], [], [], [], wanted)
     seen: set[str] = set()
     for binding in bindings:
         if binding.protocol != "queue":
@@ -112,7 +165,7 @@ def _new_fan(work: Work, routing_key: str) -> Fan:
         elif binding.target not in seen:
             # A queue that two patterns lead to gets the event once.
             seen.add(binding.target)
-            state = work.catalog.find(binding.target)
+            state = work.catalog.find(binding.target) or work.catalog.find(binding.dead_letter or None)
             if state is None:
                 fan.missing.append(binding.target)
             elif state.takes_plain and binding.form == RAW:
@@ -120,31 +173,42 @@ def _new_fan(work: Work, routing_key: str) -> Fan:
                 fan.takers.append(_Taker(state, state.name, lane, state.lane_names[lane]))
                 fan.names.append(state.name)
             else:
-                fan.picky.append((state, binding.form))
+                fan.picky.append((state, binding))
     return fan
 
 
-def _headers(routing_key: str, given: dict[str, Any] | None) -> dict[str, Any]:
+def event_headers(routing_key: str, given: dict[str, Any] | None) -> dict[str, Any]:
+    """The headers of a message that was an event."""
     return {**(given or {}), EVENT_HEADER: {"routing_key": routing_key}}
 
 
-def _is_small(message: NewMessage) -> bool:
+def _is_small(event: NewEvent) -> bool:
     """Whether it can be written as it is to every queue that takes it so."""
-    return message.group is message.lane is None and len(message.body) <= INLINE_BODY_BYTES
+    message = event.message
+    return event.key is message.group is message.lane is None and len(message.body) <= INLINE_BODY_BYTES
 
 
 def _plan(event: NewEvent, fan: Fan) -> _Plan:
     plan = _Plan(event, fan, [], [])
-    message = event.message
-    if fan.picky or not _is_small(message):
-        raw = structs.replace(message, headers=_headers(event.routing_key, message.headers))
-        forms: dict[int, NewMessage] = {RAW: raw}
-        for form, envelope in event.envelopes.items():
-            forms[form] = structs.replace(raw, body=envelope, format="json")
-        plan.picky.extend((state, forms[form]) for state, form in fan.picky)
-        if not _is_small(message):
+    message, is_small = event.message, _is_small(event)
+    if fan.picky or not is_small:
+        headers = event_headers(event.routing_key, message.headers)
+        wrapped = structs.replace(message, headers=headers, key=event.key)
+        raw = structs.replace(wrapped, headers={**event.attributes, **headers}) if event.attributes else wrapped
+        for state, binding in fan.picky:
+            if binding.form != RAW:
+                plan.picky.append((state, structs.replace(wrapped, body=_envelope(event, binding), format="json")))
+            else:
+                plan.picky.append((state, raw))
+        if not is_small:
             plan.picky.extend((taker.state, raw) for taker in fan.takers)
     return plan
+
+
+def _envelope(event: NewEvent, binding: Binding) -> bytes:
+    """An event in an envelope. Who subscribed by SNS is told how to leave: that is not signed, and differs for each."""
+    envelope = event.envelopes[binding.form]
+    return with_link(envelope, event.farewell + binding.uuid) if binding.uuid and event.farewell else envelope
 
 
 def _put_plain(work: Work, plan: _Plan) -> None:
@@ -154,8 +218,9 @@ def _put_plain(work: Work, plan: _Plan) -> None:
     body, priority, delay_ms, ttl_ms = message.body, message.priority, message.delay_ms, message.ttl_ms
     is_text = message.format == "text"
     headers = fan.headers
-    if message.headers:
-        headers = encode_headers(_headers(plan.event.routing_key, message.headers))
+    if message.headers or plan.event.attributes:
+        given = {**plan.event.attributes, **(message.headers or {})}
+        headers = encode_headers(event_headers(plan.event.routing_key, given))
     check = checksum(body, headers, is_text)
     first_id = catalog.take_ids(len(fan.takers))
     for id, taker in enumerate(fan.takers, first_id):
@@ -206,7 +271,9 @@ def _add_deliveries(work: Work, plan: _Plan) -> None:
         takers = [binding for binding in plan.fan.endpoints if binding.form == form]
         body = message.body if form == RAW else event.envelopes[form]
         is_text = form == RAW and message.format == "text"
-        payload = (event.routing_key, event.message_id, form, is_text, crc32(body, is_text), len(takers), body)
+        payload = (
+            event.routing_key, event.message_id, form, is_text, crc32(body, is_text), len(takers), body, NOTIFICATION,
+        )  # fmt: skip
         payload_id = work.execute(_INSERT_PAYLOAD, payload).get
         work.executemany(
             _INSERT_DELIVERY, [(payload_id, binding.id, binding.target, work.now, due_at) for binding in takers]

@@ -78,6 +78,8 @@ def delete_queue(work: Work, op: DeleteQueue) -> None:
     state = work.catalog.queue(op.name)
     work.execute(sql("forget_queue"), (state.id,))
     delete_keys_of(work, state.id)
+    for statement in ("delete_moves_of", "delete_attempts_of"):
+        work.execute(sql(statement), (state.id,))
     work.catalog.changed()
     work.stirred.add(op.name)
 

@@ -11,6 +11,7 @@ from msgspec import Struct
 from sqew.ids import new_token
 from sqew.model import Death, Fact, Lease, Message, Received
 from sqew.operations import NextDue, Receive
+from sqew.stores.sqlite import attempts
 from sqew.stores.sqlite.catalog import QueueState
 from sqew.stores.sqlite.ending import DAMAGED, EXHAUSTED, Held, archive, bury, drop, gone
 from sqew.stores.sqlite.lanes import next_turn, save_turns, turns_of
@@ -52,6 +53,8 @@ def receive(work: Work, op: Receive) -> Received:
     state = work.catalog.queue(op.queue)
     policy = state.policy
     lease_ms = policy.visibility_ms if op.lease_ms is None else op.lease_ms
+    if op.attempt_id is not None and policy.fifo and (same := attempts.find(work, state, op, lease_ms)) is not None:
+        return _again(work, state, op, same)
     claim = _Claim(state, Lease(new_token(), work.now + lease_ms, op.by), policy.max_attempts or NEVER)
     lanes = state.lanes if op.lane is None else (state.lane(op.lane),)
     if policy.fifo:
@@ -70,6 +73,16 @@ def receive(work: Work, op: Receive) -> Received:
     if op.finish:
         for message in messages:
             _finish(work, state, message)
+    elif op.attempt_id is not None and policy.fifo:
+        attempts.remember(work, state, op, claim.lease, messages)
+    return Received(messages)
+
+
+def _again(work: Work, state: QueueState, op: Receive, same: attempts.Same) -> Received:
+    """The same messages as before, which counts as the same delivery."""
+    lease, rows = same
+    messages = [delivered(state, lease, row, body, row[3], row[4], work.now) for row, body in rows]
+    attempts.remember(work, state, op, lease, messages)
     return Received(messages)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import count
 from zlib import crc32
 
-from sqew.errors import KeyMissing, QuotaExceeded, RateLimited, TooLarge
+from sqew.errors import BodyTooLarge, KeyMissing, QuotaExceeded, RateLimited
 from sqew.model import Fact, NewMessage, Policy, Sent
 from sqew.operations import Send
 from sqew.stores.sqlite.catalog import QueueState
@@ -60,7 +60,7 @@ def accept(work: Work, state: QueueState, messages: Sequence[NewMessage]) -> lis
     lanes = [state.default_lane if message.lane is None else state.lane(message.lane) for message in messages]
     most = policy.max_body_bytes
     if most is not None and (largest := max(len(message.body) for message in messages)) > most:
-        raise TooLarge(f"The body has {largest} bytes, and queue '{state.name}' takes {most}.")
+        raise BodyTooLarge(state.name, largest, most)
     if policy.quota is not None and _exceeds(work, state, messages, policy.quota):
         raise QuotaExceeded(state.name, policy.quota)
     if policy.rate_limit is not None:

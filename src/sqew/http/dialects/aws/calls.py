@@ -10,10 +10,11 @@ from msgspec import Struct
 
 from sqew.errors import SqewError
 from sqew.http.aws_names import Names
-from sqew.http.aws_refusals import JSON_TYPE, XML_TYPE, AwsError, Wire, refusal
-from sqew.http.dialects.aws.query import Elements, Shapes, as_xml
+from sqew.http.aws_refusals import JSON_TYPE, XML_TYPE, AwsError, Wire, in_aws_words, refusal
+from sqew.http.dialects.aws.query import Elements, Shapes, as_xml, escape
 from sqew.http.exchange import Call, Request, Response
 from sqew.http.service import Service
+from sqew.http.statuses import headers_of
 
 encode = msgspec.json.Encoder().encode
 
@@ -39,7 +40,12 @@ class AwsCall:
     def refuse(self, error: SqewError) -> Response:
         """The answer that it did not."""
         self.service.figures.failed(error)
-        return refusal(self.wire, self.action.api.namespace, error, self.request.id.decode("latin-1"))
+        return self.action.api.refuse(self.wire, error, self.request)
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether who calls has signed, and does not only follow a link."""
+        return b"authorization" in self.request.headers or b"X-Amz-Signature=" in self.request.query
 
     def ok(self, result: Struct | None = None) -> Response:
         """The answer that it went well."""
@@ -53,7 +59,7 @@ class AwsCall:
         inner = "" if result is None else f"<{name}Result>{as_xml(result, api.elements)}</{name}Result>"
         return (
             f'<?xml version="1.0"?><{name}Response xmlns="{api.namespace}">{inner}'
-            f"<ResponseMetadata><RequestId>{id}</RequestId></ResponseMetadata></{name}Response>"
+            f"<ResponseMetadata><RequestId>{escape(id)}</RequestId></ResponseMetadata></{name}Response>"
         ).encode()
 
 
@@ -103,7 +109,14 @@ class Api(Struct, frozen=True):
     namespace: str
     elements: Elements
     shapes: Shapes
+    words: Callable[[SqewError], AwsError] = in_aws_words
+    """How it words what goes wrong."""
     actions: dict[str, Action] = {}  # msgspec copies it
+
+    def refuse(self, wire: Wire, error: SqewError, request: Request) -> Response:
+        """The answer that refuses."""
+        id = request.id.decode("latin-1")
+        return refusal(wire, self.namespace, self.words(error), id, self.name, headers_of(error))
 
     def action(self, shape: type[Struct], *required: str) -> Callable[[H], H]:
         """A decorator: the function answers the action that is called as its shape is."""

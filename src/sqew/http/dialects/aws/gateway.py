@@ -1,7 +1,7 @@
 """The one door for AWS's clients: which service, which action, on which wire.
 
 ``X-Amz-Target`` names the action in JSON. In the Query protocol a form does, or the URL's parameters where there is no
-body. Actions that SNS has go to SNS, all others to SQS.
+body. Actions that SNS has go to SNS, all others to SQS; where both have one, the version of the protocol tells.
 """
 
 from __future__ import annotations
@@ -13,17 +13,21 @@ from msgspec import Struct
 
 from sqew.errors import RouteNotFound, SqewError
 from sqew.http.aws_names import Names
-from sqew.http.aws_refusals import AwsError, Wire, refusal
+from sqew.http.aws_refusals import AwsError, Wire
 from sqew.http.dialects.aws.calls import Action, Answer, Api, AwsCall
 from sqew.http.dialects.aws.query import nested, parse
+from sqew.http.dialects.aws.sns import SNS
 from sqew.http.dialects.aws.sqs import SQS
-from sqew.http.exchange import Request, Response
+from sqew.http.exchange import TEXT, Request, Response
 from sqew.http.router import Dialect, Routes
-from sqew.http.service import Service
+from sqew.http.service import Service, refuse_head
 
 _JSON = b"application/x-amz-json"
 _FORM = b"application/x-www-form-urlencoded"
-APIS: tuple[Api, ...] = (SQS,)
+_SNS_VERSION = "2010-03-31"
+_LINKS = ("ConfirmSubscription", "Unsubscribe")
+"""What a link in a message of SNS may ask for: it is secret, and nobody signs it."""
+APIS: tuple[Api, ...] = (SQS, SNS)
 _TARGETS: dict[bytes, Action] = {
     (api.target + name).encode(): action for api in APIS for name, action in api.actions.items()
 }
@@ -42,7 +46,8 @@ def _wire(request: Request) -> Wire:
 
 
 def _refuse(request: Request, error: SqewError) -> Response:
-    return refusal(_wire(request), SQS.namespace, error, request.id.decode("latin-1"))
+    action: Action | None = request.data
+    return (SQS if action is None else action.api).refuse(_wire(request), error, request)
 
 
 def _failure(error: SqewError, _status: int) -> bytes:
@@ -57,7 +62,7 @@ routes = Routes(DIALECT)
 
 @routes.post("/", scope="open", raw=True, answers={200: "application/x-amz-json-1.0"})
 def call(service: Service, request: Request) -> Answer:
-    """An action of SQS, named by `X-Amz-Target` (JSON 1.0) or by `Action` in a form (Query)."""
+    """An action of SQS or SNS, named by `X-Amz-Target` (JSON 1.0) or by `Action` in a form (Query)."""
     return _answer(service, request)
 
 
@@ -71,7 +76,20 @@ def call_on_queue(service: Service, request: Request) -> Answer:
 @routes.get("/{account}/{queue}", scope="open", raw=True, answers={200: "text/xml"})
 def call_by_url(service: Service, request: Request) -> Answer:
     """The same with everything in the URL, as a presigned one has it."""
+    refuse_head(request)
     _check_account(request)
+    return _answer(service, request)
+
+
+@routes.get("/", scope="open", raw=True, answers={200: "text/xml", 307: None})
+def call_by_link(service: Service, request: Request) -> Answer:
+    """An action of SNS or SQS with everything in the URL; without one, the way to the documentation."""
+    if not request.query:
+        return Response(307, content_type=TEXT, headers=((b"location", b"/docs"),))
+    refuse_head(request)
+    is_signed = b"authorization" in request.headers or b"X-Amz-" in request.query
+    if not is_signed and parse(request.query).get("Action") in _LINKS:
+        return _query(service, request, service.callers.anybody())
     return _answer(service, request)
 
 
@@ -87,6 +105,7 @@ def _answer(service: Service, request: Request) -> Answer:
         action = _TARGETS.get(target)
         if action is None:
             raise _unknown_action(target.rpartition(b".")[2].decode("latin-1"))
+        request.data = action
         return action.handler(AwsCall(service, request, "json", action, names), action.decoded(request.body))
     return _query(service, request, names)
 
@@ -103,11 +122,18 @@ def _query(service: Service, request: Request, names: Names) -> Answer:
     name = parameters.get("Action")
     if not name:
         raise AwsError("MissingAction", "The request must contain the parameter Action.")
-    action = next((api.actions[name] for api in reversed(APIS) if name in api.actions), None)
-    if action is None:
-        raise _unknown_action(name)
+    action = _action(name, parameters)
+    request.data = action
     given = action.converted(nested(parameters, action.api.shapes))
     return action.handler(AwsCall(service, request, "query", action, names), given)
+
+
+def _action(name: str, parameters: dict[str, str]) -> Action:
+    found = [api.actions[name] for api in APIS if name in api.actions]
+    if not found:
+        raise _unknown_action(name)
+    is_sns = parameters.get("Version") == _SNS_VERSION or "TopicArn" in parameters
+    return found[-1] if is_sns else found[0]
 
 
 def _unknown_action(name: str) -> AwsError:

@@ -6,14 +6,17 @@ A request says ``Attribute.1.Name=DelaySeconds&Attribute.1.Value=5`` for what JS
 
 from __future__ import annotations
 
+import re
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import unquote_to_bytes
 
 from msgspec import Struct
 
 from sqew.http.aws_refusals import AwsError
 
+_UNSPEAKABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _MOST_PARAMETERS = 5_000
+_MOST_DOTS = 16
 _MOST_ENTRIES = 1_000
 """Numbers in names beyond this are nobody's list: a list must not be filled up to one that somebody made up."""
 
@@ -40,21 +43,38 @@ Shapes = dict[str, ListOf | MapOf]
 
 def parse(text: bytes) -> dict[str, str]:
     """A form as it came. A parameter that is given twice has its last value."""
+    if not text:
+        return {}
+    parts = text.split(b"&", _MOST_PARAMETERS)
+    if len(parts) > _MOST_PARAMETERS:
+        raise AwsError("MalformedInput", f"The form has more than {_MOST_PARAMETERS} parameters.")
+    found: dict[str, str] = {}
     try:
-        pairs = parse_qsl(
-            text.decode(), keep_blank_values=True, strict_parsing=False, errors="strict",
-            max_num_fields=_MOST_PARAMETERS,
-        )  # fmt: skip
-    except (UnicodeDecodeError, ValueError) as error:
+        for part in parts:
+            name, _, value = part.partition(b"=")
+            if name:
+                found[_decoded(name)] = _decoded(value)
+    except UnicodeDecodeError as error:
         raise AwsError("MalformedInput", "The form can't be read: it must be UTF-8, percent-encoded.") from error
-    return dict(pairs)
+    return found
+
+
+def _decoded(text: bytes) -> str:
+    if b"+" in text:
+        text = text.replace(b"+", b" ")
+    return (unquote_to_bytes(text) if b"%" in text else text).decode()
 
 
 def nested(parameters: dict[str, str], shapes: Shapes) -> dict[str, Any]:
     """The parameters as JSON would have them."""
     root: dict[str, Any] = {}
     for name, value in parameters.items():
-        _put(root, name.split("."), value)
+        if "." in name:
+            if name.count(".") > _MOST_DOTS:
+                raise AwsError("MalformedInput", f"The name of a parameter has more than {_MOST_DOTS} dots in it.")
+            _put(root, name.split("."), value)
+        else:
+            root[name] = value
     return {field: found for key, given in root.items() for field, found in [_shaped(key, given, shapes)]}
 
 
@@ -69,10 +89,17 @@ def _put(at: dict[str, Any], words: list[str], value: str) -> None:
 
 def _shaped(key: str, given: Any, shapes: Shapes) -> tuple[str, Any]:
     shape = shapes.get(key)
+    if shape is not None and given == "":
+        # An empty list or map is written as its bare name.
+        return shape.field, [] if isinstance(shape, ListOf) else {}
     if shape is None or not isinstance(given, dict):
         return (shape.field if shape else key), _inner(given, shapes)
     if shape.member:
         given = given.get(shape.member, given)
+        given = given if isinstance(given, dict) else {}
+    if isinstance(shape, MapOf) and shape.key in given:
+        # The oldest clients give the only entry no number.
+        given = {"1": given}
     entries = [_inner(given[number], shapes) for number in _numbers(given)]
     if isinstance(shape, ListOf):
         return shape.field, entries
@@ -97,6 +124,9 @@ def _numbers(given: dict[str, Any]) -> list[str]:
 
 def escape(text: str) -> str:
     """A text as it may stand between two tags. A carriage return would be read as a line feed if it came bare."""
+    if not text.isprintable():
+        # What other dialects let in and XML can't hold at all.
+        text = _UNSPEAKABLE.sub("\ufffd", text)
     return (
         text.replace("&", "&amp;")
         .replace("<", "&lt;")
@@ -149,9 +179,15 @@ def _element(name: str, value: Any, elements: Elements) -> str:
 
 
 def _list(name: str, values: list[Any], elements: Elements) -> str:
-    entry = "member" if elements.wrapped else elements.entries.get(name, name)
-    inner = "".join(_element(entry, value, elements) for value in values)
+    inner = "".join(_element(_entry_name(name, value, elements), value, elements) for value in values)
     return f"<{name}>{inner}</{name}>" if elements.wrapped else inner
+
+
+def _entry_name(name: str, value: Any, elements: Elements) -> str:
+    """What an entry of a list is called. Where no table says so, its type does: batches have several in one name."""
+    if elements.wrapped:
+        return "member"
+    return elements.entries.get(name) or (type(value).__name__ if isinstance(value, Struct) else name)
 
 
 def _map(name: str, values: dict[str, Any], elements: Elements) -> str:

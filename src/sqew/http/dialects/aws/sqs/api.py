@@ -31,7 +31,11 @@ SQS = Api(
         "AttributeName": ListOf("AttributeNames"),
         "MessageAttributeName": ListOf("MessageAttributeNames"),
         "MessageSystemAttributeName": ListOf("MessageSystemAttributeNames"),
+        "StringListValue": ListOf("StringListValues", "StringListValue"),
+        "BinaryListValue": ListOf("BinaryListValues", "BinaryListValue"),
         "TagKey": ListOf("TagKeys"),
+        # Lists that are empty come under their own names.
+        **{name: ListOf(name) for name in ("Entries", "AttributeNames", "TagKeys", "Actions", "AWSAccountIds")},
         "AWSAccountId": ListOf("AWSAccountIds"),
         "ActionName": ListOf("Actions"),
         "SendMessageBatchRequestEntry": ListOf("Entries"),

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Mapping
+from typing import Any
 
+import msgspec
 from msgspec import Struct, structs
 
 from sqew import operations as ops
 from sqew.errors import QueueExists, QueueNotFound
-from sqew.http.aws_names import check_name
+from sqew.http.aws_names import bad_name, check_name
 from sqew.http.aws_refusals import AwsError, invalid_value
 from sqew.http.dialects.aws.calls import AwsCall
 from sqew.http.dialects.aws.sqs.api import SQS
@@ -19,7 +22,10 @@ from sqew.http.dialects.aws.sqs.attributes import (
     MODIFIED,
     RETENTION_S,
     Wanted,
+    allows,
+    bad_redrive,
     check_names,
+    check_tags,
     shown,
     wanted,
 )
@@ -47,23 +53,35 @@ async def create_queue(call: AwsCall, given: CreateQueue) -> Response:
     check_name(name)
     queue = call.names.queue(name)
     attributes = given.Attributes or {}
-    if name.endswith(FIFO_SUFFIX) != (attributes.get("FifoQueue", "").lower() == "true"):
-        if name.endswith(FIFO_SUFFIX) and "FifoQueue" not in attributes:
-            raise invalid_value("Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length")
-        raise invalid_value(
-            "The name of a FIFO queue can only include alphanumeric characters, hyphens, or underscores, "
-            "must end with .fifo suffix and be 1 to 80 in length."
-        )
+    _check_type(name, attributes)
     found = wanted(attributes, queue, call.names)
     policy = structs.replace(Policy(ttl_ms=RETENTION_S * 1000, fifo=queue.endswith(FIFO_SUFFIX)), **found.policy)
-    await _check_dead_letter(call, found)
-    now = call.service.broker.now()
-    extras = {EXTRA: {**found.extras, MODIFIED: now}, "tags": given.tags or given.Tags or {}}
+    await _check_dead_letter(call, queue, found, attributes)
+    now, tags = call.service.broker.now(), given.tags or given.Tags or {}
+    check_tags(tags, name)
+    call.service.strictness.check_creation(queue, now)
+    extras = {EXTRA: {**found.extras, MODIFIED: now}, "tags": tags}
     try:
         await call.service.broker.run(ops.CreateQueue(queue, policy, extras=extras))
     except QueueExists:
         await _check_alike(call, queue, attributes)
     return call.ok(QueueUrlResult(call.names.url(queue)))
+
+
+def _check_type(name: str, attributes: Mapping[str, str]) -> None:
+    """Raise unless the name and the attribute FifoQueue agree."""
+    fifo = attributes.get("FifoQueue")
+    if name.endswith(FIFO_SUFFIX) == ((fifo or "").lower() == "true"):
+        if fifo is not None and not name.endswith(FIFO_SUFFIX):
+            # As AWS has it: what is no FIFO queue has no such attribute.
+            raise AwsError("InvalidAttributeName", "Unknown Attribute FifoQueue.")
+        return
+    if fifo is None:
+        raise bad_name()
+    raise invalid_value(
+        "The name of a FIFO queue can only include alphanumeric characters, hyphens, or underscores, "
+        "must end with .fifo suffix and be 1 to 80 in length."
+    )
 
 
 async def _check_alike(call: AwsCall, queue: str, attributes: dict[str, str]) -> None:
@@ -79,28 +97,31 @@ async def _check_alike(call: AwsCall, queue: str, attributes: dict[str, str]) ->
 
 
 def _same(name: str, one: str, other: str) -> bool:
-    import msgspec
-
     if name not in ("RedrivePolicy", "Policy", "RedriveAllowPolicy"):
         return one.lower() == other.lower()
     try:
-        first, second = msgspec.json.decode(one), msgspec.json.decode(other)
-    except msgspec.MsgspecError:
+        first, second = (msgspec.json.decode(text, type=dict[str, Any]) for text in (one, other))
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         return False
     return {key: str(value) for key, value in first.items()} == {key: str(value) for key, value in second.items()}
 
 
-async def _check_dead_letter(call: AwsCall, found: Wanted) -> None:
+async def _check_dead_letter(call: AwsCall, queue: str, found: Wanted, attributes: Mapping[str, str]) -> None:
+    """Raise unless dead letters may go where they are to go."""
     target = found.policy.get("dead_letter")
     if target is None:
         return
+    written = attributes["RedrivePolicy"]
     try:
-        await call.service.broker.run(ops.GetQueue(target))
+        info = await call.service.broker.run(ops.GetQueue(target))
     except QueueNotFound as error:
-        arn = call.names.arn_of(target)
-        raise invalid_value(
-            f"Value {arn} for parameter RedrivePolicy is invalid. Reason: Dead letter target does not exist."
-        ) from error
+        raise bad_redrive(written, "Dead letter target does not exist.") from error
+    if target == queue:
+        raise bad_redrive(written, "A queue can't be its own dead letter queue.")
+    if info.policy.fifo != queue.endswith(FIFO_SUFFIX):
+        raise bad_redrive(written, "Dead letter queue must be same type of queue as the source.")
+    if not allows(info, call.names.arn(queue)):
+        raise bad_redrive(written, "The dead letter queue's RedriveAllowPolicy does not permit this source queue.")
 
 
 class GetQueueUrl(Struct):
@@ -176,7 +197,9 @@ class DeleteQueue(OnQueue):
 
 @SQS.action(DeleteQueue)
 async def delete_queue(call: AwsCall, given: DeleteQueue) -> Response:
-    await call.service.broker.delete(call.queue(given.QueueUrl))
+    queue, broker = call.queue(given.QueueUrl), call.service.broker
+    await broker.delete(queue)
+    call.service.strictness.deleted(queue, broker.now())
     return call.ok()
 
 
@@ -186,7 +209,10 @@ class PurgeQueue(OnQueue):
 
 @SQS.action(PurgeQueue)
 async def purge_queue(call: AwsCall, given: PurgeQueue) -> Response:
-    await call.service.broker.purge(call.queue(given.QueueUrl))
+    queue, broker = call.queue(given.QueueUrl), call.service.broker
+    await broker.run(ops.GetQueue(queue))
+    call.service.strictness.check_purge(queue, call.names.name(queue), broker.now())
+    await broker.purge(queue)
     return call.ok()
 
 
@@ -219,8 +245,9 @@ class SetQueueAttributes(OnQueue):
 async def set_queue_attributes(call: AwsCall, given: SetQueueAttributes) -> Response:
     queue, broker = call.queue(given.QueueUrl), call.service.broker
     info = await broker.run(ops.GetQueue(queue))
-    found = wanted(given.Attributes or {}, queue, call.names)
-    await _check_dead_letter(call, found)
+    attributes = given.Attributes or {}
+    found = wanted(attributes, queue, call.names, info)
+    await _check_dead_letter(call, queue, found, attributes)
     extras = {**info.extras.get(EXTRA, {}), **found.extras, MODIFIED: broker.now()}
     await broker.run(ops.UpdateQueue(queue, found.policy, {EXTRA: extras}))
     return call.ok()

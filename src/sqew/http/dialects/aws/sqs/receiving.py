@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from functools import partial
 from typing import Any
 
@@ -12,11 +11,12 @@ from sqew import operations as ops
 from sqew.http.aws_refusals import AwsError, invalid_value
 from sqew.http.dialects.aws.calls import AwsCall
 from sqew.http.dialects.aws.sqs.api import SQS
+from sqew.http.dialects.aws.sqs.attributes import KNOWN
 from sqew.http.dialects.aws.sqs.handles import handle_of
-from sqew.http.dialects.aws.sqs.message_attributes import TRACE_HEADER, Attribute, md5_of, of_headers, selected
-from sqew.http.dialects.aws.sqs.sending import sequence_number
+from sqew.http.dialects.aws.sqs.message_attributes import TRACE_HEADER, Attribute, md5, md5_of, of_headers, selected
+from sqew.http.dialects.aws.sqs.sending import check_id, not_for_this_type, sequence_number
 from sqew.http.exchange import Call, Response
-from sqew.ids import uuid_of
+from sqew.ids import uuid_text
 from sqew.model import Message, Received
 from sqew.rules import FIFO_SUFFIX
 
@@ -29,6 +29,9 @@ _SYSTEM = (
     "SenderId", "SentTimestamp", "ApproximateReceiveCount", "ApproximateFirstReceiveTimestamp", "SequenceNumber",
     "MessageDeduplicationId", "MessageGroupId", "AWSTraceHeader", "DeadLetterQueueSourceArn",
 )  # fmt: skip
+
+
+_NO_NAMES: frozenset[str] = frozenset()
 
 
 class ReceiveMessage(Struct):
@@ -71,7 +74,11 @@ def receive_message(call: AwsCall, given: ReceiveMessage) -> Call:
     wait_s = _at_most("WaitTimeSeconds", given.WaitTimeSeconds, MOST_WAIT_S)
     names = [*(given.AttributeNames or ()), *(given.MessageSystemAttributeNames or ())]
     asked = _Asked(_system_names(names), given.MessageAttributeNames or [])
-    operation = ops.Receive(queue, limit, None, None if seconds is None else seconds * 1000, None)
+    lease_ms = None if seconds is None else seconds * 1000
+    attempt_id = given.ReceiveRequestAttemptId
+    if attempt_id is not None:
+        _check_attempt(attempt_id, queue)
+    operation = ops.Receive(queue, limit, None, lease_ms, None, attempt_id=attempt_id)
     wait_ms = None if wait_s is None else call.service.wait_ms(wait_s * 1000, "WaitTimeSeconds")
     return Call(operation, partial(_received, call, asked), wait_ms)
 
@@ -95,11 +102,20 @@ def _at_most(parameter: str, value: int | None, most: int) -> int | None:
     return value
 
 
+def _check_attempt(id: str, queue: str) -> None:
+    if not queue.endswith(FIFO_SUFFIX):
+        raise not_for_this_type(id, "ReceiveRequestAttemptId")
+    check_id("ReceiveRequestAttemptId", id)
+
+
 def _system_names(asked: list[str]) -> frozenset[str]:
+    if not asked:
+        return _NO_NAMES
     if "All" in asked:
         return frozenset(_SYSTEM)
     for name in asked:
-        if name not in _SYSTEM:
+        # The older of the two parameters may also name attributes of queues, which no message has.
+        if name not in _SYSTEM and name not in KNOWN:
             raise AwsError("InvalidAttributeName", f"Unknown Attribute {name}.")
     return frozenset(asked)
 
@@ -118,9 +134,9 @@ def _message(call: AwsCall, asked: _Asked, message: Message) -> ReceivedMessage:
         attributes = selected(of_headers(message.headers), asked.attributes) or None
     body = message.body
     return ReceivedMessage(
-        str(uuid_of(message.id)),
+        uuid_text(message.id),
         handle_of(message.id, lease.token),
-        hashlib.md5(body, usedforsecurity=False).hexdigest(),
+        md5(body).hexdigest(),
         body.decode(),
         _system(call, asked.system, message) if asked.system else None,
         None if attributes is None else md5_of(attributes),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Awaitable
 from functools import partial
@@ -10,15 +9,15 @@ from functools import partial
 from msgspec import Struct
 
 from sqew import operations as ops
-from sqew.errors import KeyMissing, SqewError
-from sqew.http.aws_refusals import AwsError, in_aws_words, invalid_value, missing
+from sqew.errors import BodyTooLarge, KeyMissing, SqewError
+from sqew.http.aws_refusals import AwsError, in_aws_words, invalid_value, missing, too_long
 from sqew.http.dialects.aws.calls import AwsCall
 from sqew.http.dialects.aws.sqs.api import SQS
 from sqew.http.dialects.aws.sqs.attributes import MOST_BODY_BYTES
 from sqew.http.dialects.aws.sqs.batches import Failed, check_entries, each, failure
-from sqew.http.dialects.aws.sqs.message_attributes import Attribute, as_headers, check, is_legal, md5_of
+from sqew.http.dialects.aws.sqs.message_attributes import Attribute, as_headers, check, is_legal, md5, md5_of, size_of
 from sqew.http.exchange import Call, Response
-from sqew.ids import uuid_of
+from sqew.ids import uuid_text
 from sqew.model import NewMessage, Sent
 from sqew.rules import FIFO_SUFFIX
 
@@ -47,26 +46,27 @@ class SendMessageResult(Struct, omit_defaults=True):
 @SQS.action(SendMessage)
 def send_message(call: AwsCall, given: SendMessage) -> Call:
     queue = call.queue(given.QueueUrl)
-    message, _ = _new_message(given, queue.endswith(FIFO_SUFFIX))
+    is_fifo = queue.endswith(FIFO_SUFFIX)
+    message, _ = _new_message(given, is_fifo)
     call.request.rows = 1
-    return Call(ops.Send(queue, (message,), keyed=True), partial(_sent, call, given, message.body))
+    return Call(ops.Send(queue, (message,), keyed=True), partial(_sent, call, given, message.body, is_fifo))
 
 
-def _sent(call: AwsCall, given: SendMessage | SendEntry, body: bytes, sent: list[Sent]) -> Response:
-    md5, id, attributes, system, sequence = _result(given, body, sent[0].id)
-    return call.ok(SendMessageResult(md5, id, attributes, system, sequence))
+def _sent(call: AwsCall, given: SendMessage | SendEntry, body: bytes, is_fifo: bool, sent: list[Sent]) -> Response:
+    checksum, id, attributes, system, sequence = _result(given, body, is_fifo, sent[0].id)
+    return call.ok(SendMessageResult(checksum, id, attributes, system, sequence))
 
 
 def _result(
-    given: SendMessage | SendEntry, body: bytes, id: int
+    given: SendMessage | SendEntry, body: bytes, is_fifo: bool, id: int
 ) -> tuple[str, str, str | None, str | None, str | None]:
     """MD5 of the body, the message's id, MD5s of its attributes, and its number in a FIFO queue."""
     return (
-        hashlib.md5(body, usedforsecurity=False).hexdigest(),
-        str(uuid_of(id)),
+        md5(body).hexdigest(),
+        uuid_text(id),
         md5_of(given.MessageAttributes) if given.MessageAttributes else None,
         md5_of(given.MessageSystemAttributes) if given.MessageSystemAttributes else None,
-        sequence_number(id) if given.MessageDeduplicationId or given.MessageGroupId else None,
+        sequence_number(id) if is_fifo else None,
     )
 
 
@@ -92,19 +92,17 @@ def _new_message(given: SendMessage | SendEntry, is_fifo: bool) -> tuple[NewMess
         size += check(given.MessageAttributes or {})
         headers = as_headers(given.MessageAttributes, given.MessageSystemAttributes)
     if size > MOST_BODY_BYTES:
-        raise invalid_value(
-            f"One or more parameters are invalid. Reason: Message must be shorter than {MOST_BODY_BYTES} bytes."
-        )
+        raise too_long(MOST_BODY_BYTES)
     delay_ms = _delay_ms(given.DelaySeconds, is_fifo)
     group, key = given.MessageGroupId, given.MessageDeduplicationId
     if is_fifo and group is None:
         raise missing("MessageGroupId")
     if group is not None:
-        _check_name("MessageGroupId", group)
+        check_id("MessageGroupId", group)
     if key is not None:
         if not is_fifo:
-            raise _not_for_this_type(key, "MessageDeduplicationId")
-        _check_name("MessageDeduplicationId", key)
+            raise not_for_this_type(key, "MessageDeduplicationId")
+        check_id("MessageDeduplicationId", key)
     return NewMessage(body, "text", headers, 0, None, group, key, delay_ms, None), size
 
 
@@ -112,7 +110,7 @@ def _delay_ms(seconds: int | None, is_fifo: bool) -> int | None:
     if seconds is None:
         return None
     if is_fifo and seconds:
-        raise _not_for_this_type(str(seconds), "DelaySeconds")
+        raise not_for_this_type(str(seconds), "DelaySeconds")
     if not 0 <= seconds <= _MOST_DELAY_S:
         raise invalid_value(
             f"Value {seconds} for parameter DelaySeconds is invalid. "
@@ -122,14 +120,16 @@ def _delay_ms(seconds: int | None, is_fifo: bool) -> int | None:
     return None if is_fifo else seconds * 1000
 
 
-def _not_for_this_type(value: str, parameter: str) -> AwsError:
+def not_for_this_type(value: str, parameter: str) -> AwsError:
+    """What only the other kind of queue takes, standard or FIFO."""
     return invalid_value(
-        f"Value {value} for parameter {parameter} is invalid. "
+        f"Value {value[:200]} for parameter {parameter} is invalid. "
         "Reason: The request include parameter that is not valid for this queue type."
     )
 
 
-def _check_name(parameter: str, value: str) -> None:
+def check_id(parameter: str, value: str) -> None:
+    """Raise unless a group, or what is to be told from others, may be called so."""
     if not _PUNCTUATED.fullmatch(value):
         raise invalid_value(
             f"Value {value[:200]} for parameter {parameter} is invalid. "
@@ -173,7 +173,7 @@ _Ready = list[tuple[SendEntry, tuple[NewMessage, int]]]
 def send_message_batch(call: AwsCall, given: SendMessageBatch) -> Call | Response:
     queue = call.queue(given.QueueUrl)
     entries = check_entries(given.Entries, "SendMessageBatchRequestEntry")
-    total = sum(len((entry.MessageBody or "").encode(errors="replace")) for entry in entries)
+    total = sum(_size(entry) for entry in entries)
     if total > MOST_BODY_BYTES:
         raise AwsError(
             "BatchRequestTooLong",
@@ -181,6 +181,12 @@ def send_message_batch(call: AwsCall, given: SendMessageBatch) -> Call | Respons
         )
     ready, failed = each(entries, partial(_entry_message, is_fifo=queue.endswith(FIFO_SUFFIX)))
     return _send_all(call, queue, ready, failed)
+
+
+def _size(entry: SendEntry) -> int:
+    """How many bytes a message has with its attributes, good or bad."""
+    size = len((entry.MessageBody or "").encode(errors="replace"))
+    return size + sum(size_of(*pair) for pair in (entry.MessageAttributes or {}).items())
 
 
 def _entry_message(entry: SendEntry, is_fifo: bool) -> tuple[NewMessage, int]:
@@ -200,28 +206,35 @@ def _send_all(call: AwsCall, queue: str, ready: _Ready, failed: list[Failed]) ->
     messages = [message for _, (message, _) in ready]
     return Call(
         ops.Send(queue, messages, keyed=True),
-        partial(_all_sent, call, ready, failed),
-        otherwise=partial(_some_have_no_key, call, queue, ready, failed),
+        partial(_all_sent, call, queue.endswith(FIFO_SUFFIX), ready, failed),
+        otherwise=partial(_some_refused, call, queue, ready, failed),
     )
 
 
-def _all_sent(call: AwsCall, ready: _Ready, failed: list[Failed], sent: list[Sent]) -> Response:
+def _all_sent(call: AwsCall, is_fifo: bool, ready: _Ready, failed: list[Failed], sent: list[Sent]) -> Response:
     entries = []
     for (entry, (message, _)), one in zip(ready, sent, strict=True):
-        md5, id, attributes, system, sequence = _result(entry, message.body, one.id)
-        entries.append(SendMessageBatchResultEntry(entry.Id or "", id, md5, attributes, system, sequence))
+        checksum, id, attributes, system, sequence = _result(entry, message.body, is_fifo, one.id)
+        entries.append(SendMessageBatchResultEntry(entry.Id or "", id, checksum, attributes, system, sequence))
     return call.ok(SendMessageBatchResult(entries, failed or None))
 
 
-def _some_have_no_key(
+def _some_refused(
     call: AwsCall, queue: str, ready: _Ready, failed: list[Failed], error: SqewError
 ) -> Awaitable[Call | Response] | None:
-    return _without_those(call, queue, ready, failed, error) if isinstance(error, KeyMissing) else None
+    """The queue refused the batch for some of its messages: the others are sent all the same."""
+    match error:
+        case KeyMissing():
+            refused = [one for one in ready if one[1][0].key is None]
+        case BodyTooLarge():
+            refused = [one for one in ready if len(one[1][0].body) > error.most]
+        case _:
+            return None
+    return _without(call, queue, [one for one in ready if one not in refused], refused, failed, error)
 
 
-async def _without_those(
-    call: AwsCall, queue: str, ready: _Ready, failed: list[Failed], error: KeyMissing
+async def _without(
+    call: AwsCall, queue: str, ready: _Ready, refused: _Ready, failed: list[Failed], error: SqewError
 ) -> Call | Response:
-    """The others of the batch are sent all the same."""
-    lacking = [failure(entry.Id or "", in_aws_words(error)) for entry, (message, _) in ready if message.key is None]
-    return _send_all(call, queue, [one for one in ready if one[1][0].key is not None], failed + lacking)
+    more = [failure(entry.Id or "", in_aws_words(error)) for entry, _ in refused]
+    return _send_all(call, queue, ready, failed + more)

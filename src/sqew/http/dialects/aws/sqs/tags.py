@@ -5,13 +5,11 @@ from __future__ import annotations
 from msgspec import Struct
 
 from sqew import operations as ops
-from sqew.http.aws_refusals import AwsError
 from sqew.http.dialects.aws.calls import AwsCall
 from sqew.http.dialects.aws.sqs.api import SQS
+from sqew.http.dialects.aws.sqs.attributes import check_tags
 from sqew.http.dialects.aws.sqs.queues import OnQueue
 from sqew.http.exchange import Call, Response
-
-MOST_TAGS = 50
 
 
 class TagQueue(OnQueue):
@@ -40,8 +38,7 @@ async def _change(call: AwsCall, url: str | None, added: dict[str, str], removed
     tags = {**info.extras.get("tags", {}), **added}
     for key in removed:
         tags.pop(key, None)
-    if len(tags) > MOST_TAGS:
-        raise AwsError("InvalidParameterValueException", f"Too many tags added for queue {call.names.name(queue)}.")
+    check_tags(tags, call.names.name(queue))
     await broker.run(ops.UpdateQueue(queue, {}, {"tags": tags}))
 
 
