@@ -178,10 +178,14 @@ class Receive(Operation[Received], frozen=True, gc=False):
 
 
 class Ack(Operation[list[Settled | SqewError]], frozen=True, gc=False):
-    """Finish messages. ``queue`` None: by id alone, wherever they are."""
+    """Finish messages. ``queue`` None: by id alone, wherever they are.
+
+    ``in_time``: only while the lease lasts. Otherwise it may have run out, as long as nobody else has the message.
+    """
 
     queue: str | None
     refs: Sequence[Ref]
+    in_time: bool = False
 
 
 class Nack(Operation[list[Settled | SqewError]], frozen=True, gc=False):
@@ -192,10 +196,11 @@ class Nack(Operation[list[Settled | SqewError]], frozen=True, gc=False):
 
 
 class Extend(Operation[list[Settled | SqewError]], frozen=True, gc=False):
-    """Set the end of leases."""
+    """Set the end of leases. ``in_time``: only of those that last, as for `Ack`."""
 
     queue: str | None
     extensions: Sequence[Extension]
+    in_time: bool = False
 
 
 class Remove(Operation[list[bool]], frozen=True):

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import inf
 from typing import NamedTuple
 
 
@@ -60,16 +61,17 @@ class History:
             yield f"{message} was delivered, and nobody has sent it"
 
     def _out_of_order(self) -> Iterator[str]:
-        """A delete was over before that of an earlier message had begun."""
-        groups: dict[str, dict[int, Deletion]] = defaultdict(dict)
-        for deletion in sorted(self.deletions, key=lambda deletion: -deletion.asked_at):
+        """A message was gone before anybody had asked to delete an earlier one."""
+        begun: dict[Message, float] = {}
+        gone: dict[Message, float] = {}
+        for deletion in self.deletions:
+            message = deletion.message
+            begun[message] = min(begun.get(message, deletion.asked_at), deletion.asked_at)
             if deletion.is_certain:
-                # The first that was answered well: a second one finds nothing.
-                groups[deletion.message.group][deletion.message.number] = deletion
-        for found in groups.values():
-            for earlier, later in pairwise(sorted(found.values())):
-                if later.told_at < earlier.asked_at:
-                    yield f"{later.message} was deleted before {earlier.message}"
+                gone[message] = min(gone.get(message, deletion.told_at), deletion.told_at)
+        for earlier, later in pairwise(sorted(begun)):
+            if earlier.group == later.group and gone.get(later, inf) < begun[earlier]:
+                yield f"{later} was deleted before {earlier}"
 
     def _delivered_too_early(self) -> Iterator[str]:
         """A message was delivered while an earlier one of its group, or itself, was in flight."""

@@ -143,10 +143,10 @@ class Consumer(Player):
         while held:
             chance = self.random.random()
             if self.stage.is_over.is_set() or chance < 0.6:
-                self._delete(held[:1])
+                self._remove(held[:1])
                 held = held[1:]
             elif chance < 0.75:
-                self._delete(held)
+                self._remove(held)
                 return
             elif chance < 0.82:
                 self._change(held, 0)
@@ -158,7 +158,7 @@ class Consumer(Player):
             else:
                 return  # It forgets them: they come again when their time is over.
 
-    def _delete(self, held):
+    def _remove(self, held):
         asked_at = time.monotonic()
         for _, holding in held:
             holding.until = min(holding.until, asked_at)

@@ -1,8 +1,9 @@
-"""Topics, and what SNS says of subscriptions: filters, confirmations, and dead letters of their own."""
+"""Topics, and what SNS says of subscriptions: filters and confirmations."""
 
 import pytest
 
 from conformance.driver import ENDPOINT, event
+from conformance.sns import attributes, new_event, publish, sns, taken
 from sqew.errors import SubscriptionExists, SubscriptionNotFound, TopicNotFound
 from sqew.model import CONFIRMATION, NOTIFICATION, Audience, Greeting, SubscriptionDetails
 from sqew.operations import (
@@ -14,32 +15,12 @@ from sqew.operations import (
     GetTopic,
     ListTopics,
     Publish,
-    Subscribe,
     Unsubscribe,
     UpdateSubscription,
     UpdateTopic,
 )
 
 EU = SubscriptionDetails(filter_policy='{"shop":["eu"]}')
-
-
-def sns(store, topic, target="jobs", protocol="queue", uuid="u", **fields):
-    """A subscription as SNS makes it."""
-    return store.run(Subscribe(topic, protocol, target, uuid=uuid, **fields)).subscription
-
-
-def attributes(**values):
-    return {name: {"DataType": "String", "StringValue": value} for name, value in values.items()}
-
-
-def publish(store, topic, body=b"1", **fields):
-    made = event(topic, body)
-    [published] = store.run(Publish([type(made)(made.routing_key, made.message, made.message_id, **fields)]))
-    return published
-
-
-def taken(store, queue="jobs"):
-    return [message.body for message in store.receive(100, queue)]
 
 
 # Topics
@@ -149,12 +130,11 @@ def test_events_of_one_batch_are_filtered_one_by_one(store):
     store.create("all")
     sns(store, "orders", details=EU)
     store.subscribe("orders", "all")
-    made = [event("orders", shop.encode()) for shop in ("eu", "us", "eu")]
+    shops = ("eu", "us", "eu")
 
     published = store.run(
-        Publish([type(one)(one.routing_key, one.message, "m", attributes=attributes(shop=one.message.body.decode()))
-                 for one in made])
-    )  # fmt: skip
+        Publish([new_event("orders", shop.encode(), attributes=attributes(shop=shop)) for shop in shops])
+    )
 
     assert [len(one.messages) for one in published] == [2, 1, 2]
     assert (taken(store), taken(store, "all")) == ([b"eu", b"eu"], [b"eu", b"us", b"eu"])
@@ -336,69 +316,3 @@ def test_who_subscribes_again_before_confirming_is_greeted_again_with_the_new_to
 
     assert (again.uuid, again.details.token) == ("1", "new")
     assert [delivery.body for delivery in store.claim()] == [b'{"hi":1}', b'{"hi":2}']
-
-
-# Dead letters of a subscription
-
-LETTERS = SubscriptionDetails(dead_letter="letters")
-
-
-def test_what_is_exhausted_goes_to_the_queue_that_the_subscription_names(store):
-    store.create("letters")
-    sns(store, "orders", ENDPOINT, "http", details=LETTERS)
-    publish(store, "orders", b'{"sku":7}')
-    [delivery] = store.claim()
-
-    assert store.settle(delivery, status=500, error="It answered 500.") == "exhausted"
-
-    letter = store.take("letters")
-    assert letter.body == b'{"sku":7}'
-    assert letter.headers["ErrorMessage"] == {"DataType": "String", "StringValue": "It answered 500."}
-    assert letter.headers["ErrorCode"]["StringValue"] == "500"
-    assert store.deliveries() == []
-
-
-def test_what_will_be_tried_again_stays(store):
-    store.create("letters")
-    sns(store, "orders", ENDPOINT, "http", details=LETTERS)
-    publish(store, "orders")
-    [delivery] = store.claim()
-
-    assert store.settle(delivery, error="no", retry_at=store.now + 1) == "waiting"
-
-    assert store.total("letters") == 0
-
-
-@pytest.mark.parametrize("policy", [None, {"quota": 1}])
-def test_a_letter_that_no_queue_takes_stays_as_an_exhausted_delivery(store, policy):
-    if policy is not None:
-        store.create("letters", **policy)
-        store.send(queue="letters")
-    sns(store, "orders", ENDPOINT, "http", details=LETTERS)
-    publish(store, "orders")
-    [delivery] = store.claim()
-
-    store.settle(delivery, error="no")
-
-    assert [one.state for one in store.deliveries()] == ["exhausted"]
-
-
-def test_a_greeting_that_can_not_be_posted_is_no_dead_letter(store):
-    store.create("letters")
-    sns(
-        store, "orders", ENDPOINT, "http", confirmed=False, details=LETTERS, greeting=Greeting("m", b"{}")
-    )  # fmt: skip
-    [delivery] = store.claim()
-
-    store.settle(delivery, error="no")
-
-    assert store.total("letters") == 0
-    assert [one.state for one in store.deliveries()] == ["exhausted"]
-
-
-def test_what_a_queue_that_is_gone_would_have_got_goes_to_the_dead_letters(store):
-    store.create("letters")
-    sns(store, "orders", "gone", details=LETTERS)
-
-    assert [queue for queue, _ in publish(store, "orders").messages] == ["letters"]
-    assert taken(store, "letters") == [b"1"]

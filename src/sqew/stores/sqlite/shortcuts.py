@@ -111,7 +111,7 @@ def _leaves_nothing(state: QueueState) -> bool:
 
 def ack(work: Work, op: Ack) -> list[Settled] | None:
     """The one answer, or None where it takes the general way."""
-    if len(op.refs) != 1 or op.queue is None:
+    if len(op.refs) != 1 or op.queue is None or op.in_time:
         return None
     catalog = work.catalog
     state = catalog.by_name.get(op.queue)

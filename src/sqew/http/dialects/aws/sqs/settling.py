@@ -29,7 +29,7 @@ def delete_message(call: AwsCall, given: DeleteMessage) -> Call:
     queue = call.queue(given.QueueUrl)
     ref = ref_of(given.ReceiptHandle or "")
     call.request.rows = 1
-    return Call(ops.Ack(queue, (ref,)), partial(_deleted, call, queue, given.ReceiptHandle or ""))
+    return Call(ops.Ack(queue, (ref,), queue.endswith(FIFO_SUFFIX)), partial(_deleted, call, queue, given.ReceiptHandle or ""))
 
 
 def _deleted(call: AwsCall, queue: str, handle: str, results: list[Settled | SqewError]) -> Response:
@@ -73,7 +73,8 @@ def delete_message_batch(call: AwsCall, given: DeleteMessageBatch) -> Call | Res
     if not ready:
         return call.ok(DeleteMessageBatchResult([], failed))
     call.request.rows = len(ready)
-    return Call(ops.Ack(queue, [ref for _, ref in ready]), partial(_all_deleted, call, queue, ready, failed))
+    operation = ops.Ack(queue, [ref for _, ref in ready], queue.endswith(FIFO_SUFFIX))
+    return Call(operation, partial(_all_deleted, call, queue, ready, failed))
 
 
 def _entry_ref(entry: DeleteEntry | VisibilityEntry) -> Ref:
@@ -111,7 +112,7 @@ def change_message_visibility(call: AwsCall, given: ChangeMessageVisibility) -> 
     if given.VisibilityTimeout is None:
         raise missing("VisibilityTimeout")
     extension = Extension(ref_of(given.ReceiptHandle or ""), _visibility_ms(given.VisibilityTimeout))
-    return Call(ops.Extend(queue, (extension,)), partial(_changed, call, given.ReceiptHandle or ""))
+    return Call(ops.Extend(queue, (extension,), in_time=True), partial(_changed, call, given.ReceiptHandle or ""))
 
 
 def _visibility_ms(seconds: int) -> int:
@@ -163,7 +164,7 @@ def change_message_visibility_batch(call: AwsCall, given: ChangeMessageVisibilit
     if not ready:
         return call.ok(ChangeMessageVisibilityBatchResult([], failed))
     extensions = [extension for _, extension in ready]
-    return Call(ops.Extend(queue, extensions), partial(_all_changed, call, ready, failed))
+    return Call(ops.Extend(queue, extensions, in_time=True), partial(_all_changed, call, ready, failed))
 
 
 def _entry_extension(entry: VisibilityEntry) -> Extension:
