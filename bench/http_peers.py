@@ -74,7 +74,7 @@ def measure(folder: Path, seed: int, scale: Scale) -> Section:
             )
         for name in PEERS:
             try:
-                served = stack.enter_context(_start(name, folder))
+                served = stack.enter_context(start(name, folder))
             except NotServed as error:
                 say(str(error))
                 missing[name] = str(error)
@@ -121,7 +121,8 @@ def _of_first(first: dict[int, wrk.Run], other: dict[int, wrk.Run]) -> Spread | 
     return ratios([first[number].requests_per_s for number in both], [other[number].requests_per_s for number in both])
 
 
-def _start(name: str, folder: Path) -> Served:
+def start(name: str, folder: Path) -> Served:
+    """A peer, as its own documentation starts it."""
     python = str(environment(name))
     port = free_port()
     if name == "moto":

@@ -163,21 +163,23 @@ def test_the_benchmark_of_the_server_without_wrk_says_how_to_install_it(dev, mon
 @pytest.fixture
 def npm(dev, monkeypatch):
     """Node.js and npm on the path, and what the tests ask of it; npm itself is not run."""
-    asked = dev.ROOT / "tests" / "sns_validator"
-    asked.mkdir(parents=True)
-    (asked / "package.json").write_text("{}")
-    (asked / "package-lock.json").write_text("{}")
+    folders = [dev.ROOT / "tests" / "sns_validator", dev.ROOT / "tests" / "aws" / "clients"]
+    for asked in folders:
+        asked.mkdir(parents=True)
+        (asked / "package.json").write_text("{}")
+        (asked / "package-lock.json").write_text("{}")
     for command in ("node", "npm"):
         (dev.ROOT / command).touch(mode=0o755)
     monkeypatch.setenv("PATH", str(dev.ROOT))
-    return asked
+    return folders[0]
 
 
 def test_what_the_tests_need_of_npm_is_installed_once(dev, npm):
     dev.need_node()
     dev.need_node()
 
-    assert [command[1:4] for command in dev.ran] == [["ci", "--prefix", str(dev.ROOT / ".node")]]
+    homes = [dev.ROOT / ".node", dev.ROOT / ".node" / "aws"]
+    assert [command[1:4] for command in dev.ran] == [["ci", "--prefix", str(home)] for home in homes]
 
 
 def test_what_the_tests_need_of_npm_is_installed_again_when_it_changes(dev, npm):
@@ -186,7 +188,7 @@ def test_what_the_tests_need_of_npm_is_installed_again_when_it_changes(dev, npm)
 
     dev.need_node()
 
-    assert len(dev.ran) == 2
+    assert len(dev.ran) == 3
     assert (dev.ROOT / ".node" / "package-lock.json").read_text() == '{"packages": {}}'
 
 
@@ -198,7 +200,7 @@ def test_what_npm_failed_to_install_is_not_remembered(dev, npm, monkeypatch):
 
     dev.need_node()
 
-    assert len(dev.ran) == 1
+    assert len(dev.ran) == 2
 
 
 def test_the_tests_without_node_say_how_to_install_it(dev, monkeypatch):

@@ -192,6 +192,27 @@ def test_keys_that_are_allowed(key):
     check_pattern(key)
 
 
+@pytest.mark.parametrize("key", ["eu-west-1:orders", "eu-west-1:orders.fifo", f"eu-west-1:{'x' * LONGEST_KEY}"])
+def test_a_key_may_have_the_region_of_its_topic_before_it(key):
+    check_routing_key(key)
+    check_pattern(key)
+
+
+@pytest.mark.parametrize(
+    ("key", "mistake"),
+    [
+        ("eu-west-1:", "there is no word at position 11"),
+        (":orders", "':' at position 1 is not allowed"),
+        ("EU:orders", "':' at position 3 is not allowed"),
+        ("eu:us:orders", "':' at position 6 is not allowed"),
+        (f"eu-west-1:{'x' * (LONGEST_KEY + 1)}", "it has 257 characters, and 256 are the most"),
+    ],
+)
+def test_what_is_not_a_region_is_no_part_of_a_key(key, mistake):
+    with pytest.raises(BadRoutingKey, match=mistake):
+        check_routing_key(key)
+
+
 @pytest.mark.parametrize("pattern", ["*", "#", "orders.*", "#.created", "*.*.#", "#.a.#.b.#.c.#"])
 def test_patterns_that_are_allowed(pattern):
     check_pattern(pattern)

@@ -14,6 +14,7 @@ from msgspec import structs
 
 from sqew import operations as ops
 from sqew.errors import BadBody, BadName, BadValue
+from sqew.filters import compile_filter
 from sqew.model import (
     EVENT_HEADER,
     SCHEDULE_HEADER,
@@ -23,6 +24,7 @@ from sqew.model import (
     ExpressionKind,
     Extension,
     Form,
+    Greeting,
     KeyScope,
     NewEvent,
     NewMessage,
@@ -34,6 +36,7 @@ from sqew.model import (
     Schedule,
     ScheduleStatus,
     SigningKey,
+    SubscriptionDetails,
     TargetKind,
 )
 from sqew.patterns import check_pattern, check_routing_key
@@ -49,6 +52,7 @@ from sqew.rules import (
     check_schedule_name,
     check_text,
     checked_changes,
+    encode_json,
     parse_json,
     shown,
 )
@@ -236,6 +240,12 @@ def _changes(name: str, value: Any, _limits: Limits) -> None:
     checked_changes(value)
 
 
+def _extras(name: str, value: Any, limits: Limits) -> None:
+    if not isinstance(value, Mapping):
+        raise BadValue(f"{name} can't be {shown(value)}: it must be a mapping.")
+    encode_json(dict(value), name, limits.max_depth)
+
+
 def _messages(name: str, value: Any, limits: Limits) -> None:
     check_collection(name, value)
     check_batch(len(value), limits)
@@ -285,6 +295,34 @@ def _pattern(_name: str, value: Any, _limits: Limits) -> None:
     check_pattern(value)
 
 
+def _routing_key(_name: str, value: Any, _limits: Limits) -> None:
+    check_routing_key(value)
+
+
+def _texts(name: str, value: Any, _limits: Limits) -> None:
+    if not isinstance(value, Mapping):
+        raise BadValue(f"{name} can't be {shown(value)}: it must be a mapping from texts to texts.")
+    for key, text in value.items():
+        check_unicode(f"A name in {name}", key)
+        check_unicode(f"{name}[{shown(key)}]", text)
+
+
+def _details(name: str, value: Any, limits: Limits) -> None:
+    if type(value) is not SubscriptionDetails:
+        raise BadValue(f"{name} can't be {shown(value)}: it must be a SubscriptionDetails.")
+    if value.filter_policy:
+        compile_filter(value.filter_policy, value.filter_scope)
+    check_unicode("dead_letter", value.dead_letter)
+    check_unicode("token", value.token)
+    _texts("kept", value.kept, limits)
+
+
+def _greeting(name: str, value: Any, _limits: Limits) -> None:
+    if type(value) is not Greeting or type(value.body) is not bytes:
+        raise BadValue(f"{name} can't be {shown(value)}: it must be a Greeting.")
+    check_text("message_id", value.message_id)
+
+
 def _target(name: str, value: Any, _limits: Limits) -> None:
     check_unicode(name, value)
     if not value or len(value) > LONGEST_TARGET:
@@ -312,6 +350,11 @@ def _events(name: str, value: Any, limits: Limits) -> None:
         check_routing_key(event.routing_key)
         check_text("message_id", event.message_id)
         _unkeyed(event.message, limits)
+        if event.attributes:
+            encode_json(event.attributes, "attributes", limits.max_depth)
+        for field in ("subject", "key"):
+            if (text := getattr(event, field)) is not None:
+                check_unicode(field, text)
 
 
 def _unkeyed(message: Any, limits: Limits) -> None:
@@ -383,11 +426,18 @@ def _or_none(check: Check) -> Check:
 
 
 _FIELDS: dict[type[ops.Operation[Any]], tuple[tuple[str, Check], ...]] = {
-    ops.CreateQueue: (("name", _queue), ("policy", _policy), ("exist_ok", _flag), ("letters", _or_none(_policy))),
-    ops.UpdateQueue: (("name", _queue), ("changes", _changes)),
+    ops.CreateQueue: (
+        ("name", _queue),
+        ("policy", _policy),
+        ("exist_ok", _flag),
+        ("letters", _or_none(_policy)),
+        ("extras", _extras),
+    ),
+    ops.UpdateQueue: (("name", _queue), ("changes", _changes), ("extras", _extras)),
     ops.DeleteQueue: (("name", _queue),),
     ops.GetQueue: (("name", _queue),),
     ops.ListQueues: (("prefix", _any_text), ("after", _any_text), ("limit", _or_none(_position))),
+    ops.ListDeadLetterSources: (("queue", _queue), ("after", _any_text), ("limit", _limit)),
     ops.CreateKey: (
         ("queue", _queue),
         ("id", _text),
@@ -399,7 +449,7 @@ _FIELDS: dict[type[ops.Operation[Any]], tuple[tuple[str, Check], ...]] = {
     ops.ListKeys: (("queue", _or_none(_queue)),),
     ops.DeleteKey: (("queue", _queue), ("id", _any_text)),
     ops.ReadKeys: (("known_version", _position),),
-    ops.Send: (("queue", _queue), ("messages", _messages)),
+    ops.Send: (("queue", _queue), ("messages", _messages), ("keyed", _flag)),
     ops.Receive: (
         ("queue", _queue),
         ("limit", _batch_limit),
@@ -407,10 +457,11 @@ _FIELDS: dict[type[ops.Operation[Any]], tuple[tuple[str, Check], ...]] = {
         ("lease_ms", _or_none(_ms)),
         ("by", _or_none(_text)),
         ("finish", _flag),
+        ("attempt_id", _or_none(_text)),
     ),
-    ops.Ack: (("queue", _or_none(_queue)), ("refs", _batch_of(_ref))),
+    ops.Ack: (("queue", _or_none(_queue)), ("refs", _batch_of(_ref)), ("in_time", _flag)),
     ops.Nack: (("queue", _or_none(_queue)), ("releases", _batch_of(_release))),
-    ops.Extend: (("queue", _or_none(_queue)), ("extensions", _batch_of(_extension))),
+    ops.Extend: (("queue", _or_none(_queue)), ("extensions", _batch_of(_extension)), ("in_time", _flag)),
     ops.Remove: (("queue", _queue), ("ids", _ids)),
     ops.Purge: (("queue", _queue), ("up_to", _position), ("limit", _limit)),
     ops.Peek: (("queue", _queue), ("limit", _limit), ("lane", _or_none(_lane))),
@@ -423,7 +474,23 @@ _FIELDS: dict[type[ops.Operation[Any]], tuple[tuple[str, Check], ...]] = {
     ops.ListDead: (("queue", _queue), ("limit", _limit), ("after", _position)),
     ops.RequeueDead: (("queue", _queue), ("ids", _or_none(_ids)), ("limit", _limit)),
     ops.PurgeDead: (("queue", _queue), ("ids", _or_none(_ids)), ("limit", _limit)),
-    ops.Redrive: (("dead_letter", _queue), ("to", _or_none(_queue)), ("limit", _limit)),
+    ops.Redrive: (
+        ("dead_letter", _queue),
+        ("to", _or_none(_queue)),
+        ("limit", _limit),
+        ("until", _or_none(_position)),
+    ),
+    ops.StartMove: (
+        ("id", _text),
+        ("source", _queue),
+        ("destination", _or_none(_queue)),
+        ("per_second", _or_none(_limit)),
+        ("to_move", _position),
+    ),
+    ops.ListMoves: (("source", _queue), ("limit", _limit)),
+    ops.CancelMove: (("id", _any_text),),
+    ops.NextMove: (),
+    ops.StepMove: (("limit", _limit),),
     ops.ListArchive: (
         ("queue", _queue),
         ("limit", _limit),
@@ -440,7 +507,31 @@ _FIELDS: dict[type[ops.Operation[Any]], tuple[tuple[str, Check], ...]] = {
         ("protocol", _one_of(Protocol)),
         ("target", _target),
         ("form", _one_of(Form)),
+        ("uuid", _any_text),
+        ("details", _details),
+        ("confirmed", _flag),
+        ("greeting", _or_none(_greeting)),
+        ("exist_ok", _flag),
     ),
+    ops.GetSubscription: (("uuid", _any_text),),
+    ops.FindSubscription: (("pattern", _any_text), ("target", _any_text)),
+    ops.UpdateSubscription: (
+        ("uuid", _any_text),
+        ("form", _or_none(_one_of(Form))),
+        ("details", _or_none(_details)),
+        ("confirmed", _or_none(_flag)),
+    ),
+    ops.CreateTopic: (("name", _routing_key), ("attributes", _texts), ("tags", _texts)),
+    ops.GetTopic: (("name", _any_text),),
+    ops.ListTopics: (("prefix", _any_text), ("after", _any_text), ("limit", _limit)),
+    ops.UpdateTopic: (
+        ("name", _any_text),
+        ("attributes", _texts),
+        ("tags", _or_none(_texts)),
+        ("form", _or_none(_one_of(Form))),
+    ),
+    ops.DeleteTopic: (("name", _any_text),),
+    ops.CountSubscriptions: (("topic", _any_text),),
     ops.Unsubscribe: (("id", _id), ("pattern", _or_none(_any_text))),
     ops.ListSubscriptions: (
         ("pattern", _or_none(_any_text)),
@@ -448,7 +539,7 @@ _FIELDS: dict[type[ops.Operation[Any]], tuple[tuple[str, Check], ...]] = {
         ("after", _position),
         ("limit", _limit),
     ),
-    ops.Publish: (("events", _published),),
+    ops.Publish: (("events", _published), ("to_topics", _flag)),
     ops.ClaimDeliveries: (
         ("limit", _limit),
         ("per_subscription", _limit),

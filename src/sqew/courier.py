@@ -12,9 +12,9 @@ from time import perf_counter
 from sqew.broker import Broker
 from sqew.deliveries.posting import Poster
 from sqew.errors import DeliveryFailed, NotTried, StoreBusy
-from sqew.model import DELIVERIES, RAW, Claimed, Delivered, DeliveryOutcome, DueDelivery
+from sqew.model import DELIVERIES, NOTIFICATION, RAW, Claimed, Delivered, DeliveryOutcome, DueDelivery
 from sqew.operations import ClaimDeliveries, NextDelivery, SettleDeliveries
-from sqew.sealing import topic_arn
+from sqew.sealing import farewell, topic_arn, with_link
 
 _log = logging.getLogger("sqew.courier")
 
@@ -52,8 +52,11 @@ class Courier:
         per_subscription: int = 16,
         poll_ms: int = 1_000,
         observe: Observe | None = None,
+        base_url: str = "",
     ) -> None:
         self._broker, self._poster, self._account_id = broker, poster, account_id
+        # Where others reach this server: what SNS's subscribers get says where they can unsubscribe.
+        self._base_url = base_url
         self._retries_ms = retries_ms
         self._lease_ms = timeout_ms + _LEASE_MARGIN_MS
         self._batch, self._concurrency, self._per_subscription = batch, concurrency, per_subscription
@@ -210,7 +213,7 @@ class Courier:
     async def _post(self, delivery: DueDelivery) -> tuple[int | None, str]:
         """What the endpoint answered, and what was wrong with it, if anything."""
         try:
-            answer = await self._poster.post(delivery.endpoint, delivery.body, self._headers(delivery))
+            answer = await self._poster.post(delivery.endpoint, self._body(delivery), self._headers(delivery))
         except NotTried:
             raise
         except DeliveryFailed as error:
@@ -227,16 +230,25 @@ class Courier:
             return None
         return self._broker.now() + self._retries_ms[delivery.attempts]
 
+    def _body(self, delivery: DueDelivery) -> bytes:
+        if delivery.form == RAW or not delivery.subscription_uuid or delivery.kind != NOTIFICATION:
+            return delivery.body
+        arn = topic_arn(delivery.routing_key, self._account_id)
+        return with_link(delivery.body, farewell(self._base_url, arn) + delivery.subscription_uuid)
+
     def _headers(self, delivery: DueDelivery) -> dict[str, str]:
+        arn = topic_arn(delivery.routing_key, self._account_id)
         headers = {
             "x-sqew-routing-key": delivery.routing_key,
             "x-sqew-delivery": str(delivery.id),
             "x-sqew-attempt": str(delivery.attempts + 1),
-            "x-amz-sns-message-type": "Notification",
+            "x-amz-sns-message-type": delivery.kind,
             "x-amz-sns-message-id": delivery.message_id,
-            "x-amz-sns-topic-arn": topic_arn(delivery.routing_key, self._account_id),
+            "x-amz-sns-topic-arn": arn,
         }
-        if delivery.form == RAW:
+        if delivery.subscription_uuid and delivery.kind == NOTIFICATION:
+            headers["x-amz-sns-subscription-arn"] = f"{arn}:{delivery.subscription_uuid}"
+        if delivery.form == RAW and delivery.kind == NOTIFICATION:
             headers["x-amz-sns-rawdelivery"] = "true"
             headers["content-type"] = "application/json" if delivery.format == "json" else "text/plain; charset=utf-8"
         else:

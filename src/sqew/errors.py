@@ -65,6 +65,14 @@ class TooWide(TooLarge):
         )
 
 
+class BodyTooLarge(TooLarge):
+    """A body that is larger than its queue takes."""
+
+    def __init__(self, queue: str, size: int, most: int) -> None:
+        self.queue, self.size, self.most = queue, size, most
+        super().__init__(f"The body has {size} bytes, and queue '{queue}' takes {most}. Send less.")
+
+
 class BadSetting(Invalid):
     """A setting that is unknown, of the wrong type or out of range."""
 
@@ -133,6 +141,16 @@ class BadEndpoint(Invalid):
     """An endpoint that can't be posted to: not an http(s) URL, or one that leads to where it may not."""
 
     code = "bad_endpoint"
+
+
+class KeyMissing(Invalid):
+    """A message to a FIFO queue has no key, and the queue makes none of bodies."""
+
+    code = "key_missing"
+
+    def __init__(self, queue: str) -> None:
+        self.queue = queue
+        super().__init__(f"Queue '{queue}' needs a key with each message. Give one, or have it deduplicate by content.")
 
 
 class BadRequest(Invalid):
@@ -277,10 +295,20 @@ class SubscriptionNotFound(NotFound):
 
     code = "subscription_not_found"
 
-    def __init__(self, id: int, pattern: str | None = None) -> None:
+    def __init__(self, id: int | str, pattern: str | None = None) -> None:
         self.id, self.pattern = id, pattern
         where = f"to '{pattern}'" if pattern is not None else "here"
         super().__init__(f"There is no subscription {id} {where}. List the subscriptions.")
+
+
+class TopicNotFound(NotFound):
+    """No topic of that name."""
+
+    code = "topic_not_found"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"There is no topic '{name}'. Create it, or list the topics.")
 
 
 class DeliveryNotFound(NotFound):
@@ -311,6 +339,16 @@ class ScheduleNotFound(NotFound):
             f"There is no schedule '{self.name}'{nearest(self.name, self.known)}. "
             "Create it first, or list the schedules; one that fires once is gone when it has."
         )
+
+
+class MoveNotFound(NotFound):
+    """No task of that id moves messages."""
+
+    code = "move_not_found"
+
+    def __init__(self, id: str) -> None:
+        self.id = id
+        super().__init__(f"There is no task '{id}' that moves messages, or it is over. List those of the queue.")
 
 
 class Conflict(SqewError):
@@ -364,6 +402,26 @@ class EnvelopeNeeded(Conflict):
         self.for_queues = frozenset(for_queues)
         """Those of the versions that a queue wants: there the envelope is a message's body."""
         super().__init__("A subscription wants this event in a signed envelope. Publish it with one.")
+
+
+class MoveRunning(Conflict):
+    """Messages are being moved out of the dead-letter queue already."""
+
+    code = "move_running"
+
+    def __init__(self, queue: str) -> None:
+        self.queue = queue
+        super().__init__(f"A task moves messages out of queue '{queue}' already. Wait until it is over, or cancel it.")
+
+
+class NotADeadLetterQueue(Conflict):
+    """No queue sends its dead letters there."""
+
+    code = "not_a_dead_letter_queue"
+
+    def __init__(self, queue: str) -> None:
+        self.queue = queue
+        super().__init__(f"No queue has '{queue}' as its dead-letter queue. Name one that is.")
 
 
 class QueueExists(Conflict):

@@ -13,6 +13,8 @@ _ID_MASK = (1 << _ID_BITS) - 1
 # An odd multiplier is a bijection modulo a power of two, so consecutive ids look unrelated and still map back.
 _SPREAD = 0x1B03_B7D5_6A9F_4E2D | 1
 _GATHER = pow(_SPREAD, -1, 1 << _ID_BITS)
+# To copy it takes less than half as long as to make one.
+_HASHER = hashlib.blake2b(digest_size=8, person=b"sqew-id")
 
 
 def new_token() -> str:
@@ -30,6 +32,19 @@ def uuid_of(id: int) -> UUID:
     return UUID(int=_stamp(spread << 60 | _check(spread)))
 
 
+def uuid_text(id: int) -> str:
+    """The same as text, in a quarter of the time: no UUID is made on the way.
+
+    >>> uuid_text(42) == str(uuid_of(42))
+    True
+    """
+    spread = id * _SPREAD & _ID_MASK
+    # Two halves of 64 bits: Python is slow with larger numbers.
+    low = 1 << 63 | (spread & 3) << 60 | _check(spread)
+    digits = f"{spread >> 14:012x}8{spread >> 2 & 0xFFF:03x}{low:016x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
 def id_of(uuid: UUID) -> int:
     """The id behind a UUID made by `uuid_of`; any other UUID names no message."""
     bits = uuid.int
@@ -42,8 +57,9 @@ def id_of(uuid: UUID) -> int:
 
 
 def _check(spread: int) -> int:
-    digest = hashlib.blake2b(spread.to_bytes(8, "big"), digest_size=8, person=b"sqew-id").digest()
-    return int.from_bytes(digest, "big") >> 4
+    hasher = _HASHER.copy()
+    hasher.update(spread.to_bytes(8, "big"))
+    return int.from_bytes(hasher.digest(), "big") >> 4
 
 
 def _stamp(payload: int) -> int:

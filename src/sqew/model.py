@@ -68,6 +68,8 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     """Deliver in order within a group, one group's messages to one receiver at a time. Fixed at creation."""
     deduplicate: Literal["key", "content"] = "key"
     """``content``: a message without a key gets the SHA-256 of its body as its key."""
+    deduplicate_within: Literal["queue", "group"] = "queue"
+    """Whether a key is unique in the whole queue, or in each of its groups."""
     key_retention_ms: int = 300_000
     """How long a key is remembered after its message is gone."""
     lanes: dict[str, int] = msgspec.field(default_factory=lambda: {DEFAULT_LANE: 1})
@@ -80,6 +82,10 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     """Messages a second that senders may add. None: no limit."""
     quota: int | None = None
     """How many messages the queue may hold. None: no limit."""
+    max_body_bytes: int | None = None
+    """The largest body that the queue takes. None: what the server takes."""
+    receive_wait_ms: int = 0
+    """How long a receive by SQS waits for a message when it does not say."""
 
 
 class QueueInfo(Struct, frozen=True):
@@ -88,6 +94,8 @@ class QueueInfo(Struct, frozen=True):
     name: str
     policy: Policy
     created_at: int
+    extras: dict[str, Any] = {}  # msgspec copies it
+    """What a dialect keeps with a queue and nobody else understands: SQS its tags and some attributes."""
 
 
 class KeyInfo(Struct, frozen=True):
@@ -184,6 +192,8 @@ class Message(Struct, frozen=True, gc=False):
     death: Death | None = None
     damaged: bool = False
     """The stored bytes no longer match their checksum: body and headers are withheld."""
+    first_received_at: int | None = None
+    """When it was first delivered; None where it was not, or where nobody asked."""
 
     @property
     def value(self) -> Any:
@@ -242,6 +252,8 @@ class Received(Struct, frozen=True, gc=False):
 
     messages: list[Message]
     next_due_at: int | None = None
+    wait_ms: int = 0
+    """Where it took nothing: how long the queue's policy would have it wait."""
 
 
 class Settled(Struct, frozen=True, gc=False):
@@ -266,6 +278,28 @@ class Progress(Struct, frozen=True):
     done: bool
     after: int = 0
     """The id after which the next step goes on, where steps leave something behind."""
+
+
+MoveStatus = Literal["running", "completed", "cancelled", "failed"]
+
+
+class MoveTask(Struct, frozen=True):
+    """A redrive that a server carries out in the background."""
+
+    id: str
+    source: str
+    """The dead-letter queue."""
+    destination: str | None
+    """None: each message goes to where it came from."""
+    per_second: int | None
+    """None: as fast as may be."""
+    status: MoveStatus
+    moved: int
+    to_move: int
+    """How many messages there were when it started."""
+    reason: str
+    """Why it failed: ``queue_not_found`` or ``no_origin``."""
+    started_at: int
 
 
 class Swept(Struct, frozen=True):
@@ -373,7 +407,8 @@ class Commit(Struct, frozen=True):
     results: list[Any]
     facts: list[Fact]
     stirred: set[str]
-    """The queues in which a message became ready, or got a new time to become so; and `DELIVERIES`, `SCHEDULES`."""
+    """The queues in which a message became ready, or got a new time to become so; and `DELIVERIES`, `SCHEDULES`,
+    `MOVES`."""
 
 
 Protocol = Literal["queue", "http", "https"]
@@ -386,10 +421,40 @@ EVENT_HEADER = "_event"
 """Where a message says under which routing key it was published."""
 SCHEDULE_HEADER = "_schedule"
 """Where a message says which schedule sent it, and for which slot."""
+NOTIFICATION = "Notification"
+CONFIRMATION = "SubscriptionConfirmation"
+"""What is posted to an endpoint, by the names that SNS has for it."""
 
 DELIVERIES = "\0deliveries"
 SCHEDULES = "\0schedules"
-"""What a commit stirs beside queues: there is something to post, or a schedule has a new time. No queue is so named."""
+MOVES = "\0moves"
+"""What a commit stirs beside queues: there is something to post, a schedule has a new time, or dead letters are to be
+moved. No queue is so named."""
+
+
+FilterScope = Literal["MessageAttributes", "MessageBody"]
+"""What a filter policy looks at."""
+
+
+class SubscriptionDetails(Struct, frozen=True):
+    """What SNS says of a subscription besides where it leads."""
+
+    filter_policy: str = ""
+    """Which events it wants; none: all. See `sqew.filters`."""
+    filter_scope: FilterScope = "MessageAttributes"
+    dead_letter: str = ""
+    """The queue for what can't be delivered; none: it is kept as an exhausted delivery."""
+    token: str = ""
+    """What its endpoint was sent to confirm it with."""
+    kept: dict[str, str] = {}  # msgspec copies it
+    """Attributes that are only kept and shown."""
+
+
+class Greeting(Struct, frozen=True):
+    """What an endpoint is sent first, and before it has confirmed that it wants more."""
+
+    message_id: str
+    body: bytes
 
 
 class Subscription(Struct, frozen=True):
@@ -403,7 +468,11 @@ class Subscription(Struct, frozen=True):
     form: Form
     created_at: int
     problem: str = NO_REASON
-    """Why nothing reaches its target, where that is known: the queue is gone."""
+    """Why nothing reaches its target, where that is known: the queue is gone, or the endpoint has not confirmed."""
+    uuid: str = ""
+    """What it is called in its ARN, where SNS knows it; whoever knows it may unsubscribe."""
+    details: SubscriptionDetails = SubscriptionDetails()
+    confirmed: bool = True
 
 
 class Subscribed(Struct, frozen=True):
@@ -422,6 +491,34 @@ class NewEvent(Struct, frozen=True):
     """A UUID: the same for everybody whom the event reaches."""
     envelopes: dict[int, bytes] = {}  # msgspec copies it
     """The event in an envelope, by the version of the signature, where a subscription wants one."""
+    farewell: str = ""
+    """The URL that unsubscribes, up to the UUID of the subscription. It comes with the envelopes."""
+    attributes: dict[str, Any] = {}  # msgspec copies it
+    """Message attributes as SNS has them: ``{"size": {"DataType": "Number", "StringValue": "5"}}``. Filters look at
+    them; they become headers of the message, or a part of its envelope."""
+    subject: str | None = None
+    key: str | None = None
+    """The idempotency key of the message in every queue that the event reaches."""
+    sequence: str = ""
+    """Its number in a FIFO topic, for its envelope."""
+    only: tuple[Protocol, ...] = ()
+    """Whom it is for; nothing said: everybody."""
+
+
+class TopicInfo(Struct, frozen=True):
+    """A topic of SNS: a routing key that is known by name, and what SNS says of it."""
+
+    name: str
+    attributes: dict[str, str]
+    tags: dict[str, str]
+    created_at: int
+
+
+class Audience(Struct, frozen=True):
+    """How many subscriptions a topic has."""
+
+    confirmed: int
+    pending: int
 
 
 class Published(Struct, frozen=True):
@@ -480,6 +577,9 @@ class DueDelivery(Struct, frozen=True):
     attempts: int
     """How often it has failed before."""
     claimed_until: int
+    kind: str = NOTIFICATION
+    """What it is by the name of SNS: a notification, or the confirmation of a subscription."""
+    subscription_uuid: str = ""
 
 
 class Claimed(Struct, frozen=True):
@@ -547,6 +647,9 @@ class Notice(Struct, frozen=True):
     at_ms: int
     """When it was published."""
     subject: str | None = None
+    attributes: dict[str, Any] = {}  # msgspec copies it
+    """As `NewEvent` has them."""
+    sequence: str = ""
 
 
 ExpressionKind = Literal["cron", "every", "when", "fire_at"]

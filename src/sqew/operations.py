@@ -16,6 +16,7 @@ from sqew.model import (
     Activity,
     Advance,
     ArchivedMessage,
+    Audience,
     Claimed,
     Delivered,
     Delivery,
@@ -28,10 +29,12 @@ from sqew.model import (
     Extension,
     Fired,
     Form,
+    Greeting,
     KeyInfo,
     KeyRing,
     KeyScope,
     Message,
+    MoveTask,
     NewEvent,
     NewMessage,
     Outcome,
@@ -53,8 +56,10 @@ from sqew.model import (
     SigningKey,
     Subscribed,
     Subscription,
+    SubscriptionDetails,
     Swept,
     TargetKind,
+    TopicInfo,
 )
 
 R = TypeVar("R")
@@ -78,13 +83,15 @@ class CreateQueue(Operation[QueueInfo], frozen=True):
     policy: Policy
     exist_ok: bool = False
     letters: Policy | None = None
+    extras: Mapping[str, Any] = {}  # msgspec copies it
 
 
 class UpdateQueue(Operation[QueueInfo], frozen=True):
-    """Change some fields of a queue's policy."""
+    """Change some fields of a queue's policy, and some of its extras: those that are None are taken away."""
 
     name: str
     changes: Mapping[str, Any]
+    extras: Mapping[str, Any] = {}  # msgspec copies it
 
 
 class DeleteQueue(Operation[None], frozen=True):
@@ -105,6 +112,15 @@ class ListQueues(Operation[list[QueueInfo]], frozen=True):
     prefix: str = ""
     after: str = ""
     limit: int | None = None
+
+
+class ListDeadLetterSources(Operation[list[str]], frozen=True):
+    """The names of the queues whose dead letters go to one, those after ``after``."""
+
+    writes: ClassVar[bool] = False
+    queue: str
+    after: str = ""
+    limit: int = 1000
 
 
 class CreateKey(Discreet, Operation[KeyInfo], frozen=True):
@@ -143,14 +159,19 @@ class ReadKeys(Operation[KeyRing | None], frozen=True):
 
 
 class Send(Operation[list[Sent]], frozen=True, gc=False):
+    """Send messages. ``keyed``: to a FIFO queue only with a key each, unless the queue makes them of their bodies."""
+
     queue: str
     messages: Sequence[NewMessage]
+    keyed: bool = False
 
 
 class Receive(Operation[Received], frozen=True, gc=False):
     """Lease up to ``limit`` ready messages.
 
     ``finish`` takes them for good instead: archived (or deleted, as the policy says) in the same transaction.
+    ``attempt_id`` names a receive from a FIFO queue: who repeats it within five minutes, not having got the answer,
+    gets the same messages under the same lease, which begins anew; unless one of them was settled or extended since.
     """
 
     queue: str
@@ -159,13 +180,18 @@ class Receive(Operation[Received], frozen=True, gc=False):
     lease_ms: int | None = None
     by: str | None = None
     finish: bool = False
+    attempt_id: str | None = None
 
 
 class Ack(Operation[list[Settled | SqewError]], frozen=True, gc=False):
-    """Finish messages. ``queue`` None: by id alone, wherever they are."""
+    """Finish messages. ``queue`` None: by id alone, wherever they are.
+
+    ``in_time``: only while the lease lasts. Otherwise it may have run out, as long as nobody else has the message.
+    """
 
     queue: str | None
     refs: Sequence[Ref]
+    in_time: bool = False
 
 
 class Nack(Operation[list[Settled | SqewError]], frozen=True, gc=False):
@@ -176,10 +202,11 @@ class Nack(Operation[list[Settled | SqewError]], frozen=True, gc=False):
 
 
 class Extend(Operation[list[Settled | SqewError]], frozen=True, gc=False):
-    """Set the end of leases."""
+    """Set the end of leases. ``in_time``: only of those that last, as for `Ack`."""
 
     queue: str | None
     extensions: Sequence[Extension]
+    in_time: bool = False
 
 
 class Remove(Operation[list[bool]], frozen=True):
@@ -284,12 +311,53 @@ class PurgeDead(Operation[Progress], frozen=True):
 class Redrive(Operation[Progress], frozen=True):
     """Send what lies in a dead-letter queue back to where each message came from (or all to ``to``).
 
-    Messages that were sent there directly, or whose queue is gone, stay, unless ``to`` is given.
+    Messages that were sent there directly, or whose queue is gone, stay, unless ``to`` is given. ``until``: only what
+    had come there by that time.
     """
 
     dead_letter: str
     to: str | None = None
     limit: int = 1000
+    until: int | None = None
+
+
+class StartMove(Operation[MoveTask], frozen=True):
+    """Have a server redrive a dead-letter queue in the background, at so many messages a second if a rate is given.
+
+    ``to_move`` is how many messages lie there, for those who watch: to count them takes too long for a transaction.
+    """
+
+    id: str
+    source: str
+    destination: str | None = None
+    per_second: int | None = None
+    to_move: int = 0
+
+
+class ListMoves(Operation[list[MoveTask]], frozen=True):
+    """The newest of the tasks that move messages out of a dead-letter queue."""
+
+    writes: ClassVar[bool] = False
+    source: str
+    limit: int = 10
+
+
+class CancelMove(Operation[MoveTask], frozen=True):
+    """Move nothing more. What was moved stays where it is."""
+
+    id: str
+
+
+class NextMove(Operation[int | None], frozen=True):
+    """When the next step of any such task is due."""
+
+    writes: ClassVar[bool] = False
+
+
+class StepMove(Operation[None], frozen=True):
+    """Take the step that is longest due: up to ``limit`` messages, or as many as its rate allows."""
+
+    limit: int = 100
 
 
 class ListArchive(Operation[list[ArchivedMessage]], frozen=True):
@@ -336,12 +404,46 @@ class Survey(Operation[list[QueueTotals]], frozen=True):
 
 
 class Subscribe(Operation[Subscribed], frozen=True):
-    """Have events that match a pattern go to a queue or an endpoint. Where they do already, answer what is there."""
+    """Have events that match a pattern go to a queue or an endpoint. Where they do already, answer what is there.
+
+    A ``uuid`` makes it one of SNS's, with ``details`` of its own: that its queue exists is not asked for then. Where
+    it is there with other details, that is a conflict, unless ``exist_ok``. A ``greeting`` is posted to its endpoint,
+    which gets nothing else until the subscription is ``confirmed``.
+    """
 
     pattern: str
     protocol: Protocol
     target: str
     form: Form = 0
+    uuid: str = ""
+    details: SubscriptionDetails = SubscriptionDetails()
+    confirmed: bool = True
+    greeting: Greeting | None = None
+    exist_ok: bool = False
+
+
+class GetSubscription(Operation[Subscription], frozen=True):
+    """The subscription of that UUID."""
+
+    writes: ClassVar[bool] = False
+    uuid: str
+
+
+class FindSubscription(Operation[Subscription], frozen=True):
+    """The subscription to exactly a pattern that leads to a queue or an endpoint."""
+
+    writes: ClassVar[bool] = False
+    pattern: str
+    target: str
+
+
+class UpdateSubscription(Operation[Subscription], frozen=True):
+    """Change what SNS says of a subscription. None: it stays as it is."""
+
+    uuid: str
+    form: Form | None = None
+    details: SubscriptionDetails | None = None
+    confirmed: bool | None = None
 
 
 class Unsubscribe(Operation[None], frozen=True):
@@ -364,10 +466,61 @@ class ListSubscriptions(Operation[list[Subscription]], frozen=True):
     limit: int = 1000
 
 
+class CreateTopic(Operation[TopicInfo], frozen=True):
+    """Make a topic. Where there is one of that name, answer it as it is."""
+
+    name: str
+    attributes: Mapping[str, str] = {}  # msgspec copies it
+    tags: Mapping[str, str] = {}  # msgspec copies it
+
+
+class GetTopic(Operation[TopicInfo], frozen=True):
+    writes: ClassVar[bool] = False
+    name: str
+
+
+class ListTopics(Operation[list[TopicInfo]], frozen=True):
+    """Topics by name, those after ``after``."""
+
+    writes: ClassVar[bool] = False
+    prefix: str = ""
+    after: str = ""
+    limit: int = 100
+
+
+class UpdateTopic(Operation[TopicInfo], frozen=True):
+    """Change some attributes of a topic, and all of its tags if some are given.
+
+    ``form``: its subscriptions that want envelopes get them signed by that version from now on.
+    """
+
+    name: str
+    attributes: Mapping[str, str] = {}  # msgspec copies it
+    tags: Mapping[str, str] | None = None
+    form: Form | None = None
+
+
+class DeleteTopic(Operation[bool], frozen=True):
+    """Delete a topic and SNS's subscriptions to it; whether there was one."""
+
+    name: str
+
+
+class CountSubscriptions(Operation[Audience], frozen=True):
+    """How many subscriptions of SNS a topic has. Grows with their number."""
+
+    writes: ClassVar[bool] = False
+    topic: str
+
+
 class Publish(Operation[list[Published]], frozen=True):
-    """Send events to every queue whose subscription matches, and have them posted to every endpoint. All, or none."""
+    """Send events to every queue whose subscription matches, and have them posted to every endpoint. All, or none.
+
+    ``to_topics``: only if there are topics of the names of their routing keys.
+    """
 
     events: Sequence[NewEvent]
+    to_topics: bool = False
 
 
 class ClaimDeliveries(Operation[Claimed], frozen=True):

@@ -19,6 +19,8 @@ MOST_MANY = 4
 """How many `#` a pattern may have: each multiplies the ways in which a key can match."""
 ONE, MANY = "*", "#"
 
+_REGION = re.compile(r"[a-z][a-z0-9-]{1,30}:")
+"""What stands before a topic's name, for topics of SNS in other regions than the usual one."""
 _NOT_IN_A_WORD = re.compile(r"[^A-Za-z0-9_-]")
 _KEY = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+){0,63}")
 _EXAMPLE = "Use words of letters, digits, '-' and '_' with dots between, as in 'orders.eu.created'"
@@ -27,6 +29,8 @@ _EXAMPLE = "Use words of letters, digits, '-' and '_' with dots between, as in '
 def check_routing_key(key: object) -> None:
     """Raise `BadRoutingKey` unless something may be published under it."""
     if isinstance(key, str) and len(key) <= LONGEST_KEY and _KEY.fullmatch(key):
+        return
+    if not _mistake(key, wildcards=False):
         return
     mistake = _mistake(key, wildcards=False)
     raise BadRoutingKey(f"{_shown(key)} can't be a routing key: {mistake}. {_EXAMPLE}.")
@@ -48,12 +52,15 @@ def _mistake(text: object, *, wildcards: bool) -> str:
         return "it is not a text"
     if not text:
         return "it is empty"
+    region = _REGION.match(text)
+    first = region.end() if region else 0
+    text = text[first:]
     if len(text) > LONGEST_KEY:
         return f"it has {len(text)} characters, and {LONGEST_KEY} are the most"
     words = text.split(".")
     if len(words) > MOST_WORDS:
         return f"it has {len(words)} words, and {MOST_WORDS} are the most"
-    position, count, before = 1, 0, ""
+    position, count, before = 1 + first, 0, ""
     for word in words:
         if not word:
             return f"there is no word at position {position}"

@@ -10,10 +10,10 @@ from msgspec import structs
 
 from sqew.broker import Broker
 from sqew.errors import EnvelopeNeeded
-from sqew.model import Fired, NewEvent, Published, SigningKey
+from sqew.model import Fired, Greeting, NewEvent, Published, SigningKey
 from sqew.operations import AddSigningKey, FireSchedule, Publish, ReadSigningKeys
-from sqew.sealing import Seal, check_base_url
-from sqew.signing import new_signing_key
+from sqew.sealing import Seal, check_base_url, new_message_id
+from sqew.signing import SignatureVersion, new_signing_key
 
 _log = logging.getLogger("sqew.publisher")
 
@@ -30,13 +30,16 @@ class Publisher:
         """Nobody has said where others reach this server."""
         self._making_key = asyncio.Lock()
 
-    async def publish(self, events: Sequence[NewEvent]) -> list[Published]:
-        """Send events to whoever subscribes to them; each is on disk when this returns."""
+    async def publish(self, events: Sequence[NewEvent], *, to_topics: bool = False) -> list[Published]:
+        """Send events to whoever subscribes to them; each is on disk when this returns.
+
+        ``to_topics``: only if there are topics of the names of their routing keys.
+        """
         sealed = events
         # To try costs less than to sign. Each round adds a version to every event, and there are two: it ends.
         while True:
             try:
-                return await self._broker.run(Publish(sealed))
+                return await self._broker.run(Publish(sealed, to_topics))
             except EnvelopeNeeded as needed:
                 sealed = await self._seal(sealed, needed)
 
@@ -48,6 +51,13 @@ class Publisher:
                 return await self._broker.run(structs.replace(operation, events=sealed))
             except EnvelopeNeeded as needed:
                 sealed = await self._seal(sealed, needed)
+
+    async def greeting(self, topic: str, token: str, version: SignatureVersion) -> Greeting:
+        """What asks an endpoint to confirm its subscription to a topic."""
+        key = (await self.signing_keys())[0]
+        seal = Seal(key, self.base_url, self._account_id, self._broker.limits.max_body_bytes)
+        id, now = new_message_id(), self._broker.now()
+        return Greeting(id, await asyncio.to_thread(seal.confirmation, topic, id, token, version, now))
 
     async def signing_keys(self) -> list[SigningKey]:
         """The key in use, and those before it. The first is made when it is first asked for."""

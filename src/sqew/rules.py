@@ -27,7 +27,8 @@ HEAVIEST_LANE = 1_000_000
 SLOWEST_RATE = 0.000001
 """The least messages a second that a queue may be held to: one in eleven days."""
 
-_QUEUE_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}(\.fifo)?")
+_QUEUE_NAME = re.compile(r"(?:[a-z][a-z0-9-]{1,30}:)?[A-Za-z0-9_-]{1,80}(?:\.fifo)?")
+"""Before a colon: the region that an SQS client made the queue in, where it is not the usual one."""
 _SCHEDULE_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9_.:-]{1,100}")
 _LANE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,80}")
 _BYTES = (bytes, bytearray, memoryview)
@@ -173,6 +174,9 @@ def check_policy(policy: Policy) -> None:
         raise BadValue(
             f"rate_limit can't be {policy.rate_limit}: it must be messages a second from {SLOWEST_RATE:f} on, or none."
         )
+    if policy.max_body_bytes is not None:
+        check_int("max_body_bytes", policy.max_body_bytes, 1, 1 << 40)
+    check_ms("receive_wait_ms", policy.receive_wait_ms)
     if policy.dead_letter is not None:
         check_queue_name(policy.dead_letter)
     _check_backoff(policy.backoff)

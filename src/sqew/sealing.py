@@ -5,26 +5,52 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from random import getrandbits
 from typing import cast
+from urllib.parse import urlencode
 
+import msgspec
 from msgspec import structs
 
 from sqew.errors import BadSetting, EnvelopeNeeded, TooLarge
 from sqew.model import NewEvent, NewMessage, Notice, SigningKey
-from sqew.signing import SignatureVersion, envelope
+from sqew.signing import SignatureVersion, confirmation, envelope
 
 REGION = "us-east-1"
 
 
 def new_event(routing_key: str, message: NewMessage) -> NewEvent:
     """An event with an id of its own."""
-    # uuid.uuid4() takes three times as long. Nobody gains by guessing it.
+    return NewEvent(routing_key, message, new_message_id())
+
+
+def new_message_id() -> str:
+    """A UUID. uuid.uuid4() takes three times as long, and nobody gains by guessing this one."""
     bits = f"{getrandbits(128):032x}"
-    return NewEvent(routing_key, message, f"{bits[:8]}-{bits[8:12]}-4{bits[13:16]}-a{bits[17:20]}-{bits[20:]}")
+    return f"{bits[:8]}-{bits[8:12]}-4{bits[13:16]}-a{bits[17:20]}-{bits[20:]}"
 
 
 def topic_arn(routing_key: str, account_id: str) -> str:
-    """What SNS would call a routing key."""
-    return f"arn:aws:sns:{REGION}:{account_id}:{routing_key}"
+    """What SNS would call a routing key.
+
+    >>> topic_arn("eu-west-1:orders", "000000000000")
+    'arn:aws:sns:eu-west-1:000000000000:orders'
+    """
+    region, colon, name = routing_key.rpartition(":")
+    return f"arn:aws:sns:{region if colon else REGION}:{account_id}:{name}"
+
+
+def farewell(base_url: str, arn: str) -> str:
+    """The URL that ends a subscription to a topic, up to the subscription's UUID."""
+    query = urlencode({"Action": "Unsubscribe", "SubscriptionArn": f"{arn}:"}, safe=":")
+    return f"{base_url.rstrip('/')}/?{query}"
+
+
+def with_link(envelope: bytes, url: str) -> bytes:
+    """An envelope that also says how to unsubscribe. That is not signed.
+
+    >>> with_link(b'{"Type":"Notification"}', "http://localhost/?Action=Unsubscribe")
+    b'{"Type":"Notification","UnsubscribeURL":"http://localhost/?Action=Unsubscribe"}'
+    """
+    return b'%s,"UnsubscribeURL":%s}' % (envelope[:-1], msgspec.json.encode(url))
 
 
 def certificate_path(key_id: str) -> str:
@@ -46,7 +72,8 @@ class Seal:
 
     def __init__(self, key: SigningKey, base_url: str, account_id: str, max_body_bytes: int) -> None:
         self._key, self._account_id, self._max_body_bytes = key, account_id, max_body_bytes
-        self._cert_url = base_url.rstrip("/") + certificate_path(key.id)
+        self._base_url = base_url.rstrip("/")
+        self._cert_url = self._base_url + certificate_path(key.id)
 
     def all(self, events: Sequence[NewEvent], needed: EnvelopeNeeded, now_ms: int) -> list[NewEvent]:
         """The events, with an envelope for each version of the signature. A signature takes half a millisecond."""
@@ -65,9 +92,21 @@ class Seal:
 
     def _with_envelopes(self, event: NewEvent, versions: Iterable[int], now_ms: int) -> NewEvent:
         arn = topic_arn(event.routing_key, self._account_id)
-        notice = Notice(event.message_id, arn, event.message.body.decode(), now_ms)
+        text = event.message.body.decode()
+        notice = Notice(event.message_id, arn, text, now_ms, event.subject, event.attributes, event.sequence)
         made = {
             version: envelope(notice, self._key, self._cert_url, cast("SignatureVersion", version))
             for version in versions
         }
-        return structs.replace(event, envelopes={**event.envelopes, **made})
+        return structs.replace(event, envelopes={**event.envelopes, **made}, farewell=farewell(self._base_url, arn))
+
+    def confirmation(self, topic: str, message_id: str, token: str, version: SignatureVersion, now_ms: int) -> bytes:
+        """What asks an endpoint to confirm its subscription to a topic."""
+        arn = topic_arn(topic, self._account_id)
+        query = urlencode({"Action": "ConfirmSubscription", "TopicArn": arn, "Token": token}, safe=":")
+        text = (
+            f"You have chosen to subscribe to the topic {arn}.\n"
+            "To confirm the subscription, visit the SubscribeURL included in this message."
+        )
+        notice = Notice(message_id, arn, text, now_ms)
+        return confirmation(notice, token, f"{self._base_url}/?{query}", self._key, self._cert_url, version)

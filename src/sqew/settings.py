@@ -432,6 +432,13 @@ class Settings(Discreet, frozen=True, kw_only=True):
         ),
     ] = ""
     account_id: Annotated[str, text("The account in ARNs and queue URLs.", form="account")] = "000000000000"
+    aws_strict: Annotated[
+        bool,
+        switch(
+            "Be as strict as AWS about time: a queue's name is free 60 seconds after its deletion, and a queue may be "
+            "purged every 60 seconds."
+        ),
+    ] = False
     aws_credentials: Annotated[
         str,
         text(

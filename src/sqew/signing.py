@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from sqew.clock import timestamp
 from sqew.errors import BadValue
-from sqew.model import Notice, SigningKey
+from sqew.model import CONFIRMATION, NOTIFICATION, Notice, SigningKey
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from cryptography.x509 import Certificate
 
 SignatureVersion = Literal[1, 2]
-NOTIFICATION = "Notification"
 
 _KEY_BITS = 2048
 _VALID_FOR = timedelta(days=3652)
@@ -37,7 +36,7 @@ _LOADED_KEYS = 8
 
 _SIGNED_FIELDS = {
     NOTIFICATION: ("Message", "MessageId", "Subject", "Timestamp", "TopicArn", "Type"),
-    "SubscriptionConfirmation": ("Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"),
+    CONFIRMATION: ("Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"),
     "UnsubscribeConfirmation": ("Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"),
 }
 """By the type of the envelope, and in the order in which they are signed: that of their bytes."""
@@ -117,11 +116,43 @@ def envelope(notice: Notice, key: SigningKey, cert_url: str, version: SignatureV
         fields["Subject"] = notice.subject
     fields["Message"] = notice.message
     fields["Timestamp"] = timestamp(notice.at_ms)
+    signed: dict[str, Any] = _signed(fields, key, cert_url, version)
+    if notice.sequence:
+        signed["SequenceNumber"] = notice.sequence
+    if notice.attributes:
+        signed["MessageAttributes"] = {name: _attribute(value) for name, value in notice.attributes.items()}
+    return msgspec.json.encode(signed)
+
+
+def confirmation(
+    notice: Notice, token: str, subscribe_url: str, key: SigningKey, cert_url: str, version: SignatureVersion = 2
+) -> bytes:
+    """What asks an endpoint to confirm its subscription, as one line of signed JSON."""
+    fields = {
+        "Type": CONFIRMATION,
+        "MessageId": notice.message_id,
+        "Token": token,
+        "TopicArn": notice.topic_arn,
+        "Message": notice.message,
+        "SubscribeURL": subscribe_url,
+        "Timestamp": timestamp(notice.at_ms),
+    }
+    return msgspec.json.encode(_signed(fields, key, cert_url, version))
+
+
+def _signed(fields: dict[str, str], key: SigningKey, cert_url: str, version: SignatureVersion) -> dict[str, str]:
     signature = _sign(string_to_sign(fields), key, version)
-    fields["SignatureVersion"] = str(version)
-    fields["Signature"] = base64.b64encode(signature).decode()
-    fields["SigningCertURL"] = cert_url
-    return msgspec.json.encode(fields)
+    return {
+        **fields,
+        "SignatureVersion": str(version),
+        "Signature": base64.b64encode(signature).decode(),
+        "SigningCertURL": cert_url,
+    }
+
+
+def _attribute(value: Mapping[str, Any]) -> dict[str, str]:
+    """An attribute as it stands in an envelope, where it is not signed."""
+    return {"Type": value["DataType"], "Value": value.get("StringValue") or value.get("BinaryValue") or ""}
 
 
 def string_to_sign(fields: Mapping[str, str]) -> bytes:

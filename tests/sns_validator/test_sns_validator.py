@@ -11,6 +11,7 @@ import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
+import boto3
 import pytest
 import trustme
 
@@ -130,23 +131,38 @@ def test_it_refuses_the_certificate_of_a_host_that_is_not_the_senders(signing, c
 
 
 @pytest.fixture(scope="module")
-def post(tmp_path_factory, authority):
-    """Asks something of a real server, over https."""
+def server(tmp_path_factory, authority):
+    """A real server, over https."""
     folder = tmp_path_factory.mktemp("server")
-    issued, context = authority.issue_cert("127.0.0.1"), ssl.create_default_context()
+    issued = authority.issue_cert("127.0.0.1")
     issued.private_key_pem.write_to_path(folder / "key.pem")
     issued.cert_chain_pems[0].write_to_path(folder / "cert.pem")
-    authority.configure_trust(context)
     tls = ("--tls-cert", str(folder / "cert.pem"), "--tls-key", str(folder / "key.pem"))
     with serving(folder, "--durability", "fast", "--delivery-allow", "127.0.0.1", *tls) as server:
+        yield server
 
-        def post(path, body):
-            connection = http.client.HTTPSConnection(server.host, server.port, timeout=20, context=context)
-            with contextlib.closing(connection):
-                connection.request("POST", path, json.dumps(body))
-                assert connection.getresponse().status == 201
 
-        yield post
+@pytest.fixture(scope="module")
+def ask(server, authority):
+    """Asks something of it: the status of the answer."""
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+
+    def ask(method, path, body=None):
+        connection = http.client.HTTPSConnection(server.host, server.port, timeout=20, context=context)
+        with contextlib.closing(connection):
+            connection.request(method, path, body)
+            return connection.getresponse().status
+
+    return ask
+
+
+@pytest.fixture(scope="module")
+def post(ask):
+    def post(path, body):
+        assert ask("POST", path, json.dumps(body)) == 201
+
+    return post
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -162,3 +178,32 @@ def test_it_accepts_what_a_real_server_posts_to_a_real_endpoint(post, complaints
     assert json.loads(posted.body)["SignatureVersion"] == str(version)
     assert complaints(posted.body, hosts=r"^127\.0\.0\.1:\d+$") == [None]
     assert complaints(posted.body.replace(b"lines", b"lives"), hosts=r"^127\.0\.0\.1:\d+$") != [None]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_it_accepts_what_sns_sends_to_an_endpoint_and_to_a_queue(server, signing, ask, complaints, version):
+    with contextlib.ExitStack() as stack:
+        sns, sqs = [stack.enter_context(contextlib.closing(_aws(name, server, signing))) for name in ("sns", "sqs")]
+        hook = stack.enter_context(endpoint())
+        topic = sns.create_topic(Name=f"orders-{version}", Attributes={"SignatureVersion": str(version)})["TopicArn"]
+        url = sqs.create_queue(QueueName=f"orders-{version}")["QueueUrl"]
+        queue = f"arn:aws:sqs:us-east-1:000000000000:orders-{version}"
+        sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=queue)
+        sns.subscribe(TopicArn=topic, Protocol="http", Endpoint=hook.url("/"))
+        (asked,) = hook.wait_for("/")
+        assert ask("GET", json.loads(asked.body)["SubscribeURL"].removeprefix(server.url)) == 200
+        attributes = {"shop": {"DataType": "String", "StringValue": "eu"}}
+        sns.publish(TopicArn=topic, Message="größer — 好 🎉", Subject="News", MessageAttributes=attributes)
+        _, posted = hook.wait_for("/", 2)
+        [message] = sqs.receive_message(QueueUrl=url, WaitTimeSeconds=5)["Messages"]
+
+    said = complaints(asked.body, posted.body, message["Body"].encode(), hosts=r"^127\.0\.0\.1:\d+$")
+
+    assert json.loads(asked.body)["SignatureVersion"] == str(version)
+    assert said == [None, None, None]
+
+
+def _aws(service, server, signing):
+    """boto3's client of a service."""
+    keys = {"aws_access_key_id": "anybody", "aws_secret_access_key": "anything", "region_name": "us-east-1"}
+    return boto3.client(service, endpoint_url=server.url, verify=str(signing.authority), **keys)

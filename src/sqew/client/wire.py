@@ -103,6 +103,10 @@ class QueueDocument(Struct):
     archive_retention_ms: int | None
     rate_limit: float | None
     quota: int | None
+    # What only SQS sets so far, and this dialect does not tell.
+    deduplicate_within: str = "queue"
+    max_body_bytes: int | None = None
+    receive_wait_ms: int = 0
 
     def info(self) -> QueueInfo:
         fields = {name: getattr(self, name) for name in Policy.__struct_fields__ if name != "dead_letter"}

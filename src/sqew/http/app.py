@@ -89,8 +89,10 @@ class App:
     def failure(self, request: Request | None, error: SqewError) -> Response:
         """What is wrong, in the words of the dialect that was spoken."""
         dialect = self._fallback if request is None else self._dialect(request)
-        status = status_of(error)
         self._figures.failed(error)
+        if dialect.refuse is not None and request is not None:
+            return dialect.refuse(request, error)
+        status = status_of(error)
         return Response(status, dialect.failure(error, status), headers=headers_of(error))
 
     def _dialect(self, request: Request) -> Dialect:
@@ -123,6 +125,8 @@ class App:
     # Reading
 
     def _decode(self, request: Request, route: Route) -> None:
+        if route.raw:
+            return
         if route.query is not None:
             request.options = self._options_of(route, route.query, request.query)
         elif request.query:
@@ -189,11 +193,11 @@ class App:
             elif isinstance(result, Exception):
                 raise result
             elif type(operation) is Receive:
-                if not result.messages and call.wait_ms:
+                if not result.messages and (wait_ms := self._service.patience_ms(call.wait_ms, result)):
                     if self._came_to_nobody(request, operation, result):
                         return
                     request.waits = True
-                    self._start(request, self._wait(request, operation, call))
+                    self._start(request, self._wait(request, operation, call, wait_ms))
                     return
                 if result.messages and self._came_to_nobody(request, operation, result):
                     return
@@ -218,8 +222,8 @@ class App:
         request.connection.abandon(request)
         return True
 
-    async def _wait(self, request: Request, operation: Receive, call: Call) -> Response:
-        received = await self._broker.wait(operation, call.wait_ms)
+    async def _wait(self, request: Request, operation: Receive, call: Call, wait_ms: int) -> Response:
+        received = await self._broker.wait(operation, wait_ms)
         self._came_to_nobody(request, operation, received)
         request.rows = len(received.messages)
         return call.render(received)

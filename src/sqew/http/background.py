@@ -1,4 +1,4 @@
-"""What a server does besides answering requests: firing schedules, and posting events to endpoints."""
+"""What a server does besides answering requests: firing schedules, moving dead letters, and posting to endpoints."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from sqew.courier import Courier
 from sqew.deliveries.posting import Poster
 from sqew.errors import SqewError, StoreClosed
 from sqew.http.service import Service
+from sqew.mover import Mover
 from sqew.scheduler import Scheduler
 from sqew.settings import durations
 
@@ -35,6 +36,7 @@ class Background:
                 broker, service.publisher, settings.schedule_batch_size, settings.schedule_poll_ms, service.figures.fire
             )
             self.tasks.append(asyncio.create_task(for_ever("schedules", scheduler.run)))
+        self.tasks.append(asyncio.create_task(for_ever("moves of dead letters", Mover(broker).run)))
         if settings.delivery_enabled:
             self._courier = Courier(
                 broker,
@@ -47,6 +49,7 @@ class Background:
                 per_subscription=settings.delivery_per_subscription,
                 poll_ms=settings.delivery_poll_ms,
                 observe=service.figures.delivery,
+                base_url=service.publisher.base_url,
             )
             self.tasks.append(asyncio.create_task(for_ever("deliveries", self._courier.run)))
 

@@ -36,7 +36,8 @@ _MOST_REPEATS = 100
 """How many headers may repeat a name. Joining them takes time that grows with their square."""
 _ONCE = frozenset({b"host", b"content-length", b"transfer-encoding", b"authorization", b"content-type"})
 """Headers that mean something only once. Two of them are how requests are smuggled."""
-_SPECIAL = frozenset({b"transfer-encoding", b"expect", b"upgrade"})
+_SPECIAL = frozenset({b"transfer-encoding", b"expect", b"upgrade", b"amz-sdk-invocation-id"})
+"""Headers that make a head one of its kind: how its body comes, or, from AWS's clients, a number that never repeats."""
 _END_OF_HEAD = b"\r\n\r\n"
 _MOST_REMEMBERED = 1_024
 """How many heads are remembered, for all connections together."""
@@ -447,7 +448,9 @@ class Connection(asyncio.Protocol):
         return is_last and (self._closing or self.hub.is_draining)
 
     def _further_headers(self, request: Request, headers: Headers) -> bytes:
-        further = b"".join([b"%b: %b\r\n" % pair for pair in headers])
+        further = (
+            b"%b: %b\r\n" % headers[0] if len(headers) == 1 else b"".join([b"%b: %b\r\n" % pair for pair in headers])
+        )
         if not request.keep_alive:
             further += b"connection: close\r\n"
         elif request.is_http10:

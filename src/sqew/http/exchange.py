@@ -112,13 +112,13 @@ class Stream(Struct, frozen=True):
 class Call(Struct, frozen=True, gc=False):
     """An answer that takes one operation: it joins the transaction of this tick of the loop.
 
-    A `Receive` that finds nothing may wait for ``wait_ms``. Where the operation fails, ``otherwise`` may have another
-    call to make, or another answer.
+    A `Receive` that finds nothing may wait for ``wait_ms`` (None: as long as its queue's policy says). Where the
+    operation fails, ``otherwise`` may have another call to make, or another answer.
     """
 
     operation: Operation[Any]
     render: Callable[[Any], Response]
-    wait_ms: int = 0
+    wait_ms: int | None = 0
     otherwise: Callable[[SqewError], Awaitable[Call | Response] | None] | None = None
 
 

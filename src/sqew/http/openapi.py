@@ -169,7 +169,7 @@ def _failures(route: Route, schemas: Schemas) -> dict[str, Any]:
 
 def _failure(dialect: Dialect, schemas: Schemas) -> dict[str, Any]:
     shape = {} if dialect.shape is None else schemas.of(dialect.shape)
-    content = {JSON.decode(): {"schema": shape}}
+    content = {kind: {"schema": shape if "json" in kind else {}} for kind in dialect.refusal_types}
     return {"description": "What is wrong, and what to do about it.", "headers": _CODE, "content": content}
 
 

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from sqew.errors import BadRequest, MethodNotAllowed, RouteNotFound, SqewError
-from sqew.http.exchange import Call, Request, Response, Stream
+from sqew.http.exchange import JSON, Call, Request, Response, Stream
 from sqew.http.repeats import required_name
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Scope = Literal["send", "receive", "admin", "open"]
 """What a key must allow; ``open`` needs none."""
 
-Answer = Response | Stream | Call | Awaitable[Response | Stream]
+Answer = Response | Stream | Call | Awaitable[Response | Stream | Call]
 Handler = Callable[["Service", Request], Answer]
 H = TypeVar("H", bound=Handler)
 
@@ -42,6 +42,10 @@ class Dialect(Struct, frozen=True):
     """The body of an answer that refuses, as JSON."""
     shape: Any = None
     """The type of that body."""
+    refuse: Callable[[Request, SqewError], Response] | None = None
+    """The whole answer that refuses, for a dialect in which more than its body depends on the request."""
+    refusal_types: tuple[str, ...] = (JSON.decode(),)
+    """The content types that it may have."""
 
 
 class Route(Struct, frozen=True, kw_only=True):
@@ -72,6 +76,8 @@ class Route(Struct, frozen=True, kw_only=True):
     streams: bool = False
     """The handler reads the body while it arrives."""
     body_optional: bool = False
+    raw: bool = False
+    """The handler reads the URL's parameters and the body itself."""
     keeps_to_queue: bool = False
     """Its path names no queue, and it touches none but `Request.only_queue` where that is set."""
     long: bool = False

@@ -32,6 +32,7 @@ from sqew.http.dialects import (
     schedules,
     sqew,
 )
+from sqew.http.dialects.aws import gateway
 from sqew.http.hub import Bounds
 from sqew.http.router import Router
 from sqew.http.server import Server, raise_file_limit
@@ -140,6 +141,7 @@ def make_router() -> Router:
         ops.routes,
         metrics.routes,
         reference.routes,
+        gateway.routes,
     ):
         router.include(routes)
     return router

@@ -11,12 +11,14 @@ from sqew.broker import Broker
 from sqew.deliveries.guard import Border
 from sqew.engine import creation
 from sqew.errors import BadBody, Forbidden, MethodNotAllowed
+from sqew.http.aws_strictness import Strictness
+from sqew.http.callers import Callers
 from sqew.http.exchange import Headers, Request
 from sqew.http.figures import Figures
 from sqew.http.keychain import Keychain
 from sqew.http.router import Router
 from sqew.http.scraping import Scraper
-from sqew.model import Format, Message, QueueInfo
+from sqew.model import Format, Message, QueueInfo, Received
 from sqew.observe.labels import QueueLabels
 from sqew.observe.tracing import Tracing
 from sqew.operations import LastId
@@ -40,6 +42,8 @@ class Service:
         self.broker = broker
         self.publisher = Publisher(broker, settings.account_id)
         self.border = Border(settings.delivery_allow)
+        self.callers = Callers(settings, self.publisher)
+        self.strictness = Strictness(settings.aws_strict)
         self.settings = settings
         self.router = router
         self.keys = keys
@@ -59,6 +63,10 @@ class Service:
         check_ms(name, given)
         # An empty answer is better than the one that says that the request took too long.
         return min(given, self.settings.max_wait_ms, self.settings.request_timeout_ms * 9 // 10)
+
+    def patience_ms(self, chosen: int | None, received: Received) -> int:
+        """How long a receive that found nothing waits: what was chosen for it, or what the queue's policy says."""
+        return self.wait_ms(received.wait_ms) if chosen is None else chosen
 
     def check_dead_letter(self, request: Request, queue: str, fields: Mapping[str, Any]) -> None:
         """Raise unless who asks may have the dead letters of a queue go where these fields of a policy say.

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from sqew.errors import RouteNotFound
 from sqew.http.dialects import sqew
-from sqew.http.exchange import HTML, JSON, TEXT, Headers, Request, Response
+from sqew.http.exchange import HTML, JSON, Headers, Request, Response
 from sqew.http.openapi import document
 from sqew.http.router import Dialect, Routes
 from sqew.http.service import Service
@@ -83,12 +83,6 @@ async def openapi(service: Service, request: Request) -> Response:
     # Made when somebody asks, and beside the loop: it takes tens of milliseconds.
     made = await asyncio.to_thread(_document, service)
     return made.answer(request)
-
-
-@routes.get("/", scope="open", answers={307: None})
-def home(_service: Service, _request: Request) -> Response:
-    """Who opens the server's address in a browser is led to its documentation."""
-    return Response(307, content_type=TEXT, headers=((b"location", b"/docs"),))
 
 
 @routes.get("/docs", scope="open", answers={200: "text/html", 304: None})

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec import Struct
 
-from sqew.model import Form, Protocol
+from sqew.filters import Filter, compile_filter
+from sqew.model import Form, Protocol, SubscriptionDetails
 from sqew.patterns import PatternTrie
 from sqew.stores.sqlite.statements import sql
 from sqew.stores.sqlite.work import Execute, Row
 
 if TYPE_CHECKING:
     from sqew.stores.sqlite.publishing import Fan
+
+FanName = str | tuple[str, tuple[int, ...]]
 
 _VERSION = sql("subscriptions_version")
 _AFTER = sql("subscriptions_after")
@@ -24,13 +28,41 @@ _WEIGHT_OF_A_KEY = 10
 """What a routing key takes besides, in targets."""
 
 
-class Binding(Struct, frozen=True, gc=False):
+_decode_details = msgspec.json.Decoder(SubscriptionDetails).decode
+
+
+class Binding(Struct, frozen=True, gc=False, eq=False):
     """Where events that match a pattern go."""
 
     id: int
     protocol: Protocol
     target: str
     form: Form
+    uuid: str = ""
+    """What the subscription is called in its ARN, where SNS knows it."""
+    filter: Filter | None = None
+    """Which events it wants; None: all."""
+    dead_letter: str = ""
+    """The queue for what its own queue can't take any more because it is gone."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Binding) and other.id == self.id
+
+    def __hash__(self) -> int:
+        return self.id
+
+
+def binding_of(
+    id: int, protocol: Protocol, target: str, form: Form, uuid: str | None, details: SubscriptionDetails
+) -> Binding:
+    """A subscription as a publish needs it."""
+    wanted = compile_filter(details.filter_policy, details.filter_scope) if details.filter_policy else None
+    return Binding(id, protocol, target, form, uuid or "", wanted, details.dead_letter)
+
+
+def details_of(stored: str | None) -> SubscriptionDetails:
+    """What SNS says of a subscription, as it is stored."""
+    return _decode_details(stored) if stored else SubscriptionDetails()
 
 
 class Bindings:
@@ -44,16 +76,16 @@ class Bindings:
         self._changed = False
         self.is_current = False
         """Nobody else has written since they were looked at."""
-        # By routing key, as `publishing` keeps them.
-        self.fans: dict[str, Fan] = {}
+        # By routing key, and by the ids of the bindings where filters chose among them, as `publishing` keeps them.
+        self.fans: dict[FanName, Fan] = {}
         self._remembered = 0
 
-    def remember(self, routing_key: str, fan: Fan, targets: int) -> None:
+    def remember(self, name: FanName, fan: Fan, targets: int) -> None:
         """Keep where the events of a routing key go. Where that is too much, the others are forgotten."""
         weight = targets + _WEIGHT_OF_A_KEY
         if self._remembered + weight > _MOST_REMEMBERED:
             self._forget_fans()
-        self.fans[routing_key] = fan
+        self.fans[name] = fan
         self._remembered += weight
 
     def _forget_fans(self) -> None:
@@ -91,8 +123,9 @@ class Bindings:
         return True
 
     def _add(self, rows: list[Row]) -> None:
-        for id, pattern, protocol, target, form in rows:
-            self._trie.add(pattern, Binding(id, protocol, target, form))
+        for id, pattern, protocol, target, form, uuid, details, confirmed in rows:
+            if confirmed:
+                self._trie.add(pattern, binding_of(id, protocol, target, form, uuid, details_of(details)))
             self._last_id = id
 
     def match(self, routing_key: str) -> list[Binding]:
@@ -101,23 +134,44 @@ class Bindings:
         found.sort(key=_id)
         return found
 
-    def added(self, pattern: str, binding: Binding, version: int) -> None:
-        """This transaction has added one. What was not known before it is read by the next `refresh`."""
+    def added(self, pattern: str, binding: Binding, version: int, *, counts: bool = True) -> None:
+        """This transaction has added one. What was not known before it is read by the next `refresh`.
+
+        ``counts``: it gets what is published, and does not wait for its confirmation.
+        """
         if self._version == version - 1:
-            self._trie.add(pattern, binding)
+            if counts:
+                self._trie.add(pattern, binding)
             self._version, self._last_id, self._changed = version, binding.id, True
             self._forget_fans()
         else:
             self.is_current = False
 
-    def removed(self, pattern: str, binding: Binding, version: int) -> None:
+    def removed(self, pattern: str, binding: Binding, version: int, *, counts: bool = True) -> None:
         """This transaction has removed one."""
         if self._version == version - 1:
-            self._trie.remove(pattern, binding)
+            if counts:
+                self._trie.remove(pattern, binding)
             self._version, self._changed = version, True
             self._forget_fans()
         else:
             self.is_current = False
+
+    def replaced(self, pattern: str, before: Binding | None, after: Binding | None, version: int) -> None:
+        """This transaction has changed one. None: it did not, or does not, get what is published."""
+        if self._version == version - 1:
+            if before is not None:
+                self._trie.remove(pattern, before)
+            if after is not None:
+                self._trie.add(pattern, after)
+            self._version, self._changed = version, True
+            self._forget_fans()
+        else:
+            self.is_current = False
+
+    def reread(self) -> None:
+        """This transaction has changed many: read them all again before the next publish."""
+        self._version, self._changed, self.is_current = 0, True, False
 
     def committed(self) -> None:
         self._changed = False

@@ -6,6 +6,8 @@ tells whether another connection has written since, and a version row tells whet
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from sqew.errors import QueueNotFound, StoreDamaged, UnknownLane
@@ -25,17 +27,23 @@ class QueueState:
     """A queue as the store needs it: numbers instead of names, and what it learned on the way."""
 
     __slots__ = (
-        "buckets", "created_at", "default_lane", "depth", "id", "lane_ids", "lane_names", "lanes", "name", "policy",
-        "takes_plain", "turns",
+        "buckets", "created_at", "default_lane", "depth", "extras", "id", "lane_ids", "lane_names", "lanes", "name",
+        "policy", "takes_plain", "turns",
     )  # fmt: skip
 
-    def __init__(self, id: int, name: str, policy: Policy, created_at: int, lane_ids: dict[str, int]) -> None:
-        self.id, self.name, self.policy, self.created_at = id, name, policy, created_at
+    def __init__(
+        self, id: int, name: str, policy: Policy, created_at: int, extras: dict[str, Any], lane_ids: dict[str, int]
+    ) -> None:
+        self.id, self.name, self.policy, self.created_at, self.extras = id, name, policy, created_at, extras
         self.lane_ids = lane_ids
         self.lane_names = {lane_id: lane for lane, lane_id in lane_ids.items()}
         self.lanes = tuple(lane_ids.values())
         # Whether a message without key, group or headers may be sent without looking at anything else.
-        self.takes_plain = not policy.fifo and policy.deduplicate == "key" and policy.quota is policy.rate_limit is None
+        self.takes_plain = (
+            not policy.fifo
+            and policy.deduplicate == "key"
+            and policy.quota is policy.rate_limit is policy.max_body_bytes is None
+        )
         # The lane of a message that names none.
         self.default_lane = lane_ids.get(DEFAULT_LANE, self.lanes[0])
         # lane id → the priorities it holds messages of, highest first
@@ -47,7 +55,7 @@ class QueueState:
 
     @property
     def info(self) -> QueueInfo:
-        return QueueInfo(self.name, self.policy, self.created_at)
+        return QueueInfo(self.name, self.policy, self.created_at, self.extras)
 
     def lane(self, name: str | None) -> int:
         """The number of a lane."""
@@ -148,9 +156,9 @@ class Catalog:
         self.by_name[state.name] = self._by_id[state.id] = state
         return state
 
-    def _load(self, id: int, name: str, policy: str, created_at: int) -> QueueState:
+    def _load(self, id: int, name: str, policy: str, created_at: int, extras: str = "{}") -> QueueState:
         lane_ids = {lane: lane_id for lane_id, lane in self._execute(sql("lanes"), (id,))}
-        state = QueueState(id, name, _decode_policy(policy), created_at, lane_ids)
+        state = QueueState(id, name, _decode_policy(policy), created_at, msgspec.json.decode(extras), lane_ids)
         for lane_id, priority in self._execute(sql("buckets"), (state.id,)):
             state.buckets.setdefault(lane_id, []).append(priority)
         return state

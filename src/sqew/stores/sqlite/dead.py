@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from sqew.errors import BadValue
+from sqew.errors import BadValue, QueueNotFound
 from sqew.model import Fact, Message, Progress
 from sqew.operations import ListDead, PurgeDead, Redrive, RequeueDead
 from sqew.stores.sqlite.catalog import QueueState
@@ -16,8 +16,11 @@ from sqew.stores.sqlite.sending import SOLE_GROUP
 from sqew.stores.sqlite.statements import sql
 from sqew.stores.sqlite.work import Row, Work
 
-# Positions in {stored} and {archived}.
-_ID, _QUEUE_ID = 0, 1
+NO_ORIGIN = "no_origin"
+"""Why a message can't go back: it was sent to the dead-letter queue directly."""
+_EVER = 1 << 62
+# Positions in {stored} and {archived}; the third only in {stored}.
+_ID, _QUEUE_ID, _ORIGIN = 0, 1, 14
 
 
 def list_dead(work: Work, op: ListDead) -> list[Message]:
@@ -47,15 +50,24 @@ def redrive(work: Work, op: Redrive) -> Progress:
     if to is letters:
         raise BadValue(f"Queue '{op.to}' can't be redriven into itself. Name another destination, or none.")
     rows: Iterator[tuple[Row, QueueState]]
+    until = _EVER if op.until is None else op.until
     if to is not None:
-        rows = ((row, to) for row in _residents(work, letters, op.limit))
+        rows = ((row, to) for row in _residents(work, letters, op.limit, until))
     else:
-        rows = _by_origin(work, letters, op.limit)
+        rows = _by_origin(work, letters, op.limit, until)
     count = 0
     for row, state in islice(rows, op.limit):
         _bring_back(work, state, row)
         count += 1
     return Progress(count, count < op.limit)
+
+
+def left_behind(work: Work, letters: QueueState, until: int) -> str | None:
+    """Why a redrive has left what is still there and in nobody's hands: None if there is nothing."""
+    row = next(_residents(work, letters, 1, until), None)
+    if row is None:
+        return None
+    return NO_ORIGIN if row[_ORIGIN] is None else QueueNotFound.code
 
 
 def purge_dead(work: Work, op: PurgeDead) -> Progress:
@@ -94,22 +106,23 @@ def _archived(work: Work, state: QueueState, ids: Iterable[int] | None, limit: i
         after = rows[-1][_ID]
 
 
-def _by_origin(work: Work, letters: QueueState, limit: int) -> Iterator[tuple[Row, QueueState]]:
+def _by_origin(work: Work, letters: QueueState, limit: int, until: int) -> Iterator[tuple[Row, QueueState]]:
     for (origin,) in work.execute(sql("origins")).fetchall():
         state = work.catalog.find(origin)
         if state is not None and state is not letters:
-            for row in work.execute(sql("redrivable"), (origin, letters.id, work.now, limit)).fetchall():
+            for row in work.execute(sql("redrivable"), (origin, letters.id, work.now, limit, until)).fetchall():
                 yield row, state
 
 
-def _residents(work: Work, letters: QueueState, limit: int) -> Iterator[Row]:
+def _residents(work: Work, letters: QueueState, limit: int, until: int) -> Iterator[Row]:
     """What lies in a dead-letter queue. A FIFO queue shows the head of each group: look until there is none."""
     found = True
     while found:
         found = False
         for lane, priorities in letters.buckets.items():
             for priority in priorities:
-                for row in work.execute(sql("residents"), (letters.id, lane, priority, work.now, limit)).fetchall():
+                where = (letters.id, lane, priority, work.now, limit, until)
+                for row in work.execute(sql("residents"), where).fetchall():
                     found = True
                     yield row
 

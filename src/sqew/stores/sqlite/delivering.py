@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from sqew.errors import DeliveryDamaged, DeliveryNotFound
+from sqew.errors import DeliveryDamaged, DeliveryNotFound, SqewError
 from sqew.model import (
     DELIVERIES,
+    NOTIFICATION,
     Claimed,
     Delivered,
     Delivery,
@@ -17,6 +19,7 @@ from sqew.model import (
     DeliveryOutcome,
     DeliveryState,
     DueDelivery,
+    NewMessage,
     Progress,
 )
 from sqew.operations import (
@@ -29,7 +32,10 @@ from sqew.operations import (
     RetryDeliveries,
     SettleDeliveries,
 )
+from sqew.stores.sqlite.bindings import details_of
+from sqew.stores.sqlite.publishing import event_headers
 from sqew.stores.sqlite.rows import DAMAGE, MOST_BYTES, delivery_checksum, payload_checksum
+from sqew.stores.sqlite.sending import accept, put, write_deferred
 from sqew.stores.sqlite.statements import sql
 from sqew.stores.sqlite.work import Row, Work
 
@@ -45,7 +51,7 @@ _PORTS = {"http": 80, "https": 443}
 _SUBSCRIPTIONS_DUE = sql("subscriptions_due")
 _TURNS = sql("turns")
 _DUE = sql("due_deliveries")
-_SUBSCRIPTION_EXISTS = sql("subscription_exists")
+_SUBSCRIPTION_UUID = sql("subscription_uuid")
 _PAYLOAD = sql("payload")
 _CLAIM = sql("claim_delivery")
 
@@ -56,10 +62,10 @@ def claim(work: Work, op: ClaimDeliveries) -> Claimed:
     taking = _Taking(work, op)
     for at, subscription_id in enumerate(turns.ids):
         room = min(op.per_subscription - op.busy.get(subscription_id, 0), op.limit - len(taking.taken))
-        if room > 0 and work.execute(_SUBSCRIPTION_EXISTS, (subscription_id,)).get is None:
+        if room > 0 and (uuid := work.execute(_SUBSCRIPTION_UUID, (subscription_id,)).get) is None:
             taking.drop_unsubscribed(subscription_id)
         elif room > 0:
-            taking.take(subscription_id, room)
+            taking.take(subscription_id, uuid, room)
         if len(taking.taken) >= op.limit or taking.size >= MOST_BYTES:
             cursor = subscription_id if at < turns.in_order else cursor
             break
@@ -109,7 +115,7 @@ class _Taking:
         self.is_cut = False
         """In place of what was cleared away, others may be due."""
 
-    def take(self, subscription_id: int, room: int) -> None:
+    def take(self, subscription_id: int, uuid: str, room: int) -> None:
         work = self._work
         for id, payload_id, endpoint, check, is_expired, attempts in work.execute(
             _DUE, (subscription_id, work.now, room)
@@ -122,7 +128,7 @@ class _Taking:
                 origin = _origin(url)
                 if origin in self._origins and len(self.taken) >= self._shared:
                     break
-                routing_key, message_id, form, is_text, body = self._payload(payload_id)
+                routing_key, message_id, form, is_text, body, kind = self._payload(payload_id)
             except DAMAGE:
                 self._clear(id, _give_up_damaged)
                 continue
@@ -130,7 +136,7 @@ class _Taking:
             self.taken.append(
                 DueDelivery(
                     id, subscription_id, url, origin, routing_key, message_id, form,
-                    "text" if is_text else "json", body, attempts, self._until,
+                    "text" if is_text else "json", body, attempts, self._until, kind, uuid,
                 )
             )  # fmt: skip
 
@@ -138,7 +144,7 @@ class _Taking:
         payload = self._payloads.get(id)
         if payload is None:
             payload = self._payloads[id] = _payload(self._work, id)
-            self.size += len(payload[-1])
+            self.size += len(payload[4])
         return payload
 
     def drop_unsubscribed(self, subscription_id: int) -> None:
@@ -169,11 +175,11 @@ def _payload(work: Work, id: int) -> Row:
 
 
 def _whole_payload(row: Row) -> Row:
-    """A row of {payload} as routing key, message id, form, whether it is text, and body."""
-    routing_key, message_id, form, is_text, check, body = row
+    """A row of {payload} as routing key, message id, form, whether it is text, body, and whatever else it has."""
+    routing_key, message_id, form, is_text, check, body, *more = row
     if payload_checksum(routing_key, message_id, form, is_text, body) != check:
         raise ValueError(message_id)
-    return routing_key.decode(), message_id.decode(), form, is_text, body
+    return routing_key.decode(), message_id.decode(), form, is_text, body, *more
 
 
 @lru_cache(4_096)
@@ -234,7 +240,30 @@ def _settle(work: Work, outcome: DeliveryOutcome) -> Delivered:
     )
     if not work.changes():
         return "stale"
-    return "exhausted" if outcome.retry_at is None else "waiting"
+    if outcome.retry_at is not None:
+        return "waiting"
+    bury(work, outcome.id, outcome.status, outcome.error)
+    return "exhausted"
+
+
+def bury(work: Work, id: int, status: int | None, error: str) -> None:
+    """Move what can't be delivered to the queue that its subscription names for that, if it does and there is one."""
+    row = work.execute(sql("delivery_with_details"), (id,)).fetchone()
+    if row is None:
+        return
+    routing_key, message_id, is_text, body, kind, details = row
+    routing_key, message_id = routing_key.decode(errors="replace"), message_id.decode(errors="replace")
+    state = work.catalog.find(details_of(details).dead_letter or None)
+    if state is None or kind != NOTIFICATION:
+        return
+    told = {"RequestID": message_id, "ErrorCode": str(status or 0), "ErrorMessage": error}
+    headers = {name: {"DataType": "String", "StringValue": text} for name, text in told.items() if text}
+    message = NewMessage(body, "text" if is_text else "json", event_headers(routing_key, headers))
+    with contextlib.suppress(SqewError):
+        # A queue that takes no more leaves it where it is, exhausted.
+        put(work, state, [message], accept(work, state, [message]), work.deferred)
+        write_deferred(work)
+        _delete(work, id)
 
 
 def _delete(work: Work, id: int) -> bool:
@@ -263,7 +292,7 @@ def get_delivery(work: Work, op: GetDelivery) -> Delivery:
     *fields, payload_id, check = row
     try:
         _whole_endpoint(row[2], payload_id, check)
-        *_, is_text, body = _payload(work, payload_id)
+        *_, is_text, body, _kind = _payload(work, payload_id)
     except DAMAGE as error:
         raise DeliveryDamaged(op.id) from error
     return _delivery(tuple(fields), work.now, is_text, body)

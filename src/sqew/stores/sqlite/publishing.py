@@ -8,13 +8,16 @@ from typing import Any
 from msgspec import Struct, structs
 
 from sqew.errors import EnvelopeNeeded, SqewError, TooWide
-from sqew.model import DELIVERIES, EVENT_HEADER, RAW, Fact, Form, NewEvent, NewMessage, Published
+from sqew.filters import Attribute, Content
+from sqew.model import DELIVERIES, EVENT_HEADER, NOTIFICATION, RAW, Fact, NewEvent, NewMessage, Published
 from sqew.operations import Publish
-from sqew.stores.sqlite.bindings import Binding
+from sqew.sealing import with_link
+from sqew.stores.sqlite.bindings import Binding, FanName
 from sqew.stores.sqlite.catalog import QueueState
 from sqew.stores.sqlite.rows import INLINE_BODY_BYTES, checksum, delivery_checksum, encode_headers, payload_checksum
 from sqew.stores.sqlite.sending import accept, put, write_deferred
 from sqew.stores.sqlite.statements import sql
+from sqew.stores.sqlite.topics import check_topic
 from sqew.stores.sqlite.work import Work
 
 MOST_ROWS = 20_000
@@ -37,12 +40,16 @@ class Fan(Struct, frozen=True):
     """Where the events of one routing key go, found once for many of them."""
 
     epoch: int
+    bindings: list[Binding]
+    """All that match."""
+    chooses: bool
+    """Some of them want only some of the events."""
     headers: bytes
     """What a message gets that brings no headers."""
     takers: list[_Taker]
     names: list[str]
     """Theirs."""
-    picky: list[tuple[QueueState, Form]]
+    picky: list[tuple[QueueState, Binding]]
     """The other queues."""
     endpoints: list[Binding]
     missing: list[str]
@@ -68,6 +75,9 @@ class _Plan(Struct):
 
 
 def publish(work: Work, op: Publish) -> list[Published]:
+    if op.to_topics:
+        for name in {event.routing_key for event in op.events}:
+            check_topic(work, name)
     return publish_events(work, op.events)
 
 
@@ -75,7 +85,7 @@ def publish_events(work: Work, events: Sequence[NewEvent]) -> list[Published]:
     """All of them, or none: whatever refuses does so before the first write."""
     work.room.check(work.now)
     work.bindings.refresh(work.execute)
-    fans = [_fan(work, event.routing_key) for event in events]
+    fans = [_fan(work, event) for event in events]
     _check_rows(fans)
     wanted = {form for event, fan in zip(events, fans, strict=True) for form in fan.wanted - event.envelopes.keys()}
     if wanted:
@@ -83,7 +93,7 @@ def publish_events(work: Work, events: Sequence[NewEvent]) -> list[Published]:
     plans = [_plan(event, fan) for event, fan in zip(events, fans, strict=True)]
     accepted = _accepted(work, plans)
     for plan in plans:
-        if plan.fan.takers and _is_small(plan.event.message):
+        if plan.fan.takers and _is_small(plan.event):
             _put_plain(work, plan)
     for state, takers, messages, lanes in accepted:
         for plan, one in zip(takers, put(work, state, messages, lanes, work.deferred), strict=True):
@@ -115,21 +125,62 @@ def _check_rows(fans: Sequence[Fan]) -> None:
         raise TooWide(rows, MOST_ROWS, max(fits, 1))
 
 
-def _fan(work: Work, routing_key: str) -> Fan:
-    fan = work.bindings.fans.get(routing_key)
+def _fan(work: Work, event: NewEvent) -> Fan:
+    """Where an event goes."""
+    key = event.routing_key
+    fan = work.bindings.fans.get(key)
     if fan is None or fan.epoch != work.catalog.epoch:
-        fan = _new_fan(work, routing_key)
-        work.bindings.remember(routing_key, fan, fan.rows + len(fan.missing))
+        fan = _remembered(work, key, _new_fan(work, key, work.bindings.match(key)))
+    if not fan.chooses and not event.only:
+        return fan
+    chosen = _chosen(fan.bindings, event)
+    if len(chosen) == len(fan.bindings):
+        return fan
+    # Filters choose among the same few ways again and again.
+    name = key, tuple([binding.id for binding in chosen])
+    narrow = work.bindings.fans.get(name)
+    if narrow is None or narrow.epoch != work.catalog.epoch:
+        narrow = _remembered(work, name, _new_fan(work, key, chosen))
+    return narrow
+
+
+def _remembered(work: Work, name: FanName, fan: Fan) -> Fan:
+    work.bindings.remember(name, fan, fan.rows + len(fan.missing))
     return fan
 
 
-def _new_fan(work: Work, routing_key: str) -> Fan:
-    bindings = work.bindings.match(routing_key)
+def _chosen(bindings: list[Binding], event: NewEvent) -> list[Binding]:
+    """Those that want the event, and whom it is for."""
+    content = Content(_attributes(event), event.message.body)
+    return [
+        binding
+        for binding in bindings
+        if (not event.only or binding.protocol in event.only)
+        and (binding.filter is None or binding.filter.matches(content))
+    ]
+
+
+def _attributes(event: NewEvent) -> dict[str, Attribute]:
+    """What filters look at: the attributes, and headers that say as much as one."""
+    found: dict[str, Attribute] = {}
+    for name, value in {**(event.message.headers or {}), **event.attributes}.items():
+        match value:
+            case {"DataType": str(kind), "StringValue": str(text)}:
+                found[name] = (kind, text)
+            case str():
+                found[name] = ("String", value)
+            case int() | float() if not isinstance(value, bool):
+                found[name] = ("Number", str(value))
+    return found
+
+
+def _new_fan(work: Work, routing_key: str, bindings: list[Binding]) -> Fan:
     forms = {binding.form for binding in bindings}
     in_queues = {binding.form for binding in bindings if binding.protocol == "queue"}
     wanted, wanted_in_queues = frozenset(forms - {RAW}), frozenset(in_queues - {RAW})
-    headers = encode_headers(_headers(routing_key, None))
-    fan = Fan(work.catalog.epoch, headers, [], [], [], [], [], wanted, wanted_in_queues, {})
+    chooses = any(binding.filter is not None for binding in bindings)
+    headers = encode_headers(event_headers(routing_key, None))
+    fan = Fan(work.catalog.epoch, bindings, chooses, headers, [], [], [], [], [], wanted, wanted_in_queues, {})
     seen: set[str] = set()
     for binding in bindings:
         if binding.protocol != "queue":
@@ -137,7 +188,7 @@ def _new_fan(work: Work, routing_key: str) -> Fan:
         elif binding.target not in seen:
             # A queue that two patterns lead to gets the event once.
             seen.add(binding.target)
-            state = work.catalog.find(binding.target)
+            state = work.catalog.find(binding.target) or work.catalog.find(binding.dead_letter or None)
             if state is None:
                 fan.missing.append(binding.target)
                 continue
@@ -147,31 +198,42 @@ def _new_fan(work: Work, routing_key: str) -> Fan:
                 fan.takers.append(_Taker(state, state.name, lane, state.lane_names[lane]))
                 fan.names.append(state.name)
             else:
-                fan.picky.append((state, binding.form))
+                fan.picky.append((state, binding))
     return fan
 
 
-def _headers(routing_key: str, given: dict[str, Any] | None) -> dict[str, Any]:
+def event_headers(routing_key: str, given: dict[str, Any] | None) -> dict[str, Any]:
+    """The headers of a message that was an event."""
     return {**(given or {}), EVENT_HEADER: {"routing_key": routing_key}}
 
 
-def _is_small(message: NewMessage) -> bool:
+def _is_small(event: NewEvent) -> bool:
     """Whether it can be written as it is to every queue that takes it so."""
-    return message.group is message.lane is None and len(message.body) <= INLINE_BODY_BYTES
+    message = event.message
+    return event.key is message.group is message.lane is None and len(message.body) <= INLINE_BODY_BYTES
 
 
 def _plan(event: NewEvent, fan: Fan) -> _Plan:
     plan = _Plan(event, fan, [], [])
-    message = event.message
-    if fan.picky or not _is_small(message):
-        raw = structs.replace(message, headers=_headers(event.routing_key, message.headers))
-        forms: dict[int, NewMessage] = {RAW: raw}
-        for form, envelope in event.envelopes.items():
-            forms[form] = structs.replace(raw, body=envelope, format="json")
-        plan.picky.extend((state, forms[form]) for state, form in fan.picky)
-        if not _is_small(message):
+    message, is_small = event.message, _is_small(event)
+    if fan.picky or not is_small:
+        headers = event_headers(event.routing_key, message.headers)
+        wrapped = structs.replace(message, headers=headers, key=event.key)
+        raw = structs.replace(wrapped, headers={**event.attributes, **headers}) if event.attributes else wrapped
+        for state, binding in fan.picky:
+            if binding.form != RAW:
+                plan.picky.append((state, structs.replace(wrapped, body=_envelope(event, binding), format="json")))
+            else:
+                plan.picky.append((state, raw))
+        if not is_small:
             plan.picky.extend((taker.state, raw) for taker in fan.takers)
     return plan
+
+
+def _envelope(event: NewEvent, binding: Binding) -> bytes:
+    """An event in an envelope. Who subscribed by SNS is told how to leave: that is not signed, and differs for each."""
+    envelope = event.envelopes[binding.form]
+    return with_link(envelope, event.farewell + binding.uuid) if binding.uuid and event.farewell else envelope
 
 
 def _put_plain(work: Work, plan: _Plan) -> None:
@@ -181,8 +243,9 @@ def _put_plain(work: Work, plan: _Plan) -> None:
     body, priority, delay_ms, ttl_ms = message.body, message.priority, message.delay_ms, message.ttl_ms
     is_text = message.format == "text"
     headers = fan.headers
-    if message.headers:
-        headers = encode_headers(_headers(plan.event.routing_key, message.headers))
+    if message.headers or plan.event.attributes:
+        given = {**plan.event.attributes, **(message.headers or {})}
+        headers = encode_headers(event_headers(plan.event.routing_key, given))
     check = checksum(body, headers, is_text)
     first_id = catalog.take_ids(len(fan.takers))
     for id, taker in enumerate(fan.takers, first_id):
@@ -235,7 +298,7 @@ def _add_deliveries(work: Work, plan: _Plan) -> None:
         body = message.body if form == RAW else event.envelopes[form]
         is_text = form == RAW and message.format == "text"
         check = payload_checksum(event.routing_key.encode(), event.message_id.encode(), form, is_text, body)
-        payload = (event.routing_key, event.message_id, form, is_text, check, len(takers), body)
+        payload = (event.routing_key, event.message_id, form, is_text, check, len(takers), body, NOTIFICATION)
         id = work.execute(_INSERT_PAYLOAD, payload).get
         rows = [
             (id, to.id, to.target, delivery_checksum(id, to.target.encode()), work.now, expires_at, due_at)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from sqew.errors import BadValue, Conflict, QueueExists
 from sqew.model import Policy, QueueInfo
-from sqew.operations import CreateQueue, DeleteQueue, GetQueue, ListQueues, UpdateQueue
+from sqew.operations import CreateQueue, DeleteQueue, GetQueue, ListDeadLetterSources, ListQueues, UpdateQueue
 from sqew.rules import checked_changes
 from sqew.stores.sqlite.catalog import QueueState
 from sqew.stores.sqlite.keys import delete_keys_of
 from sqew.stores.sqlite.statements import sql
 from sqew.stores.sqlite.work import Work
 
-_encode_policy = msgspec.json.Encoder().encode
+_encode = msgspec.json.Encoder().encode
 _ALL = -1
 
 
@@ -27,14 +28,15 @@ def create_queue(work: Work, op: CreateQueue) -> QueueInfo:
             raise QueueExists(op.name, differs)
         return existing.info
     if op.letters is not None and op.policy.dead_letter is not None and not work.catalog.find(op.policy.dead_letter):
-        _insert(work, op.policy.dead_letter, op.letters)
-    _insert(work, op.name, op.policy)
+        _insert(work, op.policy.dead_letter, op.letters, {})
+    _insert(work, op.name, op.policy, op.extras)
     work.catalog.changed()
-    return QueueInfo(op.name, op.policy, work.now)
+    return QueueInfo(op.name, op.policy, work.now, dict(op.extras))
 
 
-def _insert(work: Work, name: str, policy: Policy) -> None:
-    id = work.execute(sql("insert_queue"), (name, _encode_policy(policy).decode(), work.now)).get
+def _insert(work: Work, name: str, policy: Policy, extras: Mapping[str, Any]) -> None:
+    row = (name, _encode(policy).decode(), work.now, _encode(extras).decode())
+    id = work.execute(sql("insert_queue"), row).get
     for lane_id, lane in enumerate(policy.lanes):
         work.execute(sql("insert_lane"), (id, lane_id, lane))
 
@@ -54,11 +56,12 @@ def update_queue(work: Work, op: UpdateQueue) -> QueueInfo:
     next_id = max(state.lane_ids.values()) + 1
     for lane_id, lane in enumerate((lane for lane in policy.lanes if lane not in state.lane_ids), next_id):
         work.execute(sql("insert_lane"), (state.id, lane_id, lane))
-    work.execute(sql("update_policy"), (state.id, _encode_policy(policy).decode()))
+    extras = {name: value for name, value in {**state.extras, **op.extras}.items() if value is not None}
+    work.execute(sql("update_policy"), (state.id, _encode(policy).decode(), _encode(extras).decode()))
     work.catalog.changed()
     # A waiting receiver may have to look again: what is due has not changed, but the lanes may have.
     work.stirred.add(op.name)
-    return QueueInfo(op.name, policy, state.created_at)
+    return QueueInfo(op.name, policy, state.created_at, extras)
 
 
 def _changed_policy(state: QueueState, changes: dict[str, Any]) -> Policy:
@@ -75,6 +78,8 @@ def delete_queue(work: Work, op: DeleteQueue) -> None:
     state = work.catalog.queue(op.name)
     work.execute(sql("forget_queue"), (state.id,))
     delete_keys_of(work, state.id)
+    for statement in ("delete_moves_of", "delete_attempts_of"):
+        work.execute(sql(statement), (state.id,))
     work.catalog.changed()
     work.stirred.add(op.name)
 
@@ -86,6 +91,11 @@ def get_queue(work: Work, op: GetQueue) -> QueueInfo:
 def list_queues(work: Work, op: ListQueues) -> list[QueueInfo]:
     limit = _ALL if op.limit is None else op.limit
     return [
-        QueueInfo(name, msgspec.json.decode(policy, type=Policy), created_at)
-        for name, policy, created_at in work.execute(sql("list_queues"), (op.after, op.prefix, limit))
+        QueueInfo(name, msgspec.json.decode(policy, type=Policy), created_at, msgspec.json.decode(extras))
+        for name, policy, created_at, extras in work.execute(sql("list_queues"), (op.after, op.prefix, limit))
     ]
+
+
+def list_dead_letter_sources(work: Work, op: ListDeadLetterSources) -> list[str]:
+    work.catalog.queue(op.queue)
+    return [row[0] for row in work.execute(sql("dead_letter_sources"), (op.queue, op.after, op.limit))]

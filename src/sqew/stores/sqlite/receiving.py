@@ -11,10 +11,19 @@ from msgspec import Struct
 from sqew.ids import new_token
 from sqew.model import Death, Fact, Lease, Message, Received
 from sqew.operations import NextDue, Receive
+from sqew.stores.sqlite import attempts
 from sqew.stores.sqlite.catalog import QueueState
 from sqew.stores.sqlite.ending import DAMAGED, EXHAUSTED, Held, archive, bury, drop, gone
 from sqew.stores.sqlite.lanes import next_turn, save_turns, turns_of
-from sqew.stores.sqlite.rows import INLINE_BODY_BYTES, MOST_BYTES, body_of, checksum, decode_headers, not_too_much
+from sqew.stores.sqlite.rows import (
+    INLINE_BODY_BYTES,
+    MOST_BYTES,
+    body_of,
+    checksum,
+    decode_headers,
+    not_too_much,
+    shown_key,
+)
 from sqew.stores.sqlite.statements import sql
 from sqew.stores.sqlite.work import Row, Work, integers
 
@@ -44,6 +53,8 @@ def receive(work: Work, op: Receive) -> Received:
     state = work.catalog.queue(op.queue)
     policy = state.policy
     lease_ms = policy.visibility_ms if op.lease_ms is None else op.lease_ms
+    if op.attempt_id is not None and policy.fifo and (same := attempts.find(work, state, op, lease_ms)) is not None:
+        return _again(work, state, op, same)
     claim = _Claim(state, Lease(new_token(), work.now + lease_ms, op.by), policy.max_attempts or NEVER)
     lanes = state.lanes if op.lane is None else (state.lane(op.lane),)
     if policy.fifo:
@@ -53,7 +64,7 @@ def receive(work: Work, op: Receive) -> Received:
         if not op.finish:
             _lease(work, claim, messages)
     if not messages:
-        return Received([], _next_arrival(work, state, lanes))
+        return Received([], _next_arrival(work, state, lanes), policy.receive_wait_ms)
     facts, now, by = work.facts, work.now, op.by
     for m in messages:
         facts.append(Fact("received", m.queue, m.lane, m.id, m.attempts, by, now - m.available_at))
@@ -62,6 +73,16 @@ def receive(work: Work, op: Receive) -> Received:
     if op.finish:
         for message in messages:
             _finish(work, state, message)
+    elif op.attempt_id is not None and policy.fifo:
+        attempts.remember(work, state, op, claim.lease, messages)
+    return Received(messages)
+
+
+def _again(work: Work, state: QueueState, op: Receive, same: attempts.Same) -> Received:
+    """The same messages as before, which counts as the same delivery."""
+    lease, rows = same
+    messages = [delivered(state, lease, row, body, row[3], row[4], work.now) for row, body in rows]
+    attempts.remember(work, state, op, lease, messages)
     return Received(messages)
 
 
@@ -145,7 +166,7 @@ def _rows(work: Work, state: QueueState, lane: int, limit: int) -> Iterator[Row]
             yield from rows
             if len(rows) < limit:
                 break
-            id, due_at = rows[-1][0], rows[-1][-1]
+            id, due_at = rows[-1][0], rows[-1][16]
 
 
 def _lease_parameters(work: Work, claim: _Claim, message: Message) -> Row:
@@ -214,7 +235,7 @@ def _deliverable(work: Work, claim: _Claim, row: Row) -> Message | None:
     """The row as the message to deliver; None if it may not be, and then it has been dealt with."""
     (
         id, lane_id, priority, attempts, available_at, _created_at, expires_at, key, group, _origin, _reason, _died_at,
-        is_text, check, headers, inline, due_at,
+        is_text, check, headers, inline, due_at, _first_received_at,
     ) = row  # fmt: skip
     state = claim.state
     if expires_at is not None and expires_at <= work.now:
@@ -226,14 +247,15 @@ def _deliverable(work: Work, claim: _Claim, row: Row) -> Message | None:
         held = Held(id, state.id, lane_id, priority, attempts, None, None, None, key, group, inline is None)
         bury(work, state, held, EXHAUSTED if intact else DAMAGED)
         return None
-    return delivered(state, claim.lease, row, body, attempts + 1, available_at if due_at is None else due_at)
+    since = available_at if due_at is None else due_at
+    return delivered(state, claim.lease, row, body, attempts + 1, since, work.now)
 
 
-def delivered(state: QueueState, lease: Lease, row: Row, body: bytes, attempts: int, since: int) -> Message:
+def delivered(state: QueueState, lease: Lease, row: Row, body: bytes, attempts: int, since: int, now: int) -> Message:
     """A row of {delivered} as the message that its receiver gets."""
     (
         id, lane_id, priority, _attempts, _available_at, created_at, expires_at, key, group, origin, reason, died_at,
-        is_text, _check, headers, _inline, _due_at,
+        is_text, _check, headers, _inline, _due_at, first_received_at,
     ) = row  # fmt: skip
     return Message(
         id,
@@ -244,7 +266,7 @@ def delivered(state: QueueState, lease: Lease, row: Row, body: bytes, attempts: 
         priority,
         state.lane_names[lane_id],
         group,
-        key,
+        key if key is None else shown_key(key),
         attempts,
         created_at,
         since,
@@ -252,6 +274,8 @@ def delivered(state: QueueState, lease: Lease, row: Row, body: bytes, attempts: 
         "leased",
         lease,
         None if origin is None else Death(origin, reason, died_at),
+        False,
+        now if first_received_at is None else first_received_at,
     )
 
 

@@ -54,6 +54,16 @@ def not_too_much(messages: Iterable[Message]) -> Iterator[Message]:
             return
 
 
+def scoped_key(key: str, group: str | None, within: str) -> str:
+    """A key as it is stored: with its group before it where it is unique only there."""
+    return key if within == "queue" else f"{group or ''}\0{key}"
+
+
+def shown_key(stored: str) -> str:
+    """A stored key as it was given."""
+    return stored.rpartition("\0")[2]
+
+
 def body_of(work: Work, id: int, inline: bytes | None) -> bytes:
     """The body, from its row or from where large ones are kept. A missing one fails its checksum."""
     if inline is not None:
@@ -84,7 +94,7 @@ def stored_message(work: Work, row: Row) -> Message:
         priority=priority,
         lane=state.lane_names.get(lane_id, "") if state else "",
         group=group,
-        key=key,
+        key=None if key is None else shown_key(key),
         attempts=attempts,
         created_at=created_at,
         # A lease that ran out made the message available when it ended.
@@ -113,7 +123,7 @@ def archived_message(state: QueueState, row: Row) -> ArchivedMessage:
         priority=priority,
         lane=lane,
         group=group,
-        key=key,
+        key=None if key is None else shown_key(key),
         attempts=attempts,
         created_at=created_at,
         available_at=available_at,

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from itertools import count
 from zlib import crc32
 
-from sqew.errors import QuotaExceeded, RateLimited
+from sqew.errors import BodyTooLarge, KeyMissing, QuotaExceeded, RateLimited
 from sqew.model import Fact, NewMessage, Policy, Sent
 from sqew.operations import Send
 from sqew.stores.sqlite.catalog import QueueState
-from sqew.stores.sqlite.rows import INLINE_BODY_BYTES, checksum, encode_headers
+from sqew.stores.sqlite.rows import INLINE_BODY_BYTES, checksum, encode_headers, scoped_key
 from sqew.stores.sqlite.statements import sql
 from sqew.stores.sqlite.work import NewRows, Row, Work
 
@@ -37,10 +37,17 @@ def send(work: Work, op: Send) -> list[Sent]:
                 work.execute_at_once(_INSERT_SMALL, row)
             return sent_plain(work, state, row)
     write_deferred(work)
+    if op.keyed and state.policy.fifo and state.policy.deduplicate == "key":
+        check_keyed(state, op.messages)
     lanes = accept(work, state, op.messages)
     sent = put(work, state, op.messages, lanes, work.deferred)
     write_deferred(work)
     return sent
+
+
+def check_keyed(state: QueueState, messages: Sequence[NewMessage]) -> None:
+    if any(message.key is None for message in messages):
+        raise KeyMissing(state.name)
 
 
 def accept(work: Work, state: QueueState, messages: Sequence[NewMessage]) -> list[int]:
@@ -51,6 +58,9 @@ def accept(work: Work, state: QueueState, messages: Sequence[NewMessage]) -> lis
     policy = state.policy
     work.room.check(work.now)
     lanes = [state.default_lane if message.lane is None else state.lane(message.lane) for message in messages]
+    most = policy.max_body_bytes
+    if most is not None and (largest := max(len(message.body) for message in messages)) > most:
+        raise BodyTooLarge(state.name, largest, most)
     if policy.quota is not None and _exceeds(work, state, messages, policy.quota):
         raise QuotaExceeded(state.name, policy.quota)
     if policy.rate_limit is not None:
@@ -75,7 +85,7 @@ def put(
     first_id = work.catalog.take_ids(len(messages))
     for id, message, lane in zip(count(first_id), messages, lanes):
         body, key, group, priority = message.body, message.key, message.group, message.priority
-        if by_content and key is None:
+        if key is not None or by_content:
             key = _key(policy, message)
         if key is not None:
             owner = _claim_key(work, state, key, id)
@@ -176,9 +186,10 @@ def _exceeds(work: Work, state: QueueState, messages: Sequence[NewMessage], quot
 
 
 def _key(policy: Policy, message: NewMessage) -> str | None:
-    if message.key is None and policy.deduplicate == "content":
-        return hashlib.sha256(message.body).hexdigest()
-    return message.key
+    key = message.key
+    if key is None and policy.deduplicate == "content":
+        key = hashlib.sha256(message.body).hexdigest()
+    return key if key is None else scoped_key(key, message.group, policy.deduplicate_within)
 
 
 def _stands_behind(work: Work, state: QueueState, group: str, seen: set[str]) -> bool:

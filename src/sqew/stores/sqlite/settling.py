@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 def ack(work: Work, op: Ack) -> list[Settled | SqewError]:
     state = _named(work, op.queue)
-    if state is not None and state.policy.keep == "delete":
+    if state is not None and state.policy.keep == "delete" and not op.in_time:
         return _delete(work, state, op.refs)
 
     def finish(state: QueueState, held: Held, _ref: Ref) -> Settled:
@@ -47,7 +47,7 @@ def ack(work: Work, op: Ack) -> list[Settled | SqewError]:
             _delete(work, state, (Ref(held.id),))
         return Settled(held.id)
 
-    return _each(work, state, ((ref, ref) for ref in op.refs), finish)
+    return _each(work, state, ((ref, ref) for ref in op.refs), finish, op.in_time)
 
 
 def _delete(work: Work, state: QueueState, refs: Sequence[Ref]) -> list[Settled | SqewError]:
@@ -116,7 +116,7 @@ def extend(work: Work, op: Extend) -> list[Settled | SqewError]:
         work.facts.append(Fact("extended", state.name, lane, held.id, held.attempts, held.leased_by))
         return Settled(held.id, due_at)
 
-    return _each(work, _named(work, op.queue), ((e.ref, e) for e in op.extensions), extend)
+    return _each(work, _named(work, op.queue), ((e.ref, e) for e in op.extensions), extend, op.in_time)
 
 
 def remove(work: Work, op: Remove) -> list[bool]:
@@ -141,6 +141,7 @@ def _each(
     named: QueueState | None,
     entries: Iterable[tuple[Ref, T]],
     settle: Callable[[QueueState, Held, T], Settled],
+    in_time: bool = False,
 ) -> list[Settled | SqewError]:
     """Settle every entry that the caller may settle; say of each other one why not."""
     results: list[Settled | SqewError] = []
@@ -149,8 +150,12 @@ def _each(
         state = None if row is None else named or work.catalog.queue_by_id(row[1])
         if row is None or state is None:
             results.append(_refusal(work, named, ref))
+            continue
+        held = Held._make(row)
+        if in_time and (held.lease_until is None or held.lease_until <= work.now):
+            results.append(StaleLease(ref.id))
         else:
-            results.append(settle(state, Held._make(row), entry))
+            results.append(settle(state, held, entry))
     return results
 
 

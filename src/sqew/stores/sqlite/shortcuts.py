@@ -69,7 +69,7 @@ def receive(work: Work, op: Receive) -> Received | None:
     if body is None:
         work.execute_at_once(_UNCLAIM, (id, lease.token))
         return None
-    message = delivered(state, lease, row, body, attempts, since)
+    message = delivered(state, lease, row, body, attempts, since, work.now)
     work.facts.append(Fact("received", state.name, message.lane, id, attempts, op.by, now - since))
     if attempts >= last_attempt:
         tell_dead_letter_queue(work, state)
@@ -87,7 +87,7 @@ def _take(work: Work, state: QueueState, head: Row, lease: Lease) -> Received | 
     if body is None:
         work.execute_at_once(_PUT_BACK, (*row, state.id))
         return None
-    message = delivered(state, lease, row, body, attempts, since)
+    message = delivered(state, lease, row, body, attempts, since, work.now)
     lane = message.lane
     work.facts.append(Fact("received", state.name, lane, id, attempts, lease.by, work.now - since))
     work.facts.append(Fact("acked", state.name, lane, id, attempts))
@@ -111,7 +111,7 @@ def _leaves_nothing(state: QueueState) -> bool:
 
 def ack(work: Work, op: Ack) -> list[Settled] | None:
     """The one answer, or None where it takes the general way."""
-    if len(op.refs) != 1 or op.queue is None:
+    if len(op.refs) != 1 or op.queue is None or op.in_time:
         return None
     catalog = work.catalog
     state = catalog.by_name.get(op.queue)

@@ -3,7 +3,8 @@
 -- fragment: delivered
 -- What a receiver needs of a message, in the order in which receiving.py reads it.
 id, lane_id, priority, attempts, available_at, created_at, expires_at, key, group_id,
-origin, reason, died_at, is_text, checksum, CAST(headers AS BLOB), CAST(body AS BLOB), due_at
+origin, reason, died_at, is_text, checksum, CAST(headers AS BLOB), CAST(body AS BLOB), due_at,
+first_received_at
 
 -- name: ready
 -- The ready messages of one (lane, priority) after a position, in order. To read the rows and then lease each by its id
@@ -16,14 +17,14 @@ SELECT {delivered} FROM sqew_message
 -- Lease a message that was found ready. available_at takes the old due_at: since when it was ready.
 UPDATE sqew_message
    SET available_at = due_at, due_at = ?2, lease_until = ?2, attempts = attempts + 1, token = ?3, leased_by = ?4,
-       received_at = ?5, dies_at = ?6
+       received_at = ?5, first_received_at = coalesce(first_received_at, ?5), dies_at = ?6
  WHERE id = ?1
 
 -- name: lease_many
 -- The same for a batch.
 UPDATE sqew_message
    SET available_at = due_at, due_at = ?2, lease_until = ?2, attempts = attempts + 1, token = ?3, leased_by = ?4,
-       received_at = ?5, dies_at = CASE WHEN attempts + 1 >= ?6 THEN ?2 END
+       received_at = ?5, first_received_at = coalesce(first_received_at, ?5), dies_at = CASE WHEN attempts + 1 >= ?6 THEN ?2 END
  WHERE id IN (SELECT value FROM carray(?1))
 
 -- name: next_due

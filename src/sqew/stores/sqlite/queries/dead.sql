@@ -25,9 +25,10 @@ SELECT {stored} FROM sqew_message
  WHERE origin = ?1 AND (lease_until IS NULL OR lease_until <= ?2) AND {not_deleted} ORDER BY id LIMIT ?3
 
 -- name: redrivable
--- What lies in one dead-letter queue, of one queue's dead letters.
+-- What lies in one dead-letter queue, of one queue's dead letters. ?5: what has died since stays.
 SELECT {stored} FROM sqew_message
- WHERE origin = ?1 AND queue_id = ?2 AND (lease_until IS NULL OR lease_until <= ?3) ORDER BY id LIMIT ?4
+ WHERE origin = ?1 AND queue_id = ?2 AND (lease_until IS NULL OR lease_until <= ?3) AND died_at <= ?5
+ ORDER BY id LIMIT ?4
 
 -- name: origins
 SELECT DISTINCT origin FROM sqew_message WHERE origin IS NOT NULL
@@ -36,7 +37,7 @@ SELECT DISTINCT origin FROM sqew_message WHERE origin IS NOT NULL
 -- What lies in a dead-letter queue, wherever it came from: a redrive with a destination takes all of it.
 SELECT {stored} FROM sqew_message
  WHERE queue_id = ?1 AND lane_id = ?2 AND priority = ?3 AND due_at IS NOT NULL
-   AND (lease_until IS NULL OR lease_until <= ?4)
+   AND (lease_until IS NULL OR lease_until <= ?4) AND coalesce(died_at, created_at) <= ?6
  ORDER BY due_at, id LIMIT ?5
 
 -- name: bring_back

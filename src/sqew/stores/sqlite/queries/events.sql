@@ -2,7 +2,7 @@
 
 -- fragment: subscription
 s.id, s.pattern, s.protocol, s.target, s.form, s.created_at,
-s.protocol = 'queue' AND NOT EXISTS (SELECT 1 FROM sqew_queue q WHERE q.name = s.target)
+s.protocol = 'queue' AND NOT EXISTS (SELECT 1 FROM sqew_queue q WHERE q.name = s.target), s.uuid, s.details, s.confirmed
 
 -- name: subscriptions_version
 SELECT subscriptions FROM sqew_meta WHERE id = 1
@@ -11,13 +11,20 @@ SELECT subscriptions FROM sqew_meta WHERE id = 1
 UPDATE sqew_meta SET subscriptions = subscriptions + 1 WHERE id = 1 RETURNING subscriptions
 
 -- name: insert_subscription
-INSERT INTO sqew_subscription (pattern, protocol, target, form, created_at) VALUES (?1, ?2, ?3, ?4, ?5) RETURNING id
+INSERT INTO sqew_subscription (pattern, protocol, target, form, created_at, uuid, details, confirmed)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) RETURNING id
 
 -- name: subscription_to
 SELECT {subscription} FROM sqew_subscription s WHERE s.pattern = ?1 AND s.target = ?2
 
 -- name: subscription_by_id
 SELECT {subscription} FROM sqew_subscription s WHERE s.id = ?1
+
+-- name: subscription_by_uuid
+SELECT {subscription} FROM sqew_subscription s WHERE s.uuid = ?1
+
+-- name: update_subscription
+UPDATE sqew_subscription SET form = ?2, uuid = ?3, details = ?4, confirmed = ?5 WHERE id = ?1
 
 -- name: delete_subscription
 DELETE FROM sqew_subscription WHERE id = ?1
@@ -31,12 +38,13 @@ DELETE FROM sqew_unsubscription WHERE version <= ?1
 -- name: unsubscriptions_since
 SELECT id, pattern, protocol, target, form FROM sqew_unsubscription WHERE version > ?1
 
--- name: subscription_exists
-SELECT 1 FROM sqew_subscription WHERE id = ?1
+-- name: subscription_uuid
+-- What SNS calls a subscription: nothing where it does not know it, and no row where there is none (any more).
+SELECT ifnull(uuid, '') FROM sqew_subscription WHERE id = ?1
 
 -- name: subscriptions_after
 -- Who keeps all of them in memory reads them with 0 at first, and then what has come since.
-SELECT id, pattern, protocol, target, form FROM sqew_subscription WHERE id > ?1 ORDER BY id
+SELECT id, pattern, protocol, target, form, uuid, details, confirmed FROM sqew_subscription WHERE id > ?1 ORDER BY id
 
 -- name: list_subscriptions
 SELECT {subscription} FROM sqew_subscription s WHERE s.id > ?1 ORDER BY s.id LIMIT ?2
@@ -49,8 +57,8 @@ SELECT {subscription} FROM sqew_subscription s
  WHERE s.protocol = 'queue' AND s.target = ?1 AND s.id > ?2 ORDER BY s.id LIMIT ?3
 
 -- name: insert_payload
-INSERT INTO sqew_payload (routing_key, message_id, form, is_text, checksum, pending, body)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) RETURNING id
+INSERT INTO sqew_payload (routing_key, message_id, form, is_text, checksum, pending, body, kind)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) RETURNING id
 
 -- name: insert_delivery
 INSERT INTO sqew_delivery (payload_id, subscription_id, endpoint, checksum, created_at, expires_at, due_at)
@@ -86,7 +94,7 @@ SELECT id, payload_id, CAST(endpoint AS BLOB), checksum, expires_at <= ?2, attem
 CAST(p.routing_key AS BLOB), CAST(p.message_id AS BLOB), p.form, p.is_text, p.checksum, CAST(p.body AS BLOB)
 
 -- name: payload
-SELECT {payload} FROM sqew_payload p WHERE p.id = ?1
+SELECT {payload}, p.kind FROM sqew_payload p WHERE p.id = ?1
 
 -- name: claim_delivery
 UPDATE sqew_delivery SET due_at = ?2, claimed = 1 WHERE id = ?1
@@ -117,6 +125,12 @@ UPDATE sqew_delivery SET due_at = ?3, claimed = 0, attempts = attempts + 1, trie
 
 -- name: unclaim_delivery
 UPDATE sqew_delivery SET due_at = ?3, claimed = 0 WHERE id = ?1 AND claimed = 1 AND due_at = ?2
+
+-- name: delivery_with_details
+-- What a delivery that is exhausted would have posted, and what SNS says of its subscription.
+SELECT CAST(p.routing_key AS BLOB), CAST(p.message_id AS BLOB), p.is_text, CAST(p.body AS BLOB), p.kind, s.details
+  FROM sqew_delivery d JOIN sqew_payload p ON p.id = d.payload_id JOIN sqew_subscription s ON s.id = d.subscription_id
+ WHERE d.id = ?1
 
 -- fragment: delivery
 d.id, d.subscription_id, CAST(d.endpoint AS BLOB), CAST(p.routing_key AS BLOB), CAST(p.message_id AS BLOB),

@@ -1,0 +1,1 @@
+"""What AWS's own clients speak: SQS and SNS, in JSON and in the older Query protocol."""

@@ -1,0 +1,129 @@
+"""One call of an AWS client: who makes it, of which action, on which wire; and how it is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from sqew.errors import SqewError
+from sqew.http.aws_names import Names
+from sqew.http.aws_refusals import JSON_TYPE, XML_TYPE, AwsError, Wire, in_aws_words, refusal
+from sqew.http.dialects.aws.query import Elements, Shapes, as_xml, escape
+from sqew.http.exchange import Call, Request, Response
+from sqew.http.service import Service
+from sqew.http.statuses import headers_of
+
+encode = msgspec.json.Encoder().encode
+
+Answer = Response | Call | Awaitable[Response | Call]
+
+
+class AwsCall:
+    """What a handler of an action gets besides its parameters."""
+
+    __slots__ = ("action", "names", "request", "service", "wire")
+
+    def __init__(self, service: Service, request: Request, wire: Wire, action: Action, names: Names) -> None:
+        self.service, self.request, self.wire, self.action, self.names = service, request, wire, action, names
+
+    def queue(self, url: str | None) -> str:
+        """The queue that a URL, or the path of the request, names."""
+        if url:
+            return self.names.queue_of_url(url)
+        if self.request.params:
+            return self.names.queue(self.request.params[-1])
+        raise AwsError("MissingRequiredParameterException", "The request must contain the parameter QueueUrl.")
+
+    def refuse(self, error: SqewError) -> Response:
+        """The answer that it did not."""
+        self.service.figures.failed(error)
+        return self.action.api.refuse(self.wire, error, self.request)
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether who calls has signed, and does not only follow a link."""
+        return b"authorization" in self.request.headers or b"X-Amz-Signature=" in self.request.query
+
+    def ok(self, result: Struct | None = None) -> Response:
+        """The answer that it went well."""
+        id = self.request.id
+        if self.wire == "json":
+            return Response(200, b"" if result is None else encode(result), JSON_TYPE, ((b"x-amzn-requestid", id),))
+        return Response(200, self._xml(result, id.decode("latin-1")), XML_TYPE, ((b"x-amzn-requestid", id),))
+
+    def _xml(self, result: Struct | None, id: str) -> bytes:
+        name, api = self.action.name, self.action.api
+        inner = "" if result is None else f"<{name}Result>{as_xml(result, api.elements)}</{name}Result>"
+        return (
+            f'<?xml version="1.0"?><{name}Response xmlns="{api.namespace}">{inner}'
+            f"<ResponseMetadata><RequestId>{escape(id)}</RequestId></ResponseMetadata></{name}Response>"
+        ).encode()
+
+
+Handler = Callable[[AwsCall, Any], Answer]
+H = TypeVar("H", bound=Handler)
+
+
+class Action(Struct, frozen=True):
+    """One action of a service."""
+
+    name: str
+    api: Api
+    shape: type[Struct]
+    decoder: msgspec.json.Decoder[Any]
+    handler: Handler
+    required: tuple[str, ...]
+
+    def decoded(self, body: bytes) -> Any:
+        """The parameters, from JSON."""
+        try:
+            return self._checked(self.decoder.decode(body or b"{}"))
+        except msgspec.ValidationError as error:
+            raise AwsError("SerializationException", f"The request can't be read: {error}.") from error
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise AwsError("SerializationException", "The body is not valid JSON.") from error
+
+    def converted(self, parameters: dict[str, Any]) -> Any:
+        """The parameters, from a form."""
+        try:
+            return self._checked(msgspec.convert(parameters, self.shape, strict=False))
+        except msgspec.ValidationError as error:
+            raise AwsError("InvalidParameterValueException", f"A parameter is not right: {error}.") from error
+
+    def _checked(self, given: Any) -> Any:
+        for field in self.required:
+            if not getattr(given, field):
+                raise AwsError("MissingRequiredParameterException", f"The request must contain the parameter {field}.")
+        return given
+
+
+class Api(Struct, frozen=True):
+    """A service: its actions by name, and how it writes itself."""
+
+    name: str
+    target: str
+    """What stands before the action's name in ``X-Amz-Target``."""
+    namespace: str
+    elements: Elements
+    shapes: Shapes
+    words: Callable[[SqewError], AwsError] = in_aws_words
+    """How it words what goes wrong."""
+    actions: dict[str, Action] = {}  # msgspec copies it
+
+    def refuse(self, wire: Wire, error: SqewError, request: Request) -> Response:
+        """The answer that refuses."""
+        id = request.id.decode("latin-1")
+        return refusal(wire, self.namespace, self.words(error), id, self.name, headers_of(error))
+
+    def action(self, shape: type[Struct], *required: str) -> Callable[[H], H]:
+        """A decorator: the function answers the action that is called as its shape is."""
+
+        def register(handler: H) -> H:
+            name = shape.__name__
+            self.actions[name] = Action(name, self, shape, msgspec.json.Decoder(shape), handler, required)
+            return handler
+
+        return register

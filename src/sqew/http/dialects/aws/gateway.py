@@ -1,0 +1,145 @@
+"""The one door for AWS's clients: which service, which action, on which wire.
+
+``X-Amz-Target`` names the action in JSON. In the Query protocol a form does, or the URL's parameters where there is no
+body. Actions that SNS has go to SNS, all others to SQS; where both have one, the version of the protocol tells.
+"""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+from msgspec import Struct
+
+from sqew.errors import RouteNotFound, SqewError
+from sqew.http.aws_names import Names
+from sqew.http.aws_refusals import JSON_TYPE, XML_TYPE, AwsError, Wire
+from sqew.http.dialects.aws.calls import Action, Answer, Api, AwsCall
+from sqew.http.dialects.aws.query import nested, parse
+from sqew.http.dialects.aws.sns import SNS
+from sqew.http.dialects.aws.sqs import SQS
+from sqew.http.exchange import TEXT, Request, Response
+from sqew.http.router import Dialect, Routes
+from sqew.http.service import Service, refuse_head
+
+_JSON = b"application/x-amz-json"
+_FORM = b"application/x-www-form-urlencoded"
+_SNS_VERSION = "2010-03-31"
+_LINKS = ("ConfirmSubscription", "Unsubscribe")
+"""What a link in a message of SNS may ask for: it is secret, and nobody signs it."""
+APIS: tuple[Api, ...] = (SQS, SNS)
+_TARGETS: dict[bytes, Action] = {
+    (api.target + name).encode(): action for api in APIS for name, action in api.actions.items()
+}
+
+
+class AwsFailure(Struct, rename={"kind": "__type"}):
+    """What is wrong, as JSON has it; in the Query protocol it is XML."""
+
+    kind: str
+    message: str
+
+
+def _wire(request: Request) -> Wire:
+    kind = request.headers.get(b"content-type", b"")
+    return "json" if kind.startswith(_JSON) or b"x-amz-target" in request.headers else "query"
+
+
+def _refuse(request: Request, error: SqewError) -> Response:
+    action: Action | None = request.data
+    return (SQS if action is None else action.api).refuse(_wire(request), error, request)
+
+
+def _failure(error: SqewError, _status: int) -> bytes:
+    return msgspec.json.encode(AwsFailure(error.code, str(error)))
+
+
+DIALECT = Dialect(
+    "AWS",
+    "What AWS's own clients speak, in JSON 1.0 and in the Query protocol.",
+    _failure,
+    AwsFailure,
+    _refuse,
+    (JSON_TYPE.decode(), XML_TYPE.decode()),
+)
+routes = Routes(DIALECT)
+
+
+@routes.post("/", scope="open", raw=True, answers={200: "application/x-amz-json-1.0"})
+def call(service: Service, request: Request) -> Answer:
+    """An action of SQS or SNS, named by `X-Amz-Target` (JSON 1.0) or by `Action` in a form (Query)."""
+    return _answer(service, request)
+
+
+@routes.post("/{account}/{queue}", scope="open", raw=True, answers={200: "application/x-amz-json-1.0"})
+def call_on_queue(service: Service, request: Request) -> Answer:
+    """The same at a queue's URL."""
+    _check_account(request)
+    return _answer(service, request)
+
+
+@routes.get("/{account}/{queue}", scope="open", raw=True, answers={200: "text/xml"})
+def call_by_url(service: Service, request: Request) -> Answer:
+    """The same with everything in the URL, as a presigned one has it."""
+    refuse_head(request)
+    _check_account(request)
+    return _answer(service, request)
+
+
+@routes.get("/", scope="open", raw=True, answers={200: "text/xml", 307: None})
+def call_by_link(service: Service, request: Request) -> Answer:
+    """An action of SNS or SQS with everything in the URL; without one, the way to the documentation."""
+    if not request.query:
+        return Response(307, content_type=TEXT, headers=((b"location", b"/docs"),))
+    refuse_head(request)
+    is_signed = b"authorization" in request.headers or b"X-Amz-" in request.query
+    if not is_signed and parse(request.query).get("Action") in _LINKS:
+        return _query(service, request, service.callers.anybody())
+    return _answer(service, request)
+
+
+def _check_account(request: Request) -> None:
+    if not request.params[0].isdigit():
+        raise RouteNotFound(request.path.decode("latin-1")[:100])
+
+
+def _answer(service: Service, request: Request) -> Answer:
+    names = service.callers.names(request, time.time())
+    target = request.headers.get(b"x-amz-target")
+    if target is not None:
+        action = _TARGETS.get(target)
+        if action is None:
+            raise _unknown_action(target.rpartition(b".")[2].decode("latin-1"))
+        request.data = action
+        return action.handler(AwsCall(service, request, "json", action, names), action.decoded(request.body))
+    return _query(service, request, names)
+
+
+def _query(service: Service, request: Request, names: Names) -> Answer:
+    kind = request.headers.get(b"content-type", b"")
+    if request.body and not kind.startswith(_FORM):
+        raise AwsError(
+            "InvalidAction",
+            "Two protocols are spoken here: JSON 1.0 (application/x-amz-json-1.0 with X-Amz-Target) and Query "
+            "(application/x-www-form-urlencoded with Action).",
+        )
+    parameters = {**parse(request.query), **parse(request.body)}
+    name = parameters.get("Action")
+    if not name:
+        raise AwsError("MissingAction", "The request must contain the parameter Action.")
+    action = _action(name, parameters)
+    request.data = action
+    given = action.converted(nested(parameters, action.api.shapes))
+    return action.handler(AwsCall(service, request, "query", action, names), given)
+
+
+def _action(name: str, parameters: dict[str, str]) -> Action:
+    found = [api.actions[name] for api in APIS if name in api.actions]
+    if not found:
+        raise _unknown_action(name)
+    is_sns = parameters.get("Version") == _SNS_VERSION or "TopicArn" in parameters
+    return found[-1] if is_sns else found[0]
+
+
+def _unknown_action(name: str) -> AwsError:
+    return AwsError("InvalidAction", f"The action {name[:100]} is not valid for this endpoint.")

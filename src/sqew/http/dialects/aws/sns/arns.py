@@ -1,0 +1,77 @@
+"""What SNS calls topics and subscriptions."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from sqew.http.aws_names import USUAL_REGION, Names
+from sqew.http.aws_refusals import AwsError
+from sqew.http.dialects.aws.sns.refusals import invalid
+from sqew.rules import FIFO_SUFFIX
+from sqew.sealing import topic_arn
+
+_LEAST_ELEMENTS = 6
+_TOPIC = re.compile(r"[A-Za-z0-9_-]{1,256}|[A-Za-z0-9_-]{1,251}\.fifo")
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+class SubscriptionName(NamedTuple):
+    topic: str
+    uuid: str
+
+
+def check_topic_name(name: str) -> None:
+    """Raise unless a topic may be called so."""
+    if not _TOPIC.fullmatch(name):
+        raise invalid("Topic Name")
+
+
+def topic_of(arn: str, parameter: str = "TopicArn") -> str:
+    """The topic that an ARN names, as the engine knows it: with its region before it, unless that is the usual one."""
+    parts = _parts(arn, parameter)
+    if len(parts) != _LEAST_ELEMENTS or not _TOPIC.fullmatch(parts[5]):
+        raise invalid(f"{parameter} Reason: {arn[:300]} is not the ARN of a topic")
+    return _in_region(parts[3], parts[5])
+
+
+def subscription_of(arn: str) -> SubscriptionName:
+    """The subscription that an ARN names."""
+    parts = _parts(arn, "SubscriptionArn")
+    if len(parts) != _LEAST_ELEMENTS + 1 or not _TOPIC.fullmatch(parts[5]) or not _UUID.fullmatch(parts[6]):
+        raise invalid(f"SubscriptionArn Reason: {arn[:300]} is not the ARN of a subscription")
+    return SubscriptionName(_in_region(parts[3], parts[5]), parts[6])
+
+
+def _parts(arn: str, parameter: str) -> list[str]:
+    parts = arn.split(":")
+    if len(parts) < _LEAST_ELEMENTS:
+        raise invalid(f"{parameter} Reason: An ARN must have at least {_LEAST_ELEMENTS} elements, not {len(parts)}")
+    if parts[:3] != ["arn", "aws", "sns"]:
+        raise invalid(f"{parameter} Reason: {arn[:300]} is not an ARN of SNS")
+    return parts
+
+
+def _in_region(region: str, name: str) -> str:
+    return name if region == USUAL_REGION else f"{region}:{name}"
+
+
+def arn_of_topic(names: Names, topic: str) -> str:
+    return topic_arn(topic, names.account)
+
+
+def arn_of_subscription(names: Names, topic: str, uuid: str) -> str:
+    return f"{topic_arn(topic, names.account)}:{uuid}"
+
+
+def queue_of(names: Names, arn: str, reason: str) -> str:
+    """The queue that an ARN names; ``reason`` is what is wrong where it names none."""
+    try:
+        return names.queue_of_arn(arn, "Endpoint")
+    except AwsError as error:
+        raise invalid(reason) from error
+
+
+def is_fifo(name: str) -> bool:
+    """Whether a topic or a queue is a FIFO one."""
+    return name.endswith(FIFO_SUFFIX)

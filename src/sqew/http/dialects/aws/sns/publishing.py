@@ -1,0 +1,267 @@
+"""Publish and its batch."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import msgspec
+from msgspec import Struct
+
+from sqew import operations as ops
+from sqew.errors import EnvelopeNeeded, SqewError
+from sqew.http.aws_refusals import AwsError
+from sqew.http.dialects.aws.calls import AwsCall
+from sqew.http.dialects.aws.sns.api import SNS
+from sqew.http.dialects.aws.sns.arns import is_fifo, topic_of
+from sqew.http.dialects.aws.sns.message_attributes import check
+from sqew.http.dialects.aws.sns.refusals import in_sns_words, invalid
+from sqew.http.dialects.aws.sns.topic_attributes import CONTENT_BASED
+from sqew.http.dialects.aws.sqs.message_attributes import Attribute, as_headers, is_legal
+from sqew.http.exchange import Call, Response
+from sqew.model import NewEvent, NewMessage, Protocol, Published
+from sqew.sealing import new_message_id
+
+MOST_BYTES = 262_144
+MOST_ENTRIES = 10
+_LONGEST_SUBJECT = 100
+_ENTRY_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
+_PUNCTUATED = re.compile(r"[A-Za-z0-9!-/:-@\[-`{-~]{1,128}")
+_SUBJECT = re.compile(r"[!-~][ -~]*")
+
+_NAMES: dict[Protocol, str] = {"queue": "sqs", "http": "http", "https": "https"}
+"""What a message says for each protocol, by the name that it has there."""
+
+_Render = Callable[[list[Published]], Response]
+
+
+class _Numbers:
+    """The numbers of messages in FIFO topics: each is higher than those before it."""
+
+    def __init__(self) -> None:
+        self._last = 0
+
+    def next(self, now_ms: int) -> str:
+        self._last = max(self._last + 1, now_ms * 1_000_000)
+        return f"{self._last:020}"
+
+
+_numbers = _Numbers()
+
+
+class Publish(Struct):
+    TopicArn: str | None = None
+    TargetArn: str | None = None
+    PhoneNumber: str | None = None
+    Message: str | None = None
+    Subject: str | None = None
+    MessageStructure: str | None = None
+    MessageAttributes: dict[str, Attribute] | None = None
+    MessageDeduplicationId: str | None = None
+    MessageGroupId: str | None = None
+
+
+class PublishResult(Struct, omit_defaults=True):
+    MessageId: str
+    SequenceNumber: str | None = None
+
+
+@SNS.action(Publish)
+def publish(call: AwsCall, given: Publish) -> Call | Awaitable[Call]:
+    if given.PhoneNumber is not None:
+        raise invalid("PhoneNumber Reason: SMS is not supported here. Publish to a topic")
+    if not given.TopicArn and not given.TargetArn:
+        raise invalid("TopicArn or TargetArn Reason: no value for required parameter")
+    topic = topic_of(given.TopicArn or given.TargetArn or "", "TopicArn" if given.TopicArn else "TargetArn")
+    if is_fifo(topic) and given.MessageDeduplicationId is None:
+        return _publish_by_content(call, topic, given)
+    return _publish_one(call, topic, given, by_content=False)
+
+
+async def _publish_by_content(call: AwsCall, topic: str, given: Publish) -> Call:
+    return _publish_one(call, topic, given, by_content=await _is_by_content(call, topic))
+
+
+async def _is_by_content(call: AwsCall, topic: str) -> bool:
+    info = await call.service.broker.run(ops.GetTopic(topic))
+    return info.attributes.get(CONTENT_BASED) == "true"
+
+
+def _publish_one(call: AwsCall, topic: str, given: Publish, *, by_content: bool) -> Call:
+    events, _ = _events(call, topic, given, by_content)
+    result = PublishResult(events[0].message_id, events[0].sequence or None)
+    return _publishing(call, events, lambda _: call.ok(result))
+
+
+def _publishing(call: AwsCall, events: list[NewEvent], render: _Render) -> Call:
+    call.request.rows = len(events)
+    return Call(ops.Publish(events, to_topics=True), render, otherwise=partial(_sealed, call, events, render))
+
+
+def _sealed(call: AwsCall, events: list[NewEvent], render: _Render, error: SqewError) -> Awaitable[Response] | None:
+    return _publish_sealed(call, events, render) if isinstance(error, EnvelopeNeeded) else None
+
+
+async def _publish_sealed(call: AwsCall, events: list[NewEvent], render: _Render) -> Response:
+    return render(await call.service.publisher.publish(events, to_topics=True))
+
+
+class PublishEntry(Struct):
+    Id: str | None = None
+    Message: str | None = None
+    Subject: str | None = None
+    MessageStructure: str | None = None
+    MessageAttributes: dict[str, Attribute] | None = None
+    MessageDeduplicationId: str | None = None
+    MessageGroupId: str | None = None
+
+
+def _events(call: AwsCall, topic: str, given: Publish | PublishEntry, by_content: bool) -> tuple[list[NewEvent], int]:
+    """What to publish, and how many bytes it has: an event for each text, where protocols get different ones."""
+    text = given.Message
+    if not text:
+        raise invalid("Empty message")
+    _check_subject(given.Subject)
+    attributes = given.MessageAttributes or {}
+    size = len(text.encode()) + check(attributes)
+    if size > MOST_BYTES:
+        raise invalid("Message too long")
+    texts = _texts(text, given.MessageStructure)
+    if not all(is_legal(one) for one in texts):
+        raise invalid("Message Reason: it holds characters that can't stand in XML")
+    key = _key(given, topic, text, by_content)
+    id, headers = new_message_id(), as_headers(attributes, None) or {}
+    sequence = _numbers.next(call.service.broker.now()) if is_fifo(topic) else ""
+    events = [
+        NewEvent(
+            topic, NewMessage(one.encode(), "text", group=given.MessageGroupId), id, attributes=headers,
+            subject=given.Subject, key=key, sequence=sequence, only=protocols if len(texts) > 1 else (),
+        )
+        for one, protocols in texts.items()
+    ]  # fmt: skip
+    return events, size
+
+
+def _check_subject(subject: str | None) -> None:
+    if subject is not None and (len(subject) > _LONGEST_SUBJECT or not _SUBJECT.fullmatch(subject)):
+        raise invalid("Subject")
+
+
+def _texts(text: str, structure: str | None) -> dict[str, tuple[Protocol, ...]]:
+    """What is said, and to which protocols."""
+    if not structure:
+        return {text: tuple(_NAMES)}
+    if structure != "json":
+        raise invalid("MessageStructure")
+    try:
+        said = msgspec.json.decode(text, type=dict[str, object])
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise invalid("Message Structure - JSON message body failed to parse") from error
+    usual = said.get("default")
+    if not isinstance(usual, str):
+        raise invalid("Message Structure - No default entry in JSON message body")
+    texts: dict[str, tuple[Protocol, ...]] = {}
+    for protocol, name in _NAMES.items():
+        own = said.get(name, usual)
+        if not isinstance(own, str) or not own:
+            raise invalid(f"Message Structure - the entry {name} is not a text, or an empty one")
+        texts[own] = (*texts.get(own, ()), protocol)
+    return texts
+
+
+def _key(given: Publish | PublishEntry, topic: str, text: str, by_content: bool) -> str | None:
+    """What the message is told from its repetitions by."""
+    group, key = given.MessageGroupId, given.MessageDeduplicationId
+    for name, value in (("MessageGroupId", group), ("MessageDeduplicationId", key)):
+        if value is not None and not _PUNCTUATED.fullmatch(value):
+            raise invalid(
+                f"{name} Reason: it can only include alphanumeric and punctuation characters. 1 to 128 in length"
+            )
+    if not is_fifo(topic):
+        if key is not None:
+            raise invalid(
+                "MessageDeduplicationId Reason: The request includes MessageDeduplicationId parameter that is not "
+                "valid for this topic type"
+            )
+        return None
+    if group is None:
+        raise invalid("The MessageGroupId parameter is required for FIFO topics")
+    if key is None and not by_content:
+        raise invalid(
+            "The topic should either have ContentBasedDeduplication enabled or "
+            "MessageDeduplicationId provided explicitly"
+        )
+    return key if key is not None else hashlib.sha256(text.encode()).hexdigest()
+
+
+class PublishBatch(Struct):
+    TopicArn: str | None = None
+    PublishBatchRequestEntries: list[PublishEntry] | None = None
+
+
+class Successful(Struct, omit_defaults=True):
+    Id: str
+    MessageId: str
+    SequenceNumber: str | None = None
+
+
+class Failed(Struct):
+    Id: str
+    Code: str
+    Message: str
+    SenderFault: bool
+
+
+class PublishBatchResult(Struct):
+    Successful: list[Successful]
+    Failed: list[Failed]
+
+
+@SNS.action(PublishBatch, "TopicArn")
+async def publish_batch(call: AwsCall, given: PublishBatch) -> Call | Response:
+    topic = topic_of(given.TopicArn or "")
+    entries = given.PublishBatchRequestEntries or []
+    _check_entries(entries)
+    by_content = await _is_by_content(call, topic)
+    events: list[NewEvent] = []
+    result = PublishBatchResult([], [])
+    total = 0
+    for entry in entries:
+        try:
+            made, size = _events(call, topic, entry, by_content)
+        except SqewError as error:
+            said = in_sns_words(error)
+            result.Failed.append(Failed(entry.Id or "", said.aws_code, str(said), said.status < 500))
+            continue
+        events += made
+        total += size
+        result.Successful.append(Successful(entry.Id or "", made[0].message_id, made[0].sequence or None))
+    if total > MOST_BYTES:
+        raise _batch_error(
+            "BatchRequestTooLong", "The length of all the batch messages put together is more than the limit."
+        )
+    if not events:
+        return call.ok(result)
+    return _publishing(call, events, lambda _: call.ok(result))
+
+
+def _check_entries(entries: list[PublishEntry]) -> None:
+    if not entries:
+        raise _batch_error("EmptyBatchRequest", "The batch request doesn't contain any entries.")
+    if len(entries) > MOST_ENTRIES:
+        raise _batch_error("TooManyEntriesInBatchRequest", "The batch request contains more entries than permissible.")
+    if not all(_ENTRY_ID.fullmatch(entry.Id or "") for entry in entries):
+        raise _batch_error(
+            "InvalidBatchEntryId",
+            "The Id of a batch entry in a batch request doesn't abide by the specification: "
+            "letters, digits, hyphens and underscores, 80 at most.",
+        )
+    if max(Counter(entry.Id for entry in entries).values()) > 1:
+        raise _batch_error("BatchEntryIdsNotDistinct", "Two or more batch entries in the request have the same Id.")
+
+
+def _batch_error(code: str, message: str) -> AwsError:
+    return AwsError(f"{code}Exception", message, code=code)

@@ -1,0 +1,64 @@
+"""What goes wrong, in the words of SNS."""
+
+from __future__ import annotations
+
+from sqew.errors import (
+    BadFilterPolicy,
+    Invalid,
+    Limited,
+    SqewError,
+    SubscriptionExists,
+    SubscriptionNotFound,
+    TopicNotFound,
+)
+from sqew.http.aws_refusals import PREFIX, AwsError, in_aws_words
+
+
+def invalid(reason: str) -> AwsError:
+    """A parameter is wrong: ``Invalid parameter: `` and the reason."""
+    return AwsError("InvalidParameterException", f"Invalid parameter: {reason}", code="InvalidParameter")
+
+
+def not_found(what: str) -> AwsError:
+    return AwsError("NotFoundException", f"{what} does not exist", 404, "NotFound")
+
+
+def bad_value(message: str) -> AwsError:
+    """The value of a message attribute is wrong."""
+    return AwsError("InvalidParameterValueException", message, code="ParameterValueInvalid")
+
+
+def in_sns_words(error: SqewError) -> AwsError:
+    """The same in the words of SNS."""
+    match error:
+        case AwsError():
+            return _of_sns(error)
+        case TopicNotFound():
+            return not_found("Topic")
+        case SubscriptionNotFound():
+            return not_found("Subscription")
+        case SubscriptionExists():
+            return invalid("Attributes Reason: Subscription already exists with different attributes")
+        case BadFilterPolicy():
+            return invalid(error.reason)
+        case Limited():
+            return AwsError("ThrottledException", str(error), 429, "Throttled")
+        case Invalid():
+            return invalid(str(error))
+        case _:
+            return in_aws_words(error)
+
+
+def _of_sns(error: AwsError) -> AwsError:
+    """What is said before it is known which service is meant is said in the words of SQS."""
+    if error.type == "MissingRequiredParameterException":
+        name = str(error).rpartition(" ")[2].rstrip(".")
+        constraint = (
+            f"Value null at '{name[:1].lower()}{name[1:]}' failed to satisfy constraint: Member must not be null"
+        )
+        return AwsError("ValidationException", f"1 validation error detected: {constraint}", code="ValidationError")
+    if error.aws_code == "InvalidParameterValue":
+        return invalid(str(error))
+    if error.aws_code.startswith(PREFIX):
+        return AwsError(error.type, str(error), error.status, error.aws_code.removeprefix(PREFIX))
+    return error

@@ -1,0 +1,141 @@
+"""The attributes of a subscription: which there are, what they may be, and how they are shown."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import msgspec
+from msgspec import Struct, structs
+
+from sqew.errors import BadFilterPolicy
+from sqew.filters import compile_filter
+from sqew.http.aws_names import Names
+from sqew.http.dialects.aws.sns.arns import arn_of_subscription, arn_of_topic, is_fifo, queue_of
+from sqew.http.dialects.aws.sns.refusals import invalid
+from sqew.model import RAW, FilterScope, Form, Subscription, SubscriptionDetails
+
+FILTER_POLICY = "FilterPolicy"
+FILTER_SCOPE = "FilterPolicyScope"
+RAW_DELIVERY = "RawMessageDelivery"
+REDRIVE_POLICY = "RedrivePolicy"
+AUTHENTICATED = "ConfirmationWasAuthenticated"
+AUTHENTICATE = "AuthenticateOnUnsubscribe"
+_KEPT = ("DeliveryPolicy", "SubscriptionRoleArn", "ReplayPolicy", "ReplayStatus")
+_KNOWN = (FILTER_POLICY, FILTER_SCOPE, RAW_DELIVERY, REDRIVE_POLICY, *_KEPT)
+_SCOPES = ("MessageAttributes", "MessageBody")
+
+
+class Redrive(Struct):
+    deadLetterTargetArn: str  # noqa: N815 (as it stands in the document)
+
+
+class Wanted(Struct):
+    """Attributes as they are stored."""
+
+    form: Form
+    details: SubscriptionDetails
+
+
+def wanted(given: dict[str, str], topic: str, names: Names, signed_by: Form) -> Wanted:
+    """What attributes of a new subscription ask for; raises if one of them can't be."""
+    found = Wanted(signed_by, SubscriptionDetails())
+    # The scope first: a policy is read as its scope says.
+    for name in sorted(given, key=lambda name: name != FILTER_SCOPE):
+        found = changed(found, name, given[name], topic, names, signed_by, " Attributes Reason:")
+    return found
+
+
+def changed(
+    before: Wanted, name: str, value: str, topic: str, names: Names, signed_by: Form, place: str = ""
+) -> Wanted:
+    """The same with one attribute changed. ``place`` is what errors begin with."""
+    if name not in _KNOWN:
+        raise invalid("AttributeName" if not place else f"Attributes Reason: Unknown attribute {name[:100]}")
+    details = before.details
+    if name == RAW_DELIVERY:
+        return Wanted(RAW if _flag(value, place) else signed_by, details)
+    if name == FILTER_POLICY:
+        _check_filter(value, details.filter_scope, place)
+        return Wanted(before.form, structs.replace(details, filter_policy=value if value.strip() != "{}" else ""))
+    if name == FILTER_SCOPE:
+        if value not in _SCOPES:
+            raise _wrong(place, f"FilterPolicyScope: Invalid value [{value[:100]}]. Please use either "
+                                "MessageBody or MessageAttributes")  # fmt: skip
+        if details.filter_policy:
+            _check_filter(details.filter_policy, cast("FilterScope", value), place)
+        return Wanted(before.form, structs.replace(details, filter_scope=cast("FilterScope", value)))
+    kept = {**details.kept, name: value}
+    if name == REDRIVE_POLICY:
+        letters = _dead_letter(value, topic, names, place)
+        return Wanted(before.form, structs.replace(details, dead_letter=letters, kept=kept))
+    if value and name != "SubscriptionRoleArn":
+        _check_document(name, value, place)
+    return Wanted(before.form, structs.replace(details, kept=kept))
+
+
+def _flag(value: str, place: str) -> bool:
+    if value.lower() not in ("true", "false"):
+        raise _wrong(place, f"RawMessageDelivery: Invalid value [{value[:100]}]. Must be true or false.")
+    return value.lower() == "true"
+
+
+def _check_filter(policy: str, scope: FilterScope, place: str) -> None:
+    if not policy:
+        return
+    try:
+        compile_filter(policy, scope)
+    except BadFilterPolicy as error:
+        raise _wrong(place, error.reason) from error
+
+
+def _dead_letter(value: str, topic: str, names: Names, place: str) -> str:
+    if not value:
+        return ""
+    try:
+        arn = msgspec.json.decode(value, type=Redrive).deadLetterTargetArn
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise _wrong(place, "RedrivePolicy: failed to parse JSON.") from error
+    queue = queue_of(names, arn, f"{place.strip()} RedrivePolicy: deadLetterTargetArn is an invalid arn".strip())
+    if is_fifo(topic) != is_fifo(queue):
+        kind = "FIFO" if is_fifo(topic) else "standard"
+        raise _wrong(place, f"RedrivePolicy: must use a {kind} queue as DLQ for a {kind} topic")
+    return queue
+
+
+def _check_document(name: str, value: str, place: str) -> None:
+    try:
+        msgspec.json.decode(value, type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise _wrong(place, f"{name}: failed to parse JSON.") from error
+
+
+def _wrong(place: str, reason: str) -> Exception:
+    return invalid(f"{place} {reason}".strip())
+
+
+def endpoint_of(subscription: Subscription, names: Names) -> tuple[str, str]:
+    """The protocol and the endpoint, as SNS calls them."""
+    if subscription.protocol == "queue":
+        return "sqs", names.arn_of(subscription.target)
+    return subscription.protocol, subscription.target
+
+
+def shown(subscription: Subscription, names: Names) -> dict[str, str]:
+    """All attributes, as SNS shows them. Those that a subscription does not have are left out."""
+    details = subscription.details
+    protocol, endpoint = endpoint_of(subscription, names)
+    found = {
+        "SubscriptionArn": arn_of_subscription(names, subscription.pattern, subscription.uuid),
+        "TopicArn": arn_of_topic(names, subscription.pattern),
+        "Protocol": protocol,
+        "Endpoint": endpoint,
+        "Owner": names.account,
+        "SubscriptionPrincipal": f"arn:aws:iam::{names.account}:root",
+        "PendingConfirmation": "false" if subscription.confirmed else "true",
+        AUTHENTICATED: "true" if protocol == "sqs" else "false",
+        RAW_DELIVERY: "true" if subscription.form == RAW else "false",
+        **{name: value for name, value in details.kept.items() if value and name != AUTHENTICATE},
+    }
+    if details.filter_policy:
+        found |= {FILTER_POLICY: details.filter_policy, FILTER_SCOPE: details.filter_scope}
+    return found

@@ -1,0 +1,129 @@
+"""The attributes of a topic: which there are, what they may be, and how they are shown."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from sqew.http.aws_names import Names
+from sqew.http.dialects.aws.sns.arns import arn_of_topic, is_fifo
+from sqew.http.dialects.aws.sns.refusals import invalid
+from sqew.model import Audience, Form, TopicInfo
+
+SIGNATURE_VERSION = "SignatureVersion"
+CONTENT_BASED = "ContentBasedDeduplication"
+FIFO_TOPIC = "FifoTopic"
+POLICY = "Policy"
+_LONGEST_DISPLAY_NAME = 100
+_DOCUMENTS = (POLICY, "DeliveryPolicy", "ArchivePolicy")
+_CHOICES = {
+    SIGNATURE_VERSION: ("1", "2"),
+    "TracingConfig": ("PassThrough", "Active"),
+    "FifoThroughputScope": ("Topic", "MessageGroup"),
+    CONTENT_BASED: ("true", "false"),
+    FIFO_TOPIC: ("true", "false"),
+}
+_FIFO_ONLY = (CONTENT_BASED, "ArchivePolicy", "FifoThroughputScope")
+_FEEDBACK = re.compile(
+    r"(HTTP|Firehose|Lambda|Application|SQS)(SuccessFeedbackRoleArn|SuccessFeedbackSampleRate|FailureFeedbackRoleArn)"
+)
+_KNOWN = (*_DOCUMENTS, *_CHOICES, "DisplayName", "KmsMasterKeyId")
+
+_RETRIES = {
+    "minDelayTarget": 20,
+    "maxDelayTarget": 20,
+    "numRetries": 3,
+    "numMaxDelayRetries": 0,
+    "numNoDelayRetries": 0,
+    "numMinDelayRetries": 0,
+    "backoffFunction": "linear",
+}
+_DELIVERY_POLICY = {
+    "http": {
+        "defaultHealthyRetryPolicy": _RETRIES,
+        "disableSubscriptionOverrides": False,
+        "defaultRequestPolicy": {"headerContentType": "text/plain; charset=UTF-8"},
+    }
+}
+_ACTIONS = ("GetTopicAttributes", "SetTopicAttributes", "AddPermission", "RemovePermission", "DeleteTopic", "Subscribe",
+            "ListSubscriptionsByTopic", "Publish")  # fmt: skip
+
+
+def check(name: str, value: str, topic: str) -> None:
+    """Raise unless a topic's attribute may be set so."""
+    if name not in _KNOWN and not _FEEDBACK.fullmatch(name):
+        raise invalid("AttributeName")
+    if name in _FIFO_ONLY and not is_fifo(topic):
+        raise invalid(f"{name} Reason: it is for FIFO topics only")
+    if name in _CHOICES and value.lower() not in [choice.lower() for choice in _CHOICES[name]]:
+        raise invalid(f"{name} Reason: it must be {' or '.join(_CHOICES[name])}")
+    if name in _DOCUMENTS and value:
+        _check_document(name, value)
+    if name == "DisplayName" and len(value) > _LONGEST_DISPLAY_NAME:
+        raise invalid(f"DisplayName Reason: it has more than {_LONGEST_DISPLAY_NAME} characters")
+
+
+def _check_document(name: str, value: str) -> None:
+    try:
+        msgspec.json.decode(value, type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise invalid(f"{name} Reason: it is not a JSON object") from error
+
+
+def stored(name: str, value: str) -> str:
+    """A value as it is kept."""
+    return value.lower() if name in (CONTENT_BASED, FIFO_TOPIC) else value
+
+
+def form_of(topic: TopicInfo) -> Form:
+    """The version that signs the envelopes of a topic."""
+    return 1 if topic.attributes.get(SIGNATURE_VERSION) == "1" else 2
+
+
+def policy_of(topic: TopicInfo, names: Names) -> str:
+    """Who may do what with a topic, as it is shown: whoever may come in may do everything."""
+    kept = topic.attributes.get(POLICY)
+    if kept:
+        return kept
+    statement = {
+        "Sid": "__default_statement_ID",
+        "Effect": "Allow",
+        "Principal": {"AWS": "*"},
+        "Action": [f"SNS:{action}" for action in _ACTIONS],
+        "Resource": arn_of_topic(names, topic.name),
+        "Condition": {"StringEquals": {"AWS:SourceOwner": names.account}},
+    }
+    policy = {"Version": "2008-10-17", "Id": "__default_policy_ID", "Statement": [statement]}
+    return msgspec.json.encode(policy).decode()
+
+
+def shown(topic: TopicInfo, names: Names, audience: Audience) -> dict[str, str]:
+    """All attributes, as SNS shows them. Those that were set to nothing are left out."""
+    found = {
+        "TopicArn": arn_of_topic(names, topic.name),
+        "Owner": names.account,
+        "DisplayName": "",
+        SIGNATURE_VERSION: "2",
+        "SubscriptionsConfirmed": str(audience.confirmed),
+        "SubscriptionsPending": str(audience.pending),
+        "SubscriptionsDeleted": "0",
+        "EffectiveDeliveryPolicy": topic.attributes.get("DeliveryPolicy")
+        or msgspec.json.encode(_DELIVERY_POLICY).decode(),
+        **({FIFO_TOPIC: "true", CONTENT_BASED: "false"} if is_fifo(topic.name) else {}),
+        **{name: value for name, value in topic.attributes.items() if value and name != FIFO_TOPIC},
+    }
+    return {**found, POLICY: policy_of(topic, names)}
+
+
+def differs(topic: TopicInfo, names: Names, given: dict[str, str]) -> bool:
+    """Whether a topic is another than the one that was asked for."""
+    present = {FIFO_TOPIC: "false", **shown(topic, names, Audience(0, 0))}
+    return any(not _same(name, value, present.get(name, "")) for name, value in given.items())
+
+
+def _same(name: str, one: str, other: str) -> bool:
+    if one == other or name not in _DOCUMENTS or not one or not other:
+        return one.lower() == other.lower()
+    return bool(msgspec.json.decode(one) == msgspec.json.decode(other))

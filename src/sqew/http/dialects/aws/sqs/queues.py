@@ -1,0 +1,273 @@
+"""Queues: making, finding, changing and deleting them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from sqew import operations as ops
+from sqew.errors import QueueExists, QueueNotFound
+from sqew.http.aws_names import bad_name, check_name
+from sqew.http.aws_refusals import AwsError, invalid_value
+from sqew.http.dialects.aws.calls import AwsCall
+from sqew.http.dialects.aws.sqs.api import SQS
+from sqew.http.dialects.aws.sqs.attributes import (
+    COUNTED,
+    EXTRA,
+    MODIFIED,
+    RETENTION_S,
+    Wanted,
+    allows,
+    bad_redrive,
+    check_names,
+    check_tags,
+    shown,
+    wanted,
+)
+from sqew.http.exchange import Call, Response
+from sqew.model import Policy, QueueInfo
+from sqew.rules import FIFO_SUFFIX
+
+_MOST_LISTED = 1_000
+
+
+class CreateQueue(Struct):
+    QueueName: str | None = None
+    Attributes: dict[str, str] | None = None
+    tags: dict[str, str] | None = None
+    Tags: dict[str, str] | None = None
+
+
+class QueueUrlResult(Struct):
+    QueueUrl: str
+
+
+@SQS.action(CreateQueue, "QueueName")
+async def create_queue(call: AwsCall, given: CreateQueue) -> Response:
+    name = given.QueueName or ""
+    check_name(name)
+    queue = call.names.queue(name)
+    attributes = given.Attributes or {}
+    _check_type(name, attributes)
+    found = wanted(attributes, queue, call.names)
+    policy = structs.replace(Policy(ttl_ms=RETENTION_S * 1000, fifo=queue.endswith(FIFO_SUFFIX)), **found.policy)
+    await _check_dead_letter(call, queue, found, attributes)
+    now, tags = call.service.broker.now(), given.tags or given.Tags or {}
+    check_tags(tags, name)
+    call.service.strictness.check_creation(queue, now)
+    extras = {EXTRA: {**found.extras, MODIFIED: now}, "tags": tags}
+    try:
+        await call.service.broker.run(ops.CreateQueue(queue, policy, extras=extras))
+    except QueueExists:
+        await _check_alike(call, queue, attributes)
+    return call.ok(QueueUrlResult(call.names.url(queue)))
+
+
+def _check_type(name: str, attributes: Mapping[str, str]) -> None:
+    """Raise unless the name and the attribute FifoQueue agree."""
+    fifo = attributes.get("FifoQueue")
+    if name.endswith(FIFO_SUFFIX) == ((fifo or "").lower() == "true"):
+        if fifo is not None and not name.endswith(FIFO_SUFFIX):
+            # As AWS has it: what is no FIFO queue has no such attribute.
+            raise AwsError("InvalidAttributeName", "Unknown Attribute FifoQueue.")
+        return
+    if fifo is None:
+        raise bad_name()
+    raise invalid_value(
+        "The name of a FIFO queue can only include alphanumeric characters, hyphens, or underscores, "
+        "must end with .fifo suffix and be 1 to 80 in length."
+    )
+
+
+async def _check_alike(call: AwsCall, queue: str, attributes: dict[str, str]) -> None:
+    """A queue that is there already is the one that was meant if all that was said of it is so."""
+    info = await call.service.broker.run(ops.GetQueue(queue))
+    present = shown(info, set(attributes), None, call.names)
+    for name, value in attributes.items():
+        if present.get(name, "") != value and not _same(name, value, present.get(name, "")):
+            raise AwsError(
+                "QueueNameExists",
+                f"A queue already exists with the same name and a different value for attribute {name}",
+            )
+
+
+def _same(name: str, one: str, other: str) -> bool:
+    if name not in ("RedrivePolicy", "Policy", "RedriveAllowPolicy"):
+        return one.lower() == other.lower()
+    try:
+        first, second = (msgspec.json.decode(text, type=dict[str, Any]) for text in (one, other))
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return False
+    return {key: str(value) for key, value in first.items()} == {key: str(value) for key, value in second.items()}
+
+
+async def _check_dead_letter(call: AwsCall, queue: str, found: Wanted, attributes: Mapping[str, str]) -> None:
+    """Raise unless dead letters may go where they are to go."""
+    target = found.policy.get("dead_letter")
+    if target is None:
+        return
+    written = attributes["RedrivePolicy"]
+    try:
+        info = await call.service.broker.run(ops.GetQueue(target))
+    except QueueNotFound as error:
+        raise bad_redrive(written, "Dead letter target does not exist.") from error
+    if target == queue:
+        raise bad_redrive(written, "A queue can't be its own dead letter queue.")
+    if info.policy.fifo != queue.endswith(FIFO_SUFFIX):
+        raise bad_redrive(written, "Dead letter queue must be same type of queue as the source.")
+    if not allows(info, call.names.arn(queue)):
+        raise bad_redrive(written, "The dead letter queue's RedriveAllowPolicy does not permit this source queue.")
+
+
+class GetQueueUrl(Struct):
+    QueueName: str | None = None
+    QueueOwnerAWSAccountId: str | None = None
+
+
+@SQS.action(GetQueueUrl, "QueueName")
+def get_queue_url(call: AwsCall, given: GetQueueUrl) -> Call:
+    queue = call.names.queue(given.QueueName or "")
+    return Call(ops.GetQueue(queue), lambda info: call.ok(QueueUrlResult(call.names.url(info.name))))
+
+
+class ListQueues(Struct):
+    QueueNamePrefix: str | None = None
+    NextToken: str | None = None
+    MaxResults: int | None = None
+
+
+class ListQueuesResult(Struct, omit_defaults=True):
+    QueueUrls: list[str] | None = None
+    NextToken: str | None = None
+
+
+@SQS.action(ListQueues)
+async def list_queues(call: AwsCall, given: ListQueues) -> Response:
+    limit = _page(given.MaxResults)
+    prefix, after = call.names.prefix + (given.QueueNamePrefix or ""), _after(given.NextToken)
+    found: list[QueueInfo] = []
+    while len(found) <= limit:
+        page = await call.service.broker.run(ops.ListQueues(prefix, after, limit + 1))
+        found += [info for info in page if call.names.is_here(info.name)]
+        if len(page) <= limit:
+            break
+        after = page[-1].name
+    # AWS gives a token only where a number was asked for.
+    more = given.MaxResults is not None and len(found) > limit
+    urls = [call.names.url(info.name) for info in found[:limit]]
+    return call.ok(ListQueuesResult(urls or None, _token(found[limit - 1].name) if more else None))
+
+
+def _page(asked: int | None) -> int:
+    if asked is not None and not 1 <= asked <= _MOST_LISTED:
+        raise invalid_value(
+            f"Value {asked} for parameter MaxResults is invalid. "
+            f"Reason: Must be between 1 and {_MOST_LISTED}, if provided."
+        )
+    return asked or _MOST_LISTED
+
+
+def _token(name: str) -> str:
+    return base64.urlsafe_b64encode(name.encode()).decode()
+
+
+def _after(token: str | None) -> str:
+    if not token:
+        return ""
+    try:
+        return base64.urlsafe_b64decode(token.encode()).decode()
+    except (binascii.Error, ValueError) as error:
+        raise invalid_value("Invalid or expired next token.") from error
+
+
+class OnQueue(Struct):
+    """What says only which queue is meant."""
+
+    QueueUrl: str | None = None
+
+
+class DeleteQueue(OnQueue):
+    pass
+
+
+@SQS.action(DeleteQueue)
+async def delete_queue(call: AwsCall, given: DeleteQueue) -> Response:
+    queue, broker = call.queue(given.QueueUrl), call.service.broker
+    await broker.delete(queue)
+    call.service.strictness.deleted(queue, broker.now())
+    return call.ok()
+
+
+class PurgeQueue(OnQueue):
+    pass
+
+
+@SQS.action(PurgeQueue)
+async def purge_queue(call: AwsCall, given: PurgeQueue) -> Response:
+    queue, broker = call.queue(given.QueueUrl), call.service.broker
+    await broker.run(ops.GetQueue(queue))
+    call.service.strictness.check_purge(queue, call.names.name(queue), broker.now())
+    await broker.purge(queue)
+    return call.ok()
+
+
+class GetQueueAttributes(OnQueue):
+    AttributeNames: list[str] | None = None
+
+
+class AttributesResult(Struct, omit_defaults=True):
+    Attributes: dict[str, str] | None = None
+
+
+@SQS.action(GetQueueAttributes)
+async def get_queue_attributes(call: AwsCall, given: GetQueueAttributes) -> Response:
+    queue = call.queue(given.QueueUrl)
+    asked = check_names(given.AttributeNames or [])
+    broker = call.service.broker
+    info = await broker.run(ops.GetQueue(queue))
+    depths = None
+    if asked.intersection(COUNTED):
+        await broker.run(ops.Sweep())
+        (depths,) = await broker.look(ops.Measure(queue))
+    return call.ok(AttributesResult(shown(info, asked, depths, call.names) or None))
+
+
+class SetQueueAttributes(OnQueue):
+    Attributes: dict[str, str] | None = None
+
+
+@SQS.action(SetQueueAttributes, "Attributes")
+async def set_queue_attributes(call: AwsCall, given: SetQueueAttributes) -> Response:
+    queue, broker = call.queue(given.QueueUrl), call.service.broker
+    info = await broker.run(ops.GetQueue(queue))
+    attributes = given.Attributes or {}
+    found = wanted(attributes, queue, call.names, info)
+    await _check_dead_letter(call, queue, found, attributes)
+    extras = {**info.extras.get(EXTRA, {}), **found.extras, MODIFIED: broker.now()}
+    await broker.run(ops.UpdateQueue(queue, found.policy, {EXTRA: extras}))
+    return call.ok()
+
+
+class ListDeadLetterSourceQueues(OnQueue):
+    NextToken: str | None = None
+    MaxResults: int | None = None
+
+
+class SourcesResult(Struct, omit_defaults=True):
+    queueUrls: list[str]  # noqa: N815 (as it stands on the wire)
+    NextToken: str | None = None
+
+
+@SQS.action(ListDeadLetterSourceQueues)
+async def list_dead_letter_source_queues(call: AwsCall, given: ListDeadLetterSourceQueues) -> Response:
+    limit = _page(given.MaxResults)
+    operation = ops.ListDeadLetterSources(call.queue(given.QueueUrl), _after(given.NextToken), limit + 1)
+    found = await call.service.broker.run(operation)
+    more = given.MaxResults is not None and len(found) > limit
+    urls = [call.names.url(name) for name in found[:limit]]
+    return call.ok(SourcesResult(urls, _token(found[limit - 1]) if more else None))

@@ -1,0 +1,189 @@
+"""DeleteMessage and ChangeMessageVisibility, and their batches."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from msgspec import Struct
+
+from sqew import operations as ops
+from sqew.errors import SqewError, StaleLease
+from sqew.http.aws_refusals import invalid_value, missing
+from sqew.http.dialects.aws.calls import AwsCall
+from sqew.http.dialects.aws.sqs.api import SQS
+from sqew.http.dialects.aws.sqs.batches import DoneEntry, Failed, check_entries, each, failure
+from sqew.http.dialects.aws.sqs.handles import ref_of
+from sqew.http.dialects.aws.sqs.receiving import MOST_VISIBILITY_S
+from sqew.http.exchange import Call, Response
+from sqew.model import Extension, Ref, Settled
+from sqew.rules import FIFO_SUFFIX
+
+
+class DeleteMessage(Struct):
+    QueueUrl: str | None = None
+    ReceiptHandle: str | None = None
+
+
+@SQS.action(DeleteMessage, "ReceiptHandle")
+def delete_message(call: AwsCall, given: DeleteMessage) -> Call:
+    queue = call.queue(given.QueueUrl)
+    ref = ref_of(given.ReceiptHandle or "")
+    call.request.rows = 1
+    return Call(
+        ops.Ack(queue, (ref,), queue.endswith(FIFO_SUFFIX)), partial(_deleted, call, queue, given.ReceiptHandle or "")
+    )
+
+
+def _deleted(call: AwsCall, queue: str, handle: str, results: list[Settled | SqewError]) -> Response:
+    refused = _delete_refusal(queue, handle, results[0])
+    return call.ok() if refused is None else call.refuse(refused)
+
+
+def _delete_refusal(queue: str, handle: str, result: Settled | SqewError) -> SqewError | None:
+    """What is gone is deleted; only a FIFO queue minds a handle whose time is over."""
+    if isinstance(result, StaleLease) and queue.endswith(FIFO_SUFFIX):
+        return invalid_value(
+            f"Value {handle} for parameter ReceiptHandle is invalid. Reason: The receipt handle has expired."
+        )
+    return None
+
+
+class DeleteEntry(Struct):
+    Id: str | None = None
+    ReceiptHandle: str | None = None
+
+
+class DeleteMessageBatch(Struct):
+    QueueUrl: str | None = None
+    Entries: list[DeleteEntry] | None = None
+
+
+class DeleteMessageBatchResultEntry(DoneEntry):
+    pass
+
+
+class DeleteMessageBatchResult(Struct, omit_defaults=True):
+    Successful: list[DeleteMessageBatchResultEntry]
+    Failed: list[Failed] | None = None
+
+
+@SQS.action(DeleteMessageBatch)
+def delete_message_batch(call: AwsCall, given: DeleteMessageBatch) -> Call | Response:
+    queue = call.queue(given.QueueUrl)
+    entries = check_entries(given.Entries, "DeleteMessageBatchRequestEntry")
+    ready, failed = each(entries, _entry_ref)
+    if not ready:
+        return call.ok(DeleteMessageBatchResult([], failed))
+    call.request.rows = len(ready)
+    operation = ops.Ack(queue, [ref for _, ref in ready], queue.endswith(FIFO_SUFFIX))
+    return Call(operation, partial(_all_deleted, call, queue, ready, failed))
+
+
+def _entry_ref(entry: DeleteEntry | VisibilityEntry) -> Ref:
+    if not entry.ReceiptHandle:
+        raise missing("ReceiptHandle")
+    return ref_of(entry.ReceiptHandle)
+
+
+def _all_deleted(
+    call: AwsCall,
+    queue: str,
+    ready: list[tuple[DeleteEntry, Ref]],
+    failed: list[Failed],
+    results: list[Settled | SqewError],
+) -> Response:
+    done = []
+    for (entry, _), result in zip(ready, results, strict=True):
+        refused = _delete_refusal(queue, entry.ReceiptHandle or "", result)
+        if refused is None:
+            done.append(DeleteMessageBatchResultEntry(entry.Id or ""))
+        else:
+            failed.append(failure(entry.Id or "", refused))
+    return call.ok(DeleteMessageBatchResult(done, failed or None))
+
+
+class ChangeMessageVisibility(Struct):
+    QueueUrl: str | None = None
+    ReceiptHandle: str | None = None
+    VisibilityTimeout: int | None = None
+
+
+@SQS.action(ChangeMessageVisibility, "ReceiptHandle")
+def change_message_visibility(call: AwsCall, given: ChangeMessageVisibility) -> Call:
+    queue = call.queue(given.QueueUrl)
+    if given.VisibilityTimeout is None:
+        raise missing("VisibilityTimeout")
+    extension = Extension(ref_of(given.ReceiptHandle or ""), _visibility_ms(given.VisibilityTimeout))
+    return Call(ops.Extend(queue, (extension,), in_time=True), partial(_changed, call, given.ReceiptHandle or ""))
+
+
+def _visibility_ms(seconds: int) -> int:
+    if not 0 <= seconds <= MOST_VISIBILITY_S:
+        raise invalid_value(
+            f"Value {seconds} for parameter VisibilityTimeout is invalid. "
+            f"Reason: VisibilityTimeout must be an integer between 0 and {MOST_VISIBILITY_S}."
+        )
+    return seconds * 1000
+
+
+def _changed(call: AwsCall, handle: str, results: list[Settled | SqewError]) -> Response:
+    (result,) = results
+    return call.refuse(_not_in_flight(handle)) if isinstance(result, SqewError) else call.ok()
+
+
+def _not_in_flight(handle: str) -> SqewError:
+    return invalid_value(
+        f"Value {handle} for parameter ReceiptHandle is invalid. "
+        "Reason: Message does not exist or is not available for visibility timeout change."
+    )
+
+
+class VisibilityEntry(Struct):
+    Id: str | None = None
+    ReceiptHandle: str | None = None
+    VisibilityTimeout: int | None = None
+
+
+class ChangeMessageVisibilityBatch(Struct):
+    QueueUrl: str | None = None
+    Entries: list[VisibilityEntry] | None = None
+
+
+class ChangeMessageVisibilityBatchResultEntry(DoneEntry):
+    pass
+
+
+class ChangeMessageVisibilityBatchResult(Struct, omit_defaults=True):
+    Successful: list[ChangeMessageVisibilityBatchResultEntry]
+    Failed: list[Failed] | None = None
+
+
+@SQS.action(ChangeMessageVisibilityBatch)
+def change_message_visibility_batch(call: AwsCall, given: ChangeMessageVisibilityBatch) -> Call | Response:
+    queue = call.queue(given.QueueUrl)
+    entries = check_entries(given.Entries, "ChangeMessageVisibilityBatchRequestEntry")
+    ready, failed = each(entries, _entry_extension)
+    if not ready:
+        return call.ok(ChangeMessageVisibilityBatchResult([], failed))
+    extensions = [extension for _, extension in ready]
+    return Call(ops.Extend(queue, extensions, in_time=True), partial(_all_changed, call, ready, failed))
+
+
+def _entry_extension(entry: VisibilityEntry) -> Extension:
+    ref = _entry_ref(entry)
+    return Extension(ref, _visibility_ms(entry.VisibilityTimeout or 0))
+
+
+def _all_changed(
+    call: AwsCall,
+    ready: list[tuple[VisibilityEntry, Extension]],
+    failed: list[Failed],
+    results: list[Settled | SqewError],
+) -> Response:
+    done = []
+    for (entry, _), result in zip(ready, results, strict=True):
+        if isinstance(result, SqewError):
+            failed.append(failure(entry.Id or "", _not_in_flight(entry.ReceiptHandle or "")))
+        else:
+            done.append(ChangeMessageVisibilityBatchResultEntry(entry.Id or ""))
+    return call.ok(ChangeMessageVisibilityBatchResult(done, failed or None))

@@ -1,0 +1,57 @@
+"""The tags of a queue."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from sqew import operations as ops
+from sqew.http.dialects.aws.calls import AwsCall
+from sqew.http.dialects.aws.sqs.api import SQS
+from sqew.http.dialects.aws.sqs.attributes import check_tags
+from sqew.http.dialects.aws.sqs.queues import OnQueue
+from sqew.http.exchange import Call, Response
+
+
+class TagQueue(OnQueue):
+    Tags: dict[str, str] | None = None
+
+
+@SQS.action(TagQueue, "Tags")
+async def tag_queue(call: AwsCall, given: TagQueue) -> Response:
+    await _change(call, given.QueueUrl, given.Tags or {}, [])
+    return call.ok()
+
+
+class UntagQueue(OnQueue):
+    TagKeys: list[str] | None = None
+
+
+@SQS.action(UntagQueue, "TagKeys")
+async def untag_queue(call: AwsCall, given: UntagQueue) -> Response:
+    await _change(call, given.QueueUrl, {}, given.TagKeys or [])
+    return call.ok()
+
+
+async def _change(call: AwsCall, url: str | None, added: dict[str, str], removed: list[str]) -> None:
+    queue, broker = call.queue(url), call.service.broker
+    info = await broker.run(ops.GetQueue(queue))
+    tags = {**info.extras.get("tags", {}), **added}
+    for key in removed:
+        tags.pop(key, None)
+    check_tags(tags, call.names.name(queue))
+    await broker.run(ops.UpdateQueue(queue, {}, {"tags": tags}))
+
+
+class ListQueueTags(OnQueue):
+    pass
+
+
+class TagsResult(Struct, omit_defaults=True):
+    Tags: dict[str, str] | None = None
+
+
+@SQS.action(ListQueueTags)
+def list_queue_tags(call: AwsCall, given: ListQueueTags) -> Call:
+    return Call(
+        ops.GetQueue(call.queue(given.QueueUrl)), lambda info: call.ok(TagsResult(info.extras.get("tags") or None))
+    )

@@ -1,0 +1,37 @@
+"""Carries on the tasks that move dead letters back."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from sqew.broker import Broker
+from sqew.model import MOVES
+from sqew.operations import NextMove, StepMove
+
+_STEP = 100
+"""How many messages a task without a rate moves between others' operations."""
+_LOOK_AGAIN_MS = 5_000
+"""How often to look for tasks that another process has started."""
+
+
+class Mover:
+    """Any number of them may be at one store: each step is one transaction, whoever takes it."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._stirred = asyncio.Event()
+        broker.ring(MOVES, self._stirred)
+
+    async def run(self) -> None:
+        """Take every step when it is due, for ever."""
+        while True:
+            self._stirred.clear()
+            due_at = await self._broker.run(NextMove())
+            wait_ms = _LOOK_AGAIN_MS if due_at is None else min(due_at - self._broker.now(), _LOOK_AGAIN_MS)
+            if wait_ms <= 0:
+                await self._broker.run(StepMove(_STEP))
+                continue
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(wait_ms / 1000):
+                    await self._stirred.wait()

@@ -1,0 +1,99 @@
+"""Tasks that move dead letters back, in steps: each step is one transaction, so a stopped server loses nothing."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from sqew.errors import MoveNotFound, MoveRunning, NotADeadLetterQueue, QueueNotFound
+from sqew.model import MOVES, NO_REASON, MoveStatus, MoveTask
+from sqew.operations import CancelMove, ListMoves, NextMove, Redrive, StartMove, StepMove
+from sqew.stores.sqlite.catalog import QueueState
+from sqew.stores.sqlite.dead import left_behind, redrive
+from sqew.stores.sqlite.statements import sql
+from sqew.stores.sqlite.work import Row, Work
+
+MOST_LISTED = 10
+"""How many tasks of a dead-letter queue are remembered."""
+STEPS_PER_S = 10
+"""How many steps a second a task with a rate takes, at most: it moves smoothly, and costs little."""
+
+
+def start(work: Work, op: StartMove) -> MoveTask:
+    state = work.catalog.queue(op.source)
+    if op.destination is not None:
+        work.catalog.queue(op.destination)
+    if not work.execute(sql("dead_letter_sources"), (op.source, "", 1)).fetchall():
+        raise NotADeadLetterQueue(op.source)
+    if work.execute(sql("move_running"), (state.id,)).get:
+        raise MoveRunning(op.source)
+    work.execute(sql("insert_move"), (op.id, state.id, op.destination, op.per_second, op.to_move, work.now))
+    work.execute(sql("forget_old_moves"), (state.id, MOST_LISTED))
+    work.stirred.add(MOVES)
+    return _found(work, op.id)[0]
+
+
+def list_moves(work: Work, op: ListMoves) -> list[MoveTask]:
+    state = work.catalog.queue(op.source)
+    return [_task(state, row) for row in work.execute(sql("moves_of"), (state.id, op.limit))]
+
+
+def cancel(work: Work, op: CancelMove) -> MoveTask:
+    task, _ = _found(work, op.id)
+    if task.status != "running":
+        raise MoveNotFound(op.id)
+    work.execute(sql("move_on"), (op.id, "cancelled", task.moved, NO_REASON, None))
+    return _found(work, op.id)[0]
+
+
+def next_move(work: Work, _op: NextMove) -> int | None:
+    return cast("int | None", work.execute(sql("next_move")).get)
+
+
+def step(work: Work, op: StepMove) -> None:
+    row = work.execute(sql("due_move"), (work.now,)).fetchone()
+    if row is None:
+        return
+    *fields, due_at = row
+    state = work.catalog.queue_by_id(fields[1])
+    if state is None:
+        # Its queue is deleted, and with it went its tasks.
+        return
+    task = _task(state, tuple(fields))
+    count, pause_ms = _pace(task.per_second, op.limit)
+    try:
+        progress = redrive(work, Redrive(task.source, task.destination, count, task.started_at))
+    except QueueNotFound as error:
+        _end(work, task, task.moved, "failed", error.code)
+        return
+    moved = task.moved + progress.count
+    if not progress.done:
+        work.execute(sql("move_on"), (task.id, "running", moved, NO_REASON, max(due_at + pause_ms, work.now)))
+        return
+    reason = None if task.destination is not None else left_behind(work, state, task.started_at)
+    _end(work, task, moved, "completed" if reason is None else "failed", reason or NO_REASON)
+
+
+def _pace(per_second: int | None, limit: int) -> tuple[int, int]:
+    """How many messages a step moves, and how many milliseconds are between steps."""
+    if per_second is None:
+        return limit, 0
+    count = max(per_second // STEPS_PER_S, 1)
+    return count, count * 1000 // per_second
+
+
+def _end(work: Work, task: MoveTask, moved: int, status: MoveStatus, reason: str) -> None:
+    work.execute(sql("move_on"), (task.id, status, moved, reason, None))
+
+
+def _found(work: Work, id: str) -> tuple[MoveTask, QueueState]:
+    row = work.execute(sql("find_move"), (id,)).fetchone()
+    state = None if row is None else work.catalog.queue_by_id(row[1])
+    if row is None or state is None:
+        raise MoveNotFound(id)
+    return _task(state, row), state
+
+
+def _task(state: QueueState, row: Row) -> MoveTask:
+    """A row of {move_task}."""
+    id, _queue_id, destination, per_second, status, moved, to_move, reason, started_at = row
+    return MoveTask(id, state.name, destination, per_second, status, moved, to_move, reason, started_at)

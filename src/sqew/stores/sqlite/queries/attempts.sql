@@ -1,0 +1,25 @@
+-- Receives that were given a name, to be repeated where the answer was lost.
+
+-- name: find_attempt
+SELECT token, lease_until, messages FROM sqew_attempt WHERE queue_id = ?1 AND id = ?2 AND expires_at > ?3
+
+-- name: save_attempt
+INSERT OR REPLACE INTO sqew_attempt (queue_id, id, token, lease_until, messages, expires_at)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+
+-- name: forget_old_attempts
+DELETE FROM sqew_attempt WHERE expires_at <= ?1
+
+-- name: delete_attempts_of
+DELETE FROM sqew_attempt WHERE queue_id = ?1
+
+-- name: held_in_attempt
+-- A message of the attempt, unless it was settled or its lease was changed since.
+SELECT {delivered} FROM sqew_message WHERE id = ?1 AND queue_id = ?2 AND token = ?3 AND lease_until = ?4
+
+-- name: renew_lease
+-- A follower in a FIFO group stays out of the claim index.
+UPDATE sqew_message
+   SET lease_until = ?2, due_at = CASE WHEN due_at IS NOT NULL THEN ?2 END,
+       dies_at = CASE WHEN dies_at IS NOT NULL THEN ?2 END
+ WHERE id = ?1

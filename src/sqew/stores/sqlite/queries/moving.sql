@@ -1,0 +1,37 @@
+-- Tasks that move dead letters back, in steps.
+
+-- fragment: move_task
+id, queue_id, destination, per_second, status, moved, to_move, reason, started_at
+
+-- name: insert_move
+INSERT INTO sqew_move_task (id, queue_id, destination, per_second, status, to_move, started_at, due_at)
+VALUES (?1, ?2, ?3, ?4, 'running', ?5, ?6, ?6)
+
+-- name: move_running
+-- Whether a dead-letter queue has a task already.
+SELECT 1 FROM sqew_move_task INDEXED BY sqew_move_task_running WHERE queue_id = ?1 AND due_at IS NOT NULL
+
+-- name: find_move
+SELECT {move_task} FROM sqew_move_task WHERE id = ?1
+
+-- name: moves_of
+-- The newest tasks of a dead-letter queue.
+SELECT {move_task} FROM sqew_move_task WHERE queue_id = ?1 ORDER BY number DESC LIMIT ?2
+
+-- name: next_move
+-- When the next step of any task is due.
+SELECT due_at FROM sqew_move_task WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1
+
+-- name: due_move
+SELECT {move_task}, due_at FROM sqew_move_task WHERE due_at <= ?1 ORDER BY due_at LIMIT 1
+
+-- name: move_on
+UPDATE sqew_move_task SET status = ?2, moved = ?3, reason = ?4, due_at = ?5 WHERE id = ?1
+
+-- name: forget_old_moves
+-- Only so many are listed.
+DELETE FROM sqew_move_task
+ WHERE queue_id = ?1 AND number NOT IN (SELECT number FROM sqew_move_task WHERE queue_id = ?1 ORDER BY number DESC LIMIT ?2)
+
+-- name: delete_moves_of
+DELETE FROM sqew_move_task WHERE queue_id = ?1

@@ -1,0 +1,84 @@
+"""Topics of SNS: making, changing, listing and deleting them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from sqew.errors import TopicNotFound
+from sqew.model import Audience, TopicInfo
+from sqew.operations import CountSubscriptions, CreateTopic, DeleteTopic, GetTopic, ListTopics, UpdateTopic
+from sqew.stores.sqlite.statements import sql
+from sqew.stores.sqlite.work import Row, Work
+
+_TOPIC_EXISTS = sql("topic_exists")
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(dict[str, str]).decode
+
+
+def create_topic(work: Work, op: CreateTopic) -> TopicInfo:
+    row = work.execute(sql("topic"), (op.name,)).fetchone()
+    if row is not None:
+        return _topic(row)
+    work.execute(sql("insert_topic"), (op.name, _json(op.attributes), _json(op.tags), work.now))
+    return TopicInfo(op.name, dict(op.attributes), dict(op.tags), work.now)
+
+
+def get_topic(work: Work, op: GetTopic) -> TopicInfo:
+    row = work.execute(sql("topic"), (op.name,)).fetchone()
+    if row is None:
+        raise TopicNotFound(op.name)
+    return _topic(row)
+
+
+def check_topic(work: Work, name: str) -> None:
+    """Raise unless there is a topic of that name."""
+    if work.execute_at_once(_TOPIC_EXISTS, (name,)).get is None:
+        raise TopicNotFound(name)
+
+
+def list_topics(work: Work, op: ListTopics) -> list[TopicInfo]:
+    return [_topic(row) for row in work.execute(sql("list_topics"), (op.after, op.prefix, op.limit))]
+
+
+def update_topic(work: Work, op: UpdateTopic) -> TopicInfo:
+    known = get_topic(work, GetTopic(op.name))
+    attributes = {**known.attributes, **op.attributes}
+    tags = known.tags if op.tags is None else dict(op.tags)
+    work.execute(sql("update_topic"), (op.name, _json(attributes), _json(tags)))
+    if op.form is not None:
+        work.execute(sql("resign_subscriptions_to_topic"), (op.name, op.form))
+        _changed_many(work)
+    return TopicInfo(op.name, attributes, tags, known.created_at)
+
+
+def delete_topic(work: Work, op: DeleteTopic) -> bool:
+    work.execute(sql("delete_topic"), (op.name,))
+    if not work.changes():
+        return False
+    work.execute(sql("delete_subscriptions_to_topic"), (op.name,))
+    _changed_many(work)
+    return True
+
+
+def count_subscriptions(work: Work, op: CountSubscriptions) -> Audience:
+    counts: dict[int, int] = dict(work.execute(sql("count_subscriptions_to_topic"), (op.topic,)).fetchall())
+    return Audience(counts.get(1, 0), counts.get(0, 0))
+
+
+def _changed_many(work: Work) -> None:
+    if not work.changes():
+        return
+    work.execute(sql("bump_subscriptions"))
+    work.bindings.reread()
+
+
+def _topic(row: Row) -> TopicInfo:
+    name, attributes, tags, created_at = row
+    return TopicInfo(name, _decode(attributes), _decode(tags), created_at)
+
+
+def _json(values: Mapping[str, str]) -> str:
+    return _encode(dict(values)).decode()

@@ -1,0 +1,196 @@
+"""Whatever anybody sends in either protocol, to any action, is answered: and never with a failure of the server."""
+
+import http.client
+import json
+from typing import Any
+from urllib.parse import quote_plus
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqs_wires import ACTIONS, AUTHORIZATION, HANDLE_OF_NOBODY, MODEL, form, queue_named
+
+EXAMPLES = 25
+URLS = ["http://h/000000000000/fuzz", "http://h/000000000000/fuzz.fifo", "fuzz", "http://h/1/nope", "a:b", "", "//["]
+ARNS = [f"arn:aws:sqs:us-east-1:000000000000:{name}" for name in ("fuzz", "fuzz.fifo", "fuzz-dead")]
+TEXTS = st.one_of(
+    st.sampled_from(
+        [
+            *URLS, *ARNS, "x", "All", "true", "FifoQueue", "RedrivePolicy", "VisibilityTimeout", "String", "Binary",
+            "Number", "AWSTraceHeader", "{}", "[]", "null", "1e999", '{"redrivePermission":"byQueue"}', "[" * 100_000,
+            '{"deadLetterTargetArn":"arn:aws:sqs:us-east-1:0:x","maxReceiveCount":"9"}', HANDLE_OF_NOBODY, "AAAA", "=",
+            "e30=", "bnVsbA==", "9" * 5_000, "-1", "\x00", "﷐", "￿", "𐀀", "\u2028", "x" * 300,
+        ]
+    ),
+    st.text(max_size=20),
+)  # fmt: skip
+INTEGERS = st.one_of(st.integers(-5, 50), st.sampled_from([2**31, 2**62, 2**63, 2**64, -(2**63), 10**30]))
+ANYTHING = st.recursive(
+    st.one_of(st.none(), st.booleans(), INTEGERS, st.floats(allow_nan=False, allow_infinity=False), TEXTS),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=5), inner, max_size=3)),
+    max_leaves=5,
+)
+
+
+RIGHT = {
+    # Without these a call ends before it has begun.
+    "QueueUrl": st.sampled_from(URLS[:3]),
+    "QueueName": st.sampled_from(["fuzz", "fuzz.fifo", "fuzz-dead"]),
+    "SourceArn": st.sampled_from(ARNS),
+    "Id": st.sampled_from("abcdefghijklmnopqrstuvwxyz"),
+    "MessageBody": st.sampled_from(["x", "{}", "é"]),
+    "MessageGroupId": st.sampled_from(["g", "h"]),
+    "ReceiptHandle": st.just(HANDLE_OF_NOBODY),
+    "DataType": st.sampled_from(["String", "Number", "Binary", "String.x"]),
+}
+
+
+def like(shape: Any) -> st.SearchStrategy[Any]:
+    """What a shape of the service may be, or nearly."""
+    match shape.type_name:
+        case "structure":
+            right = {name: RIGHT[name] for name in shape.members if name in RIGHT}
+            members = {name: mostly(like(member)) for name, member in shape.members.items() if name not in RIGHT}
+            return st.fixed_dictionaries({name: mostly(known) for name, known in right.items()}, optional=members)
+        case "list":
+            return st.lists(like(shape.member), max_size=12)
+        case "map":
+            return st.dictionaries(like(shape.key), like(shape.value), max_size=12)
+        case "integer" | "long":
+            return INTEGERS
+        case "boolean":
+            return st.booleans()
+        case _:
+            return TEXTS
+
+
+def mostly(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.integers(0, 9).flatmap(lambda chance: strategy if chance else ANYTHING)
+
+
+@pytest.fixture(scope="module")
+def wire(shared_server):
+    """One connection, on which everything is asked."""
+    connection = http.client.HTTPConnection(shared_server.host, shared_server.port, timeout=30)
+    yield connection
+    connection.close()
+
+
+@pytest.fixture(autouse=True)
+def queues(shared_server):
+    """Queues to ask about: what one test does to them is over with it."""
+    with (
+        queue_named(shared_server, "fuzz-dead"),
+        queue_named(shared_server, "fuzz"),
+        queue_named(shared_server, "fuzz.fifo", FifoQueue="true"),
+    ):
+        yield
+
+
+def ask(connection, body, headers, path="/", method="POST"):
+    connection.request(method, path, body, {"Authorization": AUTHORIZATION, **headers})
+    response = connection.getresponse()
+    answer = response.read()
+    assert response.status < 500, (body, answer)
+    assert response.getheader("x-amzn-requestid"), (body, answer)
+    return answer
+
+
+def parameters_of(action: str) -> st.SearchStrategy[dict[str, Any]]:
+    drawn = like(MODEL.operation_model(action).input_shape)
+    # To wait is right, and takes long.
+    return drawn.map(lambda given: {name: value for name, value in given.items() if name != "WaitTimeSeconds"})
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_no_call_in_json_fails_the_server(wire, action):
+    @settings(max_examples=EXAMPLES)
+    @given(parameters_of(action))
+    def ask_it(parameters):
+        body = json.dumps(parameters).encode()
+        ask(wire, body, {"X-Amz-Target": f"AmazonSQS.{action}", "Content-Type": "application/x-amz-json-1.0"})
+
+    ask_it()
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_no_call_in_a_form_fails_the_server(wire, action):
+    @settings(max_examples=EXAMPLES)
+    @given(parameters_of(action))
+    def ask_it(parameters):
+        pairs = flat("", parameters) if action in MIXED else form_or_flat(action, parameters)
+        body = "&".join(f"{quote_plus(name)}={quote_plus(value)}" for name, value in [("Action", action), *pairs])
+        ask(wire, body.encode(), {"Content-Type": "application/x-www-form-urlencoded"})
+
+    ask_it()
+
+
+MIXED = {"CreateQueue", "SendMessageBatch"}
+"""Those whose parameters are also written in a way that no SDK writes them in."""
+
+
+def form_or_flat(action, parameters):
+    try:
+        return [(name, str(value)) for name, value in form(action, parameters).items() if name != "Action"]
+    except Exception:  # noqa: BLE001 (an SDK can't write it, whatever it says)
+        return flat("", parameters)
+
+
+def flat(prefix: str, value: Any) -> list[tuple[str, str]]:
+    match value:
+        case dict():
+            return [pair for key, inner in value.items() for pair in flat(f"{prefix}.{key}".lstrip("."), inner)]
+        case list():
+            return [pair for n, inner in enumerate(value, 1) for pair in flat(f"{prefix}.{n}", inner)]
+        case _:
+            return [(prefix, str(value))]
+
+
+ODD_BODIES = st.one_of(st.binary(max_size=60), TEXTS.map(str.encode))
+FORM_PARTS = st.sampled_from(
+    [b"Action=", b"SendMessage", b"&", b"=", b"%", b"%00", b"Attribute.", b"1.", b"Name", b"+", b"Entries"]
+)
+QUERY_PARTS = st.sampled_from(["Action=", *ACTIONS, "&", "QueueUrl=", "x", "%C3", "X-Amz-Credential=", "/"])
+CREDENTIALS = st.sampled_from(
+    [
+        b"AWS4-HMAC-SHA256", b"AWS4-HMAC-SHA256 Credential=", b"AWS4-HMAC-SHA256 Credential=a/b/c/d/e", b"Bearer x",
+        b"AWS4-HMAC-SHA256 Credential=a/20260101/../../x/sqs/aws4_request",
+        b"AWS4-HMAC-SHA256 Credential=a/20260101/eu-west-1/sqs/aws4_request",
+        b"AWS4-HMAC-SHA256 Credential=a/1/\xff/sqs/aws4_request",
+    ]
+)  # fmt: skip
+
+
+@settings(max_examples=200)
+@given(action=st.sampled_from([*ACTIONS, "", "Foo", "é"]), body=ODD_BODIES)
+def test_no_bytes_in_json_fail_the_server(wire, action, body):
+    target = f"AmazonSQS.{action}".encode()
+    ask(wire, body, {"X-Amz-Target": target, "Content-Type": "application/x-amz-json-1.0"})
+
+
+@settings(max_examples=200)
+@given(
+    body=st.one_of(st.binary(max_size=60), st.lists(FORM_PARTS).map(b"".join)),
+    kind=st.sampled_from(["application/x-www-form-urlencoded", "text/xml", "", "application/x-amz-json-1.1"]),
+)
+def test_no_bytes_in_a_form_fail_the_server(wire, body, kind):
+    ask(wire, body, {"Content-Type": kind})
+
+
+@settings(max_examples=100)
+@given(query=st.lists(QUERY_PARTS).map("".join))
+def test_no_query_string_fails_the_server(wire, query):
+    ask(wire, None, {}, f"/000000000000/fuzz?{query}", "GET")
+
+
+@settings(max_examples=100)
+@given(st.one_of(st.binary(max_size=40), CREDENTIALS))
+def test_no_authorization_fails_the_server(wire, authorization):
+    without_breaks = bytes(byte for byte in authorization if byte not in b"\r\n\x00")
+    headers = {"X-Amz-Target": "AmazonSQS.ListQueues", "Content-Type": "application/x-amz-json-1.0"}
+
+    wire.request("POST", "/", b"{}", {**headers, "Authorization": without_breaks})
+    response = wire.getresponse()
+    response.read()
+
+    assert response.status < 500
