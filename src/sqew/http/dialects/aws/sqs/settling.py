@@ -29,7 +29,9 @@ def delete_message(call: AwsCall, given: DeleteMessage) -> Call:
     queue = call.queue(given.QueueUrl)
     ref = ref_of(given.ReceiptHandle or "")
     call.request.rows = 1
-    return Call(ops.Ack(queue, (ref,), queue.endswith(FIFO_SUFFIX)), partial(_deleted, call, queue, given.ReceiptHandle or ""))
+    return Call(
+        ops.Ack(queue, (ref,), queue.endswith(FIFO_SUFFIX)), partial(_deleted, call, queue, given.ReceiptHandle or "")
+    )
 
 
 def _deleted(call: AwsCall, queue: str, handle: str, results: list[Settled | SqewError]) -> Response:
