@@ -39,10 +39,11 @@ def uuid_text(id: int) -> str:
     True
     """
     spread = id * _SPREAD & _ID_MASK
-    # Two halves of 64 bits: Python is slow with larger numbers.
-    low = 1 << 63 | (spread & 3) << 60 | _check(spread)
-    digits = f"{spread >> 14:012x}8{spread >> 2 & 0xFFF:03x}{low:016x}"
-    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+    hasher = _HASHER.copy()
+    hasher.update(spread.to_bytes(8, "big"))
+    digits, check = f"{spread >> 14:012x}", hasher.hexdigest()
+    # Two bits of the id stand behind those of the variant, and the check is the rest.
+    return f"{digits[:8]}-{digits[8:]}-8{spread >> 2 & 0xFFF:03x}-{'89ab'[spread & 3]}{check[:3]}-{check[3:15]}"
 
 
 def id_of(uuid: UUID) -> int:

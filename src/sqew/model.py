@@ -72,6 +72,8 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     """Whether a key is unique in the whole queue, or in each of its groups."""
     key_retention_ms: int = 300_000
     """How long a key is remembered after its message is gone."""
+    key_retention_from: Literal["gone", "sent"] = "gone"
+    """``sent``: a key is remembered for so long after its message was sent, gone or not, as SQS does."""
     lanes: dict[str, int] = msgspec.field(default_factory=lambda: {DEFAULT_LANE: 1})
     """Lane names and their weights."""
     keep: Keep = "delete"

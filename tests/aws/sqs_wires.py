@@ -7,6 +7,7 @@ from copy import deepcopy
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 from xml.etree import ElementTree as ET
+from zlib import crc32
 
 import boto3
 from botocore.model import ServiceModel
@@ -152,3 +153,9 @@ def queue_named(server: Serving, name: str, **attributes: str) -> Iterator[str]:
 def arn_of(url: str, region: str = "us-east-1") -> str:
     _, account, name = urlsplit(url).path.split("/")
     return f"arn:aws:sqs:{region}:{account}:{name}"
+
+
+def name_of(request: Any) -> str:
+    """A name that no other test has: they share a server."""
+    words = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in request.node.name)
+    return f"{crc32(request.node.nodeid.encode()):08x}-{words}"[:80]

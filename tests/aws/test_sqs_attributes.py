@@ -6,9 +6,7 @@ import time
 import pytest
 from botocore.exceptions import ClientError
 from pointed import client
-from sqs_wires import arn_of
-
-from conftest import name_of
+from sqs_wires import arn_of, name_of
 
 
 def attributes_of(sqs, url, *names):

@@ -23,6 +23,8 @@ GROUPS = [f"g{n}" for n in range(6)]
 PRODUCERS, CONSUMERS, KILLS = 2, 5, 4
 BETWEEN_KILLS_S = 3.0
 DRAIN_S = 30.0
+CLOCK_S = 0.02
+"""The server counts in milliseconds, and its clock need not be the test's."""
 QUEUE = "order.fifo"
 CALLS = count()
 
@@ -133,7 +135,7 @@ class Consumer(Player):
         held = []
         for received in answer.get("Messages", []):
             message = Message(*json.loads(received["Body"]))
-            holding = Holding(message, asked_at, told_at, asked_at + visibility, call)
+            holding = Holding(message, asked_at, told_at, asked_at + visibility - CLOCK_S, call)
             held.append((received["ReceiptHandle"], holding))
         self.stage.history.holdings += [holding for _, holding in held]
         for group in dict.fromkeys(holding.message.group for _, holding in held):

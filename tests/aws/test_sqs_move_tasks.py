@@ -5,9 +5,8 @@ import time
 
 import pytest
 from pointed import client
-from sqs_wires import arn_of
+from sqs_wires import arn_of, name_of
 
-from conftest import name_of
 from serving import serving
 
 REDRIVE = '{{"deadLetterTargetArn":"{}","maxReceiveCount":1}}'

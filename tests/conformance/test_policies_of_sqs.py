@@ -115,6 +115,39 @@ def test_the_queues_of_a_dead_letter_queue_are_listed_by_name(store):
     assert store.run(ListDeadLetterSources("dead", "a", 1)) == ["b"]
 
 
+def test_a_key_may_be_remembered_from_when_its_message_was_sent(store):
+    store.create(key_retention_ms=1_000, key_retention_from="sent")
+    first = store.send(key="k")
+    store.advance(999)
+    again = store.send(key="k")
+    store.advance(1)
+    second = store.send(key="k")
+
+    assert first == again != second
+    assert store.receive_ids(10) == [first, second]
+
+
+def test_such_a_key_does_not_live_longer_because_its_message_does(store):
+    store.create(key_retention_ms=1_000, key_retention_from="sent")
+    first = store.send(key="k")
+    store.advance(900)
+    store.ack(store.take())
+    again = store.send(key="k")
+    store.advance(100)
+
+    assert again == first
+    assert store.send(key="k") != first
+
+
+def test_a_key_of_a_group_is_forgotten_when_its_message_was_taken_for_good(store):
+    store.create("jobs.fifo", fifo=True, deduplicate_within="group", key_retention_ms=1_000)
+    first = store.send(queue="jobs.fifo", key="k", group="g")
+    store.receive(1, "jobs.fifo", finish=True)
+    store.advance(1_000)
+
+    assert store.send(queue="jobs.fifo", key="k", group="g") != first
+
+
 class TestFirstReceived:
     """When a message was first received."""
 

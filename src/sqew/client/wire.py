@@ -105,6 +105,7 @@ class QueueDocument(Struct):
     quota: int | None
     # What only SQS sets so far, and this dialect does not tell.
     deduplicate_within: str = "queue"
+    key_retention_from: str = "gone"
     max_body_bytes: int | None = None
     receive_wait_ms: int = 0
 

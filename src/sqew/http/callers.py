@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from sqew.errors import IncompleteSignature, MissingAuthenticationToken
 from sqew.http.aws_names import USUAL_REGION, Names, check_region
 from sqew.http.exchange import Request
@@ -30,12 +32,12 @@ class Callers:
         self._names: dict[str, Names] = {}
         self._by_credential: dict[bytes, Names] = {}
 
-    def names(self, request: Request, now_s: float) -> Names:
+    def names(self, request: Request) -> Names:
         """What things are called for who made the request; raises unless it may."""
         headers = request.headers
         if self._verifier is not None:
             scope = self._verifier.check(
-                request.method, request.path, request.query, headers, bytes(request.body), now_s
+                request.method, request.path, request.query, headers, bytes(request.body), time.time()
             )
             return self._in(scope.region)
         authorization = headers.get(b"authorization")

@@ -428,8 +428,12 @@ class Connection(asyncio.Protocol):
             request.keep_alive = False
         body, head = response.body, self.hub.head(response.status, response.content_type)
         further = b""
-        if response.headers or not request.keep_alive or request.is_http10:
-            further = self._further_headers(request, response.headers)
+        headers = response.headers
+        if not request.keep_alive or request.is_http10 or len(headers) > 1:
+            further = self._further_headers(request, headers)
+        elif headers:
+            # AWS's clients get one with every answer.
+            further = b"%b: %b\r\n" % headers[0]
         if response.status in _BODILESS:
             self._transport.write(b"%bx-request-id: %b\r\n%b\r\n" % (_without_length(head), request.id, further))
         else:
@@ -448,9 +452,7 @@ class Connection(asyncio.Protocol):
         return is_last and (self._closing or self.hub.is_draining)
 
     def _further_headers(self, request: Request, headers: Headers) -> bytes:
-        further = (
-            b"%b: %b\r\n" % headers[0] if len(headers) == 1 else b"".join([b"%b: %b\r\n" % pair for pair in headers])
-        )
+        further = b"".join([b"%b: %b\r\n" % pair for pair in headers])
         if not request.keep_alive:
             further += b"connection: close\r\n"
         elif request.is_http10:

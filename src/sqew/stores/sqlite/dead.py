@@ -12,7 +12,7 @@ from sqew.stores.sqlite.catalog import QueueState
 from sqew.stores.sqlite.ending import drop, left
 from sqew.stores.sqlite.fifo import put_in_front
 from sqew.stores.sqlite.rows import INLINE_BODY_BYTES, archived_message, checksum, stored_message
-from sqew.stores.sqlite.sending import SOLE_GROUP
+from sqew.stores.sqlite.sending import SOLE_GROUP, claim_key
 from sqew.stores.sqlite.statements import sql
 from sqew.stores.sqlite.work import Row, Work
 
@@ -171,7 +171,7 @@ def _arrive(work: Work, state: QueueState, id: int, priority: int, key: str | No
     lane_id = state.lane_ids.get(lane or "", state.default_lane)
     work.catalog.ensure_bucket(state, lane_id, priority)
     if key is not None:
-        work.execute(sql("claim_key"), (state.id, key, id, work.now))
+        claim_key(work, state, key, id)
     return lane_id
 
 

@@ -46,7 +46,7 @@ def gone(work: Work, state: QueueState, id: int, key: str | None, group: str | N
 
 def left(work: Work, state: QueueState, id: int, key: str | None, group: str | None) -> None:
     """The message has left the queue, for another or for good."""
-    if key is not None:
+    if key is not None and state.policy.key_retention_from == "gone":
         work.execute(_RETIRE_KEY, (state.id, key, id, work.now + state.policy.key_retention_ms))
     if group is not None and state.policy.fifo:
         refresh_head(work, state, group)

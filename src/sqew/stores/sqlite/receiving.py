@@ -22,6 +22,7 @@ from sqew.stores.sqlite.rows import (
     checksum,
     decode_headers,
     not_too_much,
+    scoped_key,
     shown_key,
 )
 from sqew.stores.sqlite.statements import sql
@@ -282,14 +283,15 @@ def delivered(state: QueueState, lease: Lease, row: Row, body: bytes, attempts: 
 def _finish(work: Work, state: QueueState, message: Message) -> None:
     """Receive that takes for good: the lease never shows."""
     large = len(message.body) > INLINE_BODY_BYTES
-    lane_id = state.lane_ids[message.lane]
+    lane_id, key = state.lane_ids[message.lane], message.key
+    if key is not None:
+        key = scoped_key(key, message.group, state.policy.deduplicate_within)
     held = Held(
-        message.id, state.id, lane_id, message.priority, message.attempts, None, None, None, message.key, message.group,
-        large,
+        message.id, state.id, lane_id, message.priority, message.attempts, None, None, None, key, message.group, large,
     )  # fmt: skip
     if state.policy.keep == "archive":
         archive(work, state, held, "done")
     else:
         work.execute(_DELETE_MESSAGE, (message.id,))
-        gone(work, state, message.id, message.key, message.group, large)
+        gone(work, state, message.id, key, message.group, large)
     work.facts.append(Fact("acked", state.name, message.lane, message.id, message.attempts))

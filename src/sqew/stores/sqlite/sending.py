@@ -204,5 +204,12 @@ def _claim_key(work: Work, state: QueueState, key: str, id: int) -> int | None:
     """Register the key for this message; or, where it is taken, the id it stands for."""
     owner: int | None = work.execute(_KEY_OWNER, (state.id, key, work.now)).get
     if owner is None:
-        work.execute(_CLAIM_KEY, (state.id, key, id, work.now))
+        claim_key(work, state, key, id)
     return owner
+
+
+def claim_key(work: Work, state: QueueState, key: str, id: int) -> None:
+    """Have a key stand for this message, unless it stands for another."""
+    policy = state.policy
+    expires_at = work.now + policy.key_retention_ms if policy.key_retention_from == "sent" else None
+    work.execute(_CLAIM_KEY, (state.id, key, id, work.now, expires_at))

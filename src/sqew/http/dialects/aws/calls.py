@@ -80,7 +80,8 @@ class Action(Struct, frozen=True):
     def decoded(self, body: bytes) -> Any:
         """The parameters, from JSON."""
         try:
-            return self._checked(self.decoder.decode(body or b"{}"))
+            given = self.decoder.decode(body or b"{}")
+            return self._checked(given) if self.required else given
         except msgspec.ValidationError as error:
             raise AwsError("SerializationException", f"The request can't be read: {error}.") from error
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

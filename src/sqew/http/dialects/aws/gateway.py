@@ -6,8 +6,6 @@ body. Actions that SNS has go to SNS, all others to SQS; where both have one, th
 
 from __future__ import annotations
 
-import time
-
 import msgspec
 from msgspec import Struct
 
@@ -104,7 +102,7 @@ def _check_account(request: Request) -> None:
 
 
 def _answer(service: Service, request: Request) -> Answer:
-    names = service.callers.names(request, time.time())
+    names = service.callers.names(request)
     target = request.headers.get(b"x-amz-target")
     if target is not None:
         action = _TARGETS.get(target)

@@ -19,9 +19,10 @@ INSERT INTO sqew_body (id, body) VALUES (?1, ?2)
 SELECT message_id FROM sqew_key WHERE queue_id = ?1 AND key = ?2 AND (expires_at IS NULL OR expires_at > ?3)
 
 -- name: claim_key
--- Remember a key for as long as its message lives. An outlived key is taken over; a living one is left alone.
-INSERT INTO sqew_key (queue_id, key, message_id) VALUES (?1, ?2, ?3)
-ON CONFLICT (queue_id, key) DO UPDATE SET message_id = excluded.message_id, expires_at = NULL
+-- Remember a key until ?5, or for as long as its message lives. An outlived key is taken over; a living one is left
+-- alone.
+INSERT INTO sqew_key (queue_id, key, message_id, expires_at) VALUES (?1, ?2, ?3, ?5)
+ON CONFLICT (queue_id, key) DO UPDATE SET message_id = excluded.message_id, expires_at = excluded.expires_at
  WHERE message_id = excluded.message_id OR expires_at <= ?4
 
 -- name: insert_bucket

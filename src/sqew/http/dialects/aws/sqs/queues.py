@@ -55,7 +55,8 @@ async def create_queue(call: AwsCall, given: CreateQueue) -> Response:
     attributes = given.Attributes or {}
     _check_type(name, attributes)
     found = wanted(attributes, queue, call.names)
-    policy = structs.replace(Policy(ttl_ms=RETENTION_S * 1000, fifo=queue.endswith(FIFO_SUFFIX)), **found.policy)
+    usual = Policy(ttl_ms=RETENTION_S * 1000, fifo=queue.endswith(FIFO_SUFFIX), key_retention_from="sent")
+    policy = structs.replace(usual, **found.policy)
     await _check_dead_letter(call, queue, found, attributes)
     now, tags = call.service.broker.now(), given.tags or given.Tags or {}
     check_tags(tags, name)
