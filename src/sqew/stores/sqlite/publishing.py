@@ -31,9 +31,12 @@ class _Taker(Struct, frozen=True, gc=False):
     """A queue that takes an event as it is, if it is small, without looking at what else it holds."""
 
     state: QueueState
+    queue_id: int
     queue: str
     lane: int
     lane_name: str
+    delay_ms: int
+    ttl_ms: int | None
 
 
 class Fan(Struct, frozen=True):
@@ -59,6 +62,8 @@ class Fan(Struct, frozen=True):
     """Those of them that queues need."""
     order: dict[str, int]
     """The place of each queue among all that get an event."""
+    priorities: set[int]
+    """Those that all takers are known to have a bucket for."""
 
     @property
     def rows(self) -> int:
@@ -180,7 +185,7 @@ def _new_fan(work: Work, routing_key: str, bindings: list[Binding]) -> Fan:
     wanted, wanted_in_queues = frozenset(forms - {RAW}), frozenset(in_queues - {RAW})
     chooses = any(binding.filter is not None for binding in bindings)
     headers = encode_headers(event_headers(routing_key, None))
-    fan = Fan(work.catalog.epoch, bindings, chooses, headers, [], [], [], [], [], wanted, wanted_in_queues, {})
+    fan = Fan(work.catalog.epoch, bindings, chooses, headers, [], [], [], [], [], wanted, wanted_in_queues, {}, set())
     seen: set[str] = set()
     for binding in bindings:
         if binding.protocol != "queue":
@@ -194,12 +199,16 @@ def _new_fan(work: Work, routing_key: str, bindings: list[Binding]) -> Fan:
                 continue
             fan.order[binding.target] = len(fan.order)
             if state.takes_plain and binding.form == RAW:
-                lane = state.default_lane
-                fan.takers.append(_Taker(state, state.name, lane, state.lane_names[lane]))
+                fan.takers.append(_taker(state))
                 fan.names.append(state.name)
             else:
                 fan.picky.append((state, binding))
     return fan
+
+
+def _taker(state: QueueState) -> _Taker:
+    lane, policy = state.default_lane, state.policy
+    return _Taker(state, state.id, state.name, lane, state.lane_names[lane], policy.delay_ms, policy.ttl_ms)
 
 
 def event_headers(routing_key: str, given: dict[str, Any] | None) -> dict[str, Any]:
@@ -247,17 +256,29 @@ def _put_plain(work: Work, plan: _Plan) -> None:
         given = {**plan.event.attributes, **(message.headers or {})}
         headers = encode_headers(event_headers(plan.event.routing_key, given))
     check = checksum(body, headers, is_text)
+    if priority not in fan.priorities:
+        for taker in fan.takers:
+            catalog.ensure_bucket(taker.state, taker.lane, priority)
+        fan.priorities.add(priority)
     first_id = catalog.take_ids(len(fan.takers))
-    for id, taker in enumerate(fan.takers, first_id):
-        state, lane = taker.state, taker.lane
-        policy = state.policy
-        if priority not in state.buckets.get(lane, ()):
-            catalog.ensure_bucket(state, lane, priority)
-        due_at = now + (policy.delay_ms if delay_ms is None else delay_ms)
-        lives_ms = policy.ttl_ms if ttl_ms is None else ttl_ms
-        expires_at = None if lives_ms is None else now + lives_ms
-        rows.append((id, state.id, lane, priority, due_at, now, expires_at, is_text, check, headers, body))
-        facts.append(Fact("sent", taker.queue, taker.lane_name, id, 0))
+    expires_at = None if ttl_ms is None else now + ttl_ms
+    rows += [
+        (
+            id,
+            taker.queue_id,
+            taker.lane,
+            priority,
+            now + (taker.delay_ms if delay_ms is None else delay_ms),
+            now,
+            expires_at if taker.ttl_ms is None or ttl_ms is not None else now + taker.ttl_ms,
+            is_text,
+            check,
+            headers,
+            body,
+        )
+        for id, taker in enumerate(fan.takers, first_id)
+    ]
+    facts += [Fact("sent", taker.queue, taker.lane_name, id, 0) for id, taker in enumerate(fan.takers, first_id)]
     work.stirred.update(fan.names)
     plan.sent.extend(zip(fan.names, range(first_id, first_id + len(fan.names)), strict=True))
 
