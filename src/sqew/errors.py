@@ -115,20 +115,6 @@ class BadPattern(Invalid):
     code = "bad_pattern"
 
 
-class BadFilterPolicy(Invalid):
-    """A filter policy that SNS would refuse, with the sentence it refuses it with.
-
-    ``reason`` is that sentence as it stands behind "Invalid parameter: " in an answer.
-    """
-
-    code = "bad_filter_policy"
-    reason: str = ""
-
-    def __init__(self, message: str, *, subject: str = "FilterPolicy: ") -> None:
-        self.reason = subject + message
-        super().__init__(message)
-
-
 class BadEndpoint(Invalid):
     """An endpoint that can't be posted to: not an http(s) URL, or one that leads to where it may not."""
 
@@ -179,51 +165,6 @@ class Forbidden(SqewError):
     """The credentials are right, and do not allow this."""
 
     code = "forbidden"
-
-
-class AwsAuthError(SqewError):
-    """An SQS or SNS call that is not signed as it should be. ``aws_code`` is what AWS calls it."""
-
-    code = "aws_auth"
-    aws_code = "AccessDenied"
-    status = 403
-
-
-class MissingAuthenticationToken(AwsAuthError):
-    """The call is not signed at all."""
-
-    code = "missing_authentication_token"
-    aws_code = "MissingAuthenticationToken"
-
-
-class IncompleteSignature(AwsAuthError):
-    """A part of the signature is missing, or can't be read."""
-
-    code = "incomplete_signature"
-    aws_code = "IncompleteSignature"
-    status = 400
-
-
-class InvalidClientTokenId(AwsAuthError):
-    """The access key is none of this server's."""
-
-    code = "invalid_client_token_id"
-    aws_code = "InvalidClientTokenId"
-
-
-class SignatureDoesNotMatch(AwsAuthError):
-    """The call is not what was signed, or was not signed just now."""
-
-    code = "signature_does_not_match"
-    aws_code = "SignatureDoesNotMatch"
-
-
-class RequestExpired(AwsAuthError):
-    """A presigned URL whose time is over."""
-
-    code = "request_expired"
-    aws_code = "RequestExpired"
-    status = 400
 
 
 class NotFound(SqewError):

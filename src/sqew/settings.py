@@ -299,7 +299,7 @@ _HOUR, _DAY = DURATIONS["h"], DURATIONS["d"]
 class Settings(Discreet, frozen=True, kw_only=True):
     """All settings, with their values. ``resolve`` makes one; ``Settings()`` is all defaults."""
 
-    hidden: ClassVar[tuple[str, ...]] = ("auth_token", "aws_credentials")
+    hidden: ClassVar[tuple[str, ...]] = ("auth_token",)
     db: Annotated[str, path("The file that holds the queues.", env=("DB_PATH", "DATABASE"))] = "queue.db"
     durability: Annotated[
         Durability,
@@ -431,16 +431,7 @@ class Settings(Discreet, frozen=True, kw_only=True):
             form="url",
         ),
     ] = ""
-    account_id: Annotated[str, text("The account in ARNs and queue URLs.", form="account")] = "000000000000"
-    aws_credentials: Annotated[
-        str,
-        text(
-            "The access keys that SQS and SNS calls must be signed with: `ACCESS_KEY:SECRET`, with commas between. "
-            "Empty: any signature is accepted.",
-            may_be_empty=True,
-            secret=True,
-        ),
-    ] = ""
+    account_id: Annotated[str, text("The account in the ARNs of envelopes.", form="account")] = "000000000000"
 
     delivery_enabled: Annotated[
         bool, switch("Post events to the endpoints that subscribe to them.", env=("QUEUE_HTTP_DELIVERY_ENABLED",))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from sqew.errors import (
-    AwsAuthError,
     BodyDamaged,
     Conflict,
     Forbidden,
@@ -55,8 +54,6 @@ CODE_HEADER = b"x-sqew-error"
 
 def status_of(error: SqewError) -> int:
     """The status that a dialect without a mind of its own answers with."""
-    if isinstance(error, AwsAuthError):
-        return error.status
     for kind, status in _STATUSES:
         if isinstance(error, kind):
             return status
