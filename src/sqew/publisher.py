@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from msgspec import structs
 
 from sqew.broker import Broker
 from sqew.errors import EnvelopeNeeded
 from sqew.model import Fired, NewEvent, Published, SigningKey
-from sqew.operations import AddSigningKey, FireSchedule, Publish, ReadSigningKeys
+from sqew.operations import AddSigningKey, FireSchedule, Operation, Publish, ReadSigningKeys
 from sqew.sealing import Seal, check_base_url
 from sqew.signing import new_signing_key
 
 _log = logging.getLogger("sqew.publisher")
+
+R = TypeVar("R")
 
 
 class Publisher:
@@ -32,22 +35,19 @@ class Publisher:
 
     async def publish(self, events: Sequence[NewEvent]) -> list[Published]:
         """Send events to whoever subscribes to them; each is on disk when this returns."""
-        sealed = events
-        # To try costs less than to sign. Each round adds a version to every event, and there are two: it ends.
-        while True:
-            try:
-                return await self._broker.run(Publish(sealed))
-            except EnvelopeNeeded as needed:
-                sealed = await self._seal(sealed, needed)
+        return await self._run(events, Publish)
 
     async def fire(self, operation: FireSchedule) -> Fired:
         """Fire a schedule."""
-        sealed = operation.events
+        return await self._run(operation.events, lambda events: structs.replace(operation, events=events))
+
+    async def _run(self, events: Sequence[NewEvent], with_events: Callable[[Sequence[NewEvent]], Operation[R]]) -> R:
+        # To try costs less than to sign. Each round adds a version to every event, and there are two: it ends.
         while True:
             try:
-                return await self._broker.run(structs.replace(operation, events=sealed))
+                return await self._broker.run(with_events(events))
             except EnvelopeNeeded as needed:
-                sealed = await self._seal(sealed, needed)
+                events = await self._seal(events, needed)
 
     async def signing_keys(self) -> list[SigningKey]:
         """The key in use, and those before it. The first is made when it is first asked for."""
