@@ -96,3 +96,23 @@ def test_what_was_missed_by_a_topic_that_thousands_subscribe_to_comes_in_several
 
     assert (schedule.status, schedule.fired, schedule.skipped) == ("active", 10, 0)
     assert deliveries.waiting == 30_000
+
+
+def test_what_was_missed_never_came_to_a_queue_that_has_no_room_for_all_of_it(tmp_path):
+    clock = ManualClock(NOON)
+
+    async def scenario():
+        async with house(tmp_path, clock) as h:
+            await h.queue("ticks", quota=2)
+            await h.schedule("tick", "every", "1 minute", catchup=True, catchup_limit=5)
+            clock.advance(5 * MINUTE + 1)
+            scheduler = h.scheduler()
+            for _ in range(3):
+                await scheduler.fire_due()
+            return await h.slots("tick"), await h.reads("tick")
+
+    slots, schedule = asyncio.run(scenario())
+
+    assert slots == [utc(NOON + MINUTE), utc(NOON + 2 * MINUTE)]
+    assert (schedule.fired, schedule.skipped) == (2, 0)
+    assert schedule.next_fire_at <= clock.now()

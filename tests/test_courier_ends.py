@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from background import house, locked
+from background import HERE, house, locked
 from sqew.clock import ManualClock
+from sqew.deliveries.guard import Border
 from sqew.operations import ClaimDeliveries, SettleDeliveries, Unsubscribe
 
 sys.path.append(str(Path(__file__).parent / "deliveries"))
@@ -178,3 +179,22 @@ def test_a_store_that_is_busy_is_asked_again_and_nothing_is_posted_twice(tmp_pat
     assert ended == ["delivered", "delivered"]
     assert left == []
     assert values(hook.received()) == [1, 2]
+
+
+def test_what_nobody_thought_of_was_tried_for_ever_without_counting(tmp_path, hook):
+    class Broken(Border):
+        async def resolve(self, target):
+            raise ZeroDivisionError("nobody thought of this")
+
+    async def scenario():
+        async with house(tmp_path) as h, h.courier(border=Broken(HERE)) as courier:
+            await h.subscribe("#", hook.url("/hook"))
+            await h.publish("order.paid", 1)
+            ended = (await courier.attempt()).ended
+            return ended, await h.deliveries()
+
+    ended, (delivery,) = asyncio.run(scenario())
+
+    assert ended == "waiting"
+    assert delivery.attempts == 1
+    assert "nobody thought of this" in delivery.error

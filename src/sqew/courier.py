@@ -11,7 +11,7 @@ from time import perf_counter
 
 from sqew.broker import Broker
 from sqew.deliveries.posting import Poster
-from sqew.errors import DeliveryFailed, NotTried, StoreBusy
+from sqew.errors import DeliveryFailed, NotTried, StoreClosed, StoreError
 from sqew.model import DELIVERIES, NOTIFICATION, RAW, Claimed, Delivered, DeliveryOutcome, DueDelivery
 from sqew.operations import ClaimDeliveries, NextDelivery, SettleDeliveries
 from sqew.sealing import farewell, topic_arn, with_link
@@ -202,12 +202,19 @@ class Courier:
             self._observe(not error, took_s, ended)
 
     async def _settle(self, outcome: DeliveryOutcome) -> Delivered:
-        """Store how an attempt ended. A store that is busy is asked again: else what has arrived is posted again."""
+        """Store how an attempt ended. A store that can't is asked again: else what has arrived is posted again.
+
+        Not for longer than the delivery is claimed: then it is tried again in any case, and its place is wanted.
+        """
         while True:
             try:
                 (ended,) = await self._broker.run(SettleDeliveries([outcome]))
                 return ended
-            except StoreBusy:
+            except StoreClosed:
+                raise
+            except StoreError:
+                if self._broker.now() >= outcome.claimed_until:
+                    raise
                 await asyncio.sleep(_TRY_AGAIN_S)
 
     async def _post(self, delivery: DueDelivery) -> tuple[int | None, str]:
@@ -218,6 +225,9 @@ class Courier:
             raise
         except DeliveryFailed as error:
             return None, str(error)
+        except Exception as error:  # noqa: BLE001 (it counts as an attempt, or it would be tried for ever)
+            _log.exception("a delivery met a mistake in the code")
+            return None, f"It could not be posted: {error!r}. The server's log says more."
         if 200 <= answer.status < 300:
             return answer.status, ""
         sentence = f"The endpoint answered {answer.status}."

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from msgspec import structs
 
 from sqew.broker import Broker
 from sqew.errors import EnvelopeNeeded
 from sqew.model import Fired, Greeting, NewEvent, Published, SigningKey
-from sqew.operations import AddSigningKey, FireSchedule, Publish, ReadSigningKeys
+from sqew.operations import AddSigningKey, FireSchedule, Operation, Publish, ReadSigningKeys
 from sqew.sealing import Seal, check_base_url, new_message_id
 from sqew.signing import SignatureVersion, new_signing_key
 
 _log = logging.getLogger("sqew.publisher")
+
+R = TypeVar("R")
 
 
 class Publisher:
@@ -35,22 +38,19 @@ class Publisher:
 
         ``to_topics``: only if there are topics of the names of their routing keys.
         """
-        sealed = events
-        # To try costs less than to sign. Each round adds a version to every event, and there are two: it ends.
-        while True:
-            try:
-                return await self._broker.run(Publish(sealed, to_topics))
-            except EnvelopeNeeded as needed:
-                sealed = await self._seal(sealed, needed)
+        return await self._run(events, lambda events: Publish(events, to_topics))
 
     async def fire(self, operation: FireSchedule) -> Fired:
         """Fire a schedule."""
-        sealed = operation.events
+        return await self._run(operation.events, lambda events: structs.replace(operation, events=events))
+
+    async def _run(self, events: Sequence[NewEvent], with_events: Callable[[Sequence[NewEvent]], Operation[R]]) -> R:
+        # To try costs less than to sign. Each round adds a version to every event, and there are two: it ends.
         while True:
             try:
-                return await self._broker.run(structs.replace(operation, events=sealed))
+                return await self._broker.run(with_events(events))
             except EnvelopeNeeded as needed:
-                sealed = await self._seal(sealed, needed)
+                events = await self._seal(events, needed)
 
     async def greeting(self, topic: str, token: str, version: SignatureVersion) -> Greeting:
         """What asks an endpoint to confirm its subscription to a topic."""

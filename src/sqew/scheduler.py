@@ -8,7 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 from sqew.broker import Broker
-from sqew.errors import QueueNotFound, ScheduleChanged, SqewError, StoreDamaged, StoreError, TooWide
+from sqew.errors import Limited, QueueNotFound, ScheduleChanged, SqewError, StoreDamaged, StoreError, TooWide
 from sqew.model import SCHEDULES, Schedule
 from sqew.operations import FailSchedule, FindDueSchedules, FireSchedule
 from sqew.publisher import Publisher
@@ -78,6 +78,11 @@ class Scheduler:
                 await self._publisher.fire(fire)
             except TooWide as error:
                 await self._publisher.fire(fire_due(schedule, now, error.fits))
+            except Limited:
+                if len(fire.events) == 1:
+                    raise
+                # All that was missed is too much for the queue; one slot may not be, and the others stay due.
+                await self._publisher.fire(fire_due(schedule, now, 1))
             self._observe(True)
         except ScheduleChanged:
             # Another server has fired it, or its owner has changed it: then it is due again, or not.

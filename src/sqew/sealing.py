@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterable, Sequence
 from random import getrandbits
 from typing import cast
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import msgspec
 from msgspec import structs
@@ -15,6 +16,8 @@ from sqew.model import NewEvent, NewMessage, Notice, SigningKey
 from sqew.signing import SignatureVersion, confirmation, envelope
 
 REGION = "us-east-1"
+EVERYWHERE = ("0.0.0.0", "::")
+"""Addresses to listen at that stand for all of them."""
 
 
 def new_event(routing_key: str, message: NewMessage) -> NewEvent:
@@ -56,6 +59,22 @@ def with_link(envelope: bytes, url: str) -> bytes:
 def certificate_path(key_id: str) -> str:
     """Where a server has the certificate of a key: each at its own address, so that it outlives the next key."""
     return f"/v1/certificates/SimpleNotificationService-{key_id}.pem"
+
+
+def reachable(address: str) -> str:
+    """The address that a server listens at as others could use it: by this machine's name where it listens everywhere.
+
+    A unix socket is reached by no URL.
+
+    >>> reachable("http://127.0.0.1:8888")
+    'http://127.0.0.1:8888'
+    >>> reachable("unix:/run/sqew.sock")
+    ''
+    """
+    parts = urlsplit(address)
+    if parts.scheme == "unix":
+        return ""
+    return f"{parts.scheme}://{socket.gethostname()}:{parts.port}" if parts.hostname in EVERYWHERE else address
 
 
 def check_base_url(base_url: str) -> None:

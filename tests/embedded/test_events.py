@@ -332,6 +332,13 @@ def test_an_envelope_for_an_endpoint_may_be_larger_than_a_body(tmp_path):
         assert q.events.publish("orders.created", '"' * 4_000).deliveries == 1
 
 
+def test_an_envelope_of_a_file_named_another_host_than_its_server_would(tmp_path):
+    with Queue.open(tmp_path / "queue.db", port=9) as q:
+        (certificate,) = q.certificates.list()
+
+    assert certificate.url.startswith("http://127.0.0.1:9/v1/certificates/")
+
+
 def test_an_envelope_named_a_certificate_that_nobody_can_fetch(tmp_path):
     with Queue.open(tmp_path / "q.db", unix_socket="sqew.sock", delivery_allow="127.0.0.1") as q:
         with pytest.raises(BadSetting, match="Set base_url"):

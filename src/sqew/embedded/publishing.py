@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from msgspec import structs
@@ -12,7 +11,7 @@ from sqew.clock import Clock
 from sqew.errors import EnvelopeNeeded
 from sqew.model import Fired, NewEvent, Published, SigningKey
 from sqew.operations import AddSigningKey, FireSchedule, Operation, Publish, ReadSigningKeys
-from sqew.sealing import Seal, check_base_url
+from sqew.sealing import Seal, check_base_url, reachable
 from sqew.settings import Settings
 from sqew.signing import new_signing_key
 
@@ -36,22 +35,19 @@ class Publisher:
 
     def publish(self, events: Sequence[NewEvent]) -> list[Published]:
         """Send events to whoever subscribes to them."""
-        sealed = events
-        # To try costs less than to sign. There are two versions to be added at most: it ends.
-        while True:
-            try:
-                return self._run(Publish(sealed))
-            except EnvelopeNeeded as needed:
-                sealed = self._sealed(sealed, needed)
+        return self._run_sealed(events, Publish)
 
     def fire(self, operation: FireSchedule) -> Fired:
         """Fire a schedule."""
-        sealed = operation.events
+        return self._run_sealed(operation.events, lambda events: structs.replace(operation, events=events))
+
+    def _run_sealed(self, events: Sequence[NewEvent], with_events: Callable[[Sequence[NewEvent]], Operation[R]]) -> R:
+        # To try costs less than to sign. There are two versions to be added at most: it ends.
         while True:
             try:
-                return self._run(structs.replace(operation, events=sealed))
+                return self._run(with_events(events))
             except EnvelopeNeeded as needed:
-                sealed = self._sealed(sealed, needed)
+                events = self._sealed(events, needed)
 
     def signing_keys(self) -> list[SigningKey]:
         """The key in use, and those before it. The first is made when it is first asked for."""
@@ -75,5 +71,5 @@ def _server_url(settings: Settings) -> str:
     """Where a server with these settings would be reached; nothing if that is a unix socket."""
     if settings.unix_socket:
         return ""
-    host = socket.gethostname() if settings.host in ("0.0.0.0", "::") else "localhost"
-    return f"{'https' if settings.tls_cert else 'http'}://{host}:{settings.port}"
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return reachable(f"{'https' if settings.tls_cert else 'http'}://{host}:{settings.port}")

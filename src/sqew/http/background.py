@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import socket
 from collections.abc import Awaitable, Callable
-from urllib.parse import urlsplit
 
 from sqew.courier import Courier
 from sqew.deliveries.posting import Poster
@@ -15,12 +13,11 @@ from sqew.errors import SqewError, StoreClosed
 from sqew.http.service import Service
 from sqew.mover import Mover
 from sqew.scheduler import Scheduler
+from sqew.sealing import EVERYWHERE
 from sqew.settings import durations
 
 _log = logging.getLogger("sqew.server")
 _TRY_AGAIN_S = 1.0
-_EVERYWHERE = ("0.0.0.0", "::")
-"""Addresses to listen at that stand for all of them."""
 
 
 class Background:
@@ -28,7 +25,7 @@ class Background:
 
     def __init__(self, service: Service) -> None:
         settings, broker = service.settings, service.broker
-        service.publisher.guesses_url = not settings.base_url and settings.host in _EVERYWHERE
+        service.publisher.guesses_url = not settings.base_url and settings.host in EVERYWHERE
         self._courier: Courier | None = None
         self.tasks: list[asyncio.Task[None]] = []
         if settings.schedule_enabled:
@@ -82,19 +79,3 @@ async def for_ever(name: str, work: Callable[[], Awaitable[None]]) -> None:
         except Exception:  # noqa: BLE001 (a mistake in the code must not take down a server that answers requests)
             _log.exception("%s met a mistake in the code and have to wait", name)
         await asyncio.sleep(_TRY_AGAIN_S)
-
-
-def reachable(address: str) -> str:
-    """The address that a server listens at as others could use it: by this machine's name where it listens everywhere.
-
-    A unix socket is reached by no URL.
-
-    >>> reachable("http://127.0.0.1:8888")
-    'http://127.0.0.1:8888'
-    >>> reachable("unix:/run/sqew.sock")
-    ''
-    """
-    parts = urlsplit(address)
-    if parts.scheme == "unix":
-        return ""
-    return f"{parts.scheme}://{socket.gethostname()}:{parts.port}" if parts.hostname in _EVERYWHERE else address

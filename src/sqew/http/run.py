@@ -17,7 +17,7 @@ from sqew.engine import limits_of, open_file
 from sqew.errors import BadSetting, SqewError, StoreClosed
 from sqew.http.app import App
 from sqew.http.auth import Guard, check_exposure
-from sqew.http.background import Background, reachable
+from sqew.http.background import Background
 from sqew.http.dialects import (
     certificates,
     deliveries,
@@ -40,6 +40,7 @@ from sqew.http.service import Service
 from sqew.observe.log import announce, logging_to_stderr
 from sqew.observe.tracing import Tracing, tracing_of
 from sqew.operations import Sweep
+from sqew.sealing import reachable
 from sqew.settings import Settings
 
 _log = logging.getLogger("sqew.server")

@@ -117,13 +117,7 @@ async def _publish_sealed(service: Service, events: Sequence[NewEvent], render: 
 
 
 def _one_published(published: list[Published]) -> Response:
-    (one,) = published
-    if one.missing:
-        return Response(201, encode(_published(one)))
-    # The same without a struct for each message, which would take as long as to write them. No name needs escaping.
-    messages = ",".join([f'{{"queue":"{queue}","id":{id}}}' for queue, id in one.messages])
-    count = len(one.messages)
-    return Response(201, f'{{"queues_matched":{count},"messages":[{messages}],"deliveries":{one.deliveries}}}'.encode())
+    return Response(201, encode(_published(published[0])))
 
 
 def _several_published(published: list[Published]) -> Response:
