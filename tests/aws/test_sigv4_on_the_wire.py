@@ -216,15 +216,17 @@ def test_the_region_of_an_unchecked_signature_counts_too(shared_server):
         credential = (
             f"AWS4-HMAC-SHA256 Credential=a/20260101/{region}/sqs/aws4_request, SignedHeaders=host, Signature=0"
         )
-        body = json.dumps({"QueueName": f"in-{region}"}).encode()
+        body = json.dumps({"QueueName": f"unchecked-{region}"}).encode()
         answer_to(shared_server, raw_json("CreateQueue", body, authorization=credential))
-        found = answer_to(shared_server, raw_json("ListQueues", b'{"QueueNamePrefix":"in-"}', authorization=credential))
+        found = answer_to(
+            shared_server, raw_json("ListQueues", b'{"QueueNamePrefix":"unchecked-"}', authorization=credential)
+        )
         return [url.rpartition("/")[2] for url in found.json["QueueUrls"]]
 
     assert [urls(region) for region in ("eu-west-1", "us-east-1", "eu-west-1")] == [
-        ["in-eu-west-1"],
-        ["in-us-east-1"],
-        ["in-eu-west-1"],
+        ["unchecked-eu-west-1"],
+        ["unchecked-us-east-1"],
+        ["unchecked-eu-west-1"],
     ]
 
 

@@ -19,7 +19,8 @@ def test_every_field_of_the_policy_can_be_given(sqew):
     done = sqew(
         "queue add --name all --visibility-ms 5s --max-attempts 7 --dead-letter none --delay-ms 10 --ttl-ms 1h "
         "--lane a=3 --lane b --keep archive --archive-retention-ms none --key-retention-ms 2m --deduplicate content "
-        "--backoff-base-ms 20 --backoff-cap-ms 30 --backoff-kind fixed --backoff-jitter-ms 0 --rate-limit 2.5 --quota 9"
+        "--backoff-base-ms 20 --backoff-cap-ms 30 --backoff-kind fixed --backoff-jitter-ms 0 --rate-limit 2.5 "
+        "--quota 9 --deduplicate-within group --key-retention-from sent --max-body-bytes 1000 --receive-wait-ms 20s"
     )
 
     assert done.code == 0
@@ -32,12 +33,16 @@ def test_every_field_of_the_policy_can_be_given(sqew):
         "ttl_ms": 3_600_000,
         "fifo": False,
         "deduplicate": "content",
+        "deduplicate_within": "group",
         "key_retention_ms": 120_000,
+        "key_retention_from": "sent",
         "lanes": {"a": 3, "b": 1},
         "keep": "archive",
         "archive_retention_ms": None,
         "rate_limit": 2.5,
         "quota": 9,
+        "max_body_bytes": 1_000,
+        "receive_wait_ms": 20_000,
     }
 
 

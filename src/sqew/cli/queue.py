@@ -53,13 +53,25 @@ _POLICY_OPTIONS = [
         help="How long finished messages are kept.",
     ),
     click.option("--key-retention-ms", type=Milliseconds(), help="How long keys are remembered after their message."),
+    click.option(
+        "--key-retention-from",
+        type=click.Choice(["gone", "sent"]),
+        help="Whether that begins when the message is gone, or when it was sent, as with SQS.",
+    ),
     click.option("--deduplicate", type=click.Choice(["key", "content"]), help="What makes two messages the same."),
+    click.option(
+        "--deduplicate-within", type=click.Choice(["queue", "group"]), help="Where no two messages may have one key."
+    ),
     click.option("--backoff-base-ms", type=Milliseconds(), help="The wait after the first failure."),
     click.option("--backoff-cap-ms", type=Milliseconds(), help="The longest wait after a failure."),
     click.option("--backoff-kind", type=click.Choice(["exponential", "fixed"]), help="Whether the wait doubles."),
     click.option("--backoff-jitter-ms", type=Milliseconds(), help="At most this is added to each wait, at random."),
     click.option("--rate-limit", type=Limit(float), metavar="NUMBER|none", help="How many may be sent a second."),
     click.option("--quota", type=Limit(), metavar="NUMBER|none", help="How many messages the queue may hold."),
+    click.option(
+        "--max-body-bytes", type=Limit(), metavar="NUMBER|none", help="The largest body; none: what the server takes."
+    ),
+    click.option("--receive-wait-ms", type=Milliseconds(), help="How long a receive by SQS waits if it doesn't say."),
 ]
 
 

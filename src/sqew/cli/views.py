@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from sqew.cli.output import Column, Facts, Part, Table, moment, plural, span
+from sqew.cli.output import Column, Facts, Part, Table, byte_count, moment, plural, span
 from sqew.model import ArchivedMessage, Backoff, LaneDepth, Latency, Message, Policy, QueueInfo, QueueStats
 from sqew.settings import duration
 
@@ -213,9 +213,11 @@ def queue_facts(info: QueueInfo, now: int) -> Facts:
             ("order", "first in, first out in each group" if policy.fifo else "by priority, then by time"),
             ("lanes", ", ".join(f"{lane}={weight}" for lane, weight in policy.lanes.items())),
             ("when done", _keep_text(policy)),
-            ("deduplicates", f"by {policy.deduplicate}, remembered for {_EXACT.show(policy.key_retention_ms)}"),
+            ("deduplicates", _deduplicates_text(policy)),
             ("rate limit", "no limit" if policy.rate_limit is None else f"{policy.rate_limit:g} a second"),
             ("quota", _or(policy.quota, "no limit")),
+            ("largest body", "no limit" if policy.max_body_bytes is None else byte_count(policy.max_body_bytes)),
+            ("a receive by SQS", f"waits {_EXACT.show(policy.receive_wait_ms)}"),
         ]
     )
 
@@ -239,6 +241,12 @@ def _keep_text(policy: Policy) -> str:
     if policy.keep == "delete":
         return "deleted"
     return f"archived, {_duration_or(policy.archive_retention_ms, 'for ever')}"
+
+
+def _deduplicates_text(policy: Policy) -> str:
+    where = " in each group" if policy.deduplicate_within == "group" else ""
+    since = " after it was sent" if policy.key_retention_from == "sent" else ""
+    return f"by {policy.deduplicate}{where}, remembered for {_EXACT.show(policy.key_retention_ms)}{since}"
 
 
 def queue_table(queues: Sequence[tuple[QueueInfo, QueueStats]]) -> Table:

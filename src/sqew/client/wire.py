@@ -97,17 +97,16 @@ class QueueDocument(Struct):
     delay_ms: int
     ttl_ms: int | None
     deduplicate: str
+    deduplicate_within: str
     key_retention_ms: int
+    key_retention_from: str
     lanes: dict[str, int]
     keep: Keep
     archive_retention_ms: int | None
     rate_limit: float | None
     quota: int | None
-    # What only SQS sets so far, and this dialect does not tell.
-    deduplicate_within: str = "queue"
-    key_retention_from: str = "gone"
-    max_body_bytes: int | None = None
-    receive_wait_ms: int = 0
+    max_body_bytes: int | None
+    receive_wait_ms: int
 
     def info(self) -> QueueInfo:
         fields = {name: getattr(self, name) for name in Policy.__struct_fields__ if name != "dead_letter"}

@@ -20,6 +20,8 @@ _LONGEST_S = LONGEST_MS // 1000
 
 _AFTER = {"integer": {"minimum": 0, "maximum": LARGEST_ID}}
 _DEDUPLICATE = {"string": {"enum": ["key", "content"]}}
+_DEDUPLICATE_WITHIN = {"string": {"enum": ["queue", "group"]}}
+_KEY_RETENTION_FROM = {"string": {"enum": ["gone", "sent"]}}
 _ENDPOINT = {"string": {"pattern": "^[Hh][Tt][Tt][Pp][Ss]?://", "maxLength": LONGEST_TARGET}}
 _IDS = {"array": {"items": {"type": "integer", "minimum": 1, "maximum": LARGEST_ID}}}
 _LANES = {
@@ -117,6 +119,11 @@ _WORDS = {
     "deduplicate": Word(
         "`content`: a message without a key gets the hash of its body as its key.", "key", _DEDUPLICATE
     ),
+    "deduplicate_within": Word(
+        "Where no two messages may have the same key: in the queue, or in each of its groups.",
+        "queue",
+        _DEDUPLICATE_WITHIN,
+    ),
     "delay": _number("How many seconds it waits before it can be received.", 0, _LONGEST_S, 5),
     "delay_ms": _ms("How long it waits before it can be received.", 5_000),
     "delayed": Word("How many wait for their time."),
@@ -156,6 +163,11 @@ _WORDS = {
     "jitter_ms": _ms("Up to so much is added at random, so that what failed together doesn't return together.", 250),
     "keep": Word("What ack does with a message: forget it, or keep it in the archive.", "delete"),
     "key": _text("Sent again with the same key, a message is not stored again.", "order-7"),
+    "key_retention_from": Word(
+        "Whether a key is remembered from when its message is gone, or from when it was sent.",
+        "gone",
+        _KEY_RETENTION_FROM,
+    ),
     "key_retention_ms": _ms("How long a key is remembered after its message is gone.", 300_000),
     "keys": Word("The queue's keys."),
     "kind": Word("`fixed`: always the same wait. `exponential`: twice the wait each time.", "fixed"),
@@ -167,6 +179,7 @@ _WORDS = {
     "leased_by": Word("Who works on it."),
     "local": Word("The same as the clocks of the time zone show it, with their offset."),
     "max_attempts": _number("After so many deliveries in vain a message is dead; null: never.", 1, 1_000_000, 5),
+    "max_body_bytes": _number("The largest body the queue takes; null: what the server takes.", 1, 1 << 40, 262_144),
     "message": Word("What the message says: any JSON.", {"sku": 7}),
     "message_id": Word("The message's id."),
     "messages": Word("The messages, in order."),
@@ -204,6 +217,7 @@ _WORDS = {
     "read_ct": Word("How often it was delivered.", 1),
     "ready": Word("How many can be received now."),
     "reason": Word("Why, in your own words.", "the address is unknown"),
+    "receive_wait_ms": _ms("How long a receive by SQS waits for a message when it does not say.", 20_000),
     "results": Word("What became of each entry, in order."),
     "routing_key": Word(
         "What the event is about: words with dots between.", "orders.eu.created", {"string": _ROUTING_KEY}

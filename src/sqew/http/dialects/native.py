@@ -69,12 +69,16 @@ class Changes(Struct, forbid_unknown_fields=True, omit_defaults=True):
     delay_ms: int | UnsetType = UNSET
     ttl_ms: int | UnsetType | None = UNSET
     deduplicate: str | UnsetType = UNSET
+    deduplicate_within: str | UnsetType = UNSET
     key_retention_ms: int | UnsetType = UNSET
+    key_retention_from: str | UnsetType = UNSET
     lanes: dict[str, int] | list[str] | UnsetType = UNSET
     keep: Keep | UnsetType = UNSET
     archive_retention_ms: int | UnsetType | None = UNSET
     rate_limit: float | UnsetType | None = UNSET
     quota: int | UnsetType | None = UNSET
+    max_body_bytes: int | UnsetType | None = UNSET
+    receive_wait_ms: int | UnsetType = UNSET
 
 
 class NewQueue(Changes, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

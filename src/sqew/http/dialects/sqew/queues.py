@@ -32,12 +32,16 @@ class Changes(Struct, forbid_unknown_fields=True, omit_defaults=True):
     ttl_ms: int | UnsetType | None = UNSET
     fifo: bool | UnsetType = UNSET
     deduplicate: str | UnsetType = UNSET
+    deduplicate_within: str | UnsetType = UNSET
     key_retention_ms: int | UnsetType = UNSET
+    key_retention_from: str | UnsetType = UNSET
     lanes: dict[str, int] | list[str] | UnsetType = UNSET
     keep: Keep | UnsetType = UNSET
     archive_retention_ms: int | UnsetType | None = UNSET
     rate_limit: float | UnsetType | None = UNSET
     quota: int | UnsetType | None = UNSET
+    max_body_bytes: int | UnsetType | None = UNSET
+    receive_wait_ms: int | UnsetType = UNSET
 
 
 class NewQueue(Changes, kw_only=True):
@@ -59,12 +63,16 @@ class QueueView(Struct):
     delay_ms: int
     ttl_ms: int | None
     deduplicate: str
+    deduplicate_within: str
     key_retention_ms: int
+    key_retention_from: str
     lanes: dict[str, int]
     keep: Keep
     archive_retention_ms: int | None
     rate_limit: float | None
     quota: int | None
+    max_body_bytes: int | None
+    receive_wait_ms: int
     created_at: int
 
 
@@ -82,12 +90,16 @@ def queue_view(info: QueueInfo) -> QueueView:
         policy.delay_ms,
         policy.ttl_ms,
         policy.deduplicate,
+        policy.deduplicate_within,
         policy.key_retention_ms,
+        policy.key_retention_from,
         policy.lanes,
         policy.keep,
         policy.archive_retention_ms,
         policy.rate_limit,
         policy.quota,
+        policy.max_body_bytes,
+        policy.receive_wait_ms,
         info.created_at,
     )
 
