@@ -37,6 +37,7 @@ from sqew.model import (
     ScheduleStatus,
     SigningKey,
     SubscriptionDetails,
+    SubscriptionState,
     TargetKind,
 )
 from sqew.patterns import check_pattern, check_routing_key
@@ -321,6 +322,7 @@ def _greeting(name: str, value: Any, _limits: Limits) -> None:
     if type(value) is not Greeting or type(value.body) is not bytes:
         raise BadValue(f"{name} can't be {shown(value)}: it must be a Greeting.")
     check_text("message_id", value.message_id)
+    check_text("kind", value.kind)
 
 
 def _target(name: str, value: Any, _limits: Limits) -> None:
@@ -519,7 +521,8 @@ _FIELDS: dict[type[ops.Operation[Any]], tuple[tuple[str, Check], ...]] = {
         ("uuid", _any_text),
         ("form", _or_none(_one_of(Form))),
         ("details", _or_none(_details)),
-        ("confirmed", _or_none(_flag)),
+        ("state", _or_none(_one_of(SubscriptionState))),
+        ("greeting", _or_none(_greeting)),
     ),
     ops.CreateTopic: (("name", _routing_key), ("attributes", _texts), ("tags", _texts)),
     ops.GetTopic: (("name", _any_text),),

@@ -12,7 +12,7 @@ from time import perf_counter
 from sqew.broker import Broker
 from sqew.deliveries.posting import Poster
 from sqew.errors import DeliveryFailed, NotTried, StoreClosed, StoreError
-from sqew.model import DELIVERIES, NOTIFICATION, RAW, Claimed, Delivered, DeliveryOutcome, DueDelivery
+from sqew.model import CONFIRMATION, DELIVERIES, NOTIFICATION, RAW, Claimed, Delivered, DeliveryOutcome, DueDelivery
 from sqew.operations import ClaimDeliveries, NextDelivery, SettleDeliveries
 from sqew.sealing import farewell, topic_arn, with_link
 
@@ -256,7 +256,7 @@ class Courier:
             "x-amz-sns-message-id": delivery.message_id,
             "x-amz-sns-topic-arn": arn,
         }
-        if delivery.subscription_uuid and delivery.kind == NOTIFICATION:
+        if delivery.subscription_uuid and delivery.kind != CONFIRMATION:
             headers["x-amz-sns-subscription-arn"] = f"{arn}:{delivery.subscription_uuid}"
         if delivery.form == RAW and delivery.kind == NOTIFICATION:
             headers["x-amz-sns-rawdelivery"] = "true"

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 import msgspec
 from msgspec import Struct
 
-from sqew.errors import BodyDamaged
+from sqew.errors import BodyDamaged, SqewError
 
 Format = Literal["json", "text"]
 Keep = Literal["delete", "archive"]
@@ -313,11 +313,13 @@ class Swept(Struct, frozen=True):
     archived: int = 0
     removed: int = 0
     deliveries: int = 0
+    subscriptions: int = 0
     next_at: int | None = None
 
     @property
     def count(self) -> int:
-        return self.expired + self.dead + self.keys + self.archived + self.removed + self.deliveries
+        messages = self.expired + self.dead + self.archived + self.removed
+        return messages + self.keys + self.deliveries + self.subscriptions
 
 
 class LaneDepth(Struct, frozen=True):
@@ -425,6 +427,7 @@ SCHEDULE_HEADER = "_schedule"
 """Where a message says which schedule sent it, and for which slot."""
 NOTIFICATION = "Notification"
 CONFIRMATION = "SubscriptionConfirmation"
+CANCELLATION = "UnsubscribeConfirmation"
 """What is posted to an endpoint, by the names that SNS has for it."""
 
 DELIVERIES = "\0deliveries"
@@ -438,6 +441,11 @@ FilterScope = Literal["MessageAttributes", "MessageBody"]
 """What a filter policy looks at."""
 
 
+SubscriptionState = Literal["confirmed", "pending", "deleted"]
+"""Only one that is confirmed gets what is published. ``pending``: its endpoint has not confirmed it yet. ``deleted``:
+somebody who need not be its owner has ended it, and for a while its endpoint can restore it."""
+
+
 class SubscriptionDetails(Struct, frozen=True):
     """What SNS says of a subscription besides where it leads."""
 
@@ -447,16 +455,17 @@ class SubscriptionDetails(Struct, frozen=True):
     dead_letter: str = ""
     """The queue for what can't be delivered; none: it is kept as an exhausted delivery."""
     token: str = ""
-    """What its endpoint was sent to confirm it with."""
+    """What its endpoint was sent to confirm it with, or to restore it."""
     kept: dict[str, str] = {}  # msgspec copies it
     """Attributes that are only kept and shown."""
 
 
 class Greeting(Struct, frozen=True):
-    """What an endpoint is sent first, and before it has confirmed that it wants more."""
+    """What an endpoint is sent first, before it has confirmed that it wants more; or last, in case it still does."""
 
     message_id: str
     body: bytes
+    kind: str = CONFIRMATION
 
 
 class Subscription(Struct, frozen=True):
@@ -470,11 +479,18 @@ class Subscription(Struct, frozen=True):
     form: Form
     created_at: int
     problem: str = NO_REASON
-    """Why nothing reaches its target, where that is known: the queue is gone, or the endpoint has not confirmed."""
+    """Why nothing reaches its target, where that is known: the queue is gone, or the endpoint has not confirmed, or
+    has left."""
     uuid: str = ""
     """What it is called in its ARN, where SNS knows it; whoever knows it may unsubscribe."""
     details: SubscriptionDetails = SubscriptionDetails()
-    confirmed: bool = True
+    state: SubscriptionState = "confirmed"
+    ends_at: int | None = None
+    """When it goes, unless it is confirmed before."""
+
+    @property
+    def confirmed(self) -> bool:
+        return self.state == "confirmed"
 
 
 class Subscribed(Struct, frozen=True):
@@ -517,10 +533,11 @@ class TopicInfo(Struct, frozen=True):
 
 
 class Audience(Struct, frozen=True):
-    """How many subscriptions a topic has."""
+    """How many subscriptions a topic has, by their state."""
 
-    confirmed: int
-    pending: int
+    confirmed: int = 0
+    pending: int = 0
+    deleted: int = 0
 
 
 class Published(Struct, frozen=True):
@@ -532,6 +549,8 @@ class Published(Struct, frozen=True):
     """How many endpoints it will be posted to."""
     missing: list[str]
     """Queues that subscriptions name and that do not exist."""
+    refused: list[SqewError] = []  # msgspec copies it
+    """Why queues did not take it, where it was published without them."""
 
 
 DeliveryState = Literal["pending", "delivering", "exhausted"]

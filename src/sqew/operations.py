@@ -57,6 +57,7 @@ from sqew.model import (
     Subscribed,
     Subscription,
     SubscriptionDetails,
+    SubscriptionState,
     Swept,
     TargetKind,
     TopicInfo,
@@ -438,12 +439,13 @@ class FindSubscription(Operation[Subscription], frozen=True):
 
 
 class UpdateSubscription(Operation[Subscription], frozen=True):
-    """Change what SNS says of a subscription. None: it stays as it is."""
+    """Change what SNS says of a subscription. None: it stays as it is. A ``greeting`` is posted to its endpoint."""
 
     uuid: str
     form: Form | None = None
     details: SubscriptionDetails | None = None
-    confirmed: bool | None = None
+    state: SubscriptionState | None = None
+    greeting: Greeting | None = None
 
 
 class Unsubscribe(Operation[None], frozen=True):
@@ -516,7 +518,8 @@ class CountSubscriptions(Operation[Audience], frozen=True):
 class Publish(Operation[list[Published]], frozen=True):
     """Send events to every queue whose subscription matches, and have them posted to every endpoint. All, or none.
 
-    ``to_topics``: only if there are topics of the names of their routing keys.
+    ``to_topics``: as SNS does. There must be topics of the names of their routing keys; and a queue that refuses an
+    event refuses it for itself alone. What it would have got goes to the dead-letter queue of its subscription.
     """
 
     events: Sequence[NewEvent]

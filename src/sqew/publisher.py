@@ -11,7 +11,7 @@ from msgspec import structs
 
 from sqew.broker import Broker
 from sqew.errors import EnvelopeNeeded
-from sqew.model import Fired, Greeting, NewEvent, Published, SigningKey
+from sqew.model import CANCELLATION, Fired, Greeting, NewEvent, Published, SigningKey
 from sqew.operations import AddSigningKey, FireSchedule, Operation, Publish, ReadSigningKeys
 from sqew.sealing import Seal, check_base_url, new_message_id
 from sqew.signing import SignatureVersion, new_signing_key
@@ -36,7 +36,7 @@ class Publisher:
     async def publish(self, events: Sequence[NewEvent], *, to_topics: bool = False) -> list[Published]:
         """Send events to whoever subscribes to them; each is on disk when this returns.
 
-        ``to_topics``: only if there are topics of the names of their routing keys.
+        ``to_topics``: as SNS does; see `sqew.operations.Publish`.
         """
         return await self._run(events, lambda events: Publish(events, to_topics))
 
@@ -54,10 +54,18 @@ class Publisher:
 
     async def greeting(self, topic: str, token: str, version: SignatureVersion) -> Greeting:
         """What asks an endpoint to confirm its subscription to a topic."""
-        key = (await self.signing_keys())[0]
-        seal = Seal(key, self.base_url, self._account_id, self._broker.limits.max_body_bytes)
-        id, now = new_message_id(), self._broker.now()
+        seal, id, now = await self._seal_in_use(), new_message_id(), self._broker.now()
         return Greeting(id, await asyncio.to_thread(seal.confirmation, topic, id, token, version, now))
+
+    async def parting(self, topic: str, uuid: str, token: str, version: SignatureVersion) -> Greeting:
+        """What tells an endpoint that its subscription to a topic has ended, and how to restore it."""
+        seal, id, now = await self._seal_in_use(), new_message_id(), self._broker.now()
+        body = await asyncio.to_thread(seal.cancellation, topic, uuid, id, token, version, now)
+        return Greeting(id, body, CANCELLATION)
+
+    async def _seal_in_use(self) -> Seal:
+        keys = await self.signing_keys()
+        return Seal(keys[0], self.base_url, self._account_id, self._broker.limits.max_body_bytes)
 
     async def signing_keys(self) -> list[SigningKey]:
         """The key in use, and those before it. The first is made when it is first asked for."""
@@ -83,8 +91,7 @@ class Publisher:
     async def _seal(self, events: Sequence[NewEvent], needed: EnvelopeNeeded) -> list[NewEvent]:
         """The events with the envelopes that are needed."""
         self.check_envelopes()
-        keys = await self.signing_keys()
-        seal = Seal(keys[0], self.base_url, self._account_id, self._broker.limits.max_body_bytes)
+        seal = await self._seal_in_use()
         if self.guesses_url:
             self.guesses_url = False
             _log.warning(

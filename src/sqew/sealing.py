@@ -12,7 +12,7 @@ import msgspec
 from msgspec import structs
 
 from sqew.errors import BadSetting, EnvelopeNeeded, TooLarge
-from sqew.model import NewEvent, NewMessage, Notice, SigningKey
+from sqew.model import CANCELLATION, CONFIRMATION, NewEvent, NewMessage, Notice, SigningKey
 from sqew.signing import SignatureVersion, confirmation, envelope
 
 REGION = "us-east-1"
@@ -122,10 +122,23 @@ class Seal:
     def confirmation(self, topic: str, message_id: str, token: str, version: SignatureVersion, now_ms: int) -> bytes:
         """What asks an endpoint to confirm its subscription to a topic."""
         arn = topic_arn(topic, self._account_id)
-        query = urlencode({"Action": "ConfirmSubscription", "TopicArn": arn, "Token": token}, safe=":")
         text = (
             f"You have chosen to subscribe to the topic {arn}.\n"
             "To confirm the subscription, visit the SubscribeURL included in this message."
         )
-        notice = Notice(message_id, arn, text, now_ms)
-        return confirmation(notice, token, f"{self._base_url}/?{query}", self._key, self._cert_url, version)
+        return self._asking(CONFIRMATION, Notice(message_id, arn, text, now_ms), token, version)
+
+    def cancellation(
+        self, topic: str, uuid: str, message_id: str, token: str, version: SignatureVersion, now_ms: int
+    ) -> bytes:
+        """What tells an endpoint that its subscription to a topic has ended, and how to restore it."""
+        arn = topic_arn(topic, self._account_id)
+        text = (
+            f"You have chosen to deactivate subscription {arn}:{uuid}.\n"
+            "To cancel this operation and restore the subscription, visit the SubscribeURL included in this message."
+        )
+        return self._asking(CANCELLATION, Notice(message_id, arn, text, now_ms), token, version)
+
+    def _asking(self, kind: str, notice: Notice, token: str, version: SignatureVersion) -> bytes:
+        query = urlencode({"Action": "ConfirmSubscription", "TopicArn": notice.topic_arn, "Token": token}, safe=":")
+        return confirmation(kind, notice, token, f"{self._base_url}/?{query}", self._key, self._cert_url, version)

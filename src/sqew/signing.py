@@ -17,7 +17,7 @@ import msgspec
 
 from sqew.clock import timestamp
 from sqew.errors import BadValue
-from sqew.model import CONFIRMATION, NOTIFICATION, Notice, SigningKey
+from sqew.model import CANCELLATION, CONFIRMATION, NOTIFICATION, Notice, SigningKey
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -37,7 +37,7 @@ _LOADED_KEYS = 8
 _SIGNED_FIELDS = {
     NOTIFICATION: ("Message", "MessageId", "Subject", "Timestamp", "TopicArn", "Type"),
     CONFIRMATION: ("Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"),
-    "UnsubscribeConfirmation": ("Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"),
+    CANCELLATION: ("Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"),
 }
 """By the type of the envelope, and in the order in which they are signed: that of their bytes."""
 _OPTIONAL = "Subject"
@@ -125,11 +125,17 @@ def envelope(notice: Notice, key: SigningKey, cert_url: str, version: SignatureV
 
 
 def confirmation(
-    notice: Notice, token: str, subscribe_url: str, key: SigningKey, cert_url: str, version: SignatureVersion = 2
+    kind: str,
+    notice: Notice,
+    token: str,
+    subscribe_url: str,
+    key: SigningKey,
+    cert_url: str,
+    version: SignatureVersion = 2,
 ) -> bytes:
-    """What asks an endpoint to confirm its subscription, as one line of signed JSON."""
+    """What asks an endpoint to confirm its subscription, or to restore it, as one line of signed JSON."""
     fields = {
-        "Type": CONFIRMATION,
+        "Type": kind,
         "MessageId": notice.message_id,
         "Token": token,
         "TopicArn": notice.topic_arn,

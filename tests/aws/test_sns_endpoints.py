@@ -1,6 +1,8 @@
 """Subscriptions of HTTP endpoints: their confirmation, what is posted to them, and what becomes of what is not."""
 
+import contextlib
 import json
+import sqlite3
 import time
 
 import pytest
@@ -201,14 +203,89 @@ def test_an_endpoint_gets_what_is_meant_for_its_protocol_and_what_its_filter_wan
     assert [message["Body"] for message in received(sqs, url)] == ["to queues", "to queues", "last"]
 
 
+def left(server, sns, topic, hook, path, **attributes):
+    """A subscription whose endpoint has followed the link that ends it: its ARN, and what was posted last."""
+    subscription = confirmed(server, sns, topic, hook, path, **attributes)
+    answer = follow(server, f"{server.url}/?Action=Unsubscribe&SubscriptionArn={subscription}")
+    assert (answer.status, b"<UnsubscribeResponse" in answer.body) == (200, True)
+    return subscription, hook.wait_for(path, 2)[1]
+
+
 def test_a_link_unsubscribes_without_a_signature(server, sns, hook, topic, path):
     confirmed(server, sns, topic, hook, path)
     sns.publish(TopicArn=topic, Message="hello")
     envelope = json.loads(hook.wait_for(path, 2)[1].body)
 
-    assert follow(server, envelope["UnsubscribeURL"]).status == 200
+    answers = [follow(server, envelope["UnsubscribeURL"]).status for _ in range(2)]
+
+    counts = sns.get_topic_attributes(TopicArn=topic)["Attributes"]
+    [listed] = sns.list_subscriptions_by_topic(TopicArn=topic)["Subscriptions"]
+    assert (answers, listed["SubscriptionArn"]) == ([200, 200], "Deleted")
+    assert [counts[f"Subscriptions{state}"] for state in ("Confirmed", "Pending", "Deleted")] == ["0", "0", "1"]
+
+
+def test_an_endpoint_is_told_that_it_was_unsubscribed_in_a_signed_envelope(server, sns, hook, topic, path, verifier):
+    subscription, posted = left(server, sns, topic, hook, path, RawMessageDelivery="true")
+
+    told = json.loads(posted.body)
+    assert told["Type"] == posted.headers["x-amz-sns-message-type"] == "UnsubscribeConfirmation"
+    assert told["Message"] == (
+        f"You have chosen to deactivate subscription {subscription}.\n"
+        "To cancel this operation and restore the subscription, visit the SubscribeURL included in this message."
+    )
+    assert told["SubscribeURL"] == f"{server.url}/?Action=ConfirmSubscription&TopicArn={topic}&Token={told['Token']}"
+    assert posted.headers["x-amz-sns-message-id"] == told["MessageId"]
+    assert posted.headers["x-amz-sns-subscription-arn"] == subscription
+    assert posted.headers["content-type"] == "text/plain; charset=utf-8"
+    assert verifier.verify(posted.body).token == told["Token"]
+
+
+def test_an_endpoint_that_was_unsubscribed_can_take_that_back(server, sns, hook, topic, path):
+    subscription, posted = left(server, sns, topic, hook, path)
+    first = json.loads(hook.received(path)[0].body)
+    sns.publish(TopicArn=topic, Message="lost")
+
+    answers = [follow(server, json.loads(body)["SubscribeURL"]) for body in (json.dumps(first), posted.body)]
+    sns.publish(TopicArn=topic, Message="found")
+
+    assert [answer.status for answer in answers] == [400, 200]
+    assert f"<SubscriptionArn>{subscription}</SubscriptionArn>".encode() in answers[1].body
+    assert json.loads(hook.wait_for(path, 3)[2].body)["Message"] == "found"
+    assert sns.get_topic_attributes(TopicArn=topic)["Attributes"]["SubscriptionsDeleted"] == "0"
+
+
+def test_a_subscription_that_was_left_has_no_attributes_and_its_owner_can_end_it(server, sns, hook, topic, path):
+    subscription, posted = left(server, sns, topic, hook, path)
+
+    with refused("NotFound", "Subscription does not exist", 404):
+        sns.get_subscription_attributes(SubscriptionArn=subscription)
+    sns.unsubscribe(SubscriptionArn=subscription)
 
     assert sns.list_subscriptions_by_topic(TopicArn=topic)["Subscriptions"] == []
+    assert follow(server, json.loads(posted.body)["SubscribeURL"]).status == 400
+
+
+def test_who_was_unsubscribed_and_subscribes_again_is_asked_to_confirm(server, sns, hook, topic, path):
+    subscription, _ = left(server, sns, topic, hook, path)
+
+    again = subscribe(sns, topic, hook, path, returns_arn=True, RawMessageDelivery="true")
+
+    asked = json.loads(hook.wait_for(path, 3)[2].body)
+    assert again != subscription
+    assert follow(server, asked["SubscribeURL"]).status == 200
+    sns.publish(TopicArn=topic, Message="hello")
+    assert hook.wait_for(path, 4)[3].body == b"hello"
+
+
+def test_who_unsubscribes_signed_is_gone_at_once_and_its_endpoint_is_not_told(server, sns, hook, topic, path):
+    subscription = confirmed(server, sns, topic, hook, path)
+
+    sns.unsubscribe(SubscriptionArn=subscription)
+
+    assert sns.list_subscriptions_by_topic(TopicArn=topic)["Subscriptions"] == []
+    subscribe(sns, topic, hook, path)
+    kinds = [one.headers["x-amz-sns-message-type"] for one in hook.wait_for(path, 2)]
+    assert kinds == ["SubscriptionConfirmation"] * 2
 
 
 def test_a_link_does_not_unsubscribe_where_that_must_be_signed(server, sns, hook, topic, path):
@@ -282,9 +359,27 @@ def test_the_protocol_of_an_endpoint_is_that_of_its_url(sns, hook, topic):
         sns.subscribe(TopicArn=topic, Protocol="https", Endpoint=hook.url("/"))
 
 
-def test_an_endpoint_that_can_not_be_is_refused(sns, topic):
-    with pytest.raises(sns.exceptions.InvalidParameterException, match="Invalid parameter: Endpoint Reason: "):
-        sns.subscribe(TopicArn=topic, Protocol="http", Endpoint="http://user:secret@example.com:99999/")
+@pytest.mark.parametrize("leaves", [False, True], ids=["confirm", "restore"])
+def test_a_token_that_is_too_old_is_refused(tmp_path, hook, path, leaves):
+    flags = ("--delivery-allow", "127.0.0.1", "--port")
+    with serving(tmp_path, *flags, "0") as server, client(server, "sns") as sns:
+        port = server.port
+        topic = sns.create_topic(Name="orders")["TopicArn"]
+        if leaves:
+            left(server, sns, topic, hook, path)
+        else:
+            subscribe(sns, topic, hook, path)
+        asked = json.loads(hook.wait_for(path, 1 + leaves)[-1].body)
+        server.stop()
+    with contextlib.closing(sqlite3.connect(tmp_path / "queue.db")) as connection, connection:
+        days = 3 if leaves else 2
+        connection.execute("UPDATE sqew_subscription SET ends_at = ends_at - ?", (days * 86_400_000,))
+
+    with serving(tmp_path, *flags, str(port)) as server:
+        answer = follow(server, asked["SubscribeURL"])
+
+    assert answer.status == 400
+    assert b"<Message>Invalid parameter: Token</Message>" in answer.body
 
 
 def test_a_subscription_that_waits_survives_the_server(tmp_path, hook, path):

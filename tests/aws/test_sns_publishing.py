@@ -1,13 +1,15 @@
 """Publishing to queues, as boto3 sees it."""
 
 import json
+import re
 
 import pytest
-from topics import bodies, envelopes, received, refused, subscribed
+from topics import bodies, envelopes, queue_arn, received, refused, subscribed
 
 from sqew.client import EnvelopeVerifier
 
 MOST = 262_144
+SIGNED = "AWS4-HMAC-SHA256 Credential=x/20261115/us-east-1/sns/aws4_request, SignedHeaders=host, Signature=00"
 
 
 def text(value):
@@ -76,14 +78,17 @@ def test_every_subscriber_is_told_how_to_leave_by_a_link_of_its_own(shared_serve
     subscribed(sns, topic, other)
     sns.publish(TopicArn=topic, Message="first")
     [envelope] = envelopes(sqs, queue)
+    path = envelope["UnsubscribeURL"].removeprefix(shared_server.url)
 
-    answer = shared_server.call("GET", envelope["UnsubscribeURL"].removeprefix(shared_server.url))
+    unsigned = shared_server.call("GET", path)
     sns.publish(TopicArn=topic, Message="second")
+    signed = shared_server.call("GET", path, headers={"Authorization": SIGNED})
+    sns.publish(TopicArn=topic, Message="third")
 
-    assert answer.status == 200
-    assert b"<UnsubscribeResponse" in answer.body
-    assert bodies(sqs, queue) == []
-    assert [envelope["Message"] for envelope in envelopes(sqs, other)] == ["first", "second"]
+    # A queue can't follow links: as in AWS, nobody ends its subscription who has not signed.
+    assert (unsigned.status, signed.status) == (403, 200)
+    assert [envelope["Message"] for envelope in envelopes(sqs, queue)] == ["second"]
+    assert [envelope["Message"] for envelope in envelopes(sqs, other)] == ["first", "second", "third"]
 
 
 def test_a_message_may_say_something_else_to_each_protocol(sns, sqs, topic, queue):
@@ -137,6 +142,51 @@ def test_what_a_deleted_queue_would_have_got_goes_to_the_dead_letters_of_its_sub
     sns.publish(TopicArn=topic, Message="x")
 
     assert bodies(sqs, queue) == ["x"]
+
+
+def narrow(sqs, name):
+    """The URL of a queue that takes only small messages."""
+    return sqs.create_queue(QueueName=f"{name[:70]}-narrow", Attributes={"MaximumMessageSize": "1024"})["QueueUrl"]
+
+
+def test_a_queue_that_refuses_does_not_stop_the_others(shared_server, sns, sqs, topic, queue, name):
+    small = narrow(sqs, name)
+    subscribed(sns, topic, small)
+    subscribed(sns, topic, queue)
+    before = refusals(shared_server)
+
+    sns.publish(TopicArn=topic, Message="x" * 1024)
+
+    assert [len(envelope["Message"]) for envelope in envelopes(sqs, queue)] == [1024]
+    assert bodies(sqs, small) == []
+    assert refusals(shared_server) == before + 1
+
+
+def refusals(server):
+    found = re.search(rb'http_errors_total\{code="too_large"\} (\d+)', server.call("GET", "/metrics").body)
+    return int(found[1]) if found else 0
+
+
+def test_what_a_queue_refuses_goes_to_the_dead_letters_of_its_subscription(sns, sqs, topic, queue, name):
+    small = narrow(sqs, name)
+    letters = json.dumps({"deadLetterTargetArn": queue_arn(queue)})
+    subscribed(sns, topic, small, RawMessageDelivery="true", RedrivePolicy=letters)
+
+    answer = sns.publish_batch(
+        TopicArn=topic,
+        PublishBatchRequestEntries=[
+            {"Id": "small", "Message": "1", "MessageAttributes": {"a": text("b")}},
+            {"Id": "large", "Message": "x" * 1025, "MessageAttributes": {"a": text("b")}},
+        ],
+    )
+
+    [letter] = received(sqs, queue)
+    told = {name: value["StringValue"] for name, value in letter["MessageAttributes"].items()}
+    assert [one["Id"] for one in answer["Successful"]] == ["small", "large"]
+    assert bodies(sqs, small) == ["1"]
+    assert len(letter["Body"]) == 1025
+    assert (told["a"], told["RequestID"], told["ErrorCode"]) == ("b", answer["Successful"][1]["MessageId"], "400")
+    assert "takes 1024" in told["ErrorMessage"]
 
 
 # What is refused
@@ -231,6 +281,47 @@ def test_a_batch_answers_for_each_of_its_entries(sns, sqs, topic, queue):
     assert got[0]["MessageAttributes"] == {"a": {"Type": "String", "Value": "b"}}
 
 
+@pytest.mark.parametrize(
+    ("fields", "code", "message"),
+    [
+        ({"Message": ""}, "InvalidParameter", "Invalid parameter: Empty message"),
+        ({"Message": "\x00"}, "InvalidParameter",
+         "Invalid parameter: Message Reason: it holds characters that can't stand in XML"),
+        ({"Message": "{}", "MessageStructure": "json"}, "InvalidParameter",
+         "Invalid parameter: Message Structure - No default entry in JSON message body"),
+        ({"Message": "x", "MessageStructure": "xml"}, "InvalidParameter", "Invalid parameter: MessageStructure"),
+        ({"Message": "x", "MessageDeduplicationId": "d"}, "InvalidParameter",
+         ("Invalid parameter: MessageDeduplicationId Reason: The request includes MessageDeduplicationId parameter "
+          "that is not valid for this topic type")),
+        ({"Message": "x", "MessageAttributes": {"a": {"DataType": "Number", "StringValue": "many"}}},
+         "ParameterValueInvalid", "Could not cast message attribute 'a' value to number."),
+    ],
+    ids=["empty", "illegal", "no default", "structure", "deduplication", "attribute"],
+)  # fmt: skip
+def test_an_entry_that_can_not_be_fails_alone(sns, sqs, topic, queue, fields, code, message):
+    subscribed(sns, topic, queue, RawMessageDelivery="true")
+    good = [{"Id": id, "Message": id} for id in ("before", "after")]
+
+    answer = sns.publish_batch(
+        TopicArn=topic, PublishBatchRequestEntries=[good[0], {"Id": "bad", **fields}, good[1]]
+    )  # fmt: skip
+
+    assert [one["Id"] for one in answer["Successful"]] == ["before", "after"]
+    assert answer["Failed"] == [{"Id": "bad", "Code": code, "Message": message, "SenderFault": True}]
+    assert bodies(sqs, queue) == ["before", "after"]
+
+
+def test_a_batch_of_nothing_but_mistakes_publishes_nothing(sns, sqs, topic, queue):
+    subscribed(sns, topic, queue)
+
+    answer = sns.publish_batch(
+        TopicArn=topic, PublishBatchRequestEntries=entries("a", "b", message="")
+    )  # fmt: skip
+
+    assert (answer["Successful"], [one["Id"] for one in answer["Failed"]]) == ([], ["a", "b"])
+    assert bodies(sqs, queue) == []
+
+
 def entries(*ids, message="x"):
     return [{"Id": id, "Message": message} for id in ids]
 
@@ -245,11 +336,13 @@ def entries(*ids, message="x"):
          "Two or more batch entries in the request have the same Id."),
         (entries("a", "b", message="x" * (MOST // 2 + 1)), "BatchRequestTooLong",
          "The length of all the batch messages put together is more than the limit."),
+        ([*entries("a"), *entries("b", message="x" * (MOST + 1))], "BatchRequestTooLong",
+         "The length of all the batch messages put together is more than the limit."),
         (entries("a b"), "InvalidBatchEntryId",
          ("The Id of a batch entry in a batch request doesn't abide by the specification: "
          "letters, digits, hyphens and underscores, 80 at most.")),
     ],
-    ids=["empty", "eleven", "repeated", "too long", "bad id"],
+    ids=["empty", "eleven", "repeated", "too long", "one too long", "bad id"],
 )  # fmt: skip
 def test_a_batch_that_can_not_be_is_refused_whole(sns, sqs, topic, queue, batch, code, message):
     subscribed(sns, topic, queue)

@@ -184,6 +184,11 @@ def test_a_queue_must_be_named_by_its_arn(sns, topic, queue):
         sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=queue)
 
 
+def test_an_endpoint_that_can_not_be_is_refused(sns, topic):
+    with pytest.raises(sns.exceptions.InvalidParameterException, match="Invalid parameter: Endpoint Reason: "):
+        sns.subscribe(TopicArn=topic, Protocol="http", Endpoint="http://user:secret@example.com:99999/")
+
+
 def test_nobody_subscribes_to_a_topic_that_is_not_there(sns, queue):
     with refused("NotFound", "Topic does not exist", 404):
         subscribed(sns, "arn:aws:sns:us-east-1:000000000000:nowhere", queue)

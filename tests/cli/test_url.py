@@ -288,7 +288,8 @@ def test_a_list_longer_than_the_servers_pages_was_refused(sqew, on_strict):
 INFO = {
     "name": "orders", "created_at": 1, "max_attempts": 5, "visibility_ms": 1, "dlq": None, "fifo": False, "backoff": {},
     "delay_ms": 0, "ttl_ms": None, "deduplicate": "key", "key_retention_ms": 1, "lanes": {"normal": 1},
-    "keep": "delete", "archive_retention_ms": None, "rate_limit": None, "quota": None,
+    "keep": "delete", "archive_retention_ms": None, "rate_limit": None, "quota": None, "deduplicate_within": "queue",
+    "key_retention_from": "gone", "max_body_bytes": None, "receive_wait_ms": 0,
 }  # fmt: skip
 
 

@@ -1,12 +1,21 @@
 """Short words for what tests do with topics and with subscriptions that SNS made."""
 
-from sqew.model import NewEvent, NewMessage
+from conformance.driver import ENDPOINT
+from sqew.model import Greeting, NewEvent, NewMessage, SubscriptionDetails
 from sqew.operations import Publish, Subscribe
 
 
 def sns(store, topic, target="jobs", protocol="queue", uuid="u", **fields):
     """A subscription as SNS makes it."""
     return store.run(Subscribe(topic, protocol, target, uuid=uuid, **fields)).subscription
+
+
+def pending(store, uuid="1"):
+    """A subscription that its endpoint has not confirmed yet."""
+    return sns(
+        store, "orders", ENDPOINT, "http", uuid, confirmed=False, details=SubscriptionDetails(token="t"),
+        greeting=Greeting("m", b'{"hi":1}'),
+    )  # fmt: skip
 
 
 def attributes(**values):

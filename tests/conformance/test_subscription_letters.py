@@ -1,10 +1,13 @@
 """Where what can't be delivered goes: to the queue that its subscription names."""
 
 import pytest
+from msgspec import structs
 
 from conformance.driver import ENDPOINT
-from conformance.sns import publish, sns, taken
-from sqew.model import Greeting, SubscriptionDetails
+from conformance.sns import new_event, publish, sns, taken
+from sqew.errors import QuotaExceeded
+from sqew.model import Greeting, NewMessage, SubscriptionDetails
+from sqew.operations import CreateTopic, Publish
 
 LETTERS = SubscriptionDetails(dead_letter="letters")
 
@@ -67,4 +70,114 @@ def test_what_a_queue_that_is_gone_would_have_got_goes_to_the_dead_letters(store
     sns(store, "orders", "gone", details=LETTERS)
 
     assert [queue for queue, _ in publish(store, "orders").messages] == ["letters"]
-    assert taken(store, "letters") == [b"1"]
+    letter = store.take("letters")
+    assert letter.body == b"1"
+    assert letter.headers["RequestID"]["StringValue"] == "id of orders"
+    assert letter.headers["ErrorMessage"]["StringValue"].startswith("Queue 'gone' does not exist.")
+
+
+def test_an_envelope_for_a_queue_that_is_gone_is_a_letter_too_and_others_get_theirs(store):
+    for queue in ("letters", "jobs"):
+        store.create(queue)
+    sns(store, "orders", "gone", uuid="1", form=2, details=LETTERS)
+    sns(store, "orders", "jobs", uuid="2", form=2)
+
+    published = publish(store, "orders", envelopes={2: b"{}"})
+
+    assert [queue for queue, _ in published.messages] == ["letters", "jobs"]
+    assert (taken(store, "letters"), taken(store)) == ([b"{}"], [b"{}"])
+
+
+REFUSING = pytest.mark.parametrize(
+    "policy", [{"quota": 0}, {"rate_limit": 0.001}, {"max_body_bytes": 1}], ids=["quota", "rate limit", "size"]
+)
+
+
+def to_topic(store, *bodies, **fields):
+    return store.run(Publish([new_event("orders", body, **fields) for body in bodies], to_topics=True))
+
+
+@pytest.fixture
+def topic(store):
+    store.run(CreateTopic("orders"))
+    for queue in ("letters", "others"):
+        store.create(queue)
+    sns(store, "orders", "others", uuid="others")
+    sns(store, "orders", ENDPOINT, "http", uuid="endpoint")
+
+
+@pytest.mark.usefixtures("topic")
+@REFUSING
+def test_what_a_queue_refuses_goes_to_the_dead_letters_and_everybody_else_gets_theirs(store, policy):
+    store.create(**policy)
+    if "rate_limit" in policy:
+        store.send()
+    sns(store, "orders", details=LETTERS)
+
+    [published] = to_topic(store, b"12")
+
+    assert ([queue for queue, _ in published.messages], published.refused) == (["others", "letters"], [])
+    letter = store.take("letters")
+    assert letter.body == b"12"
+    assert "'jobs'" in letter.headers["ErrorMessage"]["StringValue"]
+    assert taken(store, "others") == [b"12"]
+    assert [delivery.body for delivery in store.claim()] == [b"12"]
+
+
+@pytest.mark.usefixtures("topic")
+@pytest.mark.parametrize("letters", [None, {"quota": 0}], ids=["none", "full"])
+def test_what_no_queue_takes_is_told_of_and_everybody_else_gets_theirs(store, letters):
+    store.create(quota=0)
+    if letters is None:
+        sns(store, "orders")
+    else:
+        store.update("letters", **letters)
+        sns(store, "orders", details=LETTERS)
+
+    [published] = to_topic(store, b"1")
+
+    assert [queue for queue, _ in published.messages] == ["others"]
+    assert [error.queue for error in published.refused] == ["jobs"]
+    assert taken(store, "others") == [b"1"]
+
+
+@pytest.mark.usefixtures("topic")
+def test_a_queue_takes_as_much_of_a_batch_as_it_can(store):
+    store.create(quota=2, max_body_bytes=2)
+    sns(store, "orders", details=LETTERS)
+
+    published = to_topic(store, b"1", b"too long", b"2", b"3")
+
+    assert [[queue for queue, _ in one.messages] for one in published] == [
+        ["others", "jobs"], ["others", "letters"], ["others", "jobs"], ["others", "letters"],
+    ]  # fmt: skip
+    assert (taken(store), taken(store, "letters")) == ([b"1", b"2"], [b"too long", b"3"])
+    assert taken(store, "others") == [b"1", b"too long", b"2", b"3"]
+
+
+@pytest.mark.usefixtures("topic")
+def test_the_order_of_a_group_is_kept_in_a_queue_that_refuses_some(store):
+    store.create("jobs.fifo", fifo=True, max_body_bytes=2)
+    sns(store, "orders", "jobs.fifo")
+    events = [structs.replace(new_event("orders", b"x"), message=NewMessage(body, group="g"))
+              for body in (b"1", b"too long", b"2", b"3")]  # fmt: skip
+
+    store.run(Publish(events, to_topics=True))
+
+    got = []
+    for _ in range(3):
+        message = store.take("jobs.fifo")
+        got.append(message.body)
+        store.ack(message)
+    assert got == [b"1", b"2", b"3"]
+
+
+@pytest.mark.usefixtures("topic")
+def test_what_goes_to_no_topic_of_sns_is_still_refused_for_all(store):
+    store.create(quota=0)
+    sns(store, "orders", details=LETTERS)
+
+    with pytest.raises(QuotaExceeded):
+        publish(store, "orders")
+
+    assert (taken(store, "others"), taken(store, "letters"), store.claim()) == ([], [], [])

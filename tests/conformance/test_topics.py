@@ -3,7 +3,7 @@
 import pytest
 
 from conformance.driver import ENDPOINT, event
-from conformance.sns import attributes, new_event, publish, sns, taken
+from conformance.sns import attributes, new_event, pending, publish, sns, taken
 from sqew.errors import SubscriptionExists, SubscriptionNotFound, TopicNotFound
 from sqew.model import CONFIRMATION, NOTIFICATION, Audience, Greeting, SubscriptionDetails
 from sqew.operations import (
@@ -79,9 +79,11 @@ def test_subscriptions_of_a_topic_are_counted(store):
     store.run(CreateTopic("orders"))
     sns(store, "orders", uuid="1")
     sns(store, "orders", ENDPOINT, "http", uuid="2", confirmed=False)
+    sns(store, "orders", "http://left.example/", "http", uuid="3")
+    store.run(UpdateSubscription("3", state="deleted"))
     store.subscribe_endpoint("orders", "http://native.example/")
 
-    assert store.run(CountSubscriptions("orders")) == Audience(confirmed=1, pending=1)
+    assert store.run(CountSubscriptions("orders")) == Audience(confirmed=1, pending=1, deleted=1)
 
 
 def test_who_wants_envelopes_gets_them_signed_as_the_topic_says_from_then_on(store, neighbour):
@@ -264,13 +266,6 @@ def test_a_native_subscription_becomes_one_of_sns_when_it_is_made_again_there(st
     assert publish(store, "orders", attributes=attributes(shop="us")).messages == []
 
 
-def pending(store, uuid="1"):
-    return sns(
-        store, "orders", ENDPOINT, "http", uuid, confirmed=False, details=SubscriptionDetails(token="t"),
-        greeting=Greeting("m", b'{"hi":1}'),
-    )  # fmt: skip
-
-
 def test_who_has_not_confirmed_is_posted_the_greeting_and_nothing_else(store, neighbour):
     made = pending(store)
     for each in (store, neighbour):
@@ -289,7 +284,7 @@ def test_who_has_confirmed_is_posted_what_is_published(store, neighbour):
     [greeting] = store.claim()
     store.settle(greeting, delivered=True)
 
-    store.run(UpdateSubscription("1", confirmed=True))
+    store.run(UpdateSubscription("1", state="confirmed"))
     for each in (store, neighbour):
         publish(each, "orders")
 

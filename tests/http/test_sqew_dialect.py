@@ -381,6 +381,7 @@ def test_notify_ends_when_its_queue_is_deleted(shared_server, queue):
 
 
 def test_notify_ends_when_its_client_leaves(shared_server, queue):
+    caught_up(shared_server)
     with Events(shared_server, queue):
         assert in_flight(shared_server) == 2
 

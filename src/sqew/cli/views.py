@@ -216,10 +216,16 @@ def queue_facts(info: QueueInfo, now: int) -> Facts:
             ("deduplicates", _deduplicates_text(policy)),
             ("rate limit", "no limit" if policy.rate_limit is None else f"{policy.rate_limit:g} a second"),
             ("quota", _or(policy.quota, "no limit")),
-            ("largest body", "no limit" if policy.max_body_bytes is None else byte_count(policy.max_body_bytes)),
-            ("a receive by SQS", f"waits {_EXACT.show(policy.receive_wait_ms)}"),
+            *_seldom_set(policy),
         ]
     )
+
+
+def _seldom_set(policy: Policy) -> Iterable[tuple[str, str]]:
+    if policy.max_body_bytes is not None:
+        yield "largest body", byte_count(policy.max_body_bytes)
+    if policy.receive_wait_ms:
+        yield "SQS receive", f"waits {_EXACT.show(policy.receive_wait_ms)}"
 
 
 def _or(value: object, otherwise: str) -> object:

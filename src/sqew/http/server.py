@@ -14,6 +14,7 @@ import time
 from email.utils import formatdate
 from http import HTTPStatus
 from pathlib import Path
+from uuid import uuid4
 
 from msgspec import structs
 
@@ -43,7 +44,8 @@ class Server:
         # Not the loop's: uvloop's stands still during a tick, and with it what a request took.
         self.now = time.monotonic
         self._heads: dict[tuple[int, bytes], bytes] = {}
-        self._prefix = os.urandom(4).hex().encode()
+        # The first 24 characters of a UUID: the last 12 count.
+        self._prefix = str(uuid4())[:24].encode()
         self._served = 0
         self._listeners: list[asyncio.Server] = []
         self._emptied = asyncio.Event()
@@ -61,9 +63,9 @@ class Server:
         return known
 
     def new_id(self) -> bytes:
-        """A name for a request that brought none."""
+        """A name for a request that brought none: a UUID, as clients of AWS expect."""
         self._served += 1
-        return b"%b-%x" % (self._prefix, self._served)
+        return b"%b%012x" % (self._prefix, self._served)
 
     # Its life
 

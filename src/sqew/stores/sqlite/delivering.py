@@ -33,7 +33,7 @@ from sqew.operations import (
     SettleDeliveries,
 )
 from sqew.stores.sqlite.bindings import details_of
-from sqew.stores.sqlite.publishing import event_headers
+from sqew.stores.sqlite.publishing import event_headers, letter_headers
 from sqew.stores.sqlite.rows import DAMAGE, MOST_BYTES, delivery_checksum, payload_checksum
 from sqew.stores.sqlite.sending import accept, put, write_deferred
 from sqew.stores.sqlite.statements import sql
@@ -51,7 +51,7 @@ _PORTS = {"http": 80, "https": 443}
 _SUBSCRIPTIONS_DUE = sql("subscriptions_due")
 _TURNS = sql("turns")
 _DUE = sql("due_deliveries")
-_SUBSCRIPTION_UUID = sql("subscription_uuid")
+_SUBSCRIPTION_TAKING = sql("subscription_taking")
 _PAYLOAD = sql("payload")
 _CLAIM = sql("claim_delivery")
 
@@ -62,10 +62,13 @@ def claim(work: Work, op: ClaimDeliveries) -> Claimed:
     taking = _Taking(work, op)
     for at, subscription_id in enumerate(turns.ids):
         room = min(op.per_subscription - op.busy.get(subscription_id, 0), op.limit - len(taking.taken))
-        if room > 0 and (uuid := work.execute(_SUBSCRIPTION_UUID, (subscription_id,)).get) is None:
-            taking.drop_unsubscribed(subscription_id)
-        elif room > 0:
-            taking.take(subscription_id, uuid, room)
+        if room > 0:
+            row = work.execute(_SUBSCRIPTION_TAKING, (subscription_id,)).fetchone()
+            if row is None:
+                taking.drop_unsubscribed(subscription_id)
+            else:
+                uuid, confirmed = row
+                taking.take(subscription_id, uuid, confirmed, room)
         if len(taking.taken) >= op.limit or taking.size >= MOST_BYTES:
             cursor = subscription_id if at < turns.in_order else cursor
             break
@@ -115,7 +118,7 @@ class _Taking:
         self.is_cut = False
         """In place of what was cleared away, others may be due."""
 
-    def take(self, subscription_id: int, uuid: str, room: int) -> None:
+    def take(self, subscription_id: int, uuid: str, confirmed: int, room: int) -> None:
         work = self._work
         for id, payload_id, endpoint, check, is_expired, attempts in work.execute(
             _DUE, (subscription_id, work.now, room)
@@ -131,6 +134,10 @@ class _Taking:
                 routing_key, message_id, form, is_text, body, kind = self._payload(payload_id)
             except DAMAGE:
                 self._clear(id, _give_up_damaged)
+                continue
+            if kind == NOTIFICATION and not confirmed:
+                # It was, and then its endpoint has left.
+                self._clear(id, _delete)
                 continue
             self._origins.add(origin)
             self.taken.append(
@@ -256,9 +263,8 @@ def bury(work: Work, id: int, status: int | None, error: str) -> None:
     state = work.catalog.find(details_of(details).dead_letter or None)
     if state is None or kind != NOTIFICATION:
         return
-    told = {"RequestID": message_id, "ErrorCode": str(status or 0), "ErrorMessage": error}
-    headers = {name: {"DataType": "String", "StringValue": text} for name, text in told.items() if text}
-    message = NewMessage(body, "text" if is_text else "json", event_headers(routing_key, headers))
+    headers = event_headers(routing_key, letter_headers(message_id, status or 0, error))
+    message = NewMessage(body, "text" if is_text else "json", headers)
     with contextlib.suppress(SqewError):
         # A queue that takes no more leaves it where it is, exhausted.
         put(work, state, [message], accept(work, state, [message]), work.deferred)

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from sqew.errors import EnvelopeNeeded, SqewError, TooWide
+from sqew.errors import BodyTooLarge, EnvelopeNeeded, Limited, QueueNotFound, SqewError, TooWide, UnknownLane
 from sqew.filters import Attribute, Content
 from sqew.model import DELIVERIES, EVENT_HEADER, NOTIFICATION, RAW, Fact, NewEvent, NewMessage, Published
 from sqew.operations import Publish
@@ -22,6 +22,10 @@ from sqew.stores.sqlite.work import Work
 
 MOST_ROWS = 20_000
 """How many messages and deliveries a batch of events may become: a million would hold everybody up for 5 s."""
+
+_REFUSALS = (Limited, BodyTooLarge, UnknownLane)
+"""What a queue says that does not take an event."""
+_REFUSED = 400
 
 _INSERT_PAYLOAD = sql("insert_payload")
 _INSERT_DELIVERY = sql("insert_delivery")
@@ -77,17 +81,21 @@ class _Plan(Struct):
     fan: Fan
     picky: list[tuple[QueueState, NewMessage]]
     sent: list[tuple[str, int]]
+    refused: list[SqewError]
 
 
 def publish(work: Work, op: Publish) -> list[Published]:
     if op.to_topics:
         for name in {event.routing_key for event in op.events}:
             check_topic(work, name)
-    return publish_events(work, op.events)
+    return publish_events(work, op.events, each_for_itself=op.to_topics)
 
 
-def publish_events(work: Work, events: Sequence[NewEvent]) -> list[Published]:
-    """All of them, or none: whatever refuses does so before the first write."""
+def publish_events(work: Work, events: Sequence[NewEvent], *, each_for_itself: bool = False) -> list[Published]:
+    """All of them, or none: whatever refuses does so before the first write.
+
+    ``each_for_itself``: a queue that refuses does so for itself alone.
+    """
     work.room.check(work.now)
     work.bindings.refresh(work.execute)
     fans = [_fan(work, event) for event in events]
@@ -96,7 +104,7 @@ def publish_events(work: Work, events: Sequence[NewEvent]) -> list[Published]:
     if wanted:
         raise EnvelopeNeeded(wanted, {form for fan in fans for form in fan.wanted_in_queues} & wanted)
     plans = [_plan(event, fan) for event, fan in zip(events, fans, strict=True)]
-    accepted = _accepted(work, plans)
+    accepted, contested = _accepted(work, plans, each_for_itself)
     for plan in plans:
         if plan.fan.takers and _is_small(plan.event):
             _put_plain(work, plan)
@@ -105,16 +113,22 @@ def publish_events(work: Work, events: Sequence[NewEvent]) -> list[Published]:
             plan.sent.append((state.name, one.id))
     if accepted or not work.defers:
         write_deferred(work)
+    for state, takers, messages in contested:
+        for plan, message in zip(takers, messages, strict=True):
+            _put_if_taken(work, plan, state, message)
     for plan in plans:
         if plan.fan.endpoints:
             _add_deliveries(work, plan)
-    return [Published(_in_order(plan), len(plan.fan.endpoints), plan.fan.missing) for plan in plans]
+    return [
+        Published(_in_order(plan), len(plan.fan.endpoints), plan.fan.missing, plan.refused) for plan in plans
+    ]  # fmt: skip
 
 
 def _in_order(plan: _Plan) -> list[tuple[str, int]]:
     """The messages of an event by the age of their subscriptions, whichever way they were written."""
     if plan.picky:
-        plan.sent.sort(key=lambda sent: plan.fan.order[sent[0]])
+        order = plan.fan.order
+        plan.sent.sort(key=lambda sent: order.get(sent[0], len(order)))
     return plan.sent
 
 
@@ -197,8 +211,8 @@ def _new_fan(work: Work, routing_key: str, bindings: list[Binding]) -> Fan:
             if state is None:
                 fan.missing.append(binding.target)
                 continue
-            fan.order[binding.target] = len(fan.order)
-            if state.takes_plain and binding.form == RAW:
+            fan.order.setdefault(state.name, len(fan.order))
+            if state.takes_plain and binding.form == RAW and state.name == binding.target:
                 fan.takers.append(_taker(state))
                 fan.names.append(state.name)
             else:
@@ -223,20 +237,34 @@ def _is_small(event: NewEvent) -> bool:
 
 
 def _plan(event: NewEvent, fan: Fan) -> _Plan:
-    plan = _Plan(event, fan, [], [])
+    plan = _Plan(event, fan, [], [], [])
     message, is_small = event.message, _is_small(event)
     if fan.picky or not is_small:
         headers = event_headers(event.routing_key, message.headers)
         wrapped = structs.replace(message, headers=headers, key=event.key)
         raw = structs.replace(wrapped, headers={**event.attributes, **headers}) if event.attributes else wrapped
         for state, binding in fan.picky:
+            own = raw
             if binding.form != RAW:
-                plan.picky.append((state, structs.replace(wrapped, body=_envelope(event, binding), format="json")))
-            else:
-                plan.picky.append((state, raw))
+                own = structs.replace(wrapped, body=_envelope(event, binding), format="json")
+            if state.name != binding.target:
+                own = _letter(event, own, QueueNotFound(binding.target))
+            plan.picky.append((state, own))
         if not is_small:
             plan.picky.extend((taker.state, raw) for taker in fan.takers)
     return plan
+
+
+def _letter(event: NewEvent, message: NewMessage, error: SqewError) -> NewMessage:
+    """A message for the dead-letter queue of a subscription, which says why it is there."""
+    headers = {**(message.headers or {}), **letter_headers(event.message_id, _REFUSED, str(error))}
+    return structs.replace(message, headers=headers)
+
+
+def letter_headers(message_id: str, status: int, error: str) -> dict[str, Any]:
+    """The attributes by which SNS says why a message is a dead letter."""
+    told = {"RequestID": message_id, "ErrorCode": str(status), "ErrorMessage": error}
+    return {name: {"DataType": "String", "StringValue": text} for name, text in told.items() if text}
 
 
 def _envelope(event: NewEvent, binding: Binding) -> bytes:
@@ -283,11 +311,15 @@ def _put_plain(work: Work, plan: _Plan) -> None:
     plan.sent.extend(zip(fan.names, range(first_id, first_id + len(fan.names)), strict=True))
 
 
+_Contested = tuple[QueueState, list[_Plan], list[NewMessage]]
 _Accepted = tuple[QueueState, list[_Plan], list[NewMessage], list[int]]
 
 
-def _accepted(work: Work, plans: list[_Plan]) -> list[_Accepted]:
-    """The other queues, each with all that goes to it: its limits, and the order in a group, are about all of that."""
+def _accepted(work: Work, plans: list[_Plan], each_for_itself: bool) -> tuple[list[_Accepted], list[_Contested]]:
+    """The other queues, each with all that goes to it: its limits, and the order in a group, are about all of that.
+
+    And those that don't take all of it, where that is no reason to publish nothing.
+    """
     takers: dict[int, tuple[QueueState, list[_Plan], list[NewMessage]]] = {}
     for plan in plans:
         for state, message in plan.picky:
@@ -298,15 +330,44 @@ def _accepted(work: Work, plans: list[_Plan]) -> list[_Accepted]:
         # What waits to be written counts as well: in a quota, and before others of its group.
         write_deferred(work)
     accepted: list[_Accepted] = []
+    contested: list[_Contested] = []
     try:
         for state, plans_of, messages in takers.values():
-            accepted.append((state, plans_of, messages, accept(work, state, messages)))
+            try:
+                accepted.append((state, plans_of, messages, accept(work, state, messages)))
+            except _REFUSALS:
+                if not each_for_itself:
+                    raise
+                contested.append((state, plans_of, messages))
     except SqewError:
         # Nothing is sent: what those that would have taken it allow in a second must not be used up.
         for state, _, messages, _ in accepted:
             work.catalog.throttle(state).give_back(len(messages))
         raise
-    return accepted
+    return accepted, contested
+
+
+def _put_if_taken(work: Work, plan: _Plan, state: QueueState, message: NewMessage) -> None:
+    """Send one message to a queue that may refuse it; then it goes to the dead letters of the subscription, if any."""
+    try:
+        _put_one(work, plan, state, message)
+    except _REFUSALS as error:
+        name = next((one.dead_letter for one in plan.fan.bindings if one.target == state.name), "")
+        letters = work.catalog.find(name or None)
+        try:
+            if letters is None:
+                plan.refused.append(error)
+            else:
+                _put_one(work, plan, letters, _letter(plan.event, message, error))
+        except _REFUSALS:
+            plan.refused.append(error)
+
+
+def _put_one(work: Work, plan: _Plan, state: QueueState, message: NewMessage) -> None:
+    [sent] = put(work, state, [message], accept(work, state, [message]), work.deferred)
+    plan.sent.append((state.name, sent.id))
+    # The next of its group stands behind it.
+    write_deferred(work)
 
 
 def _add_deliveries(work: Work, plan: _Plan) -> None:

@@ -6,7 +6,15 @@ import msgspec
 from msgspec import structs
 
 from sqew.errors import BadValue, QueueNotFound, SubscriptionExists, SubscriptionNotFound
-from sqew.model import CONFIRMATION, DELIVERIES, NO_REASON, Greeting, Subscribed, Subscription, SubscriptionDetails
+from sqew.model import (
+    DELIVERIES,
+    NO_REASON,
+    Greeting,
+    Subscribed,
+    Subscription,
+    SubscriptionDetails,
+    SubscriptionState,
+)
 from sqew.operations import (
     FindSubscription,
     GetSubscription,
@@ -23,31 +31,48 @@ from sqew.stores.sqlite.work import Row, Work
 _encode = msgspec.json.Encoder().encode
 _LOGGED = 1_000
 """How many versions back a change or a deletion is logged: who has not looked since reads all subscriptions again."""
-_UNCONFIRMED = "Its endpoint has not confirmed it yet: nothing is posted before it has visited its SubscribeURL."
+_HOUR_MS = 3_600_000
+_LASTS_MS: dict[SubscriptionState, int | None] = {"confirmed": None, "pending": 48 * _HOUR_MS, "deleted": 72 * _HOUR_MS}
+"""How long a subscription stays as it is, as in AWS: an endpoint has so long to confirm it, or to restore it."""
+_PROBLEMS: dict[SubscriptionState, str] = {
+    "confirmed": NO_REASON,
+    "pending": "Its endpoint has not confirmed it yet: nothing is posted before it has visited its SubscribeURL.",
+    "deleted": "Its endpoint has unsubscribed: nothing is posted, and it goes unless that is taken back.",
+}
 
 
 def subscribe(work: Work, op: Subscribe) -> Subscribed:
     row = work.execute(sql("subscription_to"), (op.pattern, op.target)).fetchone()
-    if row is not None:
-        return Subscribed(_repeated(work, op, _subscription(row)), created=False)
+    existing = None if row is None else _subscription(row)
+    if existing is not None and existing.state != "deleted":
+        return Subscribed(_repeated(work, op, existing), created=False)
     if op.protocol == "queue" and not op.uuid:
         # It may be deleted later; but a name that never was is a mistake.
         try:
             work.catalog.queue(op.target)
         except QueueNotFound as error:
             raise BadValue(f"The target is wrong. {error}") from error
-    fields = (op.uuid or None, _json(op.details) if op.uuid else None, op.confirmed)
+    if existing is not None:
+        _delete(work, existing)
+    state: SubscriptionState = "confirmed" if op.confirmed else "pending"
+    ends_at = _ends_at(work, state)
+    fields = (op.uuid or None, _json(op.details) if op.uuid else None, state, ends_at)
     id = work.execute(sql("insert_subscription"), (op.pattern, op.protocol, op.target, op.form, work.now, *fields)).get
     version = work.execute(sql("bump_subscriptions")).get
     binding = binding_of(id, op.protocol, op.target, op.form, op.uuid, op.details)
     work.bindings.added(op.pattern, binding, version, counts=op.confirmed)
     made = Subscription(
-        id, op.pattern, op.protocol, op.target, op.form, work.now, NO_REASON if op.confirmed else _UNCONFIRMED,
-        op.uuid, op.details, op.confirmed,
+        id, op.pattern, op.protocol, op.target, op.form, work.now, _PROBLEMS[state], op.uuid, op.details, state,
+        ends_at,
     )  # fmt: skip
     if op.greeting is not None:
         _greet(work, made, op.greeting)
     return Subscribed(made, created=True)
+
+
+def _ends_at(work: Work, state: SubscriptionState) -> int | None:
+    lasts_ms = _LASTS_MS[state]
+    return None if lasts_ms is None else work.now + lasts_ms
 
 
 def _repeated(work: Work, op: Subscribe, existing: Subscription) -> Subscription:
@@ -60,7 +85,8 @@ def _repeated(work: Work, op: Subscribe, existing: Subscription) -> Subscription
         return _save(work, existing, structs.replace(existing, uuid=op.uuid, details=op.details))
     if not existing.confirmed and op.greeting is not None:
         details = structs.replace(existing.details, token=op.details.token)
-        existing = _save(work, existing, structs.replace(existing, details=details))
+        ends_at = _ends_at(work, existing.state)
+        existing = _save(work, existing, structs.replace(existing, details=details, ends_at=ends_at))
         _greet(work, existing, op.greeting)
     return existing
 
@@ -73,7 +99,7 @@ def _greet(work: Work, subscription: Subscription, greeting: Greeting) -> None:
     body = greeting.body
     pattern, id, form, target = subscription.pattern, greeting.message_id, subscription.form, subscription.target
     check = payload_checksum(pattern.encode(), id.encode(), form, False, body)
-    payload_id = work.execute(sql("insert_payload"), (pattern, id, form, False, check, 1, body, CONFIRMATION)).get
+    payload_id = work.execute(sql("insert_payload"), (pattern, id, form, False, check, 1, body, greeting.kind)).get
     check = delivery_checksum(payload_id, target.encode())
     work.execute(sql("insert_delivery"), (payload_id, subscription.id, target, check, work.now, None, work.now))
     work.stirred.add(DELIVERIES)
@@ -99,15 +125,18 @@ def update_subscription(work: Work, op: UpdateSubscription) -> Subscription:
         before,
         form=before.form if op.form is None else op.form,
         details=before.details if op.details is None else op.details,
-        confirmed=before.confirmed if op.confirmed is None else op.confirmed,
     )
-    return _save(work, before, after)
+    if op.state is not None and op.state != before.state:
+        after = structs.replace(after, state=op.state, ends_at=_ends_at(work, op.state), problem=_PROBLEMS[op.state])
+    _save(work, before, after)
+    if op.greeting is not None:
+        _greet(work, after, op.greeting)
+    return after
 
 
 def _save(work: Work, before: Subscription, after: Subscription) -> Subscription:
-    work.execute(
-        sql("update_subscription"), (after.id, after.form, after.uuid or None, _json(after.details), after.confirmed)
-    )
+    fields = (after.uuid or None, _json(after.details), after.state, after.ends_at)
+    work.execute(sql("update_subscription"), (after.id, after.form, *fields))
     version = work.execute(sql("bump_subscriptions")).get
     work.bindings.replaced(
         after.pattern, _binding(before) if before.confirmed else None, _binding(after) if after.confirmed else None,
@@ -120,7 +149,18 @@ def unsubscribe(work: Work, op: Unsubscribe) -> None:
     row = work.execute(sql("subscription_by_id"), (op.id,)).fetchone()
     if row is None or (op.pattern is not None and row[1] != op.pattern):
         raise SubscriptionNotFound(op.id, op.pattern)
-    gone = _subscription(row)
+    _delete(work, _subscription(row))
+
+
+def end_unconfirmed(work: Work, limit: int) -> int:
+    """Delete some of those that nobody has confirmed or restored in time; how many."""
+    ended = work.execute(sql("subscriptions_ended"), (work.now, limit)).fetchall()
+    for row in ended:
+        _delete(work, _subscription(row))
+    return len(ended)
+
+
+def _delete(work: Work, gone: Subscription) -> None:
     work.execute(sql("delete_subscription"), (gone.id,))
     version = work.execute(sql("bump_subscriptions")).get
     logged = (version, gone.id, gone.pattern, gone.protocol, gone.target, gone.form)
@@ -146,11 +186,10 @@ def _binding(subscription: Subscription) -> Binding:
 
 
 def _subscription(row: Row) -> Subscription:
-    id, pattern, protocol, target, form, created_at, gone, uuid, details, confirmed = row
-    problem = str(QueueNotFound(target)) if gone else NO_REASON
+    id, pattern, protocol, target, form, created_at, gone, uuid, details, state, ends_at = row
     return Subscription(
-        id, pattern, protocol, target, form, created_at, problem if confirmed else _UNCONFIRMED, uuid or "",
-        details_of(details), bool(confirmed),
+        id, pattern, protocol, target, form, created_at, str(QueueNotFound(target)) if gone else _PROBLEMS[state],
+        uuid or "", details_of(details), state, ends_at,
     )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from sqew.stores.sqlite.catalog import QueueState
 from sqew.stores.sqlite.delivering import forget_exhausted, has_forgettable
 from sqew.stores.sqlite.ending import EXHAUSTED, Held, bury, drop
 from sqew.stores.sqlite.statements import sql
+from sqew.stores.sqlite.subscribing import end_unconfirmed
 from sqew.stores.sqlite.work import Row, Work
 
 KEPT_MINUTES = 60
@@ -25,11 +26,12 @@ def sweep(work: Work, op: Sweep) -> Swept:
     archived = _changes(work, "forget_archived", work.now, op.limit)
     removed = _sweep_deleted_queue(work, op.limit)
     deliveries = forget_exhausted(work, op.limit)
-    if op.limit in (expired, dead, keys, archived, deliveries) or removed:
+    subscriptions = end_unconfirmed(work, op.limit)
+    if op.limit in (expired, dead, keys, archived, deliveries, subscriptions) or removed:
         next_at: int | None = work.now
     else:
         next_at = work.execute(sql("next_sweep"), (work.now,)).get
-    return Swept(expired, dead, keys, archived, removed, deliveries, next_at)
+    return Swept(expired, dead, keys, archived, removed, deliveries, subscriptions, next_at)
 
 
 def is_due(work: Work, _op: SweepDue) -> bool:

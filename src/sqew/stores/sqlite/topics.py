@@ -64,8 +64,7 @@ def delete_topic(work: Work, op: DeleteTopic) -> bool:
 
 
 def count_subscriptions(work: Work, op: CountSubscriptions) -> Audience:
-    counts: dict[int, int] = dict(work.execute(sql("count_subscriptions_to_topic"), (op.topic,)).fetchall())
-    return Audience(counts.get(1, 0), counts.get(0, 0))
+    return Audience(**dict(work.execute(sql("count_subscriptions_to_topic"), (op.topic,)).fetchall()))
 
 
 def _changed_many(work: Work) -> None:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from sqew.errors import SqewError
 from sqew.http.aws_names import Names
 from sqew.http.aws_refusals import JSON_TYPE, XML_TYPE, AwsError, Wire, in_aws_words, refusal
-from sqew.http.dialects.aws.query import Elements, Shapes, as_xml, escape
+from sqew.http.dialects.aws.query import Elements, Shapes, as_xml
 from sqew.http.exchange import Call, Request, Response
 from sqew.http.service import Service
 from sqew.http.statuses import headers_of
@@ -19,6 +19,11 @@ from sqew.http.statuses import headers_of
 encode = msgspec.json.Encoder().encode
 
 Answer = Response | Call | Awaitable[Response | Call]
+
+
+def request_id(request: Request) -> bytes:
+    """A UUID, as AWS's are: what the request is called here, unless its client has chosen that."""
+    return request.connection.hub.new_id() if b"x-request-id" in request.headers else request.id
 
 
 class AwsCall:
@@ -49,17 +54,17 @@ class AwsCall:
 
     def ok(self, result: Struct | None = None) -> Response:
         """The answer that it went well."""
-        id = self.request.id
+        id = request_id(self.request)
         if self.wire == "json":
             return Response(200, b"" if result is None else encode(result), JSON_TYPE, ((b"x-amzn-requestid", id),))
-        return Response(200, self._xml(result, id.decode("latin-1")), XML_TYPE, ((b"x-amzn-requestid", id),))
+        return Response(200, self._xml(result, id.decode()), XML_TYPE, ((b"x-amzn-requestid", id),))
 
     def _xml(self, result: Struct | None, id: str) -> bytes:
         name, api = self.action.name, self.action.api
         inner = "" if result is None else f"<{name}Result>{as_xml(result, api.elements)}</{name}Result>"
         return (
             f'<?xml version="1.0"?><{name}Response xmlns="{api.namespace}">{inner}'
-            f"<ResponseMetadata><RequestId>{escape(id)}</RequestId></ResponseMetadata></{name}Response>"
+            f"<ResponseMetadata><RequestId>{id}</RequestId></ResponseMetadata></{name}Response>"
         ).encode()
 
 
@@ -116,7 +121,7 @@ class Api(Struct, frozen=True):
 
     def refuse(self, wire: Wire, error: SqewError, request: Request) -> Response:
         """The answer that refuses."""
-        id = request.id.decode("latin-1")
+        id = request_id(request).decode()
         return refusal(wire, self.namespace, self.words(error), id, self.name, headers_of(error))
 
     def action(self, shape: type[Struct], *required: str) -> Callable[[H], H]:

@@ -41,11 +41,15 @@ CREATE TABLE sqew_topic (
   created_at INTEGER NOT NULL
 ) WITHOUT ROWID;
 
--- Subscriptions of SNS: the name in their ARN, what SNS says of them as JSON, and whether they get anything yet.
+-- Subscriptions of SNS: the name in their ARN, what SNS says of them as JSON, whether they get anything, and until when
+-- those that don't can be confirmed.
 ALTER TABLE sqew_subscription ADD COLUMN uuid TEXT;
 ALTER TABLE sqew_subscription ADD COLUMN details TEXT;
-ALTER TABLE sqew_subscription ADD COLUMN confirmed INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE sqew_subscription ADD COLUMN state TEXT NOT NULL DEFAULT 'confirmed'
+  CHECK (state IN ('confirmed', 'pending', 'deleted'));
+ALTER TABLE sqew_subscription ADD COLUMN ends_at INTEGER;
 CREATE UNIQUE INDEX sqew_subscription_uuid ON sqew_subscription (uuid) WHERE uuid IS NOT NULL;
+CREATE INDEX sqew_subscription_ends ON sqew_subscription (ends_at) WHERE ends_at IS NOT NULL;
 
--- What it is by the name of SNS: a notification, or what asks an endpoint to confirm its subscription.
+-- What it is by the name of SNS: a notification, or what asks an endpoint to confirm its subscription, or to restore it.
 ALTER TABLE sqew_payload ADD COLUMN kind TEXT NOT NULL DEFAULT 'Notification';

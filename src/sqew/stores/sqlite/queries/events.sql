@@ -2,7 +2,8 @@
 
 -- fragment: subscription
 s.id, s.pattern, s.protocol, s.target, s.form, s.created_at,
-s.protocol = 'queue' AND NOT EXISTS (SELECT 1 FROM sqew_queue q WHERE q.name = s.target), s.uuid, s.details, s.confirmed
+s.protocol = 'queue' AND NOT EXISTS (SELECT 1 FROM sqew_queue q WHERE q.name = s.target), s.uuid, s.details, s.state,
+s.ends_at
 
 -- name: subscriptions_version
 SELECT subscriptions FROM sqew_meta WHERE id = 1
@@ -11,8 +12,8 @@ SELECT subscriptions FROM sqew_meta WHERE id = 1
 UPDATE sqew_meta SET subscriptions = subscriptions + 1 WHERE id = 1 RETURNING subscriptions
 
 -- name: insert_subscription
-INSERT INTO sqew_subscription (pattern, protocol, target, form, created_at, uuid, details, confirmed)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) RETURNING id
+INSERT INTO sqew_subscription (pattern, protocol, target, form, created_at, uuid, details, state, ends_at)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) RETURNING id
 
 -- name: subscription_to
 SELECT {subscription} FROM sqew_subscription s WHERE s.pattern = ?1 AND s.target = ?2
@@ -24,7 +25,7 @@ SELECT {subscription} FROM sqew_subscription s WHERE s.id = ?1
 SELECT {subscription} FROM sqew_subscription s WHERE s.uuid = ?1
 
 -- name: update_subscription
-UPDATE sqew_subscription SET form = ?2, uuid = ?3, details = ?4, confirmed = ?5 WHERE id = ?1
+UPDATE sqew_subscription SET form = ?2, uuid = ?3, details = ?4, state = ?5, ends_at = ?6 WHERE id = ?1
 
 -- name: delete_subscription
 DELETE FROM sqew_subscription WHERE id = ?1
@@ -38,13 +39,18 @@ DELETE FROM sqew_unsubscription WHERE version <= ?1
 -- name: unsubscriptions_since
 SELECT id, pattern, protocol, target, form FROM sqew_unsubscription WHERE version > ?1
 
--- name: subscription_uuid
--- What SNS calls a subscription: nothing where it does not know it, and no row where there is none (any more).
-SELECT ifnull(uuid, '') FROM sqew_subscription WHERE id = ?1
+-- name: subscriptions_ended
+SELECT {subscription} FROM sqew_subscription s WHERE s.ends_at <= ?1 ORDER BY s.ends_at LIMIT ?2
+
+-- name: subscription_taking
+-- What SNS calls a subscription, nothing where it does not know it, and whether it gets what is published. No row where
+-- there is none (any more).
+SELECT ifnull(uuid, ''), state = 'confirmed' FROM sqew_subscription WHERE id = ?1
 
 -- name: subscriptions_after
 -- Who keeps all of them in memory reads them with 0 at first, and then what has come since.
-SELECT id, pattern, protocol, target, form, uuid, details, confirmed FROM sqew_subscription WHERE id > ?1 ORDER BY id
+SELECT id, pattern, protocol, target, form, uuid, details, state = 'confirmed' FROM sqew_subscription
+ WHERE id > ?1 ORDER BY id
 
 -- name: list_subscriptions
 SELECT {subscription} FROM sqew_subscription s WHERE s.id > ?1 ORDER BY s.id LIMIT ?2

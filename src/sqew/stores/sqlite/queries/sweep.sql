@@ -37,7 +37,9 @@ SELECT min(at) FROM (
   UNION ALL
   SELECT * FROM (SELECT expires_at FROM sqew_key WHERE expires_at IS NOT NULL ORDER BY expires_at LIMIT 1)
   UNION ALL
-  SELECT * FROM (SELECT purge_at FROM sqew_archive WHERE purge_at IS NOT NULL ORDER BY purge_at LIMIT 1))
+  SELECT * FROM (SELECT purge_at FROM sqew_archive WHERE purge_at IS NOT NULL ORDER BY purge_at LIMIT 1)
+  UNION ALL
+  SELECT * FROM (SELECT ends_at FROM sqew_subscription WHERE ends_at IS NOT NULL ORDER BY ends_at LIMIT 1))
 
 -- name: deleted_queue
 SELECT id, policy, created_at FROM sqew_queue WHERE name IS NULL LIMIT 1

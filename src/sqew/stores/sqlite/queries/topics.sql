@@ -24,7 +24,7 @@ DELETE FROM sqew_topic WHERE name = ?1
 DELETE FROM sqew_subscription WHERE pattern = ?1 AND +uuid IS NOT NULL
 
 -- name: count_subscriptions_to_topic
-SELECT confirmed, count(*) FROM sqew_subscription WHERE pattern = ?1 AND +uuid IS NOT NULL GROUP BY confirmed
+SELECT state, count(*) FROM sqew_subscription WHERE pattern = ?1 AND +uuid IS NOT NULL GROUP BY state
 
 -- name: resign_subscriptions_to_topic
 -- Those that want envelopes want them signed by another version.

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from functools import partial
+from itertools import chain
 
 import msgspec
 from msgspec import Struct
@@ -93,7 +94,14 @@ async def _is_by_content(call: AwsCall, topic: str) -> bool:
 def _publish_one(call: AwsCall, topic: str, given: Publish, *, by_content: bool) -> Call:
     events, _ = _events(call, topic, given, by_content)
     result = PublishResult(events[0].message_id, events[0].sequence or None)
-    return _publishing(call, events, lambda _: call.ok(result))
+    return _publishing(call, events, partial(_answered, call, result))
+
+
+def _answered(call: AwsCall, result: PublishResult | PublishBatchResult, published: list[Published]) -> Response:
+    """Who publishes is not told what became of it at each subscriber. The server's figures are."""
+    for error in chain.from_iterable(one.refused for one in published):
+        call.service.figures.failed(error)
+    return call.ok(result)
 
 
 def _publishing(call: AwsCall, events: list[NewEvent], render: _Render) -> Call:
@@ -235,6 +243,7 @@ async def publish_batch(call: AwsCall, given: PublishBatch) -> Call | Response:
         except SqewError as error:
             said = in_sns_words(error)
             result.Failed.append(Failed(entry.Id or "", said.aws_code, str(said), said.status < 500))
+            total += len((entry.Message or "").encode())
             continue
         events += made
         total += size
@@ -245,7 +254,7 @@ async def publish_batch(call: AwsCall, given: PublishBatch) -> Call | Response:
         )
     if not events:
         return call.ok(result)
-    return _publishing(call, events, lambda _: call.ok(result))
+    return _publishing(call, events, partial(_answered, call, result))
 
 
 def _check_entries(entries: list[PublishEntry]) -> None:

@@ -34,10 +34,11 @@ from sqew.http.dialects.aws.sns.subscription_attributes import (
 )
 from sqew.http.dialects.aws.sns.topic_attributes import form_of
 from sqew.http.exchange import Response
-from sqew.model import Subscription
+from sqew.model import Subscription, SubscriptionState
 
 PENDING = "pending confirmation"
-_PENDING_IN_LISTS = "PendingConfirmation"
+_IN_LISTS: dict[SubscriptionState, str] = {"pending": "PendingConfirmation", "deleted": "Deleted"}
+"""What stands for the ARN of a subscription that is not confirmed."""
 _ELSEWHERE = ("email", "email-json", "sms", "lambda", "application", "firehose")
 _TOKEN_BYTES = 32
 
@@ -104,11 +105,9 @@ async def _to_endpoint(
         service.border.check_url(operation.target)
     except SqewError as error:
         raise invalid(f"Endpoint Reason: {error}") from error
-    # The name comes first, so that the subscription is found by its token.
-    token = operation.uuid.replace("-", "") + secrets.token_hex(_TOKEN_BYTES)
     existing = await _to(call, operation)
-    if existing is not None and existing.uuid:
-        token = existing.uuid.replace("-", "") + token[32:]
+    is_new = existing is None or existing.state == "deleted" or not existing.uuid
+    token = _new_token(operation.uuid if existing is None or is_new else existing.uuid)
     version: Literal[1, 2] = 1 if signed_by == 1 else 2
     return structs.replace(
         operation,
@@ -117,6 +116,11 @@ async def _to_endpoint(
         details=structs.replace(operation.details, token=token),
         greeting=await service.publisher.greeting(operation.pattern, token, version),
     )
+
+
+def _new_token(name: str) -> str:
+    """What an endpoint confirms a subscription with. Its name comes first, so that it is found by its token."""
+    return name.replace("-", "") + secrets.token_hex(_TOKEN_BYTES)
 
 
 async def _to(call: AwsCall, operation: ops.Subscribe) -> Subscription | None:
@@ -144,12 +148,14 @@ async def confirm_subscription(call: AwsCall, given: ConfirmSubscription) -> Res
         raise invalid("Token") from error
     if found.pattern != topic or not hmac.compare_digest(found.details.token.encode(), token.encode()):
         raise invalid("Token")
+    if found.ends_at is not None and found.ends_at <= broker.now():
+        raise invalid("Token")
     if not found.confirmed:
         kept = {**found.details.kept, AUTHENTICATED: "true" if call.is_signed else "false"}
         if call.is_signed and (given.AuthenticateOnUnsubscribe or "").lower() == "true":
             kept[AUTHENTICATE] = "true"
         details = structs.replace(found.details, kept=kept)
-        await broker.run(ops.UpdateSubscription(found.uuid, details=details, confirmed=True))
+        await broker.run(ops.UpdateSubscription(found.uuid, details=details, state="confirmed"))
     return call.ok(SubscriptionResult(arn_of_subscription(call.names, topic, found.uuid)))
 
 
@@ -163,12 +169,28 @@ async def unsubscribe(call: AwsCall, given: Unsubscribe) -> Response:
     broker = call.service.broker
     try:
         found = await broker.run(ops.GetSubscription(subscription_of(given.SubscriptionArn or "").uuid))
-        if not call.is_signed and found.details.kept.get(AUTHENTICATE):
-            raise MissingAuthenticationToken("Whoever unsubscribes from this topic must sign the request")
-        await broker.run(ops.Unsubscribe(found.id))
+        if call.is_signed:
+            await broker.run(ops.Unsubscribe(found.id))
+        else:
+            await _unsubscribe_by_link(call, found)
     except SubscriptionNotFound:
         pass
     return call.ok()
+
+
+async def _unsubscribe_by_link(call: AwsCall, found: Subscription) -> None:
+    """Whoever follows the link need not be its owner: the endpoint is told, and can restore it for a while."""
+    broker = call.service.broker
+    if found.protocol == "queue" or found.details.kept.get(AUTHENTICATE):
+        raise MissingAuthenticationToken("Whoever unsubscribes from this topic must sign the request")
+    if found.state == "pending":
+        await broker.run(ops.Unsubscribe(found.id))
+    elif found.state == "confirmed":
+        info = await broker.run(ops.GetTopic(found.pattern))
+        token, version = _new_token(found.uuid), cast("Literal[1, 2]", form_of(info))
+        parting = await call.service.publisher.parting(found.pattern, found.uuid, token, version)
+        details = structs.replace(found.details, token=token)
+        await broker.run(ops.UpdateSubscription(found.uuid, details=details, state="deleted", greeting=parting))
 
 
 class ListSubscriptions(Struct):
@@ -222,7 +244,7 @@ async def _page(call: AwsCall, topic: str | None, token: str | None) -> Response
 def _listed(call: AwsCall, one: Subscription) -> ListedSubscription:
     names = call.names
     protocol, endpoint = endpoint_of(one, names)
-    arn = arn_of_subscription(names, one.pattern, one.uuid) if one.confirmed else _PENDING_IN_LISTS
+    arn = _IN_LISTS.get(one.state) or arn_of_subscription(names, one.pattern, one.uuid)
     return ListedSubscription(arn, names.account, protocol, endpoint, arn_of_topic(names, one.pattern))
 
 
@@ -236,8 +258,15 @@ class SubscriptionAttributesResult(Struct):
 
 @SNS.action(GetSubscriptionAttributes, "SubscriptionArn")
 async def get_subscription_attributes(call: AwsCall, given: GetSubscriptionAttributes) -> Response:
-    found = await call.service.broker.run(ops.GetSubscription(subscription_of(given.SubscriptionArn or "").uuid))
+    found = await _found(call, given.SubscriptionArn or "")
     return call.ok(SubscriptionAttributesResult(shown(found, call.names)))
+
+
+async def _found(call: AwsCall, arn: str) -> Subscription:
+    found = await call.service.broker.run(ops.GetSubscription(subscription_of(arn).uuid))
+    if found.state == "deleted":
+        raise SubscriptionNotFound(found.uuid)
+    return found
 
 
 class SetSubscriptionAttributes(Struct):
@@ -249,7 +278,7 @@ class SetSubscriptionAttributes(Struct):
 @SNS.action(SetSubscriptionAttributes, "SubscriptionArn", "AttributeName")
 async def set_subscription_attributes(call: AwsCall, given: SetSubscriptionAttributes) -> Response:
     broker = call.service.broker
-    found = await broker.run(ops.GetSubscription(subscription_of(given.SubscriptionArn or "").uuid))
+    found = await _found(call, given.SubscriptionArn or "")
     info = await broker.run(ops.GetTopic(found.pattern))
     after = changed(
         Wanted(found.form, found.details), given.AttributeName or "", given.AttributeValue or "", found.pattern,

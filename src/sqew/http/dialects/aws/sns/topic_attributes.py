@@ -108,7 +108,7 @@ def shown(topic: TopicInfo, names: Names, audience: Audience) -> dict[str, str]:
         SIGNATURE_VERSION: "2",
         "SubscriptionsConfirmed": str(audience.confirmed),
         "SubscriptionsPending": str(audience.pending),
-        "SubscriptionsDeleted": "0",
+        "SubscriptionsDeleted": str(audience.deleted),
         "EffectiveDeliveryPolicy": topic.attributes.get("DeliveryPolicy")
         or msgspec.json.encode(_DELIVERY_POLICY).decode(),
         **({FIFO_TOPIC: "true", CONTENT_BASED: "false"} if is_fifo(topic.name) else {}),
@@ -119,7 +119,7 @@ def shown(topic: TopicInfo, names: Names, audience: Audience) -> dict[str, str]:
 
 def differs(topic: TopicInfo, names: Names, given: dict[str, str]) -> bool:
     """Whether a topic is another than the one that was asked for."""
-    present = {FIFO_TOPIC: "false", **shown(topic, names, Audience(0, 0))}
+    present = {FIFO_TOPIC: "false", **shown(topic, names, Audience())}
     return any(not _same(name, value, present.get(name, "")) for name, value in given.items())
 
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from sqew import operations as ops
 from sqew.errors import BodyTooLarge, KeyMissing, SqewError
 from sqew.http.aws_refusals import JSON_TYPE, AwsError, in_aws_words, invalid_value, missing, too_long
-from sqew.http.dialects.aws.calls import AwsCall
+from sqew.http.dialects.aws.calls import AwsCall, request_id
 from sqew.http.dialects.aws.sqs.api import SQS
 from sqew.http.dialects.aws.sqs.attributes import MOST_BODY_BYTES
 from sqew.http.dialects.aws.sqs.batches import Failed, check_entries, each, failure
@@ -51,7 +51,7 @@ def send_message(call: AwsCall, given: SendMessage) -> Call:
     call.request.rows = 1
     operation = ops.Send(queue, (message,), keyed=True)
     if call.wire == "json" and not is_fifo and message.headers is None:
-        return Call(operation, partial(_plainly_sent, call.request.id, md5(message.body).hexdigest()))
+        return Call(operation, partial(_plainly_sent, request_id(call.request), md5(message.body).hexdigest()))
     return Call(operation, partial(_sent, call, given, message.body, is_fifo))
 
 
