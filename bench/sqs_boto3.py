@@ -15,7 +15,7 @@ import msgspec
 from botocore.config import Config
 from msgspec import Struct
 
-from bench import sqs_contenders
+from bench import serving, sqs_contenders
 from bench.bodies import Bodies
 from bench.http_throughput import around, rate_text
 from bench.loads import SIZE
@@ -27,6 +27,8 @@ from bench.workspace import say
 JOBS = ("send", "receive", "delete", "send x10", "receive x10", "delete x10")
 LEAST_OF = ("ministack", 3.0)
 """How many times as many calls Sqew is to answer, and as whom."""
+CEILING = "constant"
+"""Answers every call with the same few bytes: nobody can answer boto3 faster. It has no messages to receive."""
 
 
 class Scale(Struct, frozen=True):
@@ -156,6 +158,7 @@ def measure(folder: Path, seed: int, scale: Scale) -> Section:
     filled: dict[str, int] = {}
     with ExitStack() as stack:
         contenders, _ = sqs_contenders.started(stack, folder)
+        contenders.append(Contender(CEILING, "keeps nothing", stack.enter_context(serving.constant(folder))))
         for number in range(scale.rounds):
             say(f"boto3: round {number + 1} of {scale.rounds}")
             for contender in in_turn(contenders, number):
@@ -172,6 +175,9 @@ def _queues(
     contender: Contender, scale: Scale, seed: int, number: int, filled: dict[str, int]
 ) -> Iterator[tuple[Case, str]]:
     """A queue for every number of threads, empty; and one with a backlog for all of them, because it takes long."""
+    if contender.name == CEILING:
+        yield from ((Case(0, threads), f"{contender.served.url}/000000000000/any") for threads in scale.threads)
+        return
     for threads in scale.threads:
         yield Case(0, threads), sqs_contenders.make_queue(contender.served, f"boto3-{number}-{threads}")
     url = sqs_contenders.make_queue(contender.served, f"boto3-{number}-full")

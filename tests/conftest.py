@@ -1,7 +1,9 @@
-"""What every test shares: how hard Hypothesis tries."""
+"""What every test shares: how hard Hypothesis tries, and reports that can be handed from process to process."""
 
+from collections.abc import Generator
 from datetime import timedelta
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 _PATIENT = [HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -13,3 +15,11 @@ settings.register_profile(
 # Other examples every time: what it finds becomes a test of its own.
 settings.register_profile("soak", deadline=timedelta(seconds=5), suppress_health_check=_PATIENT, print_blob=True)
 settings.load_profile("fast")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Tests log text that is no Unicode on purpose, and pytest-xdist can't hand such reports over."""
+    report = yield
+    report.sections = [(title, text.encode(errors="backslashreplace").decode()) for title, text in report.sections]
+    return report

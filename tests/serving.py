@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import http.client
 import json
 import os
@@ -17,7 +18,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+import apsw
 import pytest
+
+from sqew.ids import MessageUuids
 
 START_WITHIN_S = 20.0
 
@@ -41,6 +45,12 @@ class Serving:
         self.process, self.url, self.db, self.log = process, url, db, log
         parts = urlsplit(url)
         self.host, self.port = parts.hostname or "", parts.port or 0
+
+    @functools.cached_property
+    def uuids(self) -> MessageUuids:
+        """What its messages are called where they have UUIDs."""
+        with contextlib.closing(apsw.Connection(str(self.db))) as connection:
+            return MessageUuids(connection.execute("SELECT salt FROM sqew_meta").get)
 
     def call(
         self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None, timeout: float = 30

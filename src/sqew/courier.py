@@ -196,7 +196,10 @@ class Courier:
             status=status,
             error=error[:_LONGEST_ERROR],
             retry_at=self._retry_at(delivery),
+            posted=self._body(delivery) if error else None,
         )
+        if error and delivery.kind == CONFIRMATION and delivery.attempts == 0:
+            _warn_of_pending(delivery, outcome.error)
         ended = await self._settle(outcome)
         if self._observe is not None:
             self._observe(not error, took_s, ended)
@@ -264,6 +267,17 @@ class Courier:
         else:
             headers["content-type"] = "text/plain; charset=utf-8"
         return headers
+
+
+def _warn_of_pending(delivery: DueDelivery, error: str) -> None:
+    """Without the whole endpoint: its path and query may hold a secret."""
+    fields = {
+        "topic": delivery.routing_key,
+        "endpoint": delivery.origin,
+        "error": error,
+        "see": "`sqew delivery list`",
+    }
+    _log.warning("an endpoint could not be asked to confirm its subscription", extra={"fields": fields})
 
 
 def _undone(delivery: DueDelivery, again_at: int | None = None) -> DeliveryOutcome:

@@ -148,7 +148,7 @@ def split(operation: Stepwise) -> list[Stepwise]:
 
 def following(operation: Stepwise, progress: Progress) -> Stepwise:
     """The next step: from where the last one ended, if it leaves behind what it has looked at."""
-    if isinstance(operation, RetryDeliveries) and progress.after:
+    if isinstance(operation, RetryDeliveries | Redrive) and progress.after:
         return replace(operation, after=progress.after)
     return operation
 

@@ -65,6 +65,41 @@ class TooWide(TooLarge):
         )
 
 
+class TooMuchToCompare(TooLarge):
+    """An event that filters would have to look at for so long that everybody else would wait."""
+
+    code = "too_much_to_compare"
+
+    def __init__(self, most: int) -> None:
+        super().__init__(
+            f"To find out who wants this takes more than {most} comparisons: its arrays are long, and the filter "
+            "policies of its subscribers are many. Nothing was published: publish shorter arrays, or fewer at once."
+        )
+
+
+class TooManyAttributes(TooLarge):
+    """A message with more attributes than a queue takes that subscribes to it as it is."""
+
+    def __init__(self, queue: str, count: int, most: int) -> None:
+        self.queue = queue
+        super().__init__(
+            f"The message has {count} attributes, and queue '{queue}', which gets it as it is, takes {most}. Publish "
+            "fewer, or subscribe without RawMessageDelivery."
+        )
+
+
+class FilterLimitExceeded(Invalid):
+    """There are as many filter policies as there may be."""
+
+    code = "filter_limit_exceeded"
+
+    def __init__(self, most: int, topic: str | None = None) -> None:
+        where = "All topics together have" if topic is None else f"Topic '{topic}' has"
+        super().__init__(
+            f"{where} {most} filter policies, and there can't be more. Remove one of them, or filter at the receiver."
+        )
+
+
 class BodyTooLarge(TooLarge):
     """A body that is larger than its queue takes."""
 
@@ -141,6 +176,18 @@ class BadEndpoint(Invalid):
     """An endpoint that can't be posted to: not an http(s) URL, or one that leads to where it may not."""
 
     code = "bad_endpoint"
+
+
+class LeaseTooLong(Invalid):
+    """A lease that would last longer than it may since the message was received."""
+
+    code = "lease_too_long"
+
+    def __init__(self, id: int, most_ms: int) -> None:
+        self.id, self.most_ms = id, most_ms
+        super().__init__(
+            f"The lease on message {id} would end more than {most_ms} ms after it was received. Extend it by less."
+        )
 
 
 class KeyMissing(Invalid):
@@ -380,6 +427,15 @@ class ScheduleExists(Conflict):
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(f"Schedule '{name}' exists. Choose another name, or change the one that is there.")
+
+
+class ChangedMeanwhile(Conflict):
+    """What a change was made up from is no longer so, and nothing was changed."""
+
+    code = "changed_meanwhile"
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} was changed by somebody else meanwhile. Read it and try again.")
 
 
 class ScheduleChanged(Conflict):

@@ -314,12 +314,13 @@ class Swept(Struct, frozen=True):
     removed: int = 0
     deliveries: int = 0
     subscriptions: int = 0
+    attempts: int = 0
     next_at: int | None = None
 
     @property
     def count(self) -> int:
         messages = self.expired + self.dead + self.archived + self.removed
-        return messages + self.keys + self.deliveries + self.subscriptions
+        return messages + self.keys + self.deliveries + self.subscriptions + self.attempts
 
 
 class LaneDepth(Struct, frozen=True):
@@ -517,8 +518,8 @@ class NewEvent(Struct, frozen=True):
     subject: str | None = None
     key: str | None = None
     """The idempotency key of the message in every queue that the event reaches."""
-    sequence: str = ""
-    """Its number in a FIFO topic, for its envelope."""
+    numbered: bool = False
+    """Whether it gets a number, in its envelope and in the answer: higher than all that were given before."""
     only: tuple[Protocol, ...] = ()
     """Whom it is for; nothing said: everybody."""
 
@@ -551,6 +552,8 @@ class Published(Struct, frozen=True):
     """Queues that subscriptions name and that do not exist."""
     refused: list[SqewError] = []  # msgspec copies it
     """Why queues did not take it, where it was published without them."""
+    number: int | None = None
+    """Its number, where it gets one."""
 
 
 DeliveryState = Literal["pending", "delivering", "exhausted"]
@@ -626,6 +629,8 @@ class DeliveryOutcome(Struct, frozen=True):
     retry_at: int | None = None
     undone: bool = False
     """It was not tried at all: no attempt is counted, and it is due again at ``retry_at``, or else at once."""
+    posted: bytes | None = None
+    """What was posted: a dead letter is the same. None: the event as it is stored."""
 
 
 class DeliveryCounts(Struct, frozen=True):
@@ -670,7 +675,6 @@ class Notice(Struct, frozen=True):
     subject: str | None = None
     attributes: dict[str, Any] = {}  # msgspec copies it
     """As `NewEvent` has them."""
-    sequence: str = ""
 
 
 ExpressionKind = Literal["cron", "every", "when", "fire_at"]

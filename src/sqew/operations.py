@@ -88,11 +88,15 @@ class CreateQueue(Operation[QueueInfo], frozen=True):
 
 
 class UpdateQueue(Operation[QueueInfo], frozen=True):
-    """Change some fields of a queue's policy, and some of its extras: those that are None are taken away."""
+    """Change some fields of a queue's policy, and some of its extras: those that are None are taken away.
+
+    ``known``: only if the queue is still as that says. Otherwise somebody else has changed it: `ChangedMeanwhile`.
+    """
 
     name: str
     changes: Mapping[str, Any]
     extras: Mapping[str, Any] = {}  # msgspec copies it
+    known: QueueInfo | None = None
 
 
 class DeleteQueue(Operation[None], frozen=True):
@@ -203,11 +207,15 @@ class Nack(Operation[list[Settled | SqewError]], frozen=True, gc=False):
 
 
 class Extend(Operation[list[Settled | SqewError]], frozen=True, gc=False):
-    """Set the end of leases. ``in_time``: only of those that last, as for `Ack`."""
+    """Set the end of leases. ``in_time``: only of those that last, as for `Ack`.
+
+    ``most_ms``: to no later than so long after the message was received.
+    """
 
     queue: str | None
     extensions: Sequence[Extension]
     in_time: bool = False
+    most_ms: int | None = None
 
 
 class Remove(Operation[list[bool]], frozen=True):
@@ -313,13 +321,14 @@ class Redrive(Operation[Progress], frozen=True):
     """Send what lies in a dead-letter queue back to where each message came from (or all to ``to``).
 
     Messages that were sent there directly, or whose queue is gone, stay, unless ``to`` is given. ``until``: only what
-    had come there by that time.
+    had come there by that time. Without ``to`` a step goes on after the id ``after``.
     """
 
     dead_letter: str
     to: str | None = None
     limit: int = 1000
     until: int | None = None
+    after: int = 0
 
 
 class StartMove(Operation[MoveTask], frozen=True):
@@ -409,7 +418,8 @@ class Subscribe(Operation[Subscribed], frozen=True):
 
     A ``uuid`` makes it one of SNS's, with ``details`` of its own: that its queue exists is not asked for then. Where
     it is there with other details, that is a conflict, unless ``exist_ok``. A ``greeting`` is posted to its endpoint,
-    which gets nothing else until the subscription is ``confirmed``.
+    which gets nothing else until the subscription is ``confirmed``; as long as the token of an earlier one holds, a
+    later one must bring the same. ``topic``: only if that is still as it says. Otherwise: `ChangedMeanwhile`.
     """
 
     pattern: str
@@ -421,6 +431,7 @@ class Subscribe(Operation[Subscribed], frozen=True):
     confirmed: bool = True
     greeting: Greeting | None = None
     exist_ok: bool = False
+    topic: TopicInfo | None = None
 
 
 class GetSubscription(Operation[Subscription], frozen=True):
@@ -439,13 +450,18 @@ class FindSubscription(Operation[Subscription], frozen=True):
 
 
 class UpdateSubscription(Operation[Subscription], frozen=True):
-    """Change what SNS says of a subscription. None: it stays as it is. A ``greeting`` is posted to its endpoint."""
+    """Change what SNS says of a subscription. None: it stays as it is. A ``greeting`` is posted to its endpoint.
+
+    ``known`` and ``topic``: only if it, and its topic, are still as these say. Otherwise: `ChangedMeanwhile`.
+    """
 
     uuid: str
     form: Form | None = None
     details: SubscriptionDetails | None = None
     state: SubscriptionState | None = None
     greeting: Greeting | None = None
+    known: Subscription | None = None
+    topic: TopicInfo | None = None
 
 
 class Unsubscribe(Operation[None], frozen=True):
@@ -493,13 +509,15 @@ class ListTopics(Operation[list[TopicInfo]], frozen=True):
 class UpdateTopic(Operation[TopicInfo], frozen=True):
     """Change some attributes of a topic, and all of its tags if some are given.
 
-    ``form``: its subscriptions that want envelopes get them signed by that version from now on.
+    ``form``: its subscriptions that want envelopes get them signed by that version from now on. ``known``: only if the
+    topic is still as that says. Otherwise somebody else has changed it: `ChangedMeanwhile`.
     """
 
     name: str
     attributes: Mapping[str, str] = {}  # msgspec copies it
     tags: Mapping[str, str] | None = None
     form: Form | None = None
+    known: TopicInfo | None = None
 
 
 class DeleteTopic(Operation[bool], frozen=True):
@@ -598,6 +616,12 @@ class DropDeliveries(Operation[Progress], frozen=True):
     ids: Sequence[int] | None = None
     subscription_id: int | None = None
     limit: int = 1000
+
+
+class ReadSalt(Operation[int], frozen=True):
+    """The number that the store was made with: no other has the same. See `sqew.ids.MessageUuids`."""
+
+    writes: ClassVar[bool] = False
 
 
 class ReadSigningKeys(Operation[list[SigningKey]], frozen=True):

@@ -10,6 +10,7 @@ import re
 from typing import Generic, TypeVar
 
 from sqew.errors import BadPattern, BadRoutingKey, shortened
+from sqew.regions import REGION
 
 T = TypeVar("T")
 
@@ -19,7 +20,7 @@ MOST_MANY = 4
 """How many `#` a pattern may have: each multiplies the ways in which a key can match."""
 ONE, MANY = "*", "#"
 
-_REGION = re.compile(r"[a-z][a-z0-9-]{1,30}:")
+_IN_REGION = re.compile(f"{REGION}:")
 """What stands before a topic's name, for topics of SNS in other regions than the usual one."""
 _NOT_IN_A_WORD = re.compile(r"[^A-Za-z0-9_-]")
 _KEY = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+){0,63}")
@@ -52,7 +53,7 @@ def _mistake(text: object, *, wildcards: bool) -> str:
         return "it is not a text"
     if not text:
         return "it is empty"
-    region = _REGION.match(text)
+    region = _IN_REGION.match(text)
     first = region.end() if region else 0
     text = text[first:]
     if len(text) > LONGEST_KEY:

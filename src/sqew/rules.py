@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from sqew.errors import BadBody, BadName, BadValue, TooLarge, nearest, shortened
 from sqew.model import NO_REASON, Backoff, Format, NewMessage, Policy
+from sqew.regions import REGION
 
 DEFAULT_MAX_ATTEMPTS = 5
 DEAD_LETTER_SUFFIX = "-dlq"
@@ -27,13 +28,14 @@ HEAVIEST_LANE = 1_000_000
 SLOWEST_RATE = 0.000001
 """The least messages a second that a queue may be held to: one in eleven days."""
 
-_QUEUE_NAME = re.compile(r"(?:[a-z][a-z0-9-]{1,30}:)?[A-Za-z0-9_-]{1,80}(?:\.fifo)?")
+_QUEUE_NAME = re.compile(rf"(?:{REGION}:)?[A-Za-z0-9_-]{{1,80}}(?:\.fifo)?")
 """Before a colon: the region that an SQS client made the queue in, where it is not the usual one."""
 _SCHEDULE_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9_.:-]{1,100}")
 _LANE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,80}")
 _BYTES = (bytes, bytearray, memoryview)
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _PLAIN = (str, int, bool, type(None))
+_ATTRIBUTE_FIELDS = 2
 _BYTES_PER_LOOK = 32
 """Looking at the type of one value takes as long as searching this many bytes (40 ns)."""
 _NOT_PLAIN_DATA = (TypeError, ValueError, OverflowError, AttributeError, RecursionError, msgspec.MsgspecError)
@@ -245,7 +247,7 @@ def check_message(message: NewMessage, limits: Limits) -> None:
     if message.group is not None:
         check_text("group", message.group)
     if message.headers is not None:
-        _check_headers(message.headers, limits)
+        _check_headers(message.headers, len(message.body), limits)
 
 
 def check_text(name: str, value: object) -> None:
@@ -256,12 +258,42 @@ def check_text(name: str, value: object) -> None:
         raise BadValue(f"{name} can't be {shown(value)}: it is not valid Unicode.")
 
 
-def _check_headers(headers: object, limits: Limits) -> None:
+def _check_headers(headers: object, body_bytes: int, limits: Limits) -> None:
     if not isinstance(headers, dict) or not all(isinstance(name, str) for name in headers):
         raise BadValue(f"headers can't be {shown(headers)}: they must be a mapping from names to JSON values.")
-    encoded = encode_json(headers, "headers", limits.max_depth)
-    if len(encoded) > limits.max_headers_bytes:
-        raise TooLarge(f"The headers have {len(encoded)} bytes; {limits.max_headers_bytes} are allowed.")
+    size = len(encode_json(headers, "headers", limits.max_depth))
+    if size <= limits.max_headers_bytes:
+        return
+    others = {name: value for name, value in headers.items() if not attribute_bytes({name: value})}
+    size = len(encode_json(others, "headers", limits.max_depth))
+    if size > limits.max_headers_bytes:
+        raise TooLarge(f"The headers have {size} bytes; {limits.max_headers_bytes} are allowed.")
+    size = body_bytes + attribute_bytes(headers)
+    if size > limits.max_body_bytes:
+        raise TooLarge(
+            f"The body has {size} bytes with its attributes; {limits.max_body_bytes} are allowed (max_body_bytes). "
+            "Store the data elsewhere and send a reference to it."
+        )
+
+
+def attribute_bytes(headers: Mapping[str, Any]) -> int:
+    """How many bytes those headers have that are attributes of SQS or SNS: they count with the body, as they do there.
+
+    >>> attribute_bytes({"a": {"DataType": "Binary", "BinaryValue": "AA=="}, "b": "no attribute"})
+    8
+    """
+    return sum(map(_attribute_bytes, headers, headers.values()))
+
+
+def _attribute_bytes(name: str, value: Any) -> int:
+    match value:
+        case {"DataType": str(kind), "StringValue": str(text)} if len(value) == _ATTRIBUTE_FIELDS:
+            return len(name.encode()) + len(kind.encode()) + len(text.encode())
+        case {"DataType": str(kind), "BinaryValue": str(text)} if len(value) == _ATTRIBUTE_FIELDS:
+            # The bytes that Base64 stands for.
+            return len(name.encode()) + len(kind.encode()) + len(text) * 3 // 4 - text[-2:].count("=")
+        case _:
+            return 0
 
 
 def encode_body(value: Any, limits: Limits) -> tuple[bytes, Format]:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, TypedDict, get_args
 
-from sqew.checks import check_unicode
 from sqew.errors import BadValue, nearest
 from sqew.model import ExpressionKind, ScheduleStatus, TargetKind
+from sqew.values import check_unicode
 
 KINDS: tuple[ExpressionKind, ...] = get_args(ExpressionKind)
 _TARGETS: tuple[TargetKind, ...] = get_args(TargetKind)

@@ -13,9 +13,9 @@ from msgspec import structs
 
 from sqew.errors import BadSetting, EnvelopeNeeded, TooLarge
 from sqew.model import CANCELLATION, CONFIRMATION, NewEvent, NewMessage, Notice, SigningKey
+from sqew.regions import region_and_name
 from sqew.signing import SignatureVersion, confirmation, envelope
 
-REGION = "us-east-1"
 EVERYWHERE = ("0.0.0.0", "::")
 """Addresses to listen at that stand for all of them."""
 
@@ -37,8 +37,8 @@ def topic_arn(routing_key: str, account_id: str) -> str:
     >>> topic_arn("eu-west-1:orders", "000000000000")
     'arn:aws:sns:eu-west-1:000000000000:orders'
     """
-    region, colon, name = routing_key.rpartition(":")
-    return f"arn:aws:sns:{region if colon else REGION}:{account_id}:{name}"
+    region, name = region_and_name(routing_key)
+    return f"arn:aws:sns:{region}:{account_id}:{name}"
 
 
 def farewell(base_url: str, arn: str) -> str:
@@ -53,7 +53,31 @@ def with_link(envelope: bytes, url: str) -> bytes:
     >>> with_link(b'{"Type":"Notification"}', "http://localhost/?Action=Unsubscribe")
     b'{"Type":"Notification","UnsubscribeURL":"http://localhost/?Action=Unsubscribe"}'
     """
-    return b'%s,"UnsubscribeURL":%s}' % (envelope[:-1], msgspec.json.encode(url))
+    return _with(envelope, "UnsubscribeURL", url)
+
+
+def addressed(event: NewEvent, version: int, number: int | None = None, uuid: str = "") -> bytes:
+    """The envelope of an event for one subscription: with its number, and how to leave for who subscribed by SNS.
+
+    Neither is signed: the number is not known before the event is written, and the link differs for each.
+    """
+    envelope = event.envelopes[version]
+    if number is not None:
+        envelope = _with(envelope, "SequenceNumber", sequence_number(number))
+    return with_link(envelope, event.farewell + uuid) if uuid and event.farewell else envelope
+
+
+def sequence_number(number: int) -> str:
+    """A number as FIFO topics and queues write it.
+
+    >>> sequence_number(7)
+    '00000000000000000007'
+    """
+    return f"{number:020}"
+
+
+def _with(envelope: bytes, name: str, value: str) -> bytes:
+    return b'%s,"%s":%s}' % (envelope[:-1], name.encode(), msgspec.json.encode(value))
 
 
 def certificate_path(key_id: str) -> str:
@@ -112,7 +136,7 @@ class Seal:
     def _with_envelopes(self, event: NewEvent, versions: Iterable[int], now_ms: int) -> NewEvent:
         arn = topic_arn(event.routing_key, self._account_id)
         text = event.message.body.decode()
-        notice = Notice(event.message_id, arn, text, now_ms, event.subject, event.attributes, event.sequence)
+        notice = Notice(event.message_id, arn, text, now_ms, event.subject, event.attributes)
         made = {
             version: envelope(notice, self._key, self._cert_url, cast("SignatureVersion", version))
             for version in versions

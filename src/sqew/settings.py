@@ -318,7 +318,14 @@ class Settings(Discreet, frozen=True, kw_only=True):
     ] = 16 * _MIB
 
     max_body_bytes: Annotated[int, size(1, 256 * _MIB, "The largest message body.")] = _MIB
-    max_headers_bytes: Annotated[int, size(2, 16 * _MIB, "The largest headers of one message, as JSON.")] = 65_536
+    max_headers_bytes: Annotated[
+        int,
+        size(
+            2,
+            16 * _MIB,
+            "The largest headers of one message, as JSON. Attributes of SQS and SNS count with the body instead.",
+        ),
+    ] = 65_536
     max_batch: Annotated[int, number(1, 100_000, "The most messages in one call.")] = 1_000
     max_depth: Annotated[int, number(1, 500, "How deep JSON bodies and headers may nest.")] = 64
 
@@ -369,7 +376,9 @@ class Settings(Discreet, frozen=True, kw_only=True):
     auth_token: Annotated[
         str,
         text(
-            "The token that allows everything. A server with one asks for it, or for a queue's key. Empty: none.",
+            "The token that allows everything. A server with one asks for it, or for a queue's key. "
+            "In SQS and SNS calls it is the secret of the access key `sqew`, unless there are aws_credentials. "
+            "Empty: none.",
             may_be_empty=True,
             env=("AUTH_TOKEN",),
             secret=True,
@@ -443,7 +452,8 @@ class Settings(Discreet, frozen=True, kw_only=True):
         str,
         text(
             "The access keys that SQS and SNS calls must be signed with: `ACCESS_KEY:SECRET`, with commas between. "
-            "Empty: any signature is accepted.",
+            "They guard SQS and SNS only; auth_token guards everything else. "
+            "Empty: the key `sqew` with the token as its secret or, where there is no token, any signature.",
             may_be_empty=True,
             secret=True,
         ),
@@ -725,6 +735,7 @@ A name that is not a setting is an error in each of these places, so a misspelt 
 Sizes and durations are plain numbers in the unit that the name ends in, or numbers with a unit:
 `64MiB`, `1.5 GiB`, `30s`, `5m`. Units of size are {sizes}; of time {durations}.
 Paths are relative to the current folder, wherever they are written; `~` is your home folder.
+What is true or false is also on or off, and a flag for it by itself is on: `--aws-strict`, `--schedule-enabled off`.
 
 | setting | default | what it is |
 |---|---|---|

@@ -117,8 +117,6 @@ def envelope(notice: Notice, key: SigningKey, cert_url: str, version: SignatureV
     fields["Message"] = notice.message
     fields["Timestamp"] = timestamp(notice.at_ms)
     signed: dict[str, Any] = _signed(fields, key, cert_url, version)
-    if notice.sequence:
-        signed["SequenceNumber"] = notice.sequence
     if notice.attributes:
         signed["MessageAttributes"] = {name: _attribute(value) for name, value in notice.attributes.items()}
     return msgspec.json.encode(signed)

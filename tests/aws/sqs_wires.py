@@ -15,13 +15,13 @@ from botocore.parsers import create_parser
 from botocore.serialize import create_serializer
 
 from serving import Answer, Serving
+from sqew.http.dialects.aws.sqs.handles import handle_of, mark_of
 
 AUTHORIZATION = (
     "AWS4-HMAC-SHA256 Credential=anybody/20260101/us-east-1/sqs/aws4_request, "
     "SignedHeaders=host;x-amz-date, Signature=00"
 )
 NAMESPACE = "http://queue.amazonaws.com/doc/2012-11-05/"
-HANDLE_OF_NOBODY = "AAAAAAAAAAEAAAAAAAAAAAAAAAAAAAAA"
 ENTRY_NAMES = {
     # What the entries of a list are called in the Query protocol. The model that boto3 has now is for JSON.
     "AWSAccountIdList": "AWSAccountId",
@@ -148,6 +148,11 @@ def queue_named(server: Serving, name: str, **attributes: str) -> Iterator[str]:
     assert made.status == 200, made.body
     yield made.json["QueueUrl"]
     in_json(server, "DeleteQueue", {"QueueUrl": made.json["QueueUrl"]})
+
+
+def handle_of_nobody(queue: str) -> str:
+    """A receipt handle as the queue gives them, of a message that nobody holds."""
+    return handle_of(1, "00" * 16, mark_of(queue))
 
 
 def arn_of(url: str, region: str = "us-east-1") -> str:

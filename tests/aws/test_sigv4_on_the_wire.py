@@ -45,21 +45,21 @@ def refusal(sqs):
     return raised.value.response["Error"]["Code"]
 
 
-def presigned(server, action, at=None, secret=SECRET, expires=60, **parameters):
+def presigned(server, action, at=None, secret=SECRET, expires=60, service="sqs", **parameters):
     """The path and query of a URL that anybody may follow."""
     query = {"Action": action, "Version": "2012-11-05", **parameters}
     request = AWSRequest("GET", f"{server.url}/000000000000/signed", params=query)
-    auth = SigV4QueryAuth(Credentials(KEY, secret), "sqs", "us-east-1", expires=expires)
+    auth = SigV4QueryAuth(Credentials(KEY, secret), service, "us-east-1", expires=expires)
     _sign(auth, request, at)
     url = urlsplit(request.prepare().url)
     return f"{url.path}?{url.query}"
 
 
-def signed_request(server, body, at=None, target="AmazonSQS.ListQueues"):
+def signed_request(server, body, at=None, target="AmazonSQS.ListQueues", service="sqs", **more):
     """A signed request as it would be sent."""
-    headers = {"X-Amz-Target": target, "Content-Type": "application/x-amz-json-1.0"}
+    headers = {"X-Amz-Target": target, "Content-Type": "application/x-amz-json-1.0", **more}
     request = AWSRequest("POST", server.url + "/", data=body, headers=headers)
-    _sign(SigV4Auth(Credentials(KEY, SECRET), "sqs", "us-east-1"), request, at)
+    _sign(SigV4Auth(Credentials(KEY, SECRET), service, "us-east-1"), request, at)
     prepared = request.prepare()
     return {**headers, **dict(prepared.headers), "Host": urlsplit(server.url).netloc}
 
@@ -136,6 +136,53 @@ def test_a_request_that_was_tampered_with_is_refused(guarded, changed):
 
     assert answer.status == 403
     assert answer.json["__type"] == "com.amazonaws.sqs#SignatureDoesNotMatch"
+
+
+@pytest.mark.parametrize(
+    ("signed_for", "target", "called"),
+    [
+        ("s3x", "AmazonSQS.ListQueues", "sqs"),
+        ("sns", "AmazonSQS.ListQueues", "sqs"),
+        ("sqs", "AmazonSNS.ListTopics", "sns"),
+    ],
+)
+def test_a_signature_for_another_service_is_refused(guarded, signed_for, target, called):
+    answer = post(guarded, b"{}", signed_request(guarded, b"{}", target=target, service=signed_for))
+
+    assert answer.status == 403
+    assert answer.json["__type"] == f"com.amazonaws.{called}#SignatureDoesNotMatch"
+    assert answer.json["message"].startswith(f"Credential should be scoped to correct service: '{called}'.")
+
+
+def test_a_url_that_was_presigned_for_another_service_is_refused(guarded):
+    answer = get(guarded, presigned(guarded, "ReceiveMessage", service="sns"))
+
+    assert answer.status == 403
+    assert b"<Message>Credential should be scoped to correct service: 'sqs'." in answer.body
+
+
+def test_each_service_is_signed_for_by_its_own_name(guarded):
+    answer = post(guarded, b"{}", signed_request(guarded, b"{}", target="AmazonSNS.ListTopics", service="sns"))
+
+    assert answer.status == 200
+
+
+def test_the_body_of_a_request_that_says_it_is_not_signed_can_not_be_swapped(guarded):
+    headers = signed_request(guarded, b"{}", **{"X-Amz-Content-SHA256": "UNSIGNED-PAYLOAD"})
+
+    answer = post(guarded, b'{"QueueNamePrefix":"b"}', headers)
+
+    assert answer.status == 403
+    assert answer.json["__type"] == "com.amazonaws.sqs#SignatureDoesNotMatch"
+
+
+@pytest.mark.parametrize("service", ["sqs", "sns"])
+def test_who_signs_with_a_session_token_is_let_in(guarded, service):
+    keys = {"aws_access_key_id": KEY, "aws_secret_access_key": SECRET, "aws_session_token": "of a session"}
+    with client(guarded, service, **keys) as boto:
+        answer = boto.list_queues() if service == "sqs" else boto.list_topics()
+
+    assert answer["ResponseMetadata"]["HTTPStatusCode"] == 200
 
 
 @pytest.mark.parametrize("skew_s", [-1_000, 1_000])

@@ -1,158 +1,15 @@
-"""Subscriptions of HTTP endpoints: their confirmation, what is posted to them, and what becomes of what is not."""
+"""Subscriptions of HTTP endpoints: what is posted to them, what becomes of what is not, and how they end."""
 
-import contextlib
 import json
-import sqlite3
 import time
 
 import pytest
-from pointed import client
+from endpoints import confirmed, follow, hook, left, path, server, sns, sqs, subscribe, verifier
 from topics import queue_arn, received, refused
 
-from deliveries.endpoint import endpoint, status
-from serving import serving
-from sqew.client import EnvelopeVerifier
+from deliveries.endpoint import status
 
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    """A server that posts to this machine, and tries twice."""
-    flags = ("--durability", "fast", "--delivery-allow", "127.0.0.1", "--delivery-retries", "1ms")
-    with serving(tmp_path_factory.mktemp("server"), *flags) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def sns(server):
-    with client(server, "sns") as sns:
-        yield sns
-
-
-@pytest.fixture(scope="module")
-def sqs(server):
-    with client(server, "sqs") as sqs:
-        yield sqs
-
-
-@pytest.fixture(scope="module")
-def hook():
-    with endpoint() as hook:
-        yield hook
-
-
-@pytest.fixture
-def path(name):
-    return f"/{name}"
-
-
-@pytest.fixture
-def verifier(server):
-    return EnvelopeVerifier(cert_hosts=[f"127.0.0.1:{server.port}"], allow_http=True)
-
-
-def follow(server, url):
-    """What somebody gets who opens a link, as anybody may."""
-    return server.call("GET", url.removeprefix(server.url))
-
-
-def subscribe(sns, topic, hook, path, *, returns_arn=False, **attributes):
-    return sns.subscribe(
-        TopicArn=topic, Protocol="http", Endpoint=hook.url(path), Attributes=attributes,
-        ReturnSubscriptionArn=returns_arn,
-    )["SubscriptionArn"]  # fmt: skip
-
-
-def confirmed(server, sns, topic, hook, path, **attributes):
-    """The ARN of a subscription that its endpoint has confirmed."""
-    arn = subscribe(sns, topic, hook, path, returns_arn=True, **attributes)
-    asked = json.loads(hook.wait_for(path)[0].body)
-    assert follow(server, asked["SubscribeURL"]).status == 200
-    return arn
-
-
-def test_an_endpoint_is_asked_to_confirm_in_a_signed_envelope(server, sns, hook, topic, path, verifier):
-    answer = subscribe(sns, topic, hook, path)
-
-    [posted] = hook.wait_for(path)
-    asked = json.loads(posted.body)
-    assert answer == "pending confirmation"
-    assert asked["Type"] == "SubscriptionConfirmation"
-    assert asked["TopicArn"] == topic
-    assert asked["SubscribeURL"].startswith(f"{server.url}/?Action=ConfirmSubscription&TopicArn={topic}&Token=")
-    assert posted.headers["x-amz-sns-message-type"] == "SubscriptionConfirmation"
-    assert posted.headers["x-amz-sns-message-id"] == asked["MessageId"]
-    assert posted.headers["x-amz-sns-topic-arn"] == topic
-    assert posted.headers["content-type"] == "text/plain; charset=utf-8"
-    assert verifier.verify(posted.body).topic_arn == topic
-
-
-def test_an_endpoint_gets_nothing_before_it_has_confirmed(server, sns, hook, topic, path):
-    subscription = subscribe(sns, topic, hook, path, returns_arn=True)
-    [posted] = hook.wait_for(path)
-    sns.publish(TopicArn=topic, Message="too early")
-    before = sns.get_topic_attributes(TopicArn=topic)["Attributes"]
-
-    answer = follow(server, json.loads(posted.body)["SubscribeURL"])
-    sns.publish(TopicArn=topic, Message="in time")
-
-    _, second = hook.wait_for(path, 2)
-    assert json.loads(second.body)["Message"] == "in time"
-    assert (before["SubscriptionsPending"], before["SubscriptionsConfirmed"]) == ("1", "0")
-    after = sns.get_topic_attributes(TopicArn=topic)["Attributes"]
-    assert (after["SubscriptionsPending"], after["SubscriptionsConfirmed"]) == ("0", "1")
-    assert f"<SubscriptionArn>{subscription}</SubscriptionArn>".encode() in answer.body
-
-
-def test_a_pending_subscription_is_listed_as_that(sns, hook, topic, path):
-    subscription = subscribe(sns, topic, hook, path, returns_arn=True)
-
-    [listed] = sns.list_subscriptions_by_topic(TopicArn=topic)["Subscriptions"]
-    shown = sns.get_subscription_attributes(SubscriptionArn=subscription)["Attributes"]
-
-    assert (listed["SubscriptionArn"], listed["Protocol"]) == ("PendingConfirmation", "http")
-    assert listed["Endpoint"] == hook.url(path)
-    assert (shown["PendingConfirmation"], shown["ConfirmationWasAuthenticated"]) == ("true", "false")
-
-
-def test_a_token_confirms_by_the_api_too_and_again(sns, hook, topic, path):
-    subscription = subscribe(sns, topic, hook, path, returns_arn=True)
-    token = json.loads(hook.wait_for(path)[0].body)["Token"]
-
-    answers = [sns.confirm_subscription(TopicArn=topic, Token=token)["SubscriptionArn"] for _ in range(2)]
-
-    shown = sns.get_subscription_attributes(SubscriptionArn=subscription)["Attributes"]
-    assert answers == [subscription, subscription]
-    assert (shown["PendingConfirmation"], shown["ConfirmationWasAuthenticated"]) == ("false", "true")
-
-
-def test_who_subscribes_again_before_confirming_is_asked_again(server, sns, hook, topic, path):
-    first = subscribe(sns, topic, hook, path, returns_arn=True)
-    hook.wait_for(path)
-
-    again = subscribe(sns, topic, hook, path, returns_arn=True)
-
-    earlier, later = [json.loads(posted.body) for posted in hook.wait_for(path, 2)]
-    assert again == first
-    assert follow(server, earlier["SubscribeURL"]).status == 400
-    assert follow(server, later["SubscribeURL"]).status == 200
-
-
-@pytest.mark.parametrize("token", ["", "made-up", "0" * 96])
-def test_a_token_that_was_made_up_confirms_nothing(server, sns, hook, topic, path, token):
-    subscribe(sns, topic, hook, path)
-
-    answer = follow(server, f"{server.url}/?Action=ConfirmSubscription&TopicArn={topic}&Token={token}")
-
-    assert answer.status == 400
-    assert sns.get_topic_attributes(TopicArn=topic)["Attributes"]["SubscriptionsPending"] == "1"
-
-
-def test_a_token_with_another_end_confirms_nothing(sns, hook, topic, path):
-    subscribe(sns, topic, hook, path)
-    token = json.loads(hook.wait_for(path)[0].body)["Token"]
-
-    with refused("InvalidParameter", "Invalid parameter: Token"):
-        sns.confirm_subscription(TopicArn=topic, Token=token[:-1] + ("0" if token[-1] != "0" else "1"))
+__all__ = ["hook", "path", "server", "sns", "sqs", "verifier"]
 
 
 def test_a_notification_is_a_signed_envelope_with_the_headers_of_sns(server, sns, hook, topic, path, verifier):
@@ -201,14 +58,6 @@ def test_an_endpoint_gets_what_is_meant_for_its_protocol_and_what_its_filter_wan
         ("to the web", "eu"), ("last", "eu"),
     ]  # fmt: skip
     assert [message["Body"] for message in received(sqs, url)] == ["to queues", "to queues", "last"]
-
-
-def left(server, sns, topic, hook, path, **attributes):
-    """A subscription whose endpoint has followed the link that ends it: its ARN, and what was posted last."""
-    subscription = confirmed(server, sns, topic, hook, path, **attributes)
-    answer = follow(server, f"{server.url}/?Action=Unsubscribe&SubscriptionArn={subscription}")
-    assert (answer.status, b"<UnsubscribeResponse" in answer.body) == (200, True)
-    return subscription, hook.wait_for(path, 2)[1]
 
 
 def test_a_link_unsubscribes_without_a_signature(server, sns, hook, topic, path):
@@ -337,6 +186,18 @@ def test_what_can_not_be_posted_goes_to_the_dead_letters_of_the_subscription(ser
     assert not [one for one in exhausted if one["endpoint"] == hook.url(path)]
 
 
+def test_a_dead_letter_is_what_was_posted_with_its_link_to_unsubscribe(server, sns, sqs, hook, topic, path):
+    url = sqs.create_queue(QueueName=topic.rpartition(":")[2])["QueueUrl"]
+    confirmed(server, sns, topic, hook, path, RedrivePolicy=json.dumps({"deadLetterTargetArn": queue_arn(url)}))
+    hook.does(path, status(500))
+
+    sns.publish(TopicArn=topic, Message="hello")
+
+    [message] = sqs.receive_message(QueueUrl=url, WaitTimeSeconds=10)["Messages"]
+    assert message["Body"].encode() == hook.received(path)[-1].body
+    assert "UnsubscribeURL" in json.loads(message["Body"])
+
+
 def test_without_dead_letters_it_is_kept_to_be_looked_at(server, sns, hook, topic, path):
     confirmed(server, sns, topic, hook, path)
     hook.does(path, status(500))
@@ -357,42 +218,3 @@ def _exhausted(server, url):
 def test_the_protocol_of_an_endpoint_is_that_of_its_url(sns, hook, topic):
     with refused("InvalidParameter", "Invalid parameter: Endpoint must match the specified protocol"):
         sns.subscribe(TopicArn=topic, Protocol="https", Endpoint=hook.url("/"))
-
-
-@pytest.mark.parametrize("leaves", [False, True], ids=["confirm", "restore"])
-def test_a_token_that_is_too_old_is_refused(tmp_path, hook, path, leaves):
-    flags = ("--delivery-allow", "127.0.0.1", "--port")
-    with serving(tmp_path, *flags, "0") as server, client(server, "sns") as sns:
-        port = server.port
-        topic = sns.create_topic(Name="orders")["TopicArn"]
-        if leaves:
-            left(server, sns, topic, hook, path)
-        else:
-            subscribe(sns, topic, hook, path)
-        asked = json.loads(hook.wait_for(path, 1 + leaves)[-1].body)
-        server.stop()
-    with contextlib.closing(sqlite3.connect(tmp_path / "queue.db")) as connection, connection:
-        days = 3 if leaves else 2
-        connection.execute("UPDATE sqew_subscription SET ends_at = ends_at - ?", (days * 86_400_000,))
-
-    with serving(tmp_path, *flags, str(port)) as server:
-        answer = follow(server, asked["SubscribeURL"])
-
-    assert answer.status == 400
-    assert b"<Message>Invalid parameter: Token</Message>" in answer.body
-
-
-def test_a_subscription_that_waits_survives_the_server(tmp_path, hook, path):
-    flags = ("--delivery-allow", "127.0.0.1", "--port")
-    with serving(tmp_path, *flags, "0") as server, client(server, "sns") as sns:
-        port = server.port
-        topic = sns.create_topic(Name="orders")["TopicArn"]
-        subscribe(sns, topic, hook, path)
-        asked = json.loads(hook.wait_for(path)[0].body)
-        server.stop()
-
-    with serving(tmp_path, *flags, str(port)) as server, client(server, "sns") as sns:
-        assert follow(server, asked["SubscribeURL"]).status == 200
-        sns.publish(TopicArn=topic, Message="after the restart")
-
-        assert json.loads(hook.wait_for(path, 2)[1].body)["Message"] == "after the restart"

@@ -34,6 +34,17 @@ def test_a_queue_gets_a_signed_envelope(shared_server, sns, sqs, topic, queue):
     assert (notice.message, notice.subject, notice.topic_arn) == ("größer — 好 🎉\n", "News", topic)
 
 
+@pytest.mark.parametrize("subject", ["Übersicht", "好" * 100, " first a space", "🎉"])
+def test_a_subject_is_any_text_of_one_line(shared_server, sns, sqs, topic, queue, subject):
+    subscribed(sns, topic, queue)
+
+    sns.publish(TopicArn=topic, Message="x", Subject=subject)
+
+    [message] = received(sqs, queue)
+    verifier = EnvelopeVerifier(cert_hosts=[f"127.0.0.1:{shared_server.port}"], allow_http=True)
+    assert verifier.verify(message["Body"]).subject == subject
+
+
 def test_an_envelope_holds_the_attributes_of_the_message(sns, sqs, topic, queue):
     subscribed(sns, topic, queue)
 
@@ -189,6 +200,23 @@ def test_what_a_queue_refuses_goes_to_the_dead_letters_of_its_subscription(sns, 
     assert "takes 1024" in told["ErrorMessage"]
 
 
+def test_a_raw_message_of_many_attributes_is_a_dead_letter_and_in_an_envelope_it_arrives(sns, sqs, topic, queue, name):
+    letters, enveloped = (sqs.create_queue(QueueName=f"{name[:70]}-{n}")["QueueUrl"] for n in range(2))
+    redrive = json.dumps({"deadLetterTargetArn": queue_arn(letters)})
+    subscribed(sns, topic, queue, RawMessageDelivery="true", RedrivePolicy=redrive)
+    subscribed(sns, topic, enveloped)
+    many = {f"a{n}": text("x") for n in range(11)}
+
+    sns.publish(TopicArn=topic, Message="ten", MessageAttributes={n: many[n] for n in list(many)[:10]})
+    sns.publish(TopicArn=topic, Message="eleven", MessageAttributes=many)
+
+    assert bodies(sqs, queue) == ["ten"]
+    assert [len(one["MessageAttributes"]) for one in envelopes(sqs, enveloped)] == [10, 11]
+    [letter] = received(sqs, letters)
+    assert letter["Body"] == "eleven"
+    assert "has 11 attributes" in letter["MessageAttributes"]["ErrorMessage"]["StringValue"]
+
+
 # What is refused
 
 
@@ -198,7 +226,11 @@ def test_what_a_queue_refuses_goes_to_the_dead_letters_of_its_subscription(sns, 
         ({"Message": ""}, "Invalid parameter: Empty message"),
         ({"Subject": "two\nlines"}, "Invalid parameter: Subject"),
         ({"Subject": "x" * 101}, "Invalid parameter: Subject"),
-        ({"Subject": "größer"}, "Invalid parameter: Subject"),
+        ({"Subject": ""}, "Invalid parameter: Subject"),
+        ({"Subject": "bell \a"}, "Invalid parameter: Subject"),
+        ({"Subject": "two\u2028lines"}, "Invalid parameter: Subject"),
+        ({"TargetArn": "arn:aws:sns:us-east-1:000000000000:another"},
+         "Invalid parameter: TargetArn Reason: it names another topic than TopicArn. Give one of them"),
         ({"Message": "{", "MessageStructure": "json"},
          "Invalid parameter: Message Structure - JSON message body failed to parse"),
         ({"Message": '{"sqs":"x"}', "MessageStructure": "json"},
@@ -227,11 +259,20 @@ def test_what_can_not_be_published_is_refused(sns, topic, fields, message):
          "The message attribute 'a' with type 'Binary' must use field 'Binary'."),
         ({"DataType": "String", "BinaryValue": b"x"},
          "The message attribute 'a' with type 'String' must use field 'String'."),
+        ({"DataType": "Number", "StringValue": "1e999"}, "Could not cast message attribute 'a' value to number."),
+        (text("\x01"), "The value of the message attribute 'a' holds characters that can't stand in XML."),
     ],
 )  # fmt: skip
 def test_an_attribute_that_can_not_be_is_refused(sns, topic, attribute, message):
     with refused("ParameterValueInvalid", message):
         sns.publish(TopicArn=topic, Message="x", MessageAttributes={"a": attribute})
+
+
+@pytest.mark.parametrize("reserved", ["AWS.a", "aws.a", "Amazon.a"])
+def test_no_attribute_is_called_as_those_of_aws_are(sns, topic, reserved):
+    message = f"The message attribute name '{reserved}' is not valid: AWS keeps those in AWS. and Amazon."
+    with refused("ParameterValueInvalid", message):
+        sns.publish(TopicArn=topic, Message="x", MessageAttributes={reserved: text("x")})
 
 
 def test_nothing_is_published_to_a_topic_that_is_not_there(sns, topic):

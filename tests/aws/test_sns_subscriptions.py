@@ -1,5 +1,7 @@
 """Subscriptions of queues, as boto3 sees them."""
 
+from functools import partial
+
 import pytest
 from pointed import client
 from topics import bodies, envelopes, queue_arn, received, refused, subscribed
@@ -41,9 +43,15 @@ def test_subscriptions_come_in_pages_of_a_hundred(sns, topic):
     assert {one["SubscriptionArn"] for one in first["Subscriptions"] + second["Subscriptions"]} == made
 
 
-def test_a_token_that_was_made_up_is_refused(sns, topic):
-    with refused("InvalidParameter", "Invalid parameter: NextToken"):
-        sns.list_subscriptions_by_topic(TopicArn=topic, NextToken="made up")
+@pytest.mark.parametrize("token", ["made up", "AAAA", "MQ==", "é"])
+def test_a_token_that_was_made_up_is_refused(sns, topic, token):
+    for list_page in (
+        sns.list_topics,
+        sns.list_subscriptions,
+        partial(sns.list_subscriptions_by_topic, TopicArn=topic),
+    ):
+        with refused("InvalidParameter", "Invalid parameter: NextToken"):
+            list_page(NextToken=token)
 
 
 def test_a_queue_that_subscribes_again_has_the_same_subscription(sns, topic, queue):
@@ -62,6 +70,39 @@ def test_a_queue_can_not_subscribe_again_with_other_attributes(sns, topic, queue
         subscribed(sns, topic, queue, RawMessageDelivery="true")
     with refused("InvalidParameter", message):
         subscribed(sns, topic, queue, FilterPolicy='{"a":["b"]}')
+
+
+def test_a_queue_that_subscribes_again_may_write_its_attributes_otherwise_and_leave_some_out(sns, topic, queue):
+    redrive = f'{{"deadLetterTargetArn":"{queue_arn(queue)}"}}'
+    first = subscribed(sns, topic, queue, FilterPolicy='{"a":["b"],"c":[1]}', RedrivePolicy=redrive)
+
+    assert subscribed(sns, topic, queue, FilterPolicy='{"c": [1], "a": ["b"]}') == first
+    assert subscribed(sns, topic, queue, RawMessageDelivery="False", RedrivePolicy=redrive) == first
+
+
+def test_a_topic_has_so_many_filter_policies_and_no_more(sns, name):
+    topic, full = (sns.create_topic(Name=f"{name[:70]}-{n}")["TopicArn"] for n in range(2))
+
+    def subscribe(topic, n, **attributes):
+        url = f"http://x/000000000000/{name[:40]}-{n}"
+        return subscribed(sns, topic, url, **attributes)
+
+    arns = [subscribe(full, n, FilterPolicy='{"a":["b"]}') for n in range(200)]
+
+    plain = subscribe(full, 200)
+    message = (
+        f"Topic '{full.rpartition(':')[2]}' has 200 filter policies, and there can't be more. "
+        "Remove one of them, or filter at the receiver."
+    )
+    with refused("FilterPolicyLimitExceeded", message, 403):
+        subscribe(full, 201, FilterPolicy='{"a":["b"]}')
+    change = {"AttributeName": "FilterPolicy", "AttributeValue": '{"a":["c"]}'}
+    with refused("FilterPolicyLimitExceeded", message, 403):
+        sns.set_subscription_attributes(SubscriptionArn=plain, **change)
+    sns.set_subscription_attributes(SubscriptionArn=arns[0], **change)
+    subscribe(topic, 0, FilterPolicy='{"a":["b"]}')
+    sns.unsubscribe(SubscriptionArn=arns[0])
+    sns.set_subscription_attributes(SubscriptionArn=plain, **change)
 
 
 def test_attributes_are_shown(sns, topic, queue):

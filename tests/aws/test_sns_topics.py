@@ -6,7 +6,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 from pointed import client
-from topics import refused, subscribed
+from topics import received, refused, subscribed
 
 from serving import serving
 from sqew.http.dialects.aws.sns import SNS
@@ -270,3 +270,11 @@ def test_what_is_about_telephones_is_refused_by_name(sns, call):
 
 def test_every_action_of_the_model_is_answered(sns):
     assert set(SNS.actions) == set(sns.meta.service_model.operation_names)
+
+
+def test_a_topic_may_be_named_twice_in_a_publish(sns, sqs, topic, queue):
+    subscribed(sns, topic, queue)
+
+    sns.publish(TopicArn=topic, TargetArn=topic, Message="x")
+
+    assert len(received(sqs, queue)) == 1

@@ -9,10 +9,10 @@ import pytest
 from botocore.exceptions import ClientError
 from pointed import client
 from sqs_wires import (
-    HANDLE_OF_NOBODY,
     NAMESPACE,
     answer_to,
     arn_of,
+    handle_of_nobody,
     in_json,
     in_query,
     queue_named,
@@ -444,7 +444,7 @@ def message_of(row, at):
 
 
 def error_in_xml(code, message, request_id, fault="Sender"):
-    escaped = message.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    escaped = message.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
     return (
         f'<?xml version="1.0"?><ErrorResponse xmlns="{NAMESPACE}"><Error><Type>{fault}</Type><Code>{code}</Code>'
         f"<Message>{escaped}</Message><Detail/></Error><RequestId>{request_id}</RequestId></ErrorResponse>"
@@ -592,7 +592,7 @@ def test_a_batch_of_deletes_names_the_garbage_and_takes_what_is_gone_for_deleted
 
 
 def test_a_batch_of_visibility_changes_names_what_is_not_in_flight(sqs, at):
-    entry = {"Id": "gone", "ReceiptHandle": HANDLE_OF_NOBODY, "VisibilityTimeout": 1}
+    entry = {"Id": "gone", "ReceiptHandle": handle_of_nobody("errors"), "VisibilityTimeout": 1}
 
     result = sqs.change_message_visibility_batch(QueueUrl=at.queue, Entries=[entry])
 

@@ -5,32 +5,39 @@ import json
 from typing import Any
 from urllib.parse import quote_plus
 
+import fuzzing
 import pytest
+from fuzzing import Fuzz, flat
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqs_wires import ACTIONS, AUTHORIZATION, HANDLE_OF_NOBODY, MODEL, form, queue_named
+from sqs_wires import ACTIONS, AUTHORIZATION, MODEL, form, handle_of_nobody, queue_named
 
 EXAMPLES = 25
 URLS = ["http://h/000000000000/fuzz", "http://h/000000000000/fuzz.fifo", "fuzz", "http://h/1/nope", "a:b", "", "//["]
 ARNS = [f"arn:aws:sqs:us-east-1:000000000000:{name}" for name in ("fuzz", "fuzz.fifo", "fuzz-dead")]
+HANDLES = [handle_of_nobody("fuzz"), handle_of_nobody("fuzz.fifo")]
 TEXTS = st.one_of(
     st.sampled_from(
         [
             *URLS, *ARNS, "x", "All", "true", "FifoQueue", "RedrivePolicy", "VisibilityTimeout", "String", "Binary",
             "Number", "AWSTraceHeader", "{}", "[]", "null", "1e999", '{"redrivePermission":"byQueue"}', "[" * 100_000,
-            '{"deadLetterTargetArn":"arn:aws:sqs:us-east-1:0:x","maxReceiveCount":"9"}', HANDLE_OF_NOBODY, "AAAA", "=",
+            '{"deadLetterTargetArn":"arn:aws:sqs:us-east-1:0:x","maxReceiveCount":"9"}', *HANDLES, "AAAA", "=",
             "e30=", "bnVsbA==", "9" * 5_000, "-1", "\x00", "﷐", "￿", "𐀀", "\u2028", "x" * 300,
         ]
     ),
     st.text(max_size=20),
 )  # fmt: skip
-INTEGERS = st.one_of(st.integers(-5, 50), st.sampled_from([2**31, 2**62, 2**63, 2**64, -(2**63), 10**30]))
-ANYTHING = st.recursive(
-    st.one_of(st.none(), st.booleans(), INTEGERS, st.floats(allow_nan=False, allow_infinity=False), TEXTS),
-    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=5), inner, max_size=3)),
-    max_leaves=5,
-)
-
+ATTRIBUTES = st.sampled_from(
+    [
+        {}, {"DataType": "String"}, {"DataType": "String", "StringValue": ""},
+        {"DataType": "String", "StringValue": "x"},
+        {"DataType": "Binary", "BinaryValue": "x"}, {"DataType": "Binary", "BinaryValue": "AAAA"},
+        {"DataType": "Binary", "StringValue": "x"}, {"DataType": "String", "BinaryValue": "AAAA"},
+        {"DataType": "Number", "StringValue": "1"}, {"DataType": "Number", "StringValue": "1e" + "9" * 30},
+        {"DataType": "String.\ufffe", "StringValue": "x"}, {"DataType": 7, "StringValue": None},
+    ]
+)  # fmt: skip
+"""Attributes, good and bad, and headers of other dialects that look like some."""
 
 RIGHT = {
     # Without these a call ends before it has begun.
@@ -40,32 +47,13 @@ RIGHT = {
     "Id": st.sampled_from("abcdefghijklmnopqrstuvwxyz"),
     "MessageBody": st.sampled_from(["x", "{}", "é"]),
     "MessageGroupId": st.sampled_from(["g", "h"]),
-    "ReceiptHandle": st.just(HANDLE_OF_NOBODY),
+    "ReceiptHandle": st.sampled_from(HANDLES),
     "DataType": st.sampled_from(["String", "Number", "Binary", "String.x"]),
+    "MessageSystemAttributes": st.dictionaries(st.just("AWSTraceHeader"), ATTRIBUTES),
 }
 
 
-def like(shape: Any) -> st.SearchStrategy[Any]:
-    """What a shape of the service may be, or nearly."""
-    match shape.type_name:
-        case "structure":
-            right = {name: RIGHT[name] for name in shape.members if name in RIGHT}
-            members = {name: mostly(like(member)) for name, member in shape.members.items() if name not in RIGHT}
-            return st.fixed_dictionaries({name: mostly(known) for name, known in right.items()}, optional=members)
-        case "list":
-            return st.lists(like(shape.member), max_size=12)
-        case "map":
-            return st.dictionaries(like(shape.key), like(shape.value), max_size=12)
-        case "integer" | "long":
-            return INTEGERS
-        case "boolean":
-            return st.booleans()
-        case _:
-            return TEXTS
-
-
-def mostly(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    return st.integers(0, 9).flatmap(lambda chance: strategy if chance else ANYTHING)
+PARAMETERS = Fuzz(TEXTS, RIGHT)
 
 
 @pytest.fixture(scope="module")
@@ -88,16 +76,11 @@ def queues(shared_server):
 
 
 def ask(connection, body, headers, path="/", method="POST"):
-    connection.request(method, path, body, {"Authorization": AUTHORIZATION, **headers})
-    response = connection.getresponse()
-    answer = response.read()
-    assert response.status < 500, (body, answer)
-    assert response.getheader("x-amzn-requestid"), (body, answer)
-    return answer
+    return fuzzing.ask(connection, body, {"Authorization": AUTHORIZATION, **headers}, path, method)
 
 
 def parameters_of(action: str) -> st.SearchStrategy[dict[str, Any]]:
-    drawn = like(MODEL.operation_model(action).input_shape)
+    drawn = PARAMETERS.like(MODEL.operation_model(action).input_shape)
     # To wait is right, and takes long.
     return drawn.map(lambda given: {name: value for name, value in given.items() if name != "WaitTimeSeconds"})
 
@@ -136,14 +119,27 @@ def form_or_flat(action, parameters):
         return flat("", parameters)
 
 
-def flat(prefix: str, value: Any) -> list[tuple[str, str]]:
-    match value:
-        case dict():
-            return [pair for key, inner in value.items() for pair in flat(f"{prefix}.{key}".lstrip("."), inner)]
-        case list():
-            return [pair for n, inner in enumerate(value, 1) for pair in flat(f"{prefix}.{n}", inner)]
-        case _:
-            return [(prefix, str(value))]
+HEADERS = st.dictionaries(
+    st.one_of(st.sampled_from(["a", "_n", "_aws_trace", "aws:AWSTraceHeader", "_event"]), st.text(max_size=5)),
+    st.one_of(ATTRIBUTES, PARAMETERS.anything),
+    max_size=12,
+)
+
+
+@settings(max_examples=200)
+@given(HEADERS)
+def test_no_headers_of_other_dialects_fail_a_receive(wire, headers):
+    body = json.dumps({"payload": "x", "headers": headers}).encode()
+    wire.request("POST", "/queues/fuzz/messages", body, {"Content-Type": "application/json"})
+    sent = wire.getresponse()
+    sent.read()
+    asked = {"QueueUrl": "fuzz", "MaxNumberOfMessages": 10, "VisibilityTimeout": 43_200}
+    all_of_it = {"AttributeNames": ["All"], "MessageAttributeNames": ["All"]}
+    kind = {"X-Amz-Target": "AmazonSQS.ReceiveMessage", "Content-Type": "application/x-amz-json-1.0"}
+
+    answer = ask(wire, json.dumps(asked | all_of_it).encode(), kind)
+
+    assert ("Messages" in json.loads(answer)) == (sent.status < 300)
 
 
 ODD_BODIES = st.one_of(st.binary(max_size=60), TEXTS.map(str.encode))

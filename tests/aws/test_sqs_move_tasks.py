@@ -112,6 +112,17 @@ def test_a_message_whose_queue_is_gone_fails_the_task(sqs, request, letters, sou
     assert (task["Status"], task["FailureReason"]) == ("FAILED", "AWS.SimpleQueueService.NonExistentQueue")
 
 
+def test_what_dies_when_its_dead_letter_queue_is_gone_can_be_brought_back(shared_server, sqs, letters, source):
+    sqs.delete_queue(QueueUrl=letters)
+    bury(sqs, source, "a")
+    assert bodies_in(sqs, source) == []
+
+    back = shared_server.call("POST", f"/queues/{source.rpartition('/')[2]}/dlq/requeue", {})
+
+    assert back.status == 200, back.body
+    assert bodies_in(sqs, source) == ["a"]
+
+
 def test_a_task_keeps_to_its_rate_and_shows_its_progress(sqs, queue, letters, source):
     for n in range(3):
         sqs.send_message(QueueUrl=letters, MessageBody=str(n))

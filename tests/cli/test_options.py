@@ -43,6 +43,50 @@ def test_every_setting_is_a_flag_a_variable_and_a_key(sqew, folder, monkeypatch,
     assert str(before["value"]) == ("***" if definition.secret else text)
 
 
+@pytest.mark.parametrize(
+    ("command", "is_on"),
+    [
+        ("config show --json --aws-strict", True),
+        ("config show --aws-strict --json", True),
+        ("config show --json --aws-strict off", False),
+        ("config show --json --aws-strict=no", False),
+        ("--aws-strict config show --json", True),
+        ("--aws-strict --json config show", True),
+        ("--aws-strict off config show --json", False),
+        ("config --aws-strict show --json", True),
+    ],
+)
+def test_a_switch_alone_asked_for_an_argument(sqew, command, is_on):
+    aws_strict = setting(sqew(command), "aws_strict")
+
+    assert (aws_strict["value"], aws_strict["source"]) == (is_on, "flag --aws-strict")
+
+
+def test_what_follows_a_switch_and_is_no_option_is_what_it_is_switched_to(sqew):
+    done = sqew("config show --aws-strict perhaps")
+
+    assert done.code == 2
+    assert "aws_strict can't be 'perhaps'" in done.err
+
+
+def test_a_setting_that_is_no_switch_needs_a_value(sqew):
+    done = sqew("config show --max-batch")
+
+    assert done.code == 2
+    assert "requires an argument" in done.err
+
+
+@pytest.mark.parametrize(
+    "flag", ["--account-id", "--base-url", "--aws-credentials", "--aws-strict", "--delivery-allow"]
+)
+def test_the_help_of_serve_left_out_what_sqs_and_sns_need(sqew, flag):
+    assert flag in sqew("serve --help").out
+
+
+def test_the_help_of_serve_says_where_the_other_settings_are(sqew):
+    assert "sqew --help-settings" in sqew("serve --help").out
+
+
 def test_the_help_lists_every_setting(sqew):
     shown = sqew("--help-settings").out
 

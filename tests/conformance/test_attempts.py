@@ -3,7 +3,7 @@
 import pytest
 
 from conformance.driver import ids, ref
-from sqew.operations import Ack, DeleteQueue
+from sqew.operations import Ack, DeleteQueue, SweepDue
 
 QUEUE = "jobs.fifo"
 
@@ -67,9 +67,10 @@ def test_it_is_not_repeated_once_its_lease_has_run_out(fifo):
     assert second[0].lease.token != first[0].lease.token
 
 
-@pytest.mark.parametrize("change", ["ack", "nack", "extend"])
-def test_it_is_not_repeated_once_a_message_of_it_was_settled_or_extended(fifo, change):
-    first, *_ = attempt(fifo)
+@pytest.mark.parametrize(("change", "left"), [("ack", [1, 2]), ("nack", [0, 1, 2]), ("extend", [2])])
+def test_it_is_not_repeated_once_a_message_of_it_was_settled_or_extended(fifo, change, left):
+    taken = attempt(fifo)
+    first = taken[0]
     match change:
         case "ack":
             fifo.ack(first)
@@ -78,9 +79,11 @@ def test_it_is_not_repeated_once_a_message_of_it_was_settled_or_extended(fifo, c
         case "extend":
             fifo.extend(first, 5_000)
 
+    assert attempt(fifo) == []
+    fifo.advance(1_000)
     again = attempt(fifo)
-
-    assert all(message.lease.token != first.lease.token for message in again)
+    assert ids(again) == [taken[place].id for place in left]
+    assert first.lease.token not in {message.lease.token for message in again}
 
 
 def test_another_name_is_another_receive(fifo):
@@ -114,6 +117,21 @@ def test_a_deleted_queue_takes_its_attempts_with_it(fifo):
     id = fifo.send(queue=QUEUE)
 
     assert ids(attempt(fifo)) == [id]
+
+
+def test_those_that_can_not_be_repeated_any_more_are_swept_away_in_steps(fifo):
+    for n in range(3):
+        attempt(fifo, f"a{n}", 1, lease_ms=0)
+    assert fifo.sweep().next_at == fifo.now + 300_000
+    assert not fifo.run(SweepDue())
+    fifo.advance(300_000)
+    assert fifo.run(SweepDue())
+
+    steps = [fifo.sweep(2) for _ in range(2)]
+
+    assert [step.attempts for step in steps] == [2, 1]
+    assert steps[0].next_at == fifo.now
+    assert not fifo.run(SweepDue())
 
 
 def test_what_was_received_twice_is_acked_once(fifo):

@@ -3,7 +3,7 @@
 import pytest
 
 from conformance.driver import ref
-from sqew.errors import StaleLease
+from sqew.errors import LeaseTooLong, StaleLease
 from sqew.model import Extension, Settled
 from sqew.operations import Ack, Extend
 
@@ -53,6 +53,32 @@ def test_an_extension_that_is_late_is_refused(store, taken):
 
     assert isinstance(refused, StaleLease)
     assert store.take(taken.queue).id == taken.id
+
+
+def test_an_extension_may_end_as_late_as_is_allowed_after_the_receive(store, taken):
+    store.advance(900)
+
+    [extended] = store.run(Extend(taken.queue, [Extension(ref(taken), 600)], most_ms=1_500))
+
+    assert extended == Settled(taken.id, store.now + 600)
+
+
+def test_an_extension_that_ends_too_long_after_the_receive_changes_nothing(store, taken):
+    store.advance(900)
+
+    [refused] = store.run(Extend(taken.queue, [Extension(ref(taken), 601)], most_ms=1_500))
+
+    assert isinstance(refused, LeaseTooLong)
+    assert store.get(taken.id, taken.queue).lease.expires_at == taken.lease.expires_at
+
+
+def test_what_was_extended_before_counts_since_the_receive(store, taken):
+    store.run(Extend(taken.queue, [Extension(ref(taken), 1_400)], most_ms=1_500))
+    store.advance(1_300)
+
+    [refused] = store.run(Extend(taken.queue, [Extension(ref(taken), 300)], most_ms=1_500))
+
+    assert isinstance(refused, LeaseTooLong)
 
 
 def test_each_of_a_batch_is_judged_by_its_own_lease(store):

@@ -3,8 +3,9 @@
 import pytest
 
 from conformance.driver import ids
-from sqew.errors import MoveNotFound, MoveRunning, NotADeadLetterQueue, QueueNotFound
-from sqew.operations import CancelMove, DeleteQueue, ListMoves, NextMove, StartMove, StepMove
+from sqew.errors import BadValue, MoveNotFound, MoveRunning, NotADeadLetterQueue, QueueNotFound
+from sqew.model import Ref, Release
+from sqew.operations import CancelMove, DeleteQueue, ListMoves, Nack, NextMove, StartMove, StepMove
 
 
 @pytest.fixture
@@ -97,6 +98,48 @@ def test_what_is_in_somebodys_hands_stays(mortal):
 
     assert (step(mortal).moved, step(mortal).status) == (0, "completed")
     assert ids(mortal.peek(queue="dead")) == [held.id]
+
+
+def test_what_was_let_go_after_its_turn_goes_too(mortal):
+    first, second = mortal.kill("jobs"), mortal.kill("jobs")
+    held = mortal.take("dead")
+    start(mortal)
+    step(mortal, 1)
+    mortal.nack(held, delay_ms=0)
+
+    assert (step(mortal).status, step(mortal).status) == ("running", "completed")
+    assert held.id == first
+    assert sorted(mortal.receive_ids(10, "jobs")) == [first, second]
+
+
+def test_a_step_looks_at_so_many_that_are_in_somebodys_hands_and_the_next_goes_on_after_them(mortal):
+    sent = mortal.send_many(1_500, "jobs")
+    mortal.run(Nack("jobs", [Release(Ref(id), dead=True) for id in sent]))
+    held = mortal.receive(1_400, "dead")
+    start(mortal)
+
+    assert [step(mortal).moved for _ in range(3)] == [0, 100, 100]
+    assert len(held) == 1_400
+
+
+def test_a_task_with_a_rate_does_not_pause_for_what_it_leaves(mortal):
+    sent = mortal.send_many(1_500, "jobs")
+    mortal.run(Nack("jobs", [Release(Ref(id), dead=True) for id in sent]))
+    mortal.receive(1_400, "dead")
+    start(mortal, per_second=1)
+
+    step(mortal)
+
+    assert mortal.run(NextMove()) == mortal.now
+    assert step(mortal).moved == 1
+    assert mortal.run(NextMove()) == mortal.now + 1_000
+
+
+def test_a_queue_is_not_moved_into_itself(mortal):
+    with pytest.raises(BadValue):
+        start(mortal, "dead")
+
+    assert mortal.run(NextMove()) is None
 
 
 def test_a_message_that_came_from_nowhere_fails_the_task(mortal):

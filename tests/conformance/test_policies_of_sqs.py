@@ -3,9 +3,20 @@
 import pytest
 
 from conformance.driver import ids
-from sqew.errors import BodyTooLarge, KeyMissing
+from sqew.errors import BodyTooLarge, ChangedMeanwhile, KeyMissing
 from sqew.model import NewMessage, Policy
-from sqew.operations import CreateQueue, GetQueue, ListDeadLetterSources, ListQueues, Receive, Send, UpdateQueue
+from sqew.operations import (
+    CreateQueue,
+    GetQueue,
+    ListDead,
+    ListDeadLetterSources,
+    ListQueues,
+    Receive,
+    Redrive,
+    RequeueDead,
+    Send,
+    UpdateQueue,
+)
 
 
 def test_a_body_as_large_as_the_queue_takes_is_sent(store):
@@ -99,10 +110,44 @@ def test_extras_are_changed_one_by_one_and_taken_away(store):
     assert store.run(GetQueue("jobs")).extras == {"a": 1, "b": 4}
 
 
+def test_a_change_is_made_if_the_queue_is_still_as_it_is_known(store, neighbour):
+    known = store.run(CreateQueue("jobs", Policy(), extras={"a": 1}))
+
+    updated = neighbour.run(UpdateQueue("jobs", {}, {"a": 2}, known))
+
+    assert updated.extras == {"a": 2}
+
+
+@pytest.mark.parametrize("change", [UpdateQueue("jobs", {}, {"b": 1}), UpdateQueue("jobs", {"visibility_ms": 5})])
+def test_a_change_to_a_queue_that_another_process_has_changed_meanwhile_is_refused(store, neighbour, change):
+    known = store.run(CreateQueue("jobs", Policy(), extras={"a": 1}))
+    changed = neighbour.run(change)
+
+    with pytest.raises(ChangedMeanwhile):
+        store.run(UpdateQueue("jobs", {}, {"a": 2}, known))
+
+    assert store.run(GetQueue("jobs")) == changed
+
+
 def test_a_queue_of_other_extras_is_the_same_queue(store):
     store.run(CreateQueue("jobs", Policy(), extras={"a": 1}))
 
     assert store.run(CreateQueue("jobs", Policy(), extras={"a": 2})).extras == {"a": 1}
+
+
+def test_queues_are_listed_by_what_their_names_begin_with(store):
+    names = ["a", "b", "b-", "b-1", "b-2", "bZ", "c"]
+    for name in names:
+        store.create(name)
+
+    def listed(*args):
+        return [info.name for info in store.run(ListQueues(*args))]
+
+    assert listed() == names
+    assert listed("b-") == ["b-", "b-1", "b-2"]
+    assert listed("b", "b-1") == ["b-2", "bZ"]
+    assert listed("b", "a", 2) == ["b", "b-"]
+    assert listed("b", "c") == listed("d") == listed("b%") == []
 
 
 def test_the_queues_of_a_dead_letter_queue_are_listed_by_name(store):
@@ -146,6 +191,54 @@ def test_a_key_of_a_group_is_forgotten_when_its_message_was_taken_for_good(store
     store.advance(1_000)
 
     assert store.send(queue="jobs.fifo", key="k", group="g") != first
+
+
+@pytest.mark.parametrize("key", ["a\0b", "\0", "\0b", "1:ab"])
+@pytest.mark.parametrize("within", ["queue", "group"])
+def test_a_key_is_shown_as_it_was_given_whatever_is_in_it(store, key, within):
+    store.create("dead")
+    store.create(deduplicate_within=within, max_attempts=1, dead_letter="dead")
+    store.send(key=key, group="\0g:1")
+
+    message = store.take()
+    store.nack(message)
+
+    assert message.key == store.peek(queue="dead")[0].key == key
+    assert store.run(ListDead("jobs"))[0].key == key
+
+
+def test_two_keys_are_the_same_only_if_their_groups_are(store):
+    store.create(deduplicate_within="group")
+
+    sent = [store.send(group=group, key=key) for group, key in (("a", "b"), ("a", "b"), ("ab", "c"), ("a", "bc"))]
+
+    assert sent[0] == sent[1]
+    assert len(set(sent)) == 3
+
+
+@pytest.mark.parametrize(("here", "there"), [("queue", "group"), ("group", "queue")])
+def test_a_key_is_found_again_in_a_queue_where_it_is_unique_in_something_else(store, here, there):
+    store.create("dead")
+    store.create(deduplicate_within=here, max_attempts=1, dead_letter="dead")
+    store.create("other", deduplicate_within=there)
+    store.kill(key="k", group="g")
+
+    store.run(Redrive("dead", "other"))
+
+    message = store.take("other")
+    assert message.key == "k"
+    assert store.send(queue="other", key="k", group="g") == message.id
+
+
+def test_a_key_is_found_again_in_a_queue_that_has_changed_what_it_is_unique_in(store):
+    store.create(deduplicate_within="group", max_attempts=1)
+    dead = store.kill(key="k", group="g")
+    store.update(deduplicate_within="queue")
+
+    store.requeue()
+
+    assert store.take().key == "k"
+    assert store.send(key="k", group="another") == dead
 
 
 class TestFirstReceived:
@@ -192,3 +285,35 @@ class TestFirstReceived:
         store.advance(50)
 
         assert store.take("dead").first_received_at == began
+
+    def test_a_receive_whose_answer_reached_nobody_was_none(self, store):
+        store.create()
+        store.send()
+        store.nack(store.take(), undelivered=True)
+        store.advance(50)
+
+        assert store.take().first_received_at == store.now
+
+    def test_a_later_one_does_not_make_the_first_forgotten(self, store):
+        store.create(visibility_ms=50)
+        store.send()
+        began = store.now
+        store.take()
+        store.advance(50)
+        store.nack(store.take(), undelivered=True)
+        store.advance(50)
+
+        assert store.take().first_received_at == began
+
+    @pytest.mark.parametrize("back", [Redrive("dead"), Redrive("dead", "other"), RequeueDead("jobs")])
+    def test_what_comes_back_was_never_received(self, store, back):
+        for name in ("dead", "other"):
+            store.create(name)
+        store.create(max_attempts=1, dead_letter="dead")
+        store.send()
+        store.nack(store.take())
+        store.advance(50)
+
+        store.run(back)
+
+        assert store.take(getattr(back, "to", None) or "jobs").first_received_at == store.now

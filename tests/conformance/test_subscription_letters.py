@@ -4,7 +4,7 @@ import pytest
 from msgspec import structs
 
 from conformance.driver import ENDPOINT
-from conformance.sns import new_event, publish, sns, taken
+from conformance.sns import attributes, new_event, publish, sns, taken
 from sqew.errors import QuotaExceeded
 from sqew.model import Greeting, NewMessage, SubscriptionDetails
 from sqew.operations import CreateTopic, Publish
@@ -25,6 +25,17 @@ def test_what_is_exhausted_goes_to_the_queue_that_the_subscription_names(store):
     assert letter.headers["ErrorMessage"] == {"DataType": "String", "StringValue": "It answered 500."}
     assert letter.headers["ErrorCode"]["StringValue"] == "500"
     assert store.deliveries() == []
+
+
+def test_a_letter_is_what_was_posted(store):
+    store.create("letters")
+    sns(store, "orders", ENDPOINT, "http", details=LETTERS)
+    publish(store, "orders", b'{"sku":7}')
+    [delivery] = store.claim()
+
+    store.settle(delivery, error="no", posted=b'{"sku":7,"UnsubscribeURL":"http://here/"}')
+
+    assert taken(store, "letters") == [b'{"sku":7,"UnsubscribeURL":"http://here/"}']
 
 
 def test_what_will_be_tried_again_stays(store):
@@ -170,6 +181,32 @@ def test_the_order_of_a_group_is_kept_in_a_queue_that_refuses_some(store):
         got.append(message.body)
         store.ack(message)
     assert got == [b"1", b"2", b"3"]
+
+
+@pytest.mark.usefixtures("topic")
+@pytest.mark.parametrize("size", [10, 5_000], ids=["small", "large"])
+@pytest.mark.parametrize("fifo", [False, True])
+def test_what_has_too_many_attributes_for_a_queue_is_a_letter_or_told_of_and_others_get_theirs(store, size, fifo):
+    for queue in ("raw", "sealed", "native"):
+        store.create(queue, fifo=fifo)
+    sns(store, "orders", "raw", uuid="raw", details=LETTERS)
+    sns(store, "orders", "sealed", uuid="sealed", form=2)
+    store.subscribe("orders", "native")
+    body = b"x" * size
+
+    [published] = to_topic(
+        store, body, attributes=attributes(**{f"a{n}": "x" for n in range(11)}), envelopes={2: b"{}"}
+    )
+
+    assert sorted(queue for queue, _ in published.messages) == ["letters", "native", "sealed"]
+    assert [str(error)[:66] for error in published.refused] == [
+        "The message has 11 attributes, and queue 'others', which gets it a"
+    ]
+    letter = store.take("letters")
+    assert (letter.body, letter.headers["a10"]["StringValue"]) == (body, "x")
+    assert "queue 'raw'" in letter.headers["ErrorMessage"]["StringValue"]
+    assert (taken(store, "native"), taken(store, "sealed"), taken(store, "raw")) == ([body], [b"{}"], [])
+    assert [delivery.body for delivery in store.claim()] == [body]
 
 
 @pytest.mark.usefixtures("topic")

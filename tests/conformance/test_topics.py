@@ -4,7 +4,7 @@ import pytest
 
 from conformance.driver import ENDPOINT, event
 from conformance.sns import attributes, new_event, pending, publish, sns, taken
-from sqew.errors import SubscriptionExists, SubscriptionNotFound, TopicNotFound
+from sqew.errors import ChangedMeanwhile, SubscriptionExists, SubscriptionNotFound, TopicNotFound
 from sqew.model import CONFIRMATION, NOTIFICATION, Audience, Greeting, SubscriptionDetails
 from sqew.operations import (
     CountSubscriptions,
@@ -301,13 +301,27 @@ def test_a_pending_subscription_can_be_deleted(store):
     assert store.claim() == []
 
 
-def test_who_subscribes_again_before_confirming_is_greeted_again_with_the_new_token(store):
-    pending(store)
-
-    again = sns(
-        store, "orders", ENDPOINT, "http", "2", confirmed=False, details=SubscriptionDetails(token="new"),
-        greeting=Greeting("m", b'{"hi":2}'),
+def greeted_again(store, token, **fields):
+    return sns(
+        store, "orders", ENDPOINT, "http", "2", confirmed=False, details=SubscriptionDetails(token=token),
+        greeting=Greeting("m", b'{"hi":2}'), **fields,
     )  # fmt: skip
 
-    assert (again.uuid, again.details.token) == ("1", "new")
+
+def test_who_subscribes_again_before_confirming_is_greeted_again_with_the_same_token(store):
+    pending(store)
+
+    again = greeted_again(store, "t")
+
+    assert (again.uuid, again.details.token) == ("1", "t")
     assert [delivery.body for delivery in store.claim()] == [b'{"hi":1}', b'{"hi":2}']
+
+
+def test_another_token_takes_the_place_of_one_only_when_that_is_over(store):
+    made = pending(store)
+
+    with pytest.raises(ChangedMeanwhile):
+        greeted_again(store, "new")
+    store.now = made.ends_at
+
+    assert greeted_again(store, "new").details.token == "new"

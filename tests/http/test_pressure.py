@@ -13,6 +13,7 @@ from sqew.http.auth import Guard
 from sqew.http.connection import Connection
 from sqew.http.exchange import Request
 from sqew.http.run import make_server, make_service
+from sqew.ids import MessageUuids
 from sqew.model import NewMessage, Policy
 from sqew.operations import CreateQueue, Send
 from sqew.settings import Settings
@@ -33,7 +34,7 @@ def test_with_more_waiting_than_allowed_sends_are_refused_and_acks_are_not(tmp_p
         async with Broker.open(settings.db) as broker:
             await broker.run(CreateQueue("orders", Policy()))
             guard = Guard(settings, broker)
-            server = make_server(make_service(broker, settings, guard), guard)
+            server = make_server(make_service(broker, settings, guard, MessageUuids(0)), guard)
             request = Request(Connection(server), method, path, b"", {})
             server.application.begin(request)
             for _ in range(3):

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from serving import Answer, Serving
-from sqew.ids import id_of, uuid_of
 
 _numbers = itertools.count()
 
@@ -29,10 +28,10 @@ class Vocabulary(NamedTuple):
     send_path: str
     wrap: Callable[[bytes], bytes]
     """The body of a request that sends this JSON."""
-    id_sent: Callable[[Any], int]
+    id_sent: Callable[[Serving, Any], int]
     receive_line: str
     """The first line of a request that receives."""
-    read: Callable[[Any], list[Delivery]]
+    read: Callable[[Serving, Any], list[Delivery]]
     settle: Callable[[Serving, str, int], Answer]
     sentence: Callable[[Any], str]
     """What is wrong, out of this dialect's own shape; raises if it is another shape."""
@@ -42,7 +41,7 @@ class Vocabulary(NamedTuple):
     def send(self, server: Serving, queue: str, value: Any) -> int:
         answer = self.try_to_send(server, queue, json.dumps(value, ensure_ascii=False).encode())
         assert answer.status in (200, 201), answer
-        return self.id_sent(answer.json)
+        return self.id_sent(server, answer.json)
 
     def try_to_send(self, server: Serving, queue: str, value: bytes, content_type: str = "application/json") -> Answer:
         path = self.send_path.format(queue=queue)
@@ -53,7 +52,7 @@ class Vocabulary(NamedTuple):
         method, path = self.receive_line.format(queue=queue).split(" ")
         answer = server.call(method, path + (self.wait if wait else ""))
         assert answer.status == 200, answer
-        return self.read(answer.json)
+        return self.read(server, answer.json)
 
     def waiting_request(self, queue: str) -> bytes:
         return f"{self.receive_line.format(queue=queue)}{self.wait} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
@@ -71,9 +70,9 @@ SQEW = Vocabulary(
     "sqew",
     "/queues/{queue}/messages",
     lambda value: b'{"payload":%b}' % value,
-    lambda sent: sent["message_id"],
+    lambda _, sent: sent["message_id"],
     "POST /queues/{queue}/poll?batch=1",
-    lambda answer: [Delivery(m["id"], m["payload"], m["attempts"]) for m in answer["messages"]],
+    lambda _, answer: [Delivery(m["id"], m["payload"], m["attempts"]) for m in answer["messages"]],
     lambda server, queue, id: server.call("POST", f"/queues/{queue}/ack", {"id": id}),
     lambda answer: _only(_only(answer, "error")["error"], "code", "message")["message"],
     "&wait_ms=20000",
@@ -82,19 +81,21 @@ HQ = Vocabulary(
     "hq",
     "/queues/{queue}/enqueue",
     lambda value: value,
-    lambda sent: id_of(UUID(sent["message_id"])),
+    lambda server, sent: server.uuids.id_of(UUID(sent["message_id"])),
     "GET /queues/{queue}/receive",
-    lambda job: [] if job is None else [Delivery(id_of(UUID(job["id"])), job["args"], job["attempts"])],
-    lambda server, _queue, id: server.call("PUT", f"/messages/{uuid_of(id)}/complete"),
+    lambda server, job: (
+        [] if job is None else [Delivery(server.uuids.id_of(UUID(job["id"])), job["args"], job["attempts"])]
+    ),
+    lambda server, _queue, id: server.call("PUT", f"/messages/{server.uuids.of(id)}/complete"),
     lambda answer: _only(answer, "error", "code")["error"],
 )
 MAILBOX = Vocabulary(
     "mailbox",
     "/v1/messages",
     lambda value: b'{"topic":"QUEUE","body":%b}' % value,
-    lambda sent: sent["id"],
+    lambda _, sent: sent["id"],
     "GET /v1/messages?topic={queue}&ack=true",
-    lambda answer: [Delivery(m["id"], m["body"], None) for m in answer],
+    lambda _, answer: [Delivery(m["id"], m["body"], None) for m in answer],
     lambda server, queue, id: server.call("POST", "/v1/acks", {"id": id, "topic": queue}),
     lambda answer: _only(answer, "error", "code")["error"],
     "&wait=20",
@@ -103,9 +104,9 @@ NATIVE = Vocabulary(
     "native",
     "/v1/queues/{queue}/messages",
     lambda value: b'{"message":%b}' % value,
-    lambda sent: sent["id"],
+    lambda _, sent: sent["id"],
     "GET /v1/queues/{queue}/messages?max=1",
-    lambda answer: [Delivery(m["id"], m["message"], m["read_ct"]) for m in answer],
+    lambda _, answer: [Delivery(m["id"], m["message"], m["read_ct"]) for m in answer],
     lambda server, queue, id: server.call("DELETE", f"/v1/queues/{queue}/messages/{id}"),
     lambda answer: _only(answer, "error")["error"],
     "&wait=20",

@@ -130,6 +130,12 @@ def test_it_refuses_the_certificate_of_a_host_that_is_not_the_senders(signing, c
     assert said == ["The certificate is located on an invalid domain."]
 
 
+def test_it_refuses_the_certificate_of_a_server_without_https(signing, complaints):
+    plain = signing._replace(cert_url=signing.cert_url.replace("https:", "http:"))
+
+    assert complaints(plain.envelope(2)) == ["The certificate is located on an invalid domain."]
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory, authority):
     """A real server, over https."""

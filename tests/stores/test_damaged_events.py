@@ -7,7 +7,7 @@ from msgspec import structs
 
 from sqew.errors import DeliveryDamaged, ScheduleDamaged, ScheduleNotFound
 from sqew.forecast import info_of
-from sqew.model import NewEvent, NewMessage, Schedule
+from sqew.model import DeliveryOutcome, NewEvent, NewMessage, Schedule, SubscriptionDetails
 from sqew.operations import (
     ClaimDeliveries,
     DeleteSchedule,
@@ -18,8 +18,10 @@ from sqew.operations import (
     GetSchedule,
     ListDeliveries,
     ListSchedules,
+    Peek,
     Publish,
     SaveSchedule,
+    SettleDeliveries,
     Subscribe,
 )
 from stores.backlog import NOW, create, open_store, run
@@ -63,6 +65,23 @@ DAMAGED_DELIVERIES = {
     "a body that is a number": "UPDATE sqew_payload SET body = 7 WHERE id = 1",
     "a payload that is lost": "DELETE FROM sqew_payload WHERE id = 1",
 }
+
+
+@pytest.mark.parametrize("damage", [None, *DAMAGED_DELIVERIES.values()], ids=["none", *DAMAGED_DELIVERIES])
+def test_what_was_damaged_was_sent_on_as_a_dead_letter(store, damage):
+    create(store, "letters")
+    for key in ("bad", "good"):
+        run(store, Subscribe(key, "http", f"http://{key}.example/", 0, key, SubscriptionDetails(dead_letter="letters")))
+        publish(store, key)
+    claimed = run(store, CLAIM).deliveries
+    if damage is not None:
+        store.connection.execute(damage)
+
+    run(store, SettleDeliveries([DeliveryOutcome(one.id, one.claimed_until, False, 500, "no") for one in claimed]))
+
+    letters = [message.body for message in run(store, Peek("letters", 10))]
+    assert letters == ([b'"bad"', b'"good"'] if damage is None else [b'"good"'])
+    assert len(run(store, ListDeliveries(state="exhausted"))) == (damage is not None)
 
 
 @pytest.mark.parametrize("damage", DAMAGED_DELIVERIES.values(), ids=DAMAGED_DELIVERIES)

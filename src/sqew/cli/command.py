@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sqew.cli.session import Session
 
+if TYPE_CHECKING:
+    from sqew.settings import Setting
+
 _WITH_SETTINGS = "sqew.settings"
+_ALONE_IS_ON: dict[str, Any] = {"is_flag": False, "flag_value": "on"}
 
 
 class Command(click.Command):
@@ -44,7 +48,7 @@ class Group(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         _note_settings(self, ctx, args)
-        return super().parse_args(ctx, args)
+        return super().parse_args(ctx, _switched_on(args, self.list_commands(ctx)))
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         return _with_settings(ctx, super().get_params(ctx))
@@ -143,6 +147,20 @@ def _with_settings(ctx: click.Context, params: list[click.Parameter]) -> list[cl
     return [*params, *(option for option in setting_options() if option.opts[0] not in taken)]
 
 
+def _switched_on(args: Sequence[str], commands: Sequence[str]) -> list[str]:
+    """The same, where a switch stands before a command: in ``--insecure serve`` that is not what to switch it to."""
+    return [
+        f"{arg}=on" if after in commands and arg.startswith("--") and _is_switch(arg) else arg
+        for arg, after in zip(args, [*args, ""][1:], strict=True)
+    ]
+
+
+def _is_switch(flag: str) -> bool:
+    from sqew.settings import DEFINITIONS
+
+    return any(setting.flag == flag and setting.kind == "switch" for setting in DEFINITIONS.values())
+
+
 def setting_options() -> list[click.Option]:
     """A flag for every setting."""
     from sqew.settings import DEFINITIONS
@@ -150,14 +168,19 @@ def setting_options() -> list[click.Option]:
     return [
         click.Option(
             [setting.flag],
-            metavar="|".join(setting.choices) or setting.kind.upper(),
+            metavar=_metavar(setting),
             help=setting.doc,
             hidden=True,
             expose_value=False,
             callback=_remember_setting(setting.name),
+            **(_ALONE_IS_ON if setting.kind == "switch" else {}),
         )
         for setting in DEFINITIONS.values()
     ]
+
+
+def _metavar(setting: Setting) -> str:
+    return "[on|off]" if setting.kind == "switch" else "|".join(setting.choices) or setting.kind.upper()
 
 
 def _remember_setting(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:

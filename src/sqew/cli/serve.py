@@ -7,19 +7,31 @@ import click
 from sqew.cli.command import Command, setting_options
 from sqew.cli.session import Session
 
-SHOWN = ("host", "port", "unix_socket", "tls_cert", "tls_key", "auth_token", "durability", "access_log")
+SHOWN = (
+    "durability",
+    "host",
+    "port",
+    "unix_socket",
+    "tls_cert",
+    "tls_key",
+    "auth_token",
+    "insecure",
+    "base_url",
+    "account_id",
+    "aws_strict",
+    "aws_credentials",
+    "delivery_allow",
+    "access_log",
+)
 """The settings that the help shows; all others are flags too."""
 
 
-@click.command(cls=Command)
-@click.option("--insecure", is_flag=True, help="Listen beyond this machine although there is no token.")
+@click.command(cls=Command, epilog="Every other setting is a flag of it as well: see `sqew --help-settings`.")
 @click.pass_obj
-def serve(session: Session, insecure: bool) -> None:
+def serve(session: Session) -> None:
     """Serve the queues over HTTP until Ctrl-C."""
     from sqew.http.run import serve as run
 
-    if insecure:
-        session.flags["insecure"] = "true"
     run(session.settings, lambda addresses: click.echo(f"Sqew listens at {', '.join(addresses)}", err=True))
 
 

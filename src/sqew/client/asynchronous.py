@@ -15,7 +15,6 @@ from typing import Any, Self, TypeVar
 import httpx2
 
 from sqew import operations as ops
-from sqew.checks import check_collection
 from sqew.client import calls, streams
 from sqew.client.address import DEFAULT_URL, TOKEN_VARIABLE, URL_VARIABLE, address_of
 from sqew.client.async_worker import AsyncHandler, AsyncWorker
@@ -55,6 +54,7 @@ from sqew.model import (
     Settled,
 )
 from sqew.rules import check_ms, seconds_as_ms
+from sqew.values import check_collection
 
 R = TypeVar("R")
 

@@ -10,7 +10,6 @@ import msgspec
 from msgspec import Struct
 
 from sqew import operations as ops
-from sqew.checks import check_collection, check_id, check_iterable, check_new_message, check_unicode
 from sqew.client import wire
 from sqew.errors import BadBody, BadValue, NotSqew, ServerError, SqewError
 from sqew.model import (
@@ -28,6 +27,7 @@ from sqew.model import (
 )
 from sqew.model import Received as Taken
 from sqew.rules import Limits, check_int, check_queue_name, check_text, encode_body, encode_json, seconds_as_ms, shown
+from sqew.values import check_collection, check_id, check_iterable, check_new_message, check_unicode
 
 R = TypeVar("R")
 Held = Message | int

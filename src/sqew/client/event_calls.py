@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from sqew.checks import check_id, check_new_message
 from sqew.client import wire
 from sqew.client.calls import SENDABLE, Call, as_json, nothing, query_of, reads
 from sqew.client.native import epoch_ms, epoch_ms_or_none, given, path, seconds
@@ -28,6 +27,7 @@ from sqew.model import (
 )
 from sqew.patterns import check_pattern, check_routing_key
 from sqew.rules import check_queue_name
+from sqew.values import check_id, check_new_message
 
 # Publishing
 

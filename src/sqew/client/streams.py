@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 from typing import Any
 
-from sqew.checks import check_iterable
 from sqew.client.calls import NDJSON, Call
 from sqew.errors import BadValue, NoAnswer
 from sqew.rules import shown
+from sqew.values import check_iterable
 
 _TOGETHER = 64 * 1024
 

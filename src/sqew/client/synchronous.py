@@ -14,7 +14,6 @@ from typing import Any, Self, TypeVar
 import httpx2
 
 from sqew import operations as ops
-from sqew.checks import check_collection
 from sqew.client import calls, streams
 from sqew.client.address import DEFAULT_URL, TOKEN_VARIABLE, URL_VARIABLE, address_of
 from sqew.client.calls import Answer, Call, Held
@@ -54,6 +53,7 @@ from sqew.model import (
     Settled,
 )
 from sqew.rules import check_ms, seconds_as_ms
+from sqew.values import check_collection
 from sqew.worker import Handler, Worker
 
 R = TypeVar("R")

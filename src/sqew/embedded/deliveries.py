@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from msgspec import structs
 
-from sqew.checks import check_id
 from sqew.clock import Clock
 from sqew.embedded.publishing import Execute
 from sqew.engine import Stepwise
@@ -20,6 +19,7 @@ from sqew.operations import (
     ListSubscriptions,
     RetryDeliveries,
 )
+from sqew.values import check_id
 
 Found = list[Delivery]
 

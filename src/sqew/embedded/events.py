@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal
 
-from sqew.checks import check_iterable
 from sqew.deliveries.guard import Border
 from sqew.embedded.publishing import Execute, Publisher
 from sqew.errors import BadValue
@@ -15,6 +14,7 @@ from sqew.patterns import check_pattern
 from sqew.rules import Limits, encode_body, seconds_as_ms, shown
 from sqew.sealing import check_base_url, new_event
 from sqew.settings import Settings
+from sqew.values import check_iterable
 
 
 class Events:

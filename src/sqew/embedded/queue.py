@@ -15,15 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from sqew import ndjson
 from sqew import operations as ops
-from sqew.checks import (
-    check_collection,
-    check_id,
-    check_iterable,
-    check_lane,
-    check_new_message,
-    check_operation,
-    check_path,
-)
+from sqew.checks import check_operation
 from sqew.clock import Clock
 from sqew.commits import GroupCommit, Transaction
 from sqew.engine import Engine, Stepwise, creation, following, limits_of, open_file, split
@@ -63,6 +55,14 @@ from sqew.rules import (
 from sqew.settings import Settings, resolve
 from sqew.stores.sqlite import SQLiteStore
 from sqew.stores.sqlite.upkeep import CheckReport
+from sqew.values import (
+    check_collection,
+    check_id,
+    check_iterable,
+    check_lane,
+    check_new_message,
+    check_path,
+)
 from sqew.waiting import IDLE_MS, pause
 from sqew.worker import Handler, Worker
 

@@ -8,7 +8,6 @@ from typing import Any, TypeVar, Unpack
 from msgspec import structs
 
 from sqew import forecast
-from sqew.checks import check_lane
 from sqew.clock import Clock
 from sqew.embedded.publishing import Execute, Publisher
 from sqew.errors import (
@@ -51,6 +50,7 @@ from sqew.timetable import (
     fire_now,
     new_schedule,
 )
+from sqew.values import check_lane
 
 R = TypeVar("R")
 Found = list[ScheduleInfo]

@@ -10,6 +10,7 @@ False
 """
 
 from sqew.filters.content import Attribute, Content
+from sqew.filters.effort import Effort
 from sqew.filters.policy import Filter, Scope, compile_filter
 
-__all__ = ["Attribute", "Content", "Filter", "Scope", "compile_filter"]
+__all__ = ["Attribute", "Content", "Effort", "Filter", "Scope", "compile_filter"]

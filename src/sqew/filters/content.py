@@ -8,6 +8,9 @@ from typing import TypeAlias
 
 import msgspec
 
+from sqew.filters.effort import Effort
+from sqew.filters.values import Array
+
 Attribute: TypeAlias = tuple[str, str | bytes]
 """The data type of a message attribute (``String``, ``Number``, ``String.Array``, ``Number.int``), and its value."""
 
@@ -26,11 +29,12 @@ UNREADABLE = Unreadable()
 class Content:
     """A message that is being published. Each part is read when a filter first asks for it, and then kept."""
 
-    __slots__ = ("_attributes", "_body", "_fields", "_values")
+    __slots__ = ("_attributes", "_body", "_fields", "_values", "effort")
 
-    def __init__(self, attributes: Mapping[str, Attribute], body: bytes | str) -> None:
+    def __init__(self, attributes: Mapping[str, Attribute], body: bytes | str, effort: Effort | None = None) -> None:
         self._attributes = attributes
         self._body = body
+        self.effort = Effort() if effort is None else effort
         self._values: dict[str, object] | None = None
         self._fields: dict[str, object] | None = None
 
@@ -69,7 +73,7 @@ def _array(text: str) -> object:
         found = msgspec.json.decode(text)
     except _NOT_JSON:
         return UNREADABLE
-    return found if isinstance(found, list) else UNREADABLE
+    return Array(found) if isinstance(found, list) else UNREADABLE
 
 
 def _number(text: str) -> object:
@@ -91,7 +95,7 @@ def _fields_of(body: bytes | str) -> dict[str, object]:
 
 
 def _unfold(fields: dict[str, object]) -> None:
-    """Give names with dots the shape they are filtered by: ``{"a.b": 1}`` as ``{"a": {"b": 1}}``.
+    """Give names with dots the shape they are filtered by, ``{"a.b": 1}`` as ``{"a": {"b": 1}}``; and arrays theirs.
 
     Without recursion: how deep a body goes is up to whoever sent it.
     """
@@ -101,7 +105,9 @@ def _unfold(fields: dict[str, object]) -> None:
         if type(place) is dict:
             for name in [name for name in place if "." in name]:
                 _move(place, name)
+            arrays = [(name, value) for name, value in place.items() if type(value) is list]
             places += [value for value in place.values() if type(value) is dict or type(value) is list]
+            place.update({name: Array(values) for name, values in arrays})
         elif type(place) is list:
             places += [value for value in place if type(value) is dict or type(value) is list]
 

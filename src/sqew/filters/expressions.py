@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from sqew.errors import BadFilterPolicy
-from sqew.filters.nodes import HIGHEST_NUMBER, Key, Leaf, Test, key_of
+from sqew.filters.nodes import Leaf, Test
+from sqew.filters.values import HIGHEST_NUMBER, Key, address_of, key_of
 from sqew.filters.wildcards import read_wildcard
 
 NULL = key_of(None)
@@ -20,7 +21,6 @@ NULL = key_of(None)
 _END = object()
 """Stands where an array says nothing more."""
 _INTEGER = re.compile(r"[+-]?[0-9]{1,9}")
-_ADDRESS = re.compile(r"[0-9a-fA-F:.]+")
 
 
 def read_values(values: list[object]) -> Leaf:
@@ -68,17 +68,21 @@ def _text(operator: str, operand: object) -> str:
 
 def _read_prefix(operand: object) -> Test:
     prefix = _text("prefix", operand)
-    return lambda key: type(key) is str and key.startswith(prefix)
+    return Test(lambda key: type(key) is str and key.startswith(prefix), lambda array: array.has_prefix(prefix))
 
 
 def _read_suffix(operand: object) -> Test:
     suffix = _text("suffix", operand)
-    return lambda key: type(key) is str and key.endswith(suffix)
+    return Test(lambda key: type(key) is str and key.endswith(suffix), lambda array: array.has_suffix(suffix))
 
 
 def _read_equals_ignore_case(operand: object) -> Test:
     text = _text("equals-ignore-case", operand).lower()
-    return lambda key: type(key) is str and key.lower() == text
+    longest = len(text)  # in lower case no text is shorter, and some are longer
+    return Test(
+        lambda key: type(key) is str and len(key) <= longest and key.lower() == text,
+        lambda array: array.has_lowered(text),
+    )
 
 
 def _read_wildcard(operand: object) -> Test:
@@ -88,24 +92,29 @@ def _read_wildcard(operand: object) -> Test:
 def _read_exists(operand: object) -> Test | None:
     if not isinstance(operand, bool):
         raise BadFilterPolicy("exists match pattern must be either true or false.")
-    return (lambda key: key not in (NULL, "")) if operand else None
+    return _none_of(frozenset((NULL, ""))) if operand else None
+
+
+def _none_of(keys: frozenset[Key]) -> Test:
+    return Test(lambda key: key not in keys, lambda array: array.has_other_than(keys))
 
 
 def _read_cidr(operand: object) -> Test:
     # The sentence speaks of a prefix in AWS too.
     text, bits = _cidr_parts(_text("prefix", operand))
-    address = _address(text)
+    address = address_of(text)
     if address is None:
         raise BadFilterPolicy(f"Nonstandard IP address: {text}")
     if bits > address.max_prefixlen:
         raise BadFilterPolicy(f"IPv{address.version} mask bits must be < {address.max_prefixlen + 1}")
     network = ipaddress.ip_network(f"{text}/{bits}", strict=False)
+    first, last = int(network[0]), int(network[-1])
 
     def within(key: Key) -> bool:
-        found = _address(key) if type(key) is str else None
+        found = address_of(key) if type(key) is str else None
         return found is not None and found in network
 
-    return within
+    return Test(within, lambda array: array.has_address(network.version, first, last))
 
 
 def _cidr_parts(cidr: str) -> tuple[str, int]:
@@ -117,13 +126,6 @@ def _cidr_parts(cidr: str) -> tuple[str, int]:
     if int(bits) < 0:
         raise BadFilterPolicy("Malformed CIDR, mask bits must not be negative")
     return address, int(bits)
-
-
-def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    try:
-        return ipaddress.ip_address(text) if _ADDRESS.fullmatch(text) else None
-    except ValueError:
-        return None
 
 
 def _read_numeric(operand: object) -> Test:
@@ -141,7 +143,7 @@ def _read_numeric(operand: object) -> Test:
     if next(members, _END) is not _END:
         raise BadFilterPolicy("Too many elements in numeric expression")
     if operator == "=":
-        return lambda key: key == bound
+        return _between(bound, bound)
     return _between(-_HIGHEST, bound - (operator == "<"))
 
 
@@ -169,7 +171,7 @@ def _bound(operator: str, value: object) -> int:
 
 
 def _between(bottom: int, top: int) -> Test:
-    return lambda key: type(key) is int and bottom <= key <= top
+    return Test(lambda key: type(key) is int and bottom <= key <= top, lambda array: array.has_between(bottom, top))
 
 
 def _is_number(value: object) -> bool:
@@ -210,7 +212,7 @@ def _read_anything_but(operand: object) -> Test:
         excluded = frozenset([_excluded_key(operand)])
     else:
         raise BadFilterPolicy("Value of anything-but must be an array or single string/number value.")
-    return lambda key: key not in excluded
+    return _none_of(excluded)
 
 
 def _excluded_key(value: object) -> Key:
@@ -225,27 +227,57 @@ def _read_anything_but_pattern(pattern: dict[str, object]) -> Test:
     if not pattern:
         raise BadFilterPolicy("Anything-But expression name not found")
     operator, operand = next(iter(pattern.items()))
-    read = _NEGATED.get(operator)
-    if read is None:
+    if operator not in _NEGATED:
         raise BadFilterPolicy(f"Unsupported anything-but pattern: {operator}")
     if len(pattern) > 1:
         raise BadFilterPolicy("Too many elements in numeric expression")
     operands = operand if isinstance(operand, list) and operand else [operand]
     if operator in ("prefix", "suffix") and "" in operands:
         raise BadFilterPolicy("Null prefix/suffix not allowed")
-    tests = tuple(read(text) for text in operands)
-    return lambda key: not any(test(key) for test in tests)
+    return _NEGATED[operator]([_text(operator, text) for text in operands])
 
 
-_NEGATED: dict[str, Callable[[object], Test]] = {
+def _no_prefix(texts: list[str]) -> Test:
+    prefixes = tuple(texts)
+    return Test(lambda key: type(key) is not str or not key.startswith(prefixes))
+
+
+def _no_suffix(texts: list[str]) -> Test:
+    suffixes = tuple(texts)
+    return Test(lambda key: type(key) is not str or not key.endswith(suffixes))
+
+
+def _no_equal_ignoring_case(texts: list[str]) -> Test:
+    lowered = frozenset(text.lower() for text in texts)
+    longest = max(map(len, lowered))
+    return Test(lambda key: type(key) is not str or len(key) > longest or key.lower() not in lowered)
+
+
+def _no_wildcard(texts: list[str]) -> Test:
+    tests = [read_wildcard(text) for text in texts]
+    refused = [test.passes for test in tests]
+
+    def passes(key: Key) -> bool:
+        for refuses in refused:  # noqa: SIM110  # any() would take twice the time
+            if refuses(key):
+                return False
+        return True
+
+    return Test(passes, reads=sum(test.reads for test in tests))
+
+
+_NEGATED: dict[str, Callable[[list[str]], Test]] = {
+    "prefix": _no_prefix,
+    "suffix": _no_suffix,
+    "wildcard": _no_wildcard,
+    "equals-ignore-case": _no_equal_ignoring_case,
+}
+
+_OPERATORS: dict[str, Callable[[object], Test | None]] = {
     "prefix": _read_prefix,
     "suffix": _read_suffix,
     "wildcard": _read_wildcard,
     "equals-ignore-case": _read_equals_ignore_case,
-}
-
-_OPERATORS: dict[str, Callable[[object], Test | None]] = {
-    **_NEGATED,
     "anything-but": _read_anything_but,
     "cidr": _read_cidr,
     "exists": _read_exists,

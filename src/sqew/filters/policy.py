@@ -45,11 +45,12 @@ _Branch: TypeAlias = dict[tuple[str, ...], _Rule]
 class Filter:
     """A compiled policy. It never changes, and any number of threads may use it."""
 
-    __slots__ = ("_branches", "_of_body")
+    __slots__ = ("_branches", "_of_body", "_weight")
 
     def __init__(self, branches: tuple[Fields, ...], scope: Scope) -> None:
         self._branches = branches
         self._of_body = scope == "MessageBody"
+        self._weight = sum(branch.weight for branch in branches)
 
     def matches(self, content: Content) -> bool:
         """Whether the subscription wants what is published."""
@@ -59,8 +60,10 @@ class Filter:
         fields = content.fields if self._of_body else content.values
         if not fields:
             return False  # so AWS says of {"exists": false} too, when there is nothing at all
+        effort = content.effort
+        effort.spend(self._weight)
         for branch in branches:  # noqa: SIM110  # any() would take twice the time
-            if branch.accepts(fields):
+            if branch.accepts(fields, effort):
                 return True
         return False
 

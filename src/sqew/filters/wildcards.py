@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from sqew.errors import BadFilterPolicy
-from sqew.filters.nodes import Key, Test
+from sqew.filters.nodes import Test
+from sqew.filters.values import Key
 
 _TOKEN = re.compile(r"\*\*?|\\[*\\]|\\|[^*\\]+", re.DOTALL)
 
@@ -17,7 +18,7 @@ def read_wildcard(pattern: str) -> Test:
     """The test for a pattern. It looks for each part from left to right, and never goes back."""
     pieces = _pieces(pattern)
     if len(pieces) == 1:
-        return lambda key: key == pieces[0]
+        return Test(lambda key: key == pieces[0], lambda array: pieces[0] in array.scalars)
     if len(pieces) - 1 > MOST_WILDCARDS:
         raise BadFilterPolicy(f"Filter policy is too complex: a pattern can have at most {MOST_WILDCARDS} wildcards")
     first, *middle, last = pieces
@@ -34,7 +35,7 @@ def read_wildcard(pattern: str) -> Test:
             at += len(piece)
         return True
 
-    return test
+    return Test(test, reads=len(middle))
 
 
 def _pieces(pattern: str) -> list[str]:

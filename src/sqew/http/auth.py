@@ -32,7 +32,7 @@ class Guard:
         self.keys = Keychain(broker)
         self._origins = Origins(settings)
         self._signatures = Signatures(broker.now)
-        self._pressure = Pressure(broker, settings)
+        self.pressure = Pressure(broker, settings)
 
     def admit(self, request: Request) -> None:
         """Raise unless the request, of which only the head is known, may come in."""
@@ -44,7 +44,7 @@ class Guard:
         if self._token is not None and scope != "open":
             self._authorize(request, route, self._token)
         if scope == "send":
-            self._pressure.check()
+            self.pressure.check()
 
     def _authorize(self, request: Request, route: Route, token: bytes) -> None:
         given = digest_of(_credentials(request))
@@ -85,7 +85,7 @@ class Guard:
 
     async def keep_up(self) -> None:
         """To be called before the first request, and then once a second: what others have changed."""
-        await self._pressure.look()
+        await self.pressure.look()
         if self._token is not None:
             await self.keys.refresh()
             self._signatures.forget_all_but(self.keys.ids)
@@ -99,9 +99,10 @@ def check_exposure(settings: Settings) -> None:
     """Raise `BadSetting` if others than this machine's users could do as they like."""
     if settings.auth_token or settings.insecure or settings.unix_socket or is_loopback(settings.host):
         return
+    although = " (aws_credentials guard SQS and SNS only)" if settings.aws_credentials else ""
     raise BadSetting(
-        f"At {settings.host} anybody on the network could read and delete everything, because there is no token. "
-        "Set one (SQEW_AUTH_TOKEN), listen at 127.0.0.1, or add --insecure if everybody there may."
+        f"At {settings.host} anybody on the network could read and delete everything, because there is no token"
+        f"{although}. Set one (SQEW_AUTH_TOKEN), listen at 127.0.0.1, or add --insecure if everybody there may."
     )
 
 

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import unquote, urlsplit
+from typing import TypeVar
+from urllib.parse import unquote
 
-from sqew.http.aws_refusals import AwsError, invalid_value
+from sqew.http.aws_refusals import AwsError, invalid_value, no_such_queue
+from sqew.regions import REGION, USUAL_REGION, in_region, region_and_name
 
-USUAL_REGION = "us-east-1"
+K = TypeVar("K", str, bytes)
+V = TypeVar("V")
+
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,80}|[A-Za-z0-9_-]{1,75}\.fifo")
-_REGION = re.compile(r"[a-z][a-z0-9-]{1,30}")
+_REGION = re.compile(REGION)
+_AFTER_PATH = re.compile("[?#]")
 _MOST_REMEMBERED = 4_096
+_LONGEST_REMEMBERED = 512
+"""What is longer is read each time: otherwise those who make it up could fill the memory with it."""
+_names_in_urls: dict[str, str] = {}
 
 
 class Names:
@@ -20,21 +28,27 @@ class Names:
         self._base_url, self.account, self.region = base_url.rstrip("/"), account, region
         # Queues of the usual region have the same name in every dialect.
         self._before = "" if region == USUAL_REGION else f"{region}:"
-        self._known: dict[str, str] = {}
+
+    def here(self, name: str) -> str:
+        """The queue or topic that is called so here, as the engine knows it."""
+        return self._before + name
 
     def queue(self, name: str) -> str:
-        """The queue that is called so here, as the engine knows it."""
+        """The queue that a client calls so, as the engine knows it. What can't be a name is not looked for."""
+        if not _NAME.fullmatch(name):
+            # One with a region before it would lead out of this one.
+            raise no_such_queue()
         return self._before + name
 
     def queue_of_url(self, url: str) -> str:
         """The queue that a URL names, whatever its host; or that is named as it is."""
-        known = self._known.get(url)
-        if known is None:
-            known = self.queue(_last_part(url))
-            if len(self._known) >= _MOST_REMEMBERED:
-                self._known.clear()
-            self._known[url] = known
-        return known
+        name = _names_in_urls.get(url)
+        if name is not None:
+            return self._before + name
+        name = _last_part(url)
+        queue = self.queue(name)
+        remember(_names_in_urls, url, name, _MOST_REMEMBERED)
+        return queue
 
     def name(self, queue: str) -> str:
         """What a queue of the engine is called here."""
@@ -43,6 +57,10 @@ class Names:
     def is_here(self, queue: str) -> bool:
         """Whether a queue of the engine is in this region."""
         return queue.startswith(self._before) if self._before else ":" not in queue
+
+    def can_name(self, queue: str) -> bool:
+        """Whether clients in this region can name a queue of the engine."""
+        return self.is_here(queue) and _NAME.fullmatch(self.name(queue)) is not None
 
     @property
     def prefix(self) -> str:
@@ -58,16 +76,17 @@ class Names:
     def queue_of_arn(self, arn: str, parameter: str) -> str:
         """The queue that an ARN names, in whatever region."""
         parts = arn.split(":")
-        if len(parts) != 6 or parts[:3] != ["arn", "aws", "sqs"] or not _NAME.fullmatch(parts[5]):
+        is_queue = len(parts) == 6 and parts[:3] == ["arn", "aws", "sqs"] and _NAME.fullmatch(parts[5])
+        if not is_queue or not _REGION.fullmatch(parts[3]):
             raise invalid_value(
                 f"Value {arn} for parameter {parameter} is invalid. Reason: it must be the ARN of a queue."
             )
-        return parts[5] if parts[3] == USUAL_REGION else f"{parts[3]}:{parts[5]}"
+        return in_region(parts[3], parts[5])
 
     def arn_of(self, queue: str) -> str:
         """The ARN of a queue of the engine, in whatever region it is."""
-        region, colon, name = queue.rpartition(":")
-        return f"arn:aws:sqs:{region if colon else USUAL_REGION}:{self.account}:{name}"
+        region, name = region_and_name(queue)
+        return f"arn:aws:sqs:{region}:{self.account}:{name}"
 
 
 def check_name(name: str) -> None:
@@ -85,9 +104,17 @@ def check_region(region: str) -> None:
         raise AwsError("InvalidClientTokenId", f"The region '{region[:40]}' of the signature can't be one.", 403)
 
 
+def remember(known: dict[K, V], key: K, value: V, most: int) -> None:
+    """Keep what was found out about something that a client has sent, if it is short."""
+    if len(key) <= _LONGEST_REMEMBERED:
+        if len(known) >= most:
+            known.clear()
+        known[key] = value
+
+
 def _last_part(url: str) -> str:
-    path = urlsplit(url).path if "://" in url else url
-    name = unquote(path.rstrip("/").rpartition("/")[2])
-    if not _NAME.fullmatch(name):
-        raise AwsError("QueueDoesNotExist", "The specified queue does not exist.")
-    return name
+    # urlsplit would raise at some, and remember the last 128 however long they are.
+    path = url
+    if "://" in url:
+        path = _AFTER_PATH.split(url.partition("://")[2], 1)[0].partition("/")[2]
+    return unquote(path.rstrip("/").rpartition("/")[2])

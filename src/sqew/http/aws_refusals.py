@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-import msgspec
-
 from sqew.errors import (
     AwsAuthError,
     BodyTooLarge,
@@ -27,7 +25,6 @@ from sqew.errors import (
     TooLarge,
     WrongContentType,
 )
-from sqew.http.exchange import Headers, Response
 from sqew.http.statuses import status_of
 
 JSON_TYPE = b"application/x-amz-json-1.0"
@@ -54,12 +51,15 @@ _LEGACY = {
 
 
 class AwsError(SqewError):
-    """A refusal in AWS's words. ``type`` is the name of its shape; its code in Query follows from that."""
+    """A refusal in AWS's words. ``type`` is the name of its shape; its code in Query follows from that.
+
+    ``parameter`` is the one that is missing, where one is.
+    """
 
     code = "aws"
 
-    def __init__(self, type: str, message: str, status: int = 400, code: str = "") -> None:
-        self.type, self.status = type, status
+    def __init__(self, type: str, message: str, status: int = 400, code: str = "", parameter: str = "") -> None:
+        self.type, self.status, self.parameter = type, status, parameter
         self.aws_code = code or _LEGACY.get(type, type)
         super().__init__(message)
 
@@ -69,7 +69,12 @@ def invalid_value(message: str) -> AwsError:
 
 
 def missing(parameter: str) -> AwsError:
-    return AwsError("MissingRequiredParameterException", f"The request must contain the parameter {parameter}.")
+    message = f"The request must contain the parameter {parameter}."
+    return AwsError("MissingRequiredParameterException", message, parameter=parameter)
+
+
+def no_such_queue() -> AwsError:
+    return AwsError("QueueDoesNotExist", "The specified queue does not exist.")
 
 
 def too_long(most: int) -> AwsError:
@@ -84,7 +89,7 @@ def in_aws_words(error: SqewError) -> AwsError:
         case AwsAuthError():
             return AwsError(error.aws_code, str(error), error.status)
         case QueueNotFound():
-            return AwsError("QueueDoesNotExist", "The specified queue does not exist.")
+            return no_such_queue()
         case QueueExists():
             return AwsError("QueueNameExists", str(error))
         case MessageNotFound() | StaleLease():
@@ -122,37 +127,3 @@ def in_aws_words(error: SqewError) -> AwsError:
         case _:
             status = status_of(error)
             return AwsError("InternalFailure" if status >= 500 else type(error).__name__, str(error), status)
-
-
-def refusal(
-    wire: Wire, namespace: str, said: AwsError, request_id: str, service: str = "sqs", extra: Headers = ()
-) -> Response:
-    """The answer that refuses."""
-    fault = "Receiver" if said.status >= 500 else "Sender"
-    if wire == "json":
-        kind = f"com.amazonaws.{service}#{said.type}"
-        body = msgspec.json.encode({"__type": kind, "message": str(said)})
-        headers: Headers = (
-            (b"x-amzn-errortype", kind.encode()),
-            (b"x-amzn-query-error", f"{said.aws_code};{fault}".encode()),
-            (b"x-amzn-requestid", request_id.encode()),
-        )
-        return Response(said.status, body, JSON_TYPE, headers + extra)
-    message = str(said)
-    if said.type == "QueueDoesNotExist":
-        message += " for this wsdl version." if not message.endswith("version.") else ""
-        message = message.replace("exist. for", "exist for")
-    text = (
-        f'<?xml version="1.0"?><ErrorResponse xmlns="{namespace}"><Error><Type>{fault}</Type>'
-        f"<Code>{_escape(said.aws_code)}</Code><Message>{_escape(message)}</Message><Detail/></Error>"
-        f"<RequestId>{_escape(request_id)}</RequestId></ErrorResponse>"
-    )
-    headers = ((b"x-amzn-requestid", request_id.encode()),)
-    return Response(said.status, text.encode(), XML_TYPE, headers + extra)
-
-
-def _escape(text: str) -> str:
-    if not text.isprintable():
-        # What somebody has sent and XML can't hold.
-        text = "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import time
 
-from sqew.errors import IncompleteSignature, MissingAuthenticationToken
-from sqew.http.aws_names import USUAL_REGION, Names, check_region
+from msgspec import Struct
+
+from sqew.errors import IncompleteSignature, MissingAuthenticationToken, SignatureDoesNotMatch
+from sqew.http.aws_names import Names, check_region, remember
 from sqew.http.exchange import Request
 from sqew.http.sigv4 import Scope, Verifier, credentials_of, scope_of
 from sqew.publisher import Publisher
+from sqew.regions import USUAL_REGION
 from sqew.settings import Settings
 
 TOKEN_ACCESS_KEY = "sqew"
 """The access key whose secret is the server's token, where there is one and no other credentials."""
-
-
 _MOST_REMEMBERED = 256
-_LONGEST_REMEMBERED = 512
+_MOST_REGIONS = 64
+
+
+class Caller(Struct, frozen=True):
+    """Who makes a request."""
+
+    names: Names
+    """What things are called in its region."""
+    service: str = ""
+    """The only one that its signature is good for; none where signatures are not checked."""
+    is_signed: bool = True
+    """Whether it has signed, and does not only follow a link."""
 
 
 class Callers:
@@ -24,52 +36,57 @@ class Callers:
 
     def __init__(self, settings: Settings, publisher: Publisher) -> None:
         credentials = credentials_of(settings.aws_credentials)
+        self._verifier = Verifier(credentials) if credentials else None
         if not credentials and settings.auth_token:
             # A server that asks others for its token must not be open to who speaks SQS.
-            credentials = {TOKEN_ACCESS_KEY: settings.auth_token}
-        self._verifier = Verifier(credentials) if credentials else None
+            advice = f"Use the access key '{TOKEN_ACCESS_KEY}', with the server's token as its secret."
+            self._verifier = Verifier({TOKEN_ACCESS_KEY: settings.auth_token}, advice=advice)
         self._account, self._publisher = settings.account_id, publisher
         self._names: dict[str, Names] = {}
-        self._by_credential: dict[bytes, Names] = {}
+        self._by_credential: dict[bytes, Caller] = {}
 
-    def names(self, request: Request) -> Names:
-        """What things are called for who made the request; raises unless it may."""
+    def identify(self, request: Request) -> Caller:
+        """Who makes the request; raises unless it may make any."""
         headers = request.headers
         if self._verifier is not None:
             scope = self._verifier.check(
                 request.method, request.path, request.query, headers, bytes(request.body), time.time()
             )
-            return self._in(scope.region)
+            return Caller(self._in(scope.region), scope.service)
         authorization = headers.get(b"authorization")
         if authorization is None:
             found = _scope(None, request.query)
             if found is None:
                 raise MissingAuthenticationToken("Request is missing Authentication Token")
-            return self._in(found.region)
+            return Caller(self._in(found.region))
         # A client signs every request anew, but always with the same credential.
         credential = authorization.partition(b",")[0]
-        names = self._by_credential.get(credential)
-        if names is None:
+        caller = self._by_credential.get(credential)
+        if caller is None:
             found = _scope(authorization, b"")
-            names = self._in(USUAL_REGION if found is None else found.region)
-            if b"Credential=" in credential and len(credential) <= _LONGEST_REMEMBERED:
-                if len(self._by_credential) >= _MOST_REMEMBERED:
-                    self._by_credential.clear()
-                self._by_credential[credential] = names
-        return names
+            caller = Caller(self._in(USUAL_REGION if found is None else found.region))
+            if b"Credential=" in credential:
+                remember(self._by_credential, credential, caller, _MOST_REMEMBERED)
+        return caller
 
-    def anybody(self) -> Names:
-        """What things are called for who only follows a link in a message."""
-        return self._in(USUAL_REGION)
+    def anybody(self) -> Caller:
+        """Who only follows a link in a message."""
+        return Caller(self._in(USUAL_REGION), is_signed=False)
 
     def _in(self, region: str) -> Names:
         names = self._names.get(region)
         if names is None:
             check_region(region)
-            if len(self._names) >= 64:
+            if len(self._names) >= _MOST_REGIONS:
                 self._names.clear()
             names = self._names[region] = Names(self._publisher.base_url, self._account, region)
         return names
+
+
+def wrong_service(called: str, signed_for: str) -> SignatureDoesNotMatch:
+    return SignatureDoesNotMatch(
+        f"Credential should be scoped to correct service: '{called}'. Sign for it, not for '{signed_for}'."
+    )
 
 
 def _scope(authorization: bytes | None, query: bytes) -> Scope | None:

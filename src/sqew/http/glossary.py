@@ -9,10 +9,10 @@ from typing import Any
 
 from msgspec import UNSET, Struct
 
-from sqew.checks import LARGEST_ID, LONGEST_TARGET
 from sqew.patterns import LONGEST_KEY
 from sqew.rules import HEAVIEST_LANE, HIGHEST_PRIORITY, LONGEST_MS, LONGEST_NAME
 from sqew.schedules.rules import LONGEST_EXPRESSION
+from sqew.values import LARGEST_ID, LONGEST_TARGET
 
 QUEUE_NAME = {"pattern": r"^[A-Za-z0-9_-]{1,80}(\.fifo)?$"}
 _LANE_NAME = {"pattern": r"^[A-Za-z0-9_.-]{1,80}$"}

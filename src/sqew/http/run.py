@@ -37,9 +37,10 @@ from sqew.http.hub import Bounds
 from sqew.http.router import Router
 from sqew.http.server import Server, raise_file_limit
 from sqew.http.service import Service
+from sqew.ids import MessageUuids
 from sqew.observe.log import announce, logging_to_stderr
 from sqew.observe.tracing import Tracing, tracing_of
-from sqew.operations import Sweep
+from sqew.operations import ReadSalt, Sweep
 from sqew.sealing import reachable
 from sqew.settings import Settings
 
@@ -85,13 +86,16 @@ async def _serve(settings: Settings, ready: Callable[[list[str]], None]) -> None
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
     check_exposure(settings)
+    if settings.aws_credentials and not settings.auth_token:
+        _log.warning("aws_credentials guard SQS and SNS only: without auth_token every other dialect is open")
     tls = tls_context(settings)
     tracing = tracing_of(settings, __version__)
     engine, _ = open_file(settings)
     broker = Broker(engine, limits_of(settings))
     try:
         guard = Guard(settings, broker)
-        service = make_service(broker, settings, guard, tracing)
+        uuids = MessageUuids(await broker.run(ReadSalt()))
+        service = make_service(broker, settings, guard, uuids, tracing)
         server = make_server(service, guard)
         await guard.keep_up()
         # Whether the file can be written to is better found out now than by the first client.
@@ -148,9 +152,11 @@ def make_router() -> Router:
     return router
 
 
-def make_service(broker: Broker, settings: Settings, guard: Guard, tracing: Tracing | None = None) -> Service:
+def make_service(
+    broker: Broker, settings: Settings, guard: Guard, uuids: MessageUuids, tracing: Tracing | None = None
+) -> Service:
     """What the handlers of all dialects work with."""
-    service = Service(broker, settings, make_router(), guard.keys, tracing)
+    service = Service(broker, settings, make_router(), guard.keys, guard.pressure, uuids, tracing)
     broker.executed = service.figures.executed
     return service
 

@@ -16,7 +16,7 @@ from msgspec import UNSET, Struct
 from msgspec.inspect import StructType, Type, multi_type_info
 
 from sqew.http.glossary import Word
-from sqew.ids import uuid_of
+from sqew.ids import MessageUuids
 
 Schema = dict[str, Any]
 
@@ -64,7 +64,7 @@ class Schemas:
             doc = f"{doc} In milliseconds since 1970."
         explained = {**(_ruled(schema, word) if is_asked else schema), "description": doc}
         if schema.get("format") == "uuid":
-            explained["examples"] = [str(uuid_of(1))]
+            explained["examples"] = [MessageUuids(0).text(1)]
         elif word.example is not UNSET and _fits(word.example, schema):
             explained["examples"] = [word.example]
         return explained

@@ -13,11 +13,14 @@ from sqew.engine import creation
 from sqew.errors import BadBody, Forbidden, MethodNotAllowed
 from sqew.http.aws_strictness import Strictness
 from sqew.http.callers import Callers
+from sqew.http.changes import Changes
 from sqew.http.exchange import Headers, Request
 from sqew.http.figures import Figures
 from sqew.http.keychain import Keychain
+from sqew.http.pressure import Pressure
 from sqew.http.router import Router
 from sqew.http.scraping import Scraper
+from sqew.ids import MessageUuids
 from sqew.model import Format, Message, QueueInfo, Received
 from sqew.observe.labels import QueueLabels
 from sqew.observe.tracing import Tracing
@@ -37,16 +40,26 @@ class Service:
     """One running server, as its handlers see it."""
 
     def __init__(
-        self, broker: Broker, settings: Settings, router: Router, keys: Keychain, tracing: Tracing | None = None
+        self,
+        broker: Broker,
+        settings: Settings,
+        router: Router,
+        keys: Keychain,
+        pressure: Pressure,
+        uuids: MessageUuids,
+        tracing: Tracing | None = None,
     ) -> None:
         self.broker = broker
         self.publisher = Publisher(broker, settings.account_id)
         self.border = Border(settings.delivery_allow)
         self.callers = Callers(settings, self.publisher)
         self.strictness = Strictness(settings.aws_strict)
+        self.changes = Changes(broker)
         self.settings = settings
         self.router = router
         self.keys = keys
+        self.pressure = pressure
+        self.uuids = uuids
         labels = QueueLabels(settings.metrics_queues)
         self.figures = Figures(settings, labels, tracing)
         self.scraper = Scraper(broker, self.figures, labels)

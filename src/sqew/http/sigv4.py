@@ -37,8 +37,9 @@ MOST_EXPIRES_S = 604_800
 """For how long a presigned URL may be good, in seconds: a week."""
 
 _ALGORITHM = b"AWS4-HMAC-SHA256"
-_UNSIGNED = b"UNSIGNED-PAYLOAD"
 _PAYLOAD_HEADER = b"x-amz-content-sha256"
+_DECIDING = (b"host", b"x-amz-target", b"x-amz-security-token")
+"""The headers that must be signed where they come: they say for whom a request is, and what and who asks."""
 _MOST_NAMES_BYTES = 4_096
 """How long a list of signed headers may be."""
 _IN_QUERY = (b"X-Amz-Algorithm", b"X-Amz-Credential", b"X-Amz-Date", b"X-Amz-Expires", b"X-Amz-SignedHeaders")
@@ -117,10 +118,19 @@ def credentials_of(setting: str) -> dict[str, str]:
 
 
 class Verifier:
-    """Checks signatures by the secrets of the access keys that there are."""
+    """Checks signatures by the secrets of the access keys that there are.
 
-    def __init__(self, credentials: Mapping[str, str], skew_s: int = SKEW_S) -> None:
+    ``advice``: what those are told who sign with another one.
+    """
+
+    def __init__(
+        self,
+        credentials: Mapping[str, str],
+        skew_s: int = SKEW_S,
+        advice: str = "Use one that aws_credentials names.",
+    ) -> None:
         self._secrets = {key: b"AWS4" + secret.encode() for key, secret in credentials.items()}
+        self._advice = advice
         self._skew_s = skew_s
         # Clients choose the region, so there is no end to the keys that could be asked for.
         self._signing_key = functools.lru_cache(maxsize=256)(_signing_key)
@@ -136,15 +146,13 @@ class Verifier:
         claim = _claim(headers, query, pairs)
         secret = self._secrets.get(claim.scope.access_key)
         if secret is None:
-            raise InvalidClientTokenId(
-                f"There is no access key '{claim.scope.access_key}' here. Use one that aws_credentials names."
-            )
+            raise InvalidClientTokenId(f"There is no access key '{claim.scope.access_key}' here. {self._advice}")
         self._check_time(claim, int(now_s))
         _check_names(claim, headers)
         if claim.expires_s is not None:
             pairs = [pair for pair in pairs if pair[0] != b"X-Amz-Signature"]
         start = b"%b\n%b\n%b\n" % (method, _canonical_path(path), _canonical_query(pairs))
-        end = b"\n%b\n%b" % (b";".join(claim.names), _payload(claim.names, headers, body))
+        end = b"\n%b\n%b" % (b";".join(claim.names), _payload(headers, body))
         for signed in _canonical_headers(claim.names, headers):
             if hmac.compare_digest(self._sign(secret, claim, start + signed + end), claim.signature):
                 return claim.scope
@@ -283,7 +291,7 @@ def _names(written: bytes) -> tuple[bytes, ...]:
 
 def _check_names(claim: Claim, headers: Mapping[bytes, bytes]) -> None:
     """Raise unless the headers that change what a request means are signed, and what is signed has come."""
-    for name in (b"host", b"x-amz-target"):
+    for name in _DECIDING:
         if name not in claim.names and (name == b"host" or name in headers):
             raise SignatureDoesNotMatch(f"The header {name.decode()} is not signed. Name it among the signed headers.")
     for name in claim.names:
@@ -309,18 +317,15 @@ def _stamp(seconds: int) -> str:
     return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(seconds))
 
 
-def _payload(names: tuple[bytes, ...], headers: Mapping[bytes, bytes], body: bytes) -> bytes:
-    """The hash of the body, or that it is not signed."""
+def _payload(headers: Mapping[bytes, bytes], body: bytes) -> bytes:
+    """The hash of the body: only S3 takes the sender's word that there is none."""
     told = headers.get(_PAYLOAD_HEADER)
-    if told == _UNSIGNED and _PAYLOAD_HEADER in names:
-        return told
     if told is not None and told.startswith(b"STREAMING-"):
         raise IncompleteSignature("A body that is signed in chunks is not understood. Sign the body as a whole.")
     found = hashlib.sha256(body).hexdigest().encode()
     if told is not None and told != found:
         raise SignatureDoesNotMatch(
-            "x-amz-content-sha256 is not the hash of the body. "
-            "Send the body as it was signed, or sign the header as UNSIGNED-PAYLOAD."
+            "x-amz-content-sha256 is not the hash of the body. Sign the body, and send it as it was signed."
         )
     return found
 

@@ -7,7 +7,6 @@ from typing import Annotated, cast
 from msgspec import Meta, Raw, Struct, structs
 
 from sqew import operations as ops
-from sqew.checks import check_id
 from sqew.clock import timestamp
 from sqew.errors import Conflict, DeliveryNotFound, SubscriptionNotFound
 from sqew.http.dialects.events import number_in_path
@@ -16,6 +15,7 @@ from sqew.http.exchange import Request, Response
 from sqew.http.router import Routes
 from sqew.http.service import Service
 from sqew.model import NO_REASON, RAW, Delivery, DeliveryState, Format
+from sqew.values import check_id
 
 routes = Routes(DIALECT)
 

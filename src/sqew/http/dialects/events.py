@@ -9,7 +9,6 @@ from typing import Annotated, Any, cast
 from msgspec import Meta, Raw, Struct
 
 from sqew import operations as ops
-from sqew.checks import LARGEST_ID
 from sqew.clock import timestamp
 from sqew.errors import BadValue, EnvelopeNeeded, SqewError
 from sqew.http.dialects.native import DIALECT, encode
@@ -20,6 +19,7 @@ from sqew.model import RAW, Form, Format, NewEvent, NewMessage, Protocol, Publis
 from sqew.patterns import check_pattern, check_routing_key
 from sqew.rules import check_int, seconds_as_ms, shown
 from sqew.sealing import new_event
+from sqew.values import LARGEST_ID
 
 routes = Routes(DIALECT)
 

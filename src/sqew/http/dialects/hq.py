@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -14,7 +15,7 @@ from sqew.errors import BadValue, MessageNotFound, SqewError, StaleLease
 from sqew.http.exchange import Call, Request, Response
 from sqew.http.router import Dialect, Routes
 from sqew.http.service import NO_STORE, Service, as_json, refuse_head
-from sqew.ids import id_of, uuid_of
+from sqew.ids import MessageUuids
 from sqew.model import Message, NewMessage, Received, Ref, Release, Sent, Settled
 from sqew.rules import seconds_as_ms
 
@@ -70,14 +71,14 @@ class Enqueued(Struct):
 
 
 @routes.post("/queues/{queue}/enqueue", scope="send", body=Raw, answers={200: Enqueued})
-def enqueue(_service: Service, request: Request) -> Call:
+def enqueue(service: Service, request: Request) -> Call:
     """Send a message: the whole body, any JSON, is its arguments."""
     request.rows = 1
-    return Call(ops.Send(request.params[0], (NewMessage(request.body),)), _enqueued)
+    return Call(ops.Send(request.params[0], (NewMessage(request.body),)), partial(_enqueued, service.uuids))
 
 
-def _enqueued(sent: list[Sent]) -> Response:
-    return Response(200, encode(Enqueued(uuid_of(sent[0].id))))
+def _enqueued(uuids: MessageUuids, sent: list[Sent]) -> Response:
+    return Response(200, encode(Enqueued(uuids.of(sent[0].id))))
 
 
 class Job(Struct):
@@ -88,17 +89,17 @@ class Job(Struct):
 
 
 @routes.get("/queues/{queue}/receive", scope="receive", answers={200: Job | None})
-def receive(_service: Service, request: Request) -> Call:
+def receive(service: Service, request: Request) -> Call:
     """Take the next message for the queue's visibility timeout; null when there is none."""
     refuse_head(request)
-    return Call(ops.Receive(request.params[0]), _received)
+    return Call(ops.Receive(request.params[0]), partial(_received, service.uuids))
 
 
-def _received(received: Received) -> Response:
+def _received(uuids: MessageUuids, received: Received) -> Response:
     if not received.messages:
         return Response(200, b"null", headers=NO_STORE)
     message = received.messages[0]
-    job = Job(uuid_of(message.id), as_json(message), message.queue, message.attempts)
+    job = Job(uuids.of(message.id), as_json(message), message.queue, message.attempts)
     return Response(200, encode(job), headers=NO_STORE)
 
 
@@ -126,7 +127,7 @@ async def fail(service: Service, request: Request) -> Response:
 
 async def _message(service: Service, request: Request, uuid: UUID) -> Message:
     try:
-        return await service.broker.run(ops.Get(request.only_queue, id_of(uuid)))
+        return await service.broker.run(ops.Get(request.only_queue, service.uuids.id_of(uuid)))
     except MessageNotFound as error:
         raise MessageNotFound(uuid, request.only_queue) from error
 

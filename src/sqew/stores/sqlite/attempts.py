@@ -50,8 +50,7 @@ def find(work: Work, state: QueueState, op: Receive, lease_ms: int) -> Same | No
 
 
 def remember(work: Work, state: QueueState, op: Receive, lease: Lease, messages: Sequence[Message]) -> None:
-    """So that it can be repeated; and forget those that can't be any more."""
-    work.execute(sql("forget_old_attempts"), (work.now,))
+    """So that it can be repeated. (The sweeper forgets those that can't be any more.)"""
     ids = msgspec.json.encode([message.id for message in messages]).decode()
     expires_at = work.now + REMEMBERED_MS
     work.execute(sql("save_attempt"), (state.id, op.attempt_id, lease.token, lease.expires_at, ids, expires_at))

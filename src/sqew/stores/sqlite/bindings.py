@@ -8,13 +8,13 @@ import msgspec
 from msgspec import Struct
 
 from sqew.filters import Filter, compile_filter
-from sqew.model import Form, Protocol, SubscriptionDetails
+from sqew.model import RAW, Form, Protocol, SubscriptionDetails
 from sqew.patterns import PatternTrie
 from sqew.stores.sqlite.statements import sql
 from sqew.stores.sqlite.work import Execute, Row
 
 if TYPE_CHECKING:
-    from sqew.stores.sqlite.publishing import Fan
+    from sqew.stores.sqlite.fans import Fan
 
 FanName = str | tuple[str, tuple[int, ...]]
 
@@ -44,6 +44,11 @@ class Binding(Struct, frozen=True, gc=False, eq=False):
     """Which events it wants; None: all."""
     dead_letter: str = ""
     """The queue for what its own queue can't take any more because it is gone."""
+
+    @property
+    def takes_few(self) -> bool:
+        """Whether a message may have only a few attributes that goes this way."""
+        return self.form == RAW and self.protocol == "queue" and self.uuid != ""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Binding) and other.id == self.id
@@ -76,7 +81,7 @@ class Bindings:
         self._changed = False
         self.is_current = False
         """Nobody else has written since they were looked at."""
-        # By routing key, and by the ids of the bindings where filters chose among them, as `publishing` keeps them.
+        # By routing key, and by the ids of the bindings where filters chose among them, as `fans` keeps them.
         self.fans: dict[FanName, Fan] = {}
         self._remembered = 0
 

@@ -11,16 +11,28 @@ from sqew.operations import ListDead, PurgeDead, Redrive, RequeueDead
 from sqew.stores.sqlite.catalog import QueueState
 from sqew.stores.sqlite.ending import drop, left
 from sqew.stores.sqlite.fifo import put_in_front
-from sqew.stores.sqlite.rows import INLINE_BODY_BYTES, archived_message, checksum, stored_message
+from sqew.stores.sqlite.rows import (
+    INLINE_BODY_BYTES,
+    StoredKey,
+    archived_message,
+    checksum,
+    scoped_key,
+    shown_key,
+    stored_message,
+)
 from sqew.stores.sqlite.sending import SOLE_GROUP, claim_key
 from sqew.stores.sqlite.statements import sql
 from sqew.stores.sqlite.work import Row, Work
 
 NO_ORIGIN = "no_origin"
 """Why a message can't go back: it was sent to the dead-letter queue directly."""
+LET_GO = "let_go"
+"""It could go back now: it was in somebody's hands when its turn came."""
 _EVER = 1 << 62
-# Positions in {stored} and {archived}; the third only in {stored}.
-_ID, _QUEUE_ID, _ORIGIN = 0, 1, 14
+_MOST_LOOKED_AT = 1_000
+"""How many dead letters one step of a redrive looks at, at most, if it may move none of them."""
+# Positions in {stored} and {archived}; the others only in {stored}.
+_ID, _QUEUE_ID, _LEASE_UNTIL, _ORIGIN, _DIED_AT = 0, 1, 9, 14, 17
 
 
 def list_dead(work: Work, op: ListDead) -> list[Message]:
@@ -49,17 +61,39 @@ def redrive(work: Work, op: Redrive) -> Progress:
     to = None if op.to is None else work.catalog.queue(op.to)
     if to is letters:
         raise BadValue(f"Queue '{op.to}' can't be redriven into itself. Name another destination, or none.")
-    rows: Iterator[tuple[Row, QueueState]]
     until = _EVER if op.until is None else op.until
-    if to is not None:
-        rows = ((row, to) for row in _residents(work, letters, op.limit, until))
-    else:
-        rows = _by_origin(work, letters, op.limit, until)
+    if to is None:
+        return _redrive_to_origins(work, letters, op, until)
     count = 0
-    for row, state in islice(rows, op.limit):
-        _bring_back(work, state, row)
+    for row in islice(_residents(work, letters, op.limit, until), op.limit):
+        _bring_back(work, to, row)
         count += 1
     return Progress(count, count < op.limit)
+
+
+def _redrive_to_origins(work: Work, letters: QueueState, op: Redrive, until: int) -> Progress:
+    """Each to where it came from, in the order of ids, so that the next step looks at nothing again."""
+    count, looked_at, after = 0, 0, op.after
+    while looked_at < max(_MOST_LOOKED_AT, op.limit):
+        rows = work.execute(sql("letters_after"), (letters.id, after, op.limit - count)).fetchall()
+        for row in rows:
+            after = row[_ID]
+            origin = _home(work, letters, row)
+            if origin is not None and (row[_LEASE_UNTIL] or 0) <= work.now and row[_DIED_AT] <= until:
+                _bring_back(work, origin, row)
+                count += 1
+        if count == op.limit:
+            return Progress(count, False, after)
+        if not rows:
+            return Progress(count, True, after)
+        looked_at += len(rows)
+    return Progress(count, False, after)
+
+
+def _home(work: Work, letters: QueueState, row: Row) -> QueueState | None:
+    """Where a dead letter came from, unless that is gone."""
+    origin = work.catalog.find(row[_ORIGIN])
+    return None if origin is letters else origin
 
 
 def left_behind(work: Work, letters: QueueState, until: int) -> str | None:
@@ -67,7 +101,9 @@ def left_behind(work: Work, letters: QueueState, until: int) -> str | None:
     row = next(_residents(work, letters, 1, until), None)
     if row is None:
         return None
-    return NO_ORIGIN if row[_ORIGIN] is None else QueueNotFound.code
+    if row[_ORIGIN] is None:
+        return NO_ORIGIN
+    return QueueNotFound.code if _home(work, letters, row) is None else LET_GO
 
 
 def purge_dead(work: Work, op: PurgeDead) -> Progress:
@@ -106,14 +142,6 @@ def _archived(work: Work, state: QueueState, ids: Iterable[int] | None, limit: i
         after = rows[-1][_ID]
 
 
-def _by_origin(work: Work, letters: QueueState, limit: int, until: int) -> Iterator[tuple[Row, QueueState]]:
-    for (origin,) in work.execute(sql("origins")).fetchall():
-        state = work.catalog.find(origin)
-        if state is not None and state is not letters:
-            for row in work.execute(sql("redrivable"), (origin, letters.id, work.now, limit, until)).fetchall():
-                yield row, state
-
-
 def _residents(work: Work, letters: QueueState, limit: int, until: int) -> Iterator[Row]:
     """What lies in a dead-letter queue. A FIFO queue shows the head of each group: look until there is none."""
     found = True
@@ -131,12 +159,13 @@ def _bring_back(work: Work, state: QueueState, row: Row) -> None:
     """Move a dead letter (a row of {stored}) to a queue, as if it had just been sent there."""
     id, home_id, priority, key, group, lane = row[0], row[1], row[3], row[12], row[13], row[15]
     home = work.catalog.queue_by_id(home_id)
-    lane_id = _arrive(work, state, id, priority, key, lane)
     if state.policy.fifo:
         group = group or SOLE_GROUP
+    there = _key_in(state, key, group)
+    lane_id = _arrive(work, state, id, priority, there, lane)
     due_at = None if state.policy.fifo else work.now
     expires_at = None if state.policy.ttl_ms is None else work.now + state.policy.ttl_ms
-    work.execute(sql("bring_back"), (id, state.id, lane_id, due_at, work.now, expires_at, group))
+    work.execute(sql("bring_back"), (id, state.id, lane_id, due_at, work.now, expires_at, group, there))
     _arrived(work, state, id, lane_id, group)
     if home is not None:
         left(work, home, id, key, row[13])
@@ -150,6 +179,7 @@ def _bring_back_archived(work: Work, state: QueueState, row: Row) -> bool:
     ) = row  # fmt: skip
     if checksum(body, headers, is_text) != check:
         return False
+    key = _key_in(state, key, group)
     lane_id = _arrive(work, state, id, priority, key, lane)
     inline = body if len(body) <= INLINE_BODY_BYTES else None
     if inline is None:
@@ -166,7 +196,12 @@ def _bring_back_archived(work: Work, state: QueueState, row: Row) -> bool:
     return True
 
 
-def _arrive(work: Work, state: QueueState, id: int, priority: int, key: str | None, lane: str | None) -> int:
+def _key_in(state: QueueState, key: StoredKey | None, group: str | None) -> StoredKey | None:
+    """A stored key as another queue stores it, or the same one after its policy has changed."""
+    return None if key is None else scoped_key(shown_key(key), group, state.policy.deduplicate_within)
+
+
+def _arrive(work: Work, state: QueueState, id: int, priority: int, key: StoredKey | None, lane: str | None) -> int:
     """Make room for a message that comes back: its lane, its bucket, its key where nobody has taken it since."""
     lane_id = state.lane_ids.get(lane or "", state.default_lane)
     work.catalog.ensure_bucket(state, lane_id, priority)

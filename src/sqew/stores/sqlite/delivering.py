@@ -33,7 +33,8 @@ from sqew.operations import (
     SettleDeliveries,
 )
 from sqew.stores.sqlite.bindings import details_of
-from sqew.stores.sqlite.publishing import event_headers, letter_headers
+from sqew.stores.sqlite.fans import event_headers
+from sqew.stores.sqlite.publishing import letter_headers
 from sqew.stores.sqlite.rows import DAMAGE, MOST_BYTES, delivery_checksum, payload_checksum
 from sqew.stores.sqlite.sending import accept, put, write_deferred
 from sqew.stores.sqlite.statements import sql
@@ -249,27 +250,34 @@ def _settle(work: Work, outcome: DeliveryOutcome) -> Delivered:
         return "stale"
     if outcome.retry_at is not None:
         return "waiting"
-    bury(work, outcome.id, outcome.status, outcome.error)
+    _bury(work, outcome)
     return "exhausted"
 
 
-def bury(work: Work, id: int, status: int | None, error: str) -> None:
+def _bury(work: Work, outcome: DeliveryOutcome) -> None:
     """Move what can't be delivered to the queue that its subscription names for that, if it does and there is one."""
-    row = work.execute(sql("delivery_with_details"), (id,)).fetchone()
+    row = work.execute(sql("payload_with_details"), (outcome.id,)).fetchone()
     if row is None:
         return
-    routing_key, message_id, is_text, body, kind, details = row
-    routing_key, message_id = routing_key.decode(errors="replace"), message_id.decode(errors="replace")
+    details, endpoint, payload_id, check, *payload = row
     state = work.catalog.find(details_of(details).dead_letter or None)
-    if state is None or kind != NOTIFICATION:
+    if state is None:
         return
-    headers = event_headers(routing_key, letter_headers(message_id, status or 0, error))
-    message = NewMessage(body, "text" if is_text else "json", headers)
+    try:
+        _whole_endpoint(endpoint, payload_id, check)
+        routing_key, message_id, _form, is_text, body, kind = _whole_payload(tuple(payload))
+    except DAMAGE:
+        # It stays where it is, exhausted, and says so to who looks at it.
+        return
+    if kind != NOTIFICATION:
+        return
+    headers = event_headers(routing_key, letter_headers(message_id, outcome.status or 0, outcome.error))
+    message = NewMessage(outcome.posted or body, "text" if is_text else "json", headers)
     with contextlib.suppress(SqewError):
         # A queue that takes no more leaves it where it is, exhausted.
         put(work, state, [message], accept(work, state, [message]), work.deferred)
         write_deferred(work)
-        _delete(work, id)
+        _delete(work, outcome.id)
 
 
 def _delete(work: Work, id: int) -> bool:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from sqew.model import Fact, FactKind, Outcome
 from sqew.stores.sqlite.catalog import QueueState
 from sqew.stores.sqlite.fifo import put_in_front, refresh_head
+from sqew.stores.sqlite.rows import StoredKey
 from sqew.stores.sqlite.sending import SOLE_GROUP
 from sqew.stores.sqlite.statements import sql
 from sqew.stores.sqlite.work import Row, Work
@@ -32,19 +33,19 @@ class Held(NamedTuple):
     lease_until: int | None
     leased_by: str | None
     received_at: int | None
-    key: str | None
+    key: StoredKey | None
     group: str | None
     large: int
 
 
-def gone(work: Work, state: QueueState, id: int, key: str | None, group: str | None, large: int) -> None:
+def gone(work: Work, state: QueueState, id: int, key: StoredKey | None, group: str | None, large: int) -> None:
     """The message's row has left the queue: what else must know."""
     if large:
         work.execute(_DELETE_BODY, (id,))
     left(work, state, id, key, group)
 
 
-def left(work: Work, state: QueueState, id: int, key: str | None, group: str | None) -> None:
+def left(work: Work, state: QueueState, id: int, key: StoredKey | None, group: str | None) -> None:
     """The message has left the queue, for another or for good."""
     if key is not None and state.policy.key_retention_from == "gone":
         work.execute(_RETIRE_KEY, (state.id, key, id, work.now + state.policy.key_retention_ms))

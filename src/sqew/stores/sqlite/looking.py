@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
+from typing import cast
 
 from sqew.errors import MessageNotFound
 from sqew.model import Activity, ArchivedMessage, Depths, LaneDepth, Message, Page
-from sqew.operations import Ages, Get, LastId, ListArchive, Measure, Peek, ReadActivity, Scan
+from sqew.operations import Ages, Get, LastId, ListArchive, Measure, Peek, ReadActivity, ReadSalt, Scan
 from sqew.stores.sqlite.rows import archived_message, not_too_much, stored_message
 from sqew.stores.sqlite.statements import sql
 from sqew.stores.sqlite.work import Row, Work
@@ -24,6 +25,10 @@ def get(work: Work, op: Get) -> Message:
 
 def last_id(work: Work, _op: LastId) -> int:
     return work.execute(sql("last_id")).get or 0
+
+
+def read_salt(work: Work, _op: ReadSalt) -> int:
+    return cast("int", work.execute(sql("salt")).get)
 
 
 def peek(work: Work, op: Peek) -> list[Message]:

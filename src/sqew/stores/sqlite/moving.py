@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import cast
 
-from sqew.errors import MoveNotFound, MoveRunning, NotADeadLetterQueue, QueueNotFound
+from sqew.errors import BadValue, MoveNotFound, MoveRunning, NotADeadLetterQueue, QueueNotFound
 from sqew.model import MOVES, NO_REASON, MoveStatus, MoveTask
 from sqew.operations import CancelMove, ListMoves, NextMove, Redrive, StartMove, StepMove
 from sqew.stores.sqlite.catalog import QueueState
-from sqew.stores.sqlite.dead import left_behind, redrive
+from sqew.stores.sqlite.dead import LET_GO, left_behind, redrive
 from sqew.stores.sqlite.statements import sql
 from sqew.stores.sqlite.work import Row, Work
 
@@ -20,8 +20,8 @@ STEPS_PER_S = 10
 
 def start(work: Work, op: StartMove) -> MoveTask:
     state = work.catalog.queue(op.source)
-    if op.destination is not None:
-        work.catalog.queue(op.destination)
+    if op.destination is not None and work.catalog.queue(op.destination) is state:
+        raise BadValue(f"Queue '{op.source}' can't be moved into itself. Name another destination, or none.")
     if not work.execute(sql("dead_letter_sources"), (op.source, "", 1)).fetchall():
         raise NotADeadLetterQueue(op.source)
     if work.execute(sql("move_running"), (state.id,)).get:
@@ -41,7 +41,7 @@ def cancel(work: Work, op: CancelMove) -> MoveTask:
     task, _ = _found(work, op.id)
     if task.status != "running":
         raise MoveNotFound(op.id)
-    work.execute(sql("move_on"), (op.id, "cancelled", task.moved, NO_REASON, None))
+    _end(work, task, task.moved, "cancelled", NO_REASON)
     return _found(work, op.id)[0]
 
 
@@ -53,36 +53,32 @@ def step(work: Work, op: StepMove) -> None:
     row = work.execute(sql("due_move"), (work.now,)).fetchone()
     if row is None:
         return
-    *fields, due_at = row
+    *fields, last_id, due_at = row
     state = work.catalog.queue_by_id(fields[1])
     if state is None:
-        # Its queue is deleted, and with it went its tasks.
+        # Its queue is deleted, and its tasks should be: as long as one is due, somebody would try.
+        work.execute(sql("delete_moves_of"), (fields[1],))
         return
     task = _task(state, tuple(fields))
-    count, pause_ms = _pace(task.per_second, op.limit)
+    count = op.limit if task.per_second is None else max(task.per_second // STEPS_PER_S, 1)
     try:
-        progress = redrive(work, Redrive(task.source, task.destination, count, task.started_at))
+        progress = redrive(work, Redrive(task.source, task.destination, count, task.started_at, last_id))
     except QueueNotFound as error:
         _end(work, task, task.moved, "failed", error.code)
         return
-    moved = task.moved + progress.count
-    if not progress.done:
-        work.execute(sql("move_on"), (task.id, "running", moved, NO_REASON, max(due_at + pause_ms, work.now)))
-        return
-    reason = None if task.destination is not None else left_behind(work, state, task.started_at)
-    _end(work, task, moved, "completed" if reason is None else "failed", reason or NO_REASON)
-
-
-def _pace(per_second: int | None, limit: int) -> tuple[int, int]:
-    """How many messages a step moves, and how many milliseconds are between steps."""
-    if per_second is None:
-        return limit, 0
-    count = max(per_second // STEPS_PER_S, 1)
-    return count, count * 1000 // per_second
+    moved, last_id = task.moved + progress.count, progress.after
+    if progress.done:
+        reason = None if task.destination is not None else left_behind(work, state, task.started_at)
+        if reason != LET_GO:
+            _end(work, task, moved, "completed" if reason is None else "failed", reason or NO_REASON)
+            return
+        last_id = 0
+    pause_ms = 0 if task.per_second is None else progress.count * 1000 // task.per_second
+    work.execute(sql("move_on"), (task.id, moved, last_id, max(due_at + pause_ms, work.now)))
 
 
 def _end(work: Work, task: MoveTask, moved: int, status: MoveStatus, reason: str) -> None:
-    work.execute(sql("move_on"), (task.id, status, moved, reason, None))
+    work.execute(sql("end_move"), (task.id, status, moved, reason))
 
 
 def _found(work: Work, id: str) -> tuple[MoveTask, QueueState]:

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 from typing import Any
 
 from msgspec import Struct, structs
 
-from sqew.errors import BodyTooLarge, EnvelopeNeeded, Limited, QueueNotFound, SqewError, TooWide, UnknownLane
-from sqew.filters import Attribute, Content
-from sqew.model import DELIVERIES, EVENT_HEADER, NOTIFICATION, RAW, Fact, NewEvent, NewMessage, Published
+from sqew.errors import (
+    BodyTooLarge,
+    EnvelopeNeeded,
+    Limited,
+    QueueNotFound,
+    SqewError,
+    TooManyAttributes,
+    TooWide,
+    UnknownLane,
+)
+from sqew.model import DELIVERIES, NOTIFICATION, RAW, Fact, NewEvent, NewMessage, Published
 from sqew.operations import Publish
-from sqew.sealing import with_link
-from sqew.stores.sqlite.bindings import Binding, FanName
+from sqew.sealing import addressed
+from sqew.stores.sqlite.bindings import Binding
 from sqew.stores.sqlite.catalog import QueueState
+from sqew.stores.sqlite.fans import MOST_ATTRIBUTES, Fan, event_headers, ways_of
 from sqew.stores.sqlite.rows import INLINE_BODY_BYTES, checksum, delivery_checksum, encode_headers, payload_checksum
 from sqew.stores.sqlite.sending import accept, put, write_deferred
 from sqew.stores.sqlite.statements import sql
@@ -31,54 +41,14 @@ _INSERT_PAYLOAD = sql("insert_payload")
 _INSERT_DELIVERY = sql("insert_delivery")
 
 
-class _Taker(Struct, frozen=True, gc=False):
-    """A queue that takes an event as it is, if it is small, without looking at what else it holds."""
-
-    state: QueueState
-    queue_id: int
-    queue: str
-    lane: int
-    lane_name: str
-    delay_ms: int
-    ttl_ms: int | None
-
-
-class Fan(Struct, frozen=True):
-    """Where the events of one routing key go, found once for many of them."""
-
-    epoch: int
-    bindings: list[Binding]
-    """All that match."""
-    chooses: bool
-    """Some of them want only some of the events."""
-    headers: bytes
-    """What a message gets that brings no headers."""
-    takers: list[_Taker]
-    names: list[str]
-    """Theirs."""
-    picky: list[tuple[QueueState, Binding]]
-    """The other queues."""
-    endpoints: list[Binding]
-    missing: list[str]
-    wanted: frozenset[int]
-    """The envelopes that are needed."""
-    wanted_in_queues: frozenset[int]
-    """Those of them that queues need."""
-    order: dict[str, int]
-    """The place of each queue among all that get an event."""
-    priorities: set[int]
-    """Those that all takers are known to have a bucket for."""
-
-    @property
-    def rows(self) -> int:
-        return len(self.order) + len(self.endpoints)
-
-
 class _Plan(Struct):
     """Where one event is to go, and in which form, as far as there is more to it than rows to be written."""
 
     event: NewEvent
     fan: Fan
+    overladen: Sequence[Binding]
+    """Those for whom it has too many attributes."""
+    number: int | None
     picky: list[tuple[QueueState, NewMessage]]
     sent: list[tuple[str, int]]
     refused: list[SqewError]
@@ -98,12 +68,14 @@ def publish_events(work: Work, events: Sequence[NewEvent], *, each_for_itself: b
     """
     work.room.check(work.now)
     work.bindings.refresh(work.execute)
-    fans = [_fan(work, event) for event in events]
+    ways = ways_of(work, events)
+    fans = [fan for fan, _ in ways]
     _check_rows(fans)
     wanted = {form for event, fan in zip(events, fans, strict=True) for form in fan.wanted - event.envelopes.keys()}
     if wanted:
         raise EnvelopeNeeded(wanted, {form for fan in fans for form in fan.wanted_in_queues} & wanted)
-    plans = [_plan(event, fan) for event, fan in zip(events, fans, strict=True)]
+    numbers = _numbers(work, events)
+    plans = [_plan(event, *way, numbers.get(event.message_id)) for event, way in zip(events, ways, strict=True)]
     accepted, contested = _accepted(work, plans, each_for_itself)
     for plan in plans:
         if plan.fan.takers and _is_small(plan.event):
@@ -117,16 +89,28 @@ def publish_events(work: Work, events: Sequence[NewEvent], *, each_for_itself: b
         for plan, message in zip(takers, messages, strict=True):
             _put_if_taken(work, plan, state, message)
     for plan in plans:
+        for binding in plan.overladen:
+            _bury_overladen(work, plan, binding)
         if plan.fan.endpoints:
             _add_deliveries(work, plan)
     return [
-        Published(_in_order(plan), len(plan.fan.endpoints), plan.fan.missing, plan.refused) for plan in plans
-    ]  # fmt: skip
+        Published(_in_order(plan), len(plan.fan.endpoints), plan.fan.missing, plan.refused, plan.number)
+        for plan in plans
+    ]
+
+
+def _numbers(work: Work, events: Sequence[NewEvent]) -> dict[str, int]:
+    """The numbers of events that get one, by their ids: an event that says different things to some has the same.
+
+    They are of those that messages get too: each is higher than all before it, whichever process gave them.
+    """
+    ids = dict.fromkeys([event.message_id for event in events if event.numbered])
+    return dict(zip(ids, count(work.catalog.take_ids(len(ids))))) if ids else {}
 
 
 def _in_order(plan: _Plan) -> list[tuple[str, int]]:
     """The messages of an event by the age of their subscriptions, whichever way they were written."""
-    if plan.picky:
+    if plan.picky or plan.overladen:
         order = plan.fan.order
         plan.sent.sort(key=lambda sent: order.get(sent[0], len(order)))
     return plan.sent
@@ -144,115 +128,41 @@ def _check_rows(fans: Sequence[Fan]) -> None:
         raise TooWide(rows, MOST_ROWS, max(fits, 1))
 
 
-def _fan(work: Work, event: NewEvent) -> Fan:
-    """Where an event goes."""
-    key = event.routing_key
-    fan = work.bindings.fans.get(key)
-    if fan is None or fan.epoch != work.catalog.epoch:
-        fan = _remembered(work, key, _new_fan(work, key, work.bindings.match(key)))
-    if not fan.chooses and not event.only:
-        return fan
-    chosen = _chosen(fan.bindings, event)
-    if len(chosen) == len(fan.bindings):
-        return fan
-    # Filters choose among the same few ways again and again.
-    name = key, tuple([binding.id for binding in chosen])
-    narrow = work.bindings.fans.get(name)
-    if narrow is None or narrow.epoch != work.catalog.epoch:
-        narrow = _remembered(work, name, _new_fan(work, key, chosen))
-    return narrow
-
-
-def _remembered(work: Work, name: FanName, fan: Fan) -> Fan:
-    work.bindings.remember(name, fan, fan.rows + len(fan.missing))
-    return fan
-
-
-def _chosen(bindings: list[Binding], event: NewEvent) -> list[Binding]:
-    """Those that want the event, and whom it is for."""
-    content = Content(_attributes(event), event.message.body)
-    return [
-        binding
-        for binding in bindings
-        if (not event.only or binding.protocol in event.only)
-        and (binding.filter is None or binding.filter.matches(content))
-    ]
-
-
-def _attributes(event: NewEvent) -> dict[str, Attribute]:
-    """What filters look at: the attributes, and headers that say as much as one."""
-    found: dict[str, Attribute] = {}
-    for name, value in {**(event.message.headers or {}), **event.attributes}.items():
-        match value:
-            case {"DataType": str(kind), "StringValue": str(text)}:
-                found[name] = (kind, text)
-            case str():
-                found[name] = ("String", value)
-            case int() | float() if not isinstance(value, bool):
-                found[name] = ("Number", str(value))
-    return found
-
-
-def _new_fan(work: Work, routing_key: str, bindings: list[Binding]) -> Fan:
-    forms = {binding.form for binding in bindings}
-    in_queues = {binding.form for binding in bindings if binding.protocol == "queue"}
-    wanted, wanted_in_queues = frozenset(forms - {RAW}), frozenset(in_queues - {RAW})
-    chooses = any(binding.filter is not None for binding in bindings)
-    headers = encode_headers(event_headers(routing_key, None))
-    fan = Fan(work.catalog.epoch, bindings, chooses, headers, [], [], [], [], [], wanted, wanted_in_queues, {}, set())
-    seen: set[str] = set()
-    for binding in bindings:
-        if binding.protocol != "queue":
-            fan.endpoints.append(binding)
-        elif binding.target not in seen:
-            # A queue that two patterns lead to gets the event once.
-            seen.add(binding.target)
-            state = work.catalog.find(binding.target) or work.catalog.find(binding.dead_letter or None)
-            if state is None:
-                fan.missing.append(binding.target)
-                continue
-            fan.order.setdefault(state.name, len(fan.order))
-            if state.takes_plain and binding.form == RAW and state.name == binding.target:
-                fan.takers.append(_taker(state))
-                fan.names.append(state.name)
-            else:
-                fan.picky.append((state, binding))
-    return fan
-
-
-def _taker(state: QueueState) -> _Taker:
-    lane, policy = state.default_lane, state.policy
-    return _Taker(state, state.id, state.name, lane, state.lane_names[lane], policy.delay_ms, policy.ttl_ms)
-
-
-def event_headers(routing_key: str, given: dict[str, Any] | None) -> dict[str, Any]:
-    """The headers of a message that was an event."""
-    return {**(given or {}), EVENT_HEADER: {"routing_key": routing_key}}
-
-
 def _is_small(event: NewEvent) -> bool:
     """Whether it can be written as it is to every queue that takes it so."""
     message = event.message
     return event.key is message.group is message.lane is None and len(message.body) <= INLINE_BODY_BYTES
 
 
-def _plan(event: NewEvent, fan: Fan) -> _Plan:
-    plan = _Plan(event, fan, [], [], [])
-    message, is_small = event.message, _is_small(event)
+def _plan(event: NewEvent, fan: Fan, overladen: Sequence[Binding], number: int | None) -> _Plan:
+    plan = _Plan(event, fan, overladen, number, [], [], [])
+    is_small = _is_small(event)
     if fan.picky or not is_small:
-        headers = event_headers(event.routing_key, message.headers)
-        wrapped = structs.replace(message, headers=headers, key=event.key)
-        raw = structs.replace(wrapped, headers={**event.attributes, **headers}) if event.attributes else wrapped
+        wrapped, raw = _wrapped(event), _raw(event)
         for state, binding in fan.picky:
             own = raw
             if binding.form != RAW:
-                own = structs.replace(wrapped, body=_envelope(event, binding), format="json")
+                own = structs.replace(wrapped, body=addressed(event, binding.form, number, binding.uuid), format="json")
             if state.name != binding.target:
                 own = _letter(event, own, QueueNotFound(binding.target))
             plan.picky.append((state, own))
         if not is_small:
             plan.picky.extend((taker.state, raw) for taker in fan.takers)
     return plan
+
+
+def _wrapped(event: NewEvent) -> NewMessage:
+    """An event as the message that carries its envelope."""
+    headers = event_headers(event.routing_key, event.message.headers)
+    return structs.replace(event.message, headers=headers, key=event.key)
+
+
+def _raw(event: NewEvent) -> NewMessage:
+    """An event as a message of its own, with its attributes."""
+    wrapped = _wrapped(event)
+    if not event.attributes:
+        return wrapped
+    return structs.replace(wrapped, headers={**event.attributes, **(wrapped.headers or {})})
 
 
 def _letter(event: NewEvent, message: NewMessage, error: SqewError) -> NewMessage:
@@ -265,12 +175,6 @@ def letter_headers(message_id: str, status: int, error: str) -> dict[str, Any]:
     """The attributes by which SNS says why a message is a dead letter."""
     told = {"RequestID": message_id, "ErrorCode": str(status), "ErrorMessage": error}
     return {name: {"DataType": "String", "StringValue": text} for name, text in told.items() if text}
-
-
-def _envelope(event: NewEvent, binding: Binding) -> bytes:
-    """An event in an envelope. Who subscribed by SNS is told how to leave: that is not signed, and differs for each."""
-    envelope = event.envelopes[binding.form]
-    return with_link(envelope, event.farewell + binding.uuid) if binding.uuid and event.farewell else envelope
 
 
 def _put_plain(work: Work, plan: _Plan) -> None:
@@ -353,14 +257,24 @@ def _put_if_taken(work: Work, plan: _Plan, state: QueueState, message: NewMessag
         _put_one(work, plan, state, message)
     except _REFUSALS as error:
         name = next((one.dead_letter for one in plan.fan.bindings if one.target == state.name), "")
-        letters = work.catalog.find(name or None)
-        try:
-            if letters is None:
-                plan.refused.append(error)
-            else:
-                _put_one(work, plan, letters, _letter(plan.event, message, error))
-        except _REFUSALS:
-            plan.refused.append(error)
+        _bury(work, plan, name, message, error)
+
+
+def _bury_overladen(work: Work, plan: _Plan, binding: Binding) -> None:
+    error = TooManyAttributes(binding.target, len(plan.event.attributes), MOST_ATTRIBUTES)
+    _bury(work, plan, binding.dead_letter, _raw(plan.event), error)
+
+
+def _bury(work: Work, plan: _Plan, dead_letter: str, message: NewMessage, error: SqewError) -> None:
+    """Send what a queue does not take to the dead letters of its subscription, if there are any that take it."""
+    letters = work.catalog.find(dead_letter or None)
+    if letters is None:
+        plan.refused.append(error)
+        return
+    try:
+        _put_one(work, plan, letters, _letter(plan.event, message, error))
+    except _REFUSALS:
+        plan.refused.append(error)
 
 
 def _put_one(work: Work, plan: _Plan, state: QueueState, message: NewMessage) -> None:
@@ -377,7 +291,7 @@ def _add_deliveries(work: Work, plan: _Plan) -> None:
     expires_at = None if message.ttl_ms is None else work.now + message.ttl_ms
     for form in {binding.form for binding in plan.fan.endpoints}:
         takers = [binding for binding in plan.fan.endpoints if binding.form == form]
-        body = message.body if form == RAW else event.envelopes[form]
+        body = message.body if form == RAW else addressed(event, form, plan.number)
         is_text = form == RAW and message.format == "text"
         check = payload_checksum(event.routing_key.encode(), event.message_id.encode(), form, is_text, body)
         payload = (event.routing_key, event.message_id, form, is_text, check, len(takers), body, NOTIFICATION)

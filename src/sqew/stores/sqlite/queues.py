@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
-from sqew.errors import BadValue, Conflict, QueueExists
+from sqew.errors import BadValue, ChangedMeanwhile, Conflict, QueueExists
 from sqew.model import Policy, QueueInfo
 from sqew.operations import CreateQueue, DeleteQueue, GetQueue, ListDeadLetterSources, ListQueues, UpdateQueue
 from sqew.rules import checked_changes
 from sqew.stores.sqlite.catalog import QueueState
 from sqew.stores.sqlite.keys import delete_keys_of
-from sqew.stores.sqlite.statements import sql
+from sqew.stores.sqlite.statements import names, sql
 from sqew.stores.sqlite.work import Work
 
 _encode = msgspec.json.Encoder().encode
@@ -35,7 +35,7 @@ def create_queue(work: Work, op: CreateQueue) -> QueueInfo:
 
 
 def _insert(work: Work, name: str, policy: Policy, extras: Mapping[str, Any]) -> None:
-    row = (name, _encode(policy).decode(), work.now, _encode(extras).decode())
+    row = (name, _encode(policy).decode(), work.now, _encode(extras).decode(), policy.dead_letter)
     id = work.execute(sql("insert_queue"), row).get
     for lane_id, lane in enumerate(policy.lanes):
         work.execute(sql("insert_lane"), (id, lane_id, lane))
@@ -43,6 +43,8 @@ def _insert(work: Work, name: str, policy: Policy, extras: Mapping[str, Any]) ->
 
 def update_queue(work: Work, op: UpdateQueue) -> QueueInfo:
     state = work.catalog.queue(op.name)
+    if op.known is not None and op.known != state.info:
+        raise ChangedMeanwhile(f"Queue '{op.name}'")
     policy = _changed_policy(state, checked_changes(op.changes))
     gone = [lane for lane in state.policy.lanes if lane not in policy.lanes]
     for lane in gone:
@@ -57,7 +59,8 @@ def update_queue(work: Work, op: UpdateQueue) -> QueueInfo:
     for lane_id, lane in enumerate((lane for lane in policy.lanes if lane not in state.lane_ids), next_id):
         work.execute(sql("insert_lane"), (state.id, lane_id, lane))
     extras = {name: value for name, value in {**state.extras, **op.extras}.items() if value is not None}
-    work.execute(sql("update_policy"), (state.id, _encode(policy).decode(), _encode(extras).decode()))
+    row = (state.id, _encode(policy).decode(), _encode(extras).decode(), policy.dead_letter)
+    work.execute(sql("update_policy"), row)
     work.catalog.changed()
     # A waiting receiver may have to look again: what is due has not changed, but the lanes may have.
     work.stirred.add(op.name)
@@ -78,8 +81,8 @@ def delete_queue(work: Work, op: DeleteQueue) -> None:
     state = work.catalog.queue(op.name)
     work.execute(sql("forget_queue"), (state.id,))
     delete_keys_of(work, state.id)
-    for statement in ("delete_moves_of", "delete_attempts_of"):
-        work.execute(sql(statement), (state.id,))
+    # (Receives that may be repeated expire by themselves: no other queue gets its number.)
+    work.execute(sql("delete_moves_of"), (state.id,))
     work.catalog.changed()
     work.stirred.add(op.name)
 
@@ -92,7 +95,7 @@ def list_queues(work: Work, op: ListQueues) -> list[QueueInfo]:
     limit = _ALL if op.limit is None else op.limit
     return [
         QueueInfo(name, msgspec.json.decode(policy, type=Policy), created_at, msgspec.json.decode(extras))
-        for name, policy, created_at, extras in work.execute(sql("list_queues"), (op.after, op.prefix, limit))
+        for name, policy, created_at, extras in work.execute(sql("list_queues"), (*names(op.prefix, op.after), limit))
     ]
 
 

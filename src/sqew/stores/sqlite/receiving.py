@@ -24,6 +24,7 @@ from sqew.stores.sqlite.rows import (
     not_too_much,
     scoped_key,
     shown_key,
+    size_of,
 )
 from sqew.stores.sqlite.statements import sql
 from sqew.stores.sqlite.work import Row, Work, integers
@@ -142,7 +143,7 @@ def _in_turns(work: Work, claim: _Claim, lanes: Sequence[int], limit: int) -> li
     while heads and len(messages) < limit and size < MOST_BYTES:
         lane = next_turn(turns, heads, state)
         messages.append(heads.pop(lane))
-        size += len(messages[-1].body)
+        size += size_of(messages[-1])
         if (head := next(queues[lane], None)) is not None:
             heads[lane] = head
     if messages:
@@ -183,7 +184,7 @@ def _take_groups(work: Work, claim: _Claim, lanes: Sequence[int], limit: int) ->
     state = claim.state
     messages: list[Message] = []
     turns = turns_of(work, state) if len(lanes) > 1 else {}
-    while len(messages) < limit and sum(len(message.body) for message in messages) < MOST_BYTES:
+    while len(messages) < limit and sum(map(size_of, messages)) < MOST_BYTES:
         heads = _heads(work, claim, lanes, messages)
         if not heads:
             break
@@ -218,7 +219,7 @@ def _head(work: Work, claim: _Claim, lane: int, taken: list[Message]) -> Message
 
 
 def _take_followers(work: Work, claim: _Claim, lane: int, head: Message, messages: list[Message], limit: int) -> None:
-    last, size = head.id, sum(len(message.body) for message in messages)
+    last, size = head.id, sum(map(size_of, messages))
     while len(messages) < limit and size < MOST_BYTES:
         row = work.execute(_NEXT_FOLLOWER, (claim.state.id, head.group, last)).fetchone()
         # The order ends at a message that is delayed or belongs to another lane.
@@ -229,7 +230,7 @@ def _take_followers(work: Work, claim: _Claim, lane: int, head: Message, message
         if message is not None:
             work.execute_at_once(_LEASE_FOLLOWER, _lease_parameters(work, claim, message))
             messages.append(message)
-            size += len(message.body)
+            size += size_of(message)
 
 
 def _deliverable(work: Work, claim: _Claim, row: Row) -> Message | None:
@@ -283,9 +284,8 @@ def delivered(state: QueueState, lease: Lease, row: Row, body: bytes, attempts: 
 def _finish(work: Work, state: QueueState, message: Message) -> None:
     """Receive that takes for good: the lease never shows."""
     large = len(message.body) > INLINE_BODY_BYTES
-    lane_id, key = state.lane_ids[message.lane], message.key
-    if key is not None:
-        key = scoped_key(key, message.group, state.policy.deduplicate_within)
+    lane_id, within = state.lane_ids[message.lane], state.policy.deduplicate_within
+    key = None if message.key is None else scoped_key(message.key, message.group, within)
     held = Held(
         message.id, state.id, lane_id, message.priority, message.attempts, None, None, None, key, message.group, large,
     )  # fmt: skip

@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from sqew.model import ArchivedMessage, Death, Lease, Message, State
+from sqew.model import ArchivedMessage, Death, Lease, Message, NewMessage, State
+from sqew.rules import attribute_bytes
 from sqew.stores.sqlite.catalog import QueueState
 from sqew.stores.sqlite.statements import sql
 from sqew.stores.sqlite.work import Row, Work
@@ -20,7 +21,7 @@ INLINE_BODY_BYTES = 2048
 """Longer bodies are kept out of the message's row, which SQLite rewrites whole for every lease."""
 
 MOST_BYTES = 8 * 1024 * 1024
-"""When the bodies of one answer have so many bytes, it ends: everybody else waits while they are read."""
+"""When the messages of one answer have so many bytes, it ends: everybody else waits while they are read."""
 
 encode_headers = msgspec.json.Encoder().encode
 _decode_headers = msgspec.json.Decoder(dict[str, Any]).decode
@@ -44,24 +45,36 @@ def delivery_checksum(payload_id: int, endpoint: bytes) -> int:
     return zlib.crc32(endpoint, payload_id & 0xFFFF_FFFF)
 
 
+def size_of(message: Message | NewMessage) -> int:
+    """How many bytes a message has, attributes of SQS or SNS included. Other headers don't count: they are few."""
+    return len(message.body) + (attribute_bytes(message.headers) if message.headers else 0)
+
+
 def not_too_much(messages: Iterable[Message]) -> Iterator[Message]:
     """The first messages, as many as may be in one answer: one at least."""
     size = 0
     for message in messages:
         yield message
-        size += len(message.body)
+        size += size_of(message)
         if size >= MOST_BYTES:
             return
 
 
-def scoped_key(key: str, group: str | None, within: str) -> str:
-    """A key as it is stored: with its group before it where it is unique only there."""
-    return key if within == "queue" else f"{group or ''}\0{key}"
+StoredKey = str | bytes
+"""A key as it is stored: text, or bytes with its group before it, where it is unique only there."""
 
 
-def shown_key(stored: str) -> str:
+def scoped_key(key: str, group: str | None, within: str) -> StoredKey:
+    """A key to be stored."""
+    return key if within == "queue" else f"{len(group or '')}:{group or ''}{key}".encode()
+
+
+def shown_key(stored: StoredKey) -> str:
     """A stored key as it was given."""
-    return stored.rpartition("\0")[2]
+    if isinstance(stored, str):
+        return stored
+    length, _, rest = stored.decode().partition(":")
+    return rest[int(length) :]
 
 
 def body_of(work: Work, id: int, inline: bytes | None) -> bytes:

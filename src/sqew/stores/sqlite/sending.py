@@ -11,7 +11,7 @@ from sqew.errors import BodyTooLarge, KeyMissing, QuotaExceeded, RateLimited
 from sqew.model import Fact, NewMessage, Policy, Sent
 from sqew.operations import Send
 from sqew.stores.sqlite.catalog import QueueState
-from sqew.stores.sqlite.rows import INLINE_BODY_BYTES, checksum, encode_headers, scoped_key
+from sqew.stores.sqlite.rows import INLINE_BODY_BYTES, StoredKey, checksum, encode_headers, scoped_key, size_of
 from sqew.stores.sqlite.statements import sql
 from sqew.stores.sqlite.work import NewRows, Row, Work
 
@@ -59,7 +59,7 @@ def accept(work: Work, state: QueueState, messages: Sequence[NewMessage]) -> lis
     work.room.check(work.now)
     lanes = [state.default_lane if message.lane is None else state.lane(message.lane) for message in messages]
     most = policy.max_body_bytes
-    if most is not None and (largest := max(len(message.body) for message in messages)) > most:
+    if most is not None and (largest := max(map(size_of, messages))) > most:
         raise BodyTooLarge(state.name, largest, most)
     if policy.quota is not None and _exceeds(work, state, messages, policy.quota):
         raise QuotaExceeded(state.name, policy.quota)
@@ -83,6 +83,7 @@ def put(
     groups_seen: set[str] = set()
     bucket_lane, bucket_priority = -1, 0
     first_id = work.catalog.take_ids(len(messages))
+    key: StoredKey | None
     for id, message, lane in zip(count(first_id), messages, lanes):
         body, key, group, priority = message.body, message.key, message.group, message.priority
         if key is not None or by_content:
@@ -185,7 +186,7 @@ def _exceeds(work: Work, state: QueueState, messages: Sequence[NewMessage], quot
     return keys.count(None) + len(set(keys) - {None} - known) > room
 
 
-def _key(policy: Policy, message: NewMessage) -> str | None:
+def _key(policy: Policy, message: NewMessage) -> StoredKey | None:
     key = message.key
     if key is None and policy.deduplicate == "content":
         key = hashlib.sha256(message.body).hexdigest()
@@ -200,7 +201,7 @@ def _stands_behind(work: Work, state: QueueState, group: str, seen: set[str]) ->
     return work.execute(_GROUP_EXISTS, (state.id, group)).get is not None
 
 
-def _claim_key(work: Work, state: QueueState, key: str, id: int) -> int | None:
+def _claim_key(work: Work, state: QueueState, key: StoredKey, id: int) -> int | None:
     """Register the key for this message; or, where it is taken, the id it stands for."""
     owner: int | None = work.execute(_KEY_OWNER, (state.id, key, work.now)).get
     if owner is None:
@@ -208,7 +209,7 @@ def _claim_key(work: Work, state: QueueState, key: str, id: int) -> int | None:
     return owner
 
 
-def claim_key(work: Work, state: QueueState, key: str, id: int) -> None:
+def claim_key(work: Work, state: QueueState, key: StoredKey, id: int) -> None:
     """Have a key stand for this message, unless it stands for another."""
     policy = state.policy
     expires_at = work.now + policy.key_retention_ms if policy.key_retention_from == "sent" else None

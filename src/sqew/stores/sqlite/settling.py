@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from sqew.errors import MessageNotFound, SqewError, StaleLease
+from sqew.errors import LeaseTooLong, MessageNotFound, SqewError, StaleLease
 from sqew.model import Extension, Fact, Ref, Release, Settled
 from sqew.operations import Ack, Extend, Nack, Remove
 from sqew.stores.sqlite.catalog import QueueState
@@ -107,8 +107,10 @@ def _undo_receive(work: Work, state: QueueState, held: Held) -> Settled:
 
 
 def extend(work: Work, op: Extend) -> list[Settled | SqewError]:
-    def extend(state: QueueState, held: Held, extension: Extension) -> Settled:
+    def extend(state: QueueState, held: Held, extension: Extension) -> Settled | SqewError:
         due_at = work.now + extension.lease_ms
+        if op.most_ms is not None and due_at - (held.received_at or work.now) > op.most_ms:
+            return LeaseTooLong(held.id, op.most_ms)
         statement = _POSTPONE if held.lease_until is None else _EXTEND_LEASE
         work.execute(statement, (held.id, None if state.policy.fifo else due_at, due_at))
         _stir(work, state, held)
@@ -140,7 +142,7 @@ def _each(
     work: Work,
     named: QueueState | None,
     entries: Iterable[tuple[Ref, T]],
-    settle: Callable[[QueueState, Held, T], Settled],
+    settle: Callable[[QueueState, Held, T], Settled | SqewError],
     in_time: bool = False,
 ) -> list[Settled | SqewError]:
     """Settle every entry that the caller may settle; say of each other one why not."""

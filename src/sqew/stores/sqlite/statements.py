@@ -7,6 +7,7 @@ each followed by comment lines on when it runs, and the SQL.
 from __future__ import annotations
 
 import re
+import sys
 from importlib import resources
 
 _HEADING = re.compile(r"^-- (name|fragment): (\w+)$", re.MULTILINE)
@@ -34,3 +35,11 @@ STATEMENTS = _load()
 def sql(name: str) -> str:
     """The statement of that name."""
     return STATEMENTS[name]
+
+
+def names(prefix: str, after: str) -> tuple[str, str, str]:
+    """Names that begin so and come after one, for {of_names}: at least the first, below the second, not the third.
+
+    SQLite goes to where the first of them is, however many others there are.
+    """
+    return max(prefix, after), prefix + chr(sys.maxunicode), after

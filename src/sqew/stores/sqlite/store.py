@@ -62,6 +62,7 @@ _HANDLERS: dict[type[ops.Operation[Any]], Callable[[Work, Any], Any]] = {
     ops.Peek: looking.peek,
     ops.Get: looking.get,
     ops.LastId: looking.last_id,
+    ops.ReadSalt: looking.read_salt,
     ops.Scan: looking.scan,
     ops.Measure: looking.measure,
     ops.Ages: looking.ages,

@@ -5,7 +5,14 @@ from __future__ import annotations
 import msgspec
 from msgspec import structs
 
-from sqew.errors import BadValue, QueueNotFound, SubscriptionExists, SubscriptionNotFound
+from sqew.errors import (
+    BadValue,
+    ChangedMeanwhile,
+    FilterLimitExceeded,
+    QueueNotFound,
+    SubscriptionExists,
+    SubscriptionNotFound,
+)
 from sqew.model import (
     DELIVERIES,
     NO_REASON,
@@ -26,11 +33,16 @@ from sqew.operations import (
 from sqew.stores.sqlite.bindings import Binding, binding_of, details_of
 from sqew.stores.sqlite.rows import delivery_checksum, payload_checksum
 from sqew.stores.sqlite.statements import sql
+from sqew.stores.sqlite.topics import check_unchanged
 from sqew.stores.sqlite.work import Row, Work
 
 _encode = msgspec.json.Encoder().encode
 _LOGGED = 1_000
 """How many versions back a change or a deletion is logged: who has not looked since reads all subscriptions again."""
+MOST_FILTERS_OF_TOPIC = 200
+MOST_FILTERS = 10_000
+"""As in AWS: each publish to a topic asks all of its filters."""
+_NOTHING_SAID = SubscriptionDetails()
 _HOUR_MS = 3_600_000
 _LASTS_MS: dict[SubscriptionState, int | None] = {"confirmed": None, "pending": 48 * _HOUR_MS, "deleted": 72 * _HOUR_MS}
 """How long a subscription stays as it is, as in AWS: an endpoint has so long to confirm it, or to restore it."""
@@ -42,6 +54,8 @@ _PROBLEMS: dict[SubscriptionState, str] = {
 
 
 def subscribe(work: Work, op: Subscribe) -> Subscribed:
+    if op.topic is not None:
+        check_unchanged(work, op.topic)
     row = work.execute(sql("subscription_to"), (op.pattern, op.target)).fetchone()
     existing = None if row is None else _subscription(row)
     if existing is not None and existing.state != "deleted":
@@ -52,11 +66,13 @@ def subscribe(work: Work, op: Subscribe) -> Subscribed:
             work.catalog.queue(op.target)
         except QueueNotFound as error:
             raise BadValue(f"The target is wrong. {error}") from error
+    _check_filters(work, op.pattern, op.details)
     if existing is not None:
         _delete(work, existing)
     state: SubscriptionState = "confirmed" if op.confirmed else "pending"
     ends_at = _ends_at(work, state)
-    fields = (op.uuid or None, _json(op.details) if op.uuid else None, state, ends_at)
+    details = _json(op.details) if op.uuid else None
+    fields = (op.uuid or None, details, state, ends_at, op.details.filter_policy != "")
     id = work.execute(sql("insert_subscription"), (op.pattern, op.protocol, op.target, op.form, work.now, *fields)).get
     version = work.execute(sql("bump_subscriptions")).get
     binding = binding_of(id, op.protocol, op.target, op.form, op.uuid, op.details)
@@ -81,14 +97,30 @@ def _repeated(work: Work, op: Subscribe, existing: Subscription) -> Subscription
     if not alike and not op.exist_ok:
         raise SubscriptionExists(existing.id, op.pattern, op.target if op.protocol == "queue" else None)
     if op.uuid and not existing.uuid:
+        _check_filters(work, op.pattern, op.details)
         # Until now only we knew it: now SNS does.
         return _save(work, existing, structs.replace(existing, uuid=op.uuid, details=op.details))
     if not existing.confirmed and op.greeting is not None:
+        holds = existing.ends_at is None or existing.ends_at > work.now
+        if holds and op.details.token != existing.details.token:
+            raise ChangedMeanwhile(f"The subscription of {op.target}")
         details = structs.replace(existing.details, token=op.details.token)
         ends_at = _ends_at(work, existing.state)
         existing = _save(work, existing, structs.replace(existing, details=details, ends_at=ends_at))
         _greet(work, existing, op.greeting)
     return existing
+
+
+def _check_filters(
+    work: Work, pattern: str, after: SubscriptionDetails, before: SubscriptionDetails = _NOTHING_SAID
+) -> None:
+    """Raise if one more subscription wants only some of the events, and there are too many of those."""
+    if not after.filter_policy or before.filter_policy:
+        return
+    if work.execute(sql("count_filters_of_topic"), (pattern,)).get >= MOST_FILTERS_OF_TOPIC:
+        raise FilterLimitExceeded(MOST_FILTERS_OF_TOPIC, pattern)
+    if work.execute(sql("count_filters")).get >= MOST_FILTERS:
+        raise FilterLimitExceeded(MOST_FILTERS)
 
 
 def _same(one: SubscriptionDetails, other: SubscriptionDetails) -> bool:
@@ -121,11 +153,17 @@ def find_subscription(work: Work, op: FindSubscription) -> Subscription:
 
 def update_subscription(work: Work, op: UpdateSubscription) -> Subscription:
     before = get_subscription(work, GetSubscription(op.uuid))
+    # (What is wrong with it is found out anew each time.)
+    if op.known is not None and structs.replace(op.known, problem=before.problem) != before:
+        raise ChangedMeanwhile(f"The subscription {op.uuid}")
+    if op.topic is not None:
+        check_unchanged(work, op.topic)
     after = structs.replace(
         before,
         form=before.form if op.form is None else op.form,
         details=before.details if op.details is None else op.details,
     )
+    _check_filters(work, before.pattern, after.details, before.details)
     if op.state is not None and op.state != before.state:
         after = structs.replace(after, state=op.state, ends_at=_ends_at(work, op.state), problem=_PROBLEMS[op.state])
     _save(work, before, after)
@@ -135,7 +173,8 @@ def update_subscription(work: Work, op: UpdateSubscription) -> Subscription:
 
 
 def _save(work: Work, before: Subscription, after: Subscription) -> Subscription:
-    fields = (after.uuid or None, _json(after.details), after.state, after.ends_at)
+    is_filtered = after.details.filter_policy != ""
+    fields = (after.uuid or None, _json(after.details), after.state, after.ends_at, is_filtered)
     work.execute(sql("update_subscription"), (after.id, after.form, *fields))
     version = work.execute(sql("bump_subscriptions")).get
     work.bindings.replaced(

@@ -24,14 +24,15 @@ def sweep(work: Work, op: Sweep) -> Swept:
     dead = _sweep_exhausted(work, op.limit)
     keys = _changes(work, "forget_keys", work.now, op.limit)
     archived = _changes(work, "forget_archived", work.now, op.limit)
+    attempts = _changes(work, "forget_attempts", work.now, op.limit)
     removed = _sweep_deleted_queue(work, op.limit)
     deliveries = forget_exhausted(work, op.limit)
     subscriptions = end_unconfirmed(work, op.limit)
-    if op.limit in (expired, dead, keys, archived, deliveries, subscriptions) or removed:
+    if op.limit in (expired, dead, keys, archived, attempts, deliveries, subscriptions) or removed:
         next_at: int | None = work.now
     else:
         next_at = work.execute(sql("next_sweep"), (work.now,)).get
-    return Swept(expired, dead, keys, archived, removed, deliveries, subscriptions, next_at)
+    return Swept(expired, dead, keys, archived, removed, deliveries, subscriptions, attempts, next_at)
 
 
 def is_due(work: Work, _op: SweepDue) -> bool:

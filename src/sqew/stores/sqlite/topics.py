@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import msgspec
 
-from sqew.errors import TopicNotFound
+from sqew.errors import ChangedMeanwhile, TopicNotFound
 from sqew.model import Audience, TopicInfo
 from sqew.operations import CountSubscriptions, CreateTopic, DeleteTopic, GetTopic, ListTopics, UpdateTopic
-from sqew.stores.sqlite.statements import sql
+from sqew.stores.sqlite.statements import names, sql
 from sqew.stores.sqlite.work import Row, Work
 
 _TOPIC_EXISTS = sql("topic_exists")
@@ -39,12 +39,20 @@ def check_topic(work: Work, name: str) -> None:
         raise TopicNotFound(name)
 
 
+def check_unchanged(work: Work, known: TopicInfo) -> None:
+    """Raise unless a topic is still as it was."""
+    if get_topic(work, GetTopic(known.name)) != known:
+        raise ChangedMeanwhile(f"Topic '{known.name}'")
+
+
 def list_topics(work: Work, op: ListTopics) -> list[TopicInfo]:
-    return [_topic(row) for row in work.execute(sql("list_topics"), (op.after, op.prefix, op.limit))]
+    return [_topic(row) for row in work.execute(sql("list_topics"), (*names(op.prefix, op.after), op.limit))]
 
 
 def update_topic(work: Work, op: UpdateTopic) -> TopicInfo:
     known = get_topic(work, GetTopic(op.name))
+    if op.known is not None:
+        check_unchanged(work, op.known)
     attributes = {**known.attributes, **op.attributes}
     tags = known.tags if op.tags is None else dict(op.tags)
     work.execute(sql("update_topic"), (op.name, _json(attributes), _json(tags)))

@@ -9,16 +9,19 @@ import msgspec
 from msgspec import Struct
 
 from sqew.errors import SqewError
-from sqew.http.aws_names import Names
-from sqew.http.aws_refusals import JSON_TYPE, XML_TYPE, AwsError, Wire, in_aws_words, refusal
-from sqew.http.dialects.aws.query import Elements, Shapes, as_xml
-from sqew.http.exchange import Call, Request, Response
+from sqew.http.aws_refusals import JSON_TYPE, XML_TYPE, AwsError, Wire, in_aws_words, missing
+from sqew.http.callers import Caller
+from sqew.http.dialects.aws.query import Elements, Shapes, as_xml, escape
+from sqew.http.exchange import Call, Headers, Request, Response
 from sqew.http.service import Service
 from sqew.http.statuses import headers_of
 
 encode = msgspec.json.Encoder().encode
 
 Answer = Response | Call | Awaitable[Response | Call]
+
+_IN_QUERY = {"QueueDoesNotExist": "The specified queue does not exist for this wsdl version."}
+"""What the older protocol says in other words."""
 
 
 def request_id(request: Request) -> bytes:
@@ -29,10 +32,11 @@ def request_id(request: Request) -> bytes:
 class AwsCall:
     """What a handler of an action gets besides its parameters."""
 
-    __slots__ = ("action", "names", "request", "service", "wire")
+    __slots__ = ("action", "caller", "names", "request", "service", "wire")
 
-    def __init__(self, service: Service, request: Request, wire: Wire, action: Action, names: Names) -> None:
-        self.service, self.request, self.wire, self.action, self.names = service, request, wire, action, names
+    def __init__(self, service: Service, request: Request, wire: Wire, action: Action, caller: Caller) -> None:
+        self.service, self.request, self.wire, self.action = service, request, wire, action
+        self.caller, self.names = caller, caller.names
 
     def queue(self, url: str | None) -> str:
         """The queue that a URL, or the path of the request, names."""
@@ -40,7 +44,7 @@ class AwsCall:
             return self.names.queue_of_url(url)
         if self.request.params:
             return self.names.queue(self.request.params[-1])
-        raise AwsError("MissingRequiredParameterException", "The request must contain the parameter QueueUrl.")
+        raise missing("QueueUrl")
 
     def refuse(self, error: SqewError) -> Response:
         """The answer that it did not."""
@@ -50,7 +54,7 @@ class AwsCall:
     @property
     def is_signed(self) -> bool:
         """Whether who calls has signed, and does not only follow a link."""
-        return b"authorization" in self.request.headers or b"X-Amz-Signature=" in self.request.query
+        return self.caller.is_signed
 
     def ok(self, result: Struct | None = None) -> Response:
         """The answer that it went well."""
@@ -81,6 +85,8 @@ class Action(Struct, frozen=True):
     decoder: msgspec.json.Decoder[Any]
     handler: Handler
     required: tuple[str, ...]
+    sends: bool
+    """Whether it is asked to wait while there is more to write than can be written."""
 
     def decoded(self, body: bytes) -> Any:
         """The parameters, from JSON."""
@@ -102,7 +108,7 @@ class Action(Struct, frozen=True):
     def _checked(self, given: Any) -> Any:
         for field in self.required:
             if not getattr(given, field):
-                raise AwsError("MissingRequiredParameterException", f"The request must contain the parameter {field}.")
+                raise missing(field)
         return given
 
 
@@ -121,15 +127,30 @@ class Api(Struct, frozen=True):
 
     def refuse(self, wire: Wire, error: SqewError, request: Request) -> Response:
         """The answer that refuses."""
-        id = request_id(request).decode()
-        return refusal(wire, self.namespace, self.words(error), id, self.name, headers_of(error))
+        said, id = self.words(error), request_id(request)
+        more: Headers = ((b"x-amzn-requestid", id), *headers_of(error))
+        fault = "Receiver" if said.status >= 500 else "Sender"
+        if wire == "json":
+            kind = f"com.amazonaws.{self.name}#{said.type}"
+            told: Headers = (
+                (b"x-amzn-errortype", kind.encode()),
+                (b"x-amzn-query-error", f"{said.aws_code};{fault}".encode()),
+            )
+            return Response(said.status, encode({"__type": kind, "message": str(said)}), JSON_TYPE, told + more)
+        message = _IN_QUERY.get(said.type) or str(said)
+        text = (
+            f'<?xml version="1.0"?><ErrorResponse xmlns="{self.namespace}"><Error><Type>{fault}</Type>'
+            f"<Code>{escape(said.aws_code)}</Code><Message>{escape(message)}</Message><Detail/></Error>"
+            f"<RequestId>{id.decode()}</RequestId></ErrorResponse>"
+        )
+        return Response(said.status, text.encode(), XML_TYPE, more)
 
-    def action(self, shape: type[Struct], *required: str) -> Callable[[H], H]:
+    def action(self, shape: type[Struct], *required: str, sends: bool = False) -> Callable[[H], H]:
         """A decorator: the function answers the action that is called as its shape is."""
 
         def register(handler: H) -> H:
             name = shape.__name__
-            self.actions[name] = Action(name, self, shape, msgspec.json.Decoder(shape), handler, required)
+            self.actions[name] = Action(name, self, shape, msgspec.json.Decoder(shape), handler, required, sends)
             return handler
 
         return register

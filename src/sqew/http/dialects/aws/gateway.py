@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Struct
 
 from sqew.errors import RouteNotFound, SqewError
-from sqew.http.aws_names import Names
 from sqew.http.aws_refusals import JSON_TYPE, XML_TYPE, AwsError, Wire
+from sqew.http.callers import Caller, wrong_service
 from sqew.http.dialects.aws.calls import Action, Answer, Api, AwsCall
 from sqew.http.dialects.aws.query import nested, parse
 from sqew.http.dialects.aws.sns import SNS
@@ -39,8 +39,12 @@ class AwsFailure(Struct, rename={"kind": "__type"}):
 
 
 def _wire(request: Request) -> Wire:
-    kind = request.headers.get(b"content-type", b"")
+    kind = _content_type(request)
     return "json" if kind.startswith(_JSON) or b"x-amz-target" in request.headers else "query"
+
+
+def _content_type(request: Request) -> bytes:
+    return request.headers.get(b"content-type", b"").lower()
 
 
 def _refuse(request: Request, error: SqewError) -> Response:
@@ -90,10 +94,16 @@ def call_by_link(service: Service, request: Request) -> Answer:
     if not request.query:
         return Response(307, content_type=TEXT, headers=((b"location", b"/docs"),))
     refuse_head(request)
-    is_signed = b"authorization" in request.headers or b"X-Amz-" in request.query
-    if not is_signed and parse(request.query).get("Action") in _LINKS:
-        return _query(service, request, service.callers.anybody())
+    if _is_bare(request):
+        parameters = parse(request.query)
+        if parameters.get("Action") in _LINKS:
+            return _by_form(service, request, service.callers.anybody(), parameters)
     return _answer(service, request)
+
+
+def _is_bare(request: Request) -> bool:
+    """Whether a request is no more than its URL: not signed, and without a body that could ask for something else."""
+    return not request.body and b"authorization" not in request.headers and b"X-Amz-" not in request.query
 
 
 def _check_account(request: Request) -> None:
@@ -102,33 +112,40 @@ def _check_account(request: Request) -> None:
 
 
 def _answer(service: Service, request: Request) -> Answer:
-    names = service.callers.names(request)
+    caller = service.callers.identify(request)
     target = request.headers.get(b"x-amz-target")
     if target is not None:
         action = _TARGETS.get(target)
         if action is None:
             raise _unknown_action(target.rpartition(b".")[2].decode("latin-1"))
-        request.data = action
-        return action.handler(AwsCall(service, request, "json", action, names), action.decoded(request.body))
-    return _query(service, request, names)
-
-
-def _query(service: Service, request: Request, names: Names) -> Answer:
-    kind = request.headers.get(b"content-type", b"")
-    if request.body and not kind.startswith(_FORM):
+        _admit(service, request, action, caller)
+        return action.handler(AwsCall(service, request, "json", action, caller), action.decoded(request.body))
+    if request.body and not _content_type(request).startswith(_FORM):
         raise AwsError(
             "InvalidAction",
             "Two protocols are spoken here: JSON 1.0 (application/x-amz-json-1.0 with X-Amz-Target) and Query "
             "(application/x-www-form-urlencoded with Action).",
         )
-    parameters = {**parse(request.query), **parse(request.body)}
+    return _by_form(service, request, caller, {**parse(request.query), **parse(request.body)})
+
+
+def _by_form(service: Service, request: Request, caller: Caller, parameters: dict[str, str]) -> Answer:
     name = parameters.get("Action")
     if not name:
         raise AwsError("MissingAction", "The request must contain the parameter Action.")
     action = _action(name, parameters)
-    request.data = action
+    _admit(service, request, action, caller)
     given = action.converted(nested(parameters, action.api.shapes))
-    return action.handler(AwsCall(service, request, "query", action, names), given)
+    return action.handler(AwsCall(service, request, "query", action, caller), given)
+
+
+def _admit(service: Service, request: Request, action: Action, caller: Caller) -> None:
+    """Raise unless the action may be carried out: by who calls, and at the moment."""
+    request.data = action
+    if caller.service and caller.service != action.api.name:
+        raise wrong_service(action.api.name, caller.service)
+    if action.sends:
+        service.pressure.check()
 
 
 def _action(name: str, parameters: dict[str, str]) -> Action:

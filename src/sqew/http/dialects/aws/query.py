@@ -14,7 +14,9 @@ from msgspec import Struct
 
 from sqew.http.aws_refusals import AwsError
 
-_UNSPEAKABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+SPEAKABLE = "[\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
+"""The characters that XML can hold, as a part of a pattern."""
+UNSPEAKABLE = re.compile(SPEAKABLE.replace("[", "[^"))
 _MOST_PARAMETERS = 5_000
 _MOST_DOTS = 16
 _MOST_ENTRIES = 1_000
@@ -126,7 +128,7 @@ def escape(text: str) -> str:
     """A text as it may stand between two tags. A carriage return would be read as a line feed if it came bare."""
     if not text.isprintable():
         # What other dialects let in and XML can't hold at all.
-        text = _UNSPEAKABLE.sub("\ufffd", text)
+        text = UNSPEAKABLE.sub("\ufffd", text)
     return (
         text.replace("&", "&amp;")
         .replace("<", "&lt;")

@@ -7,11 +7,9 @@ SELECT token, lease_until, messages FROM sqew_attempt WHERE queue_id = ?1 AND id
 INSERT OR REPLACE INTO sqew_attempt (queue_id, id, token, lease_until, messages, expires_at)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6)
 
--- name: forget_old_attempts
-DELETE FROM sqew_attempt WHERE expires_at <= ?1
-
--- name: delete_attempts_of
-DELETE FROM sqew_attempt WHERE queue_id = ?1
+-- name: forget_attempts
+DELETE FROM sqew_attempt WHERE (queue_id, id) IN
+  (SELECT queue_id, id FROM sqew_attempt WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2)
 
 -- name: held_in_attempt
 -- A message of the attempt, unless it was settled or its lease was changed since.

@@ -24,7 +24,8 @@ UPDATE sqew_message
 -- The same for a batch.
 UPDATE sqew_message
    SET available_at = due_at, due_at = ?2, lease_until = ?2, attempts = attempts + 1, token = ?3, leased_by = ?4,
-       received_at = ?5, first_received_at = coalesce(first_received_at, ?5), dies_at = CASE WHEN attempts + 1 >= ?6 THEN ?2 END
+       received_at = ?5, first_received_at = coalesce(first_received_at, ?5),
+       dies_at = CASE WHEN attempts + 1 >= ?6 THEN ?2 END
  WHERE id IN (SELECT value FROM carray(?1))
 
 -- name: next_due

@@ -1,8 +1,8 @@
 -- Dead letters: listing, bringing back, deleting.
 
 -- fragment: not_deleted
--- A deleted queue's rows are still there for a while.
-queue_id IN (SELECT id FROM sqew_queue WHERE name IS NOT NULL)
+-- A deleted queue's rows are still there for a while. +queue_id: dead letters are found by where they came from.
++queue_id IN (SELECT id FROM sqew_queue WHERE name IS NOT NULL)
 
 -- name: dead_letters
 SELECT {stored} FROM sqew_message WHERE origin = ?1 AND id > ?2 AND {not_deleted} ORDER BY id LIMIT ?3
@@ -24,14 +24,10 @@ SELECT {archived} FROM sqew_archive WHERE queue_id = ?1 AND outcome = 'dead' AND
 SELECT {stored} FROM sqew_message
  WHERE origin = ?1 AND (lease_until IS NULL OR lease_until <= ?2) AND {not_deleted} ORDER BY id LIMIT ?3
 
--- name: redrivable
--- What lies in one dead-letter queue, of one queue's dead letters. ?5: what has died since stays.
-SELECT {stored} FROM sqew_message
- WHERE origin = ?1 AND queue_id = ?2 AND (lease_until IS NULL OR lease_until <= ?3) AND died_at <= ?5
- ORDER BY id LIMIT ?4
-
--- name: origins
-SELECT DISTINCT origin FROM sqew_message WHERE origin IS NOT NULL
+-- name: letters_after
+-- What lies in a dead-letter queue and came from another, after an id.
+SELECT {stored} FROM sqew_message INDEXED BY sqew_message_letter
+ WHERE queue_id = ?1 AND origin IS NOT NULL AND id > ?2 ORDER BY id LIMIT ?3
 
 -- name: residents
 -- What lies in a dead-letter queue, wherever it came from: a redrive with a destination takes all of it.
@@ -41,11 +37,11 @@ SELECT {stored} FROM sqew_message
  ORDER BY due_at, id LIMIT ?5
 
 -- name: bring_back
--- ?2 queue, ?3 lane, ?4 due_at, ?5 available_at, ?6 expires_at, ?7 group
+-- ?2 queue, ?3 lane, ?4 due_at, ?5 available_at, ?6 expires_at, ?7 group, ?8 key
 UPDATE sqew_message
-   SET queue_id = ?2, lane_id = ?3, due_at = ?4, available_at = ?5, expires_at = ?6, group_id = ?7, attempts = 0,
-       lease_until = NULL, token = NULL, leased_by = NULL, received_at = NULL, dies_at = NULL,
-       origin = NULL, origin_lane = NULL, reason = NULL, died_at = NULL
+   SET queue_id = ?2, lane_id = ?3, due_at = ?4, available_at = ?5, expires_at = ?6, group_id = ?7, key = ?8,
+       attempts = 0, lease_until = NULL, token = NULL, leased_by = NULL, received_at = NULL, first_received_at = NULL,
+       dies_at = NULL, origin = NULL, origin_lane = NULL, reason = NULL, died_at = NULL
  WHERE id = ?1
 
 -- name: delete_archived

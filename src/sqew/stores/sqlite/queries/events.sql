@@ -12,8 +12,8 @@ SELECT subscriptions FROM sqew_meta WHERE id = 1
 UPDATE sqew_meta SET subscriptions = subscriptions + 1 WHERE id = 1 RETURNING subscriptions
 
 -- name: insert_subscription
-INSERT INTO sqew_subscription (pattern, protocol, target, form, created_at, uuid, details, state, ends_at)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) RETURNING id
+INSERT INTO sqew_subscription (pattern, protocol, target, form, created_at, uuid, details, state, ends_at, filtered)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) RETURNING id
 
 -- name: subscription_to
 SELECT {subscription} FROM sqew_subscription s WHERE s.pattern = ?1 AND s.target = ?2
@@ -25,7 +25,7 @@ SELECT {subscription} FROM sqew_subscription s WHERE s.id = ?1
 SELECT {subscription} FROM sqew_subscription s WHERE s.uuid = ?1
 
 -- name: update_subscription
-UPDATE sqew_subscription SET form = ?2, uuid = ?3, details = ?4, state = ?5, ends_at = ?6 WHERE id = ?1
+UPDATE sqew_subscription SET form = ?2, uuid = ?3, details = ?4, state = ?5, ends_at = ?6, filtered = ?7 WHERE id = ?1
 
 -- name: delete_subscription
 DELETE FROM sqew_subscription WHERE id = ?1
@@ -132,9 +132,9 @@ UPDATE sqew_delivery SET due_at = ?3, claimed = 0, attempts = attempts + 1, trie
 -- name: unclaim_delivery
 UPDATE sqew_delivery SET due_at = ?3, claimed = 0 WHERE id = ?1 AND claimed = 1 AND due_at = ?2
 
--- name: delivery_with_details
+-- name: payload_with_details
 -- What a delivery that is exhausted would have posted, and what SNS says of its subscription.
-SELECT CAST(p.routing_key AS BLOB), CAST(p.message_id AS BLOB), p.is_text, CAST(p.body AS BLOB), p.kind, s.details
+SELECT s.details, CAST(d.endpoint AS BLOB), d.payload_id, d.checksum, {payload}, p.kind
   FROM sqew_delivery d JOIN sqew_payload p ON p.id = d.payload_id JOIN sqew_subscription s ON s.id = d.subscription_id
  WHERE d.id = ?1
 

@@ -30,5 +30,6 @@ SELECT {delivered} FROM sqew_message
 -- name: lease_follower
 -- A follower is leased but stays out of the claim index: its head speaks for the group.
 UPDATE sqew_message
-   SET lease_until = ?2, attempts = attempts + 1, token = ?3, leased_by = ?4, received_at = ?5, first_received_at = coalesce(first_received_at, ?5), dies_at = ?6
+   SET lease_until = ?2, attempts = attempts + 1, token = ?3, leased_by = ?4, received_at = ?5,
+       first_received_at = coalesce(first_received_at, ?5), dies_at = ?6
  WHERE id = ?1

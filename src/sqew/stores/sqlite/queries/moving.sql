@@ -23,15 +23,19 @@ SELECT {move_task} FROM sqew_move_task WHERE queue_id = ?1 ORDER BY number DESC 
 SELECT due_at FROM sqew_move_task WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1
 
 -- name: due_move
-SELECT {move_task}, due_at FROM sqew_move_task WHERE due_at <= ?1 ORDER BY due_at LIMIT 1
+SELECT {move_task}, last_id, due_at FROM sqew_move_task WHERE due_at <= ?1 ORDER BY due_at LIMIT 1
 
 -- name: move_on
-UPDATE sqew_move_task SET status = ?2, moved = ?3, reason = ?4, due_at = ?5 WHERE id = ?1
+UPDATE sqew_move_task SET moved = ?2, last_id = ?3, due_at = ?4 WHERE id = ?1
+
+-- name: end_move
+UPDATE sqew_move_task SET status = ?2, moved = ?3, reason = ?4, due_at = NULL WHERE id = ?1
 
 -- name: forget_old_moves
 -- Only so many are listed.
 DELETE FROM sqew_move_task
- WHERE queue_id = ?1 AND number NOT IN (SELECT number FROM sqew_move_task WHERE queue_id = ?1 ORDER BY number DESC LIMIT ?2)
+ WHERE queue_id = ?1
+   AND number NOT IN (SELECT number FROM sqew_move_task WHERE queue_id = ?1 ORDER BY number DESC LIMIT ?2)
 
 -- name: delete_moves_of
 DELETE FROM sqew_move_task WHERE queue_id = ?1

@@ -6,6 +6,9 @@ SELECT catalog FROM sqew_meta WHERE id = 1
 -- name: bump_catalog
 UPDATE sqew_meta SET catalog = catalog + 1 WHERE id = 1 RETURNING catalog
 
+-- name: salt
+SELECT salt FROM sqew_meta WHERE id = 1
+
 -- name: next_id
 SELECT next_id FROM sqew_meta WHERE id = 1
 
@@ -18,22 +21,25 @@ SELECT id, name, policy, created_at, extras FROM sqew_queue WHERE name = ?1
 -- name: queue_by_id
 SELECT id, name, policy, created_at, extras FROM sqew_queue WHERE id = ?1 AND name IS NOT NULL
 
+-- fragment: of_names
+-- See statements.names.
+name >= ?1 AND name < ?2 AND name <> ?3
+
 -- name: list_queues
-SELECT name, policy, created_at, extras FROM sqew_queue WHERE name > ?1 AND substr(name, 1, length(?2)) = ?2
- ORDER BY name LIMIT ?3
+SELECT name, policy, created_at, extras FROM sqew_queue WHERE {of_names} ORDER BY name LIMIT ?4
 
 -- name: dead_letter_sources
--- The queues whose dead letters go to one. Rarely asked: it reads all queues.
-SELECT name FROM sqew_queue WHERE policy ->> '$.dead_letter' = ?1 AND name > ?2 ORDER BY name LIMIT ?3
+-- The queues whose dead letters go to one.
+SELECT name FROM sqew_queue WHERE dead_letter = ?1 AND name > ?2 ORDER BY name LIMIT ?3
 
 -- name: queue_names
 SELECT name FROM sqew_queue WHERE name IS NOT NULL LIMIT 1000
 
 -- name: insert_queue
-INSERT INTO sqew_queue (name, policy, created_at, extras) VALUES (?1, ?2, ?3, ?4) RETURNING id
+INSERT INTO sqew_queue (name, policy, created_at, extras, dead_letter) VALUES (?1, ?2, ?3, ?4, ?5) RETURNING id
 
 -- name: update_policy
-UPDATE sqew_queue SET policy = ?2, extras = ?3 WHERE id = ?1
+UPDATE sqew_queue SET policy = ?2, extras = ?3, dead_letter = ?4 WHERE id = ?1
 
 -- name: forget_queue
 UPDATE sqew_queue SET name = NULL WHERE id = ?1

@@ -48,7 +48,8 @@ UPDATE sqew_message
 -- Undo a receive whose answer reached nobody. ?2: the queue is FIFO, and the group's head is looked for anew.
 UPDATE sqew_message
    SET due_at = CASE WHEN ?2 THEN NULL ELSE available_at END, attempts = max(attempts - 1, 0), lease_until = NULL,
-       token = NULL, leased_by = NULL, received_at = NULL, dies_at = NULL
+       token = NULL, leased_by = NULL, received_at = NULL, first_received_at = nullif(first_received_at, received_at),
+       dies_at = NULL
  WHERE id = ?1
 
 -- name: extend_lease

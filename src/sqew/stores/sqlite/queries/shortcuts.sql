@@ -27,7 +27,8 @@ key IS NULL AND group_id IS NULL AND body IS NOT NULL
 -- Lease the head.
 UPDATE sqew_message
    SET available_at = due_at, due_at = ?7, lease_until = ?7, attempts = attempts + 1, token = ?8, leased_by = ?9,
-       received_at = ?4, first_received_at = coalesce(first_received_at, ?4), dies_at = CASE WHEN attempts + 1 >= ?5 THEN ?7 END
+       received_at = ?4, first_received_at = coalesce(first_received_at, ?4),
+       dies_at = CASE WHEN attempts + 1 >= ?5 THEN ?7 END
  WHERE {head}
 RETURNING {delivered}
 
@@ -38,7 +39,8 @@ DELETE FROM sqew_message WHERE {head} AND {leaves_nothing} AND origin IS NULL RE
 -- name: put_back
 -- The taken message turned out to be damaged: back with it, for the long way to deal with.
 INSERT INTO sqew_message (id, lane_id, priority, attempts, available_at, created_at, expires_at, key, group_id,
-                          origin, reason, died_at, is_text, checksum, headers, body, due_at, first_received_at, queue_id)
+                          origin, reason, died_at, is_text, checksum, headers, body, due_at, first_received_at,
+                          queue_id)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)
 
 -- name: unclaim

@@ -39,6 +39,8 @@ SELECT min(at) FROM (
   UNION ALL
   SELECT * FROM (SELECT purge_at FROM sqew_archive WHERE purge_at IS NOT NULL ORDER BY purge_at LIMIT 1)
   UNION ALL
+  SELECT * FROM (SELECT expires_at FROM sqew_attempt WHERE expires_at > 0 ORDER BY expires_at LIMIT 1)
+  UNION ALL
   SELECT * FROM (SELECT ends_at FROM sqew_subscription WHERE ends_at IS NOT NULL ORDER BY ends_at LIMIT 1))
 
 -- name: deleted_queue

@@ -11,8 +11,7 @@ SELECT name, attributes, tags, created_at FROM sqew_topic WHERE name = ?1
 SELECT 1 FROM sqew_topic WHERE name = ?1
 
 -- name: list_topics
-SELECT name, attributes, tags, created_at FROM sqew_topic
- WHERE name > ?1 AND substr(name, 1, length(?2)) = ?2 ORDER BY name LIMIT ?3
+SELECT name, attributes, tags, created_at FROM sqew_topic WHERE {of_names} ORDER BY name LIMIT ?4
 
 -- name: update_topic
 UPDATE sqew_topic SET attributes = ?2, tags = ?3 WHERE name = ?1
@@ -25,6 +24,13 @@ DELETE FROM sqew_subscription WHERE pattern = ?1 AND +uuid IS NOT NULL
 
 -- name: count_subscriptions_to_topic
 SELECT state, count(*) FROM sqew_subscription WHERE pattern = ?1 AND +uuid IS NOT NULL GROUP BY state
+
+-- name: count_filters_of_topic
+SELECT count(*) FROM sqew_subscription WHERE pattern = ?1 AND filtered
+
+-- name: count_filters
+-- Before one more is added: of 10,000 at most.
+SELECT count(*) FROM sqew_subscription WHERE filtered
 
 -- name: resign_subscriptions_to_topic
 -- Those that want envelopes want them signed by another version.

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from sqew.http.aws_names import USUAL_REGION, Names
+from sqew.http.aws_names import Names
 from sqew.http.aws_refusals import AwsError
 from sqew.http.dialects.aws.sns.refusals import invalid
+from sqew.regions import in_region
 from sqew.rules import FIFO_SUFFIX
 from sqew.sealing import topic_arn
 
@@ -32,7 +33,7 @@ def topic_of(arn: str, parameter: str = "TopicArn") -> str:
     parts = _parts(arn, parameter)
     if len(parts) != _LEAST_ELEMENTS or not _TOPIC.fullmatch(parts[5]):
         raise invalid(f"{parameter} Reason: {arn[:300]} is not the ARN of a topic")
-    return _in_region(parts[3], parts[5])
+    return in_region(parts[3], parts[5])
 
 
 def subscription_of(arn: str) -> SubscriptionName:
@@ -40,7 +41,7 @@ def subscription_of(arn: str) -> SubscriptionName:
     parts = _parts(arn, "SubscriptionArn")
     if len(parts) != _LEAST_ELEMENTS + 1 or not _TOPIC.fullmatch(parts[5]) or not _UUID.fullmatch(parts[6]):
         raise invalid(f"SubscriptionArn Reason: {arn[:300]} is not the ARN of a subscription")
-    return SubscriptionName(_in_region(parts[3], parts[5]), parts[6])
+    return SubscriptionName(in_region(parts[3], parts[5]), parts[6])
 
 
 def _parts(arn: str, parameter: str) -> list[str]:
@@ -50,10 +51,6 @@ def _parts(arn: str, parameter: str) -> list[str]:
     if parts[:3] != ["arn", "aws", "sns"]:
         raise invalid(f"{parameter} Reason: {arn[:300]} is not an ARN of SNS")
     return parts
-
-
-def _in_region(region: str, name: str) -> str:
-    return name if region == USUAL_REGION else f"{region}:{name}"
 
 
 def arn_of_topic(names: Names, topic: str) -> str:

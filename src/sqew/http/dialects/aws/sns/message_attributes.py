@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from collections.abc import Mapping
 
+from sqew.http.dialects.aws.messages import Attribute, binary_of, is_legal, is_name, is_number, kind_of
 from sqew.http.dialects.aws.sns.refusals import bad_value
-from sqew.http.dialects.aws.sqs.message_attributes import Attribute
 
-_NAME = re.compile(r"(?!\.)(?!.*\.\.)[A-Za-z0-9_.-]{1,256}(?<!\.)")
-_TYPE = re.compile(r"(String|Number|Binary)(\.[^\x00-\x1f]{1,248})?")
-_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
+_RESERVED = re.compile(r"(aws|amazon)\.", re.IGNORECASE)
 
 
 def check(attributes: Mapping[str, Attribute]) -> int:
@@ -21,23 +17,25 @@ def check(attributes: Mapping[str, Attribute]) -> int:
 
 
 def _check(name: str, attribute: Attribute) -> int:
-    if not _NAME.fullmatch(name):
+    if not is_name(name):
         raise bad_value(
             f"The message attribute name '{name[:100]}' is not valid: "
             "it may hold letters, digits, hyphens, underscores and, between others, dots."
         )
+    if _RESERVED.match(name):
+        raise bad_value(f"The message attribute name '{name}' is not valid: AWS keeps those in AWS. and Amazon.")
     if not attribute.DataType:
         raise bad_value(f"The message attribute '{name}' must contain non-empty message attribute type.")
-    kind = _TYPE.fullmatch(attribute.DataType)
+    kind = kind_of(attribute.DataType)
     if kind is None:
         raise bad_value(
             f"The message attribute '{name}' has an invalid message attribute type, "
             "the set of supported type prefixes is Binary, Number, and String."
         )
     size = len(name.encode()) + len(attribute.DataType.encode())
-    if kind[1] == "Binary":
+    if kind == "Binary":
         return size + _binary_size(name, attribute)
-    return size + _text_size(name, kind[1], attribute)
+    return size + _text_size(name, kind, attribute)
 
 
 def _binary_size(name: str, attribute: Attribute) -> int:
@@ -45,10 +43,10 @@ def _binary_size(name: str, attribute: Attribute) -> int:
         raise bad_value(f"The message attribute '{name}' with type 'Binary' must use field 'Binary'.")
     if not attribute.BinaryValue:
         raise _empty(name)
-    try:
-        return len(base64.b64decode(attribute.BinaryValue.encode(), validate=True))
-    except (binascii.Error, ValueError) as error:
-        raise bad_value(f"The value of the message attribute '{name}' is not valid Base64.") from error
+    value = binary_of(attribute.BinaryValue)
+    if value is None:
+        raise bad_value(f"The value of the message attribute '{name}' is not valid Base64.")
+    return len(value)
 
 
 def _text_size(name: str, kind: str, attribute: Attribute) -> int:
@@ -57,8 +55,10 @@ def _text_size(name: str, kind: str, attribute: Attribute) -> int:
     text = attribute.StringValue
     if not text:
         raise _empty(name)
-    if kind == "Number" and not _NUMBER.fullmatch(text):
+    if kind == "Number" and not is_number(text):
         raise bad_value(f"Could not cast message attribute '{name}' value to number.")
+    if not is_legal(text):
+        raise bad_value(f"The value of the message attribute '{name}' holds characters that can't stand in XML.")
     return len(text.encode())
 
 

@@ -1,28 +1,20 @@
-"""Where the next page of a list begins, in a token that means nothing to others."""
+"""Where the next page of topics or subscriptions begins."""
 
 from __future__ import annotations
 
-import base64
-import binascii
-
+from sqew.http.dialects.aws.pages import last_of
 from sqew.http.dialects.aws.sns.refusals import invalid
 
 PAGE = 100
 """How many topics or subscriptions SNS shows at once."""
 
 
-def token_of(last: str) -> str:
-    return base64.urlsafe_b64encode(last.encode()).decode()
-
-
 def after(token: str | None) -> str:
     """The last entry of the page before; nothing where this is the first."""
-    if not token:
-        return ""
-    try:
-        return base64.b64decode(token.encode(), altchars=b"-_", validate=True).decode()
-    except (binascii.Error, ValueError) as error:
-        raise invalid("NextToken") from error
+    last = last_of(token)
+    if last is None:
+        raise invalid("NextToken")
+    return last
 
 
 def after_number(token: str | None) -> int:

@@ -1,13 +1,15 @@
-"""Permissions: statements in a topic's policy, which we keep and show. Whoever may come in may do everything."""
+"""Permissions: statements in a topic's policy."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import msgspec
 
 from sqew import operations as ops
 from sqew.http.dialects.aws.calls import AwsCall
+from sqew.http.dialects.aws.documents import object_of
+from sqew.http.dialects.aws.policies import Statement, permission, statements_of, without
 from sqew.http.dialects.aws.sns.api import SNS
 from sqew.http.dialects.aws.sns.arns import arn_of_topic, topic_of
 from sqew.http.dialects.aws.sns.refusals import invalid
@@ -30,25 +32,17 @@ class AddPermission(OnTopic):
 
 @SNS.action(AddPermission, "TopicArn", "Label", "AWSAccountId", "ActionName")
 async def add_permission(call: AwsCall, given: AddPermission) -> Response:
-    actions, accounts = given.ActionName or [], given.AWSAccountId or []
+    topic, label, actions = topic_of(given.TopicArn or ""), given.Label or "", given.ActionName or []
     if any(action not in _ACTIONS for action in actions):
         raise invalid("Policy statement action out of service scope!")
-    info = await call.service.broker.run(ops.GetTopic(topic_of(given.TopicArn or "")))
-    policy = _policy(call, info)
-    if any(statement.get("Sid") == given.Label for statement in policy["Statement"]):
-        raise invalid("Statement already exists")
-    principals = [f"arn:aws:iam::{account}:root" for account in accounts]
-    policy["Statement"].append(
-        {
-            "Sid": given.Label,
-            "Effect": "Allow",
-            "Principal": {"AWS": principals[0] if len(principals) == 1 else principals},
-            "Action": [f"SNS:{action}" for action in actions] if len(actions) > 1 else f"SNS:{actions[0]}",
-            "Resource": arn_of_topic(call.names, info.name),
-        }
-    )
-    await _save(call, info, policy)
-    return call.ok()
+    added = permission("SNS", label, given.AWSAccountId or [], actions, arn_of_topic(call.names, topic))
+
+    def add(statements: list[Statement]) -> list[Statement]:
+        if len(without(statements, label)) < len(statements):
+            raise invalid("Statement already exists")
+        return [*statements, added]
+
+    return await _change(call, topic, add)
 
 
 class RemovePermission(OnTopic):
@@ -57,21 +51,15 @@ class RemovePermission(OnTopic):
 
 @SNS.action(RemovePermission, "TopicArn", "Label")
 async def remove_permission(call: AwsCall, given: RemovePermission) -> Response:
-    info = await call.service.broker.run(ops.GetTopic(topic_of(given.TopicArn or "")))
-    policy = _policy(call, info)
-    policy["Statement"] = [one for one in policy["Statement"] if one.get("Sid") != given.Label]
-    await _save(call, info, policy)
+    return await _change(call, topic_of(given.TopicArn or ""), lambda statements: without(statements, given.Label))
+
+
+async def _change(call: AwsCall, topic: str, change: Callable[[list[Statement]], list[Statement]]) -> Response:
+    async def update(info: TopicInfo) -> ops.UpdateTopic:
+        policy = object_of(policy_of(info, call.names)) or {}
+        statements = [statement for statement in statements_of(policy) if isinstance(statement, dict)]
+        kept = msgspec.json.encode({**policy, "Statement": change(statements)}).decode()
+        return ops.UpdateTopic(topic, {POLICY: kept}, known=info)
+
+    await call.service.changes.make(ops.GetTopic(topic), update)
     return call.ok()
-
-
-def _policy(call: AwsCall, info: TopicInfo) -> dict[str, Any]:
-    policy: dict[str, Any] = msgspec.json.decode(policy_of(info, call.names))
-    statements = policy.get("Statement", [])
-    found = statements if isinstance(statements, list) else [statements]
-    policy["Statement"] = [statement for statement in found if isinstance(statement, dict)]
-    return policy
-
-
-async def _save(call: AwsCall, info: TopicInfo, policy: dict[str, Any]) -> None:
-    kept = msgspec.json.encode(policy).decode()
-    await call.service.broker.run(ops.UpdateTopic(info.name, {POLICY: kept}))

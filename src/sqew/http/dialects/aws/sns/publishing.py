@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import re
-from collections import Counter
+import unicodedata
 from collections.abc import Awaitable, Callable
 from functools import partial
 from itertools import chain
@@ -15,42 +14,34 @@ from msgspec import Struct
 from sqew import operations as ops
 from sqew.errors import EnvelopeNeeded, SqewError
 from sqew.http.aws_refusals import AwsError
+from sqew.http.dialects.aws.batches import Fault, fault_in
 from sqew.http.dialects.aws.calls import AwsCall
+from sqew.http.dialects.aws.messages import Attribute, as_headers, is_legal, is_punctuated
 from sqew.http.dialects.aws.sns.api import SNS
 from sqew.http.dialects.aws.sns.arns import is_fifo, topic_of
 from sqew.http.dialects.aws.sns.message_attributes import check
 from sqew.http.dialects.aws.sns.refusals import in_sns_words, invalid
 from sqew.http.dialects.aws.sns.topic_attributes import CONTENT_BASED
-from sqew.http.dialects.aws.sqs.message_attributes import Attribute, as_headers, is_legal
 from sqew.http.exchange import Call, Response
 from sqew.model import NewEvent, NewMessage, Protocol, Published
-from sqew.sealing import new_message_id
+from sqew.sealing import new_message_id, sequence_number
 
 MOST_BYTES = 262_144
-MOST_ENTRIES = 10
 _LONGEST_SUBJECT = 100
-_ENTRY_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
-_PUNCTUATED = re.compile(r"[A-Za-z0-9!-/:-@\[-`{-~]{1,128}")
-_SUBJECT = re.compile(r"[!-~][ -~]*")
+_BREAKS = ("Cc", "Zl", "Zp")
+"""The categories of characters that control something, or end a line."""
+_FAULTS: dict[Fault, str] = {
+    "EmptyBatchRequest": "The batch request doesn't contain any entries.",
+    "TooManyEntriesInBatchRequest": "The batch request contains more entries than permissible.",
+    "InvalidBatchEntryId": "The Id of a batch entry in a batch request doesn't abide by the specification: "
+    "letters, digits, hyphens and underscores, 80 at most.",
+    "BatchEntryIdsNotDistinct": "Two or more batch entries in the request have the same Id.",
+}
 
 _NAMES: dict[Protocol, str] = {"queue": "sqs", "http": "http", "https": "https"}
 """What a message says for each protocol, by the name that it has there."""
 
 _Render = Callable[[list[Published]], Response]
-
-
-class _Numbers:
-    """The numbers of messages in FIFO topics: each is higher than those before it."""
-
-    def __init__(self) -> None:
-        self._last = 0
-
-    def next(self, now_ms: int) -> str:
-        self._last = max(self._last + 1, now_ms * 1_000_000)
-        return f"{self._last:020}"
-
-
-_numbers = _Numbers()
 
 
 class Publish(Struct):
@@ -70,12 +61,14 @@ class PublishResult(Struct, omit_defaults=True):
     SequenceNumber: str | None = None
 
 
-@SNS.action(Publish)
+@SNS.action(Publish, sends=True)
 def publish(call: AwsCall, given: Publish) -> Call | Awaitable[Call]:
     if given.PhoneNumber is not None:
         raise invalid("PhoneNumber Reason: SMS is not supported here. Publish to a topic")
     if not given.TopicArn and not given.TargetArn:
         raise invalid("TopicArn or TargetArn Reason: no value for required parameter")
+    if given.TopicArn and given.TargetArn and given.TopicArn != given.TargetArn:
+        raise invalid("TargetArn Reason: it names another topic than TopicArn. Give one of them")
     topic = topic_of(given.TopicArn or given.TargetArn or "", "TopicArn" if given.TopicArn else "TargetArn")
     if is_fifo(topic) and given.MessageDeduplicationId is None:
         return _publish_by_content(call, topic, given)
@@ -92,16 +85,23 @@ async def _is_by_content(call: AwsCall, topic: str) -> bool:
 
 
 def _publish_one(call: AwsCall, topic: str, given: Publish, *, by_content: bool) -> Call:
-    events, _ = _events(call, topic, given, by_content)
-    result = PublishResult(events[0].message_id, events[0].sequence or None)
-    return _publishing(call, events, partial(_answered, call, result))
+    events, _ = _events(topic, given, by_content)
+
+    def render(published: list[Published]) -> Response:
+        _count_refused(call, published)
+        return call.ok(PublishResult(events[0].message_id, _sequence(published[0])))
+
+    return _publishing(call, events, render)
 
 
-def _answered(call: AwsCall, result: PublishResult | PublishBatchResult, published: list[Published]) -> Response:
+def _count_refused(call: AwsCall, published: list[Published]) -> None:
     """Who publishes is not told what became of it at each subscriber. The server's figures are."""
     for error in chain.from_iterable(one.refused for one in published):
         call.service.figures.failed(error)
-    return call.ok(result)
+
+
+def _sequence(published: Published) -> str | None:
+    return None if published.number is None else sequence_number(published.number)
 
 
 def _publishing(call: AwsCall, events: list[NewEvent], render: _Render) -> Call:
@@ -127,7 +127,7 @@ class PublishEntry(Struct):
     MessageGroupId: str | None = None
 
 
-def _events(call: AwsCall, topic: str, given: Publish | PublishEntry, by_content: bool) -> tuple[list[NewEvent], int]:
+def _events(topic: str, given: Publish | PublishEntry, by_content: bool) -> tuple[list[NewEvent], int]:
     """What to publish, and how many bytes it has: an event for each text, where protocols get different ones."""
     text = given.Message
     if not text:
@@ -142,11 +142,10 @@ def _events(call: AwsCall, topic: str, given: Publish | PublishEntry, by_content
         raise invalid("Message Reason: it holds characters that can't stand in XML")
     key = _key(given, topic, text, by_content)
     id, headers = new_message_id(), as_headers(attributes, None) or {}
-    sequence = _numbers.next(call.service.broker.now()) if is_fifo(topic) else ""
     events = [
         NewEvent(
             topic, NewMessage(one.encode(), "text", group=given.MessageGroupId), id, attributes=headers,
-            subject=given.Subject, key=key, sequence=sequence, only=protocols if len(texts) > 1 else (),
+            subject=given.Subject, key=key, numbered=is_fifo(topic), only=protocols if len(texts) > 1 else (),
         )
         for one, protocols in texts.items()
     ]  # fmt: skip
@@ -154,7 +153,10 @@ def _events(call: AwsCall, topic: str, given: Publish | PublishEntry, by_content
 
 
 def _check_subject(subject: str | None) -> None:
-    if subject is not None and (len(subject) > _LONGEST_SUBJECT or not _SUBJECT.fullmatch(subject)):
+    if subject is None:
+        return
+    has_breaks = any(unicodedata.category(letter) in _BREAKS for letter in subject[:_LONGEST_SUBJECT])
+    if not 1 <= len(subject) <= _LONGEST_SUBJECT or has_breaks or not is_legal(subject):
         raise invalid("Subject")
 
 
@@ -184,7 +186,7 @@ def _key(given: Publish | PublishEntry, topic: str, text: str, by_content: bool)
     """What the message is told from its repetitions by."""
     group, key = given.MessageGroupId, given.MessageDeduplicationId
     for name, value in (("MessageGroupId", group), ("MessageDeduplicationId", key)):
-        if value is not None and not _PUNCTUATED.fullmatch(value):
+        if value is not None and not is_punctuated(value):
             raise invalid(
                 f"{name} Reason: it can only include alphanumeric and punctuation characters. 1 to 128 in length"
             )
@@ -228,48 +230,42 @@ class PublishBatchResult(Struct):
     Failed: list[Failed]
 
 
-@SNS.action(PublishBatch, "TopicArn")
+@SNS.action(PublishBatch, "TopicArn", sends=True)
 async def publish_batch(call: AwsCall, given: PublishBatch) -> Call | Response:
     topic = topic_of(given.TopicArn or "")
     entries = given.PublishBatchRequestEntries or []
-    _check_entries(entries)
+    fault = fault_in(entries)
+    if fault is not None:
+        raise _batch_error(fault, _FAULTS[fault])
     by_content = await _is_by_content(call, topic)
     events: list[NewEvent] = []
-    result = PublishBatchResult([], [])
+    named: dict[str, str] = {}
+    failed: list[Failed] = []
     total = 0
     for entry in entries:
         try:
-            made, size = _events(call, topic, entry, by_content)
+            made, size = _events(topic, entry, by_content)
         except SqewError as error:
             said = in_sns_words(error)
-            result.Failed.append(Failed(entry.Id or "", said.aws_code, str(said), said.status < 500))
+            failed.append(Failed(entry.Id or "", said.aws_code, str(said), said.status < 500))
             total += len((entry.Message or "").encode())
             continue
         events += made
         total += size
-        result.Successful.append(Successful(entry.Id or "", made[0].message_id, made[0].sequence or None))
+        named[made[0].message_id] = entry.Id or ""
     if total > MOST_BYTES:
         raise _batch_error(
             "BatchRequestTooLong", "The length of all the batch messages put together is more than the limit."
         )
     if not events:
-        return call.ok(result)
-    return _publishing(call, events, partial(_answered, call, result))
+        return call.ok(PublishBatchResult([], failed))
 
+    def render(published: list[Published]) -> Response:
+        _count_refused(call, published)
+        numbers = {event.message_id: _sequence(one) for event, one in zip(events, published, strict=True)}
+        return call.ok(PublishBatchResult([Successful(name, id, numbers[id]) for id, name in named.items()], failed))
 
-def _check_entries(entries: list[PublishEntry]) -> None:
-    if not entries:
-        raise _batch_error("EmptyBatchRequest", "The batch request doesn't contain any entries.")
-    if len(entries) > MOST_ENTRIES:
-        raise _batch_error("TooManyEntriesInBatchRequest", "The batch request contains more entries than permissible.")
-    if not all(_ENTRY_ID.fullmatch(entry.Id or "") for entry in entries):
-        raise _batch_error(
-            "InvalidBatchEntryId",
-            "The Id of a batch entry in a batch request doesn't abide by the specification: "
-            "letters, digits, hyphens and underscores, 80 at most.",
-        )
-    if max(Counter(entry.Id for entry in entries).values()) > 1:
-        raise _batch_error("BatchEntryIdsNotDistinct", "Two or more batch entries in the request have the same Id.")
+    return _publishing(call, events, render)
 
 
 def _batch_error(code: str, message: str) -> AwsError:

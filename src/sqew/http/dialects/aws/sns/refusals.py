@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqew.errors import (
     BadFilterPolicy,
+    FilterLimitExceeded,
     Invalid,
     Limited,
     SqewError,
@@ -41,6 +42,8 @@ def in_sns_words(error: SqewError) -> AwsError:
             return invalid("Attributes Reason: Subscription already exists with different attributes")
         case BadFilterPolicy():
             return invalid(error.reason)
+        case FilterLimitExceeded():
+            return AwsError("FilterPolicyLimitExceededException", str(error), 403, "FilterPolicyLimitExceeded")
         case Limited():
             return AwsError("ThrottledException", str(error), 429, "Throttled")
         case Invalid():
@@ -51,8 +54,8 @@ def in_sns_words(error: SqewError) -> AwsError:
 
 def _of_sns(error: AwsError) -> AwsError:
     """What is said before it is known which service is meant is said in the words of SQS."""
-    if error.type == "MissingRequiredParameterException":
-        name = str(error).rpartition(" ")[2].rstrip(".")
+    if error.parameter:
+        name = error.parameter
         constraint = (
             f"Value null at '{name[:1].lower()}{name[1:]}' failed to satisfy constraint: Member must not be null"
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 import msgspec
 from msgspec import Struct, structs
@@ -10,6 +10,7 @@ from msgspec import Struct, structs
 from sqew.errors import BadFilterPolicy
 from sqew.filters import compile_filter
 from sqew.http.aws_names import Names
+from sqew.http.dialects.aws.documents import NOT_JSON, object_of, say_the_same
 from sqew.http.dialects.aws.sns.arns import arn_of_subscription, arn_of_topic, is_fifo, queue_of
 from sqew.http.dialects.aws.sns.refusals import invalid
 from sqew.model import RAW, FilterScope, Form, Subscription, SubscriptionDetails
@@ -36,13 +37,24 @@ class Wanted(Struct):
     details: SubscriptionDetails
 
 
-def wanted(given: dict[str, str], topic: str, names: Names, signed_by: Form) -> Wanted:
-    """What attributes of a new subscription ask for; raises if one of them can't be."""
-    found = Wanted(signed_by, SubscriptionDetails())
+def wanted(given: dict[str, str], topic: str, names: Names, signed_by: Form, before: Wanted | None = None) -> Wanted:
+    """What attributes of a subscription ask for, of a new one or of one that was so before; raises if that can't be."""
+    found = Wanted(signed_by, SubscriptionDetails()) if before is None else before
     # The scope first: a policy is read as its scope says.
     for name in sorted(given, key=lambda name: name != FILTER_SCOPE):
         found = changed(found, name, given[name], topic, names, signed_by, " Attributes Reason:")
     return found
+
+
+def is_same(one: Wanted, other: Wanted) -> bool:
+    """Whether two subscriptions are to get the same, however their documents are written."""
+    ours, theirs = one.details, other.details
+    names = ours.kept.keys() | theirs.kept.keys()
+    return (
+        (one.form, ours.filter_scope, ours.dead_letter) == (other.form, theirs.filter_scope, theirs.dead_letter)
+        and say_the_same(ours.filter_policy, theirs.filter_policy)
+        and all(say_the_same(ours.kept.get(name, ""), theirs.kept.get(name, "")) for name in names)
+    )
 
 
 def changed(
@@ -68,8 +80,8 @@ def changed(
     if name == REDRIVE_POLICY:
         letters = _dead_letter(value, topic, names, place)
         return Wanted(before.form, structs.replace(details, dead_letter=letters, kept=kept))
-    if value and name != "SubscriptionRoleArn":
-        _check_document(name, value, place)
+    if value and name != "SubscriptionRoleArn" and object_of(value) is None:
+        raise _wrong(place, f"{name}: failed to parse JSON.")
     return Wanted(before.form, structs.replace(details, kept=kept))
 
 
@@ -93,20 +105,13 @@ def _dead_letter(value: str, topic: str, names: Names, place: str) -> str:
         return ""
     try:
         arn = msgspec.json.decode(value, type=Redrive).deadLetterTargetArn
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+    except NOT_JSON as error:
         raise _wrong(place, "RedrivePolicy: failed to parse JSON.") from error
     queue = queue_of(names, arn, f"{place.strip()} RedrivePolicy: deadLetterTargetArn is an invalid arn".strip())
     if is_fifo(topic) != is_fifo(queue):
         kind = "FIFO" if is_fifo(topic) else "standard"
         raise _wrong(place, f"RedrivePolicy: must use a {kind} queue as DLQ for a {kind} topic")
     return queue
-
-
-def _check_document(name: str, value: str, place: str) -> None:
-    try:
-        msgspec.json.decode(value, type=dict[str, Any])
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise _wrong(place, f"{name}: failed to parse JSON.") from error
 
 
 def _wrong(place: str, reason: str) -> Exception:

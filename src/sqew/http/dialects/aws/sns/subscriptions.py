@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import secrets
 import uuid
-from typing import Literal, cast
+from functools import partial
+from typing import Any, Literal, cast
 
 from msgspec import Struct, structs
 
 from sqew import operations as ops
-from sqew.errors import MissingAuthenticationToken, SqewError, SubscriptionNotFound
+from sqew.errors import MissingAuthenticationToken, SqewError, SubscriptionExists, SubscriptionNotFound
 from sqew.http.dialects.aws.calls import AwsCall
+from sqew.http.dialects.aws.pages import token_of
 from sqew.http.dialects.aws.sns.api import SNS
 from sqew.http.dialects.aws.sns.arns import (
     arn_of_subscription,
@@ -21,7 +24,7 @@ from sqew.http.dialects.aws.sns.arns import (
     subscription_of,
     topic_of,
 )
-from sqew.http.dialects.aws.sns.pages import PAGE, after_number, token_of
+from sqew.http.dialects.aws.sns.pages import PAGE, after_number
 from sqew.http.dialects.aws.sns.refusals import invalid
 from sqew.http.dialects.aws.sns.subscription_attributes import (
     AUTHENTICATE,
@@ -29,12 +32,13 @@ from sqew.http.dialects.aws.sns.subscription_attributes import (
     Wanted,
     changed,
     endpoint_of,
+    is_same,
     shown,
     wanted,
 )
 from sqew.http.dialects.aws.sns.topic_attributes import form_of
 from sqew.http.exchange import Response
-from sqew.model import Subscription, SubscriptionState
+from sqew.model import Subscription, SubscriptionState, TopicInfo
 
 PENDING = "pending confirmation"
 _IN_LISTS: dict[SubscriptionState, str] = {"pending": "PendingConfirmation", "deleted": "Deleted"}
@@ -59,19 +63,29 @@ class SubscriptionResult(Struct):
 async def subscribe(call: AwsCall, given: Subscribe) -> Response:
     topic, protocol = topic_of(given.TopicArn or ""), given.Protocol or ""
     _check_protocol(protocol, topic)
-    info = await call.service.broker.run(ops.GetTopic(topic))
-    found = wanted(given.Attributes or {}, topic, call.names, form_of(info))
-    operation = ops.Subscribe(
-        topic, "queue", given.Endpoint or "", found.form, str(uuid.uuid4()), found.details,
-        exist_ok=not given.Attributes,
-    )  # fmt: skip
-    if protocol == "sqs":
-        operation = structs.replace(operation, target=_queue(call, given.Endpoint or "", topic))
-    else:
-        operation = await _to_endpoint(call, operation, cast("Literal['http', 'https']", protocol), form_of(info))
-    made = (await call.service.broker.run(operation)).subscription
+    subscribing = partial(_subscribing, call, given, protocol)
+    made = (await call.service.changes.make(ops.GetTopic(topic), subscribing)).subscription
     arn = arn_of_subscription(call.names, topic, made.uuid)
     return call.ok(SubscriptionResult(arn if made.confirmed or given.ReturnSubscriptionArn else PENDING))
+
+
+async def _subscribing(call: AwsCall, given: Subscribe, protocol: str, info: TopicInfo) -> ops.Subscribe:
+    topic, attributes = info.name, given.Attributes or {}
+    found = wanted(attributes, topic, call.names, form_of(info))
+    target = given.Endpoint or ""
+    target = _queue(call, target, topic) if protocol == "sqs" else _url(call, target, protocol)
+    existing = await _to(call, topic, target)
+    if existing is not None:
+        before = Wanted(existing.form, existing.details)
+        if not is_same(before, wanted(attributes, topic, call.names, form_of(info), before)):
+            raise SubscriptionExists(existing.id, topic, None)
+    operation = ops.Subscribe(
+        topic, "queue", target, found.form, str(uuid.uuid4()), found.details,
+        exist_ok=existing is not None or not attributes, topic=info,
+    )  # fmt: skip
+    if protocol == "sqs":
+        return operation
+    return await _to_endpoint(call, structs.replace(operation, protocol=protocol), existing, form_of(info))
 
 
 def _check_protocol(protocol: str, topic: str) -> None:
@@ -94,27 +108,29 @@ def _queue(call: AwsCall, arn: str, topic: str) -> str:
     return queue
 
 
-async def _to_endpoint(
-    call: AwsCall, operation: ops.Subscribe, protocol: Literal["http", "https"], signed_by: int
-) -> ops.Subscribe:
-    """The same with a token, which its endpoint is asked to confirm it with."""
-    service = call.service
-    if not operation.target.lower().startswith(f"{protocol}://"):
+def _url(call: AwsCall, endpoint: str, protocol: str) -> str:
+    if not endpoint.lower().startswith(f"{protocol}://"):
         raise invalid("Endpoint must match the specified protocol")
     try:
-        service.border.check_url(operation.target)
+        call.service.border.check_url(endpoint)
     except SqewError as error:
         raise invalid(f"Endpoint Reason: {error}") from error
-    existing = await _to(call, operation)
-    is_new = existing is None or existing.state == "deleted" or not existing.uuid
-    token = _new_token(operation.uuid if existing is None or is_new else existing.uuid)
+    return endpoint
+
+
+async def _to_endpoint(
+    call: AwsCall, operation: ops.Subscribe, existing: Subscription | None, signed_by: int
+) -> ops.Subscribe:
+    """The same with a token, which its endpoint is asked to confirm it with: the one that it has, while that holds."""
+    token = _new_token(operation.uuid if existing is None else existing.uuid)
+    if existing is not None and not _is_over(call, existing):
+        token = existing.details.token or token
     version: Literal[1, 2] = 1 if signed_by == 1 else 2
     return structs.replace(
         operation,
-        protocol=protocol,
         confirmed=False,
         details=structs.replace(operation.details, token=token),
-        greeting=await service.publisher.greeting(operation.pattern, token, version),
+        greeting=await call.service.publisher.greeting(operation.pattern, token, version),
     )
 
 
@@ -123,12 +139,18 @@ def _new_token(name: str) -> str:
     return name.replace("-", "") + secrets.token_hex(_TOKEN_BYTES)
 
 
-async def _to(call: AwsCall, operation: ops.Subscribe) -> Subscription | None:
-    """The subscription to the same topic that leads to the same place, if there is one."""
+def _is_over(call: AwsCall, subscription: Subscription) -> bool:
+    """Whether nobody can confirm it any more."""
+    return subscription.ends_at is not None and subscription.ends_at <= call.service.broker.now()
+
+
+async def _to(call: AwsCall, topic: str, target: str) -> Subscription | None:
+    """The subscription to a topic that leads to the same place, if SNS knows one that nobody has left."""
     try:
-        return await call.service.broker.run(ops.FindSubscription(operation.pattern, operation.target))
+        found = await call.service.broker.run(ops.FindSubscription(topic, target))
     except SubscriptionNotFound:
         return None
+    return found if found.uuid and found.state != "deleted" else None
 
 
 class ConfirmSubscription(Struct):
@@ -140,23 +162,30 @@ class ConfirmSubscription(Struct):
 @SNS.action(ConfirmSubscription, "TopicArn", "Token")
 async def confirm_subscription(call: AwsCall, given: ConfirmSubscription) -> Response:
     topic, token = topic_of(given.TopicArn or ""), given.Token or ""
-    broker = call.service.broker
-    await broker.run(ops.GetTopic(topic))
+    await call.service.broker.run(ops.GetTopic(topic))
     try:
-        found = await broker.run(ops.GetSubscription(str(uuid.UUID(hex=token[:32]))))
+        look = ops.GetSubscription(str(uuid.UUID(hex=token[:32])))
+        found = await call.service.changes.make(look, partial(_confirming, call, given, topic))
     except (ValueError, SubscriptionNotFound) as error:
         raise invalid("Token") from error
+    return call.ok(SubscriptionResult(arn_of_subscription(call.names, topic, found.uuid)))
+
+
+async def _confirming(
+    call: AwsCall, given: ConfirmSubscription, topic: str, found: Subscription
+) -> ops.Operation[Subscription]:
+    token = given.Token or ""
     if found.pattern != topic or not hmac.compare_digest(found.details.token.encode(), token.encode()):
         raise invalid("Token")
-    if found.ends_at is not None and found.ends_at <= broker.now():
+    if _is_over(call, found):
         raise invalid("Token")
-    if not found.confirmed:
-        kept = {**found.details.kept, AUTHENTICATED: "true" if call.is_signed else "false"}
-        if call.is_signed and (given.AuthenticateOnUnsubscribe or "").lower() == "true":
-            kept[AUTHENTICATE] = "true"
-        details = structs.replace(found.details, kept=kept)
-        await broker.run(ops.UpdateSubscription(found.uuid, details=details, state="confirmed"))
-    return call.ok(SubscriptionResult(arn_of_subscription(call.names, topic, found.uuid)))
+    if found.confirmed:
+        return ops.GetSubscription(found.uuid)
+    kept = {**found.details.kept, AUTHENTICATED: "true" if call.is_signed else "false"}
+    if call.is_signed and (given.AuthenticateOnUnsubscribe or "").lower() == "true":
+        kept[AUTHENTICATE] = "true"
+    details = structs.replace(found.details, kept=kept)
+    return ops.UpdateSubscription(found.uuid, details=details, state="confirmed", known=found)
 
 
 class Unsubscribe(Struct):
@@ -166,31 +195,29 @@ class Unsubscribe(Struct):
 @SNS.action(Unsubscribe, "SubscriptionArn")
 async def unsubscribe(call: AwsCall, given: Unsubscribe) -> Response:
     """Ends it. One that is gone already is gone: that is no error."""
-    broker = call.service.broker
-    try:
-        found = await broker.run(ops.GetSubscription(subscription_of(given.SubscriptionArn or "").uuid))
-        if call.is_signed:
-            await broker.run(ops.Unsubscribe(found.id))
-        else:
-            await _unsubscribe_by_link(call, found)
-    except SubscriptionNotFound:
-        pass
+    look = ops.GetSubscription(subscription_of(given.SubscriptionArn or "").uuid)
+    with contextlib.suppress(SubscriptionNotFound):
+        await call.service.changes.make(look, partial(_ending if call.is_signed else _ending_by_link, call))
     return call.ok()
 
 
-async def _unsubscribe_by_link(call: AwsCall, found: Subscription) -> None:
+async def _ending(_call: AwsCall, found: Subscription) -> ops.Operation[Any]:
+    return ops.Unsubscribe(found.id)
+
+
+async def _ending_by_link(call: AwsCall, found: Subscription) -> ops.Operation[Any]:
     """Whoever follows the link need not be its owner: the endpoint is told, and can restore it for a while."""
-    broker = call.service.broker
     if found.protocol == "queue" or found.details.kept.get(AUTHENTICATE):
         raise MissingAuthenticationToken("Whoever unsubscribes from this topic must sign the request")
     if found.state == "pending":
-        await broker.run(ops.Unsubscribe(found.id))
-    elif found.state == "confirmed":
-        info = await broker.run(ops.GetTopic(found.pattern))
-        token, version = _new_token(found.uuid), cast("Literal[1, 2]", form_of(info))
-        parting = await call.service.publisher.parting(found.pattern, found.uuid, token, version)
-        details = structs.replace(found.details, token=token)
-        await broker.run(ops.UpdateSubscription(found.uuid, details=details, state="deleted", greeting=parting))
+        return ops.Unsubscribe(found.id)
+    if found.state == "deleted":
+        return ops.GetSubscription(found.uuid)
+    info = await call.service.broker.run(ops.GetTopic(found.pattern))
+    token, version = _new_token(found.uuid), cast("Literal[1, 2]", form_of(info))
+    parting = await call.service.publisher.parting(found.pattern, found.uuid, token, version)
+    details = structs.replace(found.details, token=token)
+    return ops.UpdateSubscription(found.uuid, details=details, state="deleted", greeting=parting, known=found)
 
 
 class ListSubscriptions(Struct):
@@ -258,12 +285,11 @@ class SubscriptionAttributesResult(Struct):
 
 @SNS.action(GetSubscriptionAttributes, "SubscriptionArn")
 async def get_subscription_attributes(call: AwsCall, given: GetSubscriptionAttributes) -> Response:
-    found = await _found(call, given.SubscriptionArn or "")
-    return call.ok(SubscriptionAttributesResult(shown(found, call.names)))
+    found = await call.service.broker.run(ops.GetSubscription(subscription_of(given.SubscriptionArn or "").uuid))
+    return call.ok(SubscriptionAttributesResult(shown(_not_left(found), call.names)))
 
 
-async def _found(call: AwsCall, arn: str) -> Subscription:
-    found = await call.service.broker.run(ops.GetSubscription(subscription_of(arn).uuid))
+def _not_left(found: Subscription) -> Subscription:
     if found.state == "deleted":
         raise SubscriptionNotFound(found.uuid)
     return found
@@ -277,12 +303,13 @@ class SetSubscriptionAttributes(Struct):
 
 @SNS.action(SetSubscriptionAttributes, "SubscriptionArn", "AttributeName")
 async def set_subscription_attributes(call: AwsCall, given: SetSubscriptionAttributes) -> Response:
-    broker = call.service.broker
-    found = await _found(call, given.SubscriptionArn or "")
-    info = await broker.run(ops.GetTopic(found.pattern))
-    after = changed(
-        Wanted(found.form, found.details), given.AttributeName or "", given.AttributeValue or "", found.pattern,
-        call.names, form_of(info),
-    )  # fmt: skip
-    await broker.run(ops.UpdateSubscription(found.uuid, after.form, after.details))
+    async def update(found: Subscription) -> ops.UpdateSubscription:
+        before = Wanted(_not_left(found).form, found.details)
+        info = await call.service.broker.run(ops.GetTopic(found.pattern))
+        after = changed(
+            before, given.AttributeName or "", given.AttributeValue or "", found.pattern, call.names, form_of(info)
+        )
+        return ops.UpdateSubscription(found.uuid, after.form, after.details, known=found, topic=info)
+
+    await call.service.changes.make(ops.GetSubscription(subscription_of(given.SubscriptionArn or "").uuid), update)
     return call.ok()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from msgspec import Struct
 
 from sqew import operations as ops
@@ -33,6 +36,8 @@ def checked_tags(tags: list[Tag]) -> dict[str, str]:
         raise invalid("Duplicated keys are not allowed.")
     if any(not 1 <= len(key) <= 128 or len(value) > 256 for key, value in found.items()):
         raise invalid("Tags Reason: a key has 1 to 128 characters, and a value 256 at most")
+    if any(key.lower().startswith("aws:") for key in found):
+        raise invalid("Tags Reason: keys that begin with aws: are kept for AWS")
     _check_number(found)
     return found
 
@@ -53,8 +58,7 @@ class TagResource(Struct):
 
 @SNS.action(TagResource, "ResourceArn", "Tags")
 async def tag_resource(call: AwsCall, given: TagResource) -> Response:
-    info = await _topic(call, given.ResourceArn)
-    await _save(call, info, {**info.tags, **checked_tags(given.Tags or [])})
+    await _change(call, given.ResourceArn, checked_tags(given.Tags or []), [])
     return call.ok(Done())
 
 
@@ -65,9 +69,7 @@ class UntagResource(Struct):
 
 @SNS.action(UntagResource, "ResourceArn", "TagKeys")
 async def untag_resource(call: AwsCall, given: UntagResource) -> Response:
-    info = await _topic(call, given.ResourceArn)
-    gone = given.TagKeys or []
-    await _save(call, info, {key: value for key, value in info.tags.items() if key not in gone})
+    await _change(call, given.ResourceArn, {}, given.TagKeys or [])
     return call.ok(Done())
 
 
@@ -81,17 +83,25 @@ class TagsResult(Struct):
 
 @SNS.action(ListTagsForResource, "ResourceArn")
 async def list_tags_for_resource(call: AwsCall, given: ListTagsForResource) -> Response:
-    info = await _topic(call, given.ResourceArn)
+    with _as_resource():
+        info = await call.service.broker.run(ops.GetTopic(topic_of(given.ResourceArn or "", "ResourceArn")))
     return call.ok(TagsResult([Tag(key, value) for key, value in info.tags.items()]))
 
 
-async def _topic(call: AwsCall, arn: str | None) -> TopicInfo:
+@contextmanager
+def _as_resource() -> Iterator[None]:
+    """A topic that is not there is called otherwise here."""
     try:
-        return await call.service.broker.run(ops.GetTopic(topic_of(arn or "", "ResourceArn")))
+        yield
     except TopicNotFound as error:
         raise AwsError("ResourceNotFoundException", "Resource does not exist", 404, "ResourceNotFound") from error
 
 
-async def _save(call: AwsCall, info: TopicInfo, tags: dict[str, str]) -> None:
-    _check_number(tags)
-    await call.service.broker.run(ops.UpdateTopic(info.name, tags=tags))
+async def _change(call: AwsCall, arn: str | None, added: dict[str, str], removed: list[str]) -> None:
+    async def update(info: TopicInfo) -> ops.UpdateTopic:
+        tags = {key: value for key, value in {**info.tags, **added}.items() if key not in removed}
+        _check_number(tags)
+        return ops.UpdateTopic(info.name, tags=tags, known=info)
+
+    with _as_resource():
+        await call.service.changes.make(ops.GetTopic(topic_of(arn or "", "ResourceArn")), update)

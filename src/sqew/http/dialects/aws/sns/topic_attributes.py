@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import msgspec
 
 from sqew.http.aws_names import Names
+from sqew.http.dialects.aws.documents import object_of, say_the_same
 from sqew.http.dialects.aws.sns.arns import arn_of_topic, is_fifo
 from sqew.http.dialects.aws.sns.refusals import invalid
 from sqew.model import Audience, Form, TopicInfo
@@ -59,17 +59,10 @@ def check(name: str, value: str, topic: str) -> None:
         raise invalid(f"{name} Reason: it is for FIFO topics only")
     if name in _CHOICES and value.lower() not in [choice.lower() for choice in _CHOICES[name]]:
         raise invalid(f"{name} Reason: it must be {' or '.join(_CHOICES[name])}")
-    if name in _DOCUMENTS and value:
-        _check_document(name, value)
+    if name in _DOCUMENTS and value and object_of(value) is None:
+        raise invalid(f"{name} Reason: it is not a JSON object")
     if name == "DisplayName" and len(value) > _LONGEST_DISPLAY_NAME:
         raise invalid(f"DisplayName Reason: it has more than {_LONGEST_DISPLAY_NAME} characters")
-
-
-def _check_document(name: str, value: str) -> None:
-    try:
-        msgspec.json.decode(value, type=dict[str, Any])
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise invalid(f"{name} Reason: it is not a JSON object") from error
 
 
 def stored(name: str, value: str) -> str:
@@ -124,6 +117,4 @@ def differs(topic: TopicInfo, names: Names, given: dict[str, str]) -> bool:
 
 
 def _same(name: str, one: str, other: str) -> bool:
-    if one == other or name not in _DOCUMENTS or not one or not other:
-        return one.lower() == other.lower()
-    return bool(msgspec.json.decode(one) == msgspec.json.decode(other))
+    return say_the_same(one, other) if name in _DOCUMENTS else one.lower() == other.lower()

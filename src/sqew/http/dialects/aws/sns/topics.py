@@ -6,9 +6,10 @@ from msgspec import Struct
 
 from sqew import operations as ops
 from sqew.http.dialects.aws.calls import AwsCall
+from sqew.http.dialects.aws.pages import token_of
 from sqew.http.dialects.aws.sns.api import SNS
 from sqew.http.dialects.aws.sns.arns import arn_of_topic, check_topic_name, is_fifo, topic_of
-from sqew.http.dialects.aws.sns.pages import PAGE, after, token_of
+from sqew.http.dialects.aws.sns.pages import PAGE, after
 from sqew.http.dialects.aws.sns.refusals import invalid
 from sqew.http.dialects.aws.sns.tags import Tag, checked_tags
 from sqew.http.dialects.aws.sns.topic_attributes import (
@@ -40,7 +41,7 @@ async def create_topic(call: AwsCall, given: CreateTopic) -> Response:
     name, attributes = given.Name or "", given.Attributes or {}
     _check_kind(name, attributes.get(FIFO_TOPIC, "false"))
     check_topic_name(name)
-    topic = call.names.queue(name)
+    topic = call.names.here(name)
     for attribute, value in attributes.items():
         check(attribute, value, topic)
     kept = {attribute: stored(attribute, value) for attribute, value in attributes.items()}

@@ -10,6 +10,8 @@ from msgspec import Struct
 
 from sqew.http.aws_names import Names
 from sqew.http.aws_refusals import AwsError, invalid_value
+from sqew.http.dialects.aws.documents import object_of
+from sqew.http.dialects.aws.policies import statements_of
 from sqew.model import Depths, Policy, QueueInfo
 from sqew.rules import FIFO_SUFFIX
 
@@ -89,7 +91,7 @@ def wanted(given: Mapping[str, str], queue: str, names: Names, info: QueueInfo |
     for name, value in given.items():
         if name not in KNOWN or name in _READ_ONLY:
             raise _unknown(name)
-        if name in _FIFO_ONLY and not fifo:
+        if not fifo and (name in _FIFO_ONLY or (name == "FifoQueue" and value.lower() != "true")):
             raise _unknown(name)
         if name in _NUMBERS:
             number = _NUMBERS[name]
@@ -128,9 +130,13 @@ def _check_encryption(found: Wanted, given: Mapping[str, str]) -> None:
 
 
 def _number(name: str, value: str, number: _Seconds) -> int:
-    if not (value.isascii() and value.isdigit() and len(value) < 10 and number.least <= int(value) <= number.most):
+    if not _is_number(value, number.least, number.most):
         raise _wrong(name)
     return int(value)
+
+
+def _is_number(text: str, least: int, most: int) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 10 and least <= int(text) <= most
 
 
 def _redrive_policy(found: Wanted, value: str, _queue: str, names: Names) -> None:
@@ -139,17 +145,17 @@ def _redrive_policy(found: Wanted, value: str, _queue: str, names: Names) -> Non
         return
     try:
         redrive = msgspec.json.decode(value, type=Redrive)
-        count = int(redrive.maxReceiveCount)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise bad_redrive(value, "It must hold deadLetterTargetArn and maxReceiveCount.") from error
-    if not 1 <= count <= 1_000:
+    count = str(redrive.maxReceiveCount)
+    if not _is_number(count, 1, 1_000):
         raise bad_redrive(
             value, f"Invalid value for maxReceiveCount: {count}, valid values are from 1 to 1000 both inclusive."
         )
-    found.policy |= {
-        "dead_letter": names.queue_of_arn(redrive.deadLetterTargetArn, "RedrivePolicy"),
-        "max_attempts": count,
-    }
+    target = names.queue_of_arn(redrive.deadLetterTargetArn, "RedrivePolicy")
+    if redrive.deadLetterTargetArn.split(":")[4] != names.account:
+        raise bad_redrive(value, "Dead letter target owner should be same as the source.")
+    found.policy |= {"dead_letter": target, "max_attempts": int(count)}
 
 
 def bad_redrive(value: str, reason: str) -> AwsError:
@@ -198,11 +204,11 @@ def _scope(found: Wanted, value: str, _queue: str, _names: Names) -> None:
 def _kept(name: str) -> Callable[[Wanted, str, str, Names], None]:
     def keep(found: Wanted, value: str, _queue: str, _names: Names) -> None:
         if name == "Policy" and value:
-            _check_object(name, value)
+            document_of(value)
         if name == "RedriveAllowPolicy" and value:
             _check_allow(value)
         if name == "SqsManagedSseEnabled":
-            _flag(name, value)
+            value = "true" if _flag(name, value) else "false"
         if name == "FifoThroughputLimit" and value not in ("perQueue", "perMessageGroupId"):
             raise _wrong(name)
         if name == "KmsDataKeyReusePeriodSeconds":
@@ -221,11 +227,15 @@ _SET: dict[str, Callable[[Wanted, str, str, Names], None]] = {
 }
 
 
-def _check_object(name: str, value: str) -> None:
-    try:
-        msgspec.json.decode(value, type=dict[str, Any])
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise _wrong(name) from error
+def document_of(policy: str) -> dict[str, Any]:
+    """What stands in a queue's policy, its statements as a list; raises unless each is an object."""
+    document = object_of(policy)
+    if document is None:
+        raise _wrong("Policy")
+    statements = statements_of(document)
+    if not all(isinstance(statement, dict) for statement in statements):
+        raise _wrong("Policy")
+    return {**document, "Statement": statements}
 
 
 def _flag(name: str, value: str) -> bool:
@@ -239,6 +249,10 @@ def check_tags(tags: Mapping[str, str], queue: str) -> None:
     if len(tags) > MOST_TAGS:
         raise invalid_value(f"Too many tags added for queue {queue}.")
     for key, value in tags.items():
+        if key.lower().startswith("aws:"):
+            raise invalid_value(
+                f"Value {key[:128]} for parameter Tags is invalid. Reason: Tag keys that begin with aws: are AWS's own."
+            )
         if not 1 <= len(key) <= 128 or len(value) > 256:
             raise invalid_value(
                 f"Value {key[:128]} for parameter Tags is invalid. "

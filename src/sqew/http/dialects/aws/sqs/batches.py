@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from msgspec import Struct
 
+from sqew import operations as ops
 from sqew.errors import SqewError
 from sqew.http.aws_refusals import AwsError, in_aws_words
-
-MOST_ENTRIES = 10
-_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
+from sqew.http.dialects.aws.batches import MOST_ENTRIES, Fault, fault_in, repeated_id
+from sqew.http.dialects.aws.calls import AwsCall
+from sqew.http.exchange import Call
 
 E = TypeVar("E", bound=Any)
 R = TypeVar("R")
@@ -33,24 +32,25 @@ class DoneEntry(Struct):
 def check_entries(entries: Sequence[Any] | None, kind: str) -> list[Any]:
     """The entries; raises unless there are one to ten of them and each can be told from the others."""
     found = list(entries or ())
-    if not found:
-        raise AwsError("EmptyBatchRequest", f"There should be at least one {kind} in the request.")
-    if len(found) > MOST_ENTRIES:
-        raise AwsError(
-            "TooManyEntriesInBatchRequest",
-            f"Maximum number of entries per request are {MOST_ENTRIES}. You have sent {len(found)}.",
-        )
-    for entry in found:
-        if not _ID.fullmatch(entry.Id or ""):
-            raise AwsError(
-                "InvalidBatchEntryId",
-                "A batch entry id can only contain alphanumeric characters, hyphens and underscores. "
-                "It can be at most 80 letters long.",
-            )
-    repeated = next((id for id, count in Counter(entry.Id for entry in found).items() if count > 1), None)
-    if repeated is not None:
-        raise AwsError("BatchEntryIdsNotDistinct", f"Id {repeated} repeated.")
+    fault = fault_in(found)
+    if fault is not None:
+        raise AwsError(fault, _said_of(fault, found, kind))
     return found
+
+
+def _said_of(fault: Fault, entries: Sequence[Any], kind: str) -> str:
+    match fault:
+        case "EmptyBatchRequest":
+            return f"There should be at least one {kind} in the request."
+        case "TooManyEntriesInBatchRequest":
+            return f"Maximum number of entries per request are {MOST_ENTRIES}. You have sent {len(entries)}."
+        case "InvalidBatchEntryId":
+            return (
+                "A batch entry id can only contain alphanumeric characters, hyphens and underscores. "
+                "It can be at most 80 letters long."
+            )
+        case "BatchEntryIdsNotDistinct":
+            return f"Id {repeated_id(entries)} repeated."
 
 
 def each(entries: Sequence[E], convert: Callable[[E], R]) -> tuple[list[tuple[E, R]], list[Failed]]:
@@ -63,6 +63,11 @@ def each(entries: Sequence[E], convert: Callable[[E], R]) -> tuple[list[tuple[E,
         except SqewError as error:
             failed.append(failure(entry.Id, error))
     return good, failed
+
+
+def none_left(call: AwsCall, queue: str, result: Struct) -> Call:
+    """The answer that every entry is bad; unless there is no such queue, which is worse."""
+    return Call(ops.GetQueue(queue), lambda _queue: call.ok(result))
 
 
 def failure(id: str, error: SqewError) -> Failed:

@@ -1,35 +1,44 @@
-"""Receipt handles: which message is meant, and the token of the lease."""
+"""Receipt handles: which message is meant, the token of the lease, and which queue it was received from."""
 
 from __future__ import annotations
 
 import base64
 import binascii
+from zlib import crc32
 
 from sqew.http.aws_refusals import AwsError
 from sqew.model import Ref
 
 _ID_BYTES = 8
 _TOKEN_BYTES = 16
+_MARK_BYTES = 3
+"""Enough to tell a queue from those that it may be mistaken for; and no handle ends in ``=``."""
+_TOKEN_END = _ID_BYTES + _TOKEN_BYTES
 
 
-def handle_of(id: int, token: str) -> str:
+def mark_of(queue: str) -> bytes:
+    """What the handles of a queue end in."""
+    return crc32(queue.encode()).to_bytes(4, "big")[:_MARK_BYTES]
+
+
+def handle_of(id: int, token: str, mark: bytes) -> str:
     """A handle, of which clients need know nothing.
 
-    >>> ref_of(handle_of(42, "00" * 16))
+    >>> ref_of(handle_of(42, "00" * 16, mark_of("orders")), "orders")
     Ref(id=42, token='00000000000000000000000000000000', by=None)
     """
-    return base64.b64encode(id.to_bytes(_ID_BYTES, "big") + bytes.fromhex(token)).decode()
+    return base64.b64encode(id.to_bytes(_ID_BYTES, "big") + bytes.fromhex(token) + mark).decode()
 
 
-def ref_of(handle: str) -> Ref:
-    """What a handle stands for; raises unless it may be one of ours."""
+def ref_of(handle: str, queue: str) -> Ref:
+    """What a handle stands for; raises unless it may be one of ours, of that queue."""
     try:
         decoded = base64.b64decode(handle.encode(), validate=True)
     except (binascii.Error, ValueError):
         decoded = b""
     id = int.from_bytes(decoded[:_ID_BYTES], "big")
-    if len(decoded) != _ID_BYTES + _TOKEN_BYTES or not 0 < id < 1 << 62:
+    if decoded[_TOKEN_END:] != mark_of(queue) or not 0 < id < 1 << 62:
         raise AwsError(
             "ReceiptHandleIsInvalid", f'The input receipt handle "{handle[:200]}" is not a valid receipt handle.'
         )
-    return Ref(id, decoded[_ID_BYTES:].hex())
+    return Ref(id, decoded[_ID_BYTES:_TOKEN_END].hex())

@@ -146,7 +146,7 @@ def _handle(call: AwsCall, task: MoveTask) -> str:
 def _handle_of(text: str) -> _TaskHandle:
     try:
         return msgspec.json.decode(base64.b64decode(text.encode(), validate=True), type=_TaskHandle)
-    except (binascii.Error, ValueError) as error:
+    except (binascii.Error, ValueError, RecursionError) as error:
         raise invalid_value("Value for parameter TaskHandle is invalid.") from error
 
 

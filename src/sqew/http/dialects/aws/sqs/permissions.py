@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Callable
 
 import msgspec
 
 from sqew import operations as ops
 from sqew.http.aws_refusals import AwsError, invalid_value
 from sqew.http.dialects.aws.calls import AwsCall
+from sqew.http.dialects.aws.policies import Statement, permission, without
 from sqew.http.dialects.aws.sqs.api import SQS
-from sqew.http.dialects.aws.sqs.attributes import EXTRA
+from sqew.http.dialects.aws.sqs.attributes import EXTRA, document_of
 from sqew.http.dialects.aws.sqs.queues import OnQueue
 from sqew.http.exchange import Response
+from sqew.model import QueueInfo
 
 MOST_ACTIONS = 7
 _LABEL = re.compile(r"[A-Za-z0-9_-]{1,80}")
+_ACCOUNT = re.compile(r"[0-9]{12}")
+_ACTIONS = (
+    "*", "SendMessage", "ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility", "GetQueueAttributes",
+    "GetQueueUrl",
+)  # fmt: skip
+"""Those that AWS lets others than the owner be allowed to do."""
 
 
 class AddPermission(OnQueue):
@@ -27,29 +35,38 @@ class AddPermission(OnQueue):
 
 @SQS.action(AddPermission, "Label", "AWSAccountIds", "Actions")
 async def add_permission(call: AwsCall, given: AddPermission) -> Response:
-    label, actions = given.Label or "", given.Actions or []
+    label, accounts, actions = given.Label or "", given.AWSAccountIds or [], given.Actions or []
+    _check(label, accounts, actions)
+    queue = call.queue(given.QueueUrl)
+    added = permission("SQS", label, accounts, actions, call.names.arn(queue))
+
+    def add(statements: list[Statement]) -> list[Statement]:
+        if len(without(statements, label)) < len(statements):
+            raise invalid_value(f"Value {label} for parameter Label is invalid. Reason: Already exists.")
+        return [*statements, added]
+
+    await _change(call, queue, add)
+    return call.ok()
+
+
+def _check(label: str, accounts: list[str], actions: list[str]) -> None:
     if len(actions) > MOST_ACTIONS:
         raise AwsError("OverLimit", f"{len(actions)} Actions were found, maximum allowed is {MOST_ACTIONS}.", 403)
     if not _LABEL.fullmatch(label):
         raise invalid_value(
             f"Value {label[:100]} for parameter Label is invalid. Reason: letters, digits, - and _ only."
         )
-    queue = call.queue(given.QueueUrl)
-    policy = await _policy(call, queue)
-    if any(statement.get("Sid") == label for statement in policy["Statement"]):
-        raise invalid_value(f"Value {label} for parameter Label is invalid. Reason: Already exists.")
-    principals = [f"arn:aws:iam::{account}:root" for account in given.AWSAccountIds or []]
-    policy["Statement"].append(
-        {
-            "Sid": label,
-            "Effect": "Allow",
-            "Principal": {"AWS": principals[0] if len(principals) == 1 else principals},
-            "Action": [f"SQS:{action}" for action in actions] if len(actions) > 1 else f"SQS:{actions[0]}",
-            "Resource": call.names.arn(queue),
-        }
-    )
-    await _save(call, queue, policy)
-    return call.ok()
+    for action in actions:
+        if action not in _ACTIONS:
+            raise invalid_value(
+                f"Value SQS:{action[:100]} for parameter ActionName is invalid. "
+                "Reason: Only the queue owner is allowed to invoke this action."
+            )
+    for account in accounts:
+        if not _ACCOUNT.fullmatch(account):
+            raise invalid_value(
+                f"Value [{account[:100]}] for parameter PrincipalId is invalid. Reason: Unable to verify."
+            )
 
 
 class RemovePermission(OnQueue):
@@ -58,27 +75,26 @@ class RemovePermission(OnQueue):
 
 @SQS.action(RemovePermission, "Label")
 async def remove_permission(call: AwsCall, given: RemovePermission) -> Response:
-    queue = call.queue(given.QueueUrl)
-    policy = await _policy(call, queue)
-    kept = [statement for statement in policy["Statement"] if statement.get("Sid") != given.Label]
-    if len(kept) == len(policy["Statement"]):
-        raise invalid_value(f"Value {given.Label} for parameter Label is invalid. Reason: can't find label.")
-    await _save(call, queue, {**policy, "Statement": kept} if kept else None)
+
+    def remove(statements: list[Statement]) -> list[Statement]:
+        kept = without(statements, given.Label)
+        if len(kept) == len(statements):
+            raise invalid_value(f"Value {given.Label} for parameter Label is invalid. Reason: can't find label.")
+        return kept
+
+    await _change(call, call.queue(given.QueueUrl), remove)
     return call.ok()
 
 
-async def _policy(call: AwsCall, queue: str) -> dict[str, Any]:
-    info = await call.service.broker.run(ops.GetQueue(queue))
-    stored = info.extras.get(EXTRA, {}).get("Policy") or '{"Version":"2012-10-17","Statement":[]}'
-    policy: dict[str, Any] = msgspec.json.decode(stored)
-    policy.setdefault("Id", f"{call.names.arn(queue)}/SQSDefaultPolicy")
-    statements = policy.get("Statement", [])
-    policy["Statement"] = statements if isinstance(statements, list) else [statements]
-    return policy
+async def _change(call: AwsCall, queue: str, change: Callable[[list[Statement]], list[Statement]]) -> None:
+    """Change the statements of a queue's policy. One that has none left is gone."""
 
+    async def update(info: QueueInfo) -> ops.UpdateQueue:
+        kept = info.extras.get(EXTRA, {})
+        policy = document_of(kept.get("Policy") or '{"Version":"2012-10-17"}')
+        policy.setdefault("Id", f"{call.names.arn(queue)}/SQSDefaultPolicy")
+        policy["Statement"] = change(policy["Statement"])
+        written = msgspec.json.encode(policy).decode() if policy["Statement"] else ""
+        return ops.UpdateQueue(queue, {}, {EXTRA: {**kept, "Policy": written}}, info)
 
-async def _save(call: AwsCall, queue: str, policy: dict[str, Any] | None) -> None:
-    broker = call.service.broker
-    info = await broker.run(ops.GetQueue(queue))
-    extras = {**info.extras.get(EXTRA, {}), "Policy": "" if policy is None else msgspec.json.encode(policy).decode()}
-    await broker.run(ops.UpdateQueue(queue, {}, {EXTRA: extras}))
+    await call.service.changes.make(ops.GetQueue(queue), update)

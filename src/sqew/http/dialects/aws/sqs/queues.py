@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -15,6 +13,7 @@ from sqew.errors import QueueExists, QueueNotFound
 from sqew.http.aws_names import bad_name, check_name
 from sqew.http.aws_refusals import AwsError, invalid_value
 from sqew.http.dialects.aws.calls import AwsCall
+from sqew.http.dialects.aws.pages import last_of, token_of
 from sqew.http.dialects.aws.sqs.api import SQS
 from sqew.http.dialects.aws.sqs.attributes import (
     COUNTED,
@@ -63,9 +62,11 @@ async def create_queue(call: AwsCall, given: CreateQueue) -> Response:
     call.service.strictness.check_creation(queue, now)
     extras = {EXTRA: {**found.extras, MODIFIED: now}, "tags": tags}
     try:
-        await call.service.broker.run(ops.CreateQueue(queue, policy, extras=extras))
+        made = await call.service.broker.run(ops.CreateQueue(queue, policy, extras=extras))
     except QueueExists:
-        await _check_alike(call, queue, attributes)
+        made = await call.service.broker.run(ops.GetQueue(queue))
+    if made.extras != extras:
+        _check_alike(call, made, attributes)
     return call.ok(QueueUrlResult(call.names.url(queue)))
 
 
@@ -85,9 +86,8 @@ def _check_type(name: str, attributes: Mapping[str, str]) -> None:
     )
 
 
-async def _check_alike(call: AwsCall, queue: str, attributes: dict[str, str]) -> None:
+def _check_alike(call: AwsCall, info: QueueInfo, attributes: dict[str, str]) -> None:
     """A queue that is there already is the one that was meant if all that was said of it is so."""
-    info = await call.service.broker.run(ops.GetQueue(queue))
     present = shown(info, set(attributes), None, call.names)
     for name, value in attributes.items():
         if present.get(name, "") != value and not _same(name, value, present.get(name, "")):
@@ -104,7 +104,9 @@ def _same(name: str, one: str, other: str) -> bool:
         first, second = (msgspec.json.decode(text, type=dict[str, Any]) for text in (one, other))
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return False
-    return {key: str(value) for key, value in first.items()} == {key: str(value) for key, value in second.items()}
+    # The count in a redrive policy may be a number or a string.
+    count = "maxReceiveCount"
+    return {**first, count: str(first.get(count))} == {**second, count: str(second.get(count))}
 
 
 async def _check_dead_letter(call: AwsCall, queue: str, found: Wanted, attributes: Mapping[str, str]) -> None:
@@ -113,6 +115,8 @@ async def _check_dead_letter(call: AwsCall, queue: str, found: Wanted, attribute
     if target is None:
         return
     written = attributes["RedrivePolicy"]
+    if not call.names.is_here(target):
+        raise bad_redrive(written, "Dead letter queue must be in the same region as the source.")
     try:
         info = await call.service.broker.run(ops.GetQueue(target))
     except QueueNotFound as error:
@@ -149,41 +153,40 @@ class ListQueuesResult(Struct, omit_defaults=True):
 
 @SQS.action(ListQueues)
 async def list_queues(call: AwsCall, given: ListQueues) -> Response:
-    limit = _page(given.MaxResults)
-    prefix, after = call.names.prefix + (given.QueueNamePrefix or ""), _after(given.NextToken)
-    found: list[QueueInfo] = []
-    while len(found) <= limit:
-        page = await call.service.broker.run(ops.ListQueues(prefix, after, limit + 1))
-        found += [info for info in page if call.names.is_here(info.name)]
-        if len(page) <= limit:
-            break
-        after = page[-1].name
-    # AWS gives a token only where a number was asked for.
-    more = given.MaxResults is not None and len(found) > limit
-    urls = [call.names.url(info.name) for info in found[:limit]]
-    return call.ok(ListQueuesResult(urls or None, _token(found[limit - 1].name) if more else None))
+    prefix = call.names.prefix + (given.QueueNamePrefix or "")
+
+    async def names(after: str, limit: int) -> list[str]:
+        return [info.name for info in await call.service.broker.run(ops.ListQueues(prefix, after, limit))]
+
+    urls, token = await _page(call, names, given.MaxResults, given.NextToken)
+    return call.ok(ListQueuesResult(urls or None, token))
 
 
-def _page(asked: int | None) -> int:
+async def _page(
+    call: AwsCall, names: Callable[[str, int], Awaitable[list[str]]], asked: int | None, token: str | None
+) -> tuple[list[str], str | None]:
+    """The URLs of the next queues that can be named here, and the token with which to ask for more.
+
+    ``names`` gives names after one, so many at most.
+    """
     if asked is not None and not 1 <= asked <= _MOST_LISTED:
         raise invalid_value(
             f"Value {asked} for parameter MaxResults is invalid. "
             f"Reason: Must be between 1 and {_MOST_LISTED}, if provided."
         )
-    return asked or _MOST_LISTED
-
-
-def _token(name: str) -> str:
-    return base64.urlsafe_b64encode(name.encode()).decode()
-
-
-def _after(token: str | None) -> str:
-    if not token:
-        return ""
-    try:
-        return base64.urlsafe_b64decode(token.encode()).decode()
-    except (binascii.Error, ValueError) as error:
-        raise invalid_value("Invalid or expired next token.") from error
+    limit, after = asked or _MOST_LISTED, last_of(token)
+    if after is None:
+        raise invalid_value("Invalid or expired next token.")
+    found: list[str] = []
+    while len(found) <= limit:
+        page = await names(after, limit + 1)
+        found += [name for name in page if call.names.can_name(name)]
+        if len(page) <= limit:
+            break
+        after = page[-1]
+    # AWS gives a token only where a number was asked for.
+    more = asked is not None and len(found) > limit
+    return [call.names.url(name) for name in found[:limit]], token_of(found[limit - 1]) if more else None
 
 
 class OnQueue(Struct):
@@ -233,7 +236,9 @@ async def get_queue_attributes(call: AwsCall, given: GetQueueAttributes) -> Resp
     info = await broker.run(ops.GetQueue(queue))
     depths = None
     if asked.intersection(COUNTED):
-        await broker.run(ops.Sweep())
+        if await broker.run(ops.SweepDue()):
+            # What is over by the clock must not be counted only because nothing has swept it yet.
+            await broker.run(ops.Sweep())
         (depths,) = await broker.look(ops.Measure(queue))
     return call.ok(AttributesResult(shown(info, asked, depths, call.names) or None))
 
@@ -244,13 +249,15 @@ class SetQueueAttributes(OnQueue):
 
 @SQS.action(SetQueueAttributes, "Attributes")
 async def set_queue_attributes(call: AwsCall, given: SetQueueAttributes) -> Response:
-    queue, broker = call.queue(given.QueueUrl), call.service.broker
-    info = await broker.run(ops.GetQueue(queue))
-    attributes = given.Attributes or {}
-    found = wanted(attributes, queue, call.names, info)
-    await _check_dead_letter(call, queue, found, attributes)
-    extras = {**info.extras.get(EXTRA, {}), **found.extras, MODIFIED: broker.now()}
-    await broker.run(ops.UpdateQueue(queue, found.policy, {EXTRA: extras}))
+    queue, attributes = call.queue(given.QueueUrl), given.Attributes or {}
+
+    async def update(info: QueueInfo) -> ops.UpdateQueue:
+        found = wanted(attributes, queue, call.names, info)
+        await _check_dead_letter(call, queue, found, attributes)
+        extras = {**info.extras.get(EXTRA, {}), **found.extras, MODIFIED: call.service.broker.now()}
+        return ops.UpdateQueue(queue, found.policy, {EXTRA: extras}, info)
+
+    await call.service.changes.make(ops.GetQueue(queue), update)
     return call.ok()
 
 
@@ -266,9 +273,9 @@ class SourcesResult(Struct, omit_defaults=True):
 
 @SQS.action(ListDeadLetterSourceQueues)
 async def list_dead_letter_source_queues(call: AwsCall, given: ListDeadLetterSourceQueues) -> Response:
-    limit = _page(given.MaxResults)
-    operation = ops.ListDeadLetterSources(call.queue(given.QueueUrl), _after(given.NextToken), limit + 1)
-    found = await call.service.broker.run(operation)
-    more = given.MaxResults is not None and len(found) > limit
-    urls = [call.names.url(name) for name in found[:limit]]
-    return call.ok(SourcesResult(urls, _token(found[limit - 1]) if more else None))
+    queue = call.queue(given.QueueUrl)
+
+    async def names(after: str, limit: int) -> list[str]:
+        return await call.service.broker.run(ops.ListDeadLetterSources(queue, after, limit))
+
+    return call.ok(SourcesResult(*await _page(call, names, given.MaxResults, given.NextToken)))

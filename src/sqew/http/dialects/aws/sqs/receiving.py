@@ -10,15 +10,16 @@ from msgspec import Struct
 from sqew import operations as ops
 from sqew.http.aws_refusals import AwsError, invalid_value
 from sqew.http.dialects.aws.calls import AwsCall
+from sqew.http.dialects.aws.messages import Attribute, of_headers, trace_of
 from sqew.http.dialects.aws.sqs.api import SQS
 from sqew.http.dialects.aws.sqs.attributes import KNOWN
-from sqew.http.dialects.aws.sqs.handles import handle_of
-from sqew.http.dialects.aws.sqs.message_attributes import TRACE_HEADER, Attribute, md5, md5_of, of_headers, selected
-from sqew.http.dialects.aws.sqs.sending import check_id, not_for_this_type, sequence_number
+from sqew.http.dialects.aws.sqs.handles import handle_of, mark_of
+from sqew.http.dialects.aws.sqs.message_attributes import md5, md5_of, selected
+from sqew.http.dialects.aws.sqs.sending import check_id, not_for_this_type
 from sqew.http.exchange import Call, Response
-from sqew.ids import uuid_text
 from sqew.model import Message, Received
 from sqew.rules import FIFO_SUFFIX
+from sqew.sealing import sequence_number
 
 MOST_MESSAGES = 10
 MOST_WAIT_S = 20
@@ -123,10 +124,11 @@ def _system_names(asked: list[str]) -> frozenset[str]:
 def _received(call: AwsCall, asked: _Asked, received: Received) -> Response:
     if not received.messages:
         return call.ok(ReceiveMessageResult())
-    return call.ok(ReceiveMessageResult([_message(call, asked, message) for message in received.messages]))
+    mark = mark_of(received.messages[0].queue)
+    return call.ok(ReceiveMessageResult([_message(call, asked, message, mark) for message in received.messages]))
 
 
-def _message(call: AwsCall, asked: _Asked, message: Message) -> ReceivedMessage:
+def _message(call: AwsCall, asked: _Asked, message: Message, mark: bytes) -> ReceivedMessage:
     lease = message.lease
     assert lease is not None
     attributes = None
@@ -134,8 +136,8 @@ def _message(call: AwsCall, asked: _Asked, message: Message) -> ReceivedMessage:
         attributes = selected(of_headers(message.headers), asked.attributes) or None
     body = message.body
     return ReceivedMessage(
-        uuid_text(message.id),
-        handle_of(message.id, lease.token),
+        call.service.uuids.text(message.id),
+        handle_of(message.id, lease.token, mark),
         md5(body).hexdigest(),
         body.decode(),
         _system(call, asked.system, message) if asked.system else None,
@@ -152,7 +154,7 @@ def _system(call: AwsCall, asked: frozenset[str], message: Message) -> dict[str,
         "ApproximateFirstReceiveTimestamp": message.first_received_at,
         "MessageDeduplicationId": message.key,
         "MessageGroupId": message.group or None,
-        "AWSTraceHeader": message.headers.get(TRACE_HEADER),
+        "AWSTraceHeader": trace_of(message.headers),
         "SequenceNumber": sequence_number(message.id) if message.queue.endswith(FIFO_SUFFIX) else None,
         "DeadLetterQueueSourceArn": None if message.death is None else call.names.arn_of(message.death.queue),
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable
 from functools import partial
 
@@ -12,17 +11,21 @@ from sqew import operations as ops
 from sqew.errors import BodyTooLarge, KeyMissing, SqewError
 from sqew.http.aws_refusals import JSON_TYPE, AwsError, in_aws_words, invalid_value, missing, too_long
 from sqew.http.dialects.aws.calls import AwsCall, request_id
+from sqew.http.dialects.aws.messages import Attribute, as_headers, is_legal, is_punctuated
 from sqew.http.dialects.aws.sqs.api import SQS
 from sqew.http.dialects.aws.sqs.attributes import MOST_BODY_BYTES
-from sqew.http.dialects.aws.sqs.batches import Failed, check_entries, each, failure
-from sqew.http.dialects.aws.sqs.message_attributes import Attribute, as_headers, check, is_legal, md5, md5_of, size_of
+from sqew.http.dialects.aws.sqs.batches import Failed, check_entries, each, failure, none_left
+from sqew.http.dialects.aws.sqs.message_attributes import check, md5, md5_of, size_of, trace_in
 from sqew.http.exchange import Call, Response
-from sqew.ids import uuid_text
+from sqew.ids import MessageUuids
 from sqew.model import NewMessage, Sent
-from sqew.rules import FIFO_SUFFIX
+from sqew.rules import FIFO_SUFFIX, Limits, attribute_bytes, check_message
+from sqew.sealing import sequence_number
 
 _MOST_DELAY_S = 900
-_PUNCTUATED = re.compile(r"[A-Za-z0-9!-/:-@\[-`{-~]{1,128}")
+
+_Checksums = tuple[str, str | None, str | None]
+"""MD5s of the body, of the attributes and of the system's attributes."""
 
 
 class SendMessage(Struct):
@@ -43,49 +46,45 @@ class SendMessageResult(Struct, omit_defaults=True):
     SequenceNumber: str | None = None
 
 
-@SQS.action(SendMessage)
+@SQS.action(SendMessage, sends=True)
 def send_message(call: AwsCall, given: SendMessage) -> Call:
     queue = call.queue(given.QueueUrl)
     is_fifo = queue.endswith(FIFO_SUFFIX)
-    message, _ = _new_message(given, is_fifo)
+    message = _new_message(given, is_fifo)
     call.request.rows = 1
     operation = ops.Send(queue, (message,), keyed=True)
     if call.wire == "json" and not is_fifo and message.headers is None:
-        return Call(operation, partial(_plainly_sent, request_id(call.request), md5(message.body).hexdigest()))
-    return Call(operation, partial(_sent, call, given, message.body, is_fifo))
+        return Call(
+            operation,
+            partial(_plainly_sent, call.service.uuids, request_id(call.request), md5(message.body).hexdigest()),
+        )
+    return Call(operation, partial(_sent, call, _checksums(given, message.body), is_fifo))
 
 
-def _plainly_sent(request_id: bytes, checksum: str, sent: list[Sent]) -> Response:
+def _plainly_sent(uuids: MessageUuids, request_id: bytes, checksum: str, sent: list[Sent]) -> Response:
     """The most frequent answer of all. What could be done before the commit is: after it, everybody waits in line."""
-    body = f'{{"MD5OfMessageBody":"{checksum}","MessageId":"{uuid_text(sent[0].id)}"}}'
+    body = f'{{"MD5OfMessageBody":"{checksum}","MessageId":"{uuids.text(sent[0].id)}"}}'
     return Response(200, body.encode(), JSON_TYPE, ((b"x-amzn-requestid", request_id),))
 
 
-def _sent(call: AwsCall, given: SendMessage | SendEntry, body: bytes, is_fifo: bool, sent: list[Sent]) -> Response:
-    checksum, id, attributes, system, sequence = _result(given, body, is_fifo, sent[0].id)
-    return call.ok(SendMessageResult(checksum, id, attributes, system, sequence))
+def _sent(call: AwsCall, checksums: _Checksums, is_fifo: bool, sent: list[Sent]) -> Response:
+    checksum, attributes, system = checksums
+    id = sent[0].id
+    number = sequence_number(id) if is_fifo else None
+    return call.ok(SendMessageResult(checksum, call.service.uuids.text(id), attributes, system, number))
 
 
-def _result(
-    given: SendMessage | SendEntry, body: bytes, is_fifo: bool, id: int
-) -> tuple[str, str, str | None, str | None, str | None]:
-    """MD5 of the body, the message's id, MD5s of its attributes, and its number in a FIFO queue."""
+def _checksums(given: SendMessage | SendEntry, body: bytes) -> _Checksums:
+    """What is answered besides the id, made before the commit: whatever fails after it is sent a second time."""
     return (
         md5(body).hexdigest(),
-        uuid_text(id),
         md5_of(given.MessageAttributes) if given.MessageAttributes else None,
         md5_of(given.MessageSystemAttributes) if given.MessageSystemAttributes else None,
-        sequence_number(id) if is_fifo else None,
     )
 
 
-def sequence_number(id: int) -> str:
-    """A number of 20 digits that grows from message to message, as FIFO queues give them."""
-    return f"{id:020}"
-
-
-def _new_message(given: SendMessage | SendEntry, is_fifo: bool) -> tuple[NewMessage, int]:
-    """The message to send, and how many bytes it has with its attributes."""
+def _new_message(given: SendMessage | SendEntry, is_fifo: bool) -> NewMessage:
+    """The message to send; raises if SQS would not take it."""
     text = given.MessageBody
     if not text:
         raise missing("MessageBody")
@@ -98,8 +97,9 @@ def _new_message(given: SendMessage | SendEntry, is_fifo: bool) -> tuple[NewMess
     body = text.encode()
     size, headers = len(body), None
     if given.MessageAttributes or given.MessageSystemAttributes:
-        size += check(given.MessageAttributes or {})
-        headers = as_headers(given.MessageAttributes, given.MessageSystemAttributes)
+        attributes = given.MessageAttributes or {}
+        size += check(attributes)
+        headers = as_headers(attributes, trace_in(given.MessageSystemAttributes or {}))
     if size > MOST_BODY_BYTES:
         raise too_long(MOST_BODY_BYTES)
     delay_ms = _delay_ms(given.DelaySeconds, is_fifo)
@@ -112,7 +112,7 @@ def _new_message(given: SendMessage | SendEntry, is_fifo: bool) -> tuple[NewMess
         if not is_fifo:
             raise not_for_this_type(key, "MessageDeduplicationId")
         check_id("MessageDeduplicationId", key)
-    return NewMessage(body, "text", headers, 0, None, group, key, delay_ms, None), size
+    return NewMessage(body, "text", headers, 0, None, group, key, delay_ms, None)
 
 
 def _delay_ms(seconds: int | None, is_fifo: bool) -> int | None:
@@ -139,7 +139,7 @@ def not_for_this_type(value: str, parameter: str) -> AwsError:
 
 def check_id(parameter: str, value: str) -> None:
     """Raise unless a group, or what is to be told from others, may be called so."""
-    if not _PUNCTUATED.fullmatch(value):
+    if not is_punctuated(value):
         raise invalid_value(
             f"Value {value[:200]} for parameter {parameter} is invalid. "
             f"Reason: {parameter} can only include alphanumeric and punctuation characters. 1 to 128 in length."
@@ -175,11 +175,11 @@ class SendMessageBatchResult(Struct, omit_defaults=True):
     Failed: list[Failed] | None = None
 
 
-_Ready = list[tuple[SendEntry, tuple[NewMessage, int]]]
+_Ready = list[tuple[SendEntry, tuple[NewMessage, _Checksums]]]
 
 
-@SQS.action(SendMessageBatch)
-def send_message_batch(call: AwsCall, given: SendMessageBatch) -> Call | Response:
+@SQS.action(SendMessageBatch, sends=True)
+def send_message_batch(call: AwsCall, given: SendMessageBatch) -> Call:
     queue = call.queue(given.QueueUrl)
     entries = check_entries(given.Entries, "SendMessageBatchRequestEntry")
     total = sum(_size(entry) for entry in entries)
@@ -188,7 +188,8 @@ def send_message_batch(call: AwsCall, given: SendMessageBatch) -> Call | Respons
             "BatchRequestTooLong",
             f"Batch requests cannot be longer than {MOST_BODY_BYTES} bytes. You have sent {total} bytes.",
         )
-    ready, failed = each(entries, partial(_entry_message, is_fifo=queue.endswith(FIFO_SUFFIX)))
+    convert = partial(_entry_message, is_fifo=queue.endswith(FIFO_SUFFIX), limits=call.service.broker.limits)
+    ready, failed = each(entries, convert)
     return _send_all(call, queue, ready, failed)
 
 
@@ -198,19 +199,23 @@ def _size(entry: SendEntry) -> int:
     return size + sum(size_of(*pair) for pair in (entry.MessageAttributes or {}).items())
 
 
-def _entry_message(entry: SendEntry, is_fifo: bool) -> tuple[NewMessage, int]:
+def _entry_message(entry: SendEntry, is_fifo: bool, limits: Limits) -> tuple[NewMessage, _Checksums]:
     try:
-        return _new_message(entry, is_fifo)
+        message = _new_message(entry, is_fifo)
     except AwsError as error:
-        if error.type == "MissingRequiredParameterException" and "MessageGroupId" in str(error):
+        if error.parameter == "MessageGroupId":
             # In a batch this is the value of an entry, and not a parameter that is missing.
             raise invalid_value(str(error)) from error
         raise
+    if message.headers is not None or len(message.body) > limits.max_body_bytes:
+        # What the server refuses, it would refuse the whole batch for.
+        check_message(message, limits)
+    return message, _checksums(entry, message.body)
 
 
-def _send_all(call: AwsCall, queue: str, ready: _Ready, failed: list[Failed]) -> Call | Response:
+def _send_all(call: AwsCall, queue: str, ready: _Ready, failed: list[Failed]) -> Call:
     if not ready:
-        return call.ok(SendMessageBatchResult([], failed))
+        return none_left(call, queue, SendMessageBatchResult([], failed))
     call.request.rows = len(ready)
     messages = [message for _, (message, _) in ready]
     return Call(
@@ -222,9 +227,9 @@ def _send_all(call: AwsCall, queue: str, ready: _Ready, failed: list[Failed]) ->
 
 def _all_sent(call: AwsCall, is_fifo: bool, ready: _Ready, failed: list[Failed], sent: list[Sent]) -> Response:
     entries = []
-    for (entry, (message, _)), one in zip(ready, sent, strict=True):
-        checksum, id, attributes, system, sequence = _result(entry, message.body, is_fifo, one.id)
-        entries.append(SendMessageBatchResultEntry(entry.Id or "", id, checksum, attributes, system, sequence))
+    for (entry, (_, (checksum, attributes, system))), one in zip(ready, sent, strict=True):
+        id, number = call.service.uuids.text(one.id), sequence_number(one.id) if is_fifo else None
+        entries.append(SendMessageBatchResultEntry(entry.Id or "", id, checksum, attributes, system, number))
     return call.ok(SendMessageBatchResult(entries, failed or None))
 
 
@@ -236,14 +241,18 @@ def _some_refused(
         case KeyMissing():
             refused = [one for one in ready if one[1][0].key is None]
         case BodyTooLarge():
-            refused = [one for one in ready if len(one[1][0].body) > error.most]
+            refused = [one for one in ready if _stored_size(one[1][0]) > error.most]
         case _:
             return None
     return _without(call, queue, [one for one in ready if one not in refused], refused, failed, error)
 
 
+def _stored_size(message: NewMessage) -> int:
+    return len(message.body) + attribute_bytes(message.headers or {})
+
+
 async def _without(
     call: AwsCall, queue: str, ready: _Ready, refused: _Ready, failed: list[Failed], error: SqewError
-) -> Call | Response:
+) -> Call:
     more = [failure(entry.Id or "", in_aws_words(error)) for entry, _ in refused]
     return _send_all(call, queue, ready, failed + more)

@@ -7,16 +7,19 @@ from functools import partial
 from msgspec import Struct
 
 from sqew import operations as ops
-from sqew.errors import SqewError, StaleLease
+from sqew.errors import LeaseTooLong, SqewError, StaleLease
 from sqew.http.aws_refusals import invalid_value, missing
 from sqew.http.dialects.aws.calls import AwsCall
 from sqew.http.dialects.aws.sqs.api import SQS
-from sqew.http.dialects.aws.sqs.batches import DoneEntry, Failed, check_entries, each, failure
+from sqew.http.dialects.aws.sqs.batches import DoneEntry, Failed, check_entries, each, failure, none_left
 from sqew.http.dialects.aws.sqs.handles import ref_of
 from sqew.http.dialects.aws.sqs.receiving import MOST_VISIBILITY_S
 from sqew.http.exchange import Call, Response
 from sqew.model import Extension, Ref, Settled
 from sqew.rules import FIFO_SUFFIX
+
+_MOST_HELD_MS = MOST_VISIBILITY_S * 1000 + 999
+"""For how long a message may be held in all. Only whole seconds count, as in what is asked for."""
 
 
 class DeleteMessage(Struct):
@@ -27,7 +30,7 @@ class DeleteMessage(Struct):
 @SQS.action(DeleteMessage, "ReceiptHandle")
 def delete_message(call: AwsCall, given: DeleteMessage) -> Call:
     queue = call.queue(given.QueueUrl)
-    ref = ref_of(given.ReceiptHandle or "")
+    ref = ref_of(given.ReceiptHandle or "", queue)
     call.request.rows = 1
     return Call(
         ops.Ack(queue, (ref,), queue.endswith(FIFO_SUFFIX)), partial(_deleted, call, queue, given.ReceiptHandle or "")
@@ -68,21 +71,21 @@ class DeleteMessageBatchResult(Struct, omit_defaults=True):
 
 
 @SQS.action(DeleteMessageBatch)
-def delete_message_batch(call: AwsCall, given: DeleteMessageBatch) -> Call | Response:
+def delete_message_batch(call: AwsCall, given: DeleteMessageBatch) -> Call:
     queue = call.queue(given.QueueUrl)
     entries = check_entries(given.Entries, "DeleteMessageBatchRequestEntry")
-    ready, failed = each(entries, _entry_ref)
+    ready, failed = each(entries, partial(_entry_ref, queue=queue))
     if not ready:
-        return call.ok(DeleteMessageBatchResult([], failed))
+        return none_left(call, queue, DeleteMessageBatchResult([], failed))
     call.request.rows = len(ready)
     operation = ops.Ack(queue, [ref for _, ref in ready], queue.endswith(FIFO_SUFFIX))
     return Call(operation, partial(_all_deleted, call, queue, ready, failed))
 
 
-def _entry_ref(entry: DeleteEntry | VisibilityEntry) -> Ref:
+def _entry_ref(entry: DeleteEntry | VisibilityEntry, queue: str) -> Ref:
     if not entry.ReceiptHandle:
         raise missing("ReceiptHandle")
-    return ref_of(entry.ReceiptHandle)
+    return ref_of(entry.ReceiptHandle, queue)
 
 
 def _all_deleted(
@@ -113,8 +116,9 @@ def change_message_visibility(call: AwsCall, given: ChangeMessageVisibility) -> 
     queue = call.queue(given.QueueUrl)
     if given.VisibilityTimeout is None:
         raise missing("VisibilityTimeout")
-    extension = Extension(ref_of(given.ReceiptHandle or ""), _visibility_ms(given.VisibilityTimeout))
-    return Call(ops.Extend(queue, (extension,), in_time=True), partial(_changed, call, given.ReceiptHandle or ""))
+    extension = Extension(ref_of(given.ReceiptHandle or "", queue), _visibility_ms(given.VisibilityTimeout))
+    operation = ops.Extend(queue, (extension,), in_time=True, most_ms=_MOST_HELD_MS)
+    return Call(operation, partial(_changed, call, given))
 
 
 def _visibility_ms(seconds: int) -> int:
@@ -126,14 +130,19 @@ def _visibility_ms(seconds: int) -> int:
     return seconds * 1000
 
 
-def _changed(call: AwsCall, handle: str, results: list[Settled | SqewError]) -> Response:
+def _changed(call: AwsCall, given: ChangeMessageVisibility, results: list[Settled | SqewError]) -> Response:
     (result,) = results
-    return call.refuse(_not_in_flight(handle)) if isinstance(result, SqewError) else call.ok()
+    return call.refuse(_change_refusal(given, result)) if isinstance(result, SqewError) else call.ok()
 
 
-def _not_in_flight(handle: str) -> SqewError:
+def _change_refusal(given: ChangeMessageVisibility | VisibilityEntry, error: SqewError) -> SqewError:
+    if isinstance(error, LeaseTooLong):
+        return invalid_value(
+            f"Value {given.VisibilityTimeout} for parameter VisibilityTimeout is invalid. "
+            f"Reason: Total VisibilityTimeout for the message is beyond the limit [{MOST_VISIBILITY_S} seconds]."
+        )
     return invalid_value(
-        f"Value {handle} for parameter ReceiptHandle is invalid. "
+        f"Value {given.ReceiptHandle} for parameter ReceiptHandle is invalid. "
         "Reason: Message does not exist or is not available for visibility timeout change."
     )
 
@@ -159,18 +168,19 @@ class ChangeMessageVisibilityBatchResult(Struct, omit_defaults=True):
 
 
 @SQS.action(ChangeMessageVisibilityBatch)
-def change_message_visibility_batch(call: AwsCall, given: ChangeMessageVisibilityBatch) -> Call | Response:
+def change_message_visibility_batch(call: AwsCall, given: ChangeMessageVisibilityBatch) -> Call:
     queue = call.queue(given.QueueUrl)
     entries = check_entries(given.Entries, "ChangeMessageVisibilityBatchRequestEntry")
-    ready, failed = each(entries, _entry_extension)
+    ready, failed = each(entries, partial(_entry_extension, queue=queue))
     if not ready:
-        return call.ok(ChangeMessageVisibilityBatchResult([], failed))
+        return none_left(call, queue, ChangeMessageVisibilityBatchResult([], failed))
     extensions = [extension for _, extension in ready]
-    return Call(ops.Extend(queue, extensions, in_time=True), partial(_all_changed, call, ready, failed))
+    operation = ops.Extend(queue, extensions, in_time=True, most_ms=_MOST_HELD_MS)
+    return Call(operation, partial(_all_changed, call, ready, failed))
 
 
-def _entry_extension(entry: VisibilityEntry) -> Extension:
-    ref = _entry_ref(entry)
+def _entry_extension(entry: VisibilityEntry, queue: str) -> Extension:
+    ref = _entry_ref(entry, queue)
     return Extension(ref, _visibility_ms(entry.VisibilityTimeout or 0))
 
 
@@ -183,7 +193,7 @@ def _all_changed(
     done = []
     for (entry, _), result in zip(ready, results, strict=True):
         if isinstance(result, SqewError):
-            failed.append(failure(entry.Id or "", _not_in_flight(entry.ReceiptHandle or "")))
+            failed.append(failure(entry.Id or "", _change_refusal(entry, result)))
         else:
             done.append(ChangeMessageVisibilityBatchResultEntry(entry.Id or ""))
     return call.ok(ChangeMessageVisibilityBatchResult(done, failed or None))

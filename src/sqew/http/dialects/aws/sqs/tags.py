@@ -10,6 +10,7 @@ from sqew.http.dialects.aws.sqs.api import SQS
 from sqew.http.dialects.aws.sqs.attributes import check_tags
 from sqew.http.dialects.aws.sqs.queues import OnQueue
 from sqew.http.exchange import Call, Response
+from sqew.model import QueueInfo
 
 
 class TagQueue(OnQueue):
@@ -33,13 +34,16 @@ async def untag_queue(call: AwsCall, given: UntagQueue) -> Response:
 
 
 async def _change(call: AwsCall, url: str | None, added: dict[str, str], removed: list[str]) -> None:
-    queue, broker = call.queue(url), call.service.broker
-    info = await broker.run(ops.GetQueue(queue))
-    tags = {**info.extras.get("tags", {}), **added}
-    for key in removed:
-        tags.pop(key, None)
-    check_tags(tags, call.names.name(queue))
-    await broker.run(ops.UpdateQueue(queue, {}, {"tags": tags}))
+    queue = call.queue(url)
+
+    async def update(info: QueueInfo) -> ops.UpdateQueue:
+        tags = {**info.extras.get("tags", {}), **added}
+        for key in removed:
+            tags.pop(key, None)
+        check_tags(tags, call.names.name(queue))
+        return ops.UpdateQueue(queue, {}, {"tags": tags}, info)
+
+    await call.service.changes.make(ops.GetQueue(queue), update)
 
 
 class ListQueueTags(OnQueue):

@@ -1,0 +1,177 @@
+"""Values as filters compare them: alone, and many of them in an array."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import NamedTuple, TypeAlias
+
+HIGHEST_NUMBER = 1_000_000_000
+_STEPS = 100_000  # five digits after the decimal point
+_NOTHING = object()
+_ADDRESS = re.compile(r"[0-9a-fA-F:.]{2,45}")
+
+Key: TypeAlias = str | int | tuple[object]
+"""A value in the form it is compared in, each kind of its own type: a text as it is, a number as how many steps of
+0.00001 it counts, anything else (true, false, null, a number out of range) in a tuple, where it equals only itself."""
+
+Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+def key_of(value: object) -> Key:
+    """A value as it is compared."""
+    if type(value) is str:
+        return value
+    if (type(value) is float or type(value) is int) and -HIGHEST_NUMBER <= value <= HIGHEST_NUMBER:
+        return round(value * _STEPS)
+    return (value,)
+
+
+def address_of(text: str) -> Address | None:
+    """The IP address that a text is, if it is one."""
+    try:
+        return ipaddress.ip_address(text) if _ADDRESS.fullmatch(text) else None
+    except ValueError:
+        return None
+
+
+class Column(NamedTuple):
+    """What the objects of an array have under one name, all in one array."""
+
+    values: Array
+    missing: bool
+    """One of them has nothing there."""
+    bare: bool
+    """One of them has no scalar there."""
+
+
+class Array:
+    """What is in an array and in the arrays in it, each value once, in the order that a question needs.
+
+    Each order is made when it is first asked for, and then answers every filter in a few steps, however long the array.
+    """
+
+    def __init__(self, values: list[object]) -> None:
+        self._values = values
+        self._parts: tuple[frozenset[Key], list[dict[str, object]]] | None = None
+        self._columns: dict[str, Column] | None = None
+
+    @property
+    def objects(self) -> list[dict[str, object]]:
+        return (self._parts or self._apart())[1]
+
+    @property
+    def scalars(self) -> frozenset[Key]:
+        """All others."""
+        return (self._parts or self._apart())[0]
+
+    def _apart(self) -> tuple[frozenset[Key], list[dict[str, object]]]:
+        keys: list[Key] = []
+        objects: list[dict[str, object]] = []
+        for value in _elements(self._values):
+            if type(value) is dict:
+                objects.append(value)
+            else:
+                keys.append(key_of(value))
+        self._parts = frozenset(keys), objects
+        return self._parts
+
+    @cached_property
+    def mean_length(self) -> int:
+        """How many characters its texts have."""
+        return sum(map(len, self._texts)) // len(self._texts) if self._texts else 0
+
+    @cached_property
+    def _texts(self) -> list[str]:
+        return sorted(key for key in self.scalars if type(key) is str)
+
+    @cached_property
+    def _reversed(self) -> list[str]:
+        return sorted(text[::-1] for text in self._texts)
+
+    @cached_property
+    def _lowered(self) -> frozenset[str]:
+        return frozenset([text.lower() for text in self._texts])
+
+    @cached_property
+    def _numbers(self) -> list[int]:
+        return sorted(key for key in self.scalars if type(key) is int)
+
+    @cached_property
+    def _addresses(self) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = {4: [], 6: []}
+        for address in filter(None, map(address_of, self._texts)):
+            found[address.version].append(int(address))
+        return {version: sorted(numbers) for version, numbers in found.items()}
+
+    def has_prefix(self, prefix: str) -> bool:
+        return _begins(self._texts, prefix)
+
+    def has_suffix(self, suffix: str) -> bool:
+        return _begins(self._reversed, suffix[::-1])
+
+    def has_lowered(self, text: str) -> bool:
+        return text in self._lowered
+
+    def has_between(self, bottom: int, top: int) -> bool:
+        return _has_between(self._numbers, bottom, top)
+
+    def has_address(self, version: int, first: int, last: int) -> bool:
+        return _has_between(self._addresses[version], first, last)
+
+    def has_other_than(self, keys: frozenset[Key]) -> bool:
+        """Whether a value is none of these."""
+        return len(self.scalars) > sum(key in self.scalars for key in keys)
+
+    def column(self, name: str) -> Column:
+        if self._columns is None:
+            self._columns = {}
+        column = self._columns.get(name)
+        if column is None:
+            column = self._columns[name] = self._column(name)
+        return column
+
+    def _column(self, name: str) -> Column:
+        found: list[object] = []
+        missing = bare = False
+        for one in self.objects:
+            value = one.get(name, _NOTHING)
+            if type(value) is Array:
+                found += value._values
+                missing = missing or not (value.scalars or value.objects)
+                bare = bare or not value.scalars
+            else:
+                found.append(value)
+                missing = missing or value is _NOTHING
+                bare = bare or value is _NOTHING or type(value) is dict
+        return Column(Array([value for value in found if value is not _NOTHING]), missing, bare)
+
+
+def _begins(texts: list[str], prefix: str) -> bool:
+    at = bisect_left(texts, prefix)
+    return at < len(texts) and texts[at].startswith(prefix)
+
+
+def _has_between(numbers: list[int], bottom: int, top: int) -> bool:
+    at = bisect_left(numbers, bottom)
+    return at < len(numbers) and numbers[at] <= top
+
+
+def _elements(values: list[object]) -> Iterable[object]:
+    """What is in an array and the arrays in it, at any depth."""
+    return _within(values) if any(type(value) is list for value in values) else values
+
+
+def _within(values: list[object]) -> Iterator[object]:
+    places = [iter(values)]
+    while places:
+        for value in places[-1]:
+            if type(value) is list:
+                places.append(iter(value))
+                break
+            yield value
+        else:
+            places.pop()
