@@ -15,7 +15,7 @@ import pytest
 from sqew.model import DeliveryOutcome, NewEvent, NewMessage, Ref, Release, Schedule
 from sqew.operations import ClaimDeliveries, Nack, Peek, Publish, Receive, SaveSchedule, SettleDeliveries, Subscribe
 from sqew.stores.sqlite import SQLiteStore
-from sqew.stores.sqlite.statements import STATEMENTS
+from sqew.stores.sqlite.connection import SQL
 from stores.backlog import NOW, create, fill, lease, open_store, run
 
 ROW = "the row's own key"
@@ -326,8 +326,8 @@ def connection(request, tmp_path_factory):
 
 
 def plan_of(connection, name):
-    parameters = len(set(re.findall(r"\?\d+", STATEMENTS[name])))
-    return [row[3] for row in connection.execute("EXPLAIN QUERY PLAN " + STATEMENTS[name], (1,) * parameters)]
+    parameters = len(set(re.findall(r"\?\d+", SQL.texts[name])))
+    return [row[3] for row in connection.execute("EXPLAIN QUERY PLAN " + SQL.texts[name], (1,) * parameters)]
 
 
 def ways_in(plan):
@@ -361,7 +361,7 @@ def test_a_statement_reads_no_table_whole_and_sorts_nothing(connection, name):
 
 
 def test_every_statement_is_guarded_or_known_to_be_cold():
-    assert HOT.keys() | COLD.keys() == STATEMENTS.keys()
+    assert HOT.keys() | COLD.keys() == SQL.texts.keys()
     assert not HOT.keys() & COLD.keys()
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from array import array
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -19,9 +20,12 @@ from sqew.errors import (
     StoreFull,
     StoreUnusable,
 )
+from sqew.stores.sql.statements import Statements
+from sqew.stores.sql.work import Execute, Row, Rows
 from sqew.stores.sqlite.migrate import version_of
 
 Durability = Literal["durable", "fast"]
+SQL = Statements(__package__)
 MEMORY = ":memory:"
 """The path of a store that is gone when it is closed."""
 
@@ -34,6 +38,22 @@ _WAL_KEPT_BYTES = 16 * 1024 * 1024
 _NETWORK_FILE_SYSTEMS = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "fuse.sshfs", "glusterfs"}
 )
+
+
+class Link:
+    """A connection as what stores share knows it: implements `sqew.stores.sql.work.Connection`."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        # Each on a cursor of its own, so that their rows may be read side by side.
+        self.execute: Execute = connection.execute
+        # All on one cursor, which halves what a call costs (1.8 to 1.0 µs).
+        self.execute_at_once: Execute = connection.cursor().execute
+        self.executemany: Callable[[str, Iterable[Row]], Rows] = connection.executemany
+        self.changes = connection.changes
+
+    def integers(self, values: list[int]) -> object:
+        """A list of integers as one parameter, for ``carray(?)``."""
+        return apsw.carray(array("q", values))
 
 
 def connect(

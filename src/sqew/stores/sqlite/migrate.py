@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from importlib import resources
-from typing import NamedTuple
-
 import apsw
 
 from sqew.errors import StoreTooNew
+from sqew.stores.sql.migrations import migrations
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS sqew_migration (
@@ -17,21 +14,6 @@ CREATE TABLE IF NOT EXISTS sqew_migration (
   applied_at INTEGER NOT NULL
 )
 """
-
-
-class Migration(NamedTuple):
-    version: int
-    name: str
-    sql: str
-
-
-def migrations() -> list[Migration]:
-    """The numbered files in ``migrations/``, in order."""
-    return sorted(
-        Migration(int(match[1]), match[2], file.read_text(encoding="utf-8"))
-        for file in resources.files(__package__).joinpath("migrations").iterdir()
-        if (match := re.fullmatch(r"(\d{4})_(\w+)\.sql", file.name))
-    )
 
 
 def version_of(connection: apsw.Connection) -> int:
@@ -45,7 +27,7 @@ def version_of(connection: apsw.Connection) -> int:
 
 def migrate(connection: apsw.Connection, path: str, now: int) -> None:
     """Apply what is missing, in one transaction. Two processes may do this at once: one waits for the other."""
-    known = migrations()
+    known = migrations(__package__)
     newest = known[-1].version
     if version_of(connection) == newest:
         return

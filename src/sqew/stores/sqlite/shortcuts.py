@@ -15,19 +15,11 @@ from zlib import crc32
 from sqew.ids import new_token
 from sqew.model import Fact, Lease, Received, Sent, Settled
 from sqew.operations import Ack, Operation, Receive, Send
-from sqew.stores.sqlite.catalog import QueueState
-from sqew.stores.sqlite.receiving import NEVER, delivered, tell_dead_letter_queue
-from sqew.stores.sqlite.rows import body_of, checksum
-from sqew.stores.sqlite.sending import plain_row, sent_plain
-from sqew.stores.sqlite.statements import sql
-from sqew.stores.sqlite.work import Row, Work
-
-_CLAIM_HEAD = sql("claim_head")
-_FINISH_PLAIN = sql("finish_plain")
-_INSERT_PLAIN = sql("insert_plain")
-_PUT_BACK = sql("put_back")
-_TAKE_HEAD = sql("take_head")
-_UNCLAIM = sql("unclaim")
+from sqew.stores.sql.catalog import QueueState
+from sqew.stores.sql.receiving import NEVER, delivered, tell_dead_letter_queue
+from sqew.stores.sql.rows import body_of, checksum
+from sqew.stores.sql.sending import plain_row, sent_plain
+from sqew.stores.sql.work import Row, Work
 
 
 def send(work: Work, op: Send) -> list[Sent] | None:
@@ -39,7 +31,7 @@ def send(work: Work, op: Send) -> list[Sent] | None:
     row = plain_row(work, state, op.messages[0])
     if row is None:
         return None
-    work.execute_at_once(_INSERT_PLAIN, (*row, catalog.version, catalog.reserved_below))
+    work.execute_at_once(work.sql.insert_plain, (*row, catalog.version, catalog.reserved_below))
     return sent_plain(work, state, row) if work.changes() else None
 
 
@@ -60,14 +52,14 @@ def receive(work: Work, op: Receive) -> Received | None:
     if op.finish:
         return _take(work, state, head, lease)
     # To the end: the statement commits when its last row has been read.
-    rows = work.execute_at_once(_CLAIM_HEAD, (*head, lease.expires_at, lease.token, op.by)).fetchall()
+    rows = work.execute_at_once(work.sql.claim_head, (*head, lease.expires_at, lease.token, op.by)).fetchall()
     if not rows:
         return None
     row = rows[0]
     id, attempts, since = row[0], row[3], row[4]
     body = _intact_body(work, row)
     if body is None:
-        work.execute_at_once(_UNCLAIM, (id, lease.token))
+        work.execute_at_once(work.sql.unclaim, (id, lease.token))
         return None
     message = delivered(state, lease, row, body, attempts, since, work.now)
     work.facts.append(Fact("received", state.name, message.lane, id, attempts, op.by, now - since))
@@ -78,14 +70,14 @@ def receive(work: Work, op: Receive) -> Received | None:
 
 def _take(work: Work, state: QueueState, head: Row, lease: Lease) -> Received | None:
     """Receive for good."""
-    rows = work.execute_at_once(_TAKE_HEAD, head).fetchall()
+    rows = work.execute_at_once(work.sql.take_head, head).fetchall()
     if not rows:
         return None
     row = rows[0]
     id, attempts, since = row[0], row[3] + 1, row[16]
     body = _intact_body(work, row)
     if body is None:
-        work.execute_at_once(_PUT_BACK, (*row, state.id))
+        work.execute_at_once(work.sql.put_back, (*row, state.id))
         return None
     message = delivered(state, lease, row, body, attempts, since, work.now)
     lane = message.lane
@@ -118,7 +110,9 @@ def ack(work: Work, op: Ack) -> list[Settled] | None:
     if state is None or not _leaves_nothing(state):
         return None
     ref = op.refs[0]
-    rows = work.execute_at_once(_FINISH_PLAIN, (ref.id, state.id, ref.token, ref.by, catalog.version)).fetchall()
+    rows = work.execute_at_once(
+        work.sql.finish_plain, (ref.id, state.id, ref.token, ref.by, catalog.version)
+    ).fetchall()
     if not rows:
         return None
     lane_id, attempts, by, received_at = rows[0]

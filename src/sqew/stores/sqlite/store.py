@@ -14,104 +14,16 @@ import msgspec
 from sqew import operations as ops
 from sqew.errors import SqewError, StoreClosed, StoreDamaged, StoreFull
 from sqew.model import ArchivedMessage, Commit, Message
-from sqew.stores.sqlite import (
-    dead,
-    delivering,
-    keys,
-    looking,
-    moving,
-    publishing,
-    queues,
-    receiving,
-    scheduling,
-    sending,
-    settling,
-    subscribing,
-    surveying,
-    sweeping,
-    topics,
-    upkeep,
-)
-from sqew.stores.sqlite.bindings import Bindings
-from sqew.stores.sqlite.catalog import Catalog
-from sqew.stores.sqlite.connection import MEMORY, Durability, connect, translate, translated
+from sqew.stores.sql import looking, sending
+from sqew.stores.sql.bindings import Bindings
+from sqew.stores.sql.catalog import Catalog
+from sqew.stores.sql.handlers import HANDLERS
+from sqew.stores.sql.work import NewRows, Work
+from sqew.stores.sqlite import upkeep
+from sqew.stores.sqlite.connection import MEMORY, SQL, Durability, Link, connect, translate, translated
 from sqew.stores.sqlite.migrate import migrate
 from sqew.stores.sqlite.room import Room
 from sqew.stores.sqlite.shortcuts import SHORTCUTS, WITHIN
-from sqew.stores.sqlite.work import NewRows, Work
-
-_HANDLERS: dict[type[ops.Operation[Any]], Callable[[Work, Any], Any]] = {
-    ops.CreateQueue: queues.create_queue,
-    ops.UpdateQueue: queues.update_queue,
-    ops.DeleteQueue: queues.delete_queue,
-    ops.GetQueue: queues.get_queue,
-    ops.ListQueues: queues.list_queues,
-    ops.ListDeadLetterSources: queues.list_dead_letter_sources,
-    ops.CreateKey: keys.create_key,
-    ops.ListKeys: keys.list_keys,
-    ops.DeleteKey: keys.delete_key,
-    ops.ReadKeys: keys.read_keys,
-    ops.Send: sending.send,
-    ops.Receive: receiving.receive,
-    ops.NextDue: receiving.next_due,
-    ops.Ack: settling.ack,
-    ops.Nack: settling.nack,
-    ops.Extend: settling.extend,
-    ops.Remove: settling.remove,
-    ops.Purge: sweeping.purge,
-    ops.Peek: looking.peek,
-    ops.Get: looking.get,
-    ops.LastId: looking.last_id,
-    ops.ReadSalt: looking.read_salt,
-    ops.Scan: looking.scan,
-    ops.Measure: looking.measure,
-    ops.Ages: looking.ages,
-    ops.ListArchive: looking.list_archive,
-    ops.ReadActivity: looking.read_activity,
-    ops.Survey: surveying.survey,
-    ops.ListDead: dead.list_dead,
-    ops.RequeueDead: dead.requeue_dead,
-    ops.PurgeDead: dead.purge_dead,
-    ops.Redrive: dead.redrive,
-    ops.StartMove: moving.start,
-    ops.ListMoves: moving.list_moves,
-    ops.CancelMove: moving.cancel,
-    ops.NextMove: moving.next_move,
-    ops.StepMove: moving.step,
-    ops.Subscribe: subscribing.subscribe,
-    ops.Unsubscribe: subscribing.unsubscribe,
-    ops.ListSubscriptions: subscribing.list_subscriptions,
-    ops.GetSubscription: subscribing.get_subscription,
-    ops.FindSubscription: subscribing.find_subscription,
-    ops.UpdateSubscription: subscribing.update_subscription,
-    ops.CreateTopic: topics.create_topic,
-    ops.GetTopic: topics.get_topic,
-    ops.ListTopics: topics.list_topics,
-    ops.UpdateTopic: topics.update_topic,
-    ops.DeleteTopic: topics.delete_topic,
-    ops.CountSubscriptions: topics.count_subscriptions,
-    ops.Publish: publishing.publish,
-    ops.ClaimDeliveries: delivering.claim,
-    ops.NextDelivery: delivering.next_due,
-    ops.SettleDeliveries: delivering.settle,
-    ops.CountDeliveries: delivering.count,
-    ops.ListDeliveries: delivering.list_deliveries,
-    ops.GetDelivery: delivering.get_delivery,
-    ops.RetryDeliveries: delivering.retry,
-    ops.DropDeliveries: delivering.drop,
-    ops.ReadSigningKeys: keys.read_signing_keys,
-    ops.AddSigningKey: keys.add_signing_key,
-    ops.SaveSchedule: scheduling.save,
-    ops.GetSchedule: scheduling.get,
-    ops.ListSchedules: scheduling.list_schedules,
-    ops.DeleteSchedule: scheduling.delete,
-    ops.FindDueSchedules: scheduling.find_due,
-    ops.FireSchedule: scheduling.fire,
-    ops.FailSchedule: scheduling.fail,
-    ops.Sweep: sweeping.sweep,
-    ops.SweepDue: sweeping.is_due,
-    ops.RecordActivity: sweeping.record_activity,
-}
 
 _DEFERRING = frozenset({ops.Send, ops.Publish})
 """Their messages may be written together with those of the next of them."""
@@ -160,10 +72,12 @@ class SQLiteStore:
         except BaseException:
             self.connection.close(True)
             raise
-        self._catalog = Catalog(self.connection.execute)
+        self._catalog = Catalog(self.connection.execute, SQL)
         room = Room(self.path, disk_reserve_bytes)
         self._bindings = Bindings()
-        self._work = Work(self.connection, self._catalog, self._bindings, room, random or Random(), delivery_keep_ms)
+        self._work = Work(
+            Link(self.connection), SQL, self._catalog, self._bindings, room, random or Random(), delivery_keep_ms
+        )
         # SQLite's count of changes to the file as this connection last saw it; None: to be looked at anew.
         self._seen_version: int | None = None
         self._broken: SqewError | None = None
@@ -276,7 +190,7 @@ class SQLiteStore:
         try:
             shortcut = WITHIN.get(type(operation))
             result = None if shortcut is None else shortcut(self._work, operation)
-            return _HANDLERS[type(operation)](self._work, operation) if result is None else result
+            return HANDLERS[type(operation)](self._work, operation) if result is None else result
         except SqewError as error:
             return error
         except apsw.Error as error:
@@ -369,7 +283,7 @@ class SQLiteStore:
     def look(self, operations: Sequence[ops.Operation[Any]], now: int) -> list[Any]:
         """Execute operations that only read, on a connection of their own: from any thread, and holding nobody up."""
         with self._reader(now) as work:
-            return [_HANDLERS[type(operation)](work, operation) for operation in operations]
+            return [HANDLERS[type(operation)](work, operation) for operation in operations]
 
     def check(self, progress: Callable[[int], object] | None = None) -> upkeep.CheckReport:
         """Read everything: SQLite's own structures, and every body against its checksum."""
@@ -406,7 +320,9 @@ class SQLiteStore:
                 connection.close(True)
 
     def _work_on(self, connection: apsw.Connection, now: int) -> Work:
-        work = Work(connection, Catalog(connection.execute), Bindings(), self._work.room, self._work.random)
+        work = Work(
+            Link(connection), SQL, Catalog(connection.execute, SQL), Bindings(), self._work.room, self._work.random
+        )
         work.now = now
         return work
 

@@ -11,12 +11,11 @@ import apsw
 from msgspec import Struct
 
 from sqew.errors import StoreUnusable
-from sqew.stores.sqlite.connection import connect, make_private, translated
-from sqew.stores.sqlite.delivering import damaged_deliveries
-from sqew.stores.sqlite.rows import checksum
-from sqew.stores.sqlite.scheduling import damaged_schedules
-from sqew.stores.sqlite.statements import sql
-from sqew.stores.sqlite.work import Work
+from sqew.stores.sql.delivering import damaged_deliveries
+from sqew.stores.sql.rows import checksum
+from sqew.stores.sql.scheduling import damaged_schedules
+from sqew.stores.sql.work import Work
+from sqew.stores.sqlite.connection import SQL, connect, make_private, translated
 
 _BACKUP_STEP_PAGES = 1_000
 _VACUUM_STEP_PAGES = 500
@@ -73,10 +72,10 @@ def drop_empty_buckets(connection: apsw.Connection) -> None:
     """Forget lanes and priorities that no message has, so that no claim looks into them."""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        empty = connection.execute(sql("empty_buckets")).fetchall()
+        empty = connection.execute(SQL.empty_buckets).fetchall()
         if empty:
-            connection.executemany(sql("delete_bucket"), empty)
-            connection.execute(sql("bump_catalog"))
+            connection.executemany(SQL.delete_bucket, empty)
+            connection.execute(SQL.bump_catalog)
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
@@ -140,7 +139,7 @@ def backup(origin: str | apsw.Connection, to: str, progress: Callable[[int, int]
             if isinstance(origin, str):
                 # One moment of the file: otherwise every commit of others would start the copy again.
                 source.execute("BEGIN")
-                source.execute(sql("catalog_version")).fetchall()
+                source.execute(SQL.catalog_version).fetchall()
             make_private(str(unfinished))
             copy = apsw.Connection(str(unfinished))
             try:
@@ -167,7 +166,7 @@ def check(work: Work, progress: Callable[[int], object] | None) -> CheckReport:
     counts = []
     for statement in ("check_messages", "check_archive"):
         count = 0
-        for id, check, is_text, headers, body in work.execute(sql(statement)):
+        for id, check, is_text, headers, body in work.execute(SQL[statement]):
             if checksum(body, headers, is_text) != check and len(damaged) < MOST_DAMAGED_SHOWN:
                 damaged.append(id)
             count += 1

@@ -64,7 +64,7 @@ ALTER TABLE sqew_subscription ADD COLUMN ends_at INTEGER;
 ALTER TABLE sqew_subscription ADD COLUMN filtered INTEGER NOT NULL DEFAULT 0;  -- 1: it wants only some of the events
 CREATE UNIQUE INDEX sqew_subscription_uuid ON sqew_subscription (uuid) WHERE uuid IS NOT NULL;
 CREATE INDEX sqew_subscription_ends ON sqew_subscription (ends_at) WHERE ends_at IS NOT NULL;
-CREATE INDEX sqew_subscription_filtered ON sqew_subscription (pattern) WHERE filtered;
+CREATE INDEX sqew_subscription_filtered ON sqew_subscription (pattern) WHERE filtered = 1;
 
 -- What it is by the name of SNS: a notification, or what asks an endpoint to confirm its subscription, or to restore it.
 ALTER TABLE sqew_payload ADD COLUMN kind TEXT NOT NULL DEFAULT 'Notification';

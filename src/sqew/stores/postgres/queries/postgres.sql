@@ -1,0 +1,44 @@
+-- Where PostgreSQL says it differently: it must be told the types of parameters that may be NULL, whose rows are locked,
+-- and that text is wanted as bytes.
+
+-- fragment: locked
+-- Nobody else changes the row before the transaction ends.
+FOR UPDATE
+
+-- fragment: unless_locked
+-- The same, and what others have locked is passed over: they are at it.
+FOR UPDATE SKIP LOCKED
+
+-- fragment: among_ids
+id = ANY(?1::bigint[])
+
+-- fragment: authority
+id = ?1 AND (?2::bigint IS NULL OR queue_id = ?2) AND (?3::text IS NULL OR token = ?3)
+AND (?4::text IS NULL OR leased_by = ?4)
+
+-- fragment: payload
+convert_to(p.routing_key, 'UTF8'), convert_to(p.message_id, 'UTF8'), p.form, p.is_text, p.checksum, p.body
+
+-- fragment: delivery
+d.id, d.subscription_id, convert_to(d.endpoint, 'UTF8'), convert_to(p.routing_key, 'UTF8'),
+convert_to(p.message_id, 'UTF8'), coalesce(p.form, 0), d.claimed, d.attempts, d.created_at, d.due_at, d.tried_at,
+d.status, convert_to(d.error, 'UTF8')
+
+-- name: due_deliveries
+SELECT id, payload_id, convert_to(endpoint, 'UTF8'), checksum, expires_at <= ?2, attempts FROM sqew_delivery
+ WHERE subscription_id = ?1 AND due_at IS NOT NULL AND due_at <= ?2 ORDER BY due_at LIMIT ?3 {unless_locked}
+
+-- name: delivery_with_details
+SELECT convert_to(p.routing_key, 'UTF8'), convert_to(p.message_id, 'UTF8'), p.is_text, p.body, p.kind, s.details
+  FROM sqew_delivery d JOIN sqew_payload p ON p.id = d.payload_id JOIN sqew_subscription s ON s.id = d.subscription_id
+ WHERE d.id = ?1
+
+-- name: check_deliveries
+SELECT id, payload_id, convert_to(endpoint, 'UTF8'), checksum FROM sqew_delivery
+
+-- fragment: schedule
+convert_to(name, 'UTF8'), version, convert_to(status, 'UTF8'), convert_to(target_kind, 'UTF8'), due_at, slot_at, details,
+is_text, checksum, headers, body
+
+-- name: schedule_names
+SELECT convert_to(name, 'UTF8') FROM sqew_schedule LIMIT 1000

@@ -1,0 +1,205 @@
+"""What a store remembers between transactions: queues, their lanes and buckets, and the next message id.
+
+All of it is a cache of the file. It is true inside a transaction, because `Catalog.refresh` runs at its start: SQLite
+tells whether another connection has written since, and a version row tells whether it changed a queue.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from sqew.errors import QueueNotFound, StoreDamaged, UnknownLane
+from sqew.model import DEFAULT_LANE, Policy, QueueInfo
+from sqew.rules import Throttle
+from sqew.stores.sql.statements import Statements
+from sqew.stores.sql.work import Execute
+
+# Ids are reserved on disk in blocks: AUTOINCREMENT would write one more page for every transaction. A block is as large
+# as what was taken before it, up to this, so that a process that sends one message leaves no gap.
+_LARGEST_ID_BLOCK = 256
+
+_decode_policy = msgspec.json.Decoder(Policy).decode
+
+
+class QueueState:
+    """A queue as the store needs it: numbers instead of names, and what it learned on the way."""
+
+    __slots__ = (
+        "buckets", "created_at", "default_lane", "depth", "extras", "id", "lane_ids", "lane_names", "lanes", "name",
+        "policy", "takes_plain", "turns",
+    )  # fmt: skip
+
+    def __init__(
+        self, id: int, name: str, policy: Policy, created_at: int, extras: dict[str, Any], lane_ids: dict[str, int]
+    ) -> None:
+        self.id, self.name, self.policy, self.created_at, self.extras = id, name, policy, created_at, extras
+        self.lane_ids = lane_ids
+        self.lane_names = {lane_id: lane for lane, lane_id in lane_ids.items()}
+        self.lanes = tuple(lane_ids.values())
+        # Whether a message without key, group or headers may be sent without looking at anything else.
+        self.takes_plain = (
+            not policy.fifo
+            and policy.deduplicate == "key"
+            and policy.quota is policy.rate_limit is policy.max_body_bytes is None
+        )
+        # The lane of a message that names none.
+        self.default_lane = lane_ids.get(DEFAULT_LANE, self.lanes[0])
+        # lane id → the priorities it holds messages of, highest first
+        self.buckets: dict[int, list[int]] = {}
+        # The standing of the lanes in the round-robin; None: to be read again.
+        self.turns: dict[int, int] | None = None
+        # How many messages it holds, for its quota; None: to be counted again.
+        self.depth: int | None = None
+
+    @property
+    def info(self) -> QueueInfo:
+        return QueueInfo(self.name, self.policy, self.created_at, self.extras)
+
+    def lane(self, name: str | None) -> int:
+        """The number of a lane."""
+        if name is None:
+            return self.default_lane
+        lane = self.lane_ids.get(name)
+        if lane is None:
+            raise UnknownLane(self.name, name, self.lane_ids)
+        return lane
+
+    def priorities(self, lane: int) -> list[int]:
+        """The priorities that a lane may hold messages of, highest first."""
+        return self.buckets.get(lane, [])
+
+
+class Catalog:
+    """The queues by name and by id, read when first asked for."""
+
+    def __init__(self, execute: Execute, sql: Statements) -> None:
+        self._execute, self._sql = execute, sql
+        self.version = -1
+        self.epoch = 0
+        """Goes up whenever what was known of queues is forgotten: who keeps a `QueueState` must ask for it again."""
+        # Queues that were read before: they are still so if the file's version is `version`.
+        self.by_name: dict[str, QueueState] = {}
+        self._by_id: dict[int, QueueState] = {}
+        self._throttles: dict[int, Throttle] = {}
+        self.next_id = 0
+        self.reserved_below = 0
+        self.taken_ids = 0
+
+    def touch(self) -> int:
+        """Read the version row: a reader's snapshot begins with its first read."""
+        return self._meta("catalog_version")
+
+    def _meta(self, statement: str) -> int:
+        value = self._execute(self._sql[statement]).get
+        if not isinstance(value, int):
+            raise StoreDamaged("The file is damaged: sqew_meta has lost a row. Restore the file from a backup.")
+        return value
+
+    def refresh(self) -> None:
+        """Another connection has written since the last transaction: believe only what is still true."""
+        self.next_id = self.reserved_below = self.taken_ids = 0
+        version = self.touch()
+        if version != self.version:
+            self.version = version
+            self._drop_queues()
+        for state in self._by_id.values():
+            state.turns = state.depth = None
+
+    def forget(self) -> None:
+        """A transaction was rolled back: nothing learned in it is true."""
+        self.version = -1
+        self.next_id = self.reserved_below = self.taken_ids = 0
+        self._drop_queues()
+
+    def changed(self) -> None:
+        """Tell other processes, and this one, to read the queues again."""
+        self.version = self._execute(self._sql.bump_catalog).get
+        self._drop_queues()
+
+    def _drop_queues(self) -> None:
+        self.by_name.clear()
+        self._by_id.clear()
+        self.epoch += 1
+
+    def queue(self, name: str) -> QueueState:
+        """The queue of that name."""
+        state = self.by_name.get(name) or self._read("queue_by_name", name)
+        if state is None:
+            raise QueueNotFound(name, [row[0] for row in self._execute(self._sql.queue_names)])
+        return state
+
+    def find(self, name: str | None) -> QueueState | None:
+        """The queue of that name, if there is one."""
+        if name is None:
+            return None
+        return self.by_name.get(name) or self._read("queue_by_name", name)
+
+    def queue_by_id(self, id: int) -> QueueState | None:
+        """The queue of that number, unless it was deleted."""
+        return self._by_id.get(id) or self._read("queue_by_id", id)
+
+    def deleted_queue(self) -> QueueState | None:
+        """A queue that nobody can name any more and that still has rows, for the sweeper."""
+        row = self._execute(self._sql.deleted_queue).fetchone()
+        if row is None:
+            return None
+        id, policy, created_at = row
+        return self._load(id, "", policy, created_at)
+
+    def _read(self, statement: str, name_or_id: str | int) -> QueueState | None:
+        row = self._execute(self._sql[statement], (name_or_id,)).fetchone()
+        if row is None:
+            return None
+        state = self._load(*row)
+        self.by_name[state.name] = self._by_id[state.id] = state
+        return state
+
+    def _load(self, id: int, name: str, policy: str, created_at: int, extras: str = "{}") -> QueueState:
+        lane_ids = {lane: lane_id for lane_id, lane in self._execute(self._sql.lanes, (id,))}
+        state = QueueState(id, name, _decode_policy(policy), created_at, msgspec.json.decode(extras), lane_ids)
+        for lane_id, priority in self._execute(self._sql.buckets, (state.id,)):
+            state.buckets.setdefault(lane_id, []).append(priority)
+        return state
+
+    def ensure_bucket(self, state: QueueState, lane: int, priority: int) -> None:
+        """Before a message is put there: a (lane, priority) that receivers know to look into."""
+        priorities = state.buckets.get(lane)
+        if priorities is not None and priority in priorities:
+            return
+        self._execute(self._sql.insert_bucket, (state.id, lane, priority))
+        self.version = self._execute(self._sql.bump_catalog).get
+        priorities = state.buckets.setdefault(lane, [])
+        priorities.append(priority)
+        priorities.sort(reverse=True)
+
+    def take_ids(self, count: int) -> int:
+        """The first of ``count`` consecutive ids that were never given out before."""
+        if self.next_id + count > self.reserved_below:
+            # Ids are given out in the order of transactions, whichever process runs them, so a block that another
+            # process may have continued is left behind.
+            if not self.next_id:
+                self.next_id = self._meta("next_id")
+            self.reserved_below = self.next_id + count + min(self.taken_ids, _LARGEST_ID_BLOCK)
+            self._execute(self._sql.reserve_ids, (self.reserved_below,))
+        first = self.next_id
+        self.next_id += count
+        self.taken_ids += count
+        return first
+
+    def throttle(self, state: QueueState) -> Throttle:
+        """What is left of a queue's rate limit in this process. It outlives changes of the queue."""
+        return self._throttles.setdefault(state.id, Throttle())
+
+    def depth(self, state: QueueState) -> int:
+        """How many messages the queue holds. Counted once, then kept up by whoever adds or takes."""
+        if state.depth is None:
+            claimable = sum(
+                self._execute(self._sql.count_claimable, (state.id, lane, priority)).get
+                for lane, priorities in state.buckets.items()
+                for priority in priorities
+            )
+            blocked = sum(row[1] for row in self._execute(self._sql.count_blocked, (state.id, 0)))
+            state.depth = claimable + blocked
+        return state.depth

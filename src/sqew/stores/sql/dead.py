@@ -1,0 +1,221 @@
+"""Dead letters: listing them, bringing them back, deleting them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from sqew.errors import BadValue, QueueNotFound
+from sqew.model import Fact, Message, Progress
+from sqew.operations import ListDead, PurgeDead, Redrive, RequeueDead
+from sqew.stores.sql.catalog import QueueState
+from sqew.stores.sql.ending import drop, left
+from sqew.stores.sql.fifo import put_in_front
+from sqew.stores.sql.rows import (
+    INLINE_BODY_BYTES,
+    archived_message,
+    checksum,
+    scoped_key,
+    shown_key,
+    stored_message,
+)
+from sqew.stores.sql.sending import SOLE_GROUP, claim_key
+from sqew.stores.sql.work import Row, Work
+
+NO_ORIGIN = "no_origin"
+"""Why a message can't go back: it was sent to the dead-letter queue directly."""
+LET_GO = "let_go"
+"""It could go back now: it was in somebody's hands when its turn came."""
+_EVER = 1 << 62
+_MOST_LOOKED_AT = 1_000
+"""How many dead letters one step of a redrive looks at, at most, if it may move none of them."""
+# Positions in {stored} and {archived}; the others only in {stored}.
+_ID, _QUEUE_ID, _LEASE_UNTIL, _ORIGIN, _DIED_AT = 0, 1, 9, 14, 17
+
+
+def list_dead(work: Work, op: ListDead) -> list[Message]:
+    state = work.catalog.queue(op.queue)
+    letters = [
+        stored_message(work, row) for row in work.execute(work.sql.dead_letters, (state.name, op.after, op.limit))
+    ]
+    archived = work.execute(work.sql.dead_in_archive, (state.id, op.after, op.limit))
+    letters += [archived_message(state, row).message for row in archived]
+    return sorted(letters, key=lambda message: message.id)[: op.limit]
+
+
+def requeue_dead(work: Work, op: RequeueDead) -> Progress:
+    state = work.catalog.queue(op.queue)
+    count = 0
+    for row in _letters(work, state, op.ids, op.limit):
+        _bring_back(work, state, row)
+        count += 1
+    for row in _archived(work, state, op.ids, op.limit):
+        if count == op.limit:
+            break
+        count += _bring_back_archived(work, state, row)
+    return Progress(count, count < op.limit)
+
+
+def redrive(work: Work, op: Redrive) -> Progress:
+    letters = work.catalog.queue(op.dead_letter)
+    to = None if op.to is None else work.catalog.queue(op.to)
+    if to is letters:
+        raise BadValue(f"Queue '{op.to}' can't be redriven into itself. Name another destination, or none.")
+    until = _EVER if op.until is None else op.until
+    if to is None:
+        return _redrive_to_origins(work, letters, op, until)
+    count = 0
+    for row in islice(_residents(work, letters, op.limit, until), op.limit):
+        _bring_back(work, to, row)
+        count += 1
+    return Progress(count, count < op.limit)
+
+
+def _redrive_to_origins(work: Work, letters: QueueState, op: Redrive, until: int) -> Progress:
+    """Each to where it came from, in the order of ids, so that the next step looks at nothing again."""
+    count, looked_at, after = 0, 0, op.after
+    while looked_at < max(_MOST_LOOKED_AT, op.limit):
+        rows = work.execute(work.sql.letters_after, (letters.id, after, op.limit - count)).fetchall()
+        for row in rows:
+            after = row[_ID]
+            origin = _home(work, letters, row)
+            if origin is not None and (row[_LEASE_UNTIL] or 0) <= work.now and row[_DIED_AT] <= until:
+                _bring_back(work, origin, row)
+                count += 1
+        if count == op.limit:
+            return Progress(count, False, after)
+        if not rows:
+            return Progress(count, True, after)
+        looked_at += len(rows)
+    return Progress(count, False, after)
+
+
+def _home(work: Work, letters: QueueState, row: Row) -> QueueState | None:
+    """Where a dead letter came from, unless that is gone."""
+    origin = work.catalog.find(row[_ORIGIN])
+    return None if origin is letters else origin
+
+
+def left_behind(work: Work, letters: QueueState, until: int) -> str | None:
+    """Why a redrive has left what is still there and in nobody's hands: None if there is nothing."""
+    row = next(_residents(work, letters, 1, until), None)
+    if row is None:
+        return None
+    if row[_ORIGIN] is None:
+        return NO_ORIGIN
+    return QueueNotFound.code if _home(work, letters, row) is None else LET_GO
+
+
+def purge_dead(work: Work, op: PurgeDead) -> Progress:
+    state = work.catalog.queue(op.queue)
+    count = 0
+    for row in _letters(work, state, op.ids, op.limit):
+        home = work.catalog.queue_by_id(row[_QUEUE_ID])
+        if home is not None:
+            id, queue_id, lane_id, attempts, key, group = row[0], row[1], row[2], row[5], row[12], row[13]
+            drop(work, home, (id, queue_id, lane_id, attempts, key, group, row[-1] is None), "purged")
+            count += 1
+    for row in islice(_archived(work, state, op.ids, op.limit), op.limit - count):
+        work.execute(work.sql.delete_archived, (row[_ID],))
+        work.facts.append(Fact("purged", state.name, row[2], row[_ID], row[4]))
+        count += 1
+    return Progress(count, count < op.limit)
+
+
+def _letters(work: Work, state: QueueState, ids: Iterable[int] | None, limit: int) -> list[Row]:
+    """Dead letters of a queue that lie in dead-letter queues and are in nobody's hands."""
+    if ids is None:
+        return work.execute(work.sql.returnable, (state.name, work.now, limit)).fetchall()
+    found = (
+        work.execute(work.sql.find_dead_letter, (state.name, id, work.now)).fetchone() for id in dict.fromkeys(ids)
+    )
+    return [row for row in found if row is not None][:limit]
+
+
+def _archived(work: Work, state: QueueState, ids: Iterable[int] | None, limit: int) -> Iterator[Row]:
+    """Dead messages of a queue that lie in its archive: what is yielded may be moved or left."""
+    if ids is not None:
+        for id in ids:
+            yield from work.execute(work.sql.find_dead_in_archive, (state.id, id)).fetchall()
+        return
+    after = 0
+    while rows := work.execute(work.sql.dead_in_archive, (state.id, after, limit)).fetchall():
+        yield from rows
+        after = rows[-1][_ID]
+
+
+def _residents(work: Work, letters: QueueState, limit: int, until: int) -> Iterator[Row]:
+    """What lies in a dead-letter queue. A FIFO queue shows the head of each group: look until there is none."""
+    found = True
+    while found:
+        found = False
+        for lane, priorities in letters.buckets.items():
+            for priority in priorities:
+                where = (letters.id, lane, priority, work.now, limit, until)
+                for row in work.execute(work.sql.residents, where).fetchall():
+                    found = True
+                    yield row
+
+
+def _bring_back(work: Work, state: QueueState, row: Row) -> None:
+    """Move a dead letter (a row of {stored}) to a queue, as if it had just been sent there."""
+    id, home_id, priority, key, group, lane = row[0], row[1], row[3], row[12], row[13], row[15]
+    home = work.catalog.queue_by_id(home_id)
+    if state.policy.fifo:
+        group = group or SOLE_GROUP
+    there = _key_in(state, key, group)
+    lane_id = _arrive(work, state, id, priority, there, lane)
+    due_at = None if state.policy.fifo else work.now
+    expires_at = None if state.policy.ttl_ms is None else work.now + state.policy.ttl_ms
+    work.execute(work.sql.bring_back, (id, state.id, lane_id, due_at, work.now, expires_at, group, there))
+    _arrived(work, state, id, lane_id, group)
+    if home is not None:
+        left(work, home, id, key, row[13])
+
+
+def _bring_back_archived(work: Work, state: QueueState, row: Row) -> bool:
+    """Move a dead message (a row of {archived}) out of the archive, unless its body was damaged there."""
+    (
+        id, _queue_id, lane, priority, _attempts, _available_at, created_at, _finished_at, _outcome, _reason, key,
+        group, is_text, check, headers, body,
+    ) = row  # fmt: skip
+    if checksum(body, headers, is_text) != check:
+        return False
+    key = _key_in(state, key, group)
+    lane_id = _arrive(work, state, id, priority, key, lane)
+    inline = body if len(body) <= INLINE_BODY_BYTES else None
+    if inline is None:
+        work.execute(work.sql.insert_body, (id, body))
+    due_at = None if state.policy.fifo else work.now
+    expires_at = None if state.policy.ttl_ms is None else work.now + state.policy.ttl_ms
+    work.execute(
+        work.sql.insert_message,
+        (id, state.id, lane_id, priority, due_at, work.now, created_at, expires_at, key, group, is_text, check, headers,
+         inline),
+    )  # fmt: skip
+    work.execute(work.sql.delete_archived, (id,))
+    _arrived(work, state, id, lane_id, group)
+    return True
+
+
+def _key_in(state: QueueState, key: str | None, group: str | None) -> str | None:
+    """A stored key as another queue stores it, or the same one after its policy has changed."""
+    return None if key is None else scoped_key(shown_key(key), group, state.policy.deduplicate_within)
+
+
+def _arrive(work: Work, state: QueueState, id: int, priority: int, key: str | None, lane: str | None) -> int:
+    """Make room for a message that comes back: its lane, its bucket, its key where nobody has taken it since."""
+    lane_id = state.lane_ids.get(lane or "", state.default_lane)
+    work.catalog.ensure_bucket(state, lane_id, priority)
+    if key is not None:
+        claim_key(work, state, key, id)
+    return lane_id
+
+
+def _arrived(work: Work, state: QueueState, id: int, lane_id: int, group: str | None) -> None:
+    if state.policy.fifo and group is not None:
+        put_in_front(work, state, group)
+    if state.depth is not None:
+        state.depth += 1
+    work.facts.append(Fact("requeued", state.name, state.lane_names[lane_id], id, 0))
+    work.stirred.add(state.name)

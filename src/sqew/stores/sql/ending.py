@@ -1,0 +1,106 @@
+"""How a message leaves its queue: finished, dead, expired or removed. Every way out of a queue is here."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from sqew.model import Fact, FactKind, Outcome
+from sqew.stores.sql.catalog import QueueState
+from sqew.stores.sql.fifo import put_in_front, refresh_head
+from sqew.stores.sql.sending import SOLE_GROUP
+from sqew.stores.sql.work import Row, Work
+
+EXHAUSTED = "max_attempts"
+DAMAGED = "damaged"
+
+
+class Held(NamedTuple):
+    """A row of {held}: what is needed to settle a message."""
+
+    id: int
+    queue_id: int
+    lane_id: int
+    priority: int
+    attempts: int
+    lease_until: int | None
+    leased_by: str | None
+    received_at: int | None
+    key: str | None
+    group: str | None
+    large: int
+
+
+def gone(work: Work, state: QueueState, id: int, key: str | None, group: str | None, large: int) -> None:
+    """The message's row has left the queue: what else must know."""
+    if large:
+        work.execute(work.sql.delete_body, (id,))
+    left(work, state, id, key, group)
+
+
+def left(work: Work, state: QueueState, id: int, key: str | None, group: str | None) -> None:
+    """The message has left the queue, for another or for good."""
+    if key is not None and state.policy.key_retention_from == "gone":
+        work.execute(work.sql.retire_key, (state.id, key, id, work.now + state.policy.key_retention_ms))
+    if group is not None and state.policy.fifo:
+        refresh_head(work, state, group)
+    if state.depth is not None:
+        state.depth -= 1
+
+
+def drop(work: Work, state: QueueState, doomed: Row, kind: FactKind) -> None:
+    """Delete a message and keep nothing of it. ``doomed`` is a row of {doomed}."""
+    id, _queue_id, lane_id, attempts, key, group, large = doomed
+    work.execute(work.sql.delete_message, (id,))
+    gone(work, state, id, key, group, large)
+    work.facts.append(Fact(kind, state.name, state.lane_names[lane_id], id, attempts))
+
+
+def archive(work: Work, state: QueueState, held: Held, outcome: Outcome, reason: str | None = None) -> None:
+    """Move a message to the archive."""
+    retention = state.policy.archive_retention_ms
+    purge_at = None if retention is None else work.now + retention
+    lane = state.lane_names[held.lane_id]
+    work.execute(work.sql.archive_message, (held.id, lane, work.now, purge_at, outcome, reason, held.attempts))
+    work.execute(work.sql.delete_message, (held.id,))
+    gone(work, state, held.id, held.key, held.group, held.large)
+
+
+def bury(work: Work, state: QueueState, held: Held, reason: str) -> None:
+    """A message is dead: to the dead-letter queue, or to the archive where the policy names none that exists.
+
+    What was damaged goes to the archive in any case: from a queue it would be delivered. Where a dead-letter queue has
+    attempts of its own to give, they are counted anew: otherwise it could not be received even once.
+    """
+    target = work.catalog.find(state.policy.dead_letter)
+    lane = state.lane_names[held.lane_id]
+    if target is None or target is state or reason == DAMAGED:
+        archive(work, state, held, "dead", reason)
+    else:
+        group = held.group
+        if target.policy.fifo:
+            group = group or SOLE_GROUP
+        ttl_ms = target.policy.ttl_ms
+        work.catalog.ensure_bucket(target, target.default_lane, held.priority)
+        work.execute(
+            work.sql.move_to_dead_letter,
+            (
+                held.id,
+                target.id,
+                target.default_lane,
+                None if target.policy.fifo else work.now,
+                work.now,
+                None if ttl_ms is None else work.now + ttl_ms,
+                state.name,
+                lane,
+                reason,
+                held.attempts if target.policy.max_attempts is None else 0,
+                group,
+            ),
+        )
+        if target.policy.fifo and group is not None:
+            put_in_front(work, target, group)
+        left(work, state, held.id, held.key, held.group)
+        if target.depth is not None:
+            target.depth += 1
+        work.stirred.add(target.name)
+    work.facts.append(Fact("dead", state.name, lane, held.id, held.attempts, by=held.leased_by, reason=reason))

@@ -1,0 +1,168 @@
+"""Where events go: the subscriptions that match, and want them, as rows to be written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from sqew.filters import Attribute, Content, Effort
+from sqew.model import EVENT_HEADER, RAW, NewEvent
+from sqew.stores.sql.bindings import Binding, FanName
+from sqew.stores.sql.catalog import QueueState
+from sqew.stores.sql.rows import encode_headers
+from sqew.stores.sql.work import Work
+
+MOST_ATTRIBUTES = 10
+"""How many attributes a message may have that SNS sends to a queue as it is. In an envelope there may be more."""
+
+
+class Taker(Struct, frozen=True, gc=False):
+    """A queue that takes an event as it is, if it is small, without looking at what else it holds."""
+
+    state: QueueState
+    queue_id: int
+    queue: str
+    lane: int
+    lane_name: str
+    delay_ms: int
+    ttl_ms: int | None
+
+
+class Fan(Struct, frozen=True):
+    """Where the events of one routing key go, found once for many of them."""
+
+    epoch: int
+    bindings: list[Binding]
+    """All that match."""
+    chooses: bool
+    """Some of them want only some of the events."""
+    headers: bytes
+    """What a message gets that brings no headers."""
+    takers: list[Taker]
+    names: list[str]
+    """Theirs."""
+    picky: list[tuple[QueueState, Binding]]
+    """The other queues."""
+    endpoints: list[Binding]
+    missing: list[str]
+    wanted: frozenset[int]
+    """The envelopes that are needed."""
+    wanted_in_queues: frozenset[int]
+    """Those of them that queues need."""
+    order: dict[str, int]
+    """The place of each queue among all that get an event."""
+    priorities: set[int]
+    """Those that all takers are known to have a bucket for."""
+
+    @property
+    def rows(self) -> int:
+        return len(self.order) + len(self.endpoints)
+
+
+Way = tuple[Fan, Sequence[Binding]]
+"""Where an event goes, and the subscriptions that would get it if it had fewer attributes."""
+
+_NOBODY: tuple[Binding, ...] = ()
+
+
+def ways_of(work: Work, events: Sequence[NewEvent]) -> list[Way]:
+    """Where events go."""
+    ways: list[Way] = []
+    effort: Effort | None = None
+    for event in events:
+        key = event.routing_key
+        fan = work.bindings.fans.get(key)
+        if fan is None or fan.epoch != work.catalog.epoch:
+            fan = _remembered(work, key, _new_fan(work, key, work.bindings.match(key)))
+        if fan.chooses or event.only or len(event.attributes) > MOST_ATTRIBUTES:
+            effort = effort or Effort()
+            ways.append(_narrow(work, fan, event, effort))
+        else:
+            ways.append((fan, _NOBODY))
+    return ways
+
+
+def _narrow(work: Work, fan: Fan, event: NewEvent, effort: Effort) -> Way:
+    """The way of an event that not all get who might."""
+    chosen = _chosen(fan.bindings, event, effort)
+    refused: Sequence[Binding] = _NOBODY
+    if len(event.attributes) > MOST_ATTRIBUTES:
+        refused = [binding for binding in chosen if binding.takes_few]
+        chosen = [binding for binding in chosen if not binding.takes_few]
+    if len(chosen) == len(fan.bindings):
+        return fan, refused
+    # Filters choose among the same few ways again and again.
+    name = event.routing_key, tuple([binding.id for binding in chosen])
+    narrow = work.bindings.fans.get(name)
+    if narrow is None or narrow.epoch != work.catalog.epoch:
+        narrow = _remembered(work, name, _new_fan(work, event.routing_key, chosen))
+    return narrow, refused
+
+
+def _remembered(work: Work, name: FanName, fan: Fan) -> Fan:
+    work.bindings.remember(name, fan, fan.rows + len(fan.missing))
+    return fan
+
+
+def _chosen(bindings: list[Binding], event: NewEvent, effort: Effort) -> list[Binding]:
+    """Those that want the event, and whom it is for."""
+    content = Content(_attributes(event), event.message.body, effort)
+    return [
+        binding
+        for binding in bindings
+        if (not event.only or binding.protocol in event.only)
+        and (binding.filter is None or binding.filter.matches(content))
+    ]
+
+
+def _attributes(event: NewEvent) -> dict[str, Attribute]:
+    """What filters look at: the attributes, and headers that say as much as one."""
+    found: dict[str, Attribute] = {}
+    for name, value in {**(event.message.headers or {}), **event.attributes}.items():
+        match value:
+            case {"DataType": str(kind), "StringValue": str(text)}:
+                found[name] = (kind, text)
+            case str():
+                found[name] = ("String", value)
+            case int() | float() if not isinstance(value, bool):
+                found[name] = ("Number", str(value))
+    return found
+
+
+def _new_fan(work: Work, routing_key: str, bindings: list[Binding]) -> Fan:
+    forms = {binding.form for binding in bindings}
+    in_queues = {binding.form for binding in bindings if binding.protocol == "queue"}
+    wanted, wanted_in_queues = frozenset(forms - {RAW}), frozenset(in_queues - {RAW})
+    chooses = any(binding.filter is not None for binding in bindings)
+    headers = encode_headers(event_headers(routing_key, None))
+    fan = Fan(work.catalog.epoch, bindings, chooses, headers, [], [], [], [], [], wanted, wanted_in_queues, {}, set())
+    seen: set[str] = set()
+    for binding in bindings:
+        if binding.protocol != "queue":
+            fan.endpoints.append(binding)
+        elif binding.target not in seen:
+            # A queue that two patterns lead to gets the event once.
+            seen.add(binding.target)
+            state = work.catalog.find(binding.target) or work.catalog.find(binding.dead_letter or None)
+            if state is None:
+                fan.missing.append(binding.target)
+                continue
+            fan.order.setdefault(state.name, len(fan.order))
+            if state.takes_plain and binding.form == RAW and state.name == binding.target:
+                fan.takers.append(_taker(state))
+                fan.names.append(state.name)
+            else:
+                fan.picky.append((state, binding))
+    return fan
+
+
+def _taker(state: QueueState) -> Taker:
+    lane, policy = state.default_lane, state.policy
+    return Taker(state, state.id, state.name, lane, state.lane_names[lane], policy.delay_ms, policy.ttl_ms)
+
+
+def event_headers(routing_key: str, given: dict[str, Any] | None) -> dict[str, Any]:
+    """The headers of a message that was an event."""
+    return {**(given or {}), EVENT_HEADER: {"routing_key": routing_key}}

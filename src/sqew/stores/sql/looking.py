@@ -1,0 +1,142 @@
+"""Looking at a queue without touching it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import cast
+
+from sqew.errors import MessageNotFound
+from sqew.model import Activity, ArchivedMessage, Depths, LaneDepth, Message, Page
+from sqew.operations import Ages, Get, LastId, ListArchive, Measure, Peek, ReadActivity, ReadSalt, Scan
+from sqew.stores.sql.rows import archived_message, not_too_much, stored_message
+from sqew.stores.sql.work import Row, Work
+
+
+def get(work: Work, op: Get) -> Message:
+    row = work.execute(work.sql.get_message, (op.id,)).fetchone()
+    message = None if row is None else stored_message(work, row)
+    # A message without a queue is one whose queue was deleted.
+    if message is None or not message.queue or op.queue not in (None, message.queue):
+        raise MessageNotFound(op.id, op.queue)
+    return message
+
+
+def last_id(work: Work, _op: LastId) -> int:
+    return work.execute(work.sql.last_id).get or 0
+
+
+def read_salt(work: Work, _op: ReadSalt) -> int:
+    return cast("int", work.execute(work.sql.salt).get)
+
+
+def peek(work: Work, op: Peek) -> list[Message]:
+    state = work.catalog.queue(op.queue)
+    lanes = state.lanes if op.lane is None else (state.lane(op.lane),)
+    buckets = [(lane, priority) for lane in lanes for priority in state.priorities(lane)]
+
+    def rows(statement: str) -> list[Row]:
+        return list(
+            chain.from_iterable(
+                work.execute(work.sql[statement], (state.id, lane, priority, work.now, op.limit))
+                for lane, priority in buckets
+            )
+        )
+
+    # Positions in {stored}: id 0, priority 3, due_at 4.
+    found = sorted(rows("peek_ready"), key=lambda row: (-row[3], row[4], row[0]))[: op.limit]
+    if len(found) < op.limit:
+        found += sorted(rows("peek_waiting"), key=lambda row: (row[4], -row[3], row[0]))[: op.limit - len(found)]
+    if len(found) < op.limit and state.policy.fifo:
+        room = op.limit - len(found)
+        blocked = chain.from_iterable(work.execute(work.sql.peek_blocked, (state.id, lane, room)) for lane in lanes)
+        found += sorted(blocked)[:room]
+    return list(not_too_much(stored_message(work, row) for row in found))
+
+
+def measure(work: Work, op: Measure) -> Depths:
+    state = work.catalog.queue(op.queue)
+    counts = {lane: [0, 0, 0, 0] for lane in state.lane_names}  # ready, delayed, leased, blocked
+    oldest: int | None = None
+    for lane, count in counts.items():
+        for priority in state.priorities(lane):
+            bucket = (state.id, lane, priority, work.now)
+            ready, since = work.execute(work.sql.count_ready, bucket).fetchall()[0]
+            waiting, leased = work.execute(work.sql.count_waiting, bucket).fetchall()[0]
+            count[0] += ready
+            count[1] += waiting - leased
+            count[2] += leased
+            if since is not None and (oldest is None or since < oldest):
+                oldest = since
+    if state.policy.fifo:
+        for lane, followers, leased in work.execute(work.sql.count_blocked, (state.id, work.now)):
+            counts[lane][2] += leased
+            counts[lane][3] += followers - leased
+    archived: dict[str, int] = dict(work.execute(work.sql.count_archived, (state.id,)).fetchall())
+    return Depths(
+        lanes={state.lane_names[lane]: LaneDepth(*count) for lane, count in counts.items()},
+        dead=work.execute(work.sql.count_dead_letters, (state.name,)).get + archived.get("dead", 0),
+        archived=archived.get("done", 0),
+        oldest_ready_at=oldest,
+    )
+
+
+def ages(work: Work, op: Ages) -> tuple[int, int] | None:
+    state = work.catalog.queue(op.queue)
+    ends = [
+        work.execute(work.sql.ends_of_bucket, (state.id, lane, priority)).fetchall()[0]
+        for lane, priorities in state.buckets.items()
+        for priority in priorities
+    ]
+    ends += work.execute(work.sql.ends_of_groups, (state.id,)).fetchall()
+    ids = [id for pair in ends for id in pair if id is not None]
+    if not ids:
+        return None
+    # Ids go up with time.
+    oldest, newest = (work.execute(work.sql.created_at, (id,)).get for id in (min(ids), max(ids)))
+    return oldest, newest
+
+
+def scan(work: Work, op: Scan) -> Page:
+    state = work.catalog.queue(op.queue)
+    # A step is so many rows of whatever queues, so that it takes as long in a file that holds much else.
+    end, count = work.execute_at_once(work.sql.scan_end, (op.after, op.up_to, op.limit)).fetchall()[0]
+    rows = work.execute_at_once(work.sql.scan, (op.after, end or op.after, state.id)).fetchall()
+    messages = list(not_too_much(stored_message(work, row) for row in rows))
+    if len(messages) < len(rows):
+        return Page(messages, messages[-1].id)
+    return Page(messages, end if count == op.limit else None)
+
+
+def everything(work: Work, queue: str) -> Iterator[Message]:
+    """Every message of a queue, whatever its state."""
+    state = work.catalog.queue(queue)
+    for lane, priorities in state.buckets.items():
+        for priority in priorities:
+            for row in work.execute(work.sql.export_bucket, (state.id, lane, priority)):
+                yield stored_message(work, row)
+    for row in work.execute(work.sql.export_blocked, (state.id,)):
+        yield stored_message(work, row)
+
+
+def whole_archive(work: Work, queue: str) -> Iterator[ArchivedMessage]:
+    """Every archived message of a queue."""
+    state = work.catalog.queue(queue)
+    for row in work.execute(work.sql.export_archive, (state.id,)):
+        yield archived_message(state, row)
+
+
+def list_archive(work: Work, op: ListArchive) -> list[ArchivedMessage]:
+    state = work.catalog.queue(op.queue)
+    outcomes = ("done", "dead") if op.outcome is None else (op.outcome,)
+    rows: list[Row] = []
+    for outcome in outcomes:
+        rows += work.execute(work.sql.list_archive, (state.id, op.after, op.limit, outcome))
+    rows.sort()
+    return [archived_message(state, row) for row in rows[: op.limit]]
+
+
+def read_activity(work: Work, op: ReadActivity) -> list[Activity]:
+    state = work.catalog.queue(op.queue)
+    rows = work.execute(work.sql.activity, (state.id,))
+    return [Activity(state.name, lane, minute, name, count) for lane, name, minute, count in rows]

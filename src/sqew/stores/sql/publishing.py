@@ -1,0 +1,300 @@
+"""Publish: events to queues and endpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+from typing import Any
+
+from msgspec import Struct, structs
+
+from sqew.errors import (
+    BodyTooLarge,
+    EnvelopeNeeded,
+    Limited,
+    QueueNotFound,
+    SqewError,
+    TooManyAttributes,
+    TooWide,
+    UnknownLane,
+)
+from sqew.model import DELIVERIES, NOTIFICATION, RAW, Fact, NewEvent, NewMessage, Published
+from sqew.operations import Publish
+from sqew.sealing import addressed
+from sqew.stores.sql.bindings import Binding
+from sqew.stores.sql.catalog import QueueState
+from sqew.stores.sql.fans import MOST_ATTRIBUTES, Fan, event_headers, ways_of
+from sqew.stores.sql.rows import INLINE_BODY_BYTES, checksum, delivery_checksum, encode_headers, payload_checksum
+from sqew.stores.sql.sending import accept, put, write_deferred
+from sqew.stores.sql.topics import check_topic
+from sqew.stores.sql.work import Work
+
+MOST_ROWS = 20_000
+"""How many messages and deliveries a batch of events may become: a million would hold everybody up for 5 s."""
+
+_REFUSALS = (Limited, BodyTooLarge, UnknownLane)
+"""What a queue says that does not take an event."""
+_REFUSED = 400
+
+
+class _Plan(Struct):
+    """Where one event is to go, and in which form, as far as there is more to it than rows to be written."""
+
+    event: NewEvent
+    fan: Fan
+    overladen: Sequence[Binding]
+    """Those for whom it has too many attributes."""
+    number: int | None
+    picky: list[tuple[QueueState, NewMessage]]
+    sent: list[tuple[str, int]]
+    refused: list[SqewError]
+
+
+def publish(work: Work, op: Publish) -> list[Published]:
+    if op.to_topics:
+        for name in {event.routing_key for event in op.events}:
+            check_topic(work, name)
+    return publish_events(work, op.events, each_for_itself=op.to_topics)
+
+
+def publish_events(work: Work, events: Sequence[NewEvent], *, each_for_itself: bool = False) -> list[Published]:
+    """All of them, or none: whatever refuses does so before the first write.
+
+    ``each_for_itself``: a queue that refuses does so for itself alone.
+    """
+    work.room.check(work.now)
+    work.bindings.refresh(work)
+    ways = ways_of(work, events)
+    fans = [fan for fan, _ in ways]
+    _check_rows(fans)
+    wanted = {form for event, fan in zip(events, fans, strict=True) for form in fan.wanted - event.envelopes.keys()}
+    if wanted:
+        raise EnvelopeNeeded(wanted, {form for fan in fans for form in fan.wanted_in_queues} & wanted)
+    numbers = _numbers(work, events)
+    plans = [_plan(event, *way, numbers.get(event.message_id)) for event, way in zip(events, ways, strict=True)]
+    accepted, contested = _accepted(work, plans, each_for_itself)
+    for plan in plans:
+        if plan.fan.takers and _is_small(plan.event):
+            _put_plain(work, plan)
+    for state, takers, messages, lanes in accepted:
+        for plan, one in zip(takers, put(work, state, messages, lanes, work.deferred), strict=True):
+            plan.sent.append((state.name, one.id))
+    if accepted or not work.defers:
+        write_deferred(work)
+    for state, takers, messages in contested:
+        for plan, message in zip(takers, messages, strict=True):
+            _put_if_taken(work, plan, state, message)
+    for plan in plans:
+        for binding in plan.overladen:
+            _bury_overladen(work, plan, binding)
+        if plan.fan.endpoints:
+            _add_deliveries(work, plan)
+    return [
+        Published(_in_order(plan), len(plan.fan.endpoints), plan.fan.missing, plan.refused, plan.number)
+        for plan in plans
+    ]
+
+
+def _numbers(work: Work, events: Sequence[NewEvent]) -> dict[str, int]:
+    """The numbers of events that get one, by their ids: an event that says different things to some has the same.
+
+    They are of those that messages get too: each is higher than all before it, whichever process gave them.
+    """
+    ids = dict.fromkeys([event.message_id for event in events if event.numbered])
+    return dict(zip(ids, count(work.catalog.take_ids(len(ids))))) if ids else {}
+
+
+def _in_order(plan: _Plan) -> list[tuple[str, int]]:
+    """The messages of an event by the age of their subscriptions, whichever way they were written."""
+    if plan.picky or plan.overladen:
+        order = plan.fan.order
+        plan.sent.sort(key=lambda sent: order.get(sent[0], len(order)))
+    return plan.sent
+
+
+def _check_rows(fans: Sequence[Fan]) -> None:
+    """Raise if a batch becomes too many rows. One event alone is taken, however many want it."""
+    if len(fans) == 1:
+        return
+    rows = fits = 0
+    for fan in fans:
+        rows += fan.rows
+        fits += rows <= MOST_ROWS
+    if rows > MOST_ROWS:
+        raise TooWide(rows, MOST_ROWS, max(fits, 1))
+
+
+def _is_small(event: NewEvent) -> bool:
+    """Whether it can be written as it is to every queue that takes it so."""
+    message = event.message
+    return event.key is message.group is message.lane is None and len(message.body) <= INLINE_BODY_BYTES
+
+
+def _plan(event: NewEvent, fan: Fan, overladen: Sequence[Binding], number: int | None) -> _Plan:
+    plan = _Plan(event, fan, overladen, number, [], [], [])
+    is_small = _is_small(event)
+    if fan.picky or not is_small:
+        wrapped, raw = _wrapped(event), _raw(event)
+        for state, binding in fan.picky:
+            own = raw
+            if binding.form != RAW:
+                own = structs.replace(wrapped, body=addressed(event, binding.form, number, binding.uuid), format="json")
+            if state.name != binding.target:
+                own = _letter(event, own, QueueNotFound(binding.target))
+            plan.picky.append((state, own))
+        if not is_small:
+            plan.picky.extend((taker.state, raw) for taker in fan.takers)
+    return plan
+
+
+def _wrapped(event: NewEvent) -> NewMessage:
+    """An event as the message that carries its envelope."""
+    headers = event_headers(event.routing_key, event.message.headers)
+    return structs.replace(event.message, headers=headers, key=event.key)
+
+
+def _raw(event: NewEvent) -> NewMessage:
+    """An event as a message of its own, with its attributes."""
+    wrapped = _wrapped(event)
+    if not event.attributes:
+        return wrapped
+    return structs.replace(wrapped, headers={**event.attributes, **(wrapped.headers or {})})
+
+
+def _letter(event: NewEvent, message: NewMessage, error: SqewError) -> NewMessage:
+    """A message for the dead-letter queue of a subscription, which says why it is there."""
+    headers = {**(message.headers or {}), **letter_headers(event.message_id, _REFUSED, str(error))}
+    return structs.replace(message, headers=headers)
+
+
+def letter_headers(message_id: str, status: int, error: str) -> dict[str, Any]:
+    """The attributes by which SNS says why a message is a dead letter."""
+    told = {"RequestID": message_id, "ErrorCode": str(status), "ErrorMessage": error}
+    return {name: {"DataType": "String", "StringValue": text} for name, text in told.items() if text}
+
+
+def _put_plain(work: Work, plan: _Plan) -> None:
+    """Add the rows of one event in all queues that take it as it is: most of each is the same for all."""
+    now, catalog, facts, rows, fan = work.now, work.catalog, work.facts, work.deferred.small, plan.fan
+    message = plan.event.message
+    body, priority, delay_ms, ttl_ms = message.body, message.priority, message.delay_ms, message.ttl_ms
+    is_text = message.format == "text"
+    headers = fan.headers
+    if message.headers or plan.event.attributes:
+        given = {**plan.event.attributes, **(message.headers or {})}
+        headers = encode_headers(event_headers(plan.event.routing_key, given))
+    check = checksum(body, headers, is_text)
+    if priority not in fan.priorities:
+        for taker in fan.takers:
+            catalog.ensure_bucket(taker.state, taker.lane, priority)
+        fan.priorities.add(priority)
+    first_id = catalog.take_ids(len(fan.takers))
+    expires_at = None if ttl_ms is None else now + ttl_ms
+    rows += [
+        (
+            id,
+            taker.queue_id,
+            taker.lane,
+            priority,
+            now + (taker.delay_ms if delay_ms is None else delay_ms),
+            now,
+            expires_at if taker.ttl_ms is None or ttl_ms is not None else now + taker.ttl_ms,
+            is_text,
+            check,
+            headers,
+            body,
+        )
+        for id, taker in enumerate(fan.takers, first_id)
+    ]
+    facts += [Fact("sent", taker.queue, taker.lane_name, id, 0) for id, taker in enumerate(fan.takers, first_id)]
+    work.stirred.update(fan.names)
+    plan.sent.extend(zip(fan.names, range(first_id, first_id + len(fan.names)), strict=True))
+
+
+_Contested = tuple[QueueState, list[_Plan], list[NewMessage]]
+_Accepted = tuple[QueueState, list[_Plan], list[NewMessage], list[int]]
+
+
+def _accepted(work: Work, plans: list[_Plan], each_for_itself: bool) -> tuple[list[_Accepted], list[_Contested]]:
+    """The other queues, each with all that goes to it: its limits, and the order in a group, are about all of that.
+
+    And those that don't take all of it, where that is no reason to publish nothing.
+    """
+    takers: dict[int, tuple[QueueState, list[_Plan], list[NewMessage]]] = {}
+    for plan in plans:
+        for state, message in plan.picky:
+            _, plans_of, messages = takers.setdefault(state.id, (state, [], []))
+            plans_of.append(plan)
+            messages.append(message)
+    if takers:
+        # What waits to be written counts as well: in a quota, and before others of its group.
+        write_deferred(work)
+    accepted: list[_Accepted] = []
+    contested: list[_Contested] = []
+    try:
+        for state, plans_of, messages in takers.values():
+            try:
+                accepted.append((state, plans_of, messages, accept(work, state, messages)))
+            except _REFUSALS:
+                if not each_for_itself:
+                    raise
+                contested.append((state, plans_of, messages))
+    except SqewError:
+        # Nothing is sent: what those that would have taken it allow in a second must not be used up.
+        for state, _, messages, _ in accepted:
+            work.catalog.throttle(state).give_back(len(messages))
+        raise
+    return accepted, contested
+
+
+def _put_if_taken(work: Work, plan: _Plan, state: QueueState, message: NewMessage) -> None:
+    """Send one message to a queue that may refuse it; then it goes to the dead letters of the subscription, if any."""
+    try:
+        _put_one(work, plan, state, message)
+    except _REFUSALS as error:
+        name = next((one.dead_letter for one in plan.fan.bindings if one.target == state.name), "")
+        _bury(work, plan, name, message, error)
+
+
+def _bury_overladen(work: Work, plan: _Plan, binding: Binding) -> None:
+    error = TooManyAttributes(binding.target, len(plan.event.attributes), MOST_ATTRIBUTES)
+    _bury(work, plan, binding.dead_letter, _raw(plan.event), error)
+
+
+def _bury(work: Work, plan: _Plan, dead_letter: str, message: NewMessage, error: SqewError) -> None:
+    """Send what a queue does not take to the dead letters of its subscription, if there are any that take it."""
+    letters = work.catalog.find(dead_letter or None)
+    if letters is None:
+        plan.refused.append(error)
+        return
+    try:
+        _put_one(work, plan, letters, _letter(plan.event, message, error))
+    except _REFUSALS:
+        plan.refused.append(error)
+
+
+def _put_one(work: Work, plan: _Plan, state: QueueState, message: NewMessage) -> None:
+    [sent] = put(work, state, [message], accept(work, state, [message]), work.deferred)
+    plan.sent.append((state.name, sent.id))
+    # The next of its group stands behind it.
+    write_deferred(work)
+
+
+def _add_deliveries(work: Work, plan: _Plan) -> None:
+    """One copy of what is posted for each form, and a delivery for each endpoint."""
+    event, message = plan.event, plan.event.message
+    due_at = work.now + (message.delay_ms or 0)
+    expires_at = None if message.ttl_ms is None else work.now + message.ttl_ms
+    for form in {binding.form for binding in plan.fan.endpoints}:
+        takers = [binding for binding in plan.fan.endpoints if binding.form == form]
+        body = message.body if form == RAW else addressed(event, form, plan.number)
+        is_text = form == RAW and message.format == "text"
+        check = payload_checksum(event.routing_key.encode(), event.message_id.encode(), form, is_text, body)
+        payload = (event.routing_key, event.message_id, form, is_text, check, len(takers), body, NOTIFICATION)
+        id = work.execute(work.sql.insert_payload, payload).get
+        rows = [
+            (id, to.id, to.target, delivery_checksum(id, to.target.encode()), work.now, expires_at, due_at)
+            for to in takers
+        ]
+        work.executemany(work.sql.insert_delivery, rows)
+    work.stirred.add(DELIVERIES)

@@ -1,0 +1,104 @@
+"""Making, changing, listing and deleting queues."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from sqew.errors import BadValue, ChangedMeanwhile, Conflict, QueueExists
+from sqew.model import Policy, QueueInfo
+from sqew.operations import CreateQueue, DeleteQueue, GetQueue, ListDeadLetterSources, ListQueues, UpdateQueue
+from sqew.rules import checked_changes
+from sqew.stores.sql.catalog import QueueState
+from sqew.stores.sql.keys import delete_keys_of
+from sqew.stores.sql.statements import names
+from sqew.stores.sql.work import Work
+
+_encode = msgspec.json.Encoder().encode
+_ALL = 1 << 62
+
+
+def create_queue(work: Work, op: CreateQueue) -> QueueInfo:
+    existing = work.catalog.find(op.name)
+    if existing is not None:
+        if not op.exist_ok and existing.policy != op.policy:
+            differs = next(f for f in Policy.__struct_fields__ if getattr(existing.policy, f) != getattr(op.policy, f))
+            raise QueueExists(op.name, differs)
+        return existing.info
+    if op.letters is not None and op.policy.dead_letter is not None and not work.catalog.find(op.policy.dead_letter):
+        _insert(work, op.policy.dead_letter, op.letters, {})
+    _insert(work, op.name, op.policy, op.extras)
+    work.catalog.changed()
+    return QueueInfo(op.name, op.policy, work.now, dict(op.extras))
+
+
+def _insert(work: Work, name: str, policy: Policy, extras: Mapping[str, Any]) -> None:
+    row = (name, _encode(policy).decode(), work.now, _encode(extras).decode(), policy.dead_letter)
+    id = work.execute(work.sql.insert_queue, row).get
+    for lane_id, lane in enumerate(policy.lanes):
+        work.execute(work.sql.insert_lane, (id, lane_id, lane))
+
+
+def update_queue(work: Work, op: UpdateQueue) -> QueueInfo:
+    state = work.catalog.queue(op.name)
+    if op.known is not None and op.known != state.info:
+        raise ChangedMeanwhile(f"Queue '{op.name}'")
+    policy = _changed_policy(state, checked_changes(op.changes))
+    gone = [lane for lane in state.policy.lanes if lane not in policy.lanes]
+    for lane in gone:
+        if work.execute(work.sql.lane_in_use, (state.id, state.lane_ids[lane])).get:
+            raise Conflict(
+                f"Lane '{lane}' of queue '{op.name}' still holds messages, so it can't be dropped. "
+                "Consume or purge them first; a lane of weight 1 beside heavier ones is served last."
+            )
+    for lane in gone:
+        work.execute(work.sql.delete_lane, (state.id, state.lane_ids[lane]))
+    next_id = max(state.lane_ids.values()) + 1
+    for lane_id, lane in enumerate((lane for lane in policy.lanes if lane not in state.lane_ids), next_id):
+        work.execute(work.sql.insert_lane, (state.id, lane_id, lane))
+    extras = {name: value for name, value in {**state.extras, **op.extras}.items() if value is not None}
+    row = (state.id, _encode(policy).decode(), _encode(extras).decode(), policy.dead_letter)
+    work.execute(work.sql.update_policy, row)
+    work.catalog.changed()
+    # A waiting receiver may have to look again: what is due has not changed, but the lanes may have.
+    work.stirred.add(op.name)
+    return QueueInfo(op.name, policy, state.created_at, extras)
+
+
+def _changed_policy(state: QueueState, changes: dict[str, Any]) -> Policy:
+    if changes.get("fifo", state.policy.fifo) != state.policy.fifo:
+        raise BadValue(
+            f"Queue '{state.name}' can't change between FIFO and standard. Create another queue and move the messages."
+        )
+    if changes.get("dead_letter") == state.name:
+        raise BadValue(f"Queue '{state.name}' can't be its own dead-letter queue. Name another, or none.")
+    return msgspec.structs.replace(state.policy, **changes)
+
+
+def delete_queue(work: Work, op: DeleteQueue) -> None:
+    state = work.catalog.queue(op.name)
+    work.execute(work.sql.forget_queue, (state.id,))
+    delete_keys_of(work, state.id)
+    # (Receives that may be repeated expire by themselves: no other queue gets its number.)
+    work.execute(work.sql.delete_moves_of, (state.id,))
+    work.catalog.changed()
+    work.stirred.add(op.name)
+
+
+def get_queue(work: Work, op: GetQueue) -> QueueInfo:
+    return work.catalog.queue(op.name).info
+
+
+def list_queues(work: Work, op: ListQueues) -> list[QueueInfo]:
+    limit = _ALL if op.limit is None else op.limit
+    return [
+        QueueInfo(name, msgspec.json.decode(policy, type=Policy), created_at, msgspec.json.decode(extras))
+        for name, policy, created_at, extras in work.execute(work.sql.list_queues, (*names(op.prefix, op.after), limit))
+    ]
+
+
+def list_dead_letter_sources(work: Work, op: ListDeadLetterSources) -> list[str]:
+    work.catalog.queue(op.queue)
+    return [row[0] for row in work.execute(work.sql.dead_letter_sources, (op.queue, op.after, op.limit))]

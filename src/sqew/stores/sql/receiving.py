@@ -1,0 +1,293 @@
+"""Receive: the next messages, leased."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from zlib import crc32
+
+from msgspec import Struct
+
+from sqew.ids import new_token
+from sqew.model import Death, Fact, Lease, Message, Received
+from sqew.operations import NextDue, Receive
+from sqew.stores.sql import attempts
+from sqew.stores.sql.catalog import QueueState
+from sqew.stores.sql.ending import DAMAGED, EXHAUSTED, Held, archive, bury, drop, gone
+from sqew.stores.sql.lanes import next_turn, save_turns, turns_of
+from sqew.stores.sql.rows import (
+    INLINE_BODY_BYTES,
+    MOST_BYTES,
+    body_of,
+    checksum,
+    decode_headers,
+    not_too_much,
+    scoped_key,
+    shown_key,
+    size_of,
+)
+from sqew.stores.sql.work import Row, Work
+
+NEVER = 1 << 62
+"""More deliveries than any message gets: what a policy without max_attempts allows."""
+
+
+class _Claim(Struct, frozen=True, gc=False):
+    """What all leases of one receive have in common."""
+
+    state: QueueState
+    lease: Lease
+    last_attempt: int
+    """How many deliveries the policy allows."""
+
+
+def receive(work: Work, op: Receive) -> Received:
+    state = work.catalog.queue(op.queue)
+    policy = state.policy
+    lease_ms = policy.visibility_ms if op.lease_ms is None else op.lease_ms
+    if op.attempt_id is not None and policy.fifo and (same := attempts.find(work, state, op, lease_ms)) is not None:
+        return _again(work, state, op, same)
+    claim = _Claim(state, Lease(new_token(), work.now + lease_ms, op.by), policy.max_attempts or NEVER)
+    lanes = state.lanes if op.lane is None else (state.lane(op.lane),)
+    if policy.fifo:
+        messages = _take_groups(work, claim, lanes, op.limit)
+    else:
+        messages = _take(work, claim, lanes, op.limit)
+        if not op.finish:
+            _lease(work, claim, messages)
+    if not messages:
+        return Received([], _next_arrival(work, state, lanes), policy.receive_wait_ms)
+    facts, now, by = work.facts, work.now, op.by
+    for m in messages:
+        facts.append(Fact("received", m.queue, m.lane, m.id, m.attempts, by, now - m.available_at))
+        if m.attempts >= claim.last_attempt and not op.finish:
+            tell_dead_letter_queue(work, state)
+    if op.finish:
+        for message in messages:
+            _finish(work, state, message)
+    elif op.attempt_id is not None and policy.fifo:
+        attempts.remember(work, state, op, claim.lease, messages)
+    return Received(messages)
+
+
+def _again(work: Work, state: QueueState, op: Receive, same: attempts.Same) -> Received:
+    """The same messages as before, which counts as the same delivery."""
+    lease, rows = same
+    messages = [delivered(state, lease, row, body, row[3], row[4], work.now) for row, body in rows]
+    attempts.remember(work, state, op, lease, messages)
+    return Received(messages)
+
+
+def next_due(work: Work, op: NextDue) -> int | None:
+    state = work.catalog.queue(op.queue)
+    return _first_due(work, state, state.lanes if op.lane is None else (state.lane(op.lane),))
+
+
+def tell_dead_letter_queue(work: Work, state: QueueState) -> None:
+    """A message of this queue is delivered for the last time: who waits for dead letters must know when it may die."""
+    if state.policy.dead_letter is not None:
+        work.stirred.add(state.policy.dead_letter)
+
+
+def _next_arrival(work: Work, state: QueueState, lanes: Sequence[int]) -> int | None:
+    """When a message of these lanes is due, or one may die and come here."""
+    due = _first_due(work, state, lanes)
+    if state.policy.max_attempts is not None:
+        # Where messages themselves die is no dead-letter queue, or need not be waited for as one.
+        return due
+    death: int | None = work.execute(work.sql.next_death).get
+    return death if due is None or (death is not None and death < due) else due
+
+
+def _first_due(work: Work, state: QueueState, lanes: Sequence[int]) -> int | None:
+    dues = (
+        work.execute(work.sql.next_due, (state.id, lane, priority)).get
+        for lane in lanes
+        for priority in state.priorities(lane)
+    )
+    return min((due for due in dues if due is not None), default=None)
+
+
+def _take(work: Work, claim: _Claim, lanes: Sequence[int], limit: int) -> list[Message]:
+    """Up to ``limit`` messages, the lanes taking turns."""
+    if len(lanes) == 1:
+        return list(not_too_much(islice(_ready(work, claim, lanes[0], limit), limit)))
+    return _in_turns(work, claim, lanes, limit)
+
+
+def _lease(work: Work, claim: _Claim, messages: list[Message]) -> None:
+    if len(messages) == 1:
+        work.execute_at_once(work.sql.lease, _lease_parameters(work, claim, messages[0]))
+    elif messages:
+        lease = claim.lease
+        ids = work.integers([message.id for message in messages])
+        work.execute_at_once(
+            work.sql.lease_many, (ids, lease.expires_at, lease.token, lease.by, work.now, claim.last_attempt)
+        )
+
+
+def _in_turns(work: Work, claim: _Claim, lanes: Sequence[int], limit: int) -> list[Message]:
+    state = claim.state
+    turns = turns_of(work, state)
+    queues = {lane: _ready(work, claim, lane, limit) for lane in lanes}
+    messages: list[Message] = []
+    # What stands first in each lane that has work.
+    heads = {lane: head for lane, queue in queues.items() if (head := next(queue, None)) is not None}
+    size = 0
+    while heads and len(messages) < limit and size < MOST_BYTES:
+        lane = next_turn(turns, heads, state)
+        messages.append(heads.pop(lane))
+        size += size_of(messages[-1])
+        if (head := next(queues[lane], None)) is not None:
+            heads[lane] = head
+    if messages:
+        save_turns(work, state)
+    return messages
+
+
+def _ready(work: Work, claim: _Claim, lane: int, limit: int) -> Iterator[Message]:
+    """The messages of a lane that may be delivered, in order; those on the way that may not are dealt with."""
+    for row in _rows(work, claim.state, lane, limit):
+        message = _deliverable(work, claim, row)
+        if message is not None:
+            yield message
+
+
+def _rows(work: Work, state: QueueState, lane: int, limit: int) -> Iterator[Row]:
+    """The ready rows of a lane in order, read ``limit`` at a time."""
+    for priority in state.priorities(lane):
+        due_at, id = -1, 0
+        while True:
+            rows = work.execute_at_once(
+                work.sql.ready, (state.id, lane, priority, work.now, due_at, id, limit)
+            ).fetchall()
+            yield from rows
+            if len(rows) < limit:
+                break
+            id, due_at = rows[-1][0], rows[-1][16]
+
+
+def _lease_parameters(work: Work, claim: _Claim, message: Message) -> Row:
+    """For `lease` and `lease_follower`."""
+    lease = claim.lease
+    until = lease.expires_at
+    dies_at = until if message.attempts >= claim.last_attempt else None
+    return message.id, until, lease.token, lease.by, work.now, dies_at
+
+
+def _take_groups(work: Work, claim: _Claim, lanes: Sequence[int], limit: int) -> list[Message]:
+    """Lease the heads of FIFO groups, and with each head what stands behind it while there is room."""
+    state = claim.state
+    messages: list[Message] = []
+    turns = turns_of(work, state) if len(lanes) > 1 else {}
+    while len(messages) < limit and sum(map(size_of, messages)) < MOST_BYTES:
+        heads = _heads(work, claim, lanes, messages)
+        if not heads:
+            break
+        lane = next_turn(turns, heads, state) if len(lanes) > 1 else lanes[0]
+        work.execute_at_once(work.sql.lease, _lease_parameters(work, claim, heads[lane]))
+        messages.append(heads[lane])
+        _take_followers(work, claim, lane, heads[lane], messages, limit)
+    if len(lanes) > 1 and messages:
+        save_turns(work, state)
+    return messages
+
+
+def _heads(work: Work, claim: _Claim, lanes: Sequence[int], taken: list[Message]) -> dict[int, Message]:
+    """The first head of each lane that has one."""
+    while True:
+        facts = len(work.facts)
+        heads = {lane: head for lane in lanes if (head := _head(work, claim, lane, taken)) is not None}
+        if len(work.facts) == facts:
+            return heads
+        # What had to be dealt with on the way (each a fact) may have exposed a head in a lane that was seen before.
+
+
+def _head(work: Work, claim: _Claim, lane: int, taken: list[Message]) -> Message | None:
+    """The first head of a group in a lane, apart from those taken before (under a lease of no time they are ready)."""
+    taken_ids = {message.id for message in taken}
+    while row := next((row for row in _rows(work, claim.state, lane, 1) if row[0] not in taken_ids), None):
+        message = _deliverable(work, claim, row)
+        if message is not None:
+            return message
+        # It has been dealt with, and the new head of its group may stand before it: look again from the start.
+    return None
+
+
+def _take_followers(work: Work, claim: _Claim, lane: int, head: Message, messages: list[Message], limit: int) -> None:
+    last, size = head.id, sum(map(size_of, messages))
+    while len(messages) < limit and size < MOST_BYTES:
+        row = work.execute(work.sql.next_follower, (claim.state.id, head.group, last)).fetchone()
+        # The order ends at a message that is delayed or belongs to another lane.
+        if row is None or row[1] != lane or row[4] > work.now:
+            return
+        last = row[0]
+        message = _deliverable(work, claim, row)
+        if message is not None:
+            work.execute_at_once(work.sql.lease_follower, _lease_parameters(work, claim, message))
+            messages.append(message)
+            size += size_of(message)
+
+
+def _deliverable(work: Work, claim: _Claim, row: Row) -> Message | None:
+    """The row as the message to deliver; None if it may not be, and then it has been dealt with."""
+    (
+        id, lane_id, priority, attempts, available_at, _created_at, expires_at, key, group, _origin, _reason, _died_at,
+        is_text, check, headers, inline, due_at, _first_received_at,
+    ) = row  # fmt: skip
+    state = claim.state
+    if expires_at is not None and expires_at <= work.now:
+        drop(work, state, (id, state.id, lane_id, attempts, key, group, inline is None), "expired")
+        return None
+    body = body_of(work, id, None) if inline is None else inline
+    intact = (checksum(body, headers, is_text) if headers else crc32(body, is_text)) == check
+    if attempts >= claim.last_attempt or not intact:
+        held = Held(id, state.id, lane_id, priority, attempts, None, None, None, key, group, inline is None)
+        bury(work, state, held, EXHAUSTED if intact else DAMAGED)
+        return None
+    since = available_at if due_at is None else due_at
+    return delivered(state, claim.lease, row, body, attempts + 1, since, work.now)
+
+
+def delivered(state: QueueState, lease: Lease, row: Row, body: bytes, attempts: int, since: int, now: int) -> Message:
+    """A row of {delivered} as the message that its receiver gets."""
+    (
+        id, lane_id, priority, _attempts, _available_at, created_at, expires_at, key, group, origin, reason, died_at,
+        is_text, _check, headers, _inline, _due_at, first_received_at,
+    ) = row  # fmt: skip
+    return Message(
+        id,
+        state.name,
+        body,
+        "text" if is_text else "json",
+        decode_headers(headers) if headers else {},
+        priority,
+        state.lane_names[lane_id],
+        group,
+        key if key is None else shown_key(key),
+        attempts,
+        created_at,
+        since,
+        expires_at,
+        "leased",
+        lease,
+        None if origin is None else Death(origin, reason, died_at),
+        False,
+        now if first_received_at is None else first_received_at,
+    )
+
+
+def _finish(work: Work, state: QueueState, message: Message) -> None:
+    """Receive that takes for good: the lease never shows."""
+    large = len(message.body) > INLINE_BODY_BYTES
+    lane_id, within = state.lane_ids[message.lane], state.policy.deduplicate_within
+    key = None if message.key is None else scoped_key(message.key, message.group, within)
+    held = Held(
+        message.id, state.id, lane_id, message.priority, message.attempts, None, None, None, key, message.group, large,
+    )  # fmt: skip
+    if state.policy.keep == "archive":
+        archive(work, state, held, "done")
+    else:
+        work.execute(work.sql.delete_message, (message.id,))
+        gone(work, state, message.id, key, message.group, large)
+    work.facts.append(Fact("acked", state.name, message.lane, message.id, message.attempts))

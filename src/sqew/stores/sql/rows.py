@@ -1,0 +1,162 @@
+"""Rows as messages, and back: headers, checksums and large bodies."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from sqew.model import ArchivedMessage, Death, Lease, Message, NewMessage, State
+from sqew.rules import attribute_bytes
+from sqew.stores.sql.catalog import QueueState
+from sqew.stores.sql.work import Row, Work
+
+DAMAGE = (TypeError, ValueError, msgspec.MsgspecError)
+"""What reading a row raises that holds what was never written to it."""
+
+INLINE_BODY_BYTES = 2048
+"""Longer bodies are kept out of the message's row, which SQLite rewrites whole for every lease."""
+
+MOST_BYTES = 8 * 1024 * 1024
+"""When the messages of one answer have so many bytes, it ends: everybody else waits while they are read."""
+
+encode_headers = msgspec.json.Encoder().encode
+_decode_headers = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+def checksum(body: bytes, headers: bytes | None, is_text: int) -> int:
+    """CRC-32 of what a receiver is given: it finds every burst of up to 32 flipped bits."""
+    crc = zlib.crc32(body, is_text)
+    return zlib.crc32(headers, crc) if headers else crc
+
+
+def payload_checksum(routing_key: bytes, message_id: bytes, form: int, is_text: int, body: bytes) -> int:
+    """CRC-32 of what is posted to endpoints, and of what is said of it."""
+    return zlib.crc32(b"%d %d %b %b" % (form, is_text, routing_key, message_id), zlib.crc32(body))
+
+
+def delivery_checksum(payload_id: int, endpoint: bytes) -> int:
+    """CRC-32 of what is posted where."""
+    return zlib.crc32(endpoint, payload_id & 0xFFFF_FFFF)
+
+
+def size_of(message: Message | NewMessage) -> int:
+    """How many bytes a message has, attributes of SQS or SNS included. Other headers don't count: they are few."""
+    return len(message.body) + (attribute_bytes(message.headers) if message.headers else 0)
+
+
+def not_too_much(messages: Iterable[Message]) -> Iterator[Message]:
+    """The first messages, as many as may be in one answer: one at least."""
+    size = 0
+    for message in messages:
+        yield message
+        size += size_of(message)
+        if size >= MOST_BYTES:
+            return
+
+
+_MARK = "\x1e"
+"""What stored keys begin with that are not as they were given."""
+
+
+def scoped_key(key: str, group: str | None, within: str) -> str:
+    """A key to be stored: with its group before it where it is unique only there."""
+    if within == "group":
+        return f"{_MARK}{len(group or '')}:{group or ''}{key}"
+    return key if not key.startswith(_MARK) else f"{_MARK}0:{key}"
+
+
+def shown_key(stored: str) -> str:
+    """A stored key as it was given."""
+    if not stored.startswith(_MARK):
+        return stored
+    length, _, rest = stored[1:].partition(":")
+    return rest[int(length) :]
+
+
+def body_of(work: Work, id: int, inline: bytes | None) -> bytes:
+    """The body, from its row or from where large ones are kept. A missing one fails its checksum."""
+    if inline is not None:
+        return inline
+    row = work.execute(work.sql.large_body, (id,)).fetchone()
+    return b"" if row is None else row[0]
+
+
+def decode_headers(headers: bytes | None) -> dict[str, Any]:
+    return _decode_headers(headers) if headers else {}
+
+
+def stored_message(work: Work, row: Row) -> Message:
+    """A row of {stored} as a message. Tokens are secrets between the store and the holder: they are not shown."""
+    (
+        id, queue_id, lane_id, priority, due_at, attempts, available_at, created_at, expires_at, lease_until, _token,
+        leased_by, key, group, origin, _origin_lane, reason, died_at, is_text, check, headers, body,
+    ) = row  # fmt: skip
+    state = work.catalog.queue_by_id(queue_id)
+    body, headers, damaged = _verified(body_of(work, id, body), headers, is_text, check)
+    leased = lease_until is not None and lease_until > work.now
+    return Message(
+        id=id,
+        queue=state.name if state else "",
+        body=body,
+        format="text" if is_text else "json",
+        headers=decode_headers(headers),
+        priority=priority,
+        lane=state.lane_names.get(lane_id, "") if state else "",
+        group=group,
+        key=None if key is None else shown_key(key),
+        attempts=attempts,
+        created_at=created_at,
+        # A lease that ran out made the message available when it ended.
+        available_at=available_at if leased or due_at is None else due_at,
+        expires_at=expires_at,
+        state=_state(due_at, leased, work.now),
+        lease=Lease("", lease_until, leased_by) if leased else None,
+        death=Death(origin, reason, died_at) if origin is not None else None,
+        damaged=damaged,
+    )
+
+
+def archived_message(state: QueueState, row: Row) -> ArchivedMessage:
+    """A row of {archived}."""
+    (
+        id, _queue_id, lane, priority, attempts, available_at, created_at, finished_at, outcome, reason, key, group,
+        is_text, check, headers, body,
+    ) = row  # fmt: skip
+    body, headers, damaged = _verified(body, headers, is_text, check)
+    message = Message(
+        id=id,
+        queue=state.name,
+        body=body,
+        format="text" if is_text else "json",
+        headers=decode_headers(headers),
+        priority=priority,
+        lane=lane,
+        group=group,
+        key=None if key is None else shown_key(key),
+        attempts=attempts,
+        created_at=created_at,
+        available_at=available_at,
+        expires_at=None,
+        state="ready",
+        death=Death(state.name, reason or "", finished_at) if outcome == "dead" else None,
+        damaged=damaged,
+    )
+    return ArchivedMessage(message, outcome, finished_at, reason or "")
+
+
+def _verified(body: bytes, headers: bytes | None, is_text: int, check: int) -> tuple[bytes, bytes | None, bool]:
+    """Body and headers as they were sent; nothing in their place if they are not."""
+    if checksum(body, headers, is_text) == check:
+        return body, headers, False
+    return b"", None, True
+
+
+def _state(due_at: int | None, leased: bool, now: int) -> State:
+    if leased:
+        return "leased"
+    if due_at is None:
+        return "blocked"
+    return "ready" if due_at <= now else "delayed"

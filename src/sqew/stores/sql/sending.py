@@ -1,0 +1,208 @@
+"""Send."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from itertools import count
+from zlib import crc32
+
+from sqew.errors import BodyTooLarge, KeyMissing, QuotaExceeded, RateLimited
+from sqew.model import Fact, NewMessage, Policy, Sent
+from sqew.operations import Send
+from sqew.stores.sql.catalog import QueueState
+from sqew.stores.sql.rows import INLINE_BODY_BYTES, checksum, encode_headers, scoped_key, size_of
+from sqew.stores.sql.work import NewRows, Row, Work
+
+SOLE_GROUP = ""
+"""The group of FIFO messages that name none: together they are in order."""
+
+
+def send(work: Work, op: Send) -> list[Sent]:
+    state = work.catalog.queue(op.queue)
+    if len(op.messages) == 1 and state.takes_plain:
+        row = plain_row(work, state, op.messages[0])
+        if row is not None:
+            if work.defers:
+                work.deferred.small.append(row)
+            else:
+                work.execute_at_once(work.sql.insert_small, row)
+            return sent_plain(work, state, row)
+    write_deferred(work)
+    if op.keyed and state.policy.fifo and state.policy.deduplicate == "key":
+        check_keyed(state, op.messages)
+    lanes = accept(work, state, op.messages)
+    sent = put(work, state, op.messages, lanes, work.deferred)
+    write_deferred(work)
+    return sent
+
+
+def check_keyed(state: QueueState, messages: Sequence[NewMessage]) -> None:
+    if any(message.key is None for message in messages):
+        raise KeyMissing(state.name)
+
+
+def accept(work: Work, state: QueueState, messages: Sequence[NewMessage]) -> list[int]:
+    """The lanes of messages that the queue takes; raises if it does not, and then nothing was written.
+
+    Whatever can be refused is refused before the first write, so that a failed send leaves no trace.
+    """
+    policy = state.policy
+    work.room.check(work.now)
+    lanes = [state.default_lane if message.lane is None else state.lane(message.lane) for message in messages]
+    most = policy.max_body_bytes
+    if most is not None and (largest := max(map(size_of, messages))) > most:
+        raise BodyTooLarge(state.name, largest, most)
+    if policy.quota is not None and _exceeds(work, state, messages, policy.quota):
+        raise QuotaExceeded(state.name, policy.quota)
+    if policy.rate_limit is not None:
+        wait_ms = work.catalog.throttle(state).take(len(messages), policy.rate_limit, work.now)
+        if wait_ms:
+            raise RateLimited(state.name, policy.rate_limit, wait_ms)
+    return lanes
+
+
+def put(
+    work: Work, state: QueueState, messages: Sequence[NewMessage], lanes: Sequence[int], rows: NewRows
+) -> list[Sent]:
+    """Give accepted messages their ids, and add their rows to those that are to be written."""
+    policy = state.policy
+    now, queue_id, name, fifo = work.now, state.id, state.name, policy.fifo
+    by_content = policy.deduplicate == "content"
+    small, others = rows.small, rows.others
+    sent: list[Sent] = []
+    facts = work.facts
+    groups_seen: set[str] = set()
+    bucket_lane, bucket_priority = -1, 0
+    first_id = work.catalog.take_ids(len(messages))
+    key: str | None
+    for id, message, lane in zip(count(first_id), messages, lanes):
+        body, key, group, priority = message.body, message.key, message.group, message.priority
+        if key is not None or by_content:
+            key = _key(policy, message)
+        if key is not None:
+            owner = _claim_key(work, state, key, id)
+            if owner is not None:
+                sent.append(Sent(owner, duplicate=True))
+                continue
+        if priority != bucket_priority or lane != bucket_lane:
+            bucket_lane, bucket_priority = lane, priority
+            work.catalog.ensure_bucket(state, lane, priority)
+        delay_ms, ttl_ms = message.delay_ms, message.ttl_ms
+        available_at = now + (policy.delay_ms if delay_ms is None else delay_ms)
+        due_at: int | None = available_at
+        if fifo:
+            group = group or SOLE_GROUP
+            due_at = None if _stands_behind(work, state, group, groups_seen) else available_at
+        if ttl_ms is None:
+            ttl_ms = policy.ttl_ms
+        expires_at = None if ttl_ms is None else now + ttl_ms
+        is_text = message.format == "text"
+        headers = encode_headers(message.headers) if message.headers else None
+        check = checksum(body, headers, is_text)
+        if key is None and group is None and len(body) <= INLINE_BODY_BYTES:
+            small.append((id, queue_id, lane, priority, due_at, now, expires_at, is_text, check, headers, body))
+        else:
+            inline: bytes | None = body
+            if len(body) > INLINE_BODY_BYTES:
+                work.execute(work.sql.insert_body, (id, body))
+                inline = None
+            others.append(
+                (id, queue_id, lane, priority, due_at, available_at, now, expires_at, key, group, is_text, check,
+                 headers, inline)
+            )  # fmt: skip
+        sent.append(Sent(id))
+        if state.depth is not None:
+            state.depth += 1
+        facts.append(Fact("sent", name, state.lane_names[lane], id, 0))
+    work.stirred.add(name)
+    return sent
+
+
+def plain_row(work: Work, state: QueueState, message: NewMessage) -> Row | None:
+    """What `insert_small` takes for a message that needs nothing but its row; None where it needs more.
+
+    The queue must be one that takes plain messages.
+    """
+    catalog = work.catalog
+    lane = state.default_lane if message.lane is None else state.lane_ids.get(message.lane)
+    priority, body, id = message.priority, message.body, catalog.next_id
+    if (
+        lane is None
+        or priority not in state.buckets.get(lane, ())
+        or id >= catalog.reserved_below
+        or len(body) > INLINE_BODY_BYTES
+        or message.key is not None
+        or message.headers
+        or message.group is not None
+    ):
+        return None
+    now, policy = work.now, state.policy
+    if now >= work.room.next_look_at:
+        work.room.check(now)
+    due_at = now + (policy.delay_ms if message.delay_ms is None else message.delay_ms)
+    ttl_ms = policy.ttl_ms if message.ttl_ms is None else message.ttl_ms
+    expires_at = None if ttl_ms is None else now + ttl_ms
+    is_text = message.format == "text"
+    return id, state.id, lane, priority, due_at, now, expires_at, is_text, crc32(body, is_text), None, body
+
+
+def sent_plain(work: Work, state: QueueState, row: Row) -> list[Sent]:
+    """A plain message has its id: the next one gets the next."""
+    id = row[0]
+    work.catalog.next_id = id + 1
+    work.catalog.taken_ids += 1
+    work.facts.append(Fact("sent", state.name, state.lane_names[row[2]], id, 0))
+    work.stirred.add(state.name)
+    return [Sent(id)]
+
+
+def write_deferred(work: Work) -> None:
+    """Write the messages that wait for more of them: together they take half as long."""
+    rows = work.deferred
+    if rows:
+        work.deferred = NewRows()
+        if rows.small:
+            work.executemany(work.sql.insert_small, rows.small)
+        if rows.others:
+            work.executemany(work.sql.insert_message, rows.others)
+
+
+def _exceeds(work: Work, state: QueueState, messages: Sequence[NewMessage], quota: int) -> bool:
+    """Whether the queue would hold more than its quota. What was sent before adds nothing."""
+    room = quota - work.catalog.depth(state)
+    if len(messages) <= room:
+        return False
+    keys = [_key(state.policy, message) for message in messages]
+    known = {key for key in keys if key is not None and work.execute(work.sql.key_owner, (state.id, key, work.now)).get}
+    return keys.count(None) + len(set(keys) - {None} - known) > room
+
+
+def _key(policy: Policy, message: NewMessage) -> str | None:
+    key = message.key
+    if key is None and policy.deduplicate == "content":
+        key = hashlib.sha256(message.body).hexdigest()
+    return key if key is None else scoped_key(key, message.group, policy.deduplicate_within)
+
+
+def _stands_behind(work: Work, state: QueueState, group: str, seen: set[str]) -> bool:
+    """Whether a new message of the group has others before it: stored ones, or of its own batch."""
+    if group in seen:
+        return True
+    seen.add(group)
+    return work.execute(work.sql.group_exists, (state.id, group)).get is not None
+
+
+def _claim_key(work: Work, state: QueueState, key: str, id: int) -> int | None:
+    """Register the key for this message; or, where it is taken, the id it stands for."""
+    owner: int | None = work.execute(work.sql.key_owner, (state.id, key, work.now)).get
+    if owner is None:
+        claim_key(work, state, key, id)
+    return owner
+
+
+def claim_key(work: Work, state: QueueState, key: str, id: int) -> None:
+    """Have a key stand for this message, unless it stands for another."""
+    policy = state.policy
+    expires_at = work.now + policy.key_retention_ms if policy.key_retention_from == "sent" else None
+    work.execute(work.sql.claim_key, (state.id, key, id, work.now, expires_at))

@@ -1,0 +1,166 @@
+"""Ack, nack, extend and remove: what holders (or those who name a message by its id) do with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from sqew.errors import LeaseTooLong, MessageNotFound, SqewError, StaleLease
+from sqew.model import Extension, Fact, Ref, Release, Settled
+from sqew.operations import Ack, Extend, Nack, Remove
+from sqew.stores.sql.catalog import QueueState
+from sqew.stores.sql.ending import EXHAUSTED, Held, archive, bury, drop, gone
+from sqew.stores.sql.fifo import refresh_head
+from sqew.stores.sql.work import Work
+
+REFUSED = "refused"
+"""Why a message is dead that its receiver gave up without a reason."""
+
+UNDELIVERED = "undelivered"
+"""Why a message is back whose receiver was gone before it could be told."""
+
+T = TypeVar("T")
+
+
+def ack(work: Work, op: Ack) -> list[Settled | SqewError]:
+    state = _named(work, op.queue)
+    if state is not None and state.policy.keep == "delete" and not op.in_time:
+        return _delete(work, state, op.refs)
+
+    def finish(state: QueueState, held: Held, _ref: Ref) -> Settled:
+        if state.policy.keep == "archive":
+            archive(work, state, held, "done")
+            age_ms = work.now - (held.received_at or work.now)
+            lane = state.lane_names[held.lane_id]
+            work.facts.append(Fact("acked", state.name, lane, held.id, held.attempts, held.leased_by, age_ms))
+        else:
+            _delete(work, state, (Ref(held.id),))
+        return Settled(held.id)
+
+    return _each(work, state, ((ref, ref) for ref in op.refs), finish, op.in_time)
+
+
+def _delete(work: Work, state: QueueState, refs: Sequence[Ref]) -> list[Settled | SqewError]:
+    """The hot path: one statement finds, checks and deletes."""
+    ids = [ref.id for ref in refs]
+    if len(set(ids)) < len(ids):
+        # A message is named twice, perhaps by two who both think they hold it: each gets its own answer.
+        return [result for ref in refs for result in _delete(work, state, (ref,))]
+    rights = {(ref.token, ref.by) for ref in refs}
+    token, holder = next(iter(rights), (None, None))
+    if len(rights) == 1 and token is not None and holder is None:
+        rows = work.execute_at_once(work.sql.finish_many, (work.integers(ids), state.id, token)).fetchall()
+    else:
+        rows = work.executemany(work.sql.finish, [(ref.id, state.id, ref.token, ref.by) for ref in refs]).fetchall()
+    now, facts, name, lane_names, counted = work.now, work.facts, state.name, state.lane_names, state.depth is not None
+    for id, lane_id, attempts, by, received_at, key, group, large in rows:
+        if key is not None or group is not None or large or counted:
+            gone(work, state, id, key, group, large)
+        facts.append(Fact("acked", name, lane_names[lane_id], id, attempts, by, now - (received_at or now)))
+    if len(rows) == len(ids):
+        return [Settled(id) for id in ids]
+    finished = {row[0] for row in rows}
+    return [Settled(ref.id) if ref.id in finished else _refusal(work, state, ref) for ref in refs]
+
+
+def nack(work: Work, op: Nack) -> list[Settled | SqewError]:
+    def release(state: QueueState, held: Held, release: Release) -> Settled:
+        if release.undelivered:
+            return _undo_receive(work, state, held)
+        limit = state.policy.max_attempts
+        exhausted = limit is not None and held.attempts >= limit
+        lane = state.lane_names[held.lane_id]
+        work.facts.append(
+            Fact("nacked", state.name, lane, held.id, held.attempts, held.leased_by, reason=release.reason)
+        )
+        if release.dead or exhausted:
+            bury(work, state, held, release.reason or (EXHAUSTED if exhausted else REFUSED))
+            return Settled(held.id, dead=True)
+        delay_ms = release.delay_ms
+        if delay_ms is None:
+            delay_ms = state.policy.backoff.delay_ms(held.attempts, work.random.random())
+        due_at = work.now + delay_ms
+        work.execute(work.sql.release, (held.id, None if state.policy.fifo else due_at, due_at))
+        _stir(work, state, held)
+        return Settled(held.id, due_at)
+
+    return _each(work, _named(work, op.queue), ((r.ref, r) for r in op.releases), release)
+
+
+def _undo_receive(work: Work, state: QueueState, held: Held) -> Settled:
+    """The message stands where it stood, as if nobody had received it."""
+    lane = state.lane_names[held.lane_id]
+    work.facts.append(Fact("nacked", state.name, lane, held.id, held.attempts, held.leased_by, reason=UNDELIVERED))
+    work.execute(work.sql.undeliver, (held.id, state.policy.fifo))
+    _stir(work, state, held)
+    return Settled(held.id, work.now)
+
+
+def extend(work: Work, op: Extend) -> list[Settled | SqewError]:
+    def extend(state: QueueState, held: Held, extension: Extension) -> Settled | SqewError:
+        due_at = work.now + extension.lease_ms
+        if op.most_ms is not None and due_at - (held.received_at or work.now) > op.most_ms:
+            return LeaseTooLong(held.id, op.most_ms)
+        statement = work.sql.postpone if held.lease_until is None else work.sql.extend_lease
+        work.execute(statement, (held.id, None if state.policy.fifo else due_at, due_at))
+        _stir(work, state, held)
+        lane = state.lane_names[held.lane_id]
+        work.facts.append(Fact("extended", state.name, lane, held.id, held.attempts, held.leased_by))
+        return Settled(held.id, due_at)
+
+    return _each(work, _named(work, op.queue), ((e.ref, e) for e in op.extensions), extend, op.in_time)
+
+
+def remove(work: Work, op: Remove) -> list[bool]:
+    state = work.catalog.queue(op.queue)
+    removed = []
+    for id in op.ids:
+        row = work.execute(work.sql.find_held, (id, state.id, None, None)).fetchone()
+        if row is not None:
+            held = Held._make(row)
+            doomed = (held.id, held.queue_id, held.lane_id, held.attempts, held.key, held.group, held.large)
+            drop(work, state, doomed, "removed")
+        removed.append(row is not None)
+    return removed
+
+
+def _named(work: Work, queue: str | None) -> QueueState | None:
+    return None if queue is None else work.catalog.queue(queue)
+
+
+def _each(
+    work: Work,
+    named: QueueState | None,
+    entries: Iterable[tuple[Ref, T]],
+    settle: Callable[[QueueState, Held, T], Settled | SqewError],
+    in_time: bool = False,
+) -> list[Settled | SqewError]:
+    """Settle every entry that the caller may settle; say of each other one why not."""
+    results: list[Settled | SqewError] = []
+    for ref, entry in entries:
+        row = work.execute(work.sql.find_held, (ref.id, named and named.id, ref.token, ref.by)).fetchone()
+        state = None if row is None else named or work.catalog.queue_by_id(row[1])
+        if row is None or state is None:
+            results.append(_refusal(work, named, ref))
+            continue
+        held = Held._make(row)
+        if in_time and (held.lease_until is None or held.lease_until <= work.now):
+            results.append(StaleLease(ref.id))
+        else:
+            results.append(settle(state, held, entry))
+    return results
+
+
+def _refusal(work: Work, state: QueueState | None, ref: Ref) -> SqewError:
+    """Nothing was changed: because the lease is lost, or because there is no such message (any more)."""
+    queue_id = work.execute(work.sql.whereabouts, (ref.id,)).get
+    here = queue_id is not None and (
+        work.catalog.queue_by_id(queue_id) is not None if state is None else queue_id == state.id
+    )
+    return StaleLease(ref.id) if here else MessageNotFound(ref.id, None if state is None else state.name)
+
+
+def _stir(work: Work, state: QueueState, held: Held) -> None:
+    if state.policy.fifo and held.group is not None:
+        refresh_head(work, state, held.group)
+    work.stirred.add(state.name)

@@ -1,0 +1,138 @@
+"""Upkeep in small steps: what time has ended, and what a deletion left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqew.model import Progress, Swept
+from sqew.operations import Purge, RecordActivity, Sweep, SweepDue
+from sqew.stores.sql.catalog import QueueState
+from sqew.stores.sql.delivering import forget_exhausted, has_forgettable
+from sqew.stores.sql.ending import EXHAUSTED, Held, bury, drop
+from sqew.stores.sql.subscribing import end_unconfirmed
+from sqew.stores.sql.work import Row, Work
+
+KEPT_MINUTES = 60
+"""Figures are kept by the minute for an hour; older ones are added up."""
+
+_EVERYTHING = (1 << 63) - 1
+
+
+def sweep(work: Work, op: Sweep) -> Swept:
+    expired = _sweep_expired(work, op.limit)
+    dead = _sweep_exhausted(work, op.limit)
+    keys = _changes(work, "forget_keys", work.now, op.limit)
+    archived = _changes(work, "forget_archived", work.now, op.limit)
+    attempts = _changes(work, "forget_attempts", work.now, op.limit)
+    removed = _sweep_deleted_queue(work, op.limit)
+    deliveries = forget_exhausted(work, op.limit)
+    subscriptions = end_unconfirmed(work, op.limit)
+    if op.limit in (expired, dead, keys, archived, attempts, deliveries, subscriptions) or removed:
+        next_at: int | None = work.now
+    else:
+        next_at = work.execute(work.sql.next_sweep, (work.now,)).get
+    return Swept(expired, dead, keys, archived, removed, deliveries, subscriptions, attempts, next_at)
+
+
+def is_due(work: Work, _op: SweepDue) -> bool:
+    next_at = work.execute(work.sql.next_sweep, (work.now,)).get
+    return (
+        (next_at is not None and next_at <= work.now)
+        or work.execute(work.sql.expired, (work.now, 1)).fetchone() is not None
+        or work.catalog.deleted_queue() is not None
+        or has_forgettable(work)
+    )
+
+
+def _changes(work: Work, statement: str, *parameters: int) -> int:
+    work.execute(work.sql[statement], parameters)
+    return work.changes()
+
+
+def _sweep_expired(work: Work, limit: int) -> int:
+    count = 0
+    for doomed in work.execute(work.sql.expired, (work.now, limit)).fetchall():
+        state = work.catalog.queue_by_id(doomed[1])
+        if state is not None:
+            drop(work, state, doomed, "expired")
+            count += 1
+    return count
+
+
+def _sweep_exhausted(work: Work, limit: int) -> int:
+    count = 0
+    for row in work.execute(work.sql.exhausted, (work.now, limit)).fetchall():
+        held = Held._make(row)
+        state = work.catalog.queue_by_id(held.queue_id)
+        if state is None:
+            continue
+        max_attempts = state.policy.max_attempts
+        if max_attempts is not None and held.attempts >= max_attempts:
+            bury(work, state, held, EXHAUSTED)
+            count += 1
+        else:
+            work.execute(work.sql.spare, (held.id,))
+    return count
+
+
+def purge(work: Work, op: Purge) -> Progress:
+    state = work.catalog.queue(op.queue)
+    count = _purge(work, state, op.up_to, op.limit)
+    return Progress(count, count < op.limit)
+
+
+def _purge(work: Work, state: QueueState, up_to: int, limit: int) -> int:
+    count = 0
+    for doomed in _purgeable(work, state, up_to, limit):
+        drop(work, state, doomed, "purged")
+        count += 1
+    return count
+
+
+def _purgeable(work: Work, state: QueueState, up_to: int, limit: int) -> Iterator[Row]:
+    if state.policy.fifo:
+        yield from work.execute(work.sql.purgeable_grouped, (state.id, up_to, limit)).fetchall()
+        return
+    for lane, priorities in state.buckets.items():
+        for priority in priorities:
+            rows = work.execute(work.sql.purgeable_claimable, (state.id, lane, priority, up_to, limit)).fetchall()
+            yield from rows
+            limit -= len(rows)
+            if not limit:
+                return
+
+
+def _sweep_deleted_queue(work: Work, limit: int) -> int:
+    """Remove a step's worth of what a deleted queue left; the queue's own row goes last."""
+    state = work.catalog.deleted_queue()
+    if state is None:
+        return 0
+    id = state.id
+    facts = len(work.facts)
+    count = _purge(work, state, _EVERYTHING, limit)
+    # Its messages ended with the queue: nothing happened to each.
+    del work.facts[facts:]
+    if count < limit:
+        count += _changes(work, "delete_archive_of", id, limit)
+    if count < limit:
+        count += _changes(work, "delete_keys_of", id, limit)
+    if count < limit:
+        for statement in ("delete_activity_of", "delete_buckets_of", "delete_lanes_of", "delete_queue"):
+            work.execute(work.sql[statement], (id,))
+        count += 1
+    return count
+
+
+def record_activity(work: Work, op: RecordActivity) -> None:
+    oldest_kept = work.now // 60_000 - KEPT_MINUTES
+    queues = set()
+    for activity in op.counts:
+        state = work.catalog.find(activity.queue)
+        if state is not None:
+            queues.add(state.id)
+            work.execute(
+                work.sql.add_activity, (state.id, activity.lane, activity.name, activity.minute, activity.count)
+            )
+    for id in queues:
+        work.execute(work.sql.fold_activity, (id, oldest_kept))
+        work.execute(work.sql.drop_folded_activity, (id, oldest_kept))

@@ -1,0 +1,108 @@
+"""What the operations of one transaction share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from random import Random
+from typing import TYPE_CHECKING, Any, Protocol
+
+from sqew.model import Fact
+
+if TYPE_CHECKING:
+    from sqew.stores.sql.bindings import Bindings
+    from sqew.stores.sql.catalog import Catalog
+    from sqew.stores.sql.statements import Statements
+
+Row = tuple[Any, ...]
+
+
+class Rows(Protocol):
+    """The part of a cursor that is used here. The schema knows the columns' types; the type checker doesn't."""
+
+    @property
+    def get(self) -> Any: ...
+    def fetchone(self) -> Row | None: ...
+    def fetchall(self) -> list[Row]: ...
+    def __iter__(self) -> Iterator[Row]: ...
+
+
+class Execute(Protocol):
+    """Run a statement."""
+
+    def __call__(self, statement: str, parameters: Any = ..., /) -> Rows: ...
+
+
+class NewRows:
+    """Rows of messages that are to be written together: small ones, and those that need more columns."""
+
+    __slots__ = ("others", "small")
+
+    def __init__(self) -> None:
+        self.small: list[Row] = []
+        self.others: list[Row] = []
+
+    def __bool__(self) -> bool:
+        return bool(self.small or self.others)
+
+
+class Connection(Protocol):
+    """What a store's database must be able to do. Every statement is one of `Statements`."""
+
+    execute: Execute
+    """Run a statement. Its rows may be read while others run."""
+    execute_at_once: Execute
+    """The same for those whose rows are fetched before anything else runs."""
+    executemany: Callable[[str, Iterable[Row]], Rows]
+    """Run a statement once for every row of parameters."""
+    changes: Callable[[], int]
+    """How many rows the last statement changed."""
+
+    def integers(self, values: list[int], /) -> object:
+        """A list of integers as one parameter."""
+
+
+class Room(Protocol):
+    """Room for more messages."""
+
+    next_look_at: int
+
+    def check(self, now: int) -> None:
+        """Raise `sqew.errors.StoreFull` when there is none."""
+
+
+class Work:
+    """The connection to work on, the time, and what is to be told when the transaction is committed."""
+
+    __slots__ = (
+        "bindings", "catalog", "changes", "deferred", "defers", "delivery_keep_ms", "execute", "execute_at_once",
+        "executemany", "facts", "integers", "now", "random", "room", "sql", "stirred",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        connection: Connection,
+        sql: Statements,
+        catalog: Catalog,
+        bindings: Bindings,
+        room: Room,
+        random: Random,
+        delivery_keep_ms: int = 0,
+    ) -> None:
+        self.execute = connection.execute
+        self.execute_at_once = connection.execute_at_once
+        self.executemany = connection.executemany
+        self.changes = connection.changes
+        self.integers = connection.integers
+        self.sql = sql
+        self.catalog = catalog
+        self.bindings = bindings
+        self.room = room
+        self.random = random
+        # How long an exhausted delivery is kept.
+        self.delivery_keep_ms = delivery_keep_ms
+        self.now = 0
+        self.facts: list[Fact] = []
+        self.stirred: set[str] = set()
+        # What was sent in this transaction and is not written yet. `defers`: more may come.
+        self.defers = False
+        self.deferred = NewRows()
