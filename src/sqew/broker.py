@@ -15,8 +15,9 @@ from time import perf_counter
 from typing import Any, Generic, Self, TypeVar, cast
 
 from sqew.checks import check_operation
-from sqew.engine import Engine, Stepwise, following, limits_of, open_file, split
-from sqew.errors import BadValue, SqewError, StoreClosed, StoreDamaged
+from sqew.drives import Done, Executed, drive_of
+from sqew.engine import Engine, RemoteEngine, Stepwise, Teller, following, limits_of, open_file, split
+from sqew.errors import BadValue, SqewError, StoreClosed
 from sqew.model import Extension, Message, NewMessage, QueueStats, QueueTotals, Received, Ref, Release, Sent, Settled
 from sqew.observe.meter import summarize
 from sqew.operations import (
@@ -44,11 +45,6 @@ from sqew.waiting import IDLE_MS, pause
 _log = logging.getLogger("sqew.broker")
 
 R = TypeVar("R")
-Done = Callable[[Any], None]
-"""Gets the result of an operation, or its error."""
-Executed = Callable[[Sequence[Operation[Any]], Sequence[Any], float], None]
-"""Gets the operations of a transaction, their results, and the seconds that it took."""
-
 _SCAN_STEP = 50
 """How many messages a scan looks at between others' operations: half a millisecond's worth."""
 _LOOK_AGAIN_MS = 1_000
@@ -57,15 +53,14 @@ _NEWS_EVERY_S = 0.05
 """How often a watcher is told, at most: thousands of sends a second are one piece of news."""
 _UPKEEP_S = 0.25
 """How long a round of upkeep sweeps at most: what is left is for the next."""
-_MOST_TOGETHER = 1_000
-"""How many operations are committed together at most: a longer transaction holds everybody up."""
 
 
 class Broker:
     """Queues in a store, for one event loop. Create and use it in that loop's thread."""
 
-    def __init__(self, engine: Engine, limits: Limits | None = None) -> None:
-        self._engine = engine
+    def __init__(self, engine: Engine | RemoteEngine, limits: Limits | None = None) -> None:
+        self._engine: Teller = engine
+        self._drive = drive_of(engine)
         self._limits = limits or Limits()
         self._loop = asyncio.get_running_loop()
         self._pending: list[tuple[Operation[Any], Done]] = []
@@ -73,7 +68,6 @@ class Broker:
         self._dismissed = False
         self._told_of_deletions: list[Callable[[str], None]] = []
         self._watchers = 0
-        self.executed: Executed | None = None
         self._count = 0
         self._count_at_upkeep = 0
 
@@ -138,29 +132,17 @@ class Broker:
         pending, self._pending = self._pending, []
         # Who was cancelled before the transaction began wants nothing done.
         pending = [entry for entry in pending if not isinstance(entry[1], _Promise) or not entry[1].future.cancelled()]
-        for start in range(0, len(pending), _MOST_TOGETHER):
-            part = pending[start : start + _MOST_TOGETHER]
-            operations = [operation for operation, _ in part]
-            self._count += sum(not operation.polls for operation in operations)
-            began = perf_counter()
-            results = self._execute(operations)
-            if self.executed is not None:
-                self.executed(operations, results, perf_counter() - began)
-            for (_, done), result in zip(part, results, strict=True):
-                try:
-                    done(result)
-                except Exception:  # noqa: BLE001 (the others must get their answers all the same)
-                    _log.exception("an answer could not be handed over")
+        self._count += sum(not operation.polls for operation, _ in pending)
+        self._drive.run(pending)
 
-    def _execute(self, operations: list[Operation[Any]]) -> list[Any]:
-        try:
-            return self._engine.run(operations)
-        except Exception as error:  # noqa: BLE001 (whatever it is, nobody may be left waiting for an answer)
-            is_about_all = isinstance(error, SqewError) and not isinstance(error, StoreDamaged)
-            if is_about_all or len(operations) == 1:
-                return [error] * len(operations)
-        # One of them met a mistake in the code, or damage, and all were undone: the others must not suffer for it.
-        return [result for operation in operations for result in self._execute([operation])]
+    @property
+    def executed(self) -> Executed | None:
+        """Who is told of every transaction."""
+        return self._drive.executed
+
+    @executed.setter
+    def executed(self, tell: Executed | None) -> None:
+        self._drive.executed = tell
 
     async def send(self, queue: str, messages: Sequence[NewMessage]) -> list[Sent]:
         """Send messages; each is on disk when this returns."""
@@ -217,7 +199,7 @@ class Broker:
                 if pause_ms:
                     self._engine.sweep_if_overdue(received.next_due_at)
                     if pause_ms >= IDLE_MS:
-                        self._engine.store.idle()
+                        self._drive.idle()
                     # Not wait_for: before Python 3.12 it forgets a cancellation that comes together with the event.
                     with contextlib.suppress(TimeoutError):
                         async with asyncio.timeout(pause_ms / 1000):
@@ -302,17 +284,13 @@ class Broker:
 
         How many bytes the file had before, and how many it has now.
         """
-        store = self._engine.store
-        before = store.file_bytes()
         while (await self._run(Sweep())).count:
             pass
-        while store.compact():
-            await self._run(Sweep())
-        return before, store.file_bytes()
+        return await self._drive.compact(lambda: self._run(Sweep()))
 
     async def stats(self, queue: str) -> QueueStats:
         """Depths by lane and state, totals, rates and latencies. Counting is done beside the loop."""
-        self._engine.flush()
+        await self._drive.flush()
         # What is over by the clock must not be counted as ready only because nothing has swept it yet.
         await self._run(Sweep())
         depths, activity = await self.look(Measure(queue), ReadActivity(queue))
@@ -320,7 +298,7 @@ class Broker:
 
     async def survey(self) -> list[QueueTotals]:
         """Depths and totals of all queues. Counting is done beside the loop."""
-        self._engine.flush()
+        await self._drive.flush()
         await self._run(Sweep())
         (found,) = await self.look(Survey())
         return cast("list[QueueTotals]", found)
@@ -329,10 +307,7 @@ class Broker:
         """Execute operations that only read and may take long, in a thread beside the loop."""
         for operation in operations:
             check_operation(operation, self._limits)
-        store, now = self._engine.store, self.now()
-        if not store.looks_aside:
-            return store.look(operations, now)
-        return await asyncio.to_thread(store.look, operations, now)
+        return await self._drive.look(operations, self.now())
 
     async def scan(self, queue: str) -> AsyncIterator[list[Message]]:
         """Every message of a queue in the order of their ids, some at a time, with others' operations in between.
@@ -355,14 +330,14 @@ class Broker:
         """Delete a queue and its messages."""
         if not self._closed:
             # Figures are stored by the queue's name: what is kept back now would be those of the next one of the name.
-            self._engine.flush()
+            await self._drive.flush()
         await self.run(DeleteQueue(queue))
         for tell in self._told_of_deletions:
             tell(queue)
 
     async def shrink_log(self) -> None:
         """Have the store put what it has only logged into its place, beside the loop, as far as its readers allow."""
-        await asyncio.to_thread(self._engine.store.shrink_log)
+        await self._drive.shrink_log()
 
     async def keep_up(self) -> None:
         """A round of upkeep, to be called once a second or so: sweep what time has ended, in steps.
@@ -379,7 +354,7 @@ class Broker:
                 break
         self._count_at_upkeep = self._count
         if idle:
-            self._engine.store.idle()
+            self._drive.idle()
 
     def dismiss(self) -> None:
         """Nobody is to wait any longer: who does gets what there is, which is nothing."""
@@ -392,8 +367,10 @@ class Broker:
             # What is answered now may bring something in: a receive that nobody waits for any more is given back.
             while self._pending:
                 self._commit()
+                await self._drive.settle()
+            await self._drive.settle()
             self._closed = True
-            self._engine.close()
+            await self._drive.close()
 
 
 class _Promise(Generic[R]):

@@ -33,9 +33,9 @@ from sqew.operations import (
 )
 from sqew.rules import Limits, check_queue_name, default_policy
 from sqew.settings import Settings
-from sqew.stores.base import Store
+from sqew.stores.base import RemoteStore, Store
 from sqew.stores.sqlite import SQLiteStore
-from sqew.waiting import Doorbell, Waiters
+from sqew.waiting import Bell, Doorbell, Waiters
 
 _log = logging.getLogger("sqew.engine")
 
@@ -46,11 +46,10 @@ UPKEEP_EVERY_MS = 1_000
 """How often, at most, a transaction also sweeps and stores figures, unless there is a backlog to sweep."""
 
 
-class Engine:
-    """A store with its clock, its observers and its waiters. One thread at a time."""
+class Teller:
+    """Who is told what a transaction did: the observers, the waiters, and other processes."""
 
-    def __init__(self, store: Store, clock: Clock, doorbell: Doorbell, event_log: EventLog | None = None) -> None:
-        self.store = store
+    def __init__(self, clock: Clock, doorbell: Bell, event_log: EventLog | None = None) -> None:
         self.clock = clock
         self.waiters = Waiters()
         self.doorbell = doorbell
@@ -62,30 +61,13 @@ class Engine:
         self.ran_at = 0
         """The time of the last transaction: what was sent in it was created then."""
 
-    def run(self, operations: Sequence[Operation[Any]]) -> list[Any]:
-        """Execute operations in one transaction: a result or an error for each."""
-        now = self.ran_at = self.clock.now()
-        if now >= self._next_sweep_at and any(operation.writes for operation in operations):
-            return self._run_with_upkeep(operations, now)
-        commit = self.store.run(operations, now)
-        self._tell(commit, now)
-        return commit.results
+    def _wants_upkeep(self, operations: Sequence[Operation[Any]], now: int) -> bool:
+        return now >= self._next_sweep_at and any(operation.writes for operation in operations)
 
-    def _run_with_upkeep(self, operations: Sequence[Operation[Any]], now: int) -> list[Any]:
-        commit = self._run_and_record([*operations, Sweep()], self._meter.drain(now), now)
-        self._tell(commit, now)
-        *results, swept, _ = commit.results
+    def _kept_up(self, swept: object, now: int) -> None:
+        """A step of upkeep was made: when the next is due."""
         backlog = isinstance(swept, Swept) and swept.next_at is not None and swept.next_at <= now
         self._next_sweep_at = now if backlog else now + UPKEEP_EVERY_MS
-        return results
-
-    def _run_and_record(self, operations: Sequence[Operation[Any]], counts: list[Activity], now: int) -> Commit:
-        try:
-            return self.store.run([*operations, RecordActivity(counts)], now)
-        except Exception:
-            # The figures are not lost with the transaction.
-            self._meter.restore(counts)
-            raise
 
     def _tell(self, commit: Commit, now: int) -> None:
         try:
@@ -116,6 +98,38 @@ class Engine:
         """Whether figures are in memory that the next step of upkeep will store."""
         return not self._meter.is_empty
 
+
+class Engine(Teller):
+    """A store that answers at once, with its clock, its observers and its waiters. One thread at a time."""
+
+    def __init__(self, store: Store, clock: Clock, doorbell: Doorbell, event_log: EventLog | None = None) -> None:
+        super().__init__(clock, doorbell, event_log)
+        self.store = store
+
+    def run(self, operations: Sequence[Operation[Any]]) -> list[Any]:
+        """Execute operations in one transaction: a result or an error for each."""
+        now = self.ran_at = self.clock.now()
+        if self._wants_upkeep(operations, now):
+            return self._run_with_upkeep(operations, now)
+        commit = self.store.run(operations, now)
+        self._tell(commit, now)
+        return commit.results
+
+    def _run_with_upkeep(self, operations: Sequence[Operation[Any]], now: int) -> list[Any]:
+        commit = self._run_and_record([*operations, Sweep()], self._meter.drain(now), now)
+        self._tell(commit, now)
+        *results, swept, _ = commit.results
+        self._kept_up(swept, now)
+        return results
+
+    def _run_and_record(self, operations: Sequence[Operation[Any]], counts: list[Activity], now: int) -> Commit:
+        try:
+            return self.store.run([*operations, RecordActivity(counts)], now)
+        except Exception:
+            # The figures are not lost with the transaction.
+            self._meter.restore(counts)
+            raise
+
     def flush(self) -> None:
         """Store the figures that are still in memory."""
         now = self.clock.now()
@@ -133,6 +147,45 @@ class Engine:
             self.waiters.wake_all()
             self.doorbell.close()
             self.store.close()
+            if self._event_log is not None:
+                self._event_log.close()
+
+
+class RemoteEngine(Teller):
+    """The same around a store in a database, which answers later and does several things at a time."""
+
+    def __init__(self, store: RemoteStore, clock: Clock, doorbell: Bell, event_log: EventLog | None = None) -> None:
+        super().__init__(clock, doorbell, event_log)
+        self.store = store
+
+    async def run(self, operations: Sequence[Operation[Any]]) -> list[Any]:
+        """Execute operations: a result or an error for each."""
+        now = self.ran_at = self.clock.now()
+        commit = await self.store.run(operations, now)
+        self._tell(commit, now)
+        return commit.results
+
+    async def flush(self) -> None:
+        """Store the figures that are still in memory."""
+        now = self.clock.now()
+        counts = self._meter.drain(now)
+        if not counts:
+            return
+        try:
+            await self.store.run([RecordActivity(counts)], now)
+        except Exception:
+            self._meter.restore(counts)
+            raise
+
+    async def close(self) -> None:
+        """Store the figures, close the connections and stop listening."""
+        try:
+            with contextlib.suppress(StoreError):
+                await self.flush()
+        finally:
+            self.waiters.wake_all()
+            self.doorbell.close()
+            await self.store.close()
             if self._event_log is not None:
                 self._event_log.close()
 

@@ -555,6 +555,12 @@ class StoreBusy(StoreError):
     code = "store_busy"
 
 
+class StoreUnavailable(StoreBusy):
+    """The database does not answer just now."""
+
+    code = "store_unavailable"
+
+
 class StoreFull(StoreError):
     """No room on the disk. Nothing was stored; acknowledgements still work."""
 

@@ -14,6 +14,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Protocol
 
 # The kernel's limit on the path of a Unix socket, with its closing zero (104 on macOS, 108 on Linux).
 _LONGEST_SOCKET_PATH = 100
@@ -103,6 +104,19 @@ class Waiters:
             self._waiting.clear()
         for wake in everybody:
             wake()
+
+
+class Bell(Protocol):
+    """Wake-ups between processes that use one store."""
+
+    def ring(self, queues: Iterable[str], /) -> None:
+        """Tell the others that something may be ready in these queues."""
+
+    def listen(self, waiters: Waiters, /) -> bool:
+        """Have the waiters woken when others ring; whether they can be."""
+
+    def close(self) -> None:
+        """Stop listening."""
 
 
 class Doorbell:

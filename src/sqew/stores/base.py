@@ -42,3 +42,21 @@ class Store(Protocol):
         """Put what is only logged into its place, as far as readers allow. May be called from another thread."""
 
     def close(self) -> None: ...
+
+
+class RemoteStore(Protocol):
+    """A store in a database that any number of processes use: what it does takes a while, and goes on side by side.
+
+    ``run`` keeps what `Store` promises, but for one thing: its operations are not one transaction. Each is one, or part
+    of one.
+    """
+
+    connections: int
+    """How many things it does at a time."""
+
+    async def run(self, operations: Sequence[Operation[Any]], now: int) -> Commit: ...
+
+    async def look(self, operations: Sequence[Operation[Any]], now: int) -> list[Any]:
+        """Execute operations that only read: their results, or the first error raised."""
+
+    async def close(self) -> None: ...

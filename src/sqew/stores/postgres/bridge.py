@@ -17,7 +17,9 @@ R = TypeVar("R")
 
 def wait_for(awaitable: Awaitable[R]) -> R:
     """The result of an awaitable, for code that was called by `carried`."""
-    return cast("R", getcurrent().parent.switch(awaitable))
+    loop = getcurrent().parent
+    assert loop is not None
+    return cast("R", loop.switch(awaitable))
 
 
 async def carried(function: Callable[..., R], *arguments: Any) -> R:

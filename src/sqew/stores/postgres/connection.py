@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import asyncpg
 
 from sqew.stores.postgres.bridge import wait_for
+from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.statements import Statements
 from sqew.stores.sql.work import Row
 
@@ -30,8 +31,9 @@ class Answer:
 
     __slots__ = ("_rows",)
 
-    def __init__(self, rows: list[Row]) -> None:
-        self._rows = rows
+    def __init__(self, rows: Sequence[Any]) -> None:
+        # Records of asyncpg's are as good as tuples for those who unpack them.
+        self._rows: list[Row] = rows  # type: ignore[assignment]
 
     @property
     def get(self) -> Any:
@@ -55,6 +57,17 @@ class Link:
         self._connection = connection
         self._prepared: dict[str, asyncpg.prepared_stmt.PreparedStatement[asyncpg.Record]] = {}
         self._changed = 0
+        self._held: set[int] = set()
+
+    def begun(self) -> None:
+        """A transaction has begun: nothing is held yet."""
+        self._held.clear()
+
+    def hold(self, state: QueueState, /) -> None:
+        """Nobody else may change the order or the number of a queue's messages before the transaction ends."""
+        if state.id not in self._held:
+            self._held.add(state.id)
+            self.execute(SQL.hold_queue, (state.id,))
 
     def execute(self, statement: str, parameters: Iterable[Any] = (), /) -> Answer:
         """Run a statement."""
@@ -68,7 +81,9 @@ class Link:
         if prepared is None:
             prepared = self._prepared[statement] = await self._connection.prepare(statement)
         rows = await prepared.fetch(*parameters)
-        self._changed = int(prepared.get_statusmsg().rpartition(" ")[2])
+        # Such as "UPDATE 3", or "BEGIN".
+        changed = (prepared.get_statusmsg() or "").rpartition(" ")[2]
+        self._changed = int(changed) if changed.isdigit() else 0
         return Answer(rows)
 
     def executemany(self, statement: str, rows: Iterable[Row], /) -> Answer:

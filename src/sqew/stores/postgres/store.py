@@ -4,140 +4,148 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Awaitable, Sequence
 from random import Random
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import asyncpg
 
 from sqew import operations as ops
-from sqew.errors import SqewError
+from sqew.errors import BadValue, StoreUnavailable
 from sqew.model import Commit
-from sqew.stores.postgres.bridge import carried
-from sqew.stores.postgres.connection import SQL, Link
+from sqew.stores.postgres.clock import DatabaseClock
+from sqew.stores.postgres.errors import CONTESTED, shown, translate
 from sqew.stores.postgres.migrate import migrate
-from sqew.stores.sql import sending
-from sqew.stores.sql.bindings import Bindings
-from sqew.stores.sql.catalog import Catalog
-from sqew.stores.sql.handlers import HANDLERS
-from sqew.stores.sql.work import NewRows, Work
+from sqew.stores.postgres.session import Session
 
-_SHARED = "SELECT pg_advisory_xact_lock_shared(1399940471, 0)"
-_ALONE = "SELECT pg_advisory_xact_lock(1399940471, 0)"
-"""Who changes what others keep in memory (queues, subscriptions) does so alone."""
+R = TypeVar("R")
 
-_CHANGING = frozenset(
-    {
-        ops.CreateQueue,
-        ops.UpdateQueue,
-        ops.DeleteQueue,
-    }
-)
-
-
-class NoRoom:
-    """PostgreSQL's disk is not ours to look at. Implements `sqew.stores.sql.work.Room`."""
-
-    next_look_at = 1 << 62
-
-    def check(self, now: int) -> None:
-        pass
-
-
-class Session:
-    """A connection and what it remembers between transactions."""
-
-    def __init__(self, connection: asyncpg.Connection[asyncpg.Record], random: Random, delivery_keep_ms: int) -> None:
-        self.connection = connection
-        link = Link(connection)
-        self.catalog = Catalog(link.execute, SQL)
-        self.bindings = Bindings()
-        self.work = Work(link, SQL, self.catalog, self.bindings, NoRoom(), random, delivery_keep_ms)
-
-    async def run(self, operations: Sequence[ops.Operation[Any]], now: int) -> Commit:
-        """Execute operations in one transaction."""
-        work = self.work
-        alone = any(type(operation) in _CHANGING for operation in operations)
-        await self.connection.execute(f"BEGIN; {_ALONE if alone else _SHARED}")
-        try:
-            work.now = now
-            results = await carried(self._attempt_all, operations)
-            await self.connection.execute("COMMIT")
-        except BaseException:
-            await self._rollback()
-            raise
-        commit = Commit(results, work.facts, work.stirred)
-        work.facts, work.stirred = [], set()
-        self.bindings.committed()
-        return commit
-
-    def _attempt_all(self, operations: Sequence[ops.Operation[Any]]) -> list[Any]:
-        self.catalog.refresh()
-        self.bindings.is_current = False
-        results = [self._attempt(operation) for operation in operations]
-        sending.write_deferred(self.work)
-        return results
-
-    def _attempt(self, operation: ops.Operation[Any]) -> Any:
-        try:
-            return HANDLERS[type(operation)](self.work, operation)
-        except SqewError as error:
-            return error
-
-    async def _rollback(self) -> None:
-        with contextlib.suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
-            await self.connection.execute("ROLLBACK")
-        self.catalog.forget()
-        self.bindings.undone()
-        self.work.facts, self.work.stirred, self.work.deferred = [], set(), NewRows()
+_TRIES = 10
+"""How often a transaction is made again that others were in the way of."""
+_CONNECT_WITHIN_S = 5
 
 
 class PostgresStore:
-    """Queues in a PostgreSQL database. Any number of processes may use it."""
+    """Queues in a PostgreSQL database, for one event loop. Any number of processes may use it."""
 
-    def __init__(self, url: str, random: Random, connections: int, delivery_keep_ms: int) -> None:
-        self._url = url
-        self._random, self._delivery_keep_ms = random, delivery_keep_ms
-        # asyncpg's own pool makes a connection forget its prepared statements whenever it is given back.
-        self._free: list[Session] = []
-        self._places = asyncio.Semaphore(connections)
-
-    @classmethod
-    async def open(
-        cls,
+    def __init__(
+        self,
         url: str,
         *,
-        now: int,
-        random: Random | None = None,
         connections: int = 8,
+        acquire_timeout_ms: int = 5_000,
+        statement_timeout_ms: int = 30_000,
         delivery_keep_ms: int = 14 * 86_400_000,
-    ) -> Self:
+        random: Random | None = None,
+    ) -> None:
+        self.connections = connections
+        self._url, self._random, self._delivery_keep_ms = url, random or Random(), delivery_keep_ms
+        self._acquire_timeout_ms, self._statement_timeout_ms = acquire_timeout_ms, statement_timeout_ms
+        # asyncpg's own pool makes a connection forget its prepared statements whenever it is given back.
+        self._free: list[Session] = []
+        # One more than operations have: for those that only look.
+        self._places = asyncio.Semaphore(connections + 1)
+        self._closed = False
+
+    @classmethod
+    async def open(cls, url: str, *, now: int | None = None, **options: Any) -> Self:
         """Connect, and bring the schema up to date."""
-        store = cls(url, random or Random(), connections, delivery_keep_ms)
-        async with store._session() as session:
-            await migrate(session.connection, url, now)
+        store = cls(url, **options)
+        try:
+            async with store._session() as session:
+                clock = DatabaseClock()
+                await clock.compare(session.connection)
+                await migrate(session.connection, shown(url), clock.now() if now is None else now)
+        except BaseException as error:
+            await store.close()
+            if isinstance(error, Exception):
+                raise translate(error, url) from error
+            raise
         return store
 
     async def run(self, operations: Sequence[ops.Operation[Any]], now: int) -> Commit:
-        """Execute operations in one transaction; see `sqew.stores.base.Store`."""
-        async with self._session() as session:
-            return await session.run(operations, now)
+        """Execute operations; see `sqew.stores.base.RemoteStore`."""
+        try:
+            return await self._again(lambda session: session.run(operations, now))
+        except BadValue:
+            if len(operations) == 1:
+                raise
+        # One of them can't be stored, and all were undone.
+        commits = [await self._alone(operation, now) for operation in operations]
+        return Commit(
+            [result for commit in commits for result in commit.results],
+            [fact for commit in commits for fact in commit.facts],
+            set[str]().union(*(commit.stirred for commit in commits)),
+        )
+
+    async def _alone(self, operation: ops.Operation[Any], now: int) -> Commit:
+        try:
+            return await self._again(lambda session: session.run([operation], now))
+        except BadValue as error:
+            return Commit([error], [], set())
+
+    async def look(self, operations: Sequence[ops.Operation[Any]], now: int) -> list[Any]:
+        """Execute operations that only read, as of one moment: their results, or the first error raised."""
+        return await self._again(lambda session: session.look(operations, now))
+
+    async def compare(self, clock: DatabaseClock) -> None:
+        """Set a clock by the database's."""
+        await self._again(lambda session: clock.compare(session.connection))
+
+    async def connect(self) -> asyncpg.Connection[asyncpg.Record]:
+        """A connection of its own."""
+        return await asyncpg.connect(
+            self._url,
+            statement_cache_size=0,
+            timeout=_CONNECT_WITHIN_S,
+            server_settings={
+                "application_name": "sqew",
+                "statement_timeout": str(self._statement_timeout_ms),
+                "idle_in_transaction_session_timeout": "60000",
+            },
+        )
+
+    async def _again(self, work: Callable[[Session], Awaitable[R]]) -> R:
+        """Do something in a transaction, and again where others were in its way."""
+        for attempt in range(1, _TRIES + 1):
+            try:
+                async with self._session() as session:
+                    return await work(session)
+            except CONTESTED as error:
+                if attempt == _TRIES:
+                    raise translate(error, self._url) from error
+                await asyncio.sleep(self._random.random() * 0.005 * attempt)
+            except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
+                raise translate(error, self._url) from error
+        raise AssertionError("the last attempt raises")
 
     @contextlib.asynccontextmanager
     async def _session(self) -> AsyncIterator[Session]:
-        async with self._places:
-            session = self._free.pop() if self._free else await self._connect()
+        try:
+            async with asyncio.timeout(self._acquire_timeout_ms / 1000):
+                await self._places.acquire()
+        except TimeoutError as error:
+            raise StoreUnavailable(
+                f"All {self.connections} connections to {shown(self._url)} are busy. Try again, or raise db_connections."
+            ) from error
+        try:
+            session = self._free.pop() if self._free else await self._new_session()
             try:
                 yield session
             finally:
-                if not session.connection.is_closed():
+                if self._closed or session.connection.is_closed():
+                    await session.close()
+                else:
                     self._free.append(session)
+        finally:
+            self._places.release()
 
-    async def _connect(self) -> Session:
-        connection = await asyncpg.connect(self._url, statement_cache_size=0)
-        return Session(connection, self._random, self._delivery_keep_ms)
+    async def _new_session(self) -> Session:
+        return Session(await self.connect(), self._random, self._delivery_keep_ms)
 
     async def close(self) -> None:
         """Close the connections."""
-        for session in self._free:
-            await session.connection.close()
+        self._closed = True
+        free, self._free = self._free, []
+        for session in free:
+            await session.close()

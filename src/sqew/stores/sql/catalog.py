@@ -6,6 +6,7 @@ tells whether another connection has written since, and a version row tells whet
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -174,8 +175,8 @@ class Catalog:
         priorities.append(priority)
         priorities.sort(reverse=True)
 
-    def take_ids(self, count: int) -> int:
-        """The first of ``count`` consecutive ids that were never given out before."""
+    def take_ids(self, count: int) -> Sequence[int]:
+        """Ids that were never given out before, in order."""
         if self.next_id + count > self.reserved_below:
             # Ids are given out in the order of transactions, whichever process runs them, so a block that another
             # process may have continued is left behind.
@@ -186,7 +187,7 @@ class Catalog:
         first = self.next_id
         self.next_id += count
         self.taken_ids += count
-        return first
+        return range(first, first + count)
 
     def throttle(self, state: QueueState) -> Throttle:
         """What is left of a queue's rate limit in this process. It outlives changes of the queue."""

@@ -8,6 +8,7 @@ from sqew.stores.sql.work import Work
 
 def refresh_head(work: Work, state: QueueState, group: str) -> None:
     """Expose the head of a group, from when it is available and none of the group is in flight."""
+    work.hold(state)
     head = work.execute(work.sql.group_head, (state.id, group)).fetchone()
     if head is None:
         return
@@ -21,6 +22,7 @@ def refresh_head(work: Work, state: QueueState, group: str) -> None:
 
 def put_in_front(work: Work, state: QueueState, group: str) -> None:
     """A message came into the group with an id lower than some that are there."""
+    work.hold(state)
     head = work.execute(work.sql.group_head, (state.id, group)).fetchone()
     if head is not None:
         work.execute(work.sql.demote_second, (state.id, group, head[0]))

@@ -101,7 +101,7 @@ def _numbers(work: Work, events: Sequence[NewEvent]) -> dict[str, int]:
     They are of those that messages get too: each is higher than all before it, whichever process gave them.
     """
     ids = dict.fromkeys([event.message_id for event in events if event.numbered])
-    return dict(zip(ids, count(work.catalog.take_ids(len(ids))))) if ids else {}
+    return dict(zip(ids, work.catalog.take_ids(len(ids)), strict=True)) if ids else {}
 
 
 def _in_order(plan: _Plan) -> list[tuple[str, int]]:
@@ -188,7 +188,7 @@ def _put_plain(work: Work, plan: _Plan) -> None:
         for taker in fan.takers:
             catalog.ensure_bucket(taker.state, taker.lane, priority)
         fan.priorities.add(priority)
-    first_id = catalog.take_ids(len(fan.takers))
+    ids = catalog.take_ids(len(fan.takers))
     expires_at = None if ttl_ms is None else now + ttl_ms
     rows += [
         (
@@ -204,11 +204,11 @@ def _put_plain(work: Work, plan: _Plan) -> None:
             headers,
             body,
         )
-        for id, taker in enumerate(fan.takers, first_id)
+        for id, taker in zip(ids, fan.takers, strict=True)
     ]
-    facts += [Fact("sent", taker.queue, taker.lane_name, id, 0) for id, taker in enumerate(fan.takers, first_id)]
+    facts += [Fact("sent", taker.queue, taker.lane_name, id, 0) for id, taker in zip(ids, fan.takers, strict=True)]
     work.stirred.update(fan.names)
-    plan.sent.extend(zip(fan.names, range(first_id, first_id + len(fan.names)), strict=True))
+    plan.sent.extend(zip(fan.names, ids, strict=True))
 
 
 _Contested = tuple[QueueState, list[_Plan], list[NewMessage]]

@@ -50,6 +50,7 @@ def receive(work: Work, op: Receive) -> Received:
     claim = _Claim(state, Lease(new_token(), work.now + lease_ms, op.by), policy.max_attempts or NEVER)
     lanes = state.lanes if op.lane is None else (state.lane(op.lane),)
     if policy.fifo:
+        work.hold(state)
         messages = _take_groups(work, claim, lanes, op.limit)
     else:
         messages = _take(work, claim, lanes, op.limit)

@@ -9,10 +9,13 @@ from zlib import crc32
 
 from sqew.errors import BodyTooLarge, KeyMissing, QuotaExceeded, RateLimited
 from sqew.model import Fact, NewMessage, Policy, Sent
-from sqew.operations import Send
+from sqew.operations import Publish, Send
 from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.rows import INLINE_BODY_BYTES, checksum, encode_headers, scoped_key, size_of
 from sqew.stores.sql.work import NewRows, Row, Work
+
+DEFERRING = frozenset({Send, Publish})
+"""Their messages may be written together with those of the next of them."""
 
 SOLE_GROUP = ""
 """The group of FIFO messages that name none: together they are in order."""
@@ -48,6 +51,8 @@ def accept(work: Work, state: QueueState, messages: Sequence[NewMessage]) -> lis
     Whatever can be refused is refused before the first write, so that a failed send leaves no trace.
     """
     policy = state.policy
+    if policy.fifo or policy.quota is not None:
+        work.hold(state)
     work.room.check(work.now)
     lanes = [state.default_lane if message.lane is None else state.lane(message.lane) for message in messages]
     most = policy.max_body_bytes
@@ -74,9 +79,9 @@ def put(
     facts = work.facts
     groups_seen: set[str] = set()
     bucket_lane, bucket_priority = -1, 0
-    first_id = work.catalog.take_ids(len(messages))
+    ids = work.catalog.take_ids(len(messages))
     key: str | None
-    for id, message, lane in zip(count(first_id), messages, lanes):
+    for id, message, lane in zip(ids, messages, lanes, strict=True):
         body, key, group, priority = message.body, message.key, message.group, message.priority
         if key is not None or by_content:
             key = _key(policy, message)

@@ -112,7 +112,8 @@ def extend(work: Work, op: Extend) -> list[Settled | SqewError]:
 
 
 def remove(work: Work, op: Remove) -> list[bool]:
-    state = work.catalog.queue(op.queue)
+    state = _named(work, op.queue)
+    assert state is not None
     removed = []
     for id in op.ids:
         row = work.execute(work.sql.find_held, (id, state.id, None, None)).fetchone()
@@ -125,7 +126,13 @@ def remove(work: Work, op: Remove) -> list[bool]:
 
 
 def _named(work: Work, queue: str | None) -> QueueState | None:
-    return None if queue is None else work.catalog.queue(queue)
+    if queue is None:
+        return None
+    state = work.catalog.queue(queue)
+    if state.policy.fifo:
+        # Before any row is locked: who receives from the queue holds it first, and then locks rows.
+        work.hold(state)
+    return state
 
 
 def _each(

@@ -10,7 +10,7 @@ from sqew.model import Fact
 
 if TYPE_CHECKING:
     from sqew.stores.sql.bindings import Bindings
-    from sqew.stores.sql.catalog import Catalog
+    from sqew.stores.sql.catalog import Catalog, QueueState
     from sqew.stores.sql.statements import Statements
 
 Row = tuple[Any, ...]
@@ -48,17 +48,27 @@ class NewRows:
 class Connection(Protocol):
     """What a store's database must be able to do. Every statement is one of `Statements`."""
 
-    execute: Execute
-    """Run a statement. Its rows may be read while others run."""
-    execute_at_once: Execute
-    """The same for those whose rows are fetched before anything else runs."""
-    executemany: Callable[[str, Iterable[Row]], Rows]
-    """Run a statement once for every row of parameters."""
-    changes: Callable[[], int]
-    """How many rows the last statement changed."""
+    @property
+    def execute(self) -> Execute:
+        """Run a statement. Its rows may be read while others run."""
+
+    @property
+    def execute_at_once(self) -> Execute:
+        """The same for those whose rows are fetched before anything else runs."""
+
+    @property
+    def executemany(self) -> Callable[[str, Iterable[Row]], Rows]:
+        """Run a statement once for every row of parameters."""
+
+    @property
+    def changes(self) -> Callable[[], int]:
+        """How many rows the last statement changed."""
 
     def integers(self, values: list[int], /) -> object:
         """A list of integers as one parameter."""
+
+    def hold(self, state: QueueState, /) -> None:
+        """Nobody else may change the order or the number of a queue's messages before the transaction ends."""
 
 
 class Room(Protocol):
@@ -75,7 +85,7 @@ class Work:
 
     __slots__ = (
         "bindings", "catalog", "changes", "deferred", "defers", "delivery_keep_ms", "execute", "execute_at_once",
-        "executemany", "facts", "integers", "now", "random", "room", "sql", "stirred",
+        "executemany", "facts", "hold", "integers", "now", "random", "room", "sql", "stirred",
     )  # fmt: skip
 
     def __init__(
@@ -93,6 +103,7 @@ class Work:
         self.executemany = connection.executemany
         self.changes = connection.changes
         self.integers = connection.integers
+        self.hold = connection.hold
         self.sql = sql
         self.catalog = catalog
         self.bindings = bindings

@@ -20,6 +20,7 @@ from sqew.errors import (
     StoreFull,
     StoreUnusable,
 )
+from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.statements import Statements
 from sqew.stores.sql.work import Execute, Row, Rows
 from sqew.stores.sqlite.migrate import version_of
@@ -54,6 +55,9 @@ class Link:
     def integers(self, values: list[int]) -> object:
         """A list of integers as one parameter, for ``carray(?)``."""
         return apsw.carray(array("q", values))
+
+    def hold(self, _state: QueueState) -> None:
+        """Who writes is alone in any case."""
 
 
 def connect(

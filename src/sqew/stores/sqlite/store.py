@@ -25,9 +25,6 @@ from sqew.stores.sqlite.migrate import migrate
 from sqew.stores.sqlite.room import Room
 from sqew.stores.sqlite.shortcuts import SHORTCUTS, WITHIN
 
-_DEFERRING = frozenset({ops.Send, ops.Publish})
-"""Their messages may be written together with those of the next of them."""
-
 
 class SQLiteStore:
     """Queues in one SQLite file. One thread at a time may use it; any number of processes may open the file.
@@ -142,7 +139,7 @@ class SQLiteStore:
         try:
             results = []
             for operation in operations:
-                if work.deferred and type(operation) not in _DEFERRING:
+                if work.deferred and type(operation) not in sending.DEFERRING:
                     self._write_deferred()
                 results.append(self.attempt(operation))
             self._write_deferred()

@@ -294,3 +294,5 @@ CREATE INDEX sqew_subscription_filtered ON sqew_subscription (pattern) WHERE fil
 
 -- What it is by the name of SNS: a notification, or what asks an endpoint to confirm its subscription, or to restore it.
 ALTER TABLE sqew_payload ADD COLUMN kind text COLLATE "C" NOT NULL DEFAULT 'Notification';
+
+CREATE SEQUENCE sqew_message_id;

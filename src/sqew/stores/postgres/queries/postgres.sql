@@ -42,3 +42,11 @@ is_text, checksum, headers, body
 
 -- name: schedule_names
 SELECT convert_to(name, 'UTF8') FROM sqew_schedule LIMIT 1000
+
+-- name: hold_queue
+-- Until the transaction ends. Locks by number know nothing of rows: who holds one may still wait for a row.
+SELECT pg_advisory_xact_lock(1399940472, ?1::int)
+
+-- name: draw_ids
+-- Not in blocks: within a FIFO group the order of ids is the order of sends, whichever server they came by.
+SELECT nextval('sqew_message_id') FROM generate_series(1, ?1::int)

@@ -1,0 +1,193 @@
+"""How a broker has its operations carried out: at once, by a store in this process, or later, by a database."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from typing import Any, Protocol
+
+from sqew.engine import Engine, RemoteEngine, Teller
+from sqew.errors import SqewError, StoreDamaged
+from sqew.operations import Operation
+
+_log = logging.getLogger("sqew.broker")
+
+Done = Callable[[Any], None]
+"""Gets the result of an operation, or its error."""
+Entry = tuple[Operation[Any], Done]
+Executed = Callable[[Sequence[Operation[Any]], Sequence[Any], float], None]
+"""Gets the operations of a transaction, their results, and the seconds that it took."""
+
+_MOST_TOGETHER = 1_000
+"""How many operations are committed together at most: a longer transaction holds everybody up."""
+
+
+class Drive(Protocol):
+    """What a broker needs to be done."""
+
+    executed: Executed | None
+
+    @property
+    def engine(self) -> Teller: ...
+
+    def run(self, entries: Sequence[Entry]) -> None:
+        """Carry out operations, and hand every result over."""
+
+    async def settle(self) -> None:
+        """Return when everything that was begun is done."""
+
+    async def flush(self) -> None:
+        """Store the figures that are still in memory."""
+
+    async def look(self, operations: Sequence[Operation[Any]], now: int) -> list[Any]:
+        """Carry out operations that only read and may take long."""
+
+    def idle(self) -> None:
+        """Nobody wants anything: tidy up."""
+
+    async def compact(self, between: Callable[[], Any]) -> tuple[int, int]:
+        """Give free space back to the disk in small steps; how many bytes there were before, and are now."""
+
+    async def shrink_log(self) -> None:
+        """Put what is only logged into its place."""
+
+    async def close(self) -> None:
+        """Close the store."""
+
+
+def _hand_over(entries: Sequence[Entry], results: Sequence[Any]) -> None:
+    for (_, done), result in zip(entries, results, strict=True):
+        try:
+            done(result)
+        except Exception:  # noqa: BLE001 (the others must get their answers all the same)
+            _log.exception("an answer could not be handed over")
+
+
+def _is_about_all(error: Exception) -> bool:
+    """Whether it is not the fault of one of several operations."""
+    return isinstance(error, SqewError) and not isinstance(error, StoreDamaged)
+
+
+class AtOnce:
+    """What arrives in one tick of the loop runs in one transaction at its end."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.executed: Executed | None = None
+
+    def run(self, entries: Sequence[Entry]) -> None:
+        for start in range(0, len(entries), _MOST_TOGETHER):
+            part = entries[start : start + _MOST_TOGETHER]
+            operations = [operation for operation, _ in part]
+            began = perf_counter()
+            results = self._execute(operations)
+            if self.executed is not None:
+                self.executed(operations, results, perf_counter() - began)
+            _hand_over(part, results)
+
+    def _execute(self, operations: list[Operation[Any]]) -> list[Any]:
+        try:
+            return self.engine.run(operations)
+        except Exception as error:  # noqa: BLE001 (whatever it is, nobody may be left waiting for an answer)
+            if _is_about_all(error) or len(operations) == 1:
+                return [error] * len(operations)
+        # One of them met a mistake in the code, or damage, and all were undone: the others must not suffer for it.
+        return [result for operation in operations for result in self._execute([operation])]
+
+    async def settle(self) -> None:
+        pass
+
+    async def flush(self) -> None:
+        self.engine.flush()
+
+    async def look(self, operations: Sequence[Operation[Any]], now: int) -> list[Any]:
+        store = self.engine.store
+        if not store.looks_aside:
+            return store.look(operations, now)
+        return await asyncio.to_thread(store.look, operations, now)
+
+    def idle(self) -> None:
+        self.engine.store.idle()
+
+    async def compact(self, between: Callable[[], Any]) -> tuple[int, int]:
+        store = self.engine.store
+        before = store.file_bytes()
+        while store.compact():
+            await between()
+        return before, store.file_bytes()
+
+    async def shrink_log(self) -> None:
+        await asyncio.to_thread(self.engine.store.shrink_log)
+
+    async def close(self) -> None:
+        self.engine.close()
+
+
+class InFlight:
+    """As many at a time as the database has connections for; what arrives meanwhile goes together with the next."""
+
+    def __init__(self, engine: RemoteEngine) -> None:
+        self.engine = engine
+        self.executed: Executed | None = None
+        self._waiting: list[Entry] = []
+        self._flights: set[asyncio.Task[None]] = set()
+
+    def run(self, entries: Sequence[Entry]) -> None:
+        self._waiting += entries
+        self._set_off()
+
+    def _set_off(self) -> None:
+        while self._waiting and len(self._flights) < self.engine.store.connections:
+            part, self._waiting = self._waiting[:_MOST_TOGETHER], self._waiting[_MOST_TOGETHER:]
+            flight = asyncio.ensure_future(self._fly(part))
+            self._flights.add(flight)
+            flight.add_done_callback(self._landed)
+
+    def _landed(self, flight: asyncio.Task[None]) -> None:
+        self._flights.discard(flight)
+        self._set_off()
+
+    async def _fly(self, entries: Sequence[Entry]) -> None:
+        operations = [operation for operation, _ in entries]
+        began = perf_counter()
+        results = await self._execute(operations)
+        if self.executed is not None:
+            self.executed(operations, results, perf_counter() - began)
+        _hand_over(entries, results)
+
+    async def _execute(self, operations: list[Operation[Any]]) -> list[Any]:
+        try:
+            return await self.engine.run(operations)
+        except Exception as error:  # noqa: BLE001 (whatever it is, nobody may be left waiting for an answer)
+            if _is_about_all(error) or len(operations) == 1:
+                return [error] * len(operations)
+        return [result for operation in operations for result in await self._execute([operation])]
+
+    async def settle(self) -> None:
+        while self._flights:
+            await asyncio.wait(self._flights)
+
+    async def flush(self) -> None:
+        await self.engine.flush()
+
+    async def look(self, operations: Sequence[Operation[Any]], now: int) -> list[Any]:
+        return await self.engine.store.look(operations, now)
+
+    def idle(self) -> None:
+        """The database tidies up by itself."""
+
+    async def compact(self, between: Callable[[], Any]) -> tuple[int, int]:
+        await between()
+        return 0, 0
+
+    async def shrink_log(self) -> None:
+        """The database does that by itself."""
+
+    async def close(self) -> None:
+        await self.engine.close()
+
+
+def drive_of(engine: Engine | RemoteEngine) -> Drive:
+    return AtOnce(engine) if isinstance(engine, Engine) else InFlight(engine)
