@@ -15,7 +15,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from sqew.clock import Clock
-from sqew.errors import BadValue, StoreError
+from sqew.errors import BadValue, StoreError, StoreUnusable
 from sqew.model import Activity, Commit, Progress, Swept
 from sqew.observe.eventlog import EventLog
 from sqew.observe.meter import Meter
@@ -231,15 +231,9 @@ def open_file(
     settings: Settings, clock: Clock | None = None, random: Random | None = None, create: bool = True
 ) -> tuple[Engine, SQLiteStore]:
     """The engine on the file that the settings name."""
-    if settings.delivery_allow:
-        from sqew.deliveries.guard import Border  # here, because it costs 30 ms and most runs don't set it
-
-        # What is wrong with it is better found out now than when somebody subscribes an endpoint.
-        Border(settings.delivery_allow)
+    _check_settings(settings)
     clock = clock or Clock()
-    event_log = None
-    if settings.event_log:
-        event_log = EventLog(settings.event_log, max_bytes=settings.event_log_max_bytes, keep=settings.event_log_keep)
+    event_log = _event_log(settings)
     try:
         store = SQLiteStore(
             settings.db,
@@ -258,6 +252,47 @@ def open_file(
             event_log.close()
         raise
     return Engine(store, clock, Doorbell(settings.db), event_log), store
+
+
+async def open_database(settings: Settings, random: Random | None = None) -> RemoteEngine:
+    """The engine on the database that the settings name."""
+    try:
+        from sqew.stores.postgres import DatabaseClock, NoticeBell, PostgresStore
+    except ImportError as error:
+        raise StoreUnusable("PostgreSQL needs more than the base install: pip install 'sqew[postgres]'.") from error
+
+    _check_settings(settings)
+    event_log = _event_log(settings)
+    try:
+        store = await PostgresStore.open(
+            settings.database_url,
+            connections=settings.database_connections,
+            timeout_ms=settings.database_timeout_ms,
+            synchronous=settings.durability == "durable",
+            delivery_keep_ms=settings.delivery_keep_ms,
+            random=random,
+        )
+        clock = DatabaseClock()
+        await store.compare(clock)
+    except BaseException:
+        if event_log is not None:
+            event_log.close()
+        raise
+    return RemoteEngine(store, clock, NoticeBell(store.connect), event_log)
+
+
+def _check_settings(settings: Settings) -> None:
+    if settings.delivery_allow:
+        from sqew.deliveries.guard import Border  # here, because it costs 30 ms and most runs don't set it
+
+        # What is wrong with it is better found out now than when somebody subscribes an endpoint.
+        Border(settings.delivery_allow)
+
+
+def _event_log(settings: Settings) -> EventLog | None:
+    if not settings.event_log:
+        return None
+    return EventLog(settings.event_log, max_bytes=settings.event_log_max_bytes, keep=settings.event_log_keep)
 
 
 def limits_of(settings: Settings) -> Limits:

@@ -299,8 +299,24 @@ _HOUR, _DAY = DURATIONS["h"], DURATIONS["d"]
 class Settings(Discreet, frozen=True, kw_only=True):
     """All settings, with their values. ``resolve`` makes one; ``Settings()`` is all defaults."""
 
-    hidden: ClassVar[tuple[str, ...]] = ("auth_token", "aws_credentials")
+    hidden: ClassVar[tuple[str, ...]] = ("auth_token", "aws_credentials", "database_url")
     db: Annotated[str, path("The file that holds the queues.", env=("DB_PATH", "DATABASE"))] = "queue.db"
+    database_url: Annotated[
+        str,
+        text(
+            "A PostgreSQL database that holds the queues, in place of a file: `postgresql://user:password@host/name`. "
+            "Any number of servers may use it.",
+            may_be_empty=True,
+            secret=True,
+        ),
+    ] = ""
+    database_connections: Annotated[
+        int, number(1, 1_000, "How many connections to the database a server uses for messages; it needs two more.")
+    ] = 8
+    database_timeout_ms: Annotated[
+        int, duration(100, 3_600_000, "How long a statement may take in the database, or wait for a connection.")
+        duration(100, 3_600_000, "How long a statement may take in the database, and how long to wait for a place."),
+    ] = 30_000
     durability: Annotated[
         Durability,
         choice("`durable`: on disk before it is answered, survives a power cut. `fast`: survives `kill -9` only."),

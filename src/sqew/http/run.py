@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from sqew import __version__
 from sqew.broker import Broker
-from sqew.engine import limits_of, open_file
+from sqew.engine import limits_of, open_database, open_file
 from sqew.errors import BadSetting, SqewError, StoreClosed
 from sqew.http.app import App
 from sqew.http.auth import Guard, check_exposure
@@ -90,7 +90,7 @@ async def _serve(settings: Settings, ready: Callable[[list[str]], None]) -> None
         _log.warning("aws_credentials guard SQS and SNS only: without auth_token every other dialect is open")
     tls = tls_context(settings)
     tracing = tracing_of(settings, __version__)
-    engine, _ = open_file(settings)
+    engine = await open_database(settings) if settings.database_url else open_file(settings)[0]
     broker = Broker(engine, limits_of(settings))
     try:
         guard = Guard(settings, broker)

@@ -41,7 +41,7 @@ def translate(error: BaseException, url: str) -> SqewError:
     if isinstance(error, CONTESTED):
         return StoreBusy(f"{where} is busy: others were in the way again and again. Try again.")
     if isinstance(error, pg.QueryCanceledError):
-        return StoreBusy(f"{where} took longer than statement_timeout_ms. Try again, or raise it.")
+        return StoreBusy(f"{where} took longer than database_timeout_ms. Try again, or raise it.")
     if isinstance(error, pg.InvalidPasswordError | pg.InvalidAuthorizationSpecificationError):
         return StoreUnusable(f"{where} does not let this user in. Check user and password in the database's URL.")
     if isinstance(error, pg.InvalidCatalogNameError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from random import Random
 from typing import Any, Self, TypeVar
 
@@ -33,14 +33,14 @@ class PostgresStore:
         url: str,
         *,
         connections: int = 8,
-        acquire_timeout_ms: int = 5_000,
-        statement_timeout_ms: int = 30_000,
+        timeout_ms: int = 30_000,
+        synchronous: bool = True,
         delivery_keep_ms: int = 14 * 86_400_000,
         random: Random | None = None,
     ) -> None:
         self.connections = connections
         self._url, self._random, self._delivery_keep_ms = url, random or Random(), delivery_keep_ms
-        self._acquire_timeout_ms, self._statement_timeout_ms = acquire_timeout_ms, statement_timeout_ms
+        self._timeout_ms, self._synchronous = timeout_ms, synchronous
         # asyncpg's own pool makes a connection forget its prepared statements whenever it is given back.
         self._free: list[Session] = []
         # One more than operations have: for those that only look.
@@ -100,7 +100,8 @@ class PostgresStore:
             timeout=_CONNECT_WITHIN_S,
             server_settings={
                 "application_name": "sqew",
-                "statement_timeout": str(self._statement_timeout_ms),
+                "statement_timeout": str(self._timeout_ms),
+                "synchronous_commit": "on" if self._synchronous else "off",
                 "idle_in_transaction_session_timeout": "60000",
             },
         )
@@ -122,11 +123,12 @@ class PostgresStore:
     @contextlib.asynccontextmanager
     async def _session(self) -> AsyncIterator[Session]:
         try:
-            async with asyncio.timeout(self._acquire_timeout_ms / 1000):
+            async with asyncio.timeout(self._timeout_ms / 1000):
                 await self._places.acquire()
         except TimeoutError as error:
             raise StoreUnavailable(
-                f"All {self.connections} connections to {shown(self._url)} are busy. Try again, or raise db_connections."
+                f"All {self.connections} connections to {shown(self._url)} are busy. "
+                "Try again, or raise database_connections."
             ) from error
         try:
             session = self._free.pop() if self._free else await self._new_session()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from itertools import count
 from zlib import crc32
 
 from sqew.errors import BodyTooLarge, KeyMissing, QuotaExceeded, RateLimited
