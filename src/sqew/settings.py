@@ -315,7 +315,6 @@ class Settings(Discreet, frozen=True, kw_only=True):
     ] = 8
     database_timeout_ms: Annotated[
         int, duration(100, 3_600_000, "How long a statement may take in the database, or wait for a connection.")
-        duration(100, 3_600_000, "How long a statement may take in the database, and how long to wait for a place."),
     ] = 30_000
     durability: Annotated[
         Durability,
