@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from sqew.deliveries.policies import Backoff, Retries, http_policy, nearest_retries, retries_of
+from sqew.delivery_policies import Backoff, Retries, http_policy, nearest_retries, retries_of
 from sqew.http.dialects.aws.documents import object_of
 from sqew.model import Subscription, TopicInfo
 from sqew.settings import Settings, durations

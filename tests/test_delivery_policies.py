@@ -2,7 +2,7 @@
 
 import pytest
 
-from sqew.deliveries.policies import Retries, nearest_retries
+from sqew.delivery_policies import Retries, nearest_retries
 
 
 @pytest.mark.parametrize(
