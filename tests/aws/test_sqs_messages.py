@@ -348,3 +348,26 @@ def test_a_batch_of_bad_entries_names_them(shared_server, queue, action, entry):
     assert answer.status == 200
     assert [entry["Id"] for entry in answer.json["Failed"]] == ["a"]
     assert answer.json["Successful"] == []
+
+
+@pytest.mark.parametrize("name", ["AWS.a", "aws.a", "Amazon.a", "aMaZoN.", ".a", "a.", "a..b", "a b", "é", "x" * 257])
+def test_a_message_attribute_may_not_be_called_so(shared_server, queue, name):
+    attributes = {name: text("x")}
+
+    alone = in_json(
+        shared_server, "SendMessage", {"QueueUrl": queue, "MessageBody": "x", "MessageAttributes": attributes}
+    )
+    entry = {"Id": "a", "MessageBody": "x", "MessageAttributes": attributes}
+    batch = in_json(shared_server, "SendMessageBatch", {"QueueUrl": queue, "Entries": [entry]})
+
+    message = f"Message (user) attribute name '{name[:100]}' is not valid."
+    assert (alone.status, alone.json["__type"], alone.json["message"]) == (400, IPV, message)
+    assert [(one["Code"], one["Message"]) for one in batch.json["Failed"]] == [("InvalidParameterValue", message)]
+
+
+@pytest.mark.parametrize("name", ["AWSa", "amazon", "a.AWS.b", "a.b.c", "_", "-"])
+def test_a_message_attribute_may_be_called_so(sqs, queue, name):
+    sqs.send_message(QueueUrl=queue, MessageBody="x", MessageAttributes={name: text("x")})
+
+    [message] = sqs.receive_message(QueueUrl=queue, MessageAttributeNames=["All"])["Messages"]
+    assert message["MessageAttributes"] == {name: text("x")}

@@ -12,8 +12,8 @@ import pytest
 
 from conformance.driver import Driver, OpenStore
 from sqew.errors import SqewError
-from sqew.stores.postgres import PostgresStore
 from sqew.stores.base import Store
+from sqew.stores.postgres import PostgresStore
 from sqew.stores.sqlite import SQLiteStore
 
 

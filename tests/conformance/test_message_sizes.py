@@ -53,7 +53,7 @@ def test_the_limit_of_a_queue_counts_attributes(store):
     store.create(max_body_bytes=100)
     store.send(b"1" * 83, headers={"a": text(10)})
 
-    with pytest.raises(BodyTooLarge):
+    with pytest.raises(BodyTooLarge, match="bytes with its attributes"):
         store.send(b"1" * 84, headers={"a": text(10)})
 
     assert store.total() == 1

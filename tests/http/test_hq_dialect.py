@@ -155,7 +155,16 @@ def test_a_dead_letter_is_not_deleted_by_a_worker_that_completes_it_late(shared_
         ("POST", "/queues?name=zz&max_attempts=abc"),
         ("PUT", "/v1/messages"),
         ("GET", "/v1/nowhere"),
+        ("POST", "/v1/nowhere"),
     ],
 )
 def test_what_there_is_not_is_said_in_the_dialect_that_was_meant(shared_server, method, path):
     assert isinstance(shared_server.call(method, path).json["error"], str)
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE", "OPTIONS"])
+def test_a_path_of_two_parts_that_nobody_has_is_not_found_whatever_the_method(shared_server, method):
+    for path in ("/some/where", "/12x/where"):
+        answer = shared_server.call(method, path)
+
+        assert (answer.status, answer.json["error"]["code"]) == (404, "route_not_found")

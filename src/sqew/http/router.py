@@ -6,8 +6,9 @@ its body and its answers, and what a key must allow for it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 from urllib.parse import unquote
 
 import msgspec
@@ -58,7 +59,8 @@ class Route(Struct, frozen=True, kw_only=True):
     summary: str
     scope: Scope
     path: Mapping[str, Any] = {}  # msgspec copies it
-    """The types of the values in the path; text where nothing is said."""
+    """The types of the values in the path; text where nothing is said. A path is another one where a value does not
+    match the pattern that its type has."""
     query: type[Struct] | None = None
     headers: Mapping[str, str] = {}  # msgspec copies it
     """The headers it looks at, and what each is for."""
@@ -138,12 +140,18 @@ class Routes:
 class _Node:
     """One step of a path."""
 
-    __slots__ = ("children", "methods", "parameter")
+    __slots__ = ("children", "methods", "parameter", "pattern")
 
-    def __init__(self) -> None:
+    def __init__(self, pattern: str = "") -> None:
         self.children: dict[str, _Node] = {}
         self.parameter: _Node | None = None
         self.methods: dict[str, Route] = {}
+        self.pattern = re.compile(pattern) if pattern else None
+
+    def parameter_for(self, value: str) -> _Node | None:
+        """Where a value leads that no child is called by."""
+        node = self.parameter
+        return None if node is None or not value or (node.pattern and not node.pattern.search(value)) else node
 
 
 class Router:
@@ -160,7 +168,7 @@ class Router:
             node = self._root
             for part in route.pattern.strip("/").split("/"):
                 if part.startswith("{"):
-                    node.parameter = node.parameter or _Node()
+                    node.parameter = node.parameter or _Node(_pattern_of(route.path.get(part[1:-1])))
                     node = node.parameter
                 else:
                     node = node.children.setdefault(part, _Node())
@@ -199,7 +207,7 @@ class Router:
         """A route that has as much of the path as any: its dialect is the one that was meant, if one was."""
         node = self._root
         for part in path.decode("latin-1").strip("/").split("/"):
-            child = node.children.get(part) or node.parameter
+            child = node.children.get(part) or node.parameter_for(part)
             if child is None:
                 break
             node = child
@@ -222,9 +230,14 @@ def _walk(node: _Node, parts: list[str], at: int, params: tuple[str, ...]) -> tu
     child = node.children.get(parts[at])
     if child is not None and (found := _walk(child, parts, at + 1, params)) is not None:
         return found
-    if node.parameter is not None and parts[at]:
-        return _walk(node.parameter, parts, at + 1, (*params, parts[at]))
+    if (parameter := node.parameter_for(parts[at])) is not None:
+        return _walk(parameter, parts, at + 1, (*params, parts[at]))
     return None
+
+
+def _pattern_of(kind: Any) -> str:
+    """The pattern that values of a type match, if it has one."""
+    return next((said.pattern for said in get_args(kind) if isinstance(said, msgspec.Meta) and said.pattern), "")
 
 
 def _first_route(node: _Node) -> Route | None:

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from sqew.delivery_policies import retries_of
 from sqew.errors import DeliveryDamaged, DeliveryNotFound, SqewError
 from sqew.model import (
     DELIVERIES,
@@ -37,6 +38,7 @@ from sqew.stores.sql.fans import event_headers
 from sqew.stores.sql.publishing import letter_headers
 from sqew.stores.sql.rows import DAMAGE, MOST_BYTES, delivery_checksum, payload_checksum
 from sqew.stores.sql.sending import accept, put, write_deferred
+from sqew.stores.sql.topics import texts_of
 from sqew.stores.sql.work import Row, Work
 
 _FEW = 200
@@ -47,6 +49,7 @@ _CLEARED_AT_ONCE = 200
 """How many deliveries a claim drops or gives up at most."""
 
 _LAST = (1 << 63) - 1
+_POLICY = "DeliveryPolicy"
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -61,8 +64,8 @@ def claim(work: Work, op: ClaimDeliveries) -> Claimed:
             if row is None:
                 taking.drop_unsubscribed(subscription_id)
             else:
-                uuid, confirmed = row
-                taking.take(subscription_id, uuid, confirmed, room)
+                uuid, confirmed, *said = row
+                taking.take(subscription_id, uuid, confirmed, room, _retries_ms(*said))
         if len(taking.taken) >= op.limit or taking.size >= MOST_BYTES:
             cursor = subscription_id if at < turns.in_order else cursor
             break
@@ -112,7 +115,9 @@ class _Taking:
         self.is_cut = False
         """In place of what was cleared away, others may be due."""
 
-    def take(self, subscription_id: int, uuid: str, confirmed: int, room: int) -> None:
+    def take(
+        self, subscription_id: int, uuid: str, confirmed: int, room: int, retries_ms: tuple[int, ...] | None
+    ) -> None:
         work = self._work
         for id, payload_id, endpoint, check, is_expired, attempts in work.execute(
             work.sql.due_deliveries, (subscription_id, work.now, room)
@@ -137,7 +142,7 @@ class _Taking:
             self.taken.append(
                 DueDelivery(
                     id, subscription_id, url, origin, routing_key, message_id, form,
-                    "text" if is_text else "json", body, attempts, self._until, kind, uuid,
+                    "text" if is_text else "json", body, attempts, self._until, kind, uuid, retries_ms,
                 )
             )  # fmt: skip
 
@@ -158,6 +163,18 @@ class _Taking:
         if self._may_clear:
             self._may_clear -= 1
             clear(self._work, id)
+
+
+def _retries_ms(details: str | None, attributes: str | None) -> tuple[int, ...] | None:
+    """The delays that SNS says a subscription or its topic have. What can't be read does not hold up the others."""
+    if details is None:
+        return None
+    try:
+        own, topics = details_of(details).kept.get(_POLICY, ""), texts_of(attributes or "{}").get(_POLICY, "")
+        retries = retries_of(own, topics) if own or topics else None
+    except DAMAGE:
+        return None
+    return None if retries is None else retries.delays_ms()
 
 
 def _whole_endpoint(endpoint: bytes, payload_id: int, check: int) -> str:

@@ -13,7 +13,7 @@ from sqew.stores.sql.statements import names
 from sqew.stores.sql.work import Row, Work
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(dict[str, str]).decode
+texts_of = msgspec.json.Decoder(dict[str, str]).decode
 
 
 def create_topic(work: Work, op: CreateTopic) -> TopicInfo:
@@ -82,7 +82,7 @@ def _changed_many(work: Work) -> None:
 
 def _topic(row: Row) -> TopicInfo:
     name, attributes, tags, created_at = row
-    return TopicInfo(name, _decode(attributes), _decode(tags), created_at)
+    return TopicInfo(name, texts_of(attributes), texts_of(tags), created_at)
 
 
 def _json(values: Mapping[str, str]) -> str:

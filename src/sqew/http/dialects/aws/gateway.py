@@ -6,10 +6,12 @@ body. Actions that SNS has go to SNS, all others to SQS; where both have one, th
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 from msgspec import Struct
 
-from sqew.errors import RouteNotFound, SqewError
+from sqew.errors import SqewError
 from sqew.http.aws_refusals import JSON_TYPE, XML_TYPE, AwsError, Wire
 from sqew.http.callers import Caller, wrong_service
 from sqew.http.dialects.aws.calls import Action, Answer, Api, AwsCall
@@ -25,6 +27,8 @@ _FORM = b"application/x-www-form-urlencoded"
 _SNS_VERSION = "2010-03-31"
 _LINKS = ("ConfirmSubscription", "Unsubscribe")
 """What a link in a message of SNS may ask for: it is secret, and nobody signs it."""
+_ON_QUEUE = {"account": Annotated[str, msgspec.Meta(pattern="^[0-9]+$")]}
+"""All other paths are those of other dialects."""
 APIS: tuple[Api, ...] = (SQS, SNS)
 _TARGETS: dict[bytes, Action] = {
     (api.target + name).encode(): action for api in APIS for name, action in api.actions.items()
@@ -73,18 +77,16 @@ def call(service: Service, request: Request) -> Answer:
     return _answer(service, request)
 
 
-@routes.post("/{account}/{queue}", scope="open", raw=True, answers={200: "application/x-amz-json-1.0"})
+@routes.post("/{account}/{queue}", scope="open", raw=True, path=_ON_QUEUE, answers={200: "application/x-amz-json-1.0"})
 def call_on_queue(service: Service, request: Request) -> Answer:
     """The same at a queue's URL."""
-    _check_account(request)
     return _answer(service, request)
 
 
-@routes.get("/{account}/{queue}", scope="open", raw=True, answers={200: "text/xml"})
+@routes.get("/{account}/{queue}", scope="open", raw=True, path=_ON_QUEUE, answers={200: "text/xml"})
 def call_by_url(service: Service, request: Request) -> Answer:
     """The same with everything in the URL, as a presigned one has it."""
     refuse_head(request)
-    _check_account(request)
     return _answer(service, request)
 
 
@@ -104,11 +106,6 @@ def call_by_link(service: Service, request: Request) -> Answer:
 def _is_bare(request: Request) -> bool:
     """Whether a request is no more than its URL: not signed, and without a body that could ask for something else."""
     return not request.body and b"authorization" not in request.headers and b"X-Amz-" not in request.query
-
-
-def _check_account(request: Request) -> None:
-    if not request.params[0].isdigit():
-        raise RouteNotFound(request.path.decode("latin-1")[:100])
 
 
 def _answer(service: Service, request: Request) -> Answer:

@@ -43,9 +43,10 @@ SELECT id, pattern, protocol, target, form FROM sqew_unsubscription WHERE versio
 SELECT {subscription} FROM sqew_subscription s WHERE s.ends_at <= ?1 ORDER BY s.ends_at LIMIT ?2
 
 -- name: subscription_taking
--- What SNS calls a subscription, nothing where it does not know it, and whether it gets what is published. No row where
--- there is none (any more).
-SELECT coalesce(uuid, ''), state = 'confirmed' FROM sqew_subscription WHERE id = ?1
+-- What SNS calls a subscription, nothing where it does not know it; whether it gets what is published; and what SNS
+-- says of it and its topic. No row where there is none (any more).
+SELECT coalesce(s.uuid, ''), s.state = 'confirmed', s.details, t.attributes
+  FROM sqew_subscription s LEFT JOIN sqew_topic t ON t.name = s.pattern AND s.uuid IS NOT NULL WHERE s.id = ?1
 
 -- name: subscriptions_after
 -- Who keeps all of them in memory reads them with 0 at first, and then what has come since.

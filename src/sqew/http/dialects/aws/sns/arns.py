@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from sqew.http.aws_names import Names
 from sqew.http.aws_refusals import AwsError
+from sqew.http.dialects.aws.calls import AwsCall
 from sqew.http.dialects.aws.sns.refusals import invalid
 from sqew.regions import in_region
 from sqew.rules import FIFO_SUFFIX
@@ -28,28 +29,31 @@ def check_topic_name(name: str) -> None:
         raise invalid("Topic Name")
 
 
-def topic_of(arn: str, parameter: str = "TopicArn") -> str:
+def topic_of(call: AwsCall, arn: str | None, parameter: str = "TopicArn") -> str:
     """The topic that an ARN names, as the engine knows it: with its region before it, unless that is the usual one."""
-    parts = _parts(arn, parameter)
+    parts = _parts(call, arn or "", parameter)
     if len(parts) != _LEAST_ELEMENTS or not _TOPIC.fullmatch(parts[5]):
-        raise invalid(f"{parameter} Reason: {arn[:300]} is not the ARN of a topic")
+        raise invalid(f"{parameter} Reason: {':'.join(parts)[:300]} is not the ARN of a topic")
     return in_region(parts[3], parts[5])
 
 
-def subscription_of(arn: str) -> SubscriptionName:
+def subscription_of(call: AwsCall, arn: str | None) -> SubscriptionName:
     """The subscription that an ARN names."""
-    parts = _parts(arn, "SubscriptionArn")
+    parts = _parts(call, arn or "", "SubscriptionArn")
     if len(parts) != _LEAST_ELEMENTS + 1 or not _TOPIC.fullmatch(parts[5]) or not _UUID.fullmatch(parts[6]):
-        raise invalid(f"SubscriptionArn Reason: {arn[:300]} is not the ARN of a subscription")
+        raise invalid(f"SubscriptionArn Reason: {':'.join(parts)[:300]} is not the ARN of a subscription")
     return SubscriptionName(in_region(parts[3], parts[5]), parts[6])
 
 
-def _parts(arn: str, parameter: str) -> list[str]:
+def _parts(call: AwsCall, arn: str, parameter: str) -> list[str]:
     parts = arn.split(":")
     if len(parts) < _LEAST_ELEMENTS:
         raise invalid(f"{parameter} Reason: An ARN must have at least {_LEAST_ELEMENTS} elements, not {len(parts)}")
     if parts[:3] != ["arn", "aws", "sns"]:
         raise invalid(f"{parameter} Reason: {arn[:300]} is not an ARN of SNS")
+    # Who follows a link has signed for no region: the link leads into its own.
+    if call.is_signed and parts[3] != call.names.region:
+        raise invalid(f"{parameter} Reason: it is of another region than {call.names.region}, which you signed for")
     return parts
 
 

@@ -32,7 +32,7 @@ class AddPermission(OnTopic):
 
 @SNS.action(AddPermission, "TopicArn", "Label", "AWSAccountId", "ActionName")
 async def add_permission(call: AwsCall, given: AddPermission) -> Response:
-    topic, label, actions = topic_of(given.TopicArn or ""), given.Label or "", given.ActionName or []
+    topic, label, actions = topic_of(call, given.TopicArn), given.Label or "", given.ActionName or []
     if any(action not in _ACTIONS for action in actions):
         raise invalid("Policy statement action out of service scope!")
     added = permission("SNS", label, given.AWSAccountId or [], actions, arn_of_topic(call.names, topic))
@@ -51,7 +51,7 @@ class RemovePermission(OnTopic):
 
 @SNS.action(RemovePermission, "TopicArn", "Label")
 async def remove_permission(call: AwsCall, given: RemovePermission) -> Response:
-    return await _change(call, topic_of(given.TopicArn or ""), lambda statements: without(statements, given.Label))
+    return await _change(call, topic_of(call, given.TopicArn), lambda statements: without(statements, given.Label))
 
 
 async def _change(call: AwsCall, topic: str, change: Callable[[list[Statement]], list[Statement]]) -> Response:

@@ -21,12 +21,11 @@ from sqew.http.dialects.aws.sns.api import SNS
 from sqew.http.dialects.aws.sns.arns import is_fifo, topic_of
 from sqew.http.dialects.aws.sns.message_attributes import check
 from sqew.http.dialects.aws.sns.refusals import in_sns_words, invalid
-from sqew.http.dialects.aws.sns.topic_attributes import CONTENT_BASED
+from sqew.http.dialects.aws.sns.topic_attributes import CONTENT_BASED, LEAST_SIZE, MOST_BYTES, most_bytes
 from sqew.http.exchange import Call, Response
-from sqew.model import NewEvent, NewMessage, Protocol, Published
+from sqew.model import NewEvent, NewMessage, Protocol, Published, TopicInfo
 from sqew.sealing import new_message_id, sequence_number
 
-MOST_BYTES = 262_144
 _LONGEST_SUBJECT = 100
 _BREAKS = ("Cc", "Zl", "Zp")
 """The categories of characters that control something, or end a line."""
@@ -69,24 +68,36 @@ def publish(call: AwsCall, given: Publish) -> Call | Awaitable[Call]:
         raise invalid("TopicArn or TargetArn Reason: no value for required parameter")
     if given.TopicArn and given.TargetArn and given.TopicArn != given.TargetArn:
         raise invalid("TargetArn Reason: it names another topic than TopicArn. Give one of them")
-    topic = topic_of(given.TopicArn or given.TargetArn or "", "TopicArn" if given.TopicArn else "TargetArn")
+    topic = topic_of(call, given.TopicArn or given.TargetArn, "TopicArn" if given.TopicArn else "TargetArn")
     if is_fifo(topic) and given.MessageDeduplicationId is None:
         return _publish_by_content(call, topic, given)
-    return _publish_one(call, topic, given, by_content=False)
+    events, size = _events(topic, given, by_content=False)
+    # What every topic takes need not wait until this one is looked at.
+    return _publish_one(call, events) if size <= LEAST_SIZE else _publish_larger(call, topic, events, size)
 
 
 async def _publish_by_content(call: AwsCall, topic: str, given: Publish) -> Call:
-    return _publish_one(call, topic, given, by_content=await _is_by_content(call, topic))
-
-
-async def _is_by_content(call: AwsCall, topic: str) -> bool:
     info = await call.service.broker.run(ops.GetTopic(topic))
+    events, size = _events(topic, given, _is_by_content(info))
+    _check_size(info, size)
+    return _publish_one(call, events)
+
+
+async def _publish_larger(call: AwsCall, topic: str, events: list[NewEvent], size: int) -> Call:
+    _check_size(await call.service.broker.run(ops.GetTopic(topic)), size)
+    return _publish_one(call, events)
+
+
+def _is_by_content(info: TopicInfo) -> bool:
     return info.attributes.get(CONTENT_BASED) == "true"
 
 
-def _publish_one(call: AwsCall, topic: str, given: Publish, *, by_content: bool) -> Call:
-    events, _ = _events(topic, given, by_content)
+def _check_size(info: TopicInfo, size: int) -> None:
+    if size > most_bytes(info):
+        raise invalid("Message too long")
 
+
+def _publish_one(call: AwsCall, events: list[NewEvent]) -> Call:
     def render(published: list[Published]) -> Response:
         _count_refused(call, published)
         return call.ok(PublishResult(events[0].message_id, _sequence(published[0])))
@@ -232,19 +243,19 @@ class PublishBatchResult(Struct):
 
 @SNS.action(PublishBatch, "TopicArn", sends=True)
 async def publish_batch(call: AwsCall, given: PublishBatch) -> Call | Response:
-    topic = topic_of(given.TopicArn or "")
+    topic = topic_of(call, given.TopicArn)
     entries = given.PublishBatchRequestEntries or []
     fault = fault_in(entries)
     if fault is not None:
         raise _batch_error(fault, _FAULTS[fault])
-    by_content = await _is_by_content(call, topic)
+    info = await call.service.broker.run(ops.GetTopic(topic))
     events: list[NewEvent] = []
     named: dict[str, str] = {}
     failed: list[Failed] = []
     total = 0
     for entry in entries:
         try:
-            made, size = _events(topic, entry, by_content)
+            made, size = _events(topic, entry, _is_by_content(info))
         except SqewError as error:
             said = in_sns_words(error)
             failed.append(Failed(entry.Id or "", said.aws_code, str(said), said.status < 500))
@@ -253,7 +264,7 @@ async def publish_batch(call: AwsCall, given: PublishBatch) -> Call | Response:
         events += made
         total += size
         named[made[0].message_id] = entry.Id or ""
-    if total > MOST_BYTES:
+    if total > most_bytes(info):
         raise _batch_error(
             "BatchRequestTooLong", "The length of all the batch messages put together is more than the limit."
         )

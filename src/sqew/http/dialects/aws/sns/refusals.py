@@ -14,10 +14,20 @@ from sqew.errors import (
 )
 from sqew.http.aws_refusals import PREFIX, AwsError, in_aws_words
 
+MOST_FOR_LARGE = 100
+"""How many subscriptions a topic may have, as in AWS, whose messages may be larger than 256 KiB."""
+
 
 def invalid(reason: str) -> AwsError:
     """A parameter is wrong: ``Invalid parameter: `` and the reason."""
     return AwsError("InvalidParameterException", f"Invalid parameter: {reason}", code="InvalidParameter")
+
+
+def too_large_for_subscribers() -> AwsError:
+    return invalid(
+        "MaximumMessageSize Reason: a topic whose messages may be larger than 256 KiB may have "
+        f"{MOST_FOR_LARGE} subscriptions, all of queues (sqs)"
+    )
 
 
 def not_found(what: str) -> AwsError:

@@ -12,6 +12,7 @@ from sqew.filters import compile_filter
 from sqew.http.aws_names import Names
 from sqew.http.dialects.aws.documents import NOT_JSON, object_of, say_the_same
 from sqew.http.dialects.aws.sns.arns import arn_of_subscription, arn_of_topic, is_fifo, queue_of
+from sqew.http.dialects.aws.sns.delivery_policies import DELIVERY_POLICY, flaw_of_subscription
 from sqew.http.dialects.aws.sns.refusals import invalid
 from sqew.model import RAW, FilterScope, Form, Subscription, SubscriptionDetails
 
@@ -21,7 +22,7 @@ RAW_DELIVERY = "RawMessageDelivery"
 REDRIVE_POLICY = "RedrivePolicy"
 AUTHENTICATED = "ConfirmationWasAuthenticated"
 AUTHENTICATE = "AuthenticateOnUnsubscribe"
-_KEPT = ("DeliveryPolicy", "SubscriptionRoleArn", "ReplayPolicy", "ReplayStatus")
+_KEPT = (DELIVERY_POLICY, "SubscriptionRoleArn", "ReplayPolicy", "ReplayStatus")
 _KNOWN = (FILTER_POLICY, FILTER_SCOPE, RAW_DELIVERY, REDRIVE_POLICY, *_KEPT)
 _SCOPES = ("MessageAttributes", "MessageBody")
 
@@ -80,6 +81,8 @@ def changed(
     if name == REDRIVE_POLICY:
         letters = _dead_letter(value, topic, names, place)
         return Wanted(before.form, structs.replace(details, dead_letter=letters, kept=kept))
+    if value and name == DELIVERY_POLICY and (flaw := flaw_of_subscription(value)):
+        raise _wrong(place, f"{name}: {flaw}")
     if value and name != "SubscriptionRoleArn" and object_of(value) is None:
         raise _wrong(place, f"{name}: failed to parse JSON.")
     return Wanted(before.form, structs.replace(details, kept=kept))

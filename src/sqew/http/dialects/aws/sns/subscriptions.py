@@ -17,6 +17,7 @@ from sqew.http.dialects.aws.calls import AwsCall
 from sqew.http.dialects.aws.pages import token_of
 from sqew.http.dialects.aws.sns.api import SNS
 from sqew.http.dialects.aws.sns.arns import (
+    SubscriptionName,
     arn_of_subscription,
     arn_of_topic,
     is_fifo,
@@ -24,8 +25,9 @@ from sqew.http.dialects.aws.sns.arns import (
     subscription_of,
     topic_of,
 )
+from sqew.http.dialects.aws.sns.delivery_policies import EFFECTIVE, effective_of_subscription
 from sqew.http.dialects.aws.sns.pages import PAGE, after_number
-from sqew.http.dialects.aws.sns.refusals import invalid
+from sqew.http.dialects.aws.sns.refusals import MOST_FOR_LARGE, invalid, too_large_for_subscribers
 from sqew.http.dialects.aws.sns.subscription_attributes import (
     AUTHENTICATE,
     AUTHENTICATED,
@@ -36,7 +38,7 @@ from sqew.http.dialects.aws.sns.subscription_attributes import (
     shown,
     wanted,
 )
-from sqew.http.dialects.aws.sns.topic_attributes import form_of
+from sqew.http.dialects.aws.sns.topic_attributes import USUAL_SIZE, form_of, most_bytes
 from sqew.http.exchange import Response
 from sqew.model import Subscription, SubscriptionState, TopicInfo
 
@@ -61,7 +63,7 @@ class SubscriptionResult(Struct):
 
 @SNS.action(Subscribe, "TopicArn", "Protocol")
 async def subscribe(call: AwsCall, given: Subscribe) -> Response:
-    topic, protocol = topic_of(given.TopicArn or ""), given.Protocol or ""
+    topic, protocol = topic_of(call, given.TopicArn), given.Protocol or ""
     _check_protocol(protocol, topic)
     subscribing = partial(_subscribing, call, given, protocol)
     made = (await call.service.changes.make(ops.GetTopic(topic), subscribing)).subscription
@@ -79,6 +81,8 @@ async def _subscribing(call: AwsCall, given: Subscribe, protocol: str, info: Top
         before = Wanted(existing.form, existing.details)
         if not is_same(before, wanted(attributes, topic, call.names, form_of(info), before)):
             raise SubscriptionExists(existing.id, topic, None)
+    if existing is None and most_bytes(info) > USUAL_SIZE:
+        await _check_large(call, protocol, topic)
     operation = ops.Subscribe(
         topic, "queue", target, found.form, str(uuid.uuid4()), found.details,
         exist_ok=existing is not None or not attributes, topic=info,
@@ -86,6 +90,13 @@ async def _subscribing(call: AwsCall, given: Subscribe, protocol: str, info: Top
     if protocol == "sqs":
         return operation
     return await _to_endpoint(call, structs.replace(operation, protocol=protocol), existing, form_of(info))
+
+
+async def _check_large(call: AwsCall, protocol: str, topic: str) -> None:
+    """Raise unless one more may subscribe so to a topic of large messages."""
+    audience = await call.service.broker.run(ops.CountSubscriptions(topic))
+    if protocol != "sqs" or audience.confirmed >= MOST_FOR_LARGE:
+        raise too_large_for_subscribers()
 
 
 def _check_protocol(protocol: str, topic: str) -> None:
@@ -161,7 +172,7 @@ class ConfirmSubscription(Struct):
 
 @SNS.action(ConfirmSubscription, "TopicArn", "Token")
 async def confirm_subscription(call: AwsCall, given: ConfirmSubscription) -> Response:
-    topic, token = topic_of(given.TopicArn or ""), given.Token or ""
+    topic, token = topic_of(call, given.TopicArn), given.Token or ""
     await call.service.broker.run(ops.GetTopic(topic))
     try:
         look = ops.GetSubscription(str(uuid.UUID(hex=token[:32])))
@@ -195,14 +206,16 @@ class Unsubscribe(Struct):
 @SNS.action(Unsubscribe, "SubscriptionArn")
 async def unsubscribe(call: AwsCall, given: Unsubscribe) -> Response:
     """Ends it. One that is gone already is gone: that is no error."""
-    look = ops.GetSubscription(subscription_of(given.SubscriptionArn or "").uuid)
+    name = subscription_of(call, given.SubscriptionArn)
     with contextlib.suppress(SubscriptionNotFound):
-        await call.service.changes.make(look, partial(_ending if call.is_signed else _ending_by_link, call))
+        await call.service.changes.make(ops.GetSubscription(name.uuid), partial(_ending, call, name.topic))
     return call.ok()
 
 
-async def _ending(_call: AwsCall, found: Subscription) -> ops.Operation[Any]:
-    return ops.Unsubscribe(found.id)
+async def _ending(call: AwsCall, topic: str, found: Subscription) -> ops.Operation[Any]:
+    if found.pattern != topic:
+        raise SubscriptionNotFound(found.uuid)
+    return ops.Unsubscribe(found.id) if call.is_signed else await _ending_by_link(call, found)
 
 
 async def _ending_by_link(call: AwsCall, found: Subscription) -> ops.Operation[Any]:
@@ -249,7 +262,7 @@ async def list_subscriptions(call: AwsCall, given: ListSubscriptions) -> Respons
 
 @SNS.action(ListSubscriptionsByTopic, "TopicArn")
 async def list_subscriptions_by_topic(call: AwsCall, given: ListSubscriptionsByTopic) -> Response:
-    topic = topic_of(given.TopicArn or "")
+    topic = topic_of(call, given.TopicArn)
     await call.service.broker.run(ops.GetTopic(topic))
     return await _page(call, topic, given.NextToken)
 
@@ -285,12 +298,17 @@ class SubscriptionAttributesResult(Struct):
 
 @SNS.action(GetSubscriptionAttributes, "SubscriptionArn")
 async def get_subscription_attributes(call: AwsCall, given: GetSubscriptionAttributes) -> Response:
-    found = await call.service.broker.run(ops.GetSubscription(subscription_of(given.SubscriptionArn or "").uuid))
-    return call.ok(SubscriptionAttributesResult(shown(_not_left(found), call.names)))
+    name, broker = subscription_of(call, given.SubscriptionArn), call.service.broker
+    found = _not_left(await broker.run(ops.GetSubscription(name.uuid)), name)
+    attributes = shown(found, call.names)
+    if found.protocol != "queue":
+        info = await broker.run(ops.GetTopic(found.pattern))
+        attributes[EFFECTIVE] = effective_of_subscription(found, info, call.service.settings)
+    return call.ok(SubscriptionAttributesResult(attributes))
 
 
-def _not_left(found: Subscription) -> Subscription:
-    if found.state == "deleted":
+def _not_left(found: Subscription, name: SubscriptionName) -> Subscription:
+    if found.state == "deleted" or found.pattern != name.topic:
         raise SubscriptionNotFound(found.uuid)
     return found
 
@@ -303,13 +321,15 @@ class SetSubscriptionAttributes(Struct):
 
 @SNS.action(SetSubscriptionAttributes, "SubscriptionArn", "AttributeName")
 async def set_subscription_attributes(call: AwsCall, given: SetSubscriptionAttributes) -> Response:
+    named = subscription_of(call, given.SubscriptionArn)
+
     async def update(found: Subscription) -> ops.UpdateSubscription:
-        before = Wanted(_not_left(found).form, found.details)
+        before = Wanted(_not_left(found, named).form, found.details)
         info = await call.service.broker.run(ops.GetTopic(found.pattern))
         after = changed(
             before, given.AttributeName or "", given.AttributeValue or "", found.pattern, call.names, form_of(info)
         )
         return ops.UpdateSubscription(found.uuid, after.form, after.details, known=found, topic=info)
 
-    await call.service.changes.make(ops.GetSubscription(subscription_of(given.SubscriptionArn or "").uuid), update)
+    await call.service.changes.make(ops.GetSubscription(named.uuid), update)
     return call.ok()

@@ -84,7 +84,7 @@ class TagsResult(Struct):
 @SNS.action(ListTagsForResource, "ResourceArn")
 async def list_tags_for_resource(call: AwsCall, given: ListTagsForResource) -> Response:
     with _as_resource():
-        info = await call.service.broker.run(ops.GetTopic(topic_of(given.ResourceArn or "", "ResourceArn")))
+        info = await call.service.broker.run(ops.GetTopic(topic_of(call, given.ResourceArn, "ResourceArn")))
     return call.ok(TagsResult([Tag(key, value) for key, value in info.tags.items()]))
 
 
@@ -104,4 +104,4 @@ async def _change(call: AwsCall, arn: str | None, added: dict[str, str], removed
         return ops.UpdateTopic(info.name, tags=tags, known=info)
 
     with _as_resource():
-        await call.service.changes.make(ops.GetTopic(topic_of(arn or "", "ResourceArn")), update)
+        await call.service.changes.make(ops.GetTopic(topic_of(call, arn, "ResourceArn")), update)

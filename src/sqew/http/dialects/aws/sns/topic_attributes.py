@@ -9,15 +9,21 @@ import msgspec
 from sqew.http.aws_names import Names
 from sqew.http.dialects.aws.documents import object_of, say_the_same
 from sqew.http.dialects.aws.sns.arns import arn_of_topic, is_fifo
+from sqew.http.dialects.aws.sns.delivery_policies import DELIVERY_POLICY, EFFECTIVE, effective_of_topic, flaw_of_topic
 from sqew.http.dialects.aws.sns.refusals import invalid
 from sqew.model import Audience, Form, TopicInfo
+from sqew.settings import Settings
 
 SIGNATURE_VERSION = "SignatureVersion"
 CONTENT_BASED = "ContentBasedDeduplication"
 FIFO_TOPIC = "FifoTopic"
 POLICY = "Policy"
 _LONGEST_DISPLAY_NAME = 100
-_DOCUMENTS = (POLICY, "DeliveryPolicy", "ArchivePolicy")
+MAXIMUM_SIZE = "MaximumMessageSize"
+USUAL_SIZE = 262_144
+LEAST_SIZE = 1_024
+MOST_BYTES = 1_048_576
+_DOCUMENTS = (POLICY, DELIVERY_POLICY, "ArchivePolicy")
 _CHOICES = {
     SIGNATURE_VERSION: ("1", "2"),
     "TracingConfig": ("PassThrough", "Active"),
@@ -29,24 +35,7 @@ _FIFO_ONLY = (CONTENT_BASED, "ArchivePolicy", "FifoThroughputScope")
 _FEEDBACK = re.compile(
     r"(HTTP|Firehose|Lambda|Application|SQS)(SuccessFeedbackRoleArn|SuccessFeedbackSampleRate|FailureFeedbackRoleArn)"
 )
-_KNOWN = (*_DOCUMENTS, *_CHOICES, "DisplayName", "KmsMasterKeyId")
-
-_RETRIES = {
-    "minDelayTarget": 20,
-    "maxDelayTarget": 20,
-    "numRetries": 3,
-    "numMaxDelayRetries": 0,
-    "numNoDelayRetries": 0,
-    "numMinDelayRetries": 0,
-    "backoffFunction": "linear",
-}
-_DELIVERY_POLICY = {
-    "http": {
-        "defaultHealthyRetryPolicy": _RETRIES,
-        "disableSubscriptionOverrides": False,
-        "defaultRequestPolicy": {"headerContentType": "text/plain; charset=UTF-8"},
-    }
-}
+_KNOWN = (*_DOCUMENTS, *_CHOICES, "DisplayName", "KmsMasterKeyId", MAXIMUM_SIZE)
 _ACTIONS = ("GetTopicAttributes", "SetTopicAttributes", "AddPermission", "RemovePermission", "DeleteTopic", "Subscribe",
             "ListSubscriptionsByTopic", "Publish")  # fmt: skip
 
@@ -59,10 +48,23 @@ def check(name: str, value: str, topic: str) -> None:
         raise invalid(f"{name} Reason: it is for FIFO topics only")
     if name in _CHOICES and value.lower() not in [choice.lower() for choice in _CHOICES[name]]:
         raise invalid(f"{name} Reason: it must be {' or '.join(_CHOICES[name])}")
+    if name == DELIVERY_POLICY and value and (flaw := flaw_of_topic(value)):
+        raise invalid(f"{name}: {flaw}")
+    if name == MAXIMUM_SIZE and not _is_size(value):
+        raise invalid(f"{name} Reason: it must be a number of bytes from {LEAST_SIZE} to {MOST_BYTES}")
     if name in _DOCUMENTS and value and object_of(value) is None:
         raise invalid(f"{name} Reason: it is not a JSON object")
     if name == "DisplayName" and len(value) > _LONGEST_DISPLAY_NAME:
         raise invalid(f"DisplayName Reason: it has more than {_LONGEST_DISPLAY_NAME} characters")
+
+
+def _is_size(value: str) -> bool:
+    return re.fullmatch("[0-9]{1,7}", value) is not None and LEAST_SIZE <= int(value) <= MOST_BYTES
+
+
+def most_bytes(topic: TopicInfo) -> int:
+    """How many bytes a message may have that is published to a topic, or a batch of them."""
+    return int(topic.attributes.get(MAXIMUM_SIZE) or USUAL_SIZE)
 
 
 def stored(name: str, value: str) -> str:
@@ -92,7 +94,7 @@ def policy_of(topic: TopicInfo, names: Names) -> str:
     return msgspec.json.encode(policy).decode()
 
 
-def shown(topic: TopicInfo, names: Names, audience: Audience) -> dict[str, str]:
+def shown(topic: TopicInfo, names: Names, audience: Audience, settings: Settings) -> dict[str, str]:
     """All attributes, as SNS shows them. Those that were set to nothing are left out."""
     found = {
         "TopicArn": arn_of_topic(names, topic.name),
@@ -102,17 +104,16 @@ def shown(topic: TopicInfo, names: Names, audience: Audience) -> dict[str, str]:
         "SubscriptionsConfirmed": str(audience.confirmed),
         "SubscriptionsPending": str(audience.pending),
         "SubscriptionsDeleted": str(audience.deleted),
-        "EffectiveDeliveryPolicy": topic.attributes.get("DeliveryPolicy")
-        or msgspec.json.encode(_DELIVERY_POLICY).decode(),
+        EFFECTIVE: effective_of_topic(topic, settings),
         **({FIFO_TOPIC: "true", CONTENT_BASED: "false"} if is_fifo(topic.name) else {}),
         **{name: value for name, value in topic.attributes.items() if value and name != FIFO_TOPIC},
     }
     return {**found, POLICY: policy_of(topic, names)}
 
 
-def differs(topic: TopicInfo, names: Names, given: dict[str, str]) -> bool:
+def differs(topic: TopicInfo, names: Names, given: dict[str, str], settings: Settings) -> bool:
     """Whether a topic is another than the one that was asked for."""
-    present = {FIFO_TOPIC: "false", **shown(topic, names, Audience())}
+    present = {FIFO_TOPIC: "false", MAXIMUM_SIZE: str(USUAL_SIZE), **shown(topic, names, Audience(), settings)}
     return any(not _same(name, value, present.get(name, "")) for name, value in given.items())
 
 

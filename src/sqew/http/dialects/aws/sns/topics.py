@@ -10,11 +10,13 @@ from sqew.http.dialects.aws.pages import token_of
 from sqew.http.dialects.aws.sns.api import SNS
 from sqew.http.dialects.aws.sns.arns import arn_of_topic, check_topic_name, is_fifo, topic_of
 from sqew.http.dialects.aws.sns.pages import PAGE, after
-from sqew.http.dialects.aws.sns.refusals import invalid
+from sqew.http.dialects.aws.sns.refusals import MOST_FOR_LARGE, invalid, too_large_for_subscribers
 from sqew.http.dialects.aws.sns.tags import Tag, checked_tags
 from sqew.http.dialects.aws.sns.topic_attributes import (
     FIFO_TOPIC,
+    MAXIMUM_SIZE,
     SIGNATURE_VERSION,
+    USUAL_SIZE,
     check,
     differs,
     form_of,
@@ -49,7 +51,7 @@ async def create_topic(call: AwsCall, given: CreateTopic) -> Response:
     info = await call.service.broker.run(ops.CreateTopic(topic, kept, tags))
     if given.Tags and info.tags != tags:
         raise invalid("Tags Reason: Topic already exists with different tags")
-    if differs(info, call.names, attributes):
+    if differs(info, call.names, attributes, call.service.settings):
         raise invalid("Attributes Reason: Topic already exists with different attributes")
     return call.ok(TopicResult(arn_of_topic(call.names, topic)))
 
@@ -77,7 +79,7 @@ class DeleteTopic(OnTopic):
 
 @SNS.action(DeleteTopic, "TopicArn")
 async def delete_topic(call: AwsCall, given: DeleteTopic) -> Response:
-    await call.service.broker.run(ops.DeleteTopic(topic_of(given.TopicArn or "")))
+    await call.service.broker.run(ops.DeleteTopic(topic_of(call, given.TopicArn)))
     return call.ok()
 
 
@@ -114,10 +116,10 @@ class TopicAttributesResult(Struct):
 
 @SNS.action(GetTopicAttributes, "TopicArn")
 async def get_topic_attributes(call: AwsCall, given: GetTopicAttributes) -> Response:
-    topic, broker = topic_of(given.TopicArn or ""), call.service.broker
+    topic, broker = topic_of(call, given.TopicArn), call.service.broker
     info = await broker.run(ops.GetTopic(topic))
     audience = await broker.run(ops.CountSubscriptions(topic))
-    return call.ok(TopicAttributesResult(shown(info, call.names, audience)))
+    return call.ok(TopicAttributesResult(shown(info, call.names, audience, call.service.settings)))
 
 
 class SetTopicAttributes(OnTopic):
@@ -127,13 +129,22 @@ class SetTopicAttributes(OnTopic):
 
 @SNS.action(SetTopicAttributes, "TopicArn", "AttributeName")
 async def set_topic_attributes(call: AwsCall, given: SetTopicAttributes) -> Response:
-    topic, broker = topic_of(given.TopicArn or ""), call.service.broker
+    topic, broker = topic_of(call, given.TopicArn), call.service.broker
     name, value = given.AttributeName or "", given.AttributeValue or ""
     info = await broker.run(ops.GetTopic(topic))
     if name == FIFO_TOPIC:
         raise invalid("AttributeName")
     check(name, value, topic)
+    if name == MAXIMUM_SIZE and int(value) > USUAL_SIZE:
+        await _check_large(call, topic)
     after = {**info.attributes, name: stored(name, value)}
     form = form_of(TopicInfo(topic, after, {}, 0)) if name == SIGNATURE_VERSION else None
     await broker.run(ops.UpdateTopic(topic, {name: after[name]}, form=form))
     return call.ok()
+
+
+async def _check_large(call: AwsCall, topic: str) -> None:
+    """Raise unless all who subscribe to a topic can have large messages."""
+    found = await call.service.broker.run(ops.ListSubscriptions(topic, None, 0, MOST_FOR_LARGE + 1))
+    if len(found) > MOST_FOR_LARGE or any(one.protocol != "queue" for one in found):
+        raise too_large_for_subscribers()

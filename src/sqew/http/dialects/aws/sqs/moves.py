@@ -52,9 +52,11 @@ async def start_message_move_task(call: AwsCall, given: StartMessageMoveTask) ->
 
 
 async def _queue(call: AwsCall, arn: str, parameter: str) -> str:
-    """The queue that an ARN names, which must be there."""
+    """The queue that an ARN names, which must be there, and in this region."""
     queue = call.names.queue_of_arn(arn, parameter)
     try:
+        if not call.names.is_here(queue):
+            raise QueueNotFound(queue)
         await call.service.broker.run(ops.GetQueue(queue))
     except QueueNotFound as error:
         raise _no_resource(f"The resource that you specified for the {parameter} parameter doesn't exist.") from error
