@@ -1,10 +1,12 @@
-"""What every test shares: how hard Hypothesis tries, and reports that can be handed from process to process."""
+"""What every test shares: how hard Hypothesis tries, a PostgreSQL, and reports that go from process to process."""
 
 from collections.abc import Generator
 from datetime import timedelta
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from cluster import Guard
 
 _PATIENT = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
@@ -15,6 +17,19 @@ settings.register_profile(
 # Other examples every time: what it finds becomes a test of its own.
 settings.register_profile("soak", deadline=timedelta(seconds=5), suppress_health_check=_PATIENT, print_blob=True)
 settings.load_profile("fast")
+
+_guard = pytest.StashKey[Guard]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have an end made of the database at the end of the run; the processes of pytest-xdist share that of the first."""
+    if not hasattr(config, "workerinput"):
+        config.stash[_guard] = Guard()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if _guard in config.stash:
+        config.stash[_guard].end()
 
 
 @pytest.hookimpl(wrapper=True)

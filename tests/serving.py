@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -21,9 +21,11 @@ from urllib.parse import urlsplit
 import apsw
 import pytest
 
+from postgres import fetch_column, new_database
 from sqew.ids import MessageUuids
 
 START_WITHIN_S = 20.0
+STORES = ("sqlite", "postgres")
 
 
 class Answer(NamedTuple):
@@ -39,16 +41,20 @@ class Answer(NamedTuple):
 
 
 class Serving:
-    """A server that runs, and the simplest way to talk to it."""
+    """A server that runs, and the simplest way to talk to it. Its queues are in a file or a database."""
 
-    def __init__(self, process: subprocess.Popen[str], url: str, db: Path, log: Path) -> None:
-        self.process, self.url, self.db, self.log = process, url, db, log
+    def __init__(
+        self, process: subprocess.Popen[str], url: str, db: Path, log: Path, database: str | None = None
+    ) -> None:
+        self.process, self.url, self.db, self.log, self.database = process, url, db, log, database
         parts = urlsplit(url)
         self.host, self.port = parts.hostname or "", parts.port or 0
 
     @functools.cached_property
     def uuids(self) -> MessageUuids:
         """What its messages are called where they have UUIDs."""
+        if self.database is not None:
+            return MessageUuids(*fetch_column(self.database, "SELECT salt FROM sqew_meta"))
         with contextlib.closing(apsw.Connection(str(self.db))) as connection:
             return MessageUuids(connection.execute("SELECT salt FROM sqew_meta").get)
 
@@ -90,9 +96,17 @@ class Serving:
 
 
 @contextlib.contextmanager
-def serving(folder: Path, *flags: str, env: dict[str, str] | None = None, db: Path | None = None) -> Iterator[Serving]:
+def serving(
+    folder: Path,
+    *flags: str,
+    env: dict[str, str] | None = None,
+    db: Path | None = None,
+    database: str | None = None,
+) -> Iterator[Serving]:
     """`sqew serve` on a free port, with more flags. It is killed at the end if it still runs."""
     db = db or folder / "queue.db"
+    if database is not None:
+        flags = ("--database-url", database, *flags)
     log = folder / f"serve-{time.monotonic_ns()}.log"
     command = [sys.executable, "-m", "sqew", "--db", str(db), "serve", "--port", "0", *flags]
     with log.open("w") as stderr:
@@ -100,7 +114,7 @@ def serving(folder: Path, *flags: str, env: dict[str, str] | None = None, db: Pa
             command, stderr=stderr, stdout=subprocess.DEVNULL, text=True, cwd=folder, env={**os.environ, **(env or {})}
         )
     try:
-        yield Serving(process, _address(process, log), db, log)
+        yield Serving(process, _address(process, log), db, log, database)
     finally:
         if process.poll() is None:
             process.kill()
@@ -120,7 +134,19 @@ def _address(process: subprocess.Popen[str], log: Path) -> str:
 
 
 @pytest.fixture(scope="session")
-def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Serving]]:
+    """One server on each store, started when somebody wants it."""
+    with contextlib.ExitStack() as stack:
+
+        def start(store: str) -> Serving:
+            folder = tmp_path_factory.mktemp(f"server-on-{store}")
+            database = new_database() if store == "postgres" else None
+            return stack.enter_context(serving(folder, "--durability", "fast", database=database))
+
+        yield functools.cache(start)
+
+
+@pytest.fixture(scope="session")
+def shared_server(servers: Callable[[str], Serving]) -> Serving:
     """One server for all tests that leave it as they found it: use queues of a name of your own."""
-    with serving(tmp_path_factory.mktemp("server"), "--durability", "fast") as server:
-        yield server
+    return servers("sqlite")

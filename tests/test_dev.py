@@ -210,6 +210,23 @@ def test_the_tests_without_node_say_how_to_install_it(dev, monkeypatch):
         dev.test([])
 
 
+def test_the_tests_without_postgresql_say_how_to_install_it(dev, npm, monkeypatch):
+    monkeypatch.setattr(dev, "POSTGRES", dev.ROOT)  # no PostgreSQL here, and no apt-get
+
+    with pytest.raises(SystemExit, match=r"need its server; install it \(Debian: sudo apt-get install postgresql\)"):
+        dev.test([])
+
+
+def test_a_postgresql_that_is_off_the_path_as_debian_has_it_is_found(dev, npm, monkeypatch):
+    (dev.ROOT / "15" / "bin").mkdir(parents=True)
+    (dev.ROOT / "15" / "bin" / "postgres").touch(mode=0o755)
+    monkeypatch.setattr(dev, "POSTGRES", dev.ROOT)
+
+    dev.need_postgres()
+
+    assert dev.ran == []
+
+
 def test_a_task_that_fails_does_not_hide_the_ones_after_it(dev, capfd):
     def command(code):
         return [sys.executable, "-c", code]

@@ -62,13 +62,13 @@ def test_a_name_with_no_room_for_it_is_refused(name):
         dead_letter_name(name)
 
 
-@pytest.mark.parametrize("text", ["", "x" * 257, 5, None, b"k", "\ud800", "a\udfff"])
+@pytest.mark.parametrize("text", ["", "x" * 257, 5, None, b"k", "\ud800", "a\udfff", "\0", "a\0b"])
 def test_texts_that_are_not_allowed(text):
     with pytest.raises(BadValue, match="key can't be"):
         check_text("key", text)
 
 
-@pytest.mark.parametrize("text", ["k", "x" * 256, "é", "😀" * 256, "a\nb", "\0"])
+@pytest.mark.parametrize("text", ["k", "x" * 256, "é", "😀" * 256, "a\nb", "\1"])
 def test_texts_that_are(text):
     check_text("key", text)
 
@@ -158,6 +158,7 @@ def test_seconds_are_rounded_to_milliseconds():
         (ValueError(), "ValueError"),
         (SystemExit(3), "SystemExit: 3"),
         ("\ud800", "\\ud800"),
+        ("a\0b", "a\\x00b"),
         ("\ud800" * 256, ("\\ud800" * 256)[:256]),
         ("x" * 257, "x" * 256),
         (Unspeakable(), ""),

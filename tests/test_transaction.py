@@ -35,7 +35,7 @@ def undone(q):
 @pytest.fixture
 def other(q):
     """Another process's view of the file."""
-    with Queue.open(q._store.path) as other:
+    with Queue.open(q._commits.store.path) as other:
         yield other
 
 
@@ -353,7 +353,7 @@ def test_closing_inside_the_block_undoes_it_with_an_error_of_ours(q, other):
 
 
 def test_the_queue_works_on_after_a_transaction_failed_to_begin(q):
-    with Queue.open(q._store.path, busy_timeout_ms=10) as hurried:
+    with Queue.open(q._commits.store.path, busy_timeout_ms=10) as hurried:
         with q.transaction(), pytest.raises(SqewError, match="busy_timeout_ms"), hurried.transaction():
             pass
 
@@ -382,7 +382,7 @@ def test_the_block_alone_begins_and_ends_the_transaction(q, statement):
         with pytest.raises(BadValue, match="inside the block"):
             tx.execute(statement).fetchall()
 
-    with Queue.open(q._store.path) as other:
+    with Queue.open(q._commits.store.path) as other:
         assert other.claim("orders").value == "kept"
 
 

@@ -31,7 +31,7 @@ def q(tmp_path):
 @pytest.fixture
 def other(q):
     """The same file, opened a second time: what one of the two sends, the other hears of by its doorbell."""
-    with Queue.open(q._store.path, durability="fast") as other:
+    with Queue.open(q._commits.store.path, durability="fast") as other:
         yield other
 
 
@@ -77,7 +77,7 @@ class Waiter(threading.Thread):
 
 
 def bells(q):
-    folder = Path(f"{q._store.path}-bells")
+    folder = Path(f"{q._commits.store.path}-bells")
     return sorted(folder.iterdir()) if folder.is_dir() else []
 
 
@@ -341,7 +341,7 @@ def child(q):
     children = []
 
     def start(body, *arguments):
-        children.append(start_child(q._store.path, body, *arguments))
+        children.append(start_child(q._commits.store.path, body, *arguments))
         return children[-1]
 
     yield start
@@ -466,7 +466,7 @@ def test_a_path_longer_than_a_socket_may_have_works(tmp_path):
 
 
 def test_a_place_that_can_not_hold_sockets_is_polled(q, other):
-    Path(f"{q._store.path}-bells").write_text("in the way")
+    Path(f"{q._commits.store.path}-bells").write_text("in the way")
     waiter = Waiter(q)
 
     other.enqueue("orders", 1)
@@ -479,7 +479,7 @@ def test_processes_that_know_the_file_by_different_names_hear_each_other(q, tmp_
     """SQLite follows symbolic links; the doorbell must hang in the same place."""
     (tmp_path / "elsewhere").mkdir()
     link = tmp_path / "elsewhere" / "link.db"
-    link.symlink_to(q._store.path)
+    link.symlink_to(q._commits.store.path)
     with Queue.open(link, durability="fast") as other:
         waiter = Waiter(q, wait_seconds=3)
 

@@ -17,8 +17,20 @@ from typing import Any, Generic, Self, TypeVar, cast
 from sqew.checks import check_operation
 from sqew.drives import Done, Executed, drive_of
 from sqew.engine import Engine, RemoteEngine, Stepwise, Teller, following, limits_of, open_file, split
-from sqew.errors import BadValue, SqewError, StoreClosed
-from sqew.model import Extension, Message, NewMessage, QueueStats, QueueTotals, Received, Ref, Release, Sent, Settled
+from sqew.errors import BadValue, SqewError, StoreClosed, StoreUnavailable
+from sqew.model import (
+    DatabaseFigures,
+    Extension,
+    Message,
+    NewMessage,
+    QueueStats,
+    QueueTotals,
+    Received,
+    Ref,
+    Release,
+    Sent,
+    Settled,
+)
 from sqew.observe.meter import summarize
 from sqew.operations import (
     Ack,
@@ -91,8 +103,16 @@ class Broker:
 
     @property
     def backlog(self) -> int:
-        """How many operations wait for the end of this tick."""
-        return len(self._pending)
+        """How many operations wait: for the end of this tick, or for the database to take them."""
+        return len(self._pending) + self._drive.backlog
+
+    def database(self) -> DatabaseFigures | None:
+        """How this process gets on with its database; None where the queues are in a file."""
+        return self._drive.database()
+
+    async def measure_database(self) -> None:
+        """Bring those figures up to date that the database must be asked for."""
+        await self._drive.measure()
 
     def now(self) -> int:
         """The time on the store's clock."""
@@ -193,9 +213,9 @@ class Broker:
             heard = self._engine.doorbell.listen(waiters)
             try:
                 # Again, now that nothing can be missed.
-                received = await self._take(operation)
+                received = await self._take_if_there(operation)
                 over = received.messages or self._dismissed
-                pause_ms = 0 if over else pause(clock.now(), deadline, received.next_due_at, heard)
+                pause_ms = 0 if over else self._pause(deadline, received.next_due_at, heard)
                 if pause_ms:
                     self._engine.sweep_if_overdue(received.next_due_at)
                     if pause_ms >= IDLE_MS:
@@ -213,6 +233,17 @@ class Broker:
                 return received
             waiters.discard(queue, lane, wake)
 
+    async def _take_if_there(self, operation: Receive) -> Received:
+        """Receive; who waits already has time until the database is back."""
+        try:
+            return await self._take(operation)
+        except StoreUnavailable:
+            return Received([])
+
+    def _pause(self, deadline: int, next_due_at: int | None, heard: bool) -> int:
+        pause_ms = pause(self._engine.clock.now(), deadline, next_due_at, heard)
+        return min(pause_ms, self._engine.doorbell.look_every_ms)
+
     async def watch(self, queue: str, quiet_ms: int) -> AsyncIterator[bool]:
         """True whenever something has become ready in a queue, taking nothing; False after ``quiet_ms`` without news.
 
@@ -229,7 +260,7 @@ class Broker:
             waiters.add(queue, place, wake)
             heard = self._engine.doorbell.listen(waiters)
             try:
-                due_at, now = await self.run(NextDue(queue)), clock.now()
+                due_at, now = await self._next_due(queue), clock.now()
                 ready = due_at is not None and due_at <= now
                 if ready and (stirred or due_at != head):
                     yield True
@@ -238,7 +269,7 @@ class Broker:
                 head = due_at if ready else None
                 until = min(quiet_until, now + _LOOK_AGAIN_MS) if ready else quiet_until
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(pause(now, until, None if ready else due_at, heard) / 1000):
+                    async with asyncio.timeout(self._pause(until, None if ready else due_at, heard) / 1000):
                         await woken.wait()
                 stirred = woken.is_set()
             finally:
@@ -246,6 +277,12 @@ class Broker:
             if clock.now() >= quiet_until:
                 yield False
                 quiet_until = clock.now() + quiet_ms
+
+    async def _next_due(self, queue: str) -> int | None:
+        try:
+            return await self.run(NextDue(queue))
+        except StoreUnavailable:
+            return None
 
     def ring(self, place: str, bell: asyncio.Event) -> None:
         """Set an event, from now on, whenever a commit of this process stirs a place: see `sqew.model.Commit`."""
@@ -352,6 +389,9 @@ class Broker:
             swept = await self._run(Sweep())
             if swept.next_at is None or swept.next_at > self.now():
                 break
+        if isinstance(self._engine, RemoteEngine):
+            # Its transactions don't store the figures on their way.
+            await self._drive.flush()
         self._count_at_upkeep = self._count
         if idle:
             self._drive.idle()

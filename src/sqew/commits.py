@@ -1,4 +1,7 @@
-"""Group commit between threads: who comes first commits for all who wait, and they share its fsync."""
+"""What carries out the operations of a queue that threads share.
+
+In a file that is a group commit: who comes first commits for all who wait, and they share its fsync.
+"""
 
 from __future__ import annotations
 
@@ -9,28 +12,80 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
 import apsw
 
-from sqew.engine import Engine
+from sqew.engine import Engine, Teller
 from sqew.errors import BadValue, SqewError, StoreClosed, StoreError
+from sqew.model import ArchivedMessage, Message
 from sqew.operations import Operation
 from sqew.stores.sqlite import SQLiteStore
+from sqew.stores.sqlite.upkeep import CheckReport
 
 R = TypeVar("R")
 
 
+class Commits(Protocol):
+    """An engine for many threads, wherever its queues are."""
+
+    @property
+    def engine(self) -> Teller:
+        """The clock, and who waits."""
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether this thread is inside `transaction`."""
+
+    def run(self, operations: Sequence[Operation[Any]]) -> list[Any]:
+        """Carry out operations, one after the other: their results, or the first of their errors raised."""
+
+    def transaction(self) -> AbstractContextManager[Transaction]:
+        """One transaction for all that this thread does inside the block."""
+
+    def flush(self) -> None:
+        """Store the figures that are still in memory."""
+
+    def idle(self) -> None:
+        """There is time: tidy up a little."""
+
+    def maintain(self) -> None:
+        """Do whatever keeps the store small and quick."""
+
+    def backup(self, to: str | Path, progress: Callable[[int, int], object] | None) -> None:
+        """Copy all of it."""
+
+    def check(self, progress: Callable[[int], object] | None) -> CheckReport:
+        """Read all of it, and look for damage."""
+
+    def export(self, queue: str) -> Iterator[Message]:
+        """The messages of a queue."""
+
+    def export_archive(self, queue: str) -> Iterator[ArchivedMessage]:
+        """The archived messages of a queue."""
+
+    def close(self) -> None:
+        """Close the store, once. In a forked child nothing is touched: it is the parent's."""
+
+    def check_open(self) -> None:
+        """Raise `StoreClosed` unless this process has the queue open."""
+
+    def check_outside(self, what: str) -> None:
+        """Raise `BadValue` if this thread is inside `transaction`: ``what`` can't be done there."""
+
+
 class GroupCommit:
-    """An engine for many threads.
+    """An engine on a file for many threads. Implements `Commits`: what it runs together is one transaction.
 
     An interrupt (Ctrl-C) may come after any call in the main thread. So the lock is only ever taken by ``with``:
     between `acquire` and a ``try`` there is a moment in which it would stay locked for good.
     """
 
     def __init__(self, engine: Engine, store: SQLiteStore) -> None:
-        self._engine = engine
-        self._store = store
+        self.engine = engine
+        self.store = store
         self._lock = threading.RLock()
         # Whether somebody has the lock. Only a hint: who is misled by it commits alone, or queues up for nobody.
         self._busy = False
@@ -60,7 +115,7 @@ class GroupCommit:
                     self._busy = True
                     if self._closed:
                         self.check_open()
-                    results = self._engine.run(operations)
+                    results = self.engine.run(operations)
                 finally:
                     self._busy = False
         for result in results:
@@ -69,8 +124,8 @@ class GroupCommit:
         return results
 
     def _join(self, operations: Sequence[Operation[Any]]) -> list[Any]:
-        _check_not_ended(self._store)
-        return [self._store.attempt(operation) for operation in operations]
+        _check_not_ended(self.store)
+        return [self.store.attempt(operation) for operation in operations]
 
     def _queue_up(self, operations: Sequence[Operation[Any]]) -> list[Any]:
         """Wait for the thread that is committing; the first to get its place commits for all who wait."""
@@ -98,7 +153,7 @@ class GroupCommit:
         try:
             self._busy = True
             self.check_open()
-            results = self._engine.run([operation for ticket in tickets for operation in ticket.operations])
+            results = self.engine.run([operation for ticket in tickets for operation in ticket.operations])
         except SqewError as error:
             results = [error] * count
         finally:
@@ -116,29 +171,61 @@ class GroupCommit:
         self.check_outside("Another transaction can't be begun")
         with self._lock:
             self.check_open()
-            now = self._engine.clock.now()
-            transaction = Transaction(self._store)
+            now = self.engine.clock.now()
+            transaction = Transaction(self.store)
             try:
-                self._store.begin(now)
+                self.store.begin(now)
                 self._owner, self._busy = threading.get_ident(), True
                 yield transaction
-                _check_not_ended(self._store)
+                _check_not_ended(self.store)
                 transaction.end()
-                commit = self._store.commit([])
+                commit = self.store.commit([])
             except BaseException:
-                self._store.rollback()
+                self.store.rollback()
                 raise
             finally:
                 transaction.end()
                 self._owner, self._busy = None, False
-            self._engine.publish(commit, now)
+            self.engine.publish(commit, now)
 
-    def alone(self, work: Callable[[], R]) -> R:
+    def flush(self) -> None:
+        """Store the figures that are still in memory."""
+        self._alone(self.engine.flush)
+
+    def idle(self) -> None:
+        """There is time: make the next start quick and the files small."""
+        self._alone(self.store.idle)
+
+    def maintain(self) -> None:
+        """Refresh the planner's statistics, give free pages back, empty the WAL."""
+        self._alone(self.store.maintain)
+
+    def _alone(self, work: Callable[[], R]) -> R:
         """Do something that needs the engine for itself: the other threads wait, and it can't join a transaction."""
         self.check_open()
         with self._lock:
             self.check_open()
             return work()
+
+    def backup(self, to: str | Path, progress: Callable[[int, int], object] | None) -> None:
+        """Copy the file, on a connection of its own."""
+        self.check_open()
+        self.store.backup(to, progress)
+
+    def check(self, progress: Callable[[int], object] | None) -> CheckReport:
+        """Read the whole file, on a connection of its own."""
+        self.check_open()
+        return self.store.check(progress)
+
+    def export(self, queue: str) -> Iterator[Message]:
+        """The messages of a queue as they are at one moment."""
+        self.check_open()
+        return self.store.export(queue, self.engine.clock.now())
+
+    def export_archive(self, queue: str) -> Iterator[ArchivedMessage]:
+        """The archived messages of a queue as they are at one moment."""
+        self.check_open()
+        return self.store.export_archive(queue, self.engine.clock.now())
 
     def close(self) -> None:
         """Close the engine, once. In a forked child nothing is touched: it is the parent's."""
@@ -147,7 +234,7 @@ class GroupCommit:
         with self._lock:
             if not self._closed:
                 self._closed = True
-                self._engine.close()
+                self.engine.close()
 
     def check_open(self) -> None:
         """Raise `StoreClosed` unless this process has the queue open.
@@ -157,7 +244,7 @@ class GroupCommit:
         if os.getpid() != self._pid:
             raise StoreClosed("A queue can't be used across a fork. Open it in the child.")
         if self._closed:
-            raise StoreClosed(f"The queue in {self._store.path} was closed. Open it again.")
+            raise StoreClosed(f"The queue in {self.store.path} was closed. Open it again.")
 
     def check_outside(self, what: str) -> None:
         """Raise `BadValue` if this thread is inside `transaction`: ``what`` can't be done there."""

@@ -9,8 +9,9 @@ from time import perf_counter
 from typing import Any, Protocol
 
 from sqew.engine import Engine, RemoteEngine, Teller
-from sqew.errors import SqewError, StoreDamaged
-from sqew.operations import Operation
+from sqew.errors import NotOfDatabase, SqewError, StoreDamaged
+from sqew.model import DatabaseFigures
+from sqew.operations import Ack, Operation, Receive, Send
 
 _log = logging.getLogger("sqew.broker")
 
@@ -19,6 +20,9 @@ Done = Callable[[Any], None]
 Entry = tuple[Operation[Any], Done]
 Executed = Callable[[Sequence[Operation[Any]], Sequence[Any], float], None]
 """Gets the operations of a transaction, their results, and the seconds that it took."""
+
+_KINDS = frozenset({Send, Receive, Ack})
+"""What a database does many of as quickly as one."""
 
 _MOST_TOGETHER = 1_000
 """How many operations are committed together at most: a longer transaction holds everybody up."""
@@ -52,6 +56,16 @@ class Drive(Protocol):
 
     async def shrink_log(self) -> None:
         """Put what is only logged into its place."""
+
+    @property
+    def backlog(self) -> int:
+        """How many operations wait to be begun."""
+
+    def database(self) -> DatabaseFigures | None:
+        """How it gets on with its database; None where the store is in this process."""
+
+    async def measure(self) -> None:
+        """Bring those figures up to date that the database must be asked for."""
 
     async def close(self) -> None:
         """Close the store."""
@@ -121,29 +135,55 @@ class AtOnce:
     async def shrink_log(self) -> None:
         await asyncio.to_thread(self.engine.store.shrink_log)
 
+    backlog = 0
+
+    def database(self) -> None:
+        return None
+
+    async def measure(self) -> None:
+        pass
+
     async def close(self) -> None:
         self.engine.close()
 
 
 class InFlight:
-    """As many at a time as the database has connections for; what arrives meanwhile goes together with the next."""
+    """As many at a time as the database has connections for; what arrives meanwhile goes together with the next.
 
-    def __init__(self, engine: RemoteEngine) -> None:
+    ``linger_ms``: what arrives waits so long for others to go with. 0: whatever is there goes.
+    """
+
+    def __init__(self, engine: RemoteEngine, linger_ms: int = 0) -> None:
         self.engine = engine
         self.executed: Executed | None = None
+        self._linger_s = linger_ms / 1000
+        self._lingers: asyncio.TimerHandle | None = None
         self._waiting: list[Entry] = []
         self._flights: set[asyncio.Task[None]] = set()
 
     def run(self, entries: Sequence[Entry]) -> None:
         self._waiting += entries
-        self._set_off()
+        if not self._linger_s or len(self._waiting) >= _MOST_TOGETHER:
+            self._set_off()
+        elif self._lingers is None:
+            self._lingers = asyncio.get_running_loop().call_later(self._linger_s, self._set_off)
 
     def _set_off(self) -> None:
+        if self._lingers is not None:
+            self._lingers.cancel()
+            self._lingers = None
         while self._waiting and len(self._flights) < self.engine.store.connections:
-            part, self._waiting = self._waiting[:_MOST_TOGETHER], self._waiting[_MOST_TOGETHER:]
-            flight = asyncio.ensure_future(self._fly(part))
+            flight = asyncio.ensure_future(self._fly(self._next()))
             self._flights.add(flight)
             flight.add_done_callback(self._landed)
+
+    def _next(self) -> list[Entry]:
+        """What goes together: of one kind, so that nobody waits for what others do besides."""
+        kind = _kind(self._waiting[0])
+        together = [entry for entry in self._waiting if _kind(entry) is kind][:_MOST_TOGETHER]
+        taken = set(map(id, together))
+        self._waiting = [entry for entry in self._waiting if id(entry) not in taken]
+        return together
 
     def _landed(self, flight: asyncio.Task[None]) -> None:
         self._flights.discard(flight)
@@ -178,9 +218,22 @@ class InFlight:
     def idle(self) -> None:
         """The database tidies up by itself."""
 
+    @property
+    def backlog(self) -> int:
+        return len(self._waiting)
+
+    def database(self) -> DatabaseFigures:
+        return self.engine.store.figures()
+
+    async def measure(self) -> None:
+        await self.engine.store.measure()
+
     async def compact(self, between: Callable[[], Any]) -> tuple[int, int]:
         await between()
-        return 0, 0
+        raise NotOfDatabase(
+            "To give space back to the disk is PostgreSQL's business: autovacuum makes room for new messages, "
+            "and VACUUM FULL gives back the rest."
+        )
 
     async def shrink_log(self) -> None:
         """The database does that by itself."""
@@ -189,5 +242,10 @@ class InFlight:
         await self.engine.close()
 
 
+def _kind(entry: Entry) -> type[Operation[Any]] | None:
+    kind = type(entry[0])
+    return kind if kind in _KINDS else None
+
+
 def drive_of(engine: Engine | RemoteEngine) -> Drive:
-    return AtOnce(engine) if isinstance(engine, Engine) else InFlight(engine)
+    return AtOnce(engine) if isinstance(engine, Engine) else InFlight(engine, engine.linger_ms)

@@ -154,9 +154,13 @@ class Engine(Teller):
 class RemoteEngine(Teller):
     """The same around a store in a database, which answers later and does several things at a time."""
 
-    def __init__(self, store: RemoteStore, clock: Clock, doorbell: Bell, event_log: EventLog | None = None) -> None:
+    def __init__(
+        self, store: RemoteStore, clock: Clock, doorbell: Bell, event_log: EventLog | None = None, linger_ms: int = 0
+    ) -> None:
         super().__init__(clock, doorbell, event_log)
         self.store = store
+        self.linger_ms = linger_ms
+        """How long what arrives waits for others to go with."""
 
     async def run(self, operations: Sequence[Operation[Any]]) -> list[Any]:
         """Execute operations: a result or an error for each."""
@@ -254,7 +258,7 @@ def open_file(
     return Engine(store, clock, Doorbell(settings.db), event_log), store
 
 
-async def open_database(settings: Settings, random: Random | None = None) -> RemoteEngine:
+async def open_database(settings: Settings, random: Random | None = None, create: bool = True) -> RemoteEngine:
     """The engine on the database that the settings name."""
     try:
         from sqew.stores.postgres import DatabaseClock, NoticeBell, PostgresStore
@@ -266,19 +270,22 @@ async def open_database(settings: Settings, random: Random | None = None) -> Rem
     try:
         store = await PostgresStore.open(
             settings.database_url,
+            create=create,
             connections=settings.database_connections,
             timeout_ms=settings.database_timeout_ms,
             synchronous=settings.durability == "durable",
             delivery_keep_ms=settings.delivery_keep_ms,
+            listen_url=settings.database_listen_url,
+            pooler=settings.database_pooler,
             random=random,
         )
         clock = DatabaseClock()
-        await store.compare(clock)
+        await store.keep_time(clock)
     except BaseException:
         if event_log is not None:
             event_log.close()
         raise
-    return RemoteEngine(store, clock, NoticeBell(store.connect), event_log)
+    return RemoteEngine(store, clock, NoticeBell(store.connect_to_listen, store.tally), event_log, settings.linger_ms)
 
 
 def _check_settings(settings: Settings) -> None:

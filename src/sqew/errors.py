@@ -587,6 +587,12 @@ class StoreUnusable(StoreError):
     code = "store_unusable"
 
 
+class NotOfDatabase(Conflict):
+    """The queues are in PostgreSQL, which does this by itself or has tools of its own for it."""
+
+    code = "not_of_database"
+
+
 class StoreClosed(StoreError):
     """The queue was closed, or failed in a way after which it must be opened again."""
 

@@ -62,9 +62,9 @@ Check = Callable[[str, Any, Limits], None]
 
 
 def queue(_name: str, value: Any, _limits: Limits) -> None:
-    # The name of a queue that does not exist does no harm, unless SQLite can't be asked for it. No legal name is
-    # other than ASCII.
-    if type(value) is not str or not value.isascii():
+    # The name of a queue that does not exist does no harm, unless a store can't be asked for it. No legal name is
+    # other than ASCII, or holds NUL.
+    if type(value) is not str or not value.isascii() or "\0" in value:
         check_queue_name(value)
 
 

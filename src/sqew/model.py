@@ -820,3 +820,20 @@ class CertificateInfo(Struct, frozen=True):
     id: str
     url: str
     created_at: int
+
+
+class DatabaseFigures(Struct, frozen=True, kw_only=True):
+    """How a server gets on with its database, from its start on; connections and the snapshot are as of now."""
+
+    is_there: bool
+    connections: int
+    in_use: int
+    waiting: int
+    exhausted: int
+    refused: int
+    reconnects: int
+    retries: int
+    timeouts: int
+    notices_sent: int
+    notices_heard: int
+    oldest_snapshot_s: float

@@ -254,8 +254,11 @@ def check_text(name: str, value: object) -> None:
     """Raise `BadValue` unless the value is a short text."""
     if not isinstance(value, str) or not 0 < len(value) <= LONGEST_NAME:
         raise BadValue(f"{name} can't be {shown(value)}: it must be a text of 1 to {LONGEST_NAME} characters.")
-    if not value.isprintable() and any(0xD800 <= ord(character) <= 0xDFFF for character in value):
-        raise BadValue(f"{name} can't be {shown(value)}: it is not valid Unicode.")
+    if not value.isprintable():
+        if "\0" in value:
+            raise BadValue(f"{name} can't be {shown(value)}: not every store can hold the character NUL. Leave it out.")
+        if any(0xD800 <= ord(character) <= 0xDFFF for character in value):
+            raise BadValue(f"{name} can't be {shown(value)}: it is not valid Unicode.")
 
 
 def _check_headers(headers: object, body_bytes: int, limits: Limits) -> None:
@@ -393,8 +396,8 @@ def reason_of(cause: object) -> str:
         text = ""
     if isinstance(cause, BaseException):
         text = f"{type(cause).__name__}: {text}" if text else type(cause).__name__
-    # Surrogates can't be stored.
-    return text[:LONGEST_NAME].encode(errors="backslashreplace").decode()[:LONGEST_NAME]
+    # Neither surrogates nor NUL can be stored.
+    return text[:LONGEST_NAME].encode(errors="backslashreplace").decode().replace("\0", "\\x00")[:LONGEST_NAME]
 
 
 def shown(value: object) -> str:

@@ -29,7 +29,7 @@ LogFormat = Literal["auto", "json", "text"]
 AccessLog = Literal["none", "errors", "all"]
 OtlpProtocol = Literal["grpc", "http"]
 Kind = Literal["text", "path", "choice", "switch", "number", "fraction", "size", "duration"]
-Form = Literal["durations", "url", "account"]
+Form = Literal["durations", "url", "account", "database"]
 
 CONFIG_VARIABLE = "SQEW_CONFIG"
 """The environment variable that names the settings file."""
@@ -229,10 +229,44 @@ def _is_account(text: str) -> bool:
     return re.fullmatch(r"[0-9]{12}", text) is not None
 
 
+_EXAMPLE = "postgresql://user:password@host:5432/name"
+_HOST = r"(?:\[[0-9A-Fa-f:.]+\]|[^\s:@/?#,\[\]]*)(?::[0-9]{1,5})?"
+_DATABASE = re.compile(
+    # A password that has a character of these in it would end too early, and the rest of it be shown as a host.
+    r"postgres(?:ql)?://(?:(?P<user>[^\s:@/?#]*)(?::(?P<password>[^\s:@/?#]*))?@)?"
+    rf"(?P<hosts>{_HOST}(?:,{_HOST})*)"
+    r"(?P<path>/[^\s@?#]*)?(?:\?[^\s@#]*)?"
+)
+
+
+def without_password(url: str) -> str:
+    """The URL of a database, as it may be shown to anybody.
+
+    >>> without_password("postgresql://app:secret@db.example.com/queues?sslmode=require")
+    'postgresql://app@db.example.com/queues'
+    """
+    parts = _DATABASE.fullmatch(url)
+    if parts is None:
+        return "postgresql://" + HIDDEN
+    user = f"{parts['user']}@" if parts["user"] else ""
+    return f"postgresql://{user}{parts['hosts']}{parts['path'] or ''}"
+
+
+def password_in(url: str) -> str:
+    """The password in the URL of a database, as it is written there."""
+    parts = _DATABASE.fullmatch(url)
+    return "" if parts is None else parts["password"] or ""
+
+
+def _is_database(text: str) -> bool:
+    return _DATABASE.fullmatch(text) is not None
+
+
 FORMS: Mapping[Form, tuple[str, Callable[[str], bool]]] = {
     "durations": ("durations from 1 ms to 30 d with blanks between, such as 10s 5m", _are_durations),
     "url": ("a URL such as https://queue.example.com, without a query", _is_url),
     "account": ("12 digits", _is_account),
+    "database": (f"a URL such as {_EXAMPLE}, with special characters of the password percent-encoded", _is_database),
 }
 """What a text may have to be, to end the sentence "it must be …", and whether a text is that."""
 
@@ -299,7 +333,7 @@ _HOUR, _DAY = DURATIONS["h"], DURATIONS["d"]
 class Settings(Discreet, frozen=True, kw_only=True):
     """All settings, with their values. ``resolve`` makes one; ``Settings()`` is all defaults."""
 
-    hidden: ClassVar[tuple[str, ...]] = ("auth_token", "aws_credentials", "database_url")
+    hidden: ClassVar[tuple[str, ...]] = ("auth_token", "aws_credentials", "database_url", "database_listen_url")
     db: Annotated[str, path("The file that holds the queues.", env=("DB_PATH", "DATABASE"))] = "queue.db"
     database_url: Annotated[
         str,
@@ -308,14 +342,38 @@ class Settings(Discreet, frozen=True, kw_only=True):
             "Any number of servers may use it.",
             may_be_empty=True,
             secret=True,
+            form="database",
         ),
     ] = ""
+    database_listen_url: Annotated[
+        str,
+        text(
+            "Where servers wake each other: the same database without PgBouncer in between, which loses most of "
+            "what LISTEN hears. Empty: database_url.",
+            may_be_empty=True,
+            secret=True,
+            form="database",
+        ),
+    ] = ""
+    database_pooler: Annotated[
+        bool,
+        switch("database_url leads to PgBouncer in transaction mode, or the like: a connection must remember nothing."),
+    ] = False
     database_connections: Annotated[
         int, number(1, 1_000, "How many connections to the database a server uses for messages; it needs two more.")
     ] = 8
     database_timeout_ms: Annotated[
         int, duration(100, 3_600_000, "How long a statement may take in the database, or wait for a connection.")
     ] = 30_000
+    linger_ms: Annotated[
+        int,
+        duration(
+            0,
+            1_000,
+            "How long what arrives waits for others to be stored with, in a PostgreSQL database. 0: whatever is there "
+            "goes.",
+        ),
+    ] = 0
     durability: Annotated[
         Durability,
         choice("`durable`: on disk before it is answered, survives a power cut. `fast`: survives `kill -9` only."),

@@ -48,6 +48,8 @@ def check_unicode(name: str, value: object) -> None:
         value.encode()
     except UnicodeEncodeError as error:
         raise BadValue(f"{name} can't be {shown(value)}: it is not valid Unicode.") from error
+    if "\0" in value:
+        raise BadValue(f"{name} can't be {shown(value)}: not every store can hold the character NUL. Leave it out.")
 
 
 def check_id(id: object) -> None:

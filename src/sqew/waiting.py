@@ -109,6 +109,10 @@ class Waiters:
 class Bell(Protocol):
     """Wake-ups between processes that use one store."""
 
+    @property
+    def look_every_ms(self) -> int:
+        """How often who waits looks by itself, because a wake-up may be lost on its way."""
+
     def ring(self, queues: Iterable[str], /) -> None:
         """Tell the others that something may be ready in these queues."""
 
@@ -121,6 +125,9 @@ class Bell(Protocol):
 
 class Doorbell:
     """Wake-ups between the processes that have one file open."""
+
+    look_every_ms = 1 << 62
+    """Never: the kernel loses none."""
 
     def __init__(self, database: str) -> None:
         # SQLite follows symbolic links, so all names of a file must lead to one folder.

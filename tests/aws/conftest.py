@@ -5,9 +5,9 @@ import zlib
 import pytest
 from pointed import client
 
-from serving import Serving, serving, shared_server
+from serving import Serving, servers, serving, shared_server
 
-__all__ = ["Serving", "serving", "shared_server"]
+__all__ = ["Serving", "servers", "serving", "shared_server"]
 
 
 @pytest.fixture(scope="session")

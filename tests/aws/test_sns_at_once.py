@@ -4,12 +4,20 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 
+import pytest
 from pointed import client
 from topics import bodies, queue_arn, subscribed
 
-from serving import serving
+from postgres import new_database
+from serving import STORES, serving
 
 MANY = 30
+
+
+@pytest.fixture(scope="session", params=STORES)
+def shared_server(request, servers):
+    """The shared server, on each store in turn."""
+    return servers(request.param)
 
 
 def at_once(act, values):
@@ -124,9 +132,11 @@ def test_what_is_published_at_once_has_numbers_in_the_order_of_the_queue(sns, sq
     assert numbers == sorted(set(numbers))
 
 
-def test_two_servers_of_one_file_number_messages_in_the_order_of_the_queue(tmp_path):
+@pytest.mark.parametrize("store", STORES)
+def test_two_servers_of_one_store_number_messages_in_the_order_of_the_queue(tmp_path, store):
+    database = new_database() if store == "postgres" else None
     with (
-        serving(tmp_path) as one, serving(tmp_path) as other,
+        serving(tmp_path, database=database) as one, serving(tmp_path, database=database) as other,
         client(one, "sns") as first, client(other, "sns") as second, client(one, "sqs") as sqs,
     ):  # fmt: skip
         url = sqs.create_queue(QueueName="q.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]

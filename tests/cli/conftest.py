@@ -12,7 +12,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from postgres import reused_database
 from sqew.cli.main import sqew as root
+
+__all__ = ["reused_database"]
 
 SCRIPT = Path(sys.executable).with_name("sqew")
 FOREIGN = ("SQEW_", "DB_PATH", "DATABASE", "LOG_LEVEL", "QUEUE_DEFAULT", "NO_COLOR", "FORCE_COLOR", "COLUMNS")

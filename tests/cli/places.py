@@ -1,7 +1,8 @@
-"""Where a command works: on a file, and on a server. The tests that use these run on both."""
+"""Where a command works: on a file, on a database, and on a server. The tests that use these run on all."""
 
 import pytest
 
+from postgres import Reused
 from serving import serving
 from sqew import Client
 
@@ -28,7 +29,7 @@ def emptied(url):
             client.delete(queue.name)
 
 
-@pytest.fixture(params=["file", "server"])
+@pytest.fixture(params=["file", "database", "server"])
 def place(request, folder, monkeypatch):
     """The place, empty but for the queue orders; its name."""
     if request.param == "server":
@@ -37,5 +38,9 @@ def place(request, folder, monkeypatch):
         monkeypatch.setenv("SQEW_URL", url)
     else:
         monkeypatch.setenv("SQEW_DELIVERY_ALLOW", "127.0.0.1")
+    if request.param == "database":
+        database: Reused = request.getfixturevalue("reused_database")
+        database.empty()
+        monkeypatch.setenv("SQEW_DATABASE_URL", database.url)
     request.getfixturevalue("orders")
     return request.param

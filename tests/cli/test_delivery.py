@@ -1,5 +1,6 @@
 """`sqew delivery …` and `sqew certificate …`, on a file and on a server."""
 
+import os
 import time
 
 import pytest
@@ -28,14 +29,14 @@ def exhausted(place, sqew, hook):
     subscription = sqew(f"subscription add --pattern orders.* --endpoint {hook.url('/hook')} --json").json["id"]
     for sku in (7, 8):
         assert sqew(["event", "publish", "--key", "orders.created", "--body", f'{{"sku": {sku}}}']).code == 0
-    if place == "file":
+    if place != "server":
         _fail_all()
     return _once_exhausted(sqew), subscription
 
 
 def _fail_all():
     """What a server does, where there is none."""
-    with Queue.open("queue.db") as q:
+    with Queue.open(os.environ.get("SQEW_DATABASE_URL", "queue.db")) as q:
         claimed = q.run(ClaimDeliveries(limit=10, per_subscription=10, lease_ms=1_000)).deliveries
         outcomes = [DeliveryOutcome(one.id, one.claimed_until, False, 500, "It answered 500.") for one in claimed]
         q.run(SettleDeliveries(outcomes))

@@ -140,6 +140,7 @@ def test_people_are_told_who_posts_to_endpoints(sqew, place):
 
     assert done.out.startswith("Published 'orders.created' to 1 queue and 1 endpoint.\n")
     assert ("A server on this file posts" in done.err) == (place == "file")
+    assert ("A server on this database posts" in done.err) == (place == "database")
 
 
 @pytest.mark.parametrize(

@@ -24,10 +24,13 @@ def test_what_stands_nearer_to_the_command_wins(sqew):
     assert setting(done, "db")["value"] == "b.db"
 
 
+EXAMPLES = {"url": "https://queue.example.com", "database": "postgresql://queue.example.com/sqew"}
+
+
 @pytest.mark.parametrize("name", list(DEFINITIONS))
 def test_every_setting_is_a_flag_a_variable_and_a_key(sqew, folder, monkeypatch, name):
     definition = DEFINITIONS[name]
-    text = str(definition.default) or ("https://queue.example.com" if definition.form == "url" else "some.log")
+    text = str(definition.default) or EXAMPLES.get(definition.form, "some.log")
     key = f'{name} = "{text}"\n'
     (folder / "settings.toml").write_text(key)
 

@@ -6,10 +6,10 @@ import itertools
 
 import pytest
 
-from serving import shared_server
+from serving import servers, shared_server
 from sqew import AsyncClient, Client
 
-__all__ = ["shared_server"]
+__all__ = ["servers", "shared_server"]
 
 _numbers = itertools.count()
 

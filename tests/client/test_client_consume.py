@@ -4,11 +4,11 @@ import asyncio
 import logging
 
 import pytest
-from clients import connect, q, queue, shared_server
+from clients import connect, q, queue, servers, shared_server
 
 from sqew import AsyncClient
 
-__all__ = ["connect", "q", "queue", "shared_server"]
+__all__ = ["connect", "q", "queue", "servers", "shared_server"]
 
 
 class Failed(Exception):

@@ -4,13 +4,13 @@ import threading
 import time
 
 import pytest
-from clients import connect, q, queue, shared_server
+from clients import connect, q, queue, servers, shared_server
 
 from serving import serving
 from sqew import Client, MessageNotFound, NewMessage, Queue, QueueExists, QueueNotFound, StaleLease
 from sqew.errors import BadBody, BadName, BadValue, QuotaExceeded, RateLimited, TooLarge, UnknownLane
 
-__all__ = ["connect", "q", "queue", "shared_server"]
+__all__ = ["connect", "q", "queue", "servers", "shared_server"]
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ import sys
 import threading
 
 import pytest
-from clients import connect, shared_server
+from clients import connect, servers, shared_server
 
 from scripted import Scripted
 from serving import serving
@@ -28,7 +28,7 @@ from sqew.errors import (
     Unreachable,
 )
 
-__all__ = ["connect", "shared_server"]
+__all__ = ["connect", "servers", "shared_server"]
 
 MANY = 100
 """Retries enough for a server to start, however busy the machine is."""

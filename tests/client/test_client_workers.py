@@ -7,13 +7,13 @@ import signal
 import threading
 
 import pytest
-from clients import queue, shared_server
+from clients import queue, servers, shared_server
 
 from scripted import Scripted
 from sqew import AsyncClient, Client, Dead, Retry
 from sqew.errors import BadValue
 
-__all__ = ["queue", "shared_server"]
+__all__ = ["queue", "servers", "shared_server"]
 
 WITHIN_S = 20
 

@@ -1,9 +1,5 @@
 """The stores that the suite runs on."""
 
-import asyncio
-import itertools
-import os
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
@@ -11,13 +7,16 @@ from random import Random
 import pytest
 
 from conformance.driver import Driver, OpenStore
-from sqew.errors import SqewError
+from postgres import Awaited, Reused, reused_database
 from sqew.stores.base import Store
-from sqew.stores.postgres import PostgresStore
 from sqew.stores.sqlite import SQLiteStore
 
+__all__ = ["reused_database"]
 
-def sqlite(folder: Path) -> OpenStore:
+
+def sqlite(request: pytest.FixtureRequest) -> OpenStore:
+    folder: Path = request.getfixturevalue("tmp_path")
+
     def open_store(now: int, random: Random) -> Store:
         # The suite asks what is stored, not whether it survives a power cut: the fault tests do.
         return SQLiteStore(folder / "queue.db", now=now, random=random, durability="fast")
@@ -25,52 +24,24 @@ def sqlite(folder: Path) -> OpenStore:
     return open_store
 
 
-class Waiting:
-    """A store that answers later, for tests that wait."""
-
-    def __init__(self, url: str, now: int, random: Random) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._store = self._loop.run_until_complete(PostgresStore.open(url, now=now, random=random, connections=2))
-
-    def run(self, operations, now):
-        return self._loop.run_until_complete(self._store.run(operations, now))
-
-    def look(self, operations, now):
-        results = self.run(operations, now).results
-        for result in results:
-            if isinstance(result, SqewError):
-                raise result
-        return results
-
-    def close(self):
-        self._loop.run_until_complete(self._store.close())
-        self._loop.close()
-
-
-_numbers = itertools.count()
-
-
-def postgres(folder: Path) -> OpenStore:
-    name = f"t{os.getpid()}_{next(_numbers)}"
-    subprocess.run(["psql", "-q", "-h", "127.0.0.1", "-p", "54329", "-U", "sqew", "postgres", "-c", f"CREATE DATABASE {name} TEMPLATE sqew_template"], check=True)
+def postgres(request: pytest.FixtureRequest) -> OpenStore:
+    database: Reused = request.getfixturevalue("reused_database")
+    database.empty()
 
     def open_store(now: int, random: Random) -> Store:
-        return Waiting(f"postgresql://sqew@127.0.0.1:54329/{name}", now, random)
+        return Awaited(database.url, now, random)
 
     return open_store
 
 
 # A store is tested by adding it here.
-STORES: dict[str, Callable[[Path], OpenStore]] = {
-    "sqlite": sqlite,
-    "postgres": postgres,
-}
+STORES: dict[str, Callable[[pytest.FixtureRequest], OpenStore]] = {"sqlite": sqlite, "postgres": postgres}
 
 
 @pytest.fixture(params=STORES)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Driver]:
+def store(request: pytest.FixtureRequest) -> Iterator[Driver]:
     """An empty store."""
-    driver = Driver(STORES[request.param](tmp_path))
+    driver = Driver(STORES[request.param](request))
     yield driver
     driver.store.close()
 

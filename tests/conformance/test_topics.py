@@ -14,6 +14,7 @@ from sqew.operations import (
     GetSubscription,
     GetTopic,
     ListTopics,
+    Operation,
     Publish,
     Unsubscribe,
     UpdateSubscription,
@@ -171,14 +172,17 @@ def test_a_filter_that_another_process_changed_holds(store, neighbour):
     assert taken(store) == [b"first", b"us", b"us"]
 
 
+class NoSuchOperation(Operation[None]):
+    """Undoes the transaction that it is in: no store knows it."""
+
+
 def test_a_filter_whose_change_was_undone_does_not_hold(store):
     store.create()
     sns(store, "orders", details=EU)
     publish(store, "orders", b"first", attributes=attributes(shop="eu"))
 
-    store.store.begin(store.now)
-    store.store.attempt(UpdateSubscription("u", details=SubscriptionDetails()))
-    store.store.rollback()
+    with pytest.raises(KeyError):
+        store.commit(UpdateSubscription("u", details=SubscriptionDetails()), NoSuchOperation())
 
     publish(store, "orders", b"second", attributes=attributes(shop="us"))
     assert taken(store) == [b"first"]

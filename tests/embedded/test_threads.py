@@ -57,9 +57,9 @@ def commits(q):
         count["commits"] += 1
         return False
 
-    q._store.connection.set_commit_hook(committed)
+    q._commits.store.connection.set_commit_hook(committed)
     yield lambda: count["commits"]
-    q._store.connection.set_commit_hook(None)
+    q._commits.store.connection.set_commit_hook(None)
 
 
 def test_threads_that_send_claim_and_ack_lose_and_double_nothing(q):

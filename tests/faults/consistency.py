@@ -1,6 +1,8 @@
-"""What must be true of the tables of a SQLite store between any two transactions."""
+"""What must be true of the tables of a store between any two transactions."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import apsw
 
@@ -8,8 +10,6 @@ _NEVER_TRUE = {
     "a message outside every bucket, where no receiver looks": """
         SELECT id FROM sqew_message WHERE (queue_id, lane_id, priority) NOT IN (SELECT * FROM sqew_bucket)""",
     "a message of no queue": "SELECT id FROM sqew_message WHERE queue_id NOT IN (SELECT id FROM sqew_queue)",
-    "a message that was never given its id": """
-        SELECT id FROM sqew_message WHERE id >= (SELECT next_id FROM sqew_meta)""",
     "a large body without its message": """
         SELECT id FROM sqew_body WHERE id NOT IN (SELECT id FROM sqew_message WHERE body IS NULL)""",
     "a message without its large body": """
@@ -28,12 +28,19 @@ _NEVER_TRUE = {
     "a delivery of nothing": "SELECT id FROM sqew_delivery WHERE payload_id NOT IN (SELECT id FROM sqew_payload)",
     "what is posted, with a wrong count of its deliveries": """
         SELECT id FROM sqew_payload LEFT JOIN
-               (SELECT payload_id, count(*) AS count FROM sqew_delivery GROUP BY payload_id) ON payload_id = id
+               (SELECT payload_id, count(*) AS count FROM sqew_delivery GROUP BY payload_id) AS counted
+               ON payload_id = id
          WHERE pending <> coalesce(count, 0)""",
     "an active schedule that nobody looks at, or a paused one that somebody does": """
         SELECT id FROM sqew_schedule WHERE (status = 'active') <> (due_at IS NOT NULL)""",
     "a message both waiting and archived": "SELECT id FROM sqew_message WHERE id IN (SELECT id FROM sqew_archive)",
 }
+
+_NEVER_TRUE_OF_SQLITE = {
+    "a message that was never given its id": """
+        SELECT id FROM sqew_message WHERE id >= (SELECT next_id FROM sqew_meta)""",
+}
+_FIFO, _FIFO_IN_POSTGRES = "json_extract(q.policy, '$.fifo')", "coalesce((q.policy::json->>'fifo')::boolean, false)"
 
 
 def problems_of(connection: apsw.Connection) -> list[str]:
@@ -41,9 +48,15 @@ def problems_of(connection: apsw.Connection) -> list[str]:
     found = [f"integrity_check: {row[0]}" for row in connection.execute("PRAGMA integrity_check") if row[0] != "ok"]
     if found or not connection.table_exists("main", "sqew_migration"):
         return found
-    for sentence, query in _NEVER_TRUE.items():
+    for sentence, query in {**_NEVER_TRUE, **_NEVER_TRUE_OF_SQLITE}.items():
         found += [f"{sentence}: {id}" for (id,) in connection.execute(query)]
     return found
+
+
+def problems_of_database(ids: Callable[[str], list[int]]) -> list[str]:
+    """What is wrong with a PostgreSQL database; the ids are the first column of all rows that a statement gives."""
+    dialect = {sentence: query.replace(_FIFO, _FIFO_IN_POSTGRES) for sentence, query in _NEVER_TRUE.items()}
+    return [f"{sentence}: {id}" for sentence, query in dialect.items() for id in ids(query)]
 
 
 def rows_of(connection: apsw.Connection) -> dict[str, list[tuple[object, ...]]] | None:

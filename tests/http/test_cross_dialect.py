@@ -7,7 +7,15 @@ import threading
 import pytest
 from vocabularies import ALL, HQ, MAILBOX, NATIVE, SQEW, WAITING, caught_up, new_name, new_queue
 
+from serving import STORES
+
 pairs = pytest.mark.parametrize(("sender", "receiver"), [(s, r) for s in ALL for r in ALL], ids=str)
+
+
+@pytest.fixture(scope="session", params=STORES)
+def shared_server(request, servers):
+    """The shared server, on each store in turn."""
+    return servers(request.param)
 
 
 @pairs

@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from vocabularies import caught_up, new_name
 
-from serving import serving
+from postgres import new_database
+from serving import STORES, serving
 
 
 @pytest.fixture
@@ -15,10 +16,11 @@ def topic():
     return new_name()
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
+@pytest.fixture(scope="module", params=STORES)
+def server(request, tmp_path_factory):
     """A server of its own, whose mailbox is nobody else's."""
-    with serving(tmp_path_factory.mktemp("mailbox"), "--durability", "fast") as server:
+    database = new_database() if request.param == "postgres" else None
+    with serving(tmp_path_factory.mktemp("mailbox"), "--durability", "fast", database=database) as server:
         yield server
 
 

@@ -7,7 +7,15 @@ import threading
 import pytest
 from vocabularies import caught_up, new_name
 
+from serving import STORES
+
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
+
+
+@pytest.fixture(scope="session", params=STORES)
+def shared_server(request, servers):
+    """The shared server, on each store in turn."""
+    return servers(request.param)
 
 
 @pytest.fixture

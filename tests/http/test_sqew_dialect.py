@@ -8,8 +8,15 @@ import threading
 
 import pytest
 from vocabularies import SQEW, caught_up, new_queue
+from webhooks import eventually
 
-from serving import serving
+from serving import STORES, serving
+
+
+@pytest.fixture(scope="session", params=STORES)
+def shared_server(request, servers):
+    """The shared server, on each store in turn."""
+    return servers(request.param)
 
 
 @pytest.fixture
@@ -252,7 +259,7 @@ def test_others_are_served_while_an_import_waits_for_its_client(shared_server, q
 
         assert id > 0
     # What its client never finished stays imported as far as it was sent.
-    assert shared_server.call("GET", f"/queues/{queue}/stats").json["ready"] >= 1_001
+    assert eventually(lambda: shared_server.call("GET", f"/queues/{queue}/stats").json["ready"] >= 1_001)
 
 
 # Around the queue

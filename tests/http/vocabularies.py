@@ -137,3 +137,7 @@ def caught_up(server: Serving) -> None:
     """
     for _ in range(3):
         assert server.call("GET", "/livez").status == 200
+    if server.database is not None:
+        # There what was asked for is begun by then, and done after a few more turns that others have.
+        for _ in range(10):
+            assert server.call("GET", "/queues").status == 200

@@ -159,4 +159,5 @@ def _note_missing(session: Session, published: list[Published]) -> None:
     for queue in _missing(published):
         session.note(f"A subscription leads to queue '{queue}', which does not exist: nothing reached it.")
     if any(one.deliveries for one in published) and not session.url:
-        session.note("A server on this file posts to the endpoints: sqew serve.")
+        place = "database" if session.database else "file"
+        session.note(f"A server on this {place} posts to the endpoints: sqew serve.")

@@ -28,13 +28,14 @@ COMMANDS = {
     "certificate": ("sqew.cli.certificate:certificate", "Show or replace what envelopes are signed with."),
     "key": ("sqew.cli.key:key", "Make, list and delete the keys that open one queue of a server."),
     "stats": ("sqew.cli.stats:stats", "Show depths, rates and latencies."),
-    "health": ("sqew.cli.stats:health", "Say whether the file, or the server, can be used."),
+    "health": ("sqew.cli.stats:health", "Say whether the file, the database or the server can be used."),
     "metrics": ("sqew.cli.stats:metrics", "Print the metrics for Prometheus."),
     "canary": ("sqew.cli.canary:canary", "Send a queue messages, and tell how long each takes to come back."),
     "export": ("sqew.cli.transfer:export", "Write the messages of a queue as lines of JSON."),
     "import": ("sqew.cli.transfer:import_", "Send messages that `sqew export` wrote."),
     "backup": ("sqew.cli.maintenance:backup", "Copy the file while it is in use."),
     "check": ("sqew.cli.maintenance:check", "Read the whole file and look for damage."),
+    "migrate": ("sqew.cli.migrate:migrate", "Copy a file's queues to a PostgreSQL database."),
     "config": ("sqew.cli.config:config", "Show the settings and where they come from."),
     "completion": ("sqew.cli.completion:completion", "Print the completion script of a shell."),
     "demo": ("sqew.cli.demo:demo", "Show a queue at work, step by step."),
@@ -97,7 +98,7 @@ def _help_settings(ctx: click.Context, _param: click.Parameter, value: bool) -> 
     help="List the settings.",
 )
 def sqew() -> None:
-    """Sqew, a durable message queue, in a file or on a server."""
+    """Sqew, a durable message queue, in a file, in PostgreSQL or on a server."""
 
 
 def main() -> NoReturn:

@@ -22,7 +22,7 @@ def backup(session: Session, to: str) -> None:
 
     The copy appears only when it is complete.
     """
-    session.check_file("backup")
+    session.check_file("backup", "pg_dump --format=custom")
     with session.open_file() as q, Bar("copying pages", session.plain) as bar:
         q.backup(to, bar.reach)
     size = file_bytes(to)
@@ -39,7 +39,7 @@ def check(session: Session) -> int:
 
     Ends with exit code 6 if there is any.
     """
-    session.check_file("check")
+    session.check_file("check", "pg_amcheck")
     with session.open_file() as q, Bar("checking messages", session.plain) as bar:
         report = q.check(bar.reach)
     sentence = f"Checked {plural(report.messages, 'message')} and {report.archived} in the archive: "

@@ -1,4 +1,4 @@
-"""What all commands of one run share: the settings, the file or the server, and how answers are shown."""
+"""What all commands of one run share: the settings, where the queues are, and how answers are shown."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from sqew.settings import Settings
 
     Queues = Queue | Client
-    """What a command works on: queues in a file, or on a server."""
+    """What a command works on: queues in a file or a database, or on a server."""
+
+_PLACES = {"db": "--db names a file", "database_url": "--database-url a database", "url": "--url a server"}
+"""The flags that say where the queues are."""
 
 
 class Session:
@@ -41,7 +44,9 @@ class Session:
 
             from sqew.settings import find_file, resolve
 
-            self._settings = resolve(self.flags, os.environ, find_file(self.config, os.environ, Path.cwd()))
+            # A file that a flag names is meant, whatever is set.
+            flags = {"database_url": "", **self.flags} if "db" in self.flags else self.flags
+            self._settings = resolve(flags, os.environ, find_file(self.config, os.environ, Path.cwd()))
         return self._settings
 
     @property
@@ -57,13 +62,22 @@ class Session:
 
     @property
     def url(self) -> str:
-        """The server that is meant; nothing where it is a file. A file that a flag names is meant, whatever is set."""
-        if "url" in self.flags and "db" in self.flags:
-            raise Failure("--db names a file and --url a server. Give one of the two.", Exit.INVALID)
-        return "" if "db" in self.flags else self.settings.url
+        """The server that is meant; nothing where it is a file or a database. A flag says more than what is set."""
+        named = [flag for flag in _PLACES if self.flags.get(flag)]
+        if len(named) > 1:
+            places = " and ".join(_PLACES[flag] for flag in named[:2])
+            raise Failure(f"{places}. Give one of the two.", Exit.INVALID)
+        return "" if named and named != ["url"] else self.settings.url
+
+    @property
+    def database(self) -> str:
+        """The database that is meant, without its password; nothing where it is a file or a server."""
+        from sqew.settings import without_password
+
+        return "" if self.url or not self.settings.database_url else without_password(self.settings.database_url)
 
     def open(self, *, create: bool = False) -> Queues:
-        """The queues: on the server, or in the file. Only commands that add a queue make a file."""
+        """The queues: on the server, in the database or in the file. Only commands that add a queue make a file."""
         return self.connect() if self.url else self.open_file(create=create)
 
     def connect(self) -> Client:
@@ -79,7 +93,7 @@ class Session:
         return Client(self.url, token=self.settings.auth_token, retries=0)
 
     def open_file(self, *, create: bool = False) -> Queue:
-        """The file."""
+        """The file, or the database in its place."""
         from sqew.embedded import Queue
 
         self._log()
@@ -90,8 +104,14 @@ class Session:
 
         logging.basicConfig(level=self.settings.log_level.upper(), format="sqew: %(message)s")
 
-    def check_file(self, command: str) -> None:
-        """Raise if a server is meant, where only a file will do."""
+    def check_file(self, command: str, instead: str) -> None:
+        """Raise if a server or a database is meant, where only a file will do. ``instead``: what PostgreSQL has."""
+        if self.database:
+            raise Failure(
+                f"`sqew {command}` works on a file, and {self.database} is none. PostgreSQL has its own for that: "
+                f"{instead}.",
+                Exit.INVALID,
+            )
         if self.url:
             raise Failure(
                 f"`sqew {command}` works on the file itself, not through a server. Run it where the file is, "

@@ -35,13 +35,15 @@ def stats(session: Session, queue: str | None) -> None:
 @click.command(cls=Command)
 @click.pass_obj
 def health(session: Session) -> None:
-    """Say whether the file, or the server, can be used.
+    """Say whether the file, the database or the server can be used.
 
-    A file is opened, read and locked for writing, and the disk must have room; `sqew check` reads all of it. A server
-    is asked whether it is ready.
+    A file is opened, read and locked for writing, and the disk must have room; `sqew check` reads all of it. A database
+    is opened and read. A server is asked whether it is ready.
     """
     if session.url:
         _ask_server(session)
+    elif session.database:
+        _try_database(session)
     else:
         _try_file(session)
 
@@ -68,6 +70,12 @@ def _try_file(session: Session) -> None:
         {"status": "ok", **facts},
         Facts([("status", "ok"), *((_label(name), _value(name, value)) for name, value in facts.items())]),
     )
+
+
+def _try_database(session: Session) -> None:
+    with session.open_file() as q:
+        facts = {"status": "ok", "database": session.database, "queues": len(q.queues())}
+    session.show(facts, Facts([(_label(name), value) for name, value in facts.items()]))
 
 
 def _facts(path: str, durability: str, queues: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`Queue.open`: a durable queue in a file, used like a library. No server, no event loop."""
+"""`Queue.open`: a durable queue in a file or a database, used like a library. No server."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from sqew import ndjson
 from sqew import operations as ops
 from sqew.checks import check_operation
 from sqew.clock import Clock
-from sqew.commits import GroupCommit, Transaction
-from sqew.engine import Engine, Stepwise, creation, following, limits_of, open_file, split
+from sqew.commits import Commits, GroupCommit, Transaction
+from sqew.engine import Stepwise, creation, following, limits_of, open_file, split
 from sqew.errors import BadValue, SqewError
 from sqew.keys import new_key
 from sqew.model import (
@@ -53,7 +53,6 @@ from sqew.rules import (
     shown,
 )
 from sqew.settings import Settings, resolve
-from sqew.stores.sqlite import SQLiteStore
 from sqew.stores.sqlite.upkeep import CheckReport
 from sqew.values import (
     check_collection,
@@ -75,12 +74,14 @@ if TYPE_CHECKING:
     from sqew.embedded.schedules import Schedules
 
 R = TypeVar("R")
+DATABASE_SCHEMES = ("postgresql://", "postgres://")
+"""What the name of a database begins with, where that of a file could stand."""
 Held = Message | int
 """A message that was claimed, or its id together with the name of the consumer that holds it."""
 
 
 class Queue:
-    """Queues in a file.
+    """Queues in a file, or in a PostgreSQL database.
 
         >>> with Queue.open(":memory:") as q:
         ...     _ = q.create("orders", lanes={"priority": 3, "normal": 1}, max_attempts=5)
@@ -94,12 +95,11 @@ class Queue:
     each open the file. After a fork, open it anew.
     """
 
-    def __init__(self, engine: Engine, store: SQLiteStore, settings: Settings) -> None:
-        self._engine = engine
-        self._store = store
+    def __init__(self, commits: Commits, settings: Settings) -> None:
+        self._commits = commits
+        self._engine = commits.engine
         self._settings = settings
         self._limits = limits_of(settings)
-        self._commits = GroupCommit(engine, store)
         self._workers: list[Worker] = []
 
     @classmethod
@@ -113,13 +113,18 @@ class Queue:
         create: bool = True,
         **changes: Any,
     ) -> Self:
-        """Open the file, making it if need be. ``changes`` are settings by name: ``durability="fast"``."""
+        """Open the file, making it if need be. ``changes`` are settings by name: ``durability="fast"``.
+
+        In place of a file it may be a database, which any number of machines share: ``postgresql://user@host/name``.
+        """
         if settings is None:
-            settings = resolve({**changes, "db": path}, {}, None)
+            place = "database_url" if isinstance(path, str) and path.startswith(DATABASE_SCHEMES) else "db"
+            settings = resolve({**changes, place: path}, {}, None)
         elif changes or path is not None:
             raise BadValue("Give settings, or their names and values, but not both.")
-        engine, store = open_file(settings, clock, random, create)
-        return cls(engine, store, settings)
+        if settings.database_url:
+            return cls(_in_database(settings, clock, random, create), settings)
+        return cls(GroupCommit(*open_file(settings, clock, random, create)), settings)
 
     def __enter__(self) -> Self:
         return self
@@ -441,7 +446,7 @@ class Queue:
     def _store_figures(self) -> None:
         # Inside a transaction they stay in memory: they are of other threads too, and must not be undone with it.
         if not self._commits.in_transaction:
-            self._commits.alone(self._engine.flush)
+            self._commits.flush()
 
     def dead_letters(self, queue: str, limit: int = 100, after: int = 0) -> list[Message]:
         """Messages of this queue that died, by id, those after the given one."""
@@ -523,7 +528,8 @@ class Queue:
                 q.enqueue("orders", {"sku": 7})
 
         Everything that this thread does with the queue inside the block joins in. It is all committed at its end, or
-        none of it if the block raises. Other threads and processes wait meanwhile: keep it short.
+        none of it if the block raises. Other threads and processes wait meanwhile: keep it short. Only in a file: a
+        database has no such block.
         """
         with self._commits.transaction() as transaction:
             yield transaction
@@ -574,27 +580,26 @@ class Queue:
         self._commits.check_outside("Upkeep can't be done")
         while self.run(ops.Sweep(self._limits.max_batch)).count:
             pass
-        self._commits.alone(self._store.maintain)
+        self._commits.maintain()
 
     def backup(self, to: str | Path, progress: Callable[[int, int], object] | None = None) -> None:
         """Copy the file as it is now to another, while it is in use. ``progress`` gets pages done and in all."""
         check_path("to", to)
-        self._commits.check_open()
-        self._store.backup(to, progress)
+        self._commits.backup(to, progress)
 
     def check(self, progress: Callable[[int], object] | None = None) -> CheckReport:
         """Read the whole file and compare every body with its checksum. ``progress`` gets messages checked."""
-        self._commits.check_open()
-        return self._store.check(progress)
+        return self._commits.check(progress)
 
     def export(self, queue: str, *, archive: bool = False) -> Iterator[bytes]:
-        """The messages of a queue as they are now, as lines of JSON; or those of its archive."""
+        """The messages of a queue as they are now, as lines of JSON; or those of its archive.
+
+        From a database they come page by page: what others settle meanwhile may be among them, or not.
+        """
         check_queue_name(queue)
-        self._commits.check_open()
-        now = self._engine.clock.now()
         if archive:
-            return map(ndjson.archived_line, self._store.export_archive(queue, now))
-        return map(ndjson.line, self._store.export(queue, now))
+            return map(ndjson.archived_line, self._commits.export_archive(queue))
+        return map(ndjson.line, self._commits.export(queue))
 
     def import_lines(self, queue: str, lines: Iterable[bytes]) -> Iterator[int]:
         """Send what `export` wrote, batch by batch: yields how many messages each batch sent.
@@ -608,7 +613,16 @@ class Queue:
 
     def _idle(self) -> None:
         """There is time: make the next start quick and the files small. Nobody waits for this."""
-        self._commits.alone(self._engine.store.idle)
+        self._commits.idle()
+
+
+def _in_database(settings: Settings, clock: Clock | None, random: Random | None, create: bool) -> Commits:
+    # Here, because it costs 0.1 s, and most who open a queue have it in a file.
+    from sqew.embedded.database import LoopThread
+
+    if clock is not None:
+        raise BadValue("A database has a clock of its own, which all of its users share. Leave clock out.")
+    return LoopThread(settings, random, create)
 
 
 def _ref(message: Held, consumer: str | None) -> tuple[str | None, Ref]:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 from sqew.courier import Courier
 from sqew.deliveries.posting import Poster
-from sqew.errors import SqewError, StoreClosed
+from sqew.errors import SqewError, StoreClosed, StoreUnavailable
 from sqew.http.service import Service
 from sqew.mover import Mover
 from sqew.scheduler import Scheduler
@@ -74,6 +74,9 @@ async def for_ever(name: str, work: Callable[[], Awaitable[None]]) -> None:
             await work()
         except StoreClosed:
             raise
+        except StoreUnavailable as error:
+            # The store says so itself, once and not every second.
+            _log.debug("%s have to wait: %s", name, error)
         except SqewError as error:
             _log.warning("%s have to wait", name, extra={"fields": {"error": str(error), "code": error.code}})
         except Exception:  # noqa: BLE001 (a mistake in the code must not take down a server that answers requests)

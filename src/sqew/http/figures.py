@@ -60,6 +60,7 @@ class Figures:
         self._errors: Counter[str] = Counter()
         self._transactions = Histogram(_STORE_S)
         self._flushes = Histogram(_MESSAGES)
+        self._operations = Histogram(_MESSAGES)
         # Under the queue's name as the operation has it; and under its label, for those that share one.
         self._timed: dict[type[Operation[Any]], dict[str | None, Histogram]] = {kind: {} for kind in _DURATIONS}
         self._shared: dict[tuple[type[Operation[Any]], str], Histogram] = {}
@@ -92,6 +93,8 @@ class Figures:
         bucket = bisect_left(_STORE_S, seconds)
         self._transactions.counts[bucket] += 1
         self._transactions.sum += seconds
+        self._operations.counts[bisect_left(_MESSAGES, len(operations))] += 1
+        self._operations.sum += len(operations)
         timed, sent = self._timed, 0
         operation: Any  # told apart by `is`, which costs a third of isinstance
         for operation, result in zip(operations, results, strict=True):
@@ -186,6 +189,9 @@ class Figures:
         )
         yield from histograms(
             "db_transaction_duration_seconds", "How long transactions took.", [("", self._transactions)]
+        )
+        yield from histograms(
+            "db_transaction_operations", "Operations that were carried out together.", [("", self._operations)]
         )
         yield from histograms(
             "queue_coalescer_flush_batch_size", "Messages that were sent in one transaction.", [("", self._flushes)]

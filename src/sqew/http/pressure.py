@@ -17,7 +17,8 @@ class Pressure:
     def __init__(self, broker: Broker, settings: Settings) -> None:
         self._broker = broker
         self._max_pending = settings.max_pending
-        self._wal = settings.db + "-wal"
+        # A database looks after its log itself.
+        self._wal = "" if settings.database_url else settings.db + "-wal"
         self._max_wal_bytes = settings.max_wal_bytes
         self._wal_is_full = False
 
@@ -30,6 +31,8 @@ class Pressure:
 
     async def look(self) -> None:
         """See how large the write-ahead log is, and cut it if it is too large: with sends refused, nobody else may."""
+        if not self._wal:
+            return
         self._wal_is_full = _size(self._wal) > self._max_wal_bytes
         if self._wal_is_full:
             await self._broker.shrink_log()

@@ -1,4 +1,4 @@
-"""Running a server on a file until it is told to stop."""
+"""Running a server on a file or a database until it is told to stop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from sqew import __version__
 from sqew.broker import Broker
 from sqew.engine import limits_of, open_database, open_file
-from sqew.errors import BadSetting, SqewError, StoreClosed
+from sqew.errors import BadSetting, SqewError, StoreClosed, StoreUnavailable
 from sqew.http.app import App
 from sqew.http.auth import Guard, check_exposure
 from sqew.http.background import Background
@@ -42,7 +42,7 @@ from sqew.observe.log import announce, logging_to_stderr
 from sqew.observe.tracing import Tracing, tracing_of
 from sqew.operations import ReadSalt, Sweep
 from sqew.sealing import reachable
-from sqew.settings import Settings
+from sqew.settings import Settings, without_password
 
 _log = logging.getLogger("sqew.server")
 _TICK_S = 1.0
@@ -101,7 +101,7 @@ async def _serve(settings: Settings, ready: Callable[[list[str]], None]) -> None
         # Whether the file can be written to is better found out now than by the first client.
         await broker.run(Sweep())
         addresses = await server.listen(settings.host, settings.port, tls, settings.unix_socket or None)
-        facts = {"version": __version__, "pid": os.getpid(), "db": settings.db, "durability": settings.durability}
+        facts = {"version": __version__, "pid": os.getpid(), **_place(settings), "durability": settings.durability}
         if not announce("listening", {**facts, "addresses": addresses}):
             ready(addresses)
         service.publisher.base_url = settings.base_url or reachable(addresses[0])
@@ -127,6 +127,13 @@ async def _serve(settings: Settings, ready: Callable[[list[str]], None]) -> None
         if tracing is not None:
             tracing.close()
     _log.info("stopped")
+
+
+def _place(settings: Settings) -> dict[str, str]:
+    """Where the queues are, as the log may show it."""
+    if settings.database_url:
+        return {"database": without_password(settings.database_url)}
+    return {"db": settings.db}
 
 
 def make_router() -> Router:
@@ -188,6 +195,9 @@ async def _keep_up(server: Server, broker: Broker, guard: Guard) -> None:
             await asyncio.gather(broker.keep_up(), guard.keep_up())
         except StoreClosed:
             raise
+        except StoreUnavailable as error:
+            # The store says so itself, once and not every second.
+            _log.debug("upkeep has to wait: %s", error)
         except SqewError as error:
             _log.warning("upkeep failed", extra={"fields": {"error": str(error), "code": error.code}})
 

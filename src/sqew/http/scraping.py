@@ -20,6 +20,7 @@ from sqew.errors import SqewError
 from sqew.http.connection import Connection
 from sqew.http.figures import Figures
 from sqew.model import DeliveryCounts, QueueTotals
+from sqew.observe.database import database_lines
 from sqew.observe.exposition import age_lines, family, grouped, labelled, queue_lines
 from sqew.observe.labels import OTHERS, QueueLabels
 from sqew.operations import CountDeliveries
@@ -53,14 +54,17 @@ class Scraper:
             self._refreshing = asyncio.create_task(self._refresh())
         if self._refreshing is not None:
             await asyncio.wait({self._refreshing}, timeout=_WAIT_S if self._queues else None)
-        own = "\n".join([*self._figures.request_lines(), *_connection_lines(connections), *self._process_lines()])
-        return own.encode() + b"\n" + self._queues
+        own = [*self._figures.request_lines(), *_connection_lines(connections), *self._process_lines()]
+        if (database := self._broker.database()) is not None:
+            own += database_lines(database, self._broker.backlog)
+        return "\n".join(own).encode() + b"\n" + self._queues
 
     async def _refresh(self) -> None:
         began = time.monotonic()
         try:
             found = await self._broker.survey()
             (deliveries,) = await self._broker.look(CountDeliveries())
+            await self._broker.measure_database()
             self._labels.keep(names := {queue.queue for queue in found})
             self._figures.keep(names)
             queues = self._never_falling(grouped(found, self._labels))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from sqew.model import Commit
+from sqew.model import Commit, DatabaseFigures
 from sqew.operations import Operation
 
 
@@ -58,5 +58,10 @@ class RemoteStore(Protocol):
 
     async def look(self, operations: Sequence[Operation[Any]], now: int) -> list[Any]:
         """Execute operations that only read: their results, or the first error raised."""
+
+    def figures(self) -> DatabaseFigures: ...
+
+    async def measure(self) -> None:
+        """Bring those figures up to date that the database must be asked for."""
 
     async def close(self) -> None: ...

@@ -14,7 +14,13 @@ from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 from pointed import KEYS, REGION, client
 
-from serving import serving
+from serving import STORES, serving
+
+
+@pytest.fixture(scope="session", params=STORES)
+def shared_server(request, servers):
+    """The shared server, on each store in turn."""
+    return servers(request.param)
 
 
 @pytest.fixture

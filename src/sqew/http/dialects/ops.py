@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from sqew import __version__
-from sqew.errors import SqewError
+from sqew.errors import SqewError, StoreUnavailable
 from sqew.http.exchange import Request, Response
 from sqew.http.router import Dialect, Routes
 from sqew.http.service import NO_STORE, Service
@@ -57,6 +57,9 @@ async def readyz(service: Service, request: Request) -> Response:
 async def _store_health(service: Service) -> Response:
     try:
         await service.check_store()
+    except StoreUnavailable:
+        # The log says so already.
+        return _degraded("The database does not answer just now. The server's log says why.")
     except SqewError as error:
         # It may say where the file is, which is not for everybody.
         _log.warning("the store does not answer: %s", error)

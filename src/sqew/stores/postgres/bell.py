@@ -10,6 +10,8 @@ from typing import Any
 
 import asyncpg
 
+from sqew.stores.postgres.errors import OF_DATABASE
+from sqew.stores.postgres.tally import Tally
 from sqew.waiting import Waiters
 
 _log = logging.getLogger("sqew.postgres")
@@ -20,6 +22,13 @@ _EVERY_S = 0.01
 _MOST_BYTES = 7_000
 """PostgreSQL takes 8,000 in one notice."""
 _TRY_AGAIN_S = 1.0
+_HEARD_WITHIN_S = 2.0
+_STILL_THERE_S = 5.0
+"""How often a connection that hears nothing is asked whether it still could."""
+_LOOK_AGAIN_MS = 5_000
+"""How often who waits looks anyway: a server that is killed between a commit and its notice tells nobody."""
+_LOOK_UNTOLD_MS = 500
+"""How often while there is no connection to hear others by."""
 _BETWEEN = "\x1f"
 
 Connect = Callable[[], Awaitable["asyncpg.Connection[asyncpg.Record]"]]
@@ -28,11 +37,11 @@ Connect = Callable[[], Awaitable["asyncpg.Connection[asyncpg.Record]"]]
 class NoticeBell:
     """Implements `sqew.waiting.Bell` on a connection of its own, in the event loop's thread."""
 
-    def __init__(self, connect: Connect) -> None:
-        self._connect = connect
+    def __init__(self, connect: Connect, tally: Tally) -> None:
+        self._connect, self._tally = connect, tally
         self._waiters: list[Waiters] = []
         self._stirred: set[str] = set()
-        self._rung = asyncio.Event()
+        self._rung, self._heard = asyncio.Event(), asyncio.Event()
         self._listens = False
         self._task = asyncio.ensure_future(self._run())
 
@@ -42,21 +51,33 @@ class NoticeBell:
         self._rung.set()
 
     def listen(self, waiters: Waiters, /) -> bool:
-        """Have the waiters woken when others ring; False while there is no connection to hear them by."""
+        """Have the waiters woken when others ring, as far as there is a connection to hear them by."""
         if waiters not in self._waiters:
             self._waiters.append(waiters)
-        return self._listens
+        return True
+
+    @property
+    def look_every_ms(self) -> int:
+        """How often who waits looks by itself."""
+        return _LOOK_AGAIN_MS if self._listens else _LOOK_UNTOLD_MS
 
     def close(self) -> None:
         """Stop."""
         self._task.cancel()
 
     async def _run(self) -> None:
+        told = False
         while True:
             try:
-                await self._serve(await self._connect())
-            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-                _log.warning("servers can't wake each other for now: %s", error)
+                connection = await self._connect()
+                if told:
+                    _log.warning("servers wake each other again")
+                told = False
+                await self._serve(connection)
+            except OF_DATABASE as error:
+                if not told:
+                    _log.warning("servers can't wake each other for now", extra={"fields": {"error": str(error)}})
+                told = True
             finally:
                 self._listens = False
             # Who waits must not wait to be woken.
@@ -67,20 +88,46 @@ class NoticeBell:
         try:
             await connection.add_listener(CHANNEL, self._hear)
             connection.add_termination_listener(lambda _: self._rung.set())
-            self._listens = True
+            self._listens = await self._hears_itself(connection)
             self._wake_all()
             while not connection.is_closed():
-                await self._rung.wait()
-                self._rung.clear()
-                stirred, self._stirred = self._stirred, set()
-                for notice in _notices(stirred):
-                    await connection.execute("SELECT pg_notify($1, $2)", CHANNEL, notice)
-                await asyncio.sleep(_EVERY_S)
+                if await self._is_rung():
+                    self._rung.clear()
+                    await self._tell(connection)
+                    await asyncio.sleep(_EVERY_S)
+                else:
+                    await connection.execute("SELECT 1", timeout=_STILL_THERE_S)
         finally:
-            with contextlib.suppress(Exception):
-                await connection.close(timeout=1)
+            connection.terminate()
+
+    async def _hears_itself(self, connection: asyncpg.Connection[asyncpg.Record]) -> bool:
+        """Whether notices arrive: PgBouncer takes the LISTEN, and hands on few or none."""
+        self._heard.clear()
+        await connection.execute("SELECT pg_notify($1, '')", CHANNEL)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_HEARD_WITHIN_S):
+                await self._heard.wait()
+                return True
+        _log.warning("servers can't wake each other through a pooler: set database_listen_url to the database itself")
+        return False
+
+    async def _is_rung(self) -> bool:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_STILL_THERE_S):
+                await self._rung.wait()
+        return self._rung.is_set()
+
+    async def _tell(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
+        stirred, self._stirred = self._stirred, set()
+        for notice in _notices(stirred):
+            await connection.execute("SELECT pg_notify($1, $2)", CHANNEL, notice)
+            self._tally.notices_sent += 1
 
     def _hear(self, _connection: Any, _pid: int, _channel: str, payload: object) -> None:
+        self._heard.set()
+        if not payload:
+            return
+        self._tally.notices_heard += 1
         queues = str(payload).split(_BETWEEN)
         for waiters in self._waiters:
             waiters.wake(queues)

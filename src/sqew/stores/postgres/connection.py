@@ -25,6 +25,17 @@ def _dialect(text: str) -> str:
 
 SQL = Statements(__package__, _dialect)
 
+PLANNING = {
+    "plan_cache_mode": "force_generic_plan",
+    "jit": "off",
+    "max_parallel_workers_per_gather": "0",
+    **dict.fromkeys(
+        ("enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin", "enable_sort"), "off"
+    ),
+}
+"""Settings of a connection. Every statement has its index, and its plan must not depend on what statistics said of a
+queue when it was empty: it is made once, by index and in the order of the index wherever that is possible."""
+
 
 class Answer:
     """The rows of a statement: implements `sqew.stores.sql.work.Rows`."""
@@ -75,11 +86,15 @@ class Link:
 
     execute_at_once = execute
 
-    async def fetch(self, statement: str, *parameters: Any) -> Answer:
-        """The same for code that can await."""
+    async def _prepare(self, statement: str) -> asyncpg.prepared_stmt.PreparedStatement[asyncpg.Record]:
         prepared = self._prepared.get(statement)
         if prepared is None:
             prepared = self._prepared[statement] = await self._connection.prepare(statement)
+        return prepared
+
+    async def fetch(self, statement: str, *parameters: Any) -> Answer:
+        """The same for code that can await."""
+        prepared = self._prepared.get(statement) or await self._prepare(statement)
         rows = await prepared.fetch(*parameters)
         # Such as "UPDATE 3", or "BEGIN".
         changed = (prepared.get_statusmsg() or "").rpartition(" ")[2]
@@ -88,7 +103,7 @@ class Link:
 
     def executemany(self, statement: str, rows: Iterable[Row], /) -> Answer:
         """Run a statement once for every row of parameters, in one round trip."""
-        return Answer(wait_for(self._connection.fetchmany(statement, list(rows))))
+        return Answer(wait_for(wait_for(self._prepare(statement)).fetchmany(list(rows))))
 
     def changes(self) -> int:
         """How many rows the last statement changed."""

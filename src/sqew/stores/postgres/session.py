@@ -12,11 +12,14 @@ import asyncpg
 from sqew import operations as ops
 from sqew.errors import SqewError
 from sqew.model import Commit
+from sqew.stores.postgres import hot
 from sqew.stores.postgres.bridge import carried
 from sqew.stores.postgres.connection import SQL, Link
+from sqew.stores.postgres.flight import Flight
+from sqew.stores.postgres.watermarks import Watermarks
 from sqew.stores.sql import sending
 from sqew.stores.sql.bindings import Bindings
-from sqew.stores.sql.catalog import Catalog
+from sqew.stores.sql.catalog import Catalog, QueueState
 from sqew.stores.sql.handlers import HANDLERS
 from sqew.stores.sql.work import NewRows, Work
 
@@ -54,6 +57,19 @@ class DatabaseCatalog(Catalog):
         """Ids that were never given out before, in order."""
         return [row[0] for row in self._execute(self._sql.draw_ids, (count,))]
 
+    def ensure_bucket(self, state: QueueState, lane: int, priority: int) -> None:
+        """Before a message is put there: a (lane, priority) that receivers know to look into."""
+        before = self.version
+        super().ensure_bucket(state, lane, priority)
+        if self.version > before + 1:
+            # Others have changed something since the transaction began: the next one must look what.
+            self.version = -1
+
+
+def _brings_back(operation: ops.Operation[Any]) -> bool:
+    """Whether messages stand where they stood long before."""
+    return isinstance(operation, ops.Nack) and any(release.undelivered for release in operation.releases)
+
 
 class NoRoom:
     """The database's disk is not ours to look at. Implements `sqew.stores.sql.work.Room`."""
@@ -74,10 +90,23 @@ class Session:
         self._bindings = Bindings()
         self._work = Work(self._link, SQL, self._catalog, self._bindings, NoRoom(), random, delivery_keep_ms)
 
-    async def run(self, operations: Sequence[ops.Operation[Any]], now: int) -> Commit:
-        """Execute operations in one transaction."""
+    async def fly(self, flight: Flight, marks: Watermarks, only: int | None = None) -> None:
+        """Carry out what is pending: what can be by the short ways, and the rest in one transaction.
+
+        ``only``: what is in that place, and in a transaction of its own.
+        """
+        if only is None:
+            await hot.fly(self._link, self._catalog, marks, flight)
+        pending = [entry for entry in flight.pending if only in (None, entry[0])]
+        if not pending:
+            return
+        places, operations = zip(*pending, strict=True)
         alone = any(type(operation) in CHANGING for operation in operations)
-        return await self._transaction(_ALONE if alone else _SHARED, operations, now)
+        commit = await self._transaction(_ALONE if alone else _SHARED, operations, flight.now)
+        flight.join(commit, places)
+        if any(map(_brings_back, operations)):
+            for queue in commit.stirred:
+                marks.forget(queue)
 
     async def look(self, operations: Sequence[ops.Operation[Any]], now: int) -> list[Any]:
         """Execute operations that only read, as of one moment: their results, or the first error raised."""

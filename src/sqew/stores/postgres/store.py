@@ -4,25 +4,45 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from random import Random
 from typing import Any, Self, TypeVar
 
 import asyncpg
+from asyncpg.connect_utils import SessionAttribute
 
 from sqew import operations as ops
-from sqew.errors import BadValue, StoreUnavailable
-from sqew.model import Commit
+from sqew.errors import BadValue, SqewError
+from sqew.model import Commit, DatabaseFigures
+from sqew.settings import without_password
 from sqew.stores.postgres.clock import DatabaseClock
-from sqew.stores.postgres.errors import CONTESTED, shown, translate
-from sqew.stores.postgres.migrate import migrate
+from sqew.stores.postgres.connection import PLANNING
+from sqew.stores.postgres.errors import CONTESTED, OF_DATABASE, STALE, translate
+from sqew.stores.postgres.flight import Flight, is_about_all
+from sqew.stores.postgres.migrate import check_version, migrate
+from sqew.stores.postgres.pool import Pool
 from sqew.stores.postgres.session import Session
+from sqew.stores.postgres.tally import Tally
+from sqew.stores.postgres.watermarks import Watermarks
 
 R = TypeVar("R")
 
 _TRIES = 10
 """How often a transaction is made again that others were in the way of."""
 _CONNECT_WITHIN_S = 5
+_STATEMENTS = 100
+_NO_ANSWER_S = 2
+"""How much longer than the database may take its answer may be on its way."""
+_UNHEARD_MS = 10_000
+"""After how long a connection is given up whose other end does not even confirm what it is sent."""
+_COMPARE_EVERY_S = 60.0
+_OLDEST_SNAPSHOT = """
+SELECT coalesce(extract(epoch FROM max(clock_timestamp() - xact_start)), 0)::float8
+FROM pg_stat_activity
+WHERE datname = current_database() AND coalesce(backend_xmin, backend_xid) IS NOT NULL AND pid <> pg_backend_pid()
+"""
 
 
 class PostgresStore:
@@ -36,75 +56,119 @@ class PostgresStore:
         timeout_ms: int = 30_000,
         synchronous: bool = True,
         delivery_keep_ms: int = 14 * 86_400_000,
+        listen_url: str = "",
+        pooler: bool = False,
         random: Random | None = None,
     ) -> None:
         self.connections = connections
+        self.tally = Tally()
         self._url, self._random, self._delivery_keep_ms = url, random or Random(), delivery_keep_ms
-        self._timeout_ms, self._synchronous = timeout_ms, synchronous
-        # asyncpg's own pool makes a connection forget its prepared statements whenever it is given back.
-        self._free: list[Session] = []
-        # One more than operations have: for those that only look.
-        self._places = asyncio.Semaphore(connections + 1)
-        self._closed = False
+        self._listen_url = listen_url or url
+        self._timeout_ms, self._synchronous, self._pooler = timeout_ms, synchronous, pooler
+        self._pool = Pool(url, connections, timeout_ms / 1000, self._new_session, self.tally, self._random)
+        self._follower: asyncio.Task[None] | None = None
+        self._marks = Watermarks()
 
     @classmethod
-    async def open(cls, url: str, *, now: int | None = None, **options: Any) -> Self:
-        """Connect, and bring the schema up to date."""
+    async def open(cls, url: str, *, now: int | None = None, create: bool = True, **options: Any) -> Self:
+        """Connect, and bring the schema up to date; ``create``: also where there is none yet."""
         store = cls(url, **options)
         try:
-            async with store._session() as session:
-                clock = DatabaseClock()
-                await clock.compare(session.connection)
-                await migrate(session.connection, shown(url), clock.now() if now is None else now)
+            session = await store._new_session()
+            store._pool.add(session)
+            where = without_password(url)
+            check_version(session.connection.get_server_version().major, where)
+            clock = DatabaseClock()
+            await clock.compare(session.connection)
+            await migrate(session.connection, where, clock.now() if now is None else now, create)
         except BaseException as error:
             await store.close()
-            if isinstance(error, Exception):
+            if isinstance(error, OF_DATABASE):
                 raise translate(error, url) from error
             raise
         return store
 
     async def run(self, operations: Sequence[ops.Operation[Any]], now: int) -> Commit:
         """Execute operations; see `sqew.stores.base.RemoteStore`."""
+        flight = Flight(operations, now)
         try:
-            return await self._again(lambda session: session.run(operations, now))
-        except BadValue:
-            if len(operations) == 1:
+            await self._again(lambda session: session.fly(flight, self._marks))
+        except Exception as error:
+            if not flight.has_begun and (len(operations) == 1 or not isinstance(error, BadValue)):
                 raise
-        # One of them can't be stored, and all were undone.
-        commits = [await self._alone(operation, now) for operation in operations]
-        return Commit(
-            [result for commit in commits for result in commit.results],
-            [fact for commit in commits for fact in commit.facts],
-            set[str]().union(*(commit.stirred for commit in commits)),
-        )
+            if is_about_all(error):
+                flight.fail(error)
+            else:
+                # One of them can't be stored, or met a mistake in the code, and those beside it were undone.
+                await self._land_each(flight)
+        return flight.commit
 
-    async def _alone(self, operation: ops.Operation[Any], now: int) -> Commit:
-        try:
-            return await self._again(lambda session: session.run([operation], now))
-        except BadValue as error:
-            return Commit([error], [], set())
+    async def _land_each(self, flight: Flight) -> None:
+        for place, _ in flight.pending:
+            try:
+                await self._again(lambda session, place=place: session.fly(flight, self._marks, place))  # type: ignore[misc]
+            except Exception as error:  # noqa: BLE001 (the others must get their answers all the same)
+                flight.land(place, error)
 
     async def look(self, operations: Sequence[ops.Operation[Any]], now: int) -> list[Any]:
         """Execute operations that only read, as of one moment: their results, or the first error raised."""
         return await self._again(lambda session: session.look(operations, now))
 
-    async def compare(self, clock: DatabaseClock) -> None:
-        """Set a clock by the database's."""
+    async def keep_time(self, clock: DatabaseClock) -> None:
+        """Set a clock by the database's, now and every minute from now on."""
+        await self._compare(clock)
+        self._follower = asyncio.ensure_future(self._follow(clock))
+
+    async def _follow(self, clock: DatabaseClock) -> None:
+        while True:
+            await asyncio.sleep(_COMPARE_EVERY_S)
+            with contextlib.suppress(SqewError):
+                # It goes on as it is until the next minute.
+                await self._compare(clock)
+
+    async def _compare(self, clock: DatabaseClock) -> None:
         await self._again(lambda session: clock.compare(session.connection))
+
+    def figures(self) -> DatabaseFigures:
+        """How this process gets on with the database."""
+        counts = {name: getattr(self.tally, name) for name in Tally.__slots__}
+        return DatabaseFigures(connections=self.connections, is_there=not self._pool.is_away, **counts)
+
+    async def measure(self) -> None:
+        """Look how old the oldest snapshot is."""
+        self.tally.oldest_snapshot_s = await self._again(lambda session: session.connection.fetchval(_OLDEST_SNAPSHOT))
 
     async def connect(self) -> asyncpg.Connection[asyncpg.Record]:
         """A connection of its own."""
-        return await asyncpg.connect(
-            self._url,
-            statement_cache_size=0,
+        return await self._connect(self._url, self._pooler)
+
+    async def connect_to_listen(self) -> asyncpg.Connection[asyncpg.Record]:
+        """A connection of its own that hears notices."""
+        return await self._connect(self._listen_url, self._pooler and self._listen_url == self._url)
+
+    async def _connect(self, url: str, pooler: bool) -> asyncpg.Connection[asyncpg.Record]:
+        connection = await asyncpg.connect(
+            url,
+            # With none, asyncpg has statements parsed anew whenever they run, even those that were prepared explicitly:
+            # what a pooler needs, and others must not have.
+            statement_cache_size=0 if pooler else _STATEMENTS,
+            max_cached_statement_lifetime=0,
             timeout=_CONNECT_WITHIN_S,
-            server_settings={
-                "application_name": "sqew",
-                "statement_timeout": str(self._timeout_ms),
-                "synchronous_commit": "on" if self._synchronous else "off",
-                "idle_in_transaction_session_timeout": "60000",
-            },
+            command_timeout=self._timeout_ms / 1000 + _NO_ANSWER_S,
+            # With several hosts, the one that is the primary now; with one, a standby is found out at once.
+            target_session_attrs=None if "target_session_attrs=" in url else SessionAttribute.read_write,
+            server_settings={"application_name": "sqew", **({} if pooler else self._server_settings())},
         )
+        _give_up_when_unheard(connection)
+        return connection
+
+    def _server_settings(self) -> dict[str, str]:
+        return {
+            "statement_timeout": str(self._timeout_ms),
+            "synchronous_commit": "on" if self._synchronous else "off",
+            "idle_in_transaction_session_timeout": "60000",
+            **PLANNING,
+        }
 
     async def _again(self, work: Callable[[Session], Awaitable[R]]) -> R:
         """Do something in a transaction, and again where others were in its way."""
@@ -112,42 +176,33 @@ class PostgresStore:
             try:
                 async with self._session() as session:
                     return await work(session)
-            except CONTESTED as error:
+            except (*CONTESTED, *STALE) as error:
                 if attempt == _TRIES:
                     raise translate(error, self._url) from error
+                self.tally.retries += 1
                 await asyncio.sleep(self._random.random() * 0.005 * attempt)
-            except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
+            except OF_DATABASE as error:
+                self.tally.timeouts += isinstance(error, asyncpg.QueryCanceledError | TimeoutError)
                 raise translate(error, self._url) from error
         raise AssertionError("the last attempt raises")
 
-    @contextlib.asynccontextmanager
-    async def _session(self) -> AsyncIterator[Session]:
-        try:
-            async with asyncio.timeout(self._timeout_ms / 1000):
-                await self._places.acquire()
-        except TimeoutError as error:
-            raise StoreUnavailable(
-                f"All {self.connections} connections to {shown(self._url)} are busy. "
-                "Try again, or raise database_connections."
-            ) from error
-        try:
-            session = self._free.pop() if self._free else await self._new_session()
-            try:
-                yield session
-            finally:
-                if self._closed or session.connection.is_closed():
-                    await session.close()
-                else:
-                    self._free.append(session)
-        finally:
-            self._places.release()
+    def _session(self) -> AbstractAsyncContextManager[Session]:
+        return self._pool.session()
 
     async def _new_session(self) -> Session:
         return Session(await self.connect(), self._random, self._delivery_keep_ms)
 
     async def close(self) -> None:
         """Close the connections."""
-        self._closed = True
-        free, self._free = self._free, []
-        for session in free:
-            await session.close()
+        if self._follower is not None:
+            self._follower.cancel()
+            await asyncio.wait({self._follower})
+        await self._pool.close()
+
+
+def _give_up_when_unheard(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    """Have a connection end when its other end vanishes: the kernel would wait for a quarter of an hour."""
+    transport: asyncio.Transport = connection._transport  # type: ignore[attr-defined]  # asyncpg has no other way
+    found = transport.get_extra_info("socket")
+    if found is not None and found.family != socket.AF_UNIX and hasattr(socket, "TCP_USER_TIMEOUT"):
+        found.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNHEARD_MS)

@@ -69,7 +69,7 @@ def publish_events(work: Work, events: Sequence[NewEvent], *, each_for_itself: b
     wanted = {form for event, fan in zip(events, fans, strict=True) for form in fan.wanted - event.envelopes.keys()}
     if wanted:
         raise EnvelopeNeeded(wanted, {form for fan in fans for form in fan.wanted_in_queues} & wanted)
-    numbers = _numbers(work, events)
+    numbers = _numbers(work, events, fans)
     plans = [_plan(event, *way, numbers.get(event.message_id)) for event, way in zip(events, ways, strict=True)]
     accepted, contested = _accepted(work, plans, each_for_itself)
     for plan in plans:
@@ -94,13 +94,19 @@ def publish_events(work: Work, events: Sequence[NewEvent], *, each_for_itself: b
     ]
 
 
-def _numbers(work: Work, events: Sequence[NewEvent]) -> dict[str, int]:
+def _numbers(work: Work, events: Sequence[NewEvent], fans: Sequence[Fan]) -> dict[str, int]:
     """The numbers of events that get one, by their ids: an event that says different things to some has the same.
 
     They are of those that messages get too: each is higher than all before it, whichever process gave them.
     """
     ids = dict.fromkeys([event.message_id for event in events if event.numbered])
-    return dict(zip(ids, work.catalog.take_ids(len(ids)), strict=True)) if ids else {}
+    if not ids:
+        return {}
+    # Or one that has a higher number could come to a queue first.
+    ordered = {state.id: state for fan in fans for state, _ in fan.picky if state.policy.fifo}
+    for _, state in sorted(ordered.items()):
+        work.hold(state)
+    return dict(zip(ids, work.catalog.take_ids(len(ids)), strict=True))
 
 
 def _in_order(plan: _Plan) -> list[tuple[str, int]]:

@@ -199,10 +199,14 @@ def _stands_behind(work: Work, state: QueueState, group: str, seen: set[str]) ->
 
 def _claim_key(work: Work, state: QueueState, key: str, id: int) -> int | None:
     """Register the key for this message; or, where it is taken, the id it stands for."""
-    owner: int | None = work.execute(work.sql.key_owner, (state.id, key, work.now)).get
-    if owner is None:
+    while True:
+        owner: int | None = work.execute(work.sql.key_owner, (state.id, key, work.now)).get
+        if owner is not None:
+            return owner
         claim_key(work, state, key, id)
-    return owner
+        if work.changes():
+            return None
+        # Another server was at it and has committed meanwhile: now its message can be seen.
 
 
 def claim_key(work: Work, state: QueueState, key: str, id: int) -> None:

@@ -126,13 +126,14 @@ def _sweep_deleted_queue(work: Work, limit: int) -> int:
 def record_activity(work: Work, op: RecordActivity) -> None:
     oldest_kept = work.now // 60_000 - KEPT_MINUTES
     queues = set()
-    for activity in op.counts:
+    # In one order: servers that store theirs at the same time would wait for each other.
+    for activity in sorted(op.counts, key=lambda one: (one.queue, one.lane, one.name, one.minute)):
         state = work.catalog.find(activity.queue)
         if state is not None:
             queues.add(state.id)
             work.execute(
                 work.sql.add_activity, (state.id, activity.lane, activity.name, activity.minute, activity.count)
             )
-    for id in queues:
+    for id in sorted(queues):
         work.execute(work.sql.fold_activity, (id, oldest_kept))
         work.execute(work.sql.drop_folded_activity, (id, oldest_kept))

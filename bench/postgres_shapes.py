@@ -1,0 +1,121 @@
+"""What a claim takes when there is much behind it: long backlogs, long groups, and dead rows that nobody may remove."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+import asyncpg
+from msgspec import Struct
+
+from bench.postgres_cluster import Cluster
+from bench.postgres_contenders import Sqew
+from bench.report import Figure, Section, Table
+from bench.timing import Quantiles, quantiles
+from bench.workspace import say
+from sqew.model import NewMessage, Policy
+from sqew.operations import CreateQueue, Send
+
+_FILL = """
+INSERT INTO sqew_message (id, queue_id, lane_id, priority, due_at, available_at, created_at, is_text, checksum,
+                          group_id, body)
+SELECT nextval('sqew_message_id'), m.queue_id, m.lane_id, m.priority,
+       CASE WHEN m.group_id IS NULL THEN m.due_at + n / 100 END,
+       m.available_at, m.created_at, m.is_text, m.checksum, m.group_id, m.body
+  FROM sqew_message m, generate_series(1, {count}) AS n
+"""
+_WARM = 50
+
+
+class Scale(Struct, frozen=True):
+    backlogs: Sequence[int]
+    groups: Sequence[int]
+    passed: int
+    """How many messages pass while a snapshot is held."""
+    claims: int
+
+
+def measure(cluster: Cluster, scale: Scale) -> Section:
+    backlogs = {count: asyncio.run(_with_backlog(cluster, count, scale.claims, fifo=False)) for count in scale.backlogs}
+    groups = {count: asyncio.run(_with_backlog(cluster, count, scale.claims, fifo=True)) for count in scale.groups}
+    held = asyncio.run(_while_held(cluster, scale))
+    rows = [
+        *([f"backlog of {count:,}", *_cells(took)] for count, took in backlogs.items()),
+        *([f"one FIFO group of {count:,}", *_cells(took)] for count, took in groups.items()),
+        *([f"snapshot held, {title}", *_cells(took)] for title, took in held.items()),
+    ]
+    table = Table("Claim one message, one client", ["", "p50", "p95", "p99"], rows)
+    before, after = held.values()
+    figures = [
+        _figure(f"claim p50, backlog of {scale.backlogs[-1]:,} to {scale.backlogs[0]:,}", 1.5, _ends(backlogs)),
+        _figure(f"claim p50, FIFO group of {scale.groups[-1]:,} to {scale.groups[0]:,}", 2, _ends(groups)),
+        _figure(f"claim p50, snapshot held while {scale.passed:,} messages passed", 3, after.p50 / before.p50),
+    ]
+    return Section(
+        "shapes",
+        "Backlogs, groups and held snapshots",
+        [table],
+        figures,
+        {"backlogs": backlogs, "groups": groups, "held": held},
+    )
+
+
+def _ends(found: dict[int, Quantiles]) -> float:
+    first, *_, last = found.values()
+    return last.p50 / first.p50
+
+
+async def _with_backlog(cluster: Cluster, count: int, claims: int, *, fifo: bool) -> Quantiles:
+    say(f"{'a group' if fifo else 'a backlog'} of {count:,}")
+    url, queue = cluster.new_database(), "bench.fifo" if fifo else "bench"
+    sqew = Sqew()
+    await sqew.open(url, 1)
+    if fifo:
+        await sqew.broker.run(CreateQueue(queue, Policy(fifo=True)))
+    await sqew.broker.run(Send(queue, [NewMessage(b'{"n":1}', group="g" if fifo else None)]))
+    cluster.execute(_FILL.format(count=count), url)
+    cluster.execute("VACUUM ANALYZE", url)
+    found = await _claim(sqew, claims, queue)
+    await sqew.close()
+    cluster.drop(url)
+    return found
+
+
+async def _claim(sqew: Sqew, claims: int, queue: str = "bench") -> Quantiles:
+    took = []
+    for _ in range(claims + _WARM):
+        began = time.perf_counter_ns()
+        messages = await sqew.claim(1, queue)
+        took.append(time.perf_counter_ns() - began)
+        await sqew.ack(messages, queue)
+    return quantiles(took[_WARM:])
+
+
+async def _while_held(cluster: Cluster, scale: Scale) -> dict[str, Quantiles]:
+    say("a held snapshot")
+    url = cluster.new_database()
+    sqew = Sqew()
+    await sqew.open(url, 1)
+    await sqew.send(0, 1)
+    cluster.execute(_FILL.format(count=scale.passed + 10 * (scale.claims + _WARM)), url)
+    cluster.execute("VACUUM ANALYZE", url)
+    holder = await asyncpg.connect(url)
+    await holder.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM sqew_meta")
+    found = {"at first": await _claim(sqew, scale.claims)}
+    passed = 0
+    while passed < scale.passed:
+        passed += await sqew.take(0, 100)
+    found[f"{passed:,} messages later"] = await _claim(sqew, scale.claims)
+    await holder.close()
+    await sqew.close()
+    cluster.drop(url)
+    return found
+
+
+def _cells(took: Quantiles) -> list[str]:
+    return [f"{value / 1000:.2f} ms" for value in (took.p50, took.p95, took.p99)]
+
+
+def _figure(name: str, most: float, measured: float) -> Figure:
+    return Figure(name, f"≤ {most:g} times", f"{measured:.2f} times", measured <= most)

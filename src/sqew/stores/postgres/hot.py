@@ -1,0 +1,321 @@
+"""The short ways to send, receive and ack plain messages: all of a flight in one statement that commits itself.
+
+Most messages have no key, no group and a small body, and most queues one lane, one priority and no archive. For these
+the general way (begin, look whether other servers changed something, read, write, commit) takes five round trips and
+more. Here the statement itself makes sure that the queues are still what this connection thinks they are; where it
+finds anything else it changes nothing, and the operation goes the general way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Self, TypeVar
+from zlib import crc32
+
+from msgspec import Struct
+
+from sqew.ids import new_token
+from sqew.model import Fact, Lease, Message, NewMessage, Received, Sent, Settled
+from sqew.operations import Ack, Operation, Receive, Send
+from sqew.stores.postgres.connection import SQL, Link
+from sqew.stores.postgres.flight import Flight
+from sqew.stores.postgres.watermarks import Bucket, Watermarks
+from sqew.stores.sql.catalog import Catalog, QueueState
+from sqew.stores.sql.receiving import NEVER, delivered
+from sqew.stores.sql.rows import INLINE_BODY_BYTES, checksum, encode_headers, size_of
+from sqew.stores.sql.work import Row
+
+_MOST_ROWS = 2_000
+"""How many messages one statement writes or deletes, unless a single operation has more."""
+_MOST_CLAIMED = 1_000
+"""Of small messages that is far from `sqew.stores.sql.rows.MOST_BYTES`."""
+_IDS = range(1 << 63)
+
+T = TypeVar("T")
+
+
+class _Rows(Struct, gc=False):
+    """New messages by column. What most have in common is kept apart: alike messages are written more quickly."""
+
+    kinds: list[Row]
+    """queue_id, lane_id, priority, due_at, expires_at and is_text."""
+    checksums: list[int]
+    headers: list[bytes | None]
+    bodies: list[bytes]
+
+    def __iadd__(self, other: _Rows) -> Self:
+        self.kinds += other.kinds
+        self.checksums += other.checksums
+        self.headers += other.headers
+        self.bodies += other.bodies
+        return self
+
+    @property
+    def are_alike(self) -> bool:
+        """Whether they differ in their bodies only."""
+        return self.kinds.count(self.kinds[0]) == len(self.kinds) and not any(self.headers)
+
+
+class _Send(Struct, frozen=True, gc=False):
+    """A send that can be done so, and the rows that it makes."""
+
+    place: int
+    state: QueueState
+    rows: _Rows
+
+
+class _Ack(Struct, frozen=True, gc=False):
+    place: int
+    state: QueueState
+    op: Ack
+
+
+class _Claim(Struct, frozen=True, gc=False):
+    place: int
+    state: QueueState
+    op: Receive
+    bucket: Bucket
+
+
+_TURNS = {Send: 0, Ack: 1, Receive: 2}
+"""In which order they are done."""
+
+
+class _Sorted:
+    """The operations of a flight that can be done so. None overtakes an earlier one on the same queue."""
+
+    def __init__(self, catalog: Catalog, flight: Flight) -> None:
+        self.sends: list[_Send] = []
+        self.acks: list[_Ack] = []
+        self.claims: dict[tuple[int, Bucket], list[_Claim]] = {}
+        self._named: set[int] = set()
+        self._catalog, self._now = catalog, flight.now
+        # By queue: whose turn has come.
+        turns: dict[str, int] = {}
+        for place, op in flight.pending:
+            turn = _TURNS.get(type(op), -1)
+            queue: str = getattr(op, "queue", None) or ""
+            state = catalog.by_name.get(queue) if turn >= turns.get(queue, 0) else None
+            if state is not None and self._takes(place, op, state):
+                turns[queue] = turn
+            elif op.writes and not queue:
+                # Nobody knows which it changes.
+                return
+            elif op.writes:
+                turns[queue] = len(_TURNS)
+
+    def _takes(self, place: int, op: Operation[Any], state: QueueState) -> bool:
+        if type(op) is Send:
+            rows = _rows(state, op, self._now)
+            if rows is not None:
+                self.sends.append(_Send(place, state, rows))
+                return True
+        elif type(op) is Receive:
+            bucket = _only_bucket(state, op)
+            if bucket is not None:
+                self.claims.setdefault((state.id, bucket), []).append(_Claim(place, state, op, bucket))
+                return True
+        elif type(op) is Ack and self._are_deleted(op, state):
+            self.acks.append(_Ack(place, state, op))
+            return True
+        return False
+
+    def _are_deleted(self, op: Ack, state: QueueState) -> bool:
+        """Whether the ack only deletes, what nobody else in the flight names."""
+        if op.in_time or state.policy.keep != "delete" or state.policy.fifo:
+            return False
+        ids = {ref.id for ref in op.refs}
+        if len(ids) < len(op.refs) or not ids.isdisjoint(self._named) or not all(id in _IDS for id in ids):
+            return False
+        self._named |= ids
+        return True
+
+
+async def fly(link: Link, catalog: Catalog, marks: Watermarks, flight: Flight) -> None:
+    """Do what can be done so. The rest of the flight is pending still."""
+    found = _Sorted(catalog, flight)
+    for sends in _in_parts(found.sends, lambda send: len(send.rows.kinds), _MOST_ROWS):
+        await _send(link, catalog, flight, sends)
+    for acks in _in_parts(found.acks, lambda ack: len(ack.op.refs), _MOST_ROWS):
+        await _ack(link, catalog, flight, acks)
+    for of_bucket in found.claims.values():
+        for claims in _in_parts(of_bucket, lambda claim: claim.op.limit, _MOST_CLAIMED):
+            await _receive(link, catalog, marks, flight, claims)
+
+
+def _in_parts(entries: Sequence[T], size_of: Callable[[T], int], most: int) -> Iterator[list[T]]:
+    """The entries, as many together as may be."""
+    part: list[T] = []
+    size = 0
+    for entry in entries:
+        if part and size + size_of(entry) > most:
+            yield part
+            part, size = [], 0
+        part.append(entry)
+        size += size_of(entry)
+    if part:
+        yield part
+
+
+def _rows(state: QueueState, op: Send, now: int) -> _Rows | None:
+    """What `insert_plain` takes for the messages; None where one of them is not plain, or its queue looks at more."""
+    policy = state.policy
+    if policy.fifo or policy.deduplicate != "key" or policy.quota is not None or policy.rate_limit is not None:
+        return None
+    most = policy.max_body_bytes
+    rows = _Rows([], [], [], [])
+    kinds, checksums, all_headers, bodies = rows.kinds, rows.checksums, rows.headers, rows.bodies
+    # Most messages of a send say the same of themselves.
+    known: dict[Row, Row | None] = {}
+    for message in op.messages:
+        said = message.lane, message.priority, message.delay_ms, message.ttl_ms, message.format
+        kind = known[said] if said in known else known.setdefault(said, _kind(state, message, now))
+        body = message.body
+        if (
+            kind is None
+            or message.key is not None
+            or message.group is not None
+            or len(body) > INLINE_BODY_BYTES
+            or (most is not None and size_of(message) > most)
+        ):
+            return None
+        headers = encode_headers(message.headers) if message.headers else None
+        kinds.append(kind)
+        checksums.append(checksum(body, headers, kind[5]) if headers else crc32(body, kind[5]))
+        all_headers.append(headers)
+        bodies.append(body)
+    return rows
+
+
+def _kind(state: QueueState, message: NewMessage, now: int) -> Row | None:
+    """A row of `_Rows.kinds`; None where the queue does not have that lane, or never had that priority there."""
+    policy = state.policy
+    lane = state.default_lane if message.lane is None else state.lane_ids.get(message.lane)
+    if lane is None or message.priority not in state.priorities(lane):
+        return None
+    due_at = now + (policy.delay_ms if message.delay_ms is None else message.delay_ms)
+    ttl_ms = policy.ttl_ms if message.ttl_ms is None else message.ttl_ms
+    expires_at = None if ttl_ms is None else now + ttl_ms
+    return state.id, lane, message.priority, due_at, expires_at, message.format == "text"
+
+
+async def _send(link: Link, catalog: Catalog, flight: Flight, sends: Sequence[_Send]) -> None:
+    rows = _Rows([], [], [], [])
+    for send in sends:
+        rows += send.rows
+    if not rows.kinds:
+        return
+    if rows.are_alike:
+        answer = await link.fetch(
+            SQL.insert_alike, catalog.version, flight.now, *rows.kinds[0], rows.checksums, rows.bodies
+        )
+    else:
+        kinds = zip(*rows.kinds, strict=True)
+        answer = await link.fetch(
+            SQL.insert_plain, catalog.version, flight.now, *kinds, rows.checksums, rows.headers, rows.bodies
+        )
+    ids = [row[0] for row in answer]
+    if not ids:
+        return
+    facts, start = flight.facts, 0
+    for send in sends:
+        name, lane_names = send.state.name, send.state.lane_names
+        kinds_sent = send.rows.kinds
+        theirs = ids[start : start + len(kinds_sent)]
+        start += len(theirs)
+        facts += [Fact("sent", name, lane_names[kind[1]], id, 0) for kind, id in zip(kinds_sent, theirs, strict=True)]
+        flight.stirred.add(name)
+        flight.land(send.place, [Sent(id) for id in theirs])
+
+
+def _only_bucket(state: QueueState, op: Receive) -> Bucket | None:
+    """Where the receive finds what it finds, if that is one (lane, priority)."""
+    if state.policy.fifo or op.finish or op.limit > _MOST_CLAIMED:
+        return None
+    lane = state.lane_ids.get(op.lane) if op.lane is not None else state.lanes[0] if len(state.lanes) == 1 else None
+    priorities = [] if lane is None else state.priorities(lane)
+    return (lane, priorities[0]) if lane is not None and len(priorities) == 1 else None
+
+
+async def _receive(link: Link, catalog: Catalog, marks: Watermarks, flight: Flight, claims: Sequence[_Claim]) -> None:
+    """Claim for several at once. Who gets nothing goes the general way: there may be more to it."""
+    state, bucket, now = claims[0].state, claims[0].bucket, flight.now
+    policy = state.policy
+    leases = [
+        Lease(new_token(), now + (policy.visibility_ms if op.lease_ms is None else op.lease_ms), op.by)
+        for op in (claim.op for claim in claims)
+    ]
+    slots = [slot for slot, claim in enumerate(claims, 1) for _ in range(claim.op.limit)]
+    last_attempt = policy.max_attempts or NEVER
+    position = marks.position(state.name, bucket, now)
+    answer = await link.fetch(
+        SQL.claim_plain, state.id, *bucket, now, *position, len(slots), catalog.version, last_attempt, slots,
+        [lease.expires_at for lease in leases], [lease.token for lease in leases], [lease.by for lease in leases],
+    )  # fmt: skip
+    rows = answer.fetchall()
+    if not rows:
+        return
+    # available_at (4) is where they stood until now; and RETURNING has an order of its own.
+    rows.sort(key=lambda row: (row[4], row[0]))
+    marks.reach(state.name, bucket, position, (rows[-1][4], rows[-1][0]), now)
+    of_slot: dict[int, list[Row]] = {}
+    for row in rows:
+        of_slot.setdefault(row[18], []).append(row)
+    for slot, theirs in of_slot.items():
+        claim, lease = claims[slot - 1], leases[slot - 1]
+        if not all(map(_is_intact, theirs)):
+            marks.forget(state.name)
+            await link.fetch(SQL.unclaim, [row[0] for row in theirs], lease.token)
+            continue
+        messages = [_message(state, lease, row, now) for row in theirs]
+        _tell(flight, state, messages, last_attempt)
+        flight.land(claim.place, Received(messages))
+
+
+def _is_intact(row: Row) -> bool:
+    # Positions in {delivered}: is_text 12, checksum 13, headers 14, body 15.
+    is_text, check, headers, body = row[12:16]
+    return bool((checksum(body, headers, is_text) if headers else crc32(body, is_text)) == check)
+
+
+def _message(state: QueueState, lease: Lease, row: Row, now: int) -> Message:
+    return delivered(state, lease, row[:18], row[15], row[3], row[4], now)
+
+
+def _tell(flight: Flight, state: QueueState, messages: Sequence[Message], last_attempt: int) -> None:
+    facts, now = flight.facts, flight.now
+    for m in messages:
+        assert m.lease is not None
+        facts.append(Fact("received", m.queue, m.lane, m.id, m.attempts, m.lease.by, now - m.available_at))
+        if m.attempts >= last_attempt and state.policy.dead_letter is not None:
+            # Who waits for dead letters must know when it may die.
+            flight.stirred.add(state.policy.dead_letter)
+
+
+async def _ack(link: Link, catalog: Catalog, flight: Flight, acks: Sequence[_Ack]) -> None:
+    # In the order of their ids, as all who lock several do.
+    named = sorted((ref.id, ack.state.id, ref.token, ref.by) for ack in acks for ref in ack.op.refs)
+    if not named:
+        return
+    ids, *rights = zip(*named, strict=True)
+    (queue_id, *_), (token, *_), _ = rights
+    if token is not None and all(len(set(values)) == 1 for values in rights) and rights[2][0] is None:
+        answer = await link.fetch(SQL.finish_alike, catalog.version, ids, queue_id, token)
+    else:
+        answer = await link.fetch(SQL.finish_plain, catalog.version, ids, *rights)
+    finished = {row[0]: row for row in answer}
+    if not finished:
+        return
+    facts, now = flight.facts, flight.now
+    for ack in acks:
+        name, lane_names = ack.state.name, ack.state.lane_names
+        done = []
+        for ref in ack.op.refs:
+            if (row := finished.get(ref.id)) is not None:
+                id, lane_id, attempts, by, received_at = row
+                facts.append(Fact("acked", name, lane_names[lane_id], id, attempts, by, now - (received_at or now)))
+                done.append(Settled(id))
+        if len(done) == len(ack.op.refs):
+            flight.land(ack.place, done)
+        elif done:
+            flight.land_part(ack.place, ack.op, {settled.id for settled in done})

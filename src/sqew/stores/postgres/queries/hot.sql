@@ -1,0 +1,88 @@
+-- Sends, receives and acks of plain messages: statements that are a transaction each (see hot.py).
+
+-- name: insert_plain
+-- All of a flight, in the order in which they are given: rows that RETURNING names are in the order of their ids.
+INSERT INTO sqew_message (id, queue_id, lane_id, priority, due_at, available_at, created_at, expires_at, is_text,
+                          checksum, headers, body)
+SELECT nextval('sqew_message_id'), queue_id, lane_id, priority, due_at, due_at, ?2, expires_at, is_text,
+       checksum, headers, body
+  FROM unnest(?3::bigint[], ?4::bigint[], ?5::bigint[], ?6::bigint[], ?7::bigint[], ?8::bigint[], ?9::bigint[],
+              ?10::bytea[], ?11::bytea[])
+       AS new (queue_id, lane_id, priority, due_at, expires_at, is_text, checksum, headers, body)
+ WHERE (SELECT sqew_catalog()) = ?1
+RETURNING id
+
+-- name: insert_alike
+-- The same for messages that differ in their bodies only: an array fewer to send and to read for all that is alike.
+INSERT INTO sqew_message (id, queue_id, lane_id, priority, due_at, available_at, created_at, expires_at, is_text,
+                          checksum, body)
+SELECT nextval('sqew_message_id'), ?3::bigint, ?4::bigint, ?5::bigint, ?6::bigint, ?6::bigint, ?2, ?7::bigint,
+       ?8::bigint, checksum, body
+  FROM unnest(?9::bigint[], ?10::bytea[]) AS new (checksum, body)
+ WHERE (SELECT sqew_catalog()) = ?1
+RETURNING id
+
+-- fragment: candidate
+-- What must be known to claim a message, and whether it is one to be dealt with otherwise: exhausted, expired or large.
+id AS candidate_id,
+attempts >= ?9 OR coalesce(expires_at <= ?4, FALSE) OR body IS NULL OR coalesce(octet_length(headers) > 2048, FALSE)
+AS other
+
+-- fragment: of_bucket
+-- Ready messages of one (lane, priority).
+queue_id = ?1 AND lane_id = ?2 AND priority = ?3 AND due_at IS NOT NULL AND due_at <= ?4
+
+-- name: claim_plain
+-- Lease up to ?7 messages of one (lane, priority): those after the position (?5, ?6), and those before it where these
+-- are too few. Where one of them is not plain, none is leased. The lease of the message that comes n-th is that of slot
+-- ?10[n]: until ?11, token ?12, holder ?13.
+WITH candidate AS MATERIALIZED (
+  SELECT candidate_id, other FROM (
+    SELECT * FROM (
+      SELECT {candidate} FROM sqew_message WHERE {of_bucket} AND (due_at, id) > (?5::bigint, ?6::bigint)
+                                             AND (SELECT sqew_catalog()) = ?8
+       ORDER BY due_at, id LIMIT ?7 FOR UPDATE SKIP LOCKED) AS ahead
+     UNION ALL
+    SELECT * FROM (
+      SELECT {candidate} FROM sqew_message WHERE {of_bucket} AND (due_at, id) <= (?5::bigint, ?6::bigint)
+                                             AND (SELECT sqew_catalog()) = ?8
+       ORDER BY due_at, id LIMIT ?7 FOR UPDATE SKIP LOCKED) AS behind
+  ) AS found LIMIT ?7
+), placed AS MATERIALIZED (
+  SELECT candidate_id, (?10::int[])[(row_number() OVER ())::int] AS slot FROM candidate
+   WHERE NOT EXISTS (SELECT FROM candidate WHERE other)
+)
+UPDATE sqew_message
+   SET available_at = due_at, due_at = (?11::bigint[])[slot], lease_until = (?11::bigint[])[slot],
+       attempts = attempts + 1, token = (?12::text[])[slot], leased_by = (?13::text[])[slot], received_at = ?4,
+       first_received_at = coalesce(first_received_at, ?4),
+       dies_at = CASE WHEN attempts + 1 >= ?9 THEN (?11::bigint[])[slot] END
+  FROM placed WHERE id = candidate_id
+RETURNING {delivered}, slot
+
+-- name: unclaim
+-- One of the messages that were claimed together turned out to be damaged: as they were, for the long way to deal with.
+UPDATE sqew_message
+   SET due_at = available_at, lease_until = NULL, attempts = attempts - 1, token = NULL, leased_by = NULL,
+       received_at = NULL, first_received_at = nullif(first_received_at, received_at), dies_at = NULL
+ WHERE id = ANY(?1::bigint[]) AND token = ?2
+
+-- fragment: leaves_nothing
+-- No key to remember, no group to go on with, no body elsewhere.
+m.key IS NULL AND m.group_id IS NULL AND m.body IS NOT NULL
+
+-- name: finish_alike
+-- Delete messages of one queue that were received under one lease, and leave nothing behind.
+DELETE FROM sqew_message AS m
+ WHERE m.id = ANY(?2::bigint[]) AND m.queue_id = ?3 AND m.token = ?4 AND {leaves_nothing}
+   AND (SELECT sqew_catalog()) = ?1
+RETURNING m.id, m.lane_id, m.attempts, m.leased_by, m.received_at
+
+-- name: finish_plain
+-- The same for messages of all queues and leases.
+DELETE FROM sqew_message AS m
+ USING unnest(?2::bigint[], ?3::bigint[], ?4::text[], ?5::text[]) AS named (id, queue_id, token, holder)
+ WHERE m.id = named.id AND m.queue_id = named.queue_id AND (named.token IS NULL OR m.token = named.token)
+   AND (named.holder IS NULL OR m.leased_by = named.holder)
+   AND {leaves_nothing} AND (SELECT sqew_catalog()) = ?1
+RETURNING m.id, m.lane_id, m.attempts, m.leased_by, m.received_at

@@ -1,0 +1,303 @@
+"""`sqew migrate`: a file's queues, copied to PostgreSQL."""
+
+import asyncio
+import shutil
+import subprocess
+import time
+from contextlib import closing
+
+import apsw
+import asyncpg
+import pytest
+
+import belongings
+from cli.conftest import SCRIPT, environment
+from postgres import new_database
+from sqew import Queue
+from sqew import operations as ops
+
+BLOCKED = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 4242 AND NOT granted"
+STOP_AT_TOPICS = """
+CREATE FUNCTION wait_here() RETURNS trigger LANGUAGE plpgsql AS
+  $$ BEGIN PERFORM pg_advisory_xact_lock(4242); RETURN NEW; END $$;
+CREATE TRIGGER wait_here BEFORE INSERT ON sqew_topic FOR EACH ROW EXECUTE FUNCTION wait_here();
+SELECT pg_advisory_lock(4242);
+"""
+
+
+@pytest.fixture(scope="module")
+def full_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("full") / "queue.db"
+    belongings.fill(path)
+    return path
+
+
+@pytest.fixture
+def file(full_file, folder):
+    """A file that has some of everything."""
+    return shutil.copy(full_file, folder / "queue.db")
+
+
+@pytest.fixture
+def database():
+    """The URL of an empty database."""
+    return new_database("template0")
+
+
+@pytest.fixture
+def moved(file, database, process):
+    """The URL of the database that the file was copied to."""
+    done = process(f"migrate --from {file} --to {database} --json")
+    assert (done.code, done.err) == (0, "")
+    return database
+
+
+def opened(place):
+    return Queue.open(place, **belongings.OPTIONS)
+
+
+def answers(place):
+    with opened(place) as q:
+        return belongings.seen(q)
+
+
+def sql(url, statement):
+    async def run():
+        connection = await asyncpg.connect(url)
+        try:
+            return await connection.fetch(statement)
+        finally:
+            await connection.close()
+
+    return asyncio.run(run())
+
+
+def rows_of(path):
+    with closing(apsw.Connection(str(path))) as connection:
+        tables = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'sqew%'")
+        return {name: connection.execute(f"SELECT count(*) FROM {name}").get for (name,) in tables.fetchall()}
+
+
+def test_the_file_has_some_of_everything(file):
+    assert [name for name, count in rows_of(file).items() if count == 0] == []
+
+
+@pytest.mark.parametrize("what", list(belongings.VIEWS))
+def test_what_was_in_the_file_is_in_the_database(moved_once, what):
+    before, after = moved_once
+
+    assert after[what] == before[what]
+
+
+@pytest.fixture(scope="module")
+def moved_once(full_file, tmp_path_factory):
+    """What the file says of itself, and what the database it was copied to says."""
+    path, url = shutil.copy(full_file, tmp_path_factory.mktemp("once")), new_database("template0")
+    copying = [SCRIPT, "migrate", "--from", path, "--to", url]
+    subprocess.run(copying, check=True, env=environment(), capture_output=True)
+    return answers(path), answers(url)
+
+
+def test_all_rows_are_counted(file, database, process):
+    rows = {name: count for name, count in rows_of(file).items() if name not in ("sqew_meta", "sqew_migration")}
+
+    said = process(f"migrate --from {file} --to {database} --json").json
+
+    assert said["tables"] == {name: {"file": count, "database": count} for name, count in rows.items()}
+    assert (said["ok"], said["resumed"], said["rows"]) == (True, False, sum(rows.values()))
+
+
+def test_people_get_a_table_and_a_verdict(file, database, process):
+    shown = process(f"migrate --to {database}").out
+
+    assert shown.splitlines()[0].endswith("IN THE FILE  IN THE DATABASE")
+    assert shown.endswith("rows, none missing.\n")
+
+
+def test_the_file_is_left_as_it_was(file, database, process):
+    before = answers(file)
+
+    process(f"migrate --from {file} --to {database}")
+
+    assert answers(file) == before
+
+
+def test_new_ids_come_after_all_that_the_file_ever_gave_out(file, moved):
+    with opened(file) as q:
+        last_message = q.enqueue("orders", "newest", lane="fast")
+        last_subscription = q.events.subscribe("new", queue="orders").id
+
+    with opened(moved) as q:
+        assert q.enqueue("orders", "newest", lane="fast") >= last_message
+        assert q.events.subscribe("new", queue="orders").id >= last_subscription
+
+
+def test_who_held_a_message_settles_it_in_the_database(file, moved):
+    with opened(moved) as q:
+        held = next(one for one in q.run(ops.Scan("orders", 0, 1_000, 1_000)).messages if one.state == "leased")
+
+        q.ack(held.id, "w1")
+
+        assert held.id in [archived.message.id for archived in q.archive("orders")]
+
+
+def test_a_key_that_was_used_is_known(file, moved):
+    with opened(file) as q:
+        first = q.enqueue("orders", belongings.LARGE, lane="slow", key="large one")
+
+    with opened(moved) as q:
+        assert q.enqueue("orders", belongings.LARGE, lane="slow", key="large one") == first
+
+
+def test_a_repeated_receive_gets_the_same_messages(file, moved):
+    again = ops.Receive("steps.fifo", 2, attempt_id="the-first")
+    with opened(file) as q:
+        first = [message.id for message in q.receive(again).messages]
+
+    with opened(moved) as q:
+        assert [message.id for message in q.receive(again).messages] == first
+
+
+async def _kill_when_blocked(file, url):
+    connection = await asyncpg.connect(url)
+    await connection.execute(STOP_AT_TOPICS)
+    child = await asyncio.create_subprocess_exec(SCRIPT, "migrate", "--from", file, "--to", url, env=environment())
+    deadline = time.monotonic() + 30
+    while not await connection.fetchval(BLOCKED):
+        assert child.returncode is None
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
+    child.kill()
+    await child.wait()
+    # Before the trigger can go, the database must have noticed that nobody is there any more.
+    await connection.execute("SELECT pg_advisory_unlock(4242)")
+    await connection.execute("DROP TRIGGER wait_here ON sqew_topic")
+    await connection.close()
+
+
+@pytest.fixture
+def interrupted(file, database):
+    """The URL of a database that a part of the file was copied to, by a move that was killed."""
+    with opened(database):
+        pass
+    asyncio.run(_kill_when_blocked(file, database))
+    return database
+
+
+def test_a_move_that_was_killed_goes_on_where_it_was(full_file, file, interrupted, process):
+    copied = sql(interrupted, "SELECT count(*) FROM sqew_message")[0][0]
+    assert copied == rows_of(file)["sqew_message"]
+    # To ask the file itself would change it: what is asked for is swept first.
+    before = answers(shutil.copy(full_file, "same.db"))
+
+    done = process(f"migrate --from {file} --to {interrupted} --json")
+
+    assert (done.code, done.json["ok"], done.json["resumed"]) == (0, True, True)
+    assert answers(interrupted) == before
+
+
+def test_a_row_that_is_missing_is_noticed_and_nothing_is_found_then(file, interrupted, process):
+    sql(interrupted, "DELETE FROM sqew_message WHERE id = (SELECT min(id) FROM sqew_message)")
+
+    done = process(f"migrate --from {file} --to {interrupted} --json")
+
+    counts = done.json["tables"]["sqew_message"]
+    assert (done.code, done.json["ok"], counts["file"] - counts["database"]) == (6, False, 1)
+    assert "Begin anew with --restart." in done.err
+    with opened(interrupted) as q:
+        assert q.queues() == []
+
+
+def test_nothing_is_found_before_the_move_is_over(interrupted):
+    with opened(interrupted) as q:
+        assert q.queues() == []
+
+
+def test_a_file_that_was_used_meanwhile_is_not_gone_on_with(file, interrupted, process):
+    with opened(file) as q:
+        q.remove("orders", [q.peek("orders")[0].id])
+
+    done = process(f"migrate --from {file} --to {interrupted}")
+
+    assert done.code == 4
+    assert "was used since the move was interrupted" in done.err
+
+
+def test_a_move_can_be_begun_anew(file, interrupted, process):
+    with opened(file) as q:
+        q.remove("orders", [q.peek("orders")[0].id])
+    before = answers(file)
+
+    done = process(f"migrate --from {file} --to {interrupted} --restart --json")
+
+    assert (done.code, done.json["resumed"]) == (0, False)
+    assert answers(interrupted) == before
+
+
+def test_another_files_move_is_not_gone_on_with(folder, interrupted, process):
+    belongings.fill(folder / "other.db")
+
+    done = process(f"migrate --from other.db --to {interrupted}")
+
+    assert done.code == 4
+    assert "Another file's move" in done.err
+
+
+def test_a_database_that_is_in_use_is_refused(file, database, process):
+    with opened(database) as q:
+        q.create("theirs")
+
+    done = process(f"migrate --from {file} --to {database}")
+
+    assert done.code == 4
+    assert "is in use already" in done.err
+    with opened(database) as q:
+        assert [info.name for info in q.queues()] == ["theirs", "theirs-dlq"]
+
+
+def test_a_second_move_is_refused(file, moved, process):
+    done = process(f"migrate --from {file} --to {moved}")
+
+    assert done.code == 4
+    assert "was moved into on" in done.err
+
+
+def test_a_file_that_somebody_has_open_is_refused(file, database, process):
+    with opened(file):
+        done = process(f"migrate --from {file} --to {database}")
+
+    assert done.code == 5
+    assert "Stop the servers and workers that use it" in done.err
+
+
+def test_what_postgresql_cant_store_is_named(file, database, process):
+    with closing(apsw.Connection(str(file))) as connection:
+        connection.execute("UPDATE sqew_key SET key = 'a' || char(0) WHERE key = 'large one'")
+
+    done = process(f"migrate --from {file} --to {database}")
+
+    assert done.code == 2
+    assert "has the character NUL in its key" in done.err
+
+
+def test_without_a_place_to_go_to_it_asks_for_one(file, process):
+    done = process("migrate")
+
+    assert (done.code, done.err) == (2, "sqew: Say where to: --to postgresql://user@host/name, or SQEW_DATABASE_URL.\n")
+
+
+def test_a_file_that_is_not_there_is_refused(database, process):
+    done = process(f"migrate --from nowhere.db --to {database}")
+
+    assert done.code == 5
+    assert "nowhere.db does not exist" in done.err
+
+
+def test_a_database_that_is_not_there_is_refused_without_its_password(file, database, process):
+    nowhere = database.rpartition("/")[0].replace("@", ":s3cret@") + "/nowhere"
+
+    done = process(f"migrate --from {file} --to {nowhere}")
+
+    assert done.code == 5
+    assert "does not exist" in done.err
+    assert "s3cret" not in done.err + done.out

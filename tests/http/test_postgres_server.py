@@ -1,0 +1,284 @@
+"""A server whose queues are in PostgreSQL, and what becomes of it when the database is in trouble."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from cluster import Cluster, crashing_cluster
+from serving import Answer, Serving, serving
+
+WITHIN_S = 30.0
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """A cluster that tests may stop; each starts it again."""
+    with crashing_cluster("server") as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def server(cluster: Cluster, tmp_path: Path) -> Iterator[Serving]:
+    """A server on it, with a queue."""
+    with serving(tmp_path, "--database-url", cluster.url()) as server:
+        assert server.call("POST", "/queues", {"name": "orders"}).status in (201, 409)
+        server.call("POST", "/queues/orders/purge")
+        yield server
+
+
+@contextlib.contextmanager
+def stopped(cluster: Cluster) -> Iterator[None]:
+    cluster.stop("immediate")
+    try:
+        yield
+    finally:
+        cluster.start()
+
+
+def send(server: Serving) -> Answer:
+    return server.call("POST", "/queues/orders/messages", {"payload": 1})
+
+
+def until(answer: Callable[[], Answer], status: int) -> Answer:
+    """Ask until the answer has that status."""
+    deadline = time.monotonic() + WITHIN_S
+    while (given := answer()).status != status:
+        assert time.monotonic() < deadline, given
+        time.sleep(0.02)
+    return given
+
+
+def test_a_server_goes_on_by_itself_when_its_database_is_back(server: Serving, cluster: Cluster) -> None:
+    send(server)
+
+    cluster.crash_and_start()
+
+    until(lambda: send(server), 201)
+    received = server.call("POST", "/queues/orders/poll?batch=10")
+    assert len(received.json["messages"]) == 2
+
+
+def test_while_the_database_is_away_requests_are_refused_at_once(server: Serving, cluster: Cluster) -> None:
+    with stopped(cluster):
+        until(lambda: send(server), 503)
+        began = time.monotonic()
+        answers = [send(server) for _ in range(50)]
+        took_s = time.monotonic() - began
+
+    assert {(answer.status, answer.headers.get("retry-after")) for answer in answers} == {(503, "1")}
+    assert {answer.headers["x-sqew-error"] for answer in answers} == {"store_unavailable"}
+    assert took_s < 2
+
+
+def test_readyz_tells_and_livez_stays_up(server: Serving, cluster: Cluster) -> None:
+    with stopped(cluster):
+        away = until(lambda: server.call("GET", "/readyz"), 503)
+        alive = server.call("GET", "/livez")
+
+    assert away.json["status"] == "degraded"
+    assert alive.status == 200
+    until(lambda: server.call("GET", "/readyz"), 200)
+
+
+def test_a_long_poll_survives_a_restart_of_the_database(server: Serving, cluster: Cluster) -> None:
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(server.call, "POST", "/queues/orders/poll?wait_ms=30000", timeout=60)
+        until_busy(server)
+        cluster.crash_and_start()
+        until(lambda: send(server), 201)
+        received = waiting.result()
+
+    assert received.status == 200
+    assert len(received.json["messages"]) == 1
+
+
+def until_busy(server: Serving) -> None:
+    """Return when a request beside this one is in flight."""
+    deadline = time.monotonic() + WITHIN_S
+    while b"http_connections_active 2" not in server.call("GET", "/metrics").body:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_a_restart_under_load_gives_nothing_but_503(server: Serving, cluster: Cluster) -> None:
+    statuses: Counter[int] = Counter()
+    over = threading.Event()
+
+    def load() -> None:
+        while not over.is_set():
+            statuses[send(server).status] += 1
+            statuses[server.call("POST", "/queues/orders/poll?batch=5").status] += 1
+
+    with ThreadPoolExecutor(8) as pool:
+        loads = [pool.submit(load) for _ in range(8)]
+        for _ in range(2):
+            before = statuses[201]
+            cluster.crash_and_start()
+            deadline = time.monotonic() + WITHIN_S
+            while statuses[201] < before + 200 and time.monotonic() < deadline:
+                time.sleep(0.02)
+        over.set()
+        for one in loads:
+            one.result()
+
+    assert set(statuses) == {200, 201, 503}
+
+
+def test_schedules_fire_again_when_the_database_is_back(server: Serving, cluster: Cluster) -> None:
+    schedule = {"target_kind": "queue", "target": "orders", "cron": "* * * * * *", "message": 1}
+    made = server.call("PUT", "/v1/schedules/often", schedule)
+    assert made.status in (200, 201), made.body
+
+    cluster.crash_and_start()
+    until(lambda: server.call("GET", "/readyz"), 200)
+    server.call("POST", "/queues/orders/purge")
+    received = server.call("POST", "/queues/orders/poll?wait_ms=20000")
+    server.call("DELETE", "/v1/schedules/often")
+
+    assert len(received.json["messages"]) == 1
+
+
+def test_servers_wake_each_other_again_when_the_database_is_back(
+    server: Serving, cluster: Cluster, tmp_path: Path
+) -> None:
+    with serving(tmp_path, "--database-url", cluster.url()) as other, ThreadPoolExecutor() as pool:
+        cluster.crash_and_start()
+        until(lambda: server.call("GET", "/readyz"), 200)
+        until(lambda: other.call("GET", "/readyz"), 200)
+        heard = 'db_notices_total{way="heard"}'
+        until_counted(other, heard, lambda: send(server))
+        server.call("POST", "/queues/orders/purge")
+
+        waiting = pool.submit(other.call, "POST", "/queues/orders/poll?wait_ms=20000", timeout=60)
+        until_busy(other)
+        sent_at = time.monotonic()
+        send(server)
+        received = waiting.result()
+
+    assert len(received.json["messages"]) == 1
+    assert time.monotonic() - sent_at < 2
+
+
+def until_counted(server: Serving, metric: str, act: Callable[[], object]) -> None:
+    """Act until a metric of the server is more than nothing."""
+    deadline = time.monotonic() + WITHIN_S
+    while not (figure(server, metric) or 0) > 0:
+        assert time.monotonic() < deadline
+        act()
+        time.sleep(0.1)
+
+
+def figure(server: Serving, metric: str) -> float | None:
+    text = server.call("GET", "/metrics").body.decode()
+    found = re.search(rf"^{re.escape(metric)} (\S+)$", text, re.MULTILINE)
+    return None if found is None else float(found[1])
+
+
+def test_metrics_tell_of_the_database(server: Serving, cluster: Cluster) -> None:
+    send(server)
+    with stopped(cluster):
+        until(lambda: send(server), 503)
+        send(server)
+        away = figure(server, "db_up")
+    until(lambda: send(server), 201)
+
+    assert away == 0
+    assert figure(server, "db_up") == 1
+    assert figure(server, "db_reconnects_total") == 1
+    assert figure(server, 'db_refusals_total{reason="away"}') >= 1
+    assert figure(server, "db_connections_max") == 8
+    assert figure(server, "db_transaction_operations_count") > 0
+
+
+def test_the_page_on_postgresql_names_every_metric_of_the_database(server: Serving) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "postgresql.md").read_text()
+    also = (Path(__file__).parents[2] / "docs" / "observability.md").read_text()
+    explained = dict(re.findall(r"^\| `(db_\w+)` \| (\w+) \|", page + also, re.MULTILINE))
+
+    text = server.call("GET", "/metrics").body.decode()
+
+    assert dict(re.findall(r"^# TYPE (db_\w+) (\w+)$", text, re.MULTILINE)) == explained
+
+
+def test_to_compact_is_refused_with_what_to_do_instead(server: Serving) -> None:
+    answer = server.call("POST", "/queues/orders/compact")
+
+    assert answer.status == 409
+    assert "VACUUM" in answer.body.decode()
+
+
+def test_figures_are_stored_without_anybody_asking_for_them(server: Serving, cluster: Cluster, tmp_path: Path) -> None:
+    sent = 'queue_messages_sent_total{queue="orders"}'
+    with serving(tmp_path, "--database-url", cluster.url()) as other:
+        before = figure(other, sent) or 0
+        send(server)
+        deadline = time.monotonic() + WITHIN_S
+        while (figure(other, sent) or 0) <= before and time.monotonic() < deadline:
+            time.sleep(0.1)
+
+        assert figure(other, sent) == before + 1
+
+
+def test_the_log_names_the_database_and_not_its_password(cluster: Cluster, tmp_path: Path) -> None:
+    url = cluster.url().replace("sqew@", "sqew:tr0mb0ne@")
+    with serving(tmp_path, "--database-url", url, "--log-format", "json", "--log-level", "debug") as server:
+        cluster.crash_and_start()
+        until(lambda: server.call("GET", "/readyz"), 200)
+        metrics = server.call("GET", "/metrics").body.decode()
+        server.stop()
+        log = server.log.read_text()
+
+    (listening,) = [line for line in map(json.loads, log.splitlines()) if line["event"] == "listening"]
+    assert listening["database"] == cluster.url()
+    assert "db" not in listening
+    assert "tr0mb0ne" not in log + metrics
+
+
+def test_config_show_hides_the_password(tmp_path: Path) -> None:
+    url = "postgresql://sqew:tr0mb0ne@localhost/queues"
+
+    shown = sqew(tmp_path, "--database-url", url, "--database-listen-url", url, "config", "show")
+
+    assert shown.returncode == 0
+    assert "tr0mb0ne" not in shown.stdout + shown.stderr
+
+
+def sqew(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "sqew", *arguments], capture_output=True, text=True, cwd=folder, timeout=60
+    )
+
+
+@pytest.mark.parametrize(
+    ("url", "code", "sentence"),
+    [
+        ("postgresql://sqew:tr0mb0ne@127.0.0.1:1/postgres", 5, "Check host and port"),
+        ("postgresql://sqew:tr0mb0ne@no.such.host.invalid/postgres", 5, "Check host and port"),
+        ("postgresql://sqew:tr0mb0ne@127.0.0.1:{port}/nothing", 5, "createdb nothing"),
+        ("postgresql://nobody:tr0mb0ne@127.0.0.1:{port}/postgres", 5, "Check user and password"),
+        ("postgresql://sqew:tr0mb/0ne@127.0.0.1:{port}/postgres", 2, "percent-encoded"),
+        ("postgresql://sqew:tr0mb0ne@127.0.0.1:{port}/postgres?sslmode=perhaps", 2, "sslmode"),
+        ("mysql://sqew:tr0mb0ne@127.0.0.1/postgres", 2, "postgresql://"),
+    ],
+)
+def test_a_url_that_does_not_lead_to_a_database_is_one_line(
+    cluster: Cluster, tmp_path: Path, url: str, code: int, sentence: str
+) -> None:
+    ended = sqew(tmp_path, "serve", "--port", "0", "--database-url", url.format(port=cluster.port))
+
+    assert ended.returncode == code, ended.stderr
+    assert ended.stderr.count("\n") == 1, ended.stderr
+    assert sentence in ended.stderr
+    assert "tr0mb" not in ended.stderr

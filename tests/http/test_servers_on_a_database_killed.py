@@ -1,0 +1,115 @@
+"""Three servers on one database while servers, or the database, are killed: judged by Jepsen's total-queue."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from contextlib import closing
+from pathlib import Path
+from random import Random
+
+from total_queue import HttpClient, Target, make_queues, new_clients, work_for
+
+from cluster import crashing_cluster
+from postgres import Awaited, fetch_column, new_database
+from serving import Serving, serving
+from sqew.clock import Clock
+
+# After total_queue, which makes their folder known.
+from consistency import problems_of_database  # isort: skip
+from history import Event, Verdict, check  # isort: skip
+
+from client import Client  # isort: skip
+
+SERVERS = 3
+KILLS = 6
+CRASHES = 4
+
+
+class Servers:
+    """As many servers on one database as are wanted, each replaced when it is killed."""
+
+    def __init__(self, folder: Path, database: str, stack: contextlib.ExitStack) -> None:
+        self._folder, self._database, self._stack = folder, database, stack
+        self.started: list[Serving] = []
+
+    def start(self) -> Serving:
+        server = self._stack.enter_context(serving(self._folder, database=self._database))
+        self.started.append(server)
+        return server
+
+    def complaints(self) -> list[str]:
+        logs = [server.log.read_text() for server in self.started]
+        return [log for log in logs if "Traceback" in log]
+
+
+def drain(database: str) -> list[Event]:
+    events: list[Event] = []
+    now = Clock().now
+    with closing(Awaited(database, now(), Random(1))) as store:
+        Client(store, events.append, "drain", now).drain()
+    return events
+
+
+def judge(clients: list[HttpClient], target: Target, database: str) -> Verdict:
+    """What the clients were told, compared with what is left, once they have ended."""
+    target.over.set()
+    for client in clients:
+        client.join(30)
+    assert not problems_of_database(functools.partial(fetch_column, database))
+    return check([event for client in clients for event in client.events] + drain(database))
+
+
+def test_killed_servers_lose_nothing_that_they_answered(tmp_path, capsys):
+    random, target, database = Random(1), Target(), new_database()
+    clients = new_clients(target)
+    with contextlib.ExitStack() as stack:
+        servers = Servers(tmp_path, database, stack)
+        target.servers = [servers.start() for _ in range(SERVERS)]
+        make_queues(target.servers[0])
+        for client in clients:
+            client.start()
+        for _ in range(KILLS):
+            work_for(clients, random.uniform(0.1, 0.4))
+            victim = random.choice(target.servers)
+            victim.process.kill()
+            victim.process.wait()
+            target.servers = [server for server in target.servers if server is not victim]
+            target.servers = [*target.servers, servers.start()]
+        work_for(clients, 0.1)
+        verdict = judge(clients, target, database)
+
+    with capsys.disabled():
+        print(f"\n{KILLS} kills of one of {SERVERS} servers on a database: {verdict}")  # noqa: T201
+    assert not servers.complaints()
+    assert not verdict.violations
+    # Otherwise the kills fell where nothing was at stake.
+    assert verdict.unknown
+    assert verdict.duplicated
+    assert len(verdict.acked) > 10 * KILLS
+
+
+def test_a_database_that_is_killed_loses_nothing_that_was_answered(tmp_path, capsys):
+    random, target = Random(2), Target()
+    clients = new_clients(target)
+    with crashing_cluster("crashing") as cluster, contextlib.ExitStack() as stack:
+        servers = Servers(tmp_path, cluster.url(), stack)
+        target.servers = [servers.start() for _ in range(SERVERS)]
+        make_queues(target.servers[0])
+        for client in clients:
+            client.start()
+        for _ in range(CRASHES):
+            work_for(clients, random.uniform(0.1, 0.4))
+            cluster.crash_and_start()
+        # They go on by themselves: none of them was started again.
+        work_for(clients, 0.1)
+        verdict = judge(clients, target, cluster.url())
+        assert [server.process.poll() for server in servers.started] == [None] * SERVERS
+
+    refused = sum(client.refused for client in clients)
+    with capsys.disabled():
+        print(f"\n{CRASHES} crashes of the database, {refused} requests refused meanwhile: {verdict}")  # noqa: T201
+    assert not servers.complaints()
+    assert not verdict.violations
+    assert refused
+    assert len(verdict.acked) > 10 * CRASHES

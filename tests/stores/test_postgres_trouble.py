@@ -1,0 +1,437 @@
+"""What a PostgreSQL store makes of a database that is away, busy, full, read-only or not its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from time import monotonic
+from typing import Any
+from urllib.parse import urlsplit
+
+import asyncpg
+import pytest
+
+from cluster import Cluster, crashing_cluster
+from postgres import new_database
+from sqew.errors import (
+    StoreBusy,
+    StoreFull,
+    StoreTooNew,
+    StoreUnavailable,
+    StoreUnusable,
+)
+from sqew.model import Activity, NewMessage
+from sqew.operations import CreateQueue, LastId, Receive, RecordActivity, Send
+from sqew.rules import default_policy
+from sqew.stores.postgres import DatabaseClock, PostgresStore
+from sqew.stores.postgres.errors import translate
+from sqew.stores.postgres.migrate import check_version
+from sqew.stores.postgres.session import Session
+
+NOW = 1_700_000_000_000
+PASSWORD = "tr0mb0ne"
+
+
+def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """A test that may wait."""
+
+    @functools.wraps(test)
+    def run(*arguments: Any, **fixtures: Any) -> None:
+        asyncio.run(test(*arguments, **fixtures))
+
+    return run
+
+
+@pytest.fixture
+def url() -> str:
+    return new_database()
+
+
+@contextlib.asynccontextmanager
+async def opened(url: str, **options: Any) -> AsyncIterator[PostgresStore]:
+    store = await PostgresStore.open(url, now=NOW, **options)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+@contextlib.asynccontextmanager
+async def connected(url: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+    connection = await asyncpg.connect(url)
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+async def execute(url: str, sql: str) -> None:
+    async with connected(url) as connection:
+        await connection.execute(sql)
+
+
+def statement(sql: str) -> Callable[[Session], Coroutine[Any, Any, str]]:
+    """What has a session carry out a statement."""
+    return lambda session: session.connection.execute(sql)
+
+
+@in_a_loop
+async def test_a_connection_that_was_cut_off_is_replaced(url: str) -> None:
+    async with opened(url) as store, connected(url) as other:
+        await store.look([LastId()], NOW)
+        await other.execute(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+            "WHERE application_name = 'sqew' AND datname = current_database()"
+        )
+
+        with contextlib.suppress(StoreUnavailable):
+            await store.look([LastId()], NOW)
+
+        assert await store.look([LastId()], NOW)
+
+
+@in_a_loop
+async def test_who_finds_no_free_connection_in_time_is_refused_and_counted(url: str) -> None:
+    async with opened(url, connections=1, timeout_ms=100) as store, store._session(), store._session():
+        with pytest.raises(StoreUnavailable, match="raise database_connections"):
+            await store.look([LastId()], NOW)
+
+        assert store.figures().exhausted == 1
+        assert store.figures().in_use == 2
+
+
+@in_a_loop
+async def test_a_statement_that_takes_too_long_is_busy_and_counted(url: str) -> None:
+    async with opened(url, timeout_ms=100) as store:
+        with pytest.raises(StoreBusy, match="database_timeout_ms"):
+            await store._again(statement("SELECT pg_sleep(10)"))
+
+        assert store.figures().timeouts == 1
+        assert await store.look([LastId()], NOW)
+
+
+@in_a_loop
+async def test_an_answer_that_never_comes_ends_the_wait_and_the_connection(url: str) -> None:
+    async with opened(url) as store:
+        async with store._session() as session:
+            lost = session.connection
+
+        with pytest.raises(StoreUnavailable):
+            await store._again(lambda session: session.connection.execute("SELECT pg_sleep(10)", timeout=0.05))
+
+        assert lost.is_closed()
+        assert await store.look([LastId()], NOW)
+
+
+@in_a_loop
+async def test_a_connection_that_is_left_in_a_transaction_is_not_used_again(url: str) -> None:
+    async with opened(url) as store:
+        await store._again(statement("BEGIN"))
+
+        assert await store._again(statement("SELECT 1")) == "SELECT 1"
+        async with store._session() as session:
+            assert not session.connection.is_in_transaction()
+
+
+@in_a_loop
+async def test_a_full_disk_is_a_full_store(url: str) -> None:
+    full = "DO $$ BEGIN RAISE 'could not extend file' USING ERRCODE = '53100'; END $$"
+    async with opened(url) as store:
+        with pytest.raises(StoreFull, match="free some space"):
+            await store._again(statement(full))
+
+
+@in_a_loop
+async def test_a_database_that_became_read_only_is_away_until_it_is_not(url: str) -> None:
+    name = url.rpartition("/")[2]
+    async with opened(url) as store:
+        await execute(url, f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+        with pytest.raises(StoreUnavailable, match="only takes reads"):
+            await store._again(statement("SET transaction_read_only = on; CREATE TABLE one (id int)"))
+        with pytest.raises(StoreUnavailable, match="only takes reads"):
+            await store.look([LastId()], NOW)
+
+        await execute(
+            url, f"SET transaction_read_only = off; ALTER DATABASE {name} RESET default_transaction_read_only"
+        )
+
+        await until_there(store)
+        assert store.figures().reconnects == 1
+
+
+async def until_there(store: PostgresStore) -> None:
+    async with asyncio.timeout(30):
+        while True:
+            with contextlib.suppress(StoreUnavailable):
+                await store.look([LastId()], NOW)
+                return
+            await asyncio.sleep(0.02)
+
+
+class Wire:
+    """What lies between a store and its database, and may be cut without either being told."""
+
+    def __init__(self, url: str) -> None:
+        self._host, self._port = "127.0.0.1", urlsplit(url).port
+        self._passes = asyncio.Event()
+        self._passes.set()
+        self._ends: list[asyncio.StreamWriter] = []
+
+    @contextlib.asynccontextmanager
+    async def laid(self) -> AsyncIterator[int]:
+        """The port that leads through it."""
+        server = await asyncio.start_server(self._lead, "127.0.0.1", 0)
+        try:
+            yield server.sockets[0].getsockname()[1]
+        finally:
+            self._passes.set()
+            for end in self._ends:
+                end.close()
+            server.close()
+
+    def cut(self) -> None:
+        self._passes.clear()
+
+    def mend(self) -> None:
+        self._passes.set()
+
+    async def _lead(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        beyond, to_beyond = await asyncio.open_connection(self._host, self._port)
+        self._ends += [writer, to_beyond]
+        await asyncio.gather(self._pass(reader, to_beyond), self._pass(beyond, writer))
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(65_536):
+                await self._passes.wait()
+                writer.write(data)
+        writer.close()
+
+
+@in_a_loop
+async def test_a_wire_that_is_cut_is_found_out_once_and_not_by_each(url: str) -> None:
+    wire = Wire(url)
+    async with wire.laid() as port, opened(url.replace(f":{urlsplit(url).port}", f":{port}"), timeout_ms=100) as store:
+        wire.cut()
+        began = monotonic()
+        with pytest.raises(StoreUnavailable):
+            await store.look([LastId()], NOW)
+        found = await asyncio.gather(*(store.look([LastId()], NOW) for _ in range(50)), return_exceptions=True)
+        took_s = monotonic() - began
+
+        assert {type(one) for one in found} == {StoreUnavailable}
+        assert took_s < 15
+        assert not store.figures().is_there
+
+        wire.mend()
+        await until_there(store)
+
+
+@in_a_loop
+async def test_a_schema_that_changed_below_prepared_statements_is_read_anew(url: str) -> None:
+    async with opened(url) as store:
+        await execute(url, "CREATE TABLE changing (one int)")
+        seen = await store._again(lambda session: session._link.fetch("SELECT one FROM changing"))
+        await execute(url, "ALTER TABLE changing ALTER one TYPE text; INSERT INTO changing VALUES ('two')")
+
+        found = await store._again(lambda session: session._link.fetch("SELECT one FROM changing"))
+
+        assert (list(seen), [tuple(row) for row in found]) == ([], [("two",)])
+        assert store.figures().retries == 1
+
+
+@in_a_loop
+async def test_a_schema_of_a_newer_sqew_is_left_alone(url: str) -> None:
+    await execute(url, "INSERT INTO sqew_migration VALUES (999, 'later', 0)")
+
+    with pytest.raises(StoreTooNew, match="Upgrade Sqew"):
+        await PostgresStore.open(url)
+
+
+def test_a_server_that_is_too_old_is_refused() -> None:
+    check_version(13, "postgresql://host/name")
+
+    with pytest.raises(StoreUnusable, match="PostgreSQL 12, and Sqew needs 13 or newer"):
+        check_version(12, "postgresql://host/name")
+
+
+@in_a_loop
+async def test_a_user_without_rights_is_told_which_are_missing(url: str) -> None:
+    empty = await asyncio.to_thread(new_database, "template0")
+    await execute(empty, "CREATE ROLE guest LOGIN")
+    try:
+        with pytest.raises(StoreUnusable, match=r"permission denied for schema public.*GRANT"):
+            await PostgresStore.open(empty.replace("sqew@", "guest@"))
+    finally:
+        await execute(empty, "DROP ROLE guest")
+
+
+@in_a_loop
+async def test_where_nothing_is_to_be_migrated_the_right_to_use_the_tables_is_enough(url: str) -> None:
+    await execute(
+        url,
+        "CREATE ROLE worker LOGIN; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO worker; "
+        "GRANT USAGE, SELECT, UPDATE ON ALL SEQUENCES IN SCHEMA public TO worker",
+    )
+    try:
+        async with opened(url.replace("sqew@", "worker@")) as store:
+            await store.run([CreateQueue("orders", default_policy("orders", {}))], NOW)
+            sent = await store.run([Send("orders", [NewMessage(b"1")]), Receive("orders", limit=1)], NOW)
+            assert not any(isinstance(result, Exception) for result in sent.results)
+    finally:
+        await execute(url, "DROP OWNED BY worker; DROP ROLE worker")
+
+
+@in_a_loop
+async def test_ten_servers_may_make_the_schema_at_once() -> None:
+    url = await asyncio.to_thread(new_database, "template0")
+
+    stores = await asyncio.gather(*(PostgresStore.open(url, now=NOW) for _ in range(10)))
+
+    assert [await store.look([LastId()], NOW) for store in stores] == [[0]] * 10
+    for store in stores:
+        await store.close()
+
+
+@in_a_loop
+async def test_a_held_snapshot_is_measured(url: str) -> None:
+    async with opened(url) as store, connected(url) as other:
+        async with other.transaction(isolation="repeatable_read"):
+            await other.fetchval("SELECT 1")
+            await asyncio.sleep(0.2)
+            await store.measure()
+            held_s = store.figures().oldest_snapshot_s
+        await store.measure()
+
+        assert held_s >= 0.2
+        assert store.figures().oldest_snapshot_s < held_s
+
+
+@in_a_loop
+async def test_servers_that_store_figures_at_once_are_not_in_each_others_way(url: str) -> None:
+    counts = [Activity("orders", f"lane-{lane}", NOW // 60_000, name, 1) for lane in range(20) for name in "ab"]
+    async with opened(url) as store, opened(url) as other:
+        await store.run([CreateQueue("orders", default_policy("orders", {}))], NOW)
+
+        for _ in range(10):
+            await asyncio.gather(
+                store.run([RecordActivity(counts)], NOW), other.run([RecordActivity(counts[::-1])], NOW)
+            )
+
+        assert store.figures().retries + other.figures().retries == 0
+
+
+async def until_locked(connection: asyncpg.Connection[asyncpg.Record], count: int) -> None:
+    """Return when so many wait for somebody's lock."""
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    async with asyncio.timeout(30):
+        while True:
+            found = await connection.fetchval(f"SELECT pg_stat_clear_snapshot()::text || ({waiting})")
+            if found == str(count):
+                return
+            await asyncio.sleep(0.02)
+
+
+@in_a_loop
+async def test_old_figures_that_two_servers_fold_at_once_are_counted_once(url: str) -> None:
+    later = NOW + 7 * 86_400_000
+    async with opened(url) as store, opened(url) as other, connected(url) as reader:
+        await store.run([CreateQueue("orders", default_policy("orders", {}))], NOW)
+        old = [Activity("orders", "default", NOW // 60_000 + minute, "sent", 1) for minute in range(50)]
+        await store.run([RecordActivity(old)], NOW)
+
+        async with reader.transaction():
+            await reader.execute("INSERT INTO sqew_activity SELECT id, 'default', 'sent', 0, 0 FROM sqew_queue")
+            # Each of another lane, or the second would wait before it has seen what the first folds.
+            new = [[Activity("orders", lane, later // 60_000, "sent", 1)] for lane in ("one", "two")]
+            both = [one.run([RecordActivity(given)], later) for one, given in zip((store, other), new, strict=True)]
+            folding = asyncio.gather(*both)
+            await until_locked(reader, 2)
+        await folding
+
+        assert await reader.fetchval("SELECT sum(count) FROM sqew_activity WHERE name = 'sent'") == 52
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[Cluster]:
+    """A cluster that asks for passwords."""
+    with crashing_cluster("guarded") as cluster:
+        asyncio.run(execute(cluster.url(), f"CREATE ROLE app LOGIN PASSWORD '{PASSWORD}'"))
+        rules = cluster.folder / "data" / "pg_hba.conf"
+        rules.write_text("host all app 127.0.0.1/32 scram-sha-256\n" + rules.read_text())
+        asyncio.run(execute(cluster.url(), "SELECT pg_reload_conf()"))
+        yield cluster
+
+
+@pytest.mark.parametrize("credentials", ["app:wrong-" + PASSWORD, "app", "nobody:" + PASSWORD])
+@in_a_loop
+async def test_who_may_not_come_in_is_told_so_without_the_password(guarded: Cluster, credentials: str) -> None:
+    url = guarded.url().replace("sqew@", f"{credentials}@")
+
+    with pytest.raises(StoreUnusable, match="Check user and password") as refused:
+        await PostgresStore.open(url)
+
+    assert PASSWORD not in str(refused.value)
+
+
+@in_a_loop
+async def test_a_database_that_starts_or_recovers_is_not_ready(guarded: Cluster) -> None:
+    starting = asyncpg.CannotConnectNowError("the database system is starting up")
+
+    assert "Wait until it has started" in str(translate(starting, guarded.url()))
+
+
+def test_no_reason_ever_shows_the_password() -> None:
+    url = f"postgresql://app:{PASSWORD}%40@host/name?password=second{PASSWORD}"
+
+    said = str(translate(OSError(f"can't reach {PASSWORD}@ or second{PASSWORD} or {PASSWORD}%40"), url))
+
+    assert PASSWORD not in said
+
+
+SECOND = 1_000_000_000
+
+
+def test_the_clock_of_the_database_counts_and_not_that_of_this_machine() -> None:
+    clock = DatabaseClock(steady_ns=lambda: 0)
+
+    clock.follow(5 * SECOND)
+
+    assert clock.now() == 5_000
+
+
+def test_time_follows_when_the_clock_of_the_database_jumps_forward() -> None:
+    clock = DatabaseClock(steady_ns=lambda: 0)
+    clock.follow(5 * SECOND)
+
+    clock.follow(3_600 * SECOND)
+
+    assert clock.now() == 3_600_000
+
+
+def test_time_goes_on_when_the_clock_of_the_database_jumps_back() -> None:
+    steady = 0
+    clock = DatabaseClock(steady_ns=lambda: steady)
+    clock.follow(3_600 * SECOND)
+    seen = [clock.now()]
+
+    clock.follow(5 * SECOND)
+    seen.append(clock.now())
+    steady += SECOND
+    seen.append(clock.now())
+
+    assert seen == [3_600_000, 3_600_000, 3_600_970]
+
+
+def test_a_clock_that_runs_fast_is_brought_back_by_and_by() -> None:
+    steady = 0
+    clock = DatabaseClock(steady_ns=lambda: steady)
+    clock.follow(0)
+
+    for _ in range(10):
+        steady += 60 * SECOND
+        clock.follow(-steady // 10_000)
+
+    assert clock.now() == 600_000 - 60
