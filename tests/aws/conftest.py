@@ -1,5 +1,7 @@
 """AWS's own client for Python, pointed at a real server: see `serving` and `pointed`."""
 
+import contextlib
+import functools
 import zlib
 
 import pytest
@@ -11,17 +13,22 @@ __all__ = ["Serving", "servers", "serving", "shared_server"]
 
 
 @pytest.fixture(scope="session")
-def sqs(shared_server):
+def pointed():
+    """boto3's clients, one for each server and service: some modules have the shared server on each store in turn."""
+    with contextlib.ExitStack() as stack:
+        yield functools.cache(lambda server, service: stack.enter_context(client(server, service)))
+
+
+@pytest.fixture
+def sqs(shared_server, pointed):
     """boto3's SQS on the shared server, in us-east-1."""
-    with client(shared_server, "sqs") as pointed:
-        yield pointed
+    return pointed(shared_server, "sqs")
 
 
-@pytest.fixture(scope="session")
-def sns(shared_server):
+@pytest.fixture
+def sns(shared_server, pointed):
     """boto3's SNS on the shared server, in us-east-1."""
-    with client(shared_server, "sns") as pointed:
-        yield pointed
+    return pointed(shared_server, "sns")
 
 
 @pytest.fixture

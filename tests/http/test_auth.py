@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 from serving import serving
-from sqew.stores.sqlite.migrate import migrations
+from sqew.stores.sql.migrations import migrations
 
 TOKEN = "open-sesame-7e1f"
 QUEUE, OTHER = "orders", "invoices"
@@ -300,7 +300,7 @@ def test_what_another_process_does_to_keys_counts_before_long(guarded):
 
 
 def test_a_file_from_before_there_were_keys_gets_room_for_them(tmp_path):
-    first, *_ = migrations()
+    first, *_ = migrations("sqew.stores.sqlite")
     with contextlib.closing(apsw.Connection(str(tmp_path / "queue.db"))) as old:
         old.execute("CREATE TABLE sqew_migration (version INTEGER PRIMARY KEY, name TEXT, applied_at INTEGER)")
         old.execute(first.sql)
