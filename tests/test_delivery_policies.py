@@ -3,6 +3,9 @@
 import pytest
 
 from sqew.delivery_policies import Retries, nearest_retries
+from sqew.http.dialects.aws.sns.delivery_policies import effective_of_subscription, effective_of_topic
+from sqew.model import Subscription, SubscriptionDetails, TopicInfo
+from sqew.settings import Settings
 
 
 @pytest.mark.parametrize(
@@ -51,3 +54,17 @@ def test_the_phases_come_one_after_the_other():
 )
 def test_delays_that_were_chosen_freely_are_told_as_a_policy_that_comes_near(delays, retries):
     assert nearest_retries(delays) == retries
+
+
+@pytest.mark.parametrize("policy", ["{", '{"http":5}', '{"healthyRetryPolicy":{"numRetries":-1}}'])
+def test_attributes_could_not_be_shown_where_a_policy_can_not_be_read(policy):
+    topic = TopicInfo("orders", {"DeliveryPolicy": policy}, {}, 0)
+    subscription = Subscription(
+        1, "orders", "http", "http://here/", 0, 0, details=SubscriptionDetails(kept={"DeliveryPolicy": policy})
+    )
+    sound, settings = TopicInfo("orders", {}, {}, 0), Settings()
+
+    assert effective_of_topic(topic, settings) == effective_of_topic(sound, settings)
+    assert effective_of_subscription(subscription, topic, settings) == effective_of_subscription(
+        Subscription(1, "orders", "http", "http://here/", 0, 0), sound, settings
+    )

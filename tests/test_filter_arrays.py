@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from sqew.errors import TooMuchToCompare
 from sqew.filters import Content, Effort, compile_filter
+from sqew.filters.effort import LOOKS, MOST_LEVELS, PLACE
 
 TEXTS = st.sampled_from(["", "a", "A", "ab", "Ab", "ba", "bab", "é", "É", "10.0.0.1", "10.1.0.1", "::1", "x*"])
 NUMBERS = st.sampled_from([-1, 0, 0.5, 1, 2, 10**9, 10**10])
@@ -77,7 +78,8 @@ LONG = {"a": [f"{n:05}" for n in range(30_000)], "b": [{"c": n} for n in range(1
     ids=["prefix", "suffix", "equals-ignore-case", "cidr", "exact", "numeric", "prefix in objects"],
 )
 def test_a_hundred_filters_on_a_long_array_take_few_comparisons(policy):
-    content = Content({}, json.dumps(LONG), Effort(3_000))
+    to_read = PLACE * (2 + 10_000) + 10_000 // LOOKS
+    content = Content({}, json.dumps(LONG), Effort(3_000 + to_read))
 
     assert not any(compile_filter(json.dumps(policy), "MessageBody").matches(content) for _ in range(100))
 
@@ -103,3 +105,58 @@ def test_what_would_take_too_many_comparisons_is_refused(policy):
 @pytest.mark.parametrize("operator", [{"cidr": "10.0.0.0/8"}, {"equals-ignore-case": "A"}])
 def test_a_long_text_is_refused_by_its_length(operator, value):
     assert not wanted({"a": [operator]}, {"a": value}, Effort(2))
+
+
+def test_a_name_of_half_a_million_dots_took_a_second():
+    name = "a." * 500_000 + "b"
+    content = Content({}, json.dumps({name: 1}), Effort(10))
+
+    assert not compile_filter('{"a": {"b": [1]}}', "MessageBody").matches(content)
+    assert content.fields == {name: 1}
+
+
+@pytest.mark.parametrize("levels", [2, MOST_LEVELS])
+def test_a_name_with_as_many_dots_as_a_policy_may_have_levels_leads_to_its_value(levels):
+    name = ".".join("a" * levels)
+
+    assert wanted({name: [1]}, {name: 1})
+    assert not wanted({name: [1]}, {f"{name}.a": 1})
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"a": [[]] * 200_000},
+        {"a": [[[[[]]]]] * 50_000},
+        {"a": [{}] * 200_000},
+        {f"{n:x}.{'.'.join('a' * 100)}": 1 for n in range(2_000)},
+        [{"a.b.c": 1}] * 50_000,
+    ],
+    ids=["arrays", "arrays in arrays", "objects", "long names", "short names"],
+)
+def test_a_body_that_takes_long_to_read_was_read_for_nothing(body):
+    with pytest.raises(TooMuchToCompare):
+        wanted({"a": {"b": [1]}}, body if isinstance(body, dict) else {"a": body})
+
+
+@pytest.mark.parametrize("one", [{"b": 1}, {"b": [1]}, {"b": {"c": 1}}], ids=json.dumps)
+def test_a_quarter_of_a_megabyte_of_small_objects_is_not_too_much(one):
+    body = json.dumps({"a": [one] * (256 * 1024 // (len(json.dumps(one)) + 2) - 10)})
+    content = Content({}, body)
+
+    assert 255 * 1024 < len(body) < 256 * 1024
+    assert not any(compile_filter(f'{{"a": {{"b": ["{n}"]}}}}', "MessageBody").matches(content) for n in range(100))
+
+
+def test_looking_for_many_names_in_many_objects_took_seconds():
+    content = Content({}, json.dumps({"a": [{"b": 1}] * 30_000}))
+
+    with pytest.raises(TooMuchToCompare):
+        any(compile_filter(f'{{"a": {{"{n}": [1]}}}}', "MessageBody").matches(content) for n in range(200))
+
+
+def test_reading_many_texts_as_addresses_took_long():
+    array = [f"10.{n}" for n in range(80_000)]
+
+    with pytest.raises(TooMuchToCompare):
+        wanted({"a": [{"cidr": "10.0.0.0/8"}]}, {"a": array})

@@ -12,10 +12,11 @@ import pytest
 
 from background import ACCOUNT, BASE_URL, House, house
 from sqew import EnvelopeVerifier, publisher
+from sqew.broker import Broker
 from sqew.clock import ManualClock
-from sqew.errors import BadSetting, ScheduleChanged, TooLarge
+from sqew.errors import BadSetting, EnvelopeNeeded, ScheduleChanged, TooLarge
 from sqew.model import NewMessage, SigningKey
-from sqew.operations import ClaimDeliveries, ReadSigningKeys
+from sqew.operations import ClaimDeliveries, Publish, ReadSigningKeys
 from sqew.publisher import Publisher
 from sqew.sealing import certificate_path, new_event
 from sqew.signing import new_signing_key
@@ -106,6 +107,25 @@ def test_the_events_of_a_batch_get_the_versions_that_each_of_their_keys_wants(tm
     envelopes = in_house(tmp_path, scenario)
 
     assert [envelope["SignatureVersion"] for envelope in envelopes] == ["1", "2"]
+
+
+def test_who_had_been_told_which_envelopes_are_needed_was_told_once_more(tmp_path, monkeypatch):
+    async def scenario(h):
+        await h.subscribe("orders.*", ENDPOINT, 2)
+        events = [new_event("orders.created", NewMessage(b"1"))]
+        with pytest.raises(EnvelopeNeeded) as told:
+            await h.broker.run(Publish(events))
+        tried.clear()
+        await h.publisher.publish(events, needed=told.value)
+        return tried.count(Publish), await posted(h)
+
+    tried: list[type] = []
+    run = Broker.run
+    monkeypatch.setattr(Broker, "run", lambda self, operation: tried.append(type(operation)) or run(self, operation))
+
+    tries, envelopes = in_house(tmp_path, scenario)
+
+    assert (tries, [envelope["Message"] for envelope in envelopes]) == (1, ["1"])
 
 
 def test_a_batch_is_published_in_its_order_with_envelopes_of_its_own(tmp_path):

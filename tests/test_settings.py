@@ -434,3 +434,13 @@ def test_what_kubernetes_says_of_a_service_named_sqew_is_not_taken_for_settings(
 
 def test_a_log_level_may_be_written_as_a_filter():
     assert resolve({}, {"LOG_LEVEL": "beyond_queue=debug,warning"}, None).log_level == "warning"
+
+
+@pytest.mark.parametrize("given", ["token\n", " token ", "token"])
+def test_blanks_around_a_token_were_part_of_it_for_some_dialects(given):
+    assert from_environment(SQEW_AUTH_TOKEN=given).auth_token == "token"
+    assert Settings(auth_token=given).auth_token == "token"
+
+
+def test_a_token_of_nothing_but_blanks_is_not_taken_for_none():
+    assert from_environment(SQEW_AUTH_TOKEN=" \n").auth_token == " \n"

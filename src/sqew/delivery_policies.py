@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Literal, get_args
+from collections.abc import Callable, Sequence
+from typing import Annotated, Literal, TypeVar, get_args
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
+
+P = TypeVar("P")
+
+MOST_RETRIES = 100
+LONGEST_S = 3_600
+_Delay = Annotated[int, Meta(ge=1, le=LONGEST_S)]
+_Number = Annotated[int, Meta(ge=0, le=MOST_RETRIES)]
+_UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 
 Backoff = Literal["linear", "arithmetic", "geometric", "exponential"]
 """How the delays grow from the shortest to the longest: the later ones grow more from each of these to the next."""
@@ -16,12 +24,12 @@ Backoff = Literal["linear", "arithmetic", "geometric", "exponential"]
 class Retries(Struct, frozen=True, rename="camel"):
     """So many retries: at once, then after the shortest delay, then after longer ones, then after the longest."""
 
-    min_delay_target: int = 20
-    max_delay_target: int = 20
-    num_retries: int = 3
-    num_max_delay_retries: int = 0
-    num_no_delay_retries: int = 0
-    num_min_delay_retries: int = 0
+    min_delay_target: _Delay = 20
+    max_delay_target: _Delay = 20
+    num_retries: _Number = 3
+    num_max_delay_retries: _Number = 0
+    num_no_delay_retries: _Number = 0
+    num_min_delay_retries: _Number = 0
     backoff_function: Backoff = "linear"
 
     @property
@@ -83,12 +91,14 @@ _decode_topics = msgspec.json.Decoder(TopicPolicy).decode
 def retries_of(own: str, topics: str) -> Retries | None:
     """What the delivery policies of a subscription and of its topic say; None: nothing.
 
+    One that can't be read says nothing either, and holds up nobody.
+
     >>> retries_of('{"healthyRetryPolicy":{"numRetries":1}}', "").delays_ms()
     (20000,)
     """
     usual = http_policy(topics)
     if own and not usual.disable_subscription_overrides:
-        said = _decode_own(own).healthy_retry_policy
+        said = _read(_decode_own, own, SubscriptionPolicy()).healthy_retry_policy
         if said is not None:
             return said
     return usual.default_healthy_retry_policy
@@ -96,7 +106,14 @@ def retries_of(own: str, topics: str) -> Retries | None:
 
 def http_policy(topics: str) -> HttpPolicy:
     """What the delivery policy of a topic says of its endpoints."""
-    return (_decode_topics(topics).http if topics else None) or HttpPolicy()
+    return (_read(_decode_topics, topics, TopicPolicy()).http if topics else None) or HttpPolicy()
+
+
+def _read(decode: Callable[[str], P], policy: str, nothing: P) -> P:
+    try:
+        return decode(policy)
+    except _UNREADABLE:
+        return nothing
 
 
 def nearest_retries(delays_ms: Sequence[int]) -> Retries:

@@ -72,8 +72,8 @@ class TooMuchToCompare(TooLarge):
 
     def __init__(self, most: int) -> None:
         super().__init__(
-            f"To find out who wants this takes more than {most} comparisons: its arrays are long, and the filter "
-            "policies of its subscribers are many. Nothing was published: publish shorter arrays, or fewer at once."
+            f"To find out who wants this takes more than {most} comparisons: its arrays are long, or hold many others, "
+            "and its subscribers have filter policies. Nothing was published: publish less at once, in shorter arrays."
         )
 
 

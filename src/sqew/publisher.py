@@ -33,11 +33,15 @@ class Publisher:
         """Nobody has said where others reach this server."""
         self._making_key = asyncio.Lock()
 
-    async def publish(self, events: Sequence[NewEvent], *, to_topics: bool = False) -> list[Published]:
+    async def publish(
+        self, events: Sequence[NewEvent], *, to_topics: bool = False, needed: EnvelopeNeeded | None = None
+    ) -> list[Published]:
         """Send events to whoever subscribes to them; each is on disk when this returns.
 
-        ``to_topics``: as SNS does; see `sqew.operations.Publish`.
+        ``to_topics``: as SNS does; see `sqew.operations.Publish`. ``needed``: what somebody was told who has tried.
         """
+        if needed is not None:
+            events = await self._seal(events, needed)
         return await self._run(events, lambda events: Publish(events, to_topics))
 
     async def fire(self, operation: FireSchedule) -> Fired:

@@ -646,6 +646,11 @@ class Settings(Discreet, frozen=True, kw_only=True):
     sources: dict[str, str] = {}  # noqa: RUF012 (msgspec copies it)
     """Where each value came from: ``default``, ``environment SQEW_DB``, ``file sqew.toml: db``, ``flag --db``."""
 
+    def __post_init__(self) -> None:
+        # A file that holds a token ends in a newline, which is no part of it. A blank one stays, and no server starts.
+        if self.auth_token.strip():
+            structs.force_setattr(self, "auth_token", self.auth_token.strip())
+
 
 def _definitions() -> Iterator[Setting]:
     for name, default in zip(Settings.__struct_fields__, Settings.__struct_defaults__, strict=True):

@@ -33,6 +33,15 @@ def with_token(tmp_path_factory):
         yield server
 
 
+def test_a_token_that_ends_in_a_newline_was_another_one_for_sqs(tmp_path):
+    with serving(tmp_path, "--durability", "fast", env={"SQEW_AUTH_TOKEN": f" {TOKEN}\n"}) as server:
+        with signed_by(server, "sqew", TOKEN) as sqs:
+            sqs.create_queue(QueueName="signed")
+        answer = server.call("GET", "/queues/signed", None, {"Authorization": f"Bearer {TOKEN}"})
+
+    assert answer.status == 200
+
+
 def signed_by(server, key=KEY, secret=SECRET, region="us-east-1"):
     return client(server, "sqs", region, aws_access_key_id=key, aws_secret_access_key=secret)
 

@@ -145,6 +145,8 @@ def test_a_policy_that_can_not_be_is_refused(sns, hook, topic, path, retries, fl
         ('{"http":[]}', "http must be a JSON object"),
         ('{"http":{"retries":1}}', "Unexpected JSON member: retries"),
         ('{"http":{"defaultHealthyRetryPolicy":{"tries":1}}}', "Unexpected JSON member: tries"),
+        ('{"http":{"defaultRequestPolicy":5}}', "http.defaultRequestPolicy must be a JSON object"),
+        ('{"http":{"defaultSicklyRetryPolicy":"x"}}', "http.defaultSicklyRetryPolicy must be a JSON object"),
         ('{"http":{"disableSubscriptionOverrides":"yes"}}', "http.disableSubscriptionOverrides must be true or false"),
         ('{"http":{"defaultThrottlePolicy":{"maxReceivesPerSecond":0}}}',
          "http.defaultThrottlePolicy.maxReceivesPerSecond must be greater than or equal to 1"),
@@ -153,6 +155,19 @@ def test_a_policy_that_can_not_be_is_refused(sns, hook, topic, path, retries, fl
 def test_a_policy_of_a_topic_that_says_something_else_is_refused(sns, topic, policy, flaw):
     with refused("InvalidParameter", f"Invalid parameter: DeliveryPolicy: {flaw}"):
         set_policy(sns, topic, policy)
+
+
+@pytest.mark.parametrize(
+    ("policy", "flaw"),
+    [
+        ({"requestPolicy": 5}, "requestPolicy must be a JSON object"),
+        ({"sicklyRetryPolicy": []}, "sicklyRetryPolicy must be a JSON object"),
+        ({"guaranteed": "no"}, "guaranteed must be true or false"),
+    ],
+)
+def test_a_policy_of_a_subscription_that_is_no_object_was_taken(sns, hook, topic, path, policy, flaw):
+    with refused("InvalidParameter", f"Invalid parameter: Attributes Reason: DeliveryPolicy: {flaw}"):
+        subscribe(sns, topic, hook, path, DeliveryPolicy=json.dumps(policy))
 
 
 def test_the_policy_that_aws_shows_as_effective_may_be_set(sns, hook, topic, path):

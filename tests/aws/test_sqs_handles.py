@@ -2,12 +2,15 @@
 
 import base64
 import contextlib
+import json
 import sqlite3
 
 import pytest
 from botocore.exceptions import ClientError
 from pointed import client
-from sqs_wires import handle_of_nobody
+from sqs_wires import arn_of, handle_of_nobody, in_json
+
+from sqew.http.dialects.aws.pages import last_of, token_of
 
 
 def received(sqs, url, **parameters):
@@ -121,3 +124,52 @@ def test_a_message_may_be_held_for_12_hours_from_its_receive(sqs, queue):
     sqs.change_message_visibility(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=43_200)
 
     assert received(sqs, queue) == []
+
+
+@pytest.mark.parametrize("more", ["=", "====", "A===", "\n"])
+def test_a_handle_with_something_behind_it_passed_for_one(sqs, queue, more):
+    sqs.send_message(QueueUrl=queue, MessageBody="x")
+    [message] = received(sqs, queue)
+
+    code, _ = refused(sqs.delete_message, QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"] + more)
+
+    assert code == "ReceiptHandleIsInvalid"
+
+
+def test_a_token_of_a_page_with_something_behind_it_passed_for_one():
+    token = token_of("orders")
+
+    assert last_of(token) == "orders"
+    assert [last_of(token + more) for more in ("=", "====", "\n")] == [None] * 3
+
+
+def sent_binary(server, queue, value):
+    """What is answered to a message with a binary attribute, as its Base64 stands on the wire."""
+    attributes = {"a": {"DataType": "Binary", "BinaryValue": value}}
+    return in_json(server, "SendMessage", {"QueueUrl": queue, "MessageBody": "x", "MessageAttributes": attributes})
+
+
+@pytest.mark.parametrize("value", ["eHh4=", "eHh4====", "eA===", "eA=", "eA", "eA==eA==", "=eA="])
+def test_a_binary_value_with_padding_that_is_not_due_passed_for_base64(shared_server, queue, value):
+    assert sent_binary(shared_server, queue, value).status == 400
+
+
+def test_a_binary_value_is_kept_as_base64_is_usually_written(shared_server, sqs, queue):
+    answer = sent_binary(shared_server, queue, "eB==")
+
+    got = in_json(shared_server, "ReceiveMessage", {"QueueUrl": queue, "MessageAttributeNames": ["All"]})
+    assert answer.status == 200
+    assert got.json["Messages"][0]["MessageAttributes"]["a"]["BinaryValue"] == "eA=="
+
+
+def test_the_handle_of_a_task_with_something_behind_it_passed_for_one(shared_server, queue):
+    handle = base64.b64encode(json.dumps({"taskId": "none", "sourceArn": arn_of(queue)}).encode()).decode()
+
+    answers = [
+        in_json(shared_server, "CancelMessageMoveTask", {"TaskHandle": handle + more}).json["__type"]
+        for more in ("", "=", "====")
+    ]
+
+    assert [answer.partition("#")[2] for answer in answers] == [
+        "ResourceNotFoundException", "InvalidParameterValueException", "InvalidParameterValueException",
+    ]  # fmt: skip

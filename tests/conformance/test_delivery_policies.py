@@ -61,11 +61,32 @@ def test_it_counts_for_the_confirmation_too(store):
     assert [delivery.retries_ms for delivery in store.claim()] == [(5000,)]
 
 
-def test_a_policy_that_can_not_be_read_holds_up_nothing(store):
+UNREADABLE = [
+    "{",
+    '{"healthyRetryPolicy":{"minDelayTarget":0,"numRetries":9,"backoffFunction":"geometric"}}',
+    '{"healthyRetryPolicy":{"numRetries":1000000000000}}',
+    '{"healthyRetryPolicy":{"numNoDelayRetries":1000000000000}}',
+    '{"healthyRetryPolicy":{"numRetries":5000,"backoffFunction":"exponential"}}',
+    '{"healthyRetryPolicy":5}',
+    '{"x":' * 100_000,
+]
+
+
+@pytest.mark.parametrize("policy", UNREADABLE, ids=lambda policy: policy[:50])
+def test_a_policy_that_can_not_be_read_holds_up_nothing(store, policy):
     store.run(CreateTopic("orders"))
-    sns(store, "orders", ENDPOINT, "http", details=details("{"))
+    sns(store, "orders", ENDPOINT, "http", details=details(policy))
 
     assert claimed(store) is None
+
+
+@pytest.mark.parametrize("policy", UNREADABLE, ids=lambda policy: policy[:50])
+def test_a_topics_policy_that_can_not_be_read_holds_up_nothing(store, policy):
+    topics = '{"http":' + policy.replace("healthyRetryPolicy", "defaultHealthyRetryPolicy") + "}"
+    store.run(CreateTopic("orders", {"DeliveryPolicy": topics}))
+    sns(store, "orders", ENDPOINT, "http", details=details(OWN))
+
+    assert claimed(store) == (0, 0)
 
 
 def test_a_subscription_that_sns_does_not_know_has_the_delays_of_the_server(store):

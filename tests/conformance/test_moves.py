@@ -259,3 +259,53 @@ def test_a_step_tells_those_who_wait_at_the_destination(mortal):
     start(mortal)
 
     assert "jobs" in mortal.commit(StepMove()).stirred
+
+
+@pytest.fixture
+def buried(store):
+    """Four dead letters of one group, in a FIFO dead-letter queue: the store and their ids."""
+    store.create("dead", fifo=True)
+    store.create("jobs", fifo=True, max_attempts=1, dead_letter="dead")
+    return store, [store.kill("jobs", group="g") for _ in range(4)]
+
+
+def test_those_behind_a_held_head_of_a_fifo_group_went_before_it(buried):
+    store, killed = buried
+    held = store.take("dead")
+    start(store)
+
+    moved = step(store)
+
+    assert (moved.status, moved.moved) == ("completed", 0)
+    store.nack(held, delay_ms=0)
+    start(store, id="again")
+    assert step(store).moved == 4
+    assert store.receive_ids(10, "jobs") == killed
+
+
+def test_those_behind_a_head_that_is_let_go_between_two_steps_went_before_it(buried):
+    store, killed = buried
+    held = store.take("dead")
+    store.kill("jobs", group="other")
+    in_order = [*killed, store.kill("jobs", group="g")]
+    start(store)
+    step(store, 1)
+    store.nack(held, delay_ms=0)
+
+    there = []
+    while step(store, 1).status == "running":
+        there = [message.id for message in store.peek(queue="jobs") if message.group == "g"]
+        assert there == in_order[: len(there)]
+
+    assert there == in_order
+
+
+def test_a_held_message_of_a_group_holds_up_nobody_in_a_queue_without_turns(store):
+    store.create("dead")
+    store.create("jobs", max_attempts=1, dead_letter="dead")
+    killed = [store.kill("jobs", group="g") for _ in range(3)]
+    held = store.take("dead")
+    start(store)
+
+    assert step(store).moved == 2
+    assert [held.id, *store.receive_ids(10, "jobs")] == killed

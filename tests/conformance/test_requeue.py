@@ -4,7 +4,7 @@ import pytest
 
 from conformance.driver import ids
 from sqew.errors import QueueNotFound, SqewError
-from sqew.operations import DeleteQueue, Redrive
+from sqew.operations import DeleteQueue, PurgeDead, Redrive
 
 
 @pytest.fixture(params=["dead-letter queue", "archive"])
@@ -295,3 +295,30 @@ def test_a_redrive_from_or_to_a_queue_that_does_not_exist_is_an_error(store, ope
 
     with pytest.raises(QueueNotFound):
         store.run(operation)
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+def test_a_requeue_took_those_behind_a_held_head_of_a_fifo_group_before_it(store, is_named):
+    store.create("dead.fifo", fifo=True)
+    store.create(fifo=True, dead_letter="dead.fifo")
+    killed = [store.kill(group="g") for _ in range(3)]
+    other = store.kill(group="other")
+    held = store.take("dead.fifo")
+    ids = [*killed, other] if is_named else None
+
+    assert store.requeue(ids=ids).count == 1
+    assert store.receive_ids(10) == [other]
+
+    store.nack(held, delay_ms=0)
+    assert store.requeue(ids=ids).count == 3
+    assert store.receive_ids(10) == killed
+
+
+def test_dead_letters_behind_a_held_head_are_deleted_for_that_breaks_no_order(store):
+    store.create("dead.fifo", fifo=True)
+    store.create(fifo=True, dead_letter="dead.fifo")
+    killed = [store.kill(group="g") for _ in range(3)]
+    store.take("dead.fifo")
+
+    assert store.run(PurgeDead("jobs", killed[1:])).count == 2
+    assert ids(store.peek(queue="dead.fifo")) == killed[:1]

@@ -218,3 +218,22 @@ def test_what_goes_to_no_topic_of_sns_is_still_refused_for_all(store):
         publish(store, "orders")
 
     assert (taken(store, "others"), taken(store, "letters"), store.claim()) == ([], [], [])
+
+
+@pytest.mark.parametrize("queues", ["gone", "full"])
+def test_the_letter_of_a_second_subscription_was_lost_as_a_repetition_of_the_first(store, queues):
+    store.run(CreateTopic("orders"))
+    store.create("letters.fifo", fifo=True)
+    for name in ("a.fifo", "b.fifo"):
+        if queues == "full":
+            store.create(name, fifo=True, quota=0)
+        sns(store, "orders", name, uuid=name, details=SubscriptionDetails(dead_letter="letters.fifo"))
+    event = structs.replace(new_event("orders", key="once"), message=NewMessage(b"1", group="g"))
+
+    for _ in range(2):
+        store.run(Publish([event], to_topics=True))
+
+    letters = store.receive(10, "letters.fifo")
+    assert [letter.group for letter in letters] == ["g", "g"]
+    told = [letter.headers["ErrorMessage"]["StringValue"] for letter in letters]
+    assert [name in text for name, text in zip(("a.fifo", "b.fifo"), told, strict=True)] == [True, True]

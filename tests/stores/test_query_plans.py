@@ -22,6 +22,7 @@ ROW = "the row's own key"
 WALK = "a walk along the ids, other queues' rows and all"
 DUE = "sqew_message_due"
 GROUP = "sqew_message_group"
+GROUP_LEASE = "sqew_message_group_lease"
 ORIGIN = "sqew_message_origin"
 NAMES = "sqlite_autoindex_sqew_queue_1"
 TURN = "sqew_delivery_turn"
@@ -74,7 +75,7 @@ HOT = {
     "move_to_dead_letter": {ROW},
     # FIFO groups.
     "group_head": {GROUP},
-    "group_busy_until": {"sqew_message_group_lease"},
+    "group_busy_until": {GROUP_LEASE},
     "next_follower": {GROUP},
     "lease_follower": {ROW},
     "set_due": {ROW},
@@ -99,10 +100,11 @@ HOT = {
     # The dead.
     "dead_letters": {ORIGIN},
     "dead_in_archive": {"sqew_archive_queue"},
-    "find_dead_letter": {ROW},
+    "find_dead_letter": {ROW, GROUP_LEASE},
     "find_dead_in_archive": {ROW},
-    "returnable": {ORIGIN},
-    "letters_after": {"sqew_message_letter"},
+    "returnable": {ORIGIN, GROUP_LEASE},
+    "letters_after": {"sqew_message_letter", GROUP_LEASE},
+    "first_letter": {GROUP},
     "residents": {DUE},
     "bring_back": {ROW},
     "delete_archived": {ROW},

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from sqew.filters.effort import Effort
+from sqew.filters.effort import MOST_LEVELS, PLACE, Effort
 from sqew.filters.values import Array
 
 Attribute: TypeAlias = tuple[str, str | bytes]
@@ -43,7 +43,7 @@ class Content:
         """The attributes by their names, without the binary ones: filters ignore them."""
         values = self._values
         if values is None:
-            values = self._values = _values_of(self._attributes)
+            values = self._values = _values_of(self._attributes, self.effort)
         return values
 
     @property
@@ -51,29 +51,29 @@ class Content:
         """The body as a JSON object; without any fields when it is something else."""
         fields = self._fields
         if fields is None:
-            fields = self._fields = _fields_of(self._body)
+            fields = self._fields = _fields_of(self._body, self.effort)
         return fields
 
 
-def _values_of(attributes: Mapping[str, Attribute]) -> dict[str, object]:
+def _values_of(attributes: Mapping[str, Attribute], effort: Effort) -> dict[str, object]:
     values: dict[str, object] = {}
     for name, (data_type, value) in attributes.items():
         kind, _, suffix = data_type.partition(".")
         if isinstance(value, bytes) or kind not in ("String", "Number"):
             continue
         if suffix == "Array":
-            values[name] = _array(value)
+            values[name] = _array(value, effort)
         else:
             values[name] = value if kind == "String" else _number(value)
     return values
 
 
-def _array(text: str) -> object:
+def _array(text: str, effort: Effort) -> object:
     try:
         found = msgspec.json.decode(text)
     except _NOT_JSON:
         return UNREADABLE
-    return Array(found) if isinstance(found, list) else UNREADABLE
+    return Array(found, effort) if isinstance(found, list) else UNREADABLE
 
 
 def _number(text: str) -> object:
@@ -83,18 +83,18 @@ def _number(text: str) -> object:
     return float(text) if _DECIMAL.fullmatch(text) else UNREADABLE
 
 
-def _fields_of(body: bytes | str) -> dict[str, object]:
+def _fields_of(body: bytes | str, effort: Effort) -> dict[str, object]:
     try:
         fields = msgspec.json.decode(body)
     except _NOT_JSON:
         return {}
     if not isinstance(fields, dict):
         return {}
-    _unfold(fields)
+    _unfold(fields, effort)
     return fields
 
 
-def _unfold(fields: dict[str, object]) -> None:
+def _unfold(fields: dict[str, object], effort: Effort) -> None:
     """Give names with dots the shape they are filtered by, ``{"a.b": 1}`` as ``{"a": {"b": 1}}``; and arrays theirs.
 
     Without recursion: how deep a body goes is up to whoever sent it.
@@ -104,16 +104,23 @@ def _unfold(fields: dict[str, object]) -> None:
         place = places.pop()
         if type(place) is dict:
             for name in [name for name in place if "." in name]:
-                _move(place, name)
+                _move(place, name, effort)
             arrays = [(name, value) for name, value in place.items() if type(value) is list]
-            places += [value for value in place.values() if type(value) is dict or type(value) is list]
-            place.update({name: Array(values) for name, values in arrays})
-        elif type(place) is list:
-            places += [value for value in place if type(value) is dict or type(value) is list]
+            inner = [value for value in place.values() if type(value) is dict or type(value) is list]
+            place.update({name: Array(values, effort) for name, values in arrays})
+        else:
+            assert type(place) is list
+            inner = [value for value in place if type(value) is dict or type(value) is list]
+        effort.spend(PLACE * len(inner))
+        places += inner
 
 
-def _move(place: dict[str, object], name: str) -> None:
+def _move(place: dict[str, object], name: str, effort: Effort) -> None:
     """Put the value of a name with dots where the name leads; beside what is there already, as in an array."""
+    levels = name.count(".")
+    if levels >= MOST_LEVELS:
+        return  # no filter asks for it
+    effort.spend(PLACE * levels)
     value = place.pop(name)
     *parents, last = name.split(".")
     for parent in parents:

@@ -8,6 +8,7 @@ import msgspec
 
 from sqew.errors import BadFilterPolicy
 from sqew.filters.content import Content
+from sqew.filters.effort import MOST_LEVELS
 from sqew.filters.expressions import read_values
 from sqew.filters.nodes import Fields, Leaf, tree_of
 from sqew.filters.wildcards import MOST_POINTS, points_of
@@ -17,8 +18,6 @@ Scope = Literal["MessageAttributes", "MessageBody"]
 MOST_BYTES = 256 * 1024
 MOST_KEYS = 5
 MOST_COMBINATIONS = 150
-MOST_LEVELS = MOST_COMBINATIONS
-"""Each level of a property adds a combination; those that are written as dots are counted as well."""
 
 _OR = "$or"
 _RESERVED = frozenset(

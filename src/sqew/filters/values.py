@@ -9,10 +9,12 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
+from sqew.filters.effort import ADDRESS, LOOKS, PLACE, Effort
+
 HIGHEST_NUMBER = 1_000_000_000
 _STEPS = 100_000  # five digits after the decimal point
 _NOTHING = object()
-_ADDRESS = re.compile(r"[0-9a-fA-F:.]{2,45}")
+_ADDRESS = re.compile(r"(?=[^.:]{0,44}[.:])[0-9a-fA-F:.]{2,45}")
 
 Key: TypeAlias = str | int | tuple[object]
 """A value in the form it is compared in, each kind of its own type: a text as it is, a number as how many steps of
@@ -54,8 +56,9 @@ class Array:
     Each order is made when it is first asked for, and then answers every filter in a few steps, however long the array.
     """
 
-    def __init__(self, values: list[object]) -> None:
+    def __init__(self, values: list[object], effort: Effort) -> None:
         self._values = values
+        self._effort = effort
         self._parts: tuple[frozenset[Key], list[dict[str, object]]] | None = None
         self._columns: dict[str, Column] | None = None
 
@@ -103,7 +106,9 @@ class Array:
     @cached_property
     def _addresses(self) -> dict[int, list[int]]:
         found: dict[int, list[int]] = {4: [], 6: []}
-        for address in filter(None, map(address_of, self._texts)):
+        texts = [text for text in self._texts if _ADDRESS.fullmatch(text)]
+        self._effort.spend(ADDRESS * len(texts))
+        for address in filter(None, map(address_of, texts)):
             found[address.version].append(int(address))
         return {version: sorted(numbers) for version, numbers in found.items()}
 
@@ -137,9 +142,11 @@ class Array:
     def _column(self, name: str) -> Column:
         found: list[object] = []
         missing = bare = False
+        self._effort.spend(len(self.objects) // LOOKS)
         for one in self.objects:
             value = one.get(name, _NOTHING)
             if type(value) is Array:
+                self._effort.spend(PLACE)
                 found += value._values
                 missing = missing or not (value.scalars or value.objects)
                 bare = bare or not value.scalars
@@ -147,7 +154,7 @@ class Array:
                 found.append(value)
                 missing = missing or value is _NOTHING
                 bare = bare or value is _NOTHING or type(value) is dict
-        return Column(Array([value for value in found if value is not _NOTHING]), missing, bare)
+        return Column(Array([value for value in found if value is not _NOTHING], self._effort), missing, bare)
 
 
 def _begins(texts: list[str], prefix: str) -> bool:

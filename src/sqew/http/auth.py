@@ -107,10 +107,9 @@ def check_exposure(settings: Settings) -> None:
 
 
 def _token_digest(token: str) -> bytes:
-    text = token.strip()
-    if not text or not text.isprintable():
+    if not token.strip() or not token.isprintable():
         raise BadSetting("auth_token is blank or holds control characters, so no client could send it. Choose another.")
-    return digest_of(text.encode())
+    return digest_of(token.encode())
 
 
 def _credentials(request: Request) -> bytes:

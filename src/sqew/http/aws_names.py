@@ -15,6 +15,7 @@ V = TypeVar("V")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,80}|[A-Za-z0-9_-]{1,75}\.fifo")
 _REGION = re.compile(REGION)
 _AFTER_PATH = re.compile("[?#]")
+_BEHIND_COLON = chr(ord(":") + 1)
 _MOST_REMEMBERED = 4_096
 _LONGEST_REMEMBERED = 512
 """What is longer is read each time: otherwise those who make it up could fill the memory with it."""
@@ -61,6 +62,15 @@ class Names:
     def can_name(self, queue: str) -> bool:
         """Whether clients in this region can name a queue of the engine."""
         return self.is_here(queue) and _NAME.fullmatch(self.name(queue)) is not None
+
+    def beyond(self, queue: str) -> str:
+        """After which name those of this region go on that come after a queue of the engine.
+
+        >>> names = Names("", "0", "us-east-1")
+        >>> names.beyond("orders"), names.beyond("eu-west-1:orders") > "eu-west-1:zzz"
+        ('orders', True)
+        """
+        return queue if self.is_here(queue) else queue.partition(":")[0] + _BEHIND_COLON
 
     @property
     def prefix(self) -> str:

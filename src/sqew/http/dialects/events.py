@@ -109,11 +109,13 @@ def _sealed(
     service: Service, events: Sequence[NewEvent], render: Render, error: SqewError
 ) -> Awaitable[Response] | None:
     """Most events go out as they are, in the transaction of this tick; signing one takes longer than publishing it."""
-    return _publish_sealed(service, events, render) if isinstance(error, EnvelopeNeeded) else None
+    return _publish_sealed(service, events, render, error) if isinstance(error, EnvelopeNeeded) else None
 
 
-async def _publish_sealed(service: Service, events: Sequence[NewEvent], render: Render) -> Response:
-    return render(await service.publisher.publish(events))
+async def _publish_sealed(
+    service: Service, events: Sequence[NewEvent], render: Render, needed: EnvelopeNeeded
+) -> Response:
+    return render(await service.publisher.publish(events, needed=needed))
 
 
 def _one_published(published: list[Published]) -> Response:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from typing import Any
 
 from sqew.errors import BadValue, QueueNotFound
 from sqew.model import Fact, Message, Progress
@@ -30,7 +31,7 @@ _EVER = 1 << 62
 _MOST_LOOKED_AT = 1_000
 """How many dead letters one step of a redrive looks at, at most, if it may move none of them."""
 # Positions in {stored} and {archived}; the others only in {stored}.
-_ID, _QUEUE_ID, _LEASE_UNTIL, _ORIGIN, _DIED_AT = 0, 1, 9, 14, 17
+_ID, _QUEUE_ID, _GROUP, _ORIGIN, _DIED_AT = 0, 1, 13, 14, 17
 
 
 def list_dead(work: Work, op: ListDead) -> list[Message]:
@@ -74,12 +75,13 @@ def redrive(work: Work, op: Redrive) -> Progress:
 def _redrive_to_origins(work: Work, letters: QueueState, op: Redrive, until: int) -> Progress:
     """Each to where it came from, in the order of ids, so that the next step looks at nothing again."""
     count, looked_at, after = 0, 0, op.after
+    turns = _Turns(work, letters, until)
     while looked_at < max(_MOST_LOOKED_AT, op.limit):
-        rows = work.execute(work.sql.letters_after, (letters.id, after, op.limit - count)).fetchall()
-        for row in rows:
+        rows = work.execute(work.sql.letters_after, (letters.id, work.now, after, op.limit - count)).fetchall()
+        for *row, may_go in rows:
             after = row[_ID]
             origin = _home(work, letters, row)
-            if origin is not None and (row[_LEASE_UNTIL] or 0) <= work.now and row[_DIED_AT] <= until:
+            if origin is not None and row[_DIED_AT] <= until and turns.comes_to(row, may_go):
                 _bring_back(work, origin, row)
                 count += 1
         if count == op.limit:
@@ -90,7 +92,30 @@ def _redrive_to_origins(work: Work, letters: QueueState, op: Redrive, until: int
     return Progress(count, False, after)
 
 
-def _home(work: Work, letters: QueueState, row: Row) -> QueueState | None:
+class _Turns:
+    """Whose turn it is in the groups of a FIFO dead-letter queue, during one step of a redrive.
+
+    None goes before another of its group and origin: not even before one that a step before had to leave, because it
+    was in somebody's hands then.
+    """
+
+    def __init__(self, work: Work, letters: QueueState, until: int) -> None:
+        self._work, self._letters, self._until = work, letters, until
+        self._come: dict[tuple[str, str], bool] = {}
+
+    def comes_to(self, row: Sequence[Any], may_go: bool) -> bool:
+        """Whether a letter goes now. They must be asked about in the order of ids."""
+        if not self._letters.policy.fifo:
+            return may_go
+        group, origin = which = row[_GROUP], row[_ORIGIN]
+        if which not in self._come:
+            where = (self._letters.id, group, origin, self._until)
+            self._come[which] = self._work.execute(self._work.sql.first_letter, where).get == row[_ID]
+        self._come[which] = self._come[which] and may_go
+        return self._come[which]
+
+
+def _home(work: Work, letters: QueueState, row: Sequence[Any]) -> QueueState | None:
     """Where a dead letter came from, unless that is gone."""
     origin = work.catalog.find(row[_ORIGIN])
     return None if origin is letters else origin
@@ -109,7 +134,7 @@ def left_behind(work: Work, letters: QueueState, until: int) -> str | None:
 def purge_dead(work: Work, op: PurgeDead) -> Progress:
     state = work.catalog.queue(op.queue)
     count = 0
-    for row in _letters(work, state, op.ids, op.limit):
+    for row in _letters(work, state, op.ids, op.limit, out_of_turn=True):
         home = work.catalog.queue_by_id(row[_QUEUE_ID])
         if home is not None:
             id, queue_id, lane_id, attempts, key, group = row[0], row[1], row[2], row[5], row[12], row[13]
@@ -122,12 +147,18 @@ def purge_dead(work: Work, op: PurgeDead) -> Progress:
     return Progress(count, count < op.limit)
 
 
-def _letters(work: Work, state: QueueState, ids: Iterable[int] | None, limit: int) -> list[Row]:
-    """Dead letters of a queue that lie in dead-letter queues and are in nobody's hands."""
+def _letters(
+    work: Work, state: QueueState, ids: Iterable[int] | None, limit: int, *, out_of_turn: bool = False
+) -> list[Row]:
+    """Dead letters of a queue that lie in dead-letter queues and are in nobody's hands.
+
+    Unless they may go out of turn, nor is one that stands before them in their FIFO group.
+    """
     if ids is None:
-        return work.execute(work.sql.returnable, (state.name, work.now, limit)).fetchall()
+        return work.execute(work.sql.returnable, (state.name, work.now, limit, out_of_turn)).fetchall()
     found = (
-        work.execute(work.sql.find_dead_letter, (state.name, id, work.now)).fetchone() for id in dict.fromkeys(ids)
+        work.execute(work.sql.find_dead_letter, (state.name, work.now, id, out_of_turn)).fetchone()
+        for id in dict.fromkeys(ids)
     )
     return [row for row in found if row is not None][:limit]
 
@@ -157,7 +188,7 @@ def _residents(work: Work, letters: QueueState, limit: int, until: int) -> Itera
                     yield row
 
 
-def _bring_back(work: Work, state: QueueState, row: Row) -> None:
+def _bring_back(work: Work, state: QueueState, row: Sequence[Any]) -> None:
     """Move a dead letter (a row of {stored}) to a queue, as if it had just been sent there."""
     id, home_id, priority, key, group, lane = row[0], row[1], row[3], row[12], row[13], row[15]
     home = work.catalog.queue_by_id(home_id)

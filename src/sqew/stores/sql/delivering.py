@@ -172,9 +172,9 @@ def _retries_ms(details: str | None, attributes: str | None) -> tuple[int, ...] 
     try:
         own, topics = details_of(details).kept.get(_POLICY, ""), texts_of(attributes or "{}").get(_POLICY, "")
         retries = retries_of(own, topics) if own or topics else None
+        return None if retries is None else retries.delays_ms()
     except DAMAGE:
         return None
-    return None if retries is None else retries.delays_ms()
 
 
 def _whole_endpoint(endpoint: bytes, payload_id: int, check: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -145,7 +146,7 @@ def _plan(event: NewEvent, fan: Fan, overladen: Sequence[Binding], number: int |
             if binding.form != RAW:
                 own = structs.replace(wrapped, body=addressed(event, binding.form, number, binding.uuid), format="json")
             if state.name != binding.target:
-                own = _letter(event, own, QueueNotFound(binding.target))
+                own = _letter(event, own, binding, QueueNotFound(binding.target))
             plan.picky.append((state, own))
         if not is_small:
             plan.picky.extend((taker.state, raw) for taker in fan.takers)
@@ -166,10 +167,16 @@ def _raw(event: NewEvent) -> NewMessage:
     return structs.replace(wrapped, headers={**event.attributes, **(wrapped.headers or {})})
 
 
-def _letter(event: NewEvent, message: NewMessage, error: SqewError) -> NewMessage:
-    """A message for the dead-letter queue of a subscription, which says why it is there."""
+def _letter(event: NewEvent, message: NewMessage, binding: Binding, error: SqewError) -> NewMessage:
+    """A message for the dead-letter queue of a subscription, which says why it is there.
+
+    Its key is its own: the letters of other subscriptions may lie in the same queue, and are no repetitions of it.
+    """
     headers = {**(message.headers or {}), **letter_headers(event.message_id, _REFUSED, str(error))}
-    return structs.replace(message, headers=headers)
+    key = message.key
+    if key is not None:
+        key = hashlib.sha256(f"{binding.uuid} {key}".encode()).hexdigest()
+    return structs.replace(message, headers=headers, key=key)
 
 
 def letter_headers(message_id: str, status: int, error: str) -> dict[str, Any]:
@@ -257,23 +264,23 @@ def _put_if_taken(work: Work, plan: _Plan, state: QueueState, message: NewMessag
     try:
         _put_one(work, plan, state, message)
     except _REFUSALS as error:
-        name = next((one.dead_letter for one in plan.fan.bindings if one.target == state.name), "")
-        _bury(work, plan, name, message, error)
+        binding = next((one for one in plan.fan.bindings if one.target == state.name), None)
+        _bury(work, plan, binding, message, error)
 
 
 def _bury_overladen(work: Work, plan: _Plan, binding: Binding) -> None:
     error = TooManyAttributes(binding.target, len(plan.event.attributes), MOST_ATTRIBUTES)
-    _bury(work, plan, binding.dead_letter, _raw(plan.event), error)
+    _bury(work, plan, binding, _raw(plan.event), error)
 
 
-def _bury(work: Work, plan: _Plan, dead_letter: str, message: NewMessage, error: SqewError) -> None:
+def _bury(work: Work, plan: _Plan, binding: Binding | None, message: NewMessage, error: SqewError) -> None:
     """Send what a queue does not take to the dead letters of its subscription, if there are any that take it."""
-    letters = work.catalog.find(dead_letter or None)
-    if letters is None:
+    letters = None if binding is None else work.catalog.find(binding.dead_letter or None)
+    if binding is None or letters is None:
         plan.refused.append(error)
         return
     try:
-        _put_one(work, plan, letters, _letter(plan.event, message, error))
+        _put_one(work, plan, letters, _letter(plan.event, message, binding, error))
     except _REFUSALS:
         plan.refused.append(error)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
@@ -11,6 +9,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from sqew.http.dialects.aws.binary import base64_of, binary_of
 from sqew.http.dialects.aws.query import SPEAKABLE, UNSPEAKABLE
 
 TRACE_HEADER = "aws:AWSTraceHeader"
@@ -89,20 +88,15 @@ def is_number(text: str) -> bool:
     return len(digits) <= _MOST_DIGITS and number.adjusted() >= _LEAST_EXPONENT and below
 
 
-def binary_of(text: str | None) -> bytes | None:
-    """The bytes that Base64 stands for; None: it is not Base64."""
-    try:
-        return base64.b64decode((text or "").encode(), validate=True)
-    except (binascii.Error, ValueError):
-        return None
-
-
 def as_headers(attributes: Mapping[str, Attribute], trace: str | None = None) -> dict[str, Any] | None:
     """Attributes that were checked, and the trace that a message belongs to, as its headers."""
     headers: dict[str, Any] = {}
     for name, attribute in attributes.items():
-        field = "BinaryValue" if (attribute.DataType or "").startswith("Binary") else "StringValue"
-        headers[name] = {"DataType": attribute.DataType, field: getattr(attribute, field)}
+        if (attribute.DataType or "").startswith("Binary"):
+            value = base64_of(binary_of(attribute.BinaryValue or "") or b"")
+            headers[name] = {"DataType": attribute.DataType, "BinaryValue": value}
+        else:
+            headers[name] = {"DataType": attribute.DataType, "StringValue": attribute.StringValue}
     if trace is not None:
         headers[TRACE_HEADER] = trace
     return headers or None
@@ -141,5 +135,5 @@ def _is_whole(attribute: Attribute) -> bool:
     """Whether an attribute has a value of its type."""
     kind, text = kind_of(attribute.DataType or ""), attribute.StringValue or ""
     if kind == "Binary":
-        return bool(binary_of(attribute.BinaryValue))
+        return bool(binary_of(attribute.BinaryValue or ""))
     return is_number(text) if kind == "Number" else kind == "String" and text != "" and is_legal(text)

@@ -4,6 +4,13 @@
 -- A deleted queue's rows are still there for a while. +queue_id: dead letters are found by where they came from.
 +queue_id IN (SELECT id FROM sqew_queue WHERE name IS NOT NULL)
 
+-- fragment: in_turn
+-- ?2 now. Nobody holds one that stands before it in its FIFO group; in other queues all have a due_at, and no turns.
+(due_at IS NOT NULL OR NOT EXISTS (
+  SELECT 1 FROM sqew_message AS held INDEXED BY sqew_message_group_lease
+   WHERE held.queue_id = sqew_message.queue_id AND held.group_id = sqew_message.group_id
+     AND held.lease_until > ?2 AND held.id < sqew_message.id))
+
 -- name: dead_letters
 SELECT {stored} FROM sqew_message WHERE origin = ?1 AND id > ?2 AND {not_deleted} ORDER BY id LIMIT ?3
 
@@ -13,21 +20,29 @@ SELECT {archived} FROM sqew_archive INDEXED BY sqew_archive_queue
  WHERE queue_id = ?1 AND outcome = 'dead' AND id > ?2 ORDER BY id LIMIT ?3
 
 -- name: find_dead_letter
+-- ?4: whether it may go out of turn, because it goes for good.
 SELECT {stored} FROM sqew_message
- WHERE origin = ?1 AND id = ?2 AND (lease_until IS NULL OR lease_until <= ?3) AND {not_deleted}
+ WHERE origin = ?1 AND id = ?3 AND (lease_until IS NULL OR lease_until <= ?2) AND (?4 OR {in_turn}) AND {not_deleted}
 
 -- name: find_dead_in_archive
 SELECT {archived} FROM sqew_archive WHERE queue_id = ?1 AND outcome = 'dead' AND id = ?2
 
 -- name: returnable
--- The dead letters of a queue that nobody holds.
+-- The dead letters of a queue that nobody holds. ?4 as in find_dead_letter.
 SELECT {stored} FROM sqew_message
- WHERE origin = ?1 AND (lease_until IS NULL OR lease_until <= ?2) AND {not_deleted} ORDER BY id LIMIT ?3
+ WHERE origin = ?1 AND (lease_until IS NULL OR lease_until <= ?2) AND (?4 OR {in_turn}) AND {not_deleted}
+ ORDER BY id LIMIT ?3
 
 -- name: letters_after
--- What lies in a dead-letter queue and came from another, after an id.
-SELECT {stored} FROM sqew_message INDEXED BY sqew_message_letter
- WHERE queue_id = ?1 AND origin IS NOT NULL AND id > ?2 ORDER BY id LIMIT ?3
+-- What lies in a dead-letter queue and came from another, after an id; and whether it may go.
+SELECT {stored}, (lease_until IS NULL OR lease_until <= ?2) AND {in_turn}
+  FROM sqew_message INDEXED BY sqew_message_letter
+ WHERE queue_id = ?1 AND origin IS NOT NULL AND id > ?3 ORDER BY id LIMIT ?4
+
+-- name: first_letter
+-- The first of a FIFO group that came from a queue, until a time.
+SELECT id FROM sqew_message INDEXED BY sqew_message_group
+ WHERE queue_id = ?1 AND group_id = ?2 AND origin = ?3 AND died_at <= ?4 ORDER BY id LIMIT 1
 
 -- name: residents
 -- What lies in a dead-letter queue, wherever it came from: a redrive with a destination takes all of it.

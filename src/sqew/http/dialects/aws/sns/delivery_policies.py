@@ -7,27 +7,35 @@ from typing import Any, get_args
 
 import msgspec
 
-from sqew.delivery_policies import Backoff, Retries, http_policy, nearest_retries, retries_of
+from sqew.delivery_policies import (
+    LONGEST_S,
+    MOST_RETRIES,
+    Backoff,
+    Retries,
+    http_policy,
+    nearest_retries,
+    retries_of,
+)
 from sqew.http.dialects.aws.documents import object_of
 from sqew.model import Subscription, TopicInfo
 from sqew.settings import Settings, durations
 
 DELIVERY_POLICY = "DeliveryPolicy"
 EFFECTIVE = "EffectiveDeliveryPolicy"
-_MOST_RETRIES = 100
-_LONGEST_S = 3_600
 _OF_SUBSCRIPTION = ("healthyRetryPolicy", "sicklyRetryPolicy", "throttlePolicy", "requestPolicy", "guaranteed")
 _OF_TOPIC = (
     "defaultHealthyRetryPolicy", "defaultSicklyRetryPolicy", "defaultThrottlePolicy", "defaultRequestPolicy",
     "disableSubscriptionOverrides",
 )  # fmt: skip
+_SWITCHES = ("guaranteed", "disableSubscriptionOverrides")
+"""All others are objects."""
 _RANGES = {
-    "minDelayTarget": (1, _LONGEST_S),
-    "maxDelayTarget": (1, _LONGEST_S),
-    "numRetries": (0, _MOST_RETRIES),
-    "numMaxDelayRetries": (0, _MOST_RETRIES),
-    "numNoDelayRetries": (0, _MOST_RETRIES),
-    "numMinDelayRetries": (0, _MOST_RETRIES),
+    "minDelayTarget": (1, LONGEST_S),
+    "maxDelayTarget": (1, LONGEST_S),
+    "numRetries": (0, MOST_RETRIES),
+    "numMaxDelayRetries": (0, MOST_RETRIES),
+    "numNoDelayRetries": (0, MOST_RETRIES),
+    "numMinDelayRetries": (0, MOST_RETRIES),
 }
 _BACKOFF = "backoffFunction"
 _REQUEST_POLICY = {"headerContentType": "text/plain; charset=UTF-8"}
@@ -51,9 +59,6 @@ def flaw_of_topic(policy: str) -> str:
         return _unexpected(found, ("http",))
     if not isinstance(http, dict):
         return "http must be a JSON object"
-    overrides = http.get("disableSubscriptionOverrides", False)
-    if not isinstance(overrides, bool):
-        return "http.disableSubscriptionOverrides must be true or false"
     flaw = _unexpected(found, ("http",)) or _unexpected(http, _OF_TOPIC)
     return flaw or _flaw(http, "http.", "defaultHealthyRetryPolicy", "defaultThrottlePolicy")
 
@@ -64,8 +69,11 @@ def _unexpected(found: Mapping[str, Any], known: tuple[str, ...]) -> str:
 
 
 def _flaw(found: Mapping[str, Any], place: str, retries: str, throttle: str) -> str:
-    for name in (retries, throttle):
-        if not isinstance(found.get(name, {}), dict | None):
+    for name, value in found.items():
+        if name in _SWITCHES:
+            if not isinstance(value, bool):
+                return f"{place}{name} must be true or false"
+        elif not isinstance(value, dict | None):
             return f"{place}{name} must be a JSON object"
     return _flaw_of_retries(found.get(retries) or {}, place + retries) or _flaw_of_throttle(
         found.get(throttle) or {}, place + throttle
@@ -88,8 +96,8 @@ def _flaw_of_retries(said: Mapping[str, Any], place: str) -> str:
     if retries.growing < 0:
         parts = "numMinDelayRetries, numNoDelayRetries and numMaxDelayRetries"
         return f"{place}.numRetries must be greater than or equal to total of {parts}"
-    if sum(retries.delays_ms()) > _LONGEST_S * 1000:
-        return f"{place}: Total policy retry time cannot be greater than {_LONGEST_S} seconds"
+    if sum(retries.delays_ms()) > LONGEST_S * 1000:
+        return f"{place}: Total policy retry time cannot be greater than {LONGEST_S} seconds"
     return ""
 
 

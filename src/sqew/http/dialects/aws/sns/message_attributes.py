@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from sqew.http.dialects.aws.messages import Attribute, binary_of, is_legal, is_name, is_number, kind_of
+from sqew.http.dialects.aws.binary import binary_of
+from sqew.http.dialects.aws.messages import Attribute, is_legal, is_name, is_number, kind_of
 from sqew.http.dialects.aws.sns.refusals import bad_value
 
 _RESERVED = re.compile(r"(aws|amazon)\.", re.IGNORECASE)

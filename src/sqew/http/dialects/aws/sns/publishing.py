@@ -121,11 +121,11 @@ def _publishing(call: AwsCall, events: list[NewEvent], render: _Render) -> Call:
 
 
 def _sealed(call: AwsCall, events: list[NewEvent], render: _Render, error: SqewError) -> Awaitable[Response] | None:
-    return _publish_sealed(call, events, render) if isinstance(error, EnvelopeNeeded) else None
+    return _publish_sealed(call, events, render, error) if isinstance(error, EnvelopeNeeded) else None
 
 
-async def _publish_sealed(call: AwsCall, events: list[NewEvent], render: _Render) -> Response:
-    return render(await call.service.publisher.publish(events, to_topics=True))
+async def _publish_sealed(call: AwsCall, events: list[NewEvent], render: _Render, needed: EnvelopeNeeded) -> Response:
+    return render(await call.service.publisher.publish(events, to_topics=True, needed=needed))
 
 
 class PublishEntry(Struct):

@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 from sqew import operations as ops
 from sqew.errors import MissingAuthenticationToken, SqewError, SubscriptionExists, SubscriptionNotFound
 from sqew.http.dialects.aws.calls import AwsCall
-from sqew.http.dialects.aws.pages import token_of
+from sqew.http.dialects.aws.pages import first_of, token_of
 from sqew.http.dialects.aws.sns.api import SNS
 from sqew.http.dialects.aws.sns.arns import (
     SubscriptionName,
@@ -269,14 +269,14 @@ async def list_subscriptions_by_topic(call: AwsCall, given: ListSubscriptionsByT
 
 async def _page(call: AwsCall, topic: str | None, token: str | None) -> Response:
     """Subscriptions that SNS knows, of a topic or of all topics of the region."""
-    last = after_number(token)
-    found: list[Subscription] = []
-    while len(found) <= PAGE:
-        page = await call.service.broker.run(ops.ListSubscriptions(topic, None, last, PAGE + 1))
-        found += [one for one in page if one.uuid and (topic or call.names.is_here(one.pattern))]
-        if len(page) <= PAGE:
-            break
-        last = page[-1].id
+
+    async def read(last: int, limit: int) -> list[Subscription]:
+        return await call.service.broker.run(ops.ListSubscriptions(topic, None, last, limit))
+
+    def is_meant(one: Subscription) -> bool:
+        return one.uuid != "" and (topic is not None or call.names.is_here(one.pattern))
+
+    found = await first_of(read, is_meant, lambda one: one.id, after_number(token), PAGE)
     listed = [_listed(call, one) for one in found[:PAGE]]
     return call.ok(ListSubscriptionsResult(listed, token_of(str(found[PAGE - 1].id)) if len(found) > PAGE else None))
 

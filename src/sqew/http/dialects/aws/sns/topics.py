@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from sqew import operations as ops
 from sqew.http.dialects.aws.calls import AwsCall
-from sqew.http.dialects.aws.pages import token_of
+from sqew.http.dialects.aws.pages import first_of, token_of
 from sqew.http.dialects.aws.sns.api import SNS
 from sqew.http.dialects.aws.sns.arns import arn_of_topic, check_topic_name, is_fifo, topic_of
 from sqew.http.dialects.aws.sns.pages import PAGE, after
@@ -94,14 +94,14 @@ class ListTopicsResult(Struct, omit_defaults=True):
 
 @SNS.action(ListTopics)
 async def list_topics(call: AwsCall, given: ListTopics) -> Response:
-    names, last = call.names, after(given.NextToken)
-    found: list[TopicInfo] = []
-    while len(found) <= PAGE:
-        page = await call.service.broker.run(ops.ListTopics(names.prefix, last, PAGE + 1))
-        found += [info for info in page if names.is_here(info.name)]
-        if len(page) <= PAGE:
-            break
-        last = page[-1].name
+    names = call.names
+
+    async def read(last: str, limit: int) -> list[TopicInfo]:
+        return await call.service.broker.run(ops.ListTopics(names.prefix, last, limit))
+
+    found = await first_of(
+        read, lambda info: names.is_here(info.name), lambda info: names.beyond(info.name), after(given.NextToken), PAGE
+    )
     topics = [TopicResult(arn_of_topic(names, info.name)) for info in found[:PAGE]]
     return call.ok(ListTopicsResult(topics, token_of(found[PAGE - 1].name) if len(found) > PAGE else None))
 

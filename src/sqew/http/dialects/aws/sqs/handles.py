@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from zlib import crc32
 
 from sqew.http.aws_refusals import AwsError
+from sqew.http.dialects.aws.binary import base64_of, binary_of
 from sqew.model import Ref
 
 _ID_BYTES = 8
@@ -27,15 +26,12 @@ def handle_of(id: int, token: str, mark: bytes) -> str:
     >>> ref_of(handle_of(42, "00" * 16, mark_of("orders")), "orders")
     Ref(id=42, token='00000000000000000000000000000000', by=None)
     """
-    return base64.b64encode(id.to_bytes(_ID_BYTES, "big") + bytes.fromhex(token) + mark).decode()
+    return base64_of(id.to_bytes(_ID_BYTES, "big") + bytes.fromhex(token) + mark)
 
 
 def ref_of(handle: str, queue: str) -> Ref:
     """What a handle stands for; raises unless it may be one of ours, of that queue."""
-    try:
-        decoded = base64.b64decode(handle.encode(), validate=True)
-    except (binascii.Error, ValueError):
-        decoded = b""
+    decoded = binary_of(handle) or b""
     id = int.from_bytes(decoded[:_ID_BYTES], "big")
     if decoded[_TOKEN_END:] != mark_of(queue) or not 0 < id < 1 << 62:
         raise AwsError(

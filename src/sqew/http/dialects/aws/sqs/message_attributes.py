@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 from collections.abc import Mapping
 
 from sqew.http.aws_refusals import AwsError, invalid_value
-from sqew.http.dialects.aws.messages import Attribute, Attributes, binary_of, is_legal, is_name, is_number, kind_of
+from sqew.http.dialects.aws.binary import binary_of
+from sqew.http.dialects.aws.messages import Attribute, Attributes, is_legal, is_name, is_number, kind_of
 
 MOST_ATTRIBUTES = 10
 _TRACE = "AWSTraceHeader"
@@ -68,7 +68,7 @@ def _check(name: str, attribute: Attribute) -> int:
 
 
 def _binary(name: str, attribute: Attribute) -> bytes:
-    value = binary_of(attribute.BinaryValue)
+    value = binary_of(attribute.BinaryValue or "")
     if value is None:
         raise invalid_value(f"The value of message (user) attribute '{name}' is not valid Base64.")
     if not value:
@@ -106,7 +106,7 @@ def md5_of(attributes: Mapping[str, Attribute]) -> str:
         for part in (name.encode(), kind.encode()):
             digest.update(len(part).to_bytes(4, "big") + part)
         if kind.startswith("Binary"):
-            value, mark = base64.b64decode(attribute.BinaryValue or ""), b"\x02"
+            value, mark = binary_of(attribute.BinaryValue or "") or b"", b"\x02"
         else:
             value, mark = (attribute.StringValue or "").encode(), b"\x01"
         digest.update(mark + len(value).to_bytes(4, "big") + value)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from uuid import uuid4
 
 import msgspec
@@ -12,6 +10,7 @@ from msgspec import Struct
 from sqew import operations as ops
 from sqew.errors import QueueNotFound
 from sqew.http.aws_refusals import PREFIX, AwsError, invalid_value
+from sqew.http.dialects.aws.binary import base64_of, binary_of
 from sqew.http.dialects.aws.calls import AwsCall
 from sqew.http.dialects.aws.sqs.api import SQS
 from sqew.http.exchange import Response
@@ -142,13 +141,13 @@ class _TaskHandle(Struct):
 def _handle(call: AwsCall, task: MoveTask) -> str:
     """A task's name, which says whose it is, as AWS's does."""
     handle = _TaskHandle(task.id, call.names.arn_of(task.source))
-    return base64.b64encode(msgspec.json.encode(handle)).decode()
+    return base64_of(msgspec.json.encode(handle))
 
 
 def _handle_of(text: str) -> _TaskHandle:
     try:
-        return msgspec.json.decode(base64.b64decode(text.encode(), validate=True), type=_TaskHandle)
-    except (binascii.Error, ValueError, RecursionError) as error:
+        return msgspec.json.decode(binary_of(text) or b"", type=_TaskHandle)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise invalid_value("Value for parameter TaskHandle is invalid.") from error
 
 

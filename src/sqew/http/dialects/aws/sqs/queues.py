@@ -13,7 +13,7 @@ from sqew.errors import QueueExists, QueueNotFound
 from sqew.http.aws_names import bad_name, check_name
 from sqew.http.aws_refusals import AwsError, invalid_value
 from sqew.http.dialects.aws.calls import AwsCall
-from sqew.http.dialects.aws.pages import last_of, token_of
+from sqew.http.dialects.aws.pages import first_of, last_of, token_of
 from sqew.http.dialects.aws.sqs.api import SQS
 from sqew.http.dialects.aws.sqs.attributes import (
     COUNTED,
@@ -177,13 +177,7 @@ async def _page(
     limit, after = asked or _MOST_LISTED, last_of(token)
     if after is None:
         raise invalid_value("Invalid or expired next token.")
-    found: list[str] = []
-    while len(found) <= limit:
-        page = await names(after, limit + 1)
-        found += [name for name in page if call.names.can_name(name)]
-        if len(page) <= limit:
-            break
-        after = page[-1]
+    found = await first_of(names, call.names.can_name, call.names.beyond, after, limit)
     # AWS gives a token only where a number was asked for.
     more = asked is not None and len(found) > limit
     return [call.names.url(name) for name in found[:limit]], token_of(found[limit - 1]) if more else None
