@@ -5,13 +5,12 @@ See docs/benchmarks-events.md.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
-from bench import command, events_deliveries, events_publish, events_schedules, report, serving, wrk
+from bench import command, events_deliveries, events_publish, events_schedules, report, served
 
 
 class Scale(Struct, frozen=True):
@@ -64,15 +63,7 @@ BENCHMARK = command.Benchmark(
 
 
 def main(arguments: list[str] | None = None) -> int:
-    if sys.platform != "linux":
-        sys.exit("bench: this benchmark needs Linux: it reads the servers' processor time from the kernel.")
-    if not wrk.is_there():
-        sys.exit("bench: wrk is not here. Install it (Debian: sudo apt-get install wrk).")
-    serving.pin_the_load()
-    try:
-        return command.run(BENCHMARK, arguments)
-    except serving.NotServed as error:
-        sys.exit(f"bench: {error}")
+    return served.run(BENCHMARK, arguments)
 
 
 if __name__ == "__main__":

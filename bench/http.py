@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 from msgspec import Struct
 
-from bench import command, http_costs, http_latency, http_peers, http_throughput, report, serving, wrk
+from bench import command, http_costs, http_latency, http_peers, http_throughput, report, served
 from bench.loads import JOBS, Job
 
 MAIN_JOBS: tuple[Job, ...] = ("cycle", "send", "receive 1", "ack", "send x100")
@@ -117,17 +116,7 @@ BENCHMARK = command.Benchmark(
 
 
 def main(arguments: list[str] | None = None) -> int:
-    if sys.platform != "linux":
-        sys.exit(
-            "bench: the benchmark of the server needs Linux: it reads the servers' processor time from the kernel."
-        )
-    if not wrk.is_there():
-        sys.exit("bench: wrk is not here. Install it (Debian: sudo apt-get install wrk).")
-    serving.pin_the_load()
-    try:
-        return command.run(BENCHMARK, arguments)
-    except serving.NotServed as error:
-        sys.exit(f"bench: {error}")
+    return served.run(BENCHMARK, arguments)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
-from bench import command, report, serving, sqs_boto3, sqs_fifo, sqs_raw, wrk
+from bench import command, report, served, sqs_boto3, sqs_fifo, sqs_raw
 
 
 class Scale(Struct, frozen=True):
@@ -61,15 +60,7 @@ BENCHMARK = command.Benchmark(
 
 
 def main(arguments: list[str] | None = None) -> int:
-    if sys.platform != "linux":
-        sys.exit("bench: this benchmark needs Linux: it reads the servers' processor time from the kernel.")
-    if not wrk.is_there():
-        sys.exit("bench: wrk is not here. Install it (Debian: sudo apt-get install wrk).")
-    serving.pin_the_load()
-    try:
-        return command.run(BENCHMARK, arguments)
-    except serving.NotServed as error:
-        sys.exit(f"bench: {error}")
+    return served.run(BENCHMARK, arguments)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from sqew.http.dialects.aws.query import SPEAKABLE, UNSPEAKABLE
 TRACE_HEADER = "aws:AWSTraceHeader"
 """Under which header the system attribute AWSTraceHeader is kept. No attribute can be so called."""
 
+_RESERVED = ("aws.", "amazon.")
 _NAME = re.compile(r"(?!\.)(?!.*\.\.)[A-Za-z0-9_.-]{1,256}(?<!\.)")
 _TYPE = re.compile(rf"(String|Number|Binary)(\.{SPEAKABLE}{{1,248}})?")
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -56,6 +57,15 @@ def is_name(name: str) -> bool:
     (True, False, False, False)
     """
     return _NAME.fullmatch(name) is not None
+
+
+def is_reserved(name: str) -> bool:
+    """Whether AWS keeps an attribute's name for itself.
+
+    >>> is_reserved("AWS.trace"), is_reserved("awsome")
+    (True, False)
+    """
+    return name.lower().startswith(_RESERVED)
 
 
 def kind_of(data_type: str) -> Kind | None:

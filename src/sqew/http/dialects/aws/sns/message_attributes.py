@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from sqew.http.dialects.aws.binary import binary_of
-from sqew.http.dialects.aws.messages import Attribute, is_legal, is_name, is_number, kind_of
+from sqew.http.dialects.aws.messages import Attribute, is_legal, is_name, is_number, is_reserved, kind_of
 from sqew.http.dialects.aws.sns.refusals import bad_value
-
-_RESERVED = re.compile(r"(aws|amazon)\.", re.IGNORECASE)
 
 
 def check(attributes: Mapping[str, Attribute]) -> int:
@@ -23,7 +20,7 @@ def _check(name: str, attribute: Attribute) -> int:
             f"The message attribute name '{name[:100]}' is not valid: "
             "it may hold letters, digits, hyphens, underscores and, between others, dots."
         )
-    if _RESERVED.match(name):
+    if is_reserved(name):
         raise bad_value(f"The message attribute name '{name}' is not valid: AWS keeps those in AWS. and Amazon.")
     if not attribute.DataType:
         raise bad_value(f"The message attribute '{name}' must contain non-empty message attribute type.")

@@ -7,11 +7,10 @@ from collections.abc import Mapping
 
 from sqew.http.aws_refusals import AwsError, invalid_value
 from sqew.http.dialects.aws.binary import binary_of
-from sqew.http.dialects.aws.messages import Attribute, Attributes, is_legal, is_name, is_number, kind_of
+from sqew.http.dialects.aws.messages import Attribute, Attributes, is_legal, is_name, is_number, is_reserved, kind_of
 
 MOST_ATTRIBUTES = 10
 _TRACE = "AWSTraceHeader"
-_RESERVED = ("aws.", "amazon.")
 
 
 def md5(data: bytes) -> hashlib._Hash:
@@ -36,7 +35,7 @@ def check(attributes: Mapping[str, Attribute]) -> int:
 
 
 def _check(name: str, attribute: Attribute) -> int:
-    if not is_name(name) or name.lower().startswith(_RESERVED):
+    if not is_name(name) or is_reserved(name):
         raise invalid_value(f"Message (user) attribute name '{name[:100]}' is not valid.")
     if not attribute.DataType:
         raise invalid_value(f"Message (user) attribute '{name}' must contain a non-empty attribute type.")
