@@ -21,7 +21,7 @@ Entry = tuple[Operation[Any], Done]
 Executed = Callable[[Sequence[Operation[Any]], Sequence[Any], float], None]
 """Gets the operations of a transaction, their results, and the seconds that it took."""
 
-_KINDS = frozenset({Send, Receive, Ack})
+_KINDS = frozenset({Receive, Ack})
 """What a database does many of as quickly as one."""
 
 _MOST_TOGETHER = 1_000
@@ -180,7 +180,7 @@ class InFlight:
     def _next(self) -> list[Entry]:
         """What goes together: of one kind, so that nobody waits for what others do besides."""
         kind = _kind(self._waiting[0])
-        together = [entry for entry in self._waiting if _kind(entry) is kind][:_MOST_TOGETHER]
+        together = [entry for entry in self._waiting if _kind(entry) == kind][:_MOST_TOGETHER]
         taken = set(map(id, together))
         self._waiting = [entry for entry in self._waiting if id(entry) not in taken]
         return together
@@ -242,8 +242,12 @@ class InFlight:
         await self.engine.close()
 
 
-def _kind(entry: Entry) -> type[Operation[Any]] | None:
-    kind = type(entry[0])
+def _kind(entry: Entry) -> object:
+    """Sends that wait for the disk and those that don't are two kinds."""
+    operation = entry[0]
+    kind = type(operation)
+    if isinstance(operation, Send):
+        return kind, operation.sync_commit
     return kind if kind in _KINDS else None
 
 

@@ -6,7 +6,7 @@ replayed. ``Operation[R]`` answers an ``R``. Everything is batch-first: one mess
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 from msgspec import Struct
@@ -164,11 +164,15 @@ class ReadKeys(Operation[KeyRing | None], frozen=True):
 
 
 class Send(Operation[list[Sent]], frozen=True, gc=False):
-    """Send messages. ``keyed``: to a FIFO queue only with a key each, unless the queue makes them of their bodies."""
+    """Send messages. ``keyed``: to a FIFO queue only with a key each, unless the queue makes them of their bodies.
+
+    ``sync_commit``: whether the answer waits for the disk; None: as the store is set.
+    """
 
     queue: str
     messages: Sequence[NewMessage]
     keyed: bool = False
+    sync_commit: bool | None = None
 
 
 class Receive(Operation[Received], frozen=True, gc=False):
@@ -694,3 +698,20 @@ class FailSchedule(Operation[Schedule], frozen=True):
     version: int
     error: str
     retry_at: int
+
+
+def sync_together(wishes: Iterable[bool | None]) -> bool | None:
+    """Whether what is committed together waits for the disk: if one insists; not if all can do without.
+
+    None: as the store is set.
+    """
+    said = set(wishes)
+    return True if True in said else False if said == {False} else None
+
+
+def sync_wish(operations: Sequence[Operation[Any]]) -> bool | None:
+    """The same of operations. Only sends may choose."""
+    if len(operations) == 1:
+        op = operations[0]
+        return op.sync_commit if type(op) is Send else None
+    return sync_together(op.sync_commit if type(op) is Send else None for op in operations if op.writes)

@@ -217,18 +217,21 @@ class AsyncClient:
         group: str | None = None,
         delay_seconds: float | None = None,
         ttl_seconds: float | None = None,
+        sync_commit: bool | None = None,
     ) -> int:
         """Send one message; its id, or the first one's if ``key`` was used before. It is on disk when this returns.
 
         A string is sent as text, anything else as JSON. With a ``key`` it is sent again when no answer came.
+        ``sync_commit``: whether to wait for the disk, whatever the server's `durability`.
         """
         message = calls.message_of(body, lane, priority, headers, key, group, delay_seconds, ttl_seconds)
-        return (await self.run(ops.Send(queue, (message,))))[0].id
+        return (await self.run(ops.Send(queue, (message,), sync_commit=sync_commit)))[0].id
 
-    async def enqueue_many(self, queue: str, bodies: Iterable[Any]) -> list[int]:
+    async def enqueue_many(self, queue: str, bodies: Iterable[Any], *, sync_commit: bool | None = None) -> list[int]:
         """Send a batch in one transaction: bodies, or `sqew.NewMessage` objects where more must be said of each."""
         messages: list[NewMessage] = calls.messages_of(bodies)
-        return [sent.id for sent in await self.run(ops.Send(queue, messages))] if messages else []
+        operation = ops.Send(queue, messages, sync_commit=sync_commit)
+        return [sent.id for sent in await self.run(operation)] if messages else []
 
     async def claim(
         self,

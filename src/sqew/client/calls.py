@@ -245,7 +245,7 @@ def send(operation: ops.Send) -> Call[list[Sent]]:
         "POST",
         _path(operation.queue, "messages"),
         parse,
-        body=as_json([wire.item_of(message) for message in operation.messages]),
+        body=as_json([wire.item_of(message, operation.sync_commit) for message in operation.messages]),
         # Without a key a message that is sent twice is there twice.
         repeatable=all(message.key is not None for message in operation.messages),
         about={"queue": operation.queue},

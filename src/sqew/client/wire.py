@@ -47,6 +47,7 @@ class Item(Struct, omit_defaults=True):
     group: str | None = None
     headers: dict[str, Any] | None = None
     format: Format = "json"
+    sync_commit: bool | None = None
 
 
 def payload_of(message: NewMessage) -> Raw:
@@ -54,10 +55,10 @@ def payload_of(message: NewMessage) -> Raw:
     return Raw(message.body if message.format == "json" else encode(message.body.decode()))
 
 
-def item_of(message: NewMessage) -> Item:
+def item_of(message: NewMessage, sync_commit: bool | None = None) -> Item:
     return Item(
         payload_of(message), message.priority, message.delay_ms, message.ttl_ms, message.key, message.lane,
-        message.group, message.headers, message.format,
+        message.group, message.headers, message.format, sync_commit,
     )  # fmt: skip
 
 

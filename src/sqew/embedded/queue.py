@@ -210,10 +210,12 @@ class Queue:
         group: str | None = None,
         delay_seconds: float | None = None,
         ttl_seconds: float | None = None,
+        sync_commit: bool | None = None,
     ) -> int:
         """Send one message; its id, or the first one's if ``key`` was used before. It is on disk when this returns.
 
-        A string is sent as text, anything else as JSON.
+        A string is sent as text, anything else as JSON. ``sync_commit``: whether to wait for the disk, whatever the
+        setting `durability` says.
         """
         # The hottest of all: what nearly always holds is asked in place, and a check is called to refuse the rest.
         if type(queue) is not str or not queue.isascii():
@@ -235,10 +237,10 @@ class Queue:
             None if ttl_seconds is None else seconds_as_ms("ttl_seconds", ttl_seconds),
         )
         check_message(message, self._limits)
-        sent: list[Sent] = self._commits.run((ops.Send(queue, (message,)),))[0]
+        sent: list[Sent] = self._commits.run((ops.Send(queue, (message,), sync_commit=sync_commit),))[0]
         return sent[0].id
 
-    def enqueue_many(self, queue: str, bodies: Iterable[Any]) -> list[int]:
+    def enqueue_many(self, queue: str, bodies: Iterable[Any], *, sync_commit: bool | None = None) -> list[int]:
         """Send a batch in one transaction: bodies, or `sqew.NewMessage` objects where more must be said of each."""
         check_queue_name(queue)
         check_iterable("bodies", bodies)
@@ -257,7 +259,7 @@ class Queue:
         check_batch(len(messages), self._limits)
         if not messages:
             return []
-        sent: list[Sent] = self._commits.run((ops.Send(queue, messages),))[0]
+        sent: list[Sent] = self._commits.run((ops.Send(queue, messages, sync_commit=sync_commit),))[0]
         return [one.id for one in sent]
 
     def claim(

@@ -238,6 +238,9 @@ _WORDS = {
     "target": Word("The queue to send to, or the routing key to publish under.", "orders", _TARGET),
     "target_kind": Word("Whether it sends to a `queue`, or publishes an event under a routing key (`topic`).", "queue"),
     "timestamp": Word("When it was sent."),
+    "sync_commit": Word(
+        "Whether the answer waits for the disk; null: as the server is set. Of an array, all wait if one does.", False
+    ),
     "timezone": Word("The IANA name of the time zone whose clocks count. Left out: UTC.", "Europe/Berlin"),
     "token": Word("The secret of the lease, from when the message was received.", "0" * 32),
     "topic": _queue("Which mailbox: a queue's name. Left out: `mailbox`.", "news"),

@@ -211,6 +211,7 @@ class NewItem(Struct, forbid_unknown_fields=True):
     key: str | None = None
     """A repeated send with the same key stores nothing."""
     ttl: float | None = None
+    sync_commit: bool | None = None
 
 
 class SentOne(Struct):
@@ -229,9 +230,11 @@ def send(_service: Service, request: Request) -> Call:
     given: NewItem | list[NewItem] = request.data
     if isinstance(given, list):
         request.rows = len(given)
-        return Call(ops.Send(request.params[0], [_new_message(item) for item in given]), _sent_many)
+        sync_commit = ops.sync_together(item.sync_commit for item in given)
+        messages = [_new_message(item) for item in given]
+        return Call(ops.Send(request.params[0], messages, sync_commit=sync_commit), _sent_many)
     request.rows = 1
-    return Call(ops.Send(request.params[0], (_new_message(given),)), _sent_one)
+    return Call(ops.Send(request.params[0], (_new_message(given),), sync_commit=given.sync_commit), _sent_one)
 
 
 def _new_message(item: NewItem) -> NewMessage:

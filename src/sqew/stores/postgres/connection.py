@@ -36,6 +36,9 @@ PLANNING = {
 """Settings of a connection. Every statement has its index, and its plan must not depend on what statistics said of a
 queue when it was empty: it is made once, by index and in the order of the index wherever that is possible."""
 
+SYNC_COMMIT = {True: "on", False: "off"}
+"""What PostgreSQL calls it: the setting `synchronous_commit`."""
+
 
 class Answer:
     """The rows of a statement: implements `sqew.stores.sql.work.Rows`."""

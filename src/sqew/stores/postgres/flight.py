@@ -24,6 +24,8 @@ class Flight:
 
     def __init__(self, operations: Sequence[ops.Operation[Any]], now: int) -> None:
         self.now = now
+        self.sync_commit = ops.sync_wish(operations)
+        """Whether it waits for the disk; None: as the connection is set."""
         self.facts: list[Fact] = []
         self.stirred: set[str] = set()
         self.has_begun = False

@@ -17,7 +17,7 @@ from msgspec import Struct
 from sqew.ids import new_token
 from sqew.model import Fact, Lease, Message, NewMessage, Received, Sent, Settled
 from sqew.operations import Ack, Operation, Receive, Send
-from sqew.stores.postgres.connection import SQL, Link
+from sqew.stores.postgres.connection import SQL, SYNC_COMMIT, Link
 from sqew.stores.postgres.flight import Flight
 from sqew.stores.postgres.watermarks import Bucket, Watermarks
 from sqew.stores.sql.catalog import Catalog, QueueState
@@ -205,14 +205,22 @@ async def _send(link: Link, catalog: Catalog, flight: Flight, sends: Sequence[_S
         rows += send.rows
     if not rows.kinds:
         return
+    sync_commit = None if flight.sync_commit is None else SYNC_COMMIT[flight.sync_commit]
     if rows.are_alike:
         answer = await link.fetch(
-            SQL.insert_alike, catalog.version, flight.now, *rows.kinds[0], rows.checksums, rows.bodies
+            SQL.insert_alike, catalog.version, flight.now, *rows.kinds[0], rows.checksums, rows.bodies, sync_commit
         )
     else:
         kinds = zip(*rows.kinds, strict=True)
         answer = await link.fetch(
-            SQL.insert_plain, catalog.version, flight.now, *kinds, rows.checksums, rows.headers, rows.bodies
+            SQL.insert_plain,
+            catalog.version,
+            flight.now,
+            *kinds,
+            rows.checksums,
+            rows.headers,
+            rows.bodies,
+            sync_commit,
         )
     ids = [row[0] for row in answer]
     if not ids:

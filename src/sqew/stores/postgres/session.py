@@ -14,7 +14,7 @@ from sqew.errors import SqewError
 from sqew.model import Commit
 from sqew.stores.postgres import hot
 from sqew.stores.postgres.bridge import carried
-from sqew.stores.postgres.connection import SQL, Link
+from sqew.stores.postgres.connection import SQL, SYNC_COMMIT, Link
 from sqew.stores.postgres.flight import Flight
 from sqew.stores.postgres.watermarks import Watermarks
 from sqew.stores.sql import sending
@@ -102,7 +102,10 @@ class Session:
             return
         places, operations = zip(*pending, strict=True)
         alone = any(type(operation) in CHANGING for operation in operations)
-        commit = await self._transaction(_ALONE if alone else _SHARED, operations, flight.now)
+        begin = _ALONE if alone else _SHARED
+        if flight.sync_commit is not None:
+            begin += f"; SET LOCAL synchronous_commit TO {SYNC_COMMIT[flight.sync_commit]}"
+        commit = await self._transaction(begin, operations, flight.now)
         flight.join(commit, places)
         if any(map(_brings_back, operations)):
             for queue in commit.stirred:

@@ -18,7 +18,7 @@ from sqew.errors import BadValue, SqewError
 from sqew.model import Commit, DatabaseFigures
 from sqew.settings import without_password
 from sqew.stores.postgres.clock import DatabaseClock
-from sqew.stores.postgres.connection import PLANNING
+from sqew.stores.postgres.connection import PLANNING, SYNC_COMMIT
 from sqew.stores.postgres.errors import CONTESTED, OF_DATABASE, STALE, translate
 from sqew.stores.postgres.flight import Flight, is_about_all
 from sqew.stores.postgres.migrate import check_version, migrate
@@ -146,6 +146,10 @@ class PostgresStore:
         """A connection of its own that hears notices."""
         return await self._connect(self._listen_url, self._pooler and self._listen_url == self._url)
 
+    async def notify(self, channel: str) -> None:
+        """Send an empty notice."""
+        await self._again(lambda session: session.connection.execute("SELECT pg_notify($1, '')", channel))
+
     async def _connect(self, url: str, pooler: bool) -> asyncpg.Connection[asyncpg.Record]:
         connection = await asyncpg.connect(
             url,
@@ -165,7 +169,7 @@ class PostgresStore:
     def _server_settings(self) -> dict[str, str]:
         return {
             "statement_timeout": str(self._timeout_ms),
-            "synchronous_commit": "on" if self._synchronous else "off",
+            "synchronous_commit": SYNC_COMMIT[self._synchronous],
             "idle_in_transaction_session_timeout": "60000",
             **PLANNING,
         }

@@ -98,7 +98,7 @@ def connect(
                     f"{path} can't be put into WAL mode (it stays in {mode!r}), so it can't hold a queue safely. "
                     "Move it to a local disk."
                 )
-            connection.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}")
+            set_durability(connection, durability)
             connection.execute(f"PRAGMA wal_autocheckpoint = {wal_autocheckpoint_pages}").fetchall()
             connection.execute(f"PRAGMA journal_size_limit = {_WAL_KEPT_BYTES}").fetchall()
             connection.execute(f"PRAGMA cache_size = -{cache_kib}")
@@ -107,6 +107,11 @@ def connect(
             connection.close(True)
             raise
     return connection
+
+
+def set_durability(connection: apsw.Connection, durability: Durability) -> None:
+    """Whether the transactions to come wait for the disk."""
+    connection.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}")
 
 
 def make_private(path: str) -> None:

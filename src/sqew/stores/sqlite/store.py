@@ -20,7 +20,7 @@ from sqew.stores.sql.catalog import Catalog
 from sqew.stores.sql.handlers import HANDLERS
 from sqew.stores.sql.work import NewRows, Work
 from sqew.stores.sqlite import upkeep
-from sqew.stores.sqlite.connection import MEMORY, SQL, Durability, Link, connect, translate, translated
+from sqew.stores.sqlite.connection import MEMORY, SQL, Durability, Link, connect, set_durability, translate, translated
 from sqew.stores.sqlite.migrate import migrate
 from sqew.stores.sqlite.room import Room
 from sqew.stores.sqlite.shortcuts import SHORTCUTS, WITHIN
@@ -82,6 +82,16 @@ class SQLiteStore:
 
     def run(self, operations: Sequence[ops.Operation[Any]], now: int) -> Commit:
         """Execute operations in one transaction; see `sqew.stores.base.Store`."""
+        wish = ops.sync_wish(operations)
+        if wish is None or wish == (self.durability == "durable"):
+            return self._run_as_set(operations, now)
+        try:
+            set_durability(self.connection, "durable" if wish else "fast")
+            return self._run_as_set(operations, now)
+        finally:
+            set_durability(self.connection, self.durability)
+
+    def _run_as_set(self, operations: Sequence[ops.Operation[Any]], now: int) -> Commit:
         if len(operations) == 1:
             shortcut = SHORTCUTS.get(type(operations[0]))
             if shortcut is not None:

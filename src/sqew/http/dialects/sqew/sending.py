@@ -31,6 +31,7 @@ class NewItem(Struct, forbid_unknown_fields=True):
     headers: dict[str, Any] | None = None
     format: Format = "json"
     """`text`: the payload is a JSON string, and the text in it is the body."""
+    sync_commit: bool | None = None
 
 
 class SentView(Struct):
@@ -61,12 +62,14 @@ def send(_service: Service, request: Request) -> Call:
             if key is not None and key != named:
                 raise BadValue("Idempotency-Key and idempotency_key differ. Give one of the two.")
             key = named
-        return Call(ops.Send(queue, (_new_message(given, key),)), _sent_one)
+        return Call(ops.Send(queue, (_new_message(given, key),), sync_commit=given.sync_commit), _sent_one)
     assert isinstance(given, list)
     if b"idempotency-key" in request.headers:
         raise BadValue("Idempotency-Key is for a single message. Give each message of an array its idempotency_key.")
     request.rows = len(given)
-    return Call(ops.Send(queue, [_new_message(item, item.idempotency_key) for item in given]), _sent_many)
+    sync_commit = ops.sync_together(item.sync_commit for item in given)
+    messages = [_new_message(item, item.idempotency_key) for item in given]
+    return Call(ops.Send(queue, messages, sync_commit=sync_commit), _sent_many)
 
 
 def _new_message(item: NewItem, key: str | None) -> NewMessage:

@@ -9,7 +9,7 @@ SELECT nextval('sqew_message_id'), queue_id, lane_id, priority, due_at, due_at, 
   FROM unnest(?3::bigint[], ?4::bigint[], ?5::bigint[], ?6::bigint[], ?7::bigint[], ?8::bigint[], ?9::bigint[],
               ?10::bytea[], ?11::bytea[])
        AS new (queue_id, lane_id, priority, due_at, expires_at, is_text, checksum, headers, body)
- WHERE (SELECT sqew_catalog()) = ?1
+ WHERE (SELECT sqew_catalog()) = ?1 AND (?12::text IS NULL OR (SELECT set_config('synchronous_commit', ?12, TRUE)) = ?12)
 RETURNING id
 
 -- name: insert_alike
@@ -19,7 +19,7 @@ INSERT INTO sqew_message (id, queue_id, lane_id, priority, due_at, available_at,
 SELECT nextval('sqew_message_id'), ?3::bigint, ?4::bigint, ?5::bigint, ?6::bigint, ?6::bigint, ?2, ?7::bigint,
        ?8::bigint, checksum, body
   FROM unnest(?9::bigint[], ?10::bytea[]) AS new (checksum, body)
- WHERE (SELECT sqew_catalog()) = ?1
+ WHERE (SELECT sqew_catalog()) = ?1 AND (?11::text IS NULL OR (SELECT set_config('synchronous_commit', ?11, TRUE)) = ?11)
 RETURNING id
 
 -- fragment: candidate
