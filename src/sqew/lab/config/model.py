@@ -1,0 +1,297 @@
+"""plainbench.yaml as values. Every key that may stand in it stands here, with what it means.
+
+Durations are in the unit that the key names. Keys of the seed's format keep their names and meanings.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct, field
+
+Chance = Annotated[float, Meta(ge=0, le=1)]
+Count = Annotated[int, Meta(ge=1)]
+Ms = Annotated[float, Meta(ge=0)]
+Seconds = Annotated[float, Meta(ge=0)]
+Rate = Annotated[float, Meta(gt=0)]
+Weight = Annotated[int, Meta(ge=1, le=1000)]
+Name = Annotated[str, Meta(min_length=1, max_length=80)]
+
+
+# How long things take
+
+
+class Fixed(Struct, frozen=True, forbid_unknown_fields=True, tag="fixed", tag_field="type"):
+    """Always the same."""
+
+    ms: Ms
+
+
+class Uniform(Struct, frozen=True, forbid_unknown_fields=True, tag="uniform", tag_field="type"):
+    """Anything between the two, as likely as anything else."""
+
+    min_ms: Ms
+    max_ms: Ms
+
+
+class Normal(Struct, frozen=True, forbid_unknown_fields=True, tag="normal", tag_field="type"):
+    """A bell curve, cut off at nothing."""
+
+    mean_ms: Ms
+    std_ms: Ms
+
+
+class P95Spike(Struct, frozen=True, forbid_unknown_fields=True, tag="p95_spike", tag_field="type"):
+    """Short as a rule, and every so often as long as the slowest twentieth or longer: a long tail."""
+
+    base_ms: Ms
+    p95_ms: Ms
+    spike_prob: Chance = 0.05
+
+
+class Histogram(Struct, frozen=True, forbid_unknown_fields=True, tag="histogram", tag_field="type"):
+    """As it was recorded: a JSON file of ``[[milliseconds, how often], …]``, or a summary of one of our runs."""
+
+    file: str
+
+
+Latency = Fixed | Uniform | Normal | P95Spike | Histogram
+
+
+# Faults
+
+
+class Crash(Struct, frozen=True, forbid_unknown_fields=True):
+    """A worker's process dies: as by `kill -9`, at this point of a call."""
+
+    point: Literal["before_commit", "after_commit", "before_reply"] = "after_commit"
+    rate: Chance = 0.0
+    calls: list[Literal["send", "receive", "ack", "retry"]] = field(default_factory=lambda: ["ack"])
+    at: list[Count] = []  # msgspec copies it
+    """At these calls of each slot, counted from 1: besides those that ``rate`` picks."""
+
+
+class CallFaults(Struct, frozen=True, forbid_unknown_fields=True):
+    """What may happen to every call to the queue, or to the application's database."""
+
+    latency: Latency | None = None
+    error_rate: Chance = 0.0
+    errors: dict[Literal["timeout", "transient"], Annotated[float, Meta(ge=0)]] = field(
+        default_factory=lambda: {"transient": 1.0}
+    )
+    """What the errors are, by weight. timeout: a real SQLITE_BUSY, as another writer holds the lock for too long."""
+    crash: Crash | None = None
+
+
+class Window(Struct, frozen=True, forbid_unknown_fields=True):
+    """From when on, and for how long."""
+
+    at_s: Seconds
+    for_s: Seconds
+
+
+class ClockJump(Struct, frozen=True, forbid_unknown_fields=True):
+    """The time of day moves, forwards or backwards, for the whole machine that the queue runs on."""
+
+    at_s: Seconds
+    by_s: float
+
+
+class Network(Struct, frozen=True, forbid_unknown_fields=True):
+    """What may happen to every connection to a server. All of it is done by a TCP proxy of the lab's."""
+
+    latency: Latency | None = None
+    reset_rate: Chance = 0.0
+    """How many of the answers are cut off by a reset."""
+    slice_bytes: int = 0
+    """Hand everything on in pieces of so many bytes; 0: as it comes."""
+    stall: list[Window] = []  # msgspec copies it
+    """Windows in which nothing gets through."""
+    bytes_per_s: int = 0
+    """At most so fast, each way; 0: as fast as it goes."""
+
+
+class Faults(Struct, frozen=True, forbid_unknown_fields=True):
+    queue: CallFaults = field(default_factory=CallFaults)
+    db: CallFaults = field(default_factory=CallFaults)
+    disk_full: list[Window] = []  # msgspec copies it
+    clock_jump: list[ClockJump] = []
+    network: Network = field(default_factory=Network)
+
+
+# The queue
+
+
+class Pragmas(Struct, frozen=True, forbid_unknown_fields=True):
+    journal_mode: Literal["WAL"] = "WAL"
+    synchronous: Literal["FULL", "NORMAL"] = "FULL"
+    busy_timeout_ms: Annotated[int, Meta(ge=0)] = 5_000
+    wal_autocheckpoint_pages: Annotated[int, Meta(ge=0)] = 1_000
+
+
+class SQLite(Struct, frozen=True, forbid_unknown_fields=True):
+    queue_file: str = "./queue.db"
+    app_file: str = "./app.db"
+    pragmas: Pragmas = field(default_factory=Pragmas)
+
+
+class Target(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which queue is measured. `plainbench drivers` lists them, with their options."""
+
+    driver: Name = "sqew"
+    options: dict[str, Any] = {}  # msgspec copies it
+
+
+class Lane(Struct, frozen=True, forbid_unknown_fields=True):
+    name: Name
+    weight: Weight = 1
+
+
+class TopicConfig(Struct, frozen=True, forbid_unknown_fields=True):
+    name: Name
+    lanes: list[Lane] = []  # msgspec copies it
+    fifo: bool = False
+    max_attempts: Count | None = 5
+    base_backoff_ms: Annotated[int, Meta(ge=0)] = 1_000
+
+
+# The workload
+
+
+class Constant(Struct, frozen=True, forbid_unknown_fields=True, tag="constant", tag_field="type"):
+    """One after the other, at even distances."""
+
+    rate: Rate
+
+
+class Poisson(Struct, frozen=True, forbid_unknown_fields=True, tag="poisson", tag_field="type"):
+    """Independent of each other: ``rate`` a second on average."""
+
+    rate: Rate
+
+
+class Bursts(Struct, frozen=True, forbid_unknown_fields=True, tag="bursts", tag_field="type"):
+    """``size`` at a time, every ``every_s``, and between them ``rate`` a second."""
+
+    size: Count
+    every_s: Annotated[float, Meta(gt=0)]
+    rate: Annotated[float, Meta(ge=0)] = 0.0
+
+
+class Ramp(Struct, frozen=True, forbid_unknown_fields=True, tag="ramp", tag_field="type"):
+    """From one rate to another within ``over_s``; then it stays."""
+
+    start_rate: Annotated[float, Meta(ge=0)]
+    end_rate: Rate
+    over_s: Annotated[float, Meta(gt=0)]
+
+
+class Recorded(Struct, frozen=True, forbid_unknown_fields=True, tag="recorded", tag_field="type"):
+    """As they arrived before: a file with a time in seconds a line, or the folder of a run."""
+
+    file: str
+    speed: Rate = 1.0
+
+
+class AtOnce(Struct, frozen=True, forbid_unknown_fields=True, tag="at_once", tag_field="type"):
+    """As fast as the queue takes them, ``batch`` in a call: to fill a queue, not to measure its latency."""
+
+    batch: Annotated[int, Meta(ge=1, le=10_000)] = 1_000
+
+
+class Closed(Struct, frozen=True, forbid_unknown_fields=True, tag="closed", tag_field="type"):
+    """``clients`` that each send, wait for the answer, think and send again. They wait when the queue does."""
+
+    clients: Count = 1
+    think_ms: Ms = 0
+
+
+Arrivals = Constant | Poisson | Bursts | Ramp | Recorded | AtOnce | Closed
+
+
+class Sizes(Struct, frozen=True, forbid_unknown_fields=True):
+    """How large synthetic bodies are, in bytes."""
+
+    min: Count = 200
+    max: Count = 200
+    shape: Literal["uniform", "log"] = "uniform"
+    """log: small ones are as much more frequent as large ones are larger."""
+
+
+class Keys(Struct, frozen=True, forbid_unknown_fields=True):
+    """Whom the messages are about: a number from 1 to ``count``, the small ones more often the greater ``skew`` is."""
+
+    count: Count = 1_000
+    skew: Annotated[float, Meta(ge=0)] = 0.0
+    """0: all alike; 1: as in Zipf's law."""
+
+
+class Workload(Struct, frozen=True, forbid_unknown_fields=True):
+    """Messages for one topic. Without ``input`` they are made up."""
+
+    topic: Name
+    arrivals: Arrivals = field(default_factory=AtOnce)
+    messages: Count | None = None
+    """How many; None: as many as ``input`` has, or until ``for_s`` is over."""
+    for_s: Seconds | None = None
+    input: list[str] | str | None = None
+    """Files with the bodies: JSONL, or CSV by their ending, also compressed with gzip. ``*`` stands for anything."""
+    lanes: dict[str, Annotated[float, Meta(ge=0)]] = {}  # msgspec copies it
+    """Which part goes to which lane; none: by the topic's weights."""
+    size: Sizes = field(default_factory=Sizes)
+    keys: Keys = field(default_factory=Keys)
+    priorities: dict[Annotated[int, Meta(ge=-1000, le=1000)], Annotated[float, Meta(ge=0)]] = {}
+    late_ms: Ms | None = None
+    """What could not be sent for so long after it was due is dropped, and counted; None: nothing is dropped."""
+    senders: Annotated[int, Meta(ge=1, le=256)] = 1
+    """How many send side by side in an open loop."""
+
+
+# Workers
+
+
+class WorkerConfig(Struct, frozen=True, forbid_unknown_fields=True):
+    """Who receives. It runs a command, or a Python function; with neither it acks at once."""
+
+    name: Name
+    cmd: list[str] = []  # msgspec copies it
+    call: str | None = None
+    """``module:function`` or ``file.py:function``."""
+    topics: list[Name] = []
+    """From which; none: from all."""
+    concurrency: Annotated[int, Meta(ge=1, le=1024)] = 1
+    prefetch: Annotated[int, Meta(ge=1, le=1000)] = 1
+    """How many are received and acked in one call."""
+    lease_ms: Annotated[int, Meta(ge=1)] = 30_000
+    heartbeat: bool = True
+    """Whether leases are extended while the work goes on."""
+    timeout_ms: Ms | None = None
+    """Longer than that and the work is given up: the command is killed, the message retried."""
+    work: Latency | None = None
+    """How long the work takes, besides what the command or function does. In virtual time it is all that counts."""
+    restart_ms: Ms = 200
+    """How long a worker that died stays away."""
+
+
+class Until(Struct, frozen=True, forbid_unknown_fields=True):
+    """When a run is over: when everything was settled, or at the latest …"""
+
+    most_s: Seconds = 3_600
+    idle_s: Seconds = 10
+    """… when nothing was received for so long though nothing more is sent."""
+
+
+class Config(Struct, frozen=True, forbid_unknown_fields=True):
+    """A run."""
+
+    seed: Annotated[int, Meta(ge=0)] = 0
+    mode: Literal["real", "virtual"] = "real"
+    target: Target = field(default_factory=Target)
+    sqlite: SQLite = field(default_factory=SQLite)
+    topics: list[TopicConfig] = []  # msgspec copies it
+    faults: Faults = field(default_factory=Faults)
+    workload: list[Workload] = []
+    workers: list[WorkerConfig] = []
+    until: Until = field(default_factory=Until)
+    runs: str = "./runs"
+    """Where runs are recorded."""

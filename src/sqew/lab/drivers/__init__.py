@@ -1,0 +1,86 @@
+"""The queues that the lab can measure, by name."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from difflib import get_close_matches
+from pathlib import Path
+from types import ModuleType
+
+from sqew.errors import BadValue, StoreUnusable
+from sqew.lab.config.model import Config
+from sqew.lab.drivers.base import Driver, Place
+from sqew.lab.faults.driver import FaultyDriver
+
+DRIVERS = {
+    "sqew": "sqew.lab.drivers.embedded:EmbeddedDriver",
+    "sqew-http": "sqew.lab.drivers.http:HttpDriver",
+    "sqs": "sqew.lab.drivers.sqs:SqsDriver",
+    "redis": "sqew.lab.drivers.redis:RedisDriver",
+    "rabbitmq": "sqew.lab.drivers.rabbitmq:RabbitDriver",
+    "pgqueuer": "sqew.lab.drivers.pgqueuer:PgQueuerDriver",
+}
+"""Also ``module:Class`` or ``file.py:Class`` of anybody's own."""
+
+
+def driver_class(name: str, folder: Path) -> type[Driver]:
+    """The driver of that name."""
+    if name not in DRIVERS and ":" not in name:
+        near = get_close_matches(name, DRIVERS, 1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        raise BadValue(
+            f"There is no driver {name!r}.{hint} There are: {', '.join(DRIVERS)}; or module:Class of your own."
+        )
+    found: type[Driver] = named(DRIVERS.get(name, name), folder)
+    return found
+
+
+def named(reference: str, folder: Path) -> type:
+    """What ``module:name`` or ``file.py:name`` stands for."""
+    module_name, _, name = reference.rpartition(":")
+    try:
+        module = (
+            _from_file(folder / module_name) if module_name.endswith(".py") else importlib.import_module(module_name)
+        )
+        found: type = getattr(module, name)
+    except ModuleNotFoundError as error:
+        if module_name in DRIVERS.values() or module_name.startswith("sqew."):
+            raise StoreUnusable(f"This driver needs the package {error.name}: pip install {error.name}.") from error
+        raise BadValue(f"{reference} can't be found: there is no module {error.name}.") from error
+    except (FileNotFoundError, AttributeError) as error:
+        raise BadValue(f"{reference} can't be found: {error}.") from error
+    return found
+
+
+def _from_file(path: Path) -> ModuleType:
+    name = f"sqew_lab_{path.stem}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def open_driver(place: Place) -> Driver:
+    """The queue that the configuration names, with its faults."""
+    kind = driver_class(place.config.target.driver, place.folder)
+    _check_options(place.config, kind)
+    driver = kind(place)
+    if place.injector is None or kind.faults_inside:
+        return driver
+    return FaultyDriver(driver, place.injector)
+
+
+def _check_options(config: Config, kind: type[Driver]) -> None:
+    for option in config.target.options:
+        if option not in kind.options:
+            near = get_close_matches(option, kind.options, 1)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            known = ", ".join(kind.options) or "none"
+            raise BadValue(f"target.options: the driver {kind.name} has no option {option!r}.{hint} It has: {known}.")

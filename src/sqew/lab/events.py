@@ -1,0 +1,157 @@
+"""The event log of a run: what the lab saw, a line of JSON each (docs/plainbench.md).
+
+Each process of a run writes a file of its own, so nobody waits for anybody; a reader merges them by time. What decides
+the verdict is in the file before the queue is told: a delivery is written before its message is acked, so that a
+process that dies between the two leaves no ack that nobody saw.
+"""
+
+from __future__ import annotations
+
+import heapq
+import io
+import threading
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from sqew.errors import NotFound, StoreDamaged
+
+Kind = Literal[
+    "sending",  # numbers n to `to` are about to be sent, in one call
+    "sent",  # they are in the queue: the call has returned
+    "unsent",  # the call has failed; `unknown`: they may be in the queue all the same
+    "dropped",  # the generator was too late for number n, and did not send it
+    "found",  # number n was in the queue when the run began
+    "received",  # a worker got number n
+    "acked",
+    "retried",  # it was given back, to be delivered again
+    "died",  # it was given up, or has gone to the dead letters
+    "refused",  # the queue did not take the ack, retry or death: the lease had run out, say
+    "left",  # number n was still in the queue when the run ended (`where`: ready, leased, dead …)
+    "fault",
+    "worker",  # something happened to a worker: started, died, …
+    "depth",
+    "generator",  # how far behind its plan a generator was, and what it has dropped
+    "run",  # began, ended, interrupted
+]
+
+
+class Event(Struct, frozen=True, gc=False, omit_defaults=True):
+    """One line. The names and the order of the fields are those of the file; those that are empty are left out."""
+
+    at: int
+    """When it was over: microseconds since the run began."""
+    event: Kind
+    topic: str = ""
+    lane: str = ""
+    n: int = 0
+    """The number of the message: the lab counts all that it sends, from 1. What was there before has none below 1."""
+    to: int = 0
+    """sending, sent, unsent: the last number, if there are several."""
+    worker: str = ""
+    """Who: the worker's name, a slash, and its slot; or the generator's name."""
+    attempt: int = 0
+    group: str = ""
+    due: int | None = None
+    """sent: when it was meant to be sent. Latencies count from there, whether or not the generator kept up."""
+    took: int | None = None
+    """How long the call to the queue took, in microseconds."""
+    what: str = ""
+    """fault: which; worker, run: what happened; left: where it was; unsent, refused: the error's name."""
+    where: str = ""
+    """fault: in which call (send, receive, ack, db …)."""
+    stream: str = ""
+    """fault: whose decision it was …"""
+    index: int | None = None
+    """… and the how-many-th."""
+    ms: float | None = None
+    """fault: how long it delayed, jumped …"""
+    unknown: bool = False
+    reason: str = ""
+    figures: dict[str, float] = {}  # msgspec copies it
+    """depth: ready, leased, delayed, dead; generator: lag_us, dropped; wal_bytes …"""
+
+
+_encode_lines = msgspec.json.Encoder().encode_lines
+_decode = msgspec.json.Decoder(Event).decode
+_decode_lines = msgspec.json.Decoder(Event).decode_lines
+
+_WRITTEN_TOGETHER = 2_000
+SUFFIX = ".events.jsonl"
+
+
+class Recorder:
+    """Writes the events of a process. Threads may share it."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("ab", buffering=0)
+        self._lock = threading.Lock()
+        self._pending: list[Event] = []
+
+    def record(self, event: Event) -> None:
+        """Write it, some time: with the next `flush` at the latest."""
+        with self._lock:
+            self._pending.append(event)
+            if len(self._pending) >= _WRITTEN_TOGETHER:
+                self._write()
+
+    def record_all(self, events: Iterable[Event]) -> None:
+        with self._lock:
+            self._pending += events
+            if len(self._pending) >= _WRITTEN_TOGETHER:
+                self._write()
+
+    def flush(self) -> None:
+        """Hand all to the operating system: then a killed process does not lose it."""
+        with self._lock:
+            self._write()
+
+    def _write(self) -> None:
+        if self._pending:
+            self._file.write(_encode_lines(self._pending))
+            self._pending.clear()
+
+    def close(self) -> None:
+        self.flush()
+        self._file.close()
+
+
+def log_files(run: Path) -> list[Path]:
+    """The files of a run's log."""
+    files = sorted(run.glob(f"*{SUFFIX}"))
+    if not files:
+        raise NotFound(f"There is no event log in {run}. Give the folder of a run, as `plainbench run` prints it.")
+    return files
+
+
+def read_chunks(path: Path, size: int = 16 * 1024 * 1024) -> Iterator[list[Event]]:
+    """The events of a file in the order of the file, many at a time. Half a line at the end is passed over."""
+    rest, line = b"", 1
+    with path.open("rb") as file:
+        while block := file.read(size):
+            block = rest + block
+            whole = block.rfind(b"\n") + 1
+            rest = block[whole:]
+            try:
+                yield _decode_lines(block[:whole])
+            except msgspec.MsgspecError:
+                raise _first_mistake(path, block[:whole], line) from None
+            line += block.count(b"\n", 0, whole)
+
+
+def _first_mistake(path: Path, lines: bytes, first: int) -> StoreDamaged:
+    for number, line in enumerate(io.BytesIO(lines), first):
+        try:
+            _decode(line)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            return StoreDamaged(f"{path}, line {number} is not an event: {error}.")
+    raise AssertionError("one of them is no event")
+
+
+def read(run: Path) -> Iterator[Event]:
+    """All events of a run, by time."""
+    files = ((event for chunk in read_chunks(path) for event in chunk) for path in log_files(run))
+    return heapq.merge(*files, key=lambda event: event.at)

@@ -1,0 +1,52 @@
+"""What everybody who takes part in a run knows of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from msgspec import Struct
+
+from sqew.lab.config.model import Config
+from sqew.lab.drivers import open_driver
+from sqew.lab.drivers.base import Driver, Place
+from sqew.lab.events import Recorder
+from sqew.lab.faults.injector import Injector
+from sqew.lab.faults.schedule import Schedule
+from sqew.lab.randomness import Streams
+from sqew.lab.timing import Time
+
+
+class Stop(Protocol):
+    """Whether the run is over, for those who take part in it."""
+
+    def is_set(self) -> bool: ...
+
+
+class Scene(Struct, frozen=True):
+    """A run, as one of its processes sees it."""
+
+    config: Config
+    folder: Path
+    """Where relative paths of the configuration start."""
+    run: Path
+    """Where the run is recorded."""
+    time: Time
+    recorder: Recorder
+    stop: Stop
+    schedule: Schedule | None = None
+    """Only these faults happen, whatever else the dice say; None: all that they say."""
+
+    @property
+    def streams(self) -> Streams:
+        return Streams(self.config.seed)
+
+    def injector(self, place: str, owner: str, life: int) -> Injector:
+        """What decides on the faults of one actor's calls, to the ``queue`` or the ``db``."""
+        faults = self.config.faults.queue if place == "queue" else self.config.faults.db
+        return Injector(faults, self, place, owner, life)
+
+    def driver(self, owner: str, life: int, *, faultless: bool = False) -> Driver:
+        """The queue as one actor sees it: ``owner`` is its name, ``life`` how often it was started before."""
+        injector = None if faultless else self.injector("queue", owner, life)
+        return open_driver(Place(self.config, self.folder, self.time, injector))

@@ -1,0 +1,175 @@
+"""A slot of a worker: it receives, has the work done, and settles, over and over."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Sequence
+
+from sqew.errors import SqewError
+from sqew.lab.config.model import WorkerConfig
+from sqew.lab.drivers.base import Delivered, Driver
+from sqew.lab.events import Event
+from sqew.lab.latency import Latencies
+from sqew.lab.scene import Scene
+from sqew.lab.workers import Dead, Done, Handler, Retry, Verdict
+
+_WAIT_S = 0.5
+"""How long a receive waits for a message in real time: so long may a worker take to notice that the run is over."""
+_LOOK_AGAIN_S = 0.01
+_AFTER_ERROR_S = 0.05
+
+
+class Held:
+    """The messages that a slot works on, for `Heart` to extend their leases."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: dict[int, tuple[str, Delivered]] = {}
+
+    def take(self, topic: str, deliveries: Sequence[Delivered]) -> None:
+        with self._lock:
+            self._held.update((id(delivery), (topic, delivery)) for delivery in deliveries)
+
+    def drop(self, deliveries: Sequence[Delivered]) -> None:
+        with self._lock:
+            for delivery in deliveries:
+                self._held.pop(id(delivery), None)
+
+    def now(self) -> list[tuple[str, Delivered]]:
+        with self._lock:
+            return list(self._held.values())
+
+
+class Heart:
+    """Extends the leases of what the slots of a worker hold, three times in the length of a lease."""
+
+    def __init__(self, scene: Scene, worker: WorkerConfig, held: Held, driver: Driver) -> None:
+        self._scene, self._worker, self._held, self._driver = scene, worker, held, driver
+
+    def run(self) -> None:
+        lease_ms = self._worker.lease_ms
+        try:
+            while not self._scene.stop.is_set():
+                self._scene.time.sleep(min(lease_ms / 3000, 0.5 if not self._scene.time.is_virtual else 1e9))
+                for topic, delivery in self._held.now():
+                    # Whoever lost the lease is told so when the message is settled.
+                    with contextlib.suppress(SqewError):
+                        self._driver.extend(topic, delivery, lease_ms)
+        finally:
+            self._driver.close()
+
+
+def _work_of(scene: Scene, worker: WorkerConfig, name: str, life: int) -> Latencies | None:
+    if worker.work is None:
+        return None
+    return Latencies(worker.work, scene.streams.generator("work", name, life), scene.folder)
+
+
+class Slot:
+    """One message, or one batch of ``prefetch``, at a time."""
+
+    def __init__(
+        self, scene: Scene, worker: WorkerConfig, name: str, life: int, driver: Driver, handler: Handler, held: Held
+    ) -> None:
+        self._scene, self._worker, self._name = scene, worker, name
+        self._driver, self._handler, self._held = driver, handler, held
+        self._time = scene.time
+        self._topics = worker.topics or [topic.name for topic in scene.config.topics]
+        self._work = _work_of(scene, worker, name, life)
+
+    def run(self) -> None:
+        try:
+            while not self._scene.stop.is_set():
+                self._round()
+        finally:
+            self._handler.close()
+            self._driver.close()
+
+    def _round(self) -> None:
+        found = False
+        for topic in self._topics:
+            try:
+                deliveries = self._receive(topic)
+            except SqewError:
+                # It was an injected fault, or the queue is away: the log has it, and the next round tries again.
+                self._time.sleep(_AFTER_ERROR_S)
+                continue
+            if deliveries:
+                found = True
+                self._process(topic, deliveries)
+        if not found:
+            self._time.sleep(_LOOK_AGAIN_S)
+
+    def _receive(self, topic: str) -> Sequence[Delivered]:
+        waits = 0.0 if self._time.is_virtual or len(self._topics) > 1 else _WAIT_S
+        began = self._time.now_us()
+        deliveries = self._driver.receive(topic, self._worker.prefetch, self._worker.lease_ms, waits)
+        at = self._time.now_us()
+        self._scene.recorder.record_all(
+            Event(
+                at, "received", topic, delivery.lane, delivery.number, worker=self._name, attempt=delivery.attempt,
+                group=delivery.group or "", took=at - began,
+            )
+            for delivery in deliveries
+        )  # fmt: skip
+        # Before anybody may learn of it: else a message could be acked that nobody seems to have received.
+        self._scene.recorder.flush()
+        return deliveries
+
+    def _process(self, topic: str, deliveries: Sequence[Delivered]) -> None:
+        self._held.take(topic, deliveries)
+        done: list[Delivered] = []
+        try:
+            for delivery in deliveries:
+                verdict = self._verdict(topic, delivery)
+                if isinstance(verdict, Done):
+                    done.append(delivery)
+                else:
+                    self._held.drop([delivery])
+                    self._give_back(topic, delivery, verdict)
+        finally:
+            self._held.drop(deliveries)
+        if done:
+            self._ack(topic, done)
+
+    def _verdict(self, topic: str, delivery: Delivered) -> Verdict:
+        if self._work is not None:
+            self._time.sleep(self._work.draw_ms() / 1000)
+        return self._handler.handle(topic, delivery)
+
+    def _ack(self, topic: str, done: Sequence[Delivered]) -> None:
+        began = self._time.now_us()
+        try:
+            refusals = self._driver.ack(topic, done)
+        except SqewError as error:
+            refusals = [error] * len(done)
+        took = self._time.now_us() - began
+        self._scene.recorder.record_all(
+            self._settled("acked" if refusal is None else "refused", topic, delivery, took, refusal)
+            for delivery, refusal in zip(done, refusals, strict=True)
+        )
+
+    def _give_back(self, topic: str, delivery: Delivered, verdict: Retry | Dead) -> None:
+        began = self._time.now_us()
+        refusal: SqewError | None = None
+        try:
+            if isinstance(verdict, Retry):
+                self._driver.retry(topic, delivery, verdict.after_ms)
+            else:
+                self._driver.bury(topic, delivery, verdict.reason)
+        except SqewError as error:
+            refusal = error
+        kind = "refused" if refusal is not None else "retried" if isinstance(verdict, Retry) else "died"
+        took = self._time.now_us() - began
+        self._scene.recorder.record(self._settled(kind, topic, delivery, took, refusal, verdict.reason))
+
+    def _settled(
+        self, kind: str, topic: str, delivery: Delivered, took: int, refusal: SqewError | None, reason: str = ""
+    ) -> Event:
+        return Event(
+            self._time.now_us(), kind, topic, delivery.lane, delivery.number,  # type: ignore[arg-type]
+            worker=self._name, attempt=delivery.attempt, group=delivery.group or "", took=took,
+            what="" if refusal is None else type(refusal).__name__,
+            reason=reason if refusal is None else str(refusal),
+        )  # fmt: skip

@@ -1,0 +1,100 @@
+"""Time in the lab: as it passes, or virtual, in which a whole run is deterministic.
+
+What generators and workers do is written once, as plain code that sleeps. In real time they are threads and processes.
+In virtual time each is a greenlet: who sleeps is put on a heap, and the clock moves to whoever wakes next. Only one
+runs at a time and nothing else moves the clock, so the same seed gives the same run, event for event.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from greenlet import getcurrent, greenlet
+
+from sqew.clock import Clock
+
+EPOCH_MS = 4_102_444_800_000
+"""When virtual runs begin: in 2100, so that whatever was put into a queue before is due by then."""
+
+
+class Time(Protocol):
+    """What the lab's actors know of time. Microseconds count from the beginning of the run."""
+
+    is_virtual: bool
+
+    def now_us(self) -> int: ...
+
+    def sleep(self, seconds: float) -> None: ...
+
+    def sleep_until_us(self, at_us: int) -> None:
+        """Sleep until then; return at once if that is past."""
+
+    def clock(self) -> Clock:
+        """A clock for an engine, which shows this time as that of the day."""
+
+
+class RealTime:
+    """Time as it passes. ``began_ns``: when the run began, by the monotonic clock, which all processes share."""
+
+    is_virtual = False
+
+    def __init__(self, began_ns: int | None = None) -> None:
+        self.began_ns = time.monotonic_ns() if began_ns is None else began_ns
+
+    def now_us(self) -> int:
+        return (time.monotonic_ns() - self.began_ns) // 1000
+
+    def sleep(self, seconds: float) -> None:
+        if seconds > 0:
+            time.sleep(seconds)
+
+    def sleep_until_us(self, at_us: int) -> None:
+        self.sleep((at_us - self.now_us()) / 1e6)
+
+    def clock(self) -> Clock:
+        return Clock()
+
+
+class VirtualTime:
+    """Time that passes only when everybody sleeps."""
+
+    is_virtual = True
+
+    def __init__(self) -> None:
+        self._now_us = 0
+        # Who wakes when; of those that wake together, who went to sleep first.
+        self._asleep: list[tuple[int, int, greenlet]] = []
+        self._turns = itertools.count()
+        self._hub = getcurrent()
+
+    def now_us(self) -> int:
+        return self._now_us
+
+    def start(self, actor: Callable[[], Any]) -> None:
+        """Let somebody begin, now."""
+        self._wake_at(self._now_us, greenlet(actor, self._hub))
+
+    def _wake_at(self, at_us: int, sleeper: greenlet) -> None:
+        heapq.heappush(self._asleep, (at_us, next(self._turns), sleeper))
+
+    def sleep(self, seconds: float) -> None:
+        self.sleep_until_us(self._now_us + max(0, round(seconds * 1e6)))
+
+    def sleep_until_us(self, at_us: int) -> None:
+        # Even who need not sleep lets the others have their turn.
+        self._wake_at(max(at_us, self._now_us), getcurrent())
+        self._hub.switch()
+
+    def run(self) -> None:
+        """Let time pass until nobody is asleep. What an actor raises is raised here."""
+        while self._asleep:
+            at_us, _, sleeper = heapq.heappop(self._asleep)
+            self._now_us = at_us
+            sleeper.switch()
+
+    def clock(self) -> Clock:
+        return Clock(wall_ns=lambda: EPOCH_MS * 1_000_000 + self._now_us * 1000, steady_ns=lambda: 0)
