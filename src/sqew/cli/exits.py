@@ -50,6 +50,10 @@ class Failure(Exception):
         super().__init__(sentence)
 
 
+program = "sqew"
+"""Who complains: `plainbench` is another program with the same way of saying so."""
+
+
 def complain(sentence: str) -> None:
     """Say what is wrong, on stderr."""
-    click.echo(f"sqew: {sentence}", err=True)
+    click.echo(f"{program}: {sentence}", err=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 
-from sqew.errors import SqewError
+from sqew.errors import Invalid, SqewError
 from sqew.lab.config.model import AtOnce, Closed
 from sqew.lab.config.model import Workload as WorkloadConfig
-from sqew.lab.drivers.base import Driver, Item, OutcomeUnknown
+from sqew.lab.drivers.base import Driver, Item, NotOffered, OutcomeUnknown
 from sqew.lab.events import Event
 from sqew.lab.scene import Scene
 from sqew.lab.workload import Planned
@@ -90,7 +90,12 @@ class Sender:
                 self._driver.send(topic, items)
             except SqewError as error:
                 unknown = isinstance(error, OutcomeUnknown)
-                self._record(event("unsent", what=type(error).__name__, reason=str(error), unknown=unknown))
+                self._record(
+                    event("unsent", what=type(error).__name__, reason=self._scene.said(error), unknown=unknown)
+                )
+                if isinstance(error, Invalid | NotOffered):
+                    # The queue will never take it: the run can't be what was asked for.
+                    raise
                 if unknown or self._scene.stop.is_set():
                     # Sent again it might be there twice: so it is left at that, and the verdict counts it apart.
                     return

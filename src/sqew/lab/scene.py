@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Protocol
 
 from msgspec import Struct
 
+from sqew.errors import SqewError
 from sqew.lab.config.model import Config
 from sqew.lab.drivers import open_driver
 from sqew.lab.drivers.base import Driver, Place
-from sqew.lab.events import Recorder
+from sqew.lab.events import Event, Recorder
 from sqew.lab.faults.injector import Injector
 from sqew.lab.faults.schedule import Schedule
 from sqew.lab.randomness import Streams
@@ -41,6 +43,16 @@ class Scene(Struct, frozen=True):
     def streams(self) -> Streams:
         return Streams(self.config.seed)
 
+    def said(self, error: SqewError) -> str:
+        """An error's sentence for the log. Where the run is recorded must not show in it: else no two were alike."""
+        return str(error).replace(f"{self.run}{os.sep}", "")
+
+    def note(self, what: str, where: str, stream: str, index: int, ms: float | None = None) -> None:
+        """Have it on the log that a fault has happened that is nobody's call."""
+        self.recorder.record(
+            Event(self.time.now_us(), "fault", what=what, where=where, stream=stream, index=index, ms=ms)
+        )
+
     def injector(self, place: str, owner: str, life: int) -> Injector:
         """What decides on the faults of one actor's calls, to the ``queue`` or the ``db``."""
         faults = self.config.faults.queue if place == "queue" else self.config.faults.db
@@ -49,4 +61,4 @@ class Scene(Struct, frozen=True):
     def driver(self, owner: str, life: int, *, faultless: bool = False) -> Driver:
         """The queue as one actor sees it: ``owner`` is its name, ``life`` how often it was started before."""
         injector = None if faultless else self.injector("queue", owner, life)
-        return open_driver(Place(self.config, self.folder, self.time, injector))
+        return open_driver(Place(self.config, self.folder, self.time, self.note, injector))

@@ -171,5 +171,5 @@ class Slot:
             self._time.now_us(), kind, topic, delivery.lane, delivery.number,  # type: ignore[arg-type]
             worker=self._name, attempt=delivery.attempt, group=delivery.group or "", took=took,
             what="" if refusal is None else type(refusal).__name__,
-            reason=reason if refusal is None else str(refusal),
+            reason=reason if refusal is None else self._scene.said(refusal),
         )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sqew.errors import SqewError
+from sqew.lab.appdb import load_fixtures
 from sqew.lab.drivers.base import Driver, Topic
 from sqew.lab.ending import Ending
 from sqew.lab.events import Event
@@ -24,7 +25,11 @@ class Supervisor:
         self.depths: Depths = {}
 
     def prepare(self) -> None:
-        """Make the topics, and note what is in them already: it is expected to come out as well."""
+        """Fill app.db, make the topics, and note what is in them already: it is expected to come out as well."""
+        sqlite, folder = self._scene.config.sqlite, self._scene.folder
+        if sqlite.app_fixtures:
+            fixtures = [folder / fixture for fixture in sqlite.app_fixtures]
+            load_fixtures(str(folder / sqlite.app_file), sqlite, fixtures)
         for topic in self._scene.config.topics:
             lanes = {lane.name: lane.weight for lane in topic.lanes}
             leases = [worker.lease_ms for worker in self._scene.config.workers] or [30_000]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
+import apsw
 from msgspec.structs import replace
 
 from sqew.embedded import Queue
@@ -26,12 +28,16 @@ _LOOK_EVERY_S = 0.25
 
 
 def _on_a_copy(config: Config, folder: Path, run: Path) -> Config:
-    """The same run on a copy of the queue's file, if there is one: what virtual time does must stay there."""
+    """The same run on copies of queue.db and app.db, if there are any: what virtual time does must stay there."""
     source, copy = folder / config.sqlite.queue_file, run / "queue.db"
     if source.exists():
         with Queue.open(source) as queue:
             queue.backup(copy)
-    return replace(config, sqlite=replace(config.sqlite, queue_file=str(copy)))
+    app, app_copy = folder / config.sqlite.app_file, run / "app.db"
+    if app.exists():
+        with closing(apsw.Connection(str(app))) as connection:
+            connection.execute("VACUUM INTO ?", (str(app_copy),))
+    return replace(config, sqlite=replace(config.sqlite, queue_file=str(copy), app_file=str(app_copy)))
 
 
 class _Flag:

@@ -132,6 +132,8 @@ class Pragmas(Struct, frozen=True, forbid_unknown_fields=True):
 class SQLite(Struct, frozen=True, forbid_unknown_fields=True):
     queue_file: str = "./queue.db"
     app_file: str = "./app.db"
+    app_fixtures: list[str] = []  # msgspec copies it
+    """What app.db is filled with before a run: .sql files, and .csv or .jsonl files that become tables."""
     pragmas: Pragmas = field(default_factory=Pragmas)
 
 
@@ -221,9 +223,11 @@ class Sizes(Struct, frozen=True, forbid_unknown_fields=True):
 class Keys(Struct, frozen=True, forbid_unknown_fields=True):
     """Whom the messages are about: a number from 1 to ``count``, the small ones more often the greater ``skew`` is."""
 
-    count: Count = 1_000
-    skew: Annotated[float, Meta(ge=0)] = 0.0
+    count: Annotated[int, Meta(ge=1, le=10_000_000)] = 1_000
+    skew: Annotated[float, Meta(ge=0, le=10)] = 0.0
     """0: all alike; 1: as in Zipf's law."""
+    field: str | None = None
+    """With ``input``: the field of a body that says whom it is about, for a FIFO topic's groups."""
 
 
 class Workload(Struct, frozen=True, forbid_unknown_fields=True):

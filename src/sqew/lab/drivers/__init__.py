@@ -8,6 +8,7 @@ import sys
 from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from sqew.errors import BadValue, StoreUnusable
 from sqew.lab.config.model import Config
@@ -37,14 +38,14 @@ def driver_class(name: str, folder: Path) -> type[Driver]:
     return found
 
 
-def named(reference: str, folder: Path) -> type:
+def named(reference: str, folder: Path) -> Any:
     """What ``module:name`` or ``file.py:name`` stands for."""
     module_name, _, name = reference.rpartition(":")
     try:
         module = (
             _from_file(folder / module_name) if module_name.endswith(".py") else importlib.import_module(module_name)
         )
-        found: type = getattr(module, name)
+        found = getattr(module, name)
     except ModuleNotFoundError as error:
         if module_name in DRIVERS.values() or module_name.startswith("sqew."):
             raise StoreUnusable(f"This driver needs the package {error.name}: pip install {error.name}.") from error

@@ -71,6 +71,14 @@ class NotOffered(SqewError):
     """The queue that the driver speaks to has no such thing."""
 
 
+class Note(Protocol):
+    def __call__(self, what: str, where: str, stream: str, index: int, ms: float | None = None) -> None: ...
+
+
+def _unheard(what: str, where: str, stream: str, index: int, ms: float | None = None) -> None:
+    pass
+
+
 class Place(Struct, frozen=True):
     """Where a queue is, and how it is to be used."""
 
@@ -78,6 +86,8 @@ class Place(Struct, frozen=True):
     folder: Path
     """Relative paths start here."""
     time: Time
+    note: Note = _unheard
+    """Has it on the event log that a fault has happened."""
     injector: Injector | None = None
     """What makes calls slow and has them fail. Only drivers that are `faults_inside` look at it."""
 

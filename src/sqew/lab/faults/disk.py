@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 
 import apsw
 
-from sqew.lab.config.model import Window
 from sqew.lab.drivers.base import Place
-from sqew.lab.timing import Time
 
 _disks: dict[str, FullDisk] = {}
 _numbers = itertools.count()
@@ -18,13 +15,20 @@ _numbers = itertools.count()
 class FullDisk(apsw.VFS):
     """Real files, with no room for more at certain times."""
 
-    def __init__(self, name: str, time: Time, windows: Sequence[Window]) -> None:
+    def __init__(self, name: str, place: Place) -> None:
         super().__init__(name, "")
-        self._time, self._windows = time, windows
+        self._place, self._windows = place, place.config.faults.disk_full
+        self._noted: set[int] = set()
 
-    def is_full(self) -> bool:
-        now_s = self._time.now_us() / 1e6
-        return any(window.at_s <= now_s < window.at_s + window.for_s for window in self._windows)
+    def refuse_if_full(self) -> None:
+        """Raise what SQLite says of a full disk, if it is full now."""
+        now_s = self._place.time.now_us() / 1e6
+        for index, window in enumerate(self._windows):
+            if window.at_s <= now_s < window.at_s + window.for_s:
+                if index not in self._noted:
+                    self._noted.add(index)
+                    self._place.note("disk_full", "disk", "disk_full", index, window.for_s * 1000)
+                raise apsw.FullError("no space left on device, as faults.disk_full says")
 
     def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> _File:  # noqa: N802 (SQLite's name)
         return _File(self, name, flags)
@@ -38,17 +42,16 @@ class _File(apsw.VFSFile):
 
     def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
         # Only the log: a checkpoint that fails is forgiven by SQLite, but apsw raises what a VFS raises.
-        if self._is_wal and self._disk.is_full() and offset + len(data) > self.xFileSize():
-            raise apsw.FullError("no space left on device, as faults.disk_full says")
+        if self._is_wal and offset + len(data) > self.xFileSize():
+            self._disk.refuse_if_full()
         super().xWrite(data, offset)
 
 
 def disk_of(place: Place) -> str | None:
     """The VFS for the queue's file; None: the disk as it is."""
-    windows = place.config.faults.disk_full
-    if not windows:
+    if not place.config.faults.disk_full:
         return None
     name = f"plainbench-full-{next(_numbers)}"
     # SQLite knows it by its name, and Python must not let go of it.
-    _disks[name] = FullDisk(name, place.time, windows)
+    _disks[name] = FullDisk(name, place)
     return name

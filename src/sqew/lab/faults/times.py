@@ -3,28 +3,40 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 
 from sqew.clock import Clock
-from sqew.lab.config.model import ClockJump
 from sqew.lab.drivers.base import Place
-from sqew.lab.timing import EPOCH_MS, Time
+from sqew.lab.timing import EPOCH_MS
 
 
 def clock_of(place: Place) -> Clock:
     """The clock of an engine: as the configuration says, its wall clock jumps while the steady one goes on."""
-    jumps = place.config.faults.clock_jump
-    if not jumps:
+    if not place.config.faults.clock_jump:
         return place.time.clock()
-    if place.time.is_virtual:
-
-        def virtual_ns() -> int:
-            return EPOCH_MS * 1_000_000 + place.time.now_us() * 1000
-
-        return Clock(lambda: virtual_ns() + _jumped_ns(jumps, place.time), virtual_ns)
-    return Clock(lambda: time.time_ns() + _jumped_ns(jumps, place.time))
+    wall = _JumpingWall(place)
+    return Clock(wall.now_ns, wall.steady_ns) if place.time.is_virtual else Clock(wall.now_ns)
 
 
-def _jumped_ns(jumps: Sequence[ClockJump], time: Time) -> int:
-    now_s = time.now_us() / 1e6
-    return round(sum(jump.by_s for jump in jumps if now_s >= jump.at_s) * 1e9)
+class _JumpingWall:
+    """The wall clock of a machine that somebody sets, or that a server of time corrects."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._noted: set[int] = set()
+
+    def steady_ns(self) -> int:
+        return EPOCH_MS * 1_000_000 + self._place.time.now_us() * 1000
+
+    def now_ns(self) -> int:
+        true_ns = self.steady_ns() if self._place.time.is_virtual else time.time_ns()
+        return true_ns + round(self._jumped_s() * 1e9)
+
+    def _jumped_s(self) -> float:
+        now_s, jumped_s = self._place.time.now_us() / 1e6, 0.0
+        for index, jump in enumerate(self._place.config.faults.clock_jump):
+            if now_s >= jump.at_s:
+                jumped_s += jump.by_s
+                if index not in self._noted:
+                    self._noted.add(index)
+                    self._place.note("clock_jump", "clock", "clock_jump", index, jump.by_s * 1000)
+        return jumped_s

@@ -6,6 +6,8 @@ from sqew.lab.config.model import WorkerConfig
 from sqew.lab.drivers.base import Delivered
 from sqew.lab.scene import Scene
 from sqew.lab.workers import Done, Handler, Verdict
+from sqew.lab.workers.command import CommandHandler
+from sqew.lab.workers.function import FunctionHandler
 
 
 class AtOnce:
@@ -20,4 +22,6 @@ class AtOnce:
 
 def open_handler(scene: Scene, worker: WorkerConfig, name: str, life: int) -> Handler:
     """What does the work of one slot."""
-    return AtOnce()
+    if worker.cmd:
+        return CommandHandler(scene, worker, name, life)
+    return FunctionHandler(scene, worker, name, life) if worker.call else AtOnce()

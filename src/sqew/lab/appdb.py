@@ -1,0 +1,141 @@
+"""app.db: the mock application database that workers call, slow and failing as ``faults.db`` says.
+
+It is a SQLite file of its own, so that what it locks never holds the queue up. Fixtures fill it before a run.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import apsw
+import msgspec
+
+from sqew.errors import BadValue, StoreBusy
+from sqew.lab.config.model import SQLite
+from sqew.lab.faults.writer import contention
+from sqew.lab.scene import Scene
+
+Value = str | int | float | bytes | None
+
+
+class AppDb:
+    """A connection of one worker's slot. Its threads must not share it."""
+
+    def __init__(self, scene: Scene, owner: str, life: int) -> None:
+        self._injector = scene.injector("db", owner, life)
+        self._path = str(scene.folder / scene.config.sqlite.app_file)
+        pragmas = scene.config.sqlite.pragmas
+        self._busy_s = pragmas.busy_timeout_ms / 1000
+        self._time = scene.time
+        self._connection = connect(self._path, scene.config.sqlite, 0 if scene.time.is_virtual else None)
+
+    def execute(self, statement: str, parameters: Sequence[Value] | Mapping[str, Value] = ()) -> list[dict[str, Any]]:
+        """Run a statement in a transaction of its own: its rows, by column name."""
+        injector = self._injector
+        decision = injector.decide("query")
+        injector.delay(decision)
+        if decision.error == "transient":
+            injector.fail(decision)
+        injector.reach("before_commit", decision)
+        if decision.error == "timeout":
+            injector.note_error(decision)
+            if self._time.is_virtual:
+                self._time.sleep(self._busy_s)
+            with contention(self._path):
+                rows = self._run(statement, parameters)
+        else:
+            rows = self._run(statement, parameters)
+        injector.reach("after_commit", decision)
+        injector.replying()
+        return rows
+
+    def _run(self, statement: str, parameters: Sequence[Value] | Mapping[str, Value]) -> list[dict[str, Any]]:
+        try:
+            with self._connection:
+                cursor = self._connection.execute(statement, parameters)
+                names = _columns(cursor)
+                rows = cursor.fetchall()
+        except apsw.BusyError as error:
+            raise StoreBusy(f"{self._path} is locked by another writer. Try again.") from error
+        except apsw.Error as error:
+            raise BadValue(f"{self._path}: {error}, in: {statement}") from error
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    def close(self) -> None:
+        self._connection.close(True)
+
+
+def _columns(cursor: apsw.Cursor) -> list[str]:
+    try:
+        return [column[0] for column in cursor.get_description()]
+    except apsw.ExecutionCompleteError:
+        # There are no rows to name columns of.
+        return []
+
+
+def connect(path: str, sqlite: SQLite, busy_timeout_ms: int | None = None) -> apsw.Connection:
+    """A connection as the configuration's pragmas say."""
+    pragmas = sqlite.pragmas
+    try:
+        connection = apsw.Connection(path)
+        connection.set_busy_timeout(pragmas.busy_timeout_ms if busy_timeout_ms is None else busy_timeout_ms)
+        connection.execute(f"PRAGMA journal_mode = {pragmas.journal_mode}").fetchall()
+        connection.execute(f"PRAGMA synchronous = {pragmas.synchronous}")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {pragmas.wal_autocheckpoint_pages}").fetchall()
+    except apsw.Error as error:
+        raise BadValue(f"app_file: {path} can't be opened: {error}.") from error
+    return connection
+
+
+def load_fixtures(path: str, sqlite: SQLite, fixtures: Iterable[Path]) -> dict[str, int]:
+    """Fill the database: ``.sql`` files are run, ``.csv`` and ``.jsonl`` files become tables of their names.
+
+    A table that is there is made anew, so every run begins with the same. How many rows each file gave.
+    """
+    connection = connect(path, sqlite)
+    try:
+        return {str(fixture): _load(connection, fixture) for fixture in fixtures}
+    finally:
+        connection.close(True)
+
+
+def _load(connection: apsw.Connection, fixture: Path) -> int:
+    try:
+        if fixture.suffix == ".sql":
+            with connection:
+                connection.execute(fixture.read_text())
+            return connection.total_changes()
+        rows = _rows(fixture)
+        columns = list(dict.fromkeys(name for row in rows for name in row))
+        table = _quoted(fixture.stem)
+        with connection:
+            connection.execute(f"DROP TABLE IF EXISTS {table}")
+            connection.execute(f"CREATE TABLE {table} ({', '.join(map(_quoted, columns))})")
+            places = ", ".join("?" * len(columns))
+            connection.executemany(
+                f"INSERT INTO {table} VALUES ({places})",  # noqa: S608 (the names are quoted)
+                ([_value(row.get(name)) for name in columns] for row in rows),
+            )
+        return len(rows)
+    except (OSError, UnicodeDecodeError, apsw.Error, msgspec.MsgspecError, csv.Error) as error:
+        raise BadValue(f"The fixture {fixture} can't be loaded: {error}.") from error
+
+
+def _rows(fixture: Path) -> list[dict[str, Any]]:
+    if fixture.suffix == ".csv":
+        with fixture.open(newline="") as file:
+            return list(csv.DictReader(file, strict=True))
+    if fixture.suffix == ".jsonl":
+        return msgspec.json.Decoder(dict[str, Any]).decode_lines(fixture.read_bytes())
+    raise BadValue(f"The fixture {fixture} is of no kind that can be loaded: give .sql, .csv or .jsonl.")
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _value(value: Any) -> Value:
+    return value if isinstance(value, str | int | float | bytes | None) else msgspec.json.encode(value).decode()

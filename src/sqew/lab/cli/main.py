@@ -1,0 +1,87 @@
+"""Where `plainbench` starts: the list of commands."""
+
+from __future__ import annotations
+
+import os
+import sys
+from io import TextIOWrapper
+from typing import Any, NoReturn
+
+import click
+
+from sqew import __version__
+from sqew.cli import exits
+from sqew.cli.exits import Exit
+from sqew.cli.session import Session
+from sqew.lab.cli.command import LazyGroup
+
+COMMANDS = {
+    "init": ("sqew.lab.cli.init:init", "Write a plainbench.yaml to begin with, which runs as it is."),
+    "topic": ("sqew.lab.cli.topic:topic", "Make topics."),
+    "ingest": ("sqew.lab.cli.ingest:ingest", "Put the lines of JSONL or CSV files into a topic."),
+    "run": ("sqew.lab.cli.run:run", "Run what the configuration says, and judge it."),
+    "stats": ("sqew.lab.cli.stats:stats", "Show what is in the topics, and what the last run measured."),
+    "replay": ("sqew.lab.cli.replay:replay", "Run a recorded run again, from the same inputs."),
+    "compare": ("sqew.lab.cli.compare:compare", "Set runs side by side."),
+    "report": ("sqew.lab.cli.report:report", "Make one HTML file of a run, with plots."),
+    "tui": ("sqew.lab.cli.tui:tui", "Watch a run, or a recorded one again."),
+    "shrink": ("sqew.lab.cli.shrink:shrink", "Find the fewest faults with which a run still fails."),
+    "drivers": ("sqew.lab.cli.drivers:drivers", "List the queues that can be measured."),
+}
+
+EPILOG = "Begin with: plainbench init, then: plainbench run"
+
+
+class Root(LazyGroup):
+    """`plainbench` itself."""
+
+    def main(self, args: Any = None, prog_name: str | None = None, *_: Any, **extra: Any) -> NoReturn:
+        """Run a command line and end the process. Errors are sentences on stderr, never a traceback."""
+        session = Session()
+        extra["standalone_mode"] = False
+        exits.program = "plainbench"
+        try:
+            code = super().main(args, prog_name or "plainbench", obj=session, **extra)
+        except Exception as error:  # noqa: BLE001 (this is where unexpected ones are put into words)
+            from sqew.cli.failures import end
+
+            code = end(error, session.debug)
+        sys.exit(code or Exit.OK)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # What is still in the buffer can't be written; Python would complain of that at its end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return Exit.BROKEN_PIPE
+        except ModuleNotFoundError as error:
+            raise _not_installed(error) from error
+        return result
+
+
+def _not_installed(error: ModuleNotFoundError) -> Exception:
+    """What to do where a package of ``sqew[lab]`` is missing."""
+    if error.name is None or error.name.partition(".")[0] == "sqew":
+        return error
+    return exits.Failure(f"The lab needs the package {error.name}: pip install 'sqew[lab]'.", Exit.FAILED)
+
+
+@click.group(cls=Root, lazy=COMMANDS, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="plainbench")
+def plainbench() -> None:
+    """PlainBench breaks a queue on purpose, and measures it honestly."""
+
+
+def main() -> NoReturn:
+    """The script `plainbench`."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            # Where the terminal can't show a character, an escape is better than a failure.
+            stream.reconfigure(errors="backslashreplace")
+    plainbench.main()
+
+
+if __name__ == "__main__":
+    main()

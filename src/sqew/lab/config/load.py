@@ -1,0 +1,71 @@
+"""Reads plainbench.yaml."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import yaml
+from msgspec.inspect import type_info
+
+from sqew.errors import BadValue, NotFound
+from sqew.lab.config.checks import check
+from sqew.lab.config.model import Config
+from sqew.lab.config.reading import Problem, Reading
+
+FILE = "plainbench.yaml"
+_MOST_SHOWN = 10
+
+
+def load(path: Path) -> Config:
+    """What the file says. All mistakes in it are told at once, each with its line, its key and what is allowed.
+
+    Relative paths in it start in the file's folder.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise NotFound(f"There is no {path}. Write one by `plainbench init`, or name yours by --config.") from None
+    except OSError as error:
+        raise BadValue(f"{path} can't be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise BadValue(f"{path} is not UTF-8: byte {error.start} can't be read. Save it as UTF-8.") from error
+    return parse(text, path)
+
+
+def parse(text: str, path: Path) -> Config:
+    """The same of a text that is, or is to be, in the file ``path``."""
+    loader = yaml.SafeLoader(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            raise BadValue(f"{path} is empty. `plainbench init` writes one to begin with.")
+        reading = Reading(lambda inner: loader.construct_object(inner, deep=True), loader.flatten_mapping)
+        plain = reading.read(node, type_info(Config))
+    except yaml.MarkedYAMLError as error:
+        raise BadValue(_syntax(path, error)) from error
+    except (yaml.YAMLError, RecursionError) as error:
+        raise BadValue(f"{path} is no YAML: {' '.join(str(error).split())}.") from error
+    finally:
+        loader.dispose()
+    if reading.problems:
+        raise _mistakes(path, reading.problems)
+    config = msgspec.convert(plain, Config)
+    for where, sentence in check(config, path.absolute().parent):
+        reading.complain(reading.line_of(where), sentence)
+    if reading.problems:
+        raise _mistakes(path, reading.problems)
+    return config
+
+
+def _syntax(path: Path, error: yaml.MarkedYAMLError) -> str:
+    line = f", line {error.problem_mark.line + 1}" if error.problem_mark is not None else ""
+    context = f" {error.context}" if error.context else ""
+    return f"{path}{line}: this is no YAML: {error.problem}{context}."
+
+
+def _mistakes(path: Path, problems: list[Problem]) -> BadValue:
+    shown = [f"{path}, line {problem.line}: {problem.sentence}" for problem in sorted(problems)[:_MOST_SHOWN]]
+    if len(problems) > _MOST_SHOWN:
+        shown.append(f"There are {len(problems) - _MOST_SHOWN} more mistakes in {path}.")
+    return BadValue("\n".join(shown))

@@ -1,0 +1,176 @@
+"""A TCP proxy that stands between the actors and a server, and treats what passes through as a bad network would.
+
+It runs in a thread of the lab's own process, outside both sides, so neither knows. Which answer is slow or cut off is
+decided per connection and answer by the seed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import socket
+import struct
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+
+from sqew.lab.config.model import Network
+from sqew.lab.latency import Latencies
+from sqew.lab.scene import Scene
+
+_READ_BYTES = 64 * 1024
+_STALL_LOOK_S = 0.01
+
+
+class Proxy:
+    """Passes connections on to one address."""
+
+    def __init__(self, scene: Scene, host: str, port: int) -> None:
+        self._scene, self._network = scene, scene.config.faults.network
+        self._host, self._port = host, port
+        self._numbers = itertools.count()
+        self._stalled: set[int] = set()
+
+    async def serve(self, listening: socket.socket) -> asyncio.Server:
+        return await asyncio.start_server(self._accept, sock=listening)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = _Connection(self._scene, self._network, next(self._numbers), self)
+        try:
+            await connection.carry(reader, writer, self._host, self._port)
+        except (OSError, asyncio.IncompleteReadError):
+            writer.close()
+
+    async def pass_stall(self) -> None:
+        """Wait while nothing gets through."""
+        while (window := self._stall()) is not None:
+            if window not in self._stalled:
+                self._stalled.add(window)
+                self._scene.note(
+                    "stall", "network", "network/stall", window, ms=self._network.stall[window].for_s * 1000
+                )
+            await asyncio.sleep(_STALL_LOOK_S)
+
+    def _stall(self) -> int | None:
+        now_s = self._scene.time.now_us() / 1e6
+        for place, window in enumerate(self._network.stall):
+            if window.at_s <= now_s < window.at_s + window.for_s:
+                return place
+        return None
+
+
+class _Connection:
+    """One connection, both ways. What comes back from the server in one piece is an answer."""
+
+    def __init__(self, scene: Scene, network: Network, number: int, proxy: Proxy) -> None:
+        self._scene, self._network, self._proxy = scene, network, proxy
+        self._stream = f"network/{number}"
+        streams = scene.streams
+        self._latencies = None
+        if network.latency is not None:
+            generator = streams.generator("network", "latency", number)
+            self._latencies = Latencies(network.latency, generator, scene.folder)
+        self._resets = streams.dice("network", "reset", number)
+        self._answers = 0
+
+    async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str, port: int) -> None:
+        there_reader, there_writer = await asyncio.open_connection(host, port)
+        try:
+            ways = [
+                asyncio.ensure_future(self._way(reader, there_writer, self._nothing)),
+                asyncio.ensure_future(self._way(there_reader, writer, self._answer)),
+            ]
+            try:
+                await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for way in ways:
+                    way.cancel()
+                with contextlib.suppress(asyncio.CancelledError, OSError, _Reset):
+                    await asyncio.gather(*ways)
+        except _Reset:
+            _reset(writer)
+        finally:
+            there_writer.close()
+            writer.close()
+
+    async def _way(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, before: Callable[[], Awaitable[None]]
+    ) -> None:
+        while data := await reader.read(_READ_BYTES):
+            await self._proxy.pass_stall()
+            try:
+                await before()
+            except _Reset:
+                # Half of the answer gets through: that is where it hurts.
+                writer.write(data[: len(data) // 2])
+                _reset(writer)
+                raise
+            await self._write(writer, data)
+
+    async def _nothing(self) -> None:
+        pass
+
+    async def _answer(self) -> None:
+        """Before each answer: what becomes of it."""
+        self._answers += 1
+        index = self._answers
+        delay_ms = 0.0 if self._latencies is None else self._latencies.draw_ms()
+        reset = self._resets.roll() < self._network.reset_rate
+        if delay_ms and self._allowed("latency", index):
+            self._scene.note("latency", "network", f"{self._stream}/latency", index, round(delay_ms, 3))
+            await asyncio.sleep(delay_ms / 1000)
+        if reset and self._allowed("reset", index):
+            self._scene.note("reset", "network", f"{self._stream}/reset", index)
+            raise _Reset
+
+    def _allowed(self, fault: str, index: int) -> bool:
+        schedule = self._scene.schedule
+        return schedule is None or schedule.allows(f"{self._stream}/{fault}", index)
+
+    async def _write(self, writer: asyncio.StreamWriter, data: bytes) -> None:
+        size = self._network.slice_bytes or len(data)
+        rate = self._network.bytes_per_s
+        for start in range(0, len(data), size):
+            piece = data[start : start + size]
+            writer.write(piece)
+            await writer.drain()
+            if rate:
+                await asyncio.sleep(len(piece) / rate)
+            elif self._network.slice_bytes:
+                # So that the pieces are not put together again on their way.
+                await asyncio.sleep(0)
+
+
+class _Reset(Exception):
+    """The connection is to be cut off."""
+
+
+def _reset(writer: asyncio.StreamWriter) -> None:
+    connection = writer.get_extra_info("socket")
+    with contextlib.suppress(OSError):
+        # To linger for no time means RST instead of FIN.
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
+
+
+@contextmanager
+def proxied(scene: Scene, host: str, port: int) -> Iterator[int]:
+    """The port of a proxy on this machine that leads to the address."""
+    listening = socket.create_server(("127.0.0.1", 0), backlog=1024)
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    loop = asyncio.new_event_loop()
+    proxy = Proxy(scene, host, port)
+    server = loop.run_until_complete(proxy.serve(listening))
+    thread = threading.Thread(target=loop.run_forever, name="plainbench proxy", daemon=True)
+    thread.start()
+    try:
+        yield listening.getsockname()[1]
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        server.close()
+        for task in asyncio.all_tasks(loop):
+            task.cancel()
+        loop.run_until_complete(asyncio.sleep(0.01))
+        loop.close()

@@ -1,0 +1,74 @@
+"""What a run in real time has around it: a server of its own, and a network that is worse than it looks."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from msgspec.structs import replace
+
+from sqew.errors import BadValue, StoreUnusable
+from sqew.lab.config.model import Config, Network
+from sqew.lab.drivers.base import Place
+from sqew.lab.drivers.embedded import settings_of
+from sqew.lab.faults.proxy import proxied
+from sqew.lab.scene import Scene
+
+_START_WITHIN_S = 20.0
+
+
+@contextmanager
+def surroundings(scene: Scene) -> Iterator[Config]:
+    """The configuration with the addresses that the actors are to use."""
+    config = scene.config
+    with ExitStack() as stack:
+        if config.target.driver == "sqew-http" and "url" not in config.target.options:
+            config = _with_url(config, stack.enter_context(_server(scene)))
+        if config.faults.network != Network():
+            url = config.target.options.get("url")
+            if not isinstance(url, str):
+                raise BadValue("faults.network is for a server that has a URL: give target.options.url.")
+            parts = urlsplit(url)
+            port = parts.port or (443 if parts.scheme == "https" else 80)
+            near = stack.enter_context(proxied(scene, parts.hostname or "127.0.0.1", port))
+            config = _with_url(config, parts._replace(netloc=f"127.0.0.1:{near}").geturl())
+        yield config
+
+
+def _with_url(config: Config, url: str) -> Config:
+    return replace(config, target=replace(config.target, options={**config.target.options, "url": url}))
+
+
+@contextmanager
+def _server(scene: Scene) -> Iterator[str]:
+    """`sqew serve` on the queue's file, and its URL."""
+    settings = settings_of(Place(scene.config, scene.folder, scene.time))
+    log = scene.run / "server.log"
+    flags = ["--durability", settings.durability, "--busy-timeout-ms", str(settings.busy_timeout_ms)]
+    command = [sys.executable, "-m", "sqew", "--db", settings.db, "serve", "--port", "0", *flags]
+    with log.open("w") as stderr:
+        process = subprocess.Popen(command, stderr=stderr, stdout=subprocess.DEVNULL, start_new_session=True)
+    try:
+        yield _address(process, log)
+    finally:
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _address(process: subprocess.Popen[bytes], log: Path) -> str:
+    deadline = time.monotonic() + _START_WITHIN_S
+    while time.monotonic() < deadline and process.poll() is None:
+        for line in log.read_text().splitlines():
+            if (start := line.find("http://")) >= 0:
+                return line[start:].split()[0].rstrip(".,\"'")
+        time.sleep(0.02)
+    raise StoreUnusable(f"`sqew serve` could not start for this run: {log.read_text().strip()[-500:]}")

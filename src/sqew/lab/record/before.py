@@ -1,0 +1,59 @@
+"""The databases of a run as they were before it: a run uses messages up, so without a copy it could not be repeated."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import apsw
+from msgspec.structs import replace
+
+from sqew import operations as ops
+from sqew.embedded import Queue
+from sqew.lab.config.model import Config
+from sqew.lab.record.inputs import Input, fingerprint
+
+QUEUE, APP = "queue-before.db", "app-before.db"
+
+
+def keep(config: Config, folder: Path, run: Path) -> list[Input]:
+    """Copy the run's database files that are there. A queue without messages matters in virtual time alone."""
+    queue, app = folder / config.sqlite.queue_file, folder / config.sqlite.app_file
+    kept = []
+    if queue.is_file() and (config.mode == "virtual" or _holds_messages(queue)):
+        kept.append(_copy(queue, run / QUEUE, "the queue before the run"))
+    if app.is_file():
+        kept.append(_copy(app, run / APP, "the application's database before the run"))
+    return kept
+
+
+def restored(config: Config, kept: list[Input], source: Path, run: Path) -> Config:
+    """The same configuration on copies of the copies, in the folder of another run; without a copy, on new files."""
+    for one in kept:
+        shutil.copyfile(source / one.path, run / one.path)
+    queue, app = run / "queue.db", run / "app.db"
+    if (run / APP).exists():
+        shutil.copyfile(run / APP, app)
+    if (run / QUEUE).exists():
+        if config.mode == "virtual":
+            queue = run / QUEUE  # of which it makes a copy itself
+        else:
+            shutil.copyfile(run / QUEUE, queue)
+    return replace(config, sqlite=replace(config.sqlite, queue_file=str(queue), app_file=str(app)))
+
+
+def _holds_messages(path: Path) -> bool:
+    with Queue.open(path) as queue:
+        return any(queue.run(ops.Measure(info.name)).total() for info in queue.queues())
+
+
+def _copy(source: Path, copy: Path, what: str) -> Input:
+    reading, writing = apsw.Connection(str(source)), apsw.Connection(str(copy))
+    try:
+        with writing.backup("main", reading, "main") as backup:
+            while not backup.done:
+                backup.step(10_000)
+    finally:
+        writing.close()
+        reading.close()
+    return fingerprint(copy.resolve(), what, copy.parent)

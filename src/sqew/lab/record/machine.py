@@ -1,0 +1,65 @@
+"""The machine and the software that a run's figures are from. Without them they mean little."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+from collections.abc import Iterable
+from importlib import metadata
+from pathlib import Path
+
+import apsw
+import numpy as np
+
+import sqew
+
+
+def machine(folder: Path) -> dict[str, str]:
+    """What two runs must have in common for their figures to be compared; ``folder`` is on the disk that is used."""
+    return {
+        "host": platform.node(),
+        "cpu": _cpu(),
+        "cores": str(os.cpu_count()),
+        "memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.1f} GiB",
+        "system": f"{platform.system()} {platform.release()}",
+        "file system": _file_system(folder),
+    }
+
+
+def versions(packages: Iterable[str]) -> dict[str, str]:
+    """Of what takes part: of ours, and of the packages that a driver needs."""
+    ours = {
+        "sqew": sqew.__version__,
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "sqlite": apsw.sqlite_lib_version(),
+        "numpy": np.__version__,
+    }
+    return {**ours, **{name: _version(name) for name in packages}}
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _cpu() -> str:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _file_system(folder: Path) -> str:
+    longest, kind = "", "unknown"
+    with contextlib.suppress(OSError):
+        target = f"{folder.resolve()}/"
+        for line in Path("/proc/self/mounts").read_text(errors="replace").splitlines():
+            _, point, found, *_ = line.split(" ")
+            point = point.rstrip("/") + "/"
+            if target.startswith(point) and len(point) >= len(longest):
+                longest, kind = point, found
+    return kind

@@ -1,0 +1,110 @@
+"""How fairly the lanes of a topic were served: how long each had to wait while others were not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from msgspec import Struct
+
+from sqew.lab.verdict.log import NEVER, Log, Numbers, topics_of
+from sqew.lab.verdict.messages import Messages
+
+_TURNS = 100
+"""A lane that missed so many turns in a row has starved."""
+
+
+class LaneShare(Struct, frozen=True):
+    """What one lane got."""
+
+    topic: str
+    lane: str
+    weight_share: float
+    """What part its weight promises, of 1."""
+    share: float | None
+    """What part it got while all lanes had messages waiting; None: that was never so."""
+    contended: int
+    """How many deliveries that was counted over."""
+    starved_ms: float
+    """The longest time in which it had messages waiting and got nothing, while another lane did."""
+    passed_over: int
+    """How many others were delivered in that time."""
+    has_starved: bool = False
+
+
+def shares(
+    log: Log, messages: Messages, weights: Mapping[str, Mapping[str, int]], batch: int, ended_us: int
+) -> list[LaneShare]:
+    """For each lane of each topic that has several. ``batch``: how many a worker takes in one turn at most."""
+    return [
+        share
+        for topic, lanes in weights.items()
+        if len(lanes) > 1 and topic in log.topics
+        for share in _Topic(log, messages, topic, lanes, ended_us).shares(batch)
+    ]
+
+
+class _Topic:
+    def __init__(self, log: Log, messages: Messages, topic: str, weights: Mapping[str, int], ended_us: int) -> None:
+        self._topic, self._weights, self._ended_us = topic, weights, ended_us
+        mine = topics_of(messages.key) == log.topics[topic]
+        came = messages.deliveries
+        of_topic = topics_of(came.key) == log.topics[topic]
+        self._stored: dict[str, Numbers] = {}
+        """When messages of a lane began to wait …"""
+        self._taken: dict[str, Numbers] = {}
+        """… when they ceased to …"""
+        self._served: dict[str, Numbers] = {}
+        """… and when the lane was served at all, with redeliveries."""
+        for lane in weights:
+            code = log.lanes.get(lane, -1)
+            rows = mine & (messages.lane == code) & ~messages.was_dead
+            waiting = np.minimum(np.where(messages.is_found, 0, messages.sent_at), messages.received_at)[rows]
+            self._stored[lane] = np.sort(waiting[waiting < NEVER])
+            taken = messages.received_at[rows]
+            self._taken[lane] = np.sort(taken[taken < NEVER])
+            self._served[lane] = np.sort(came.at[of_topic & (came.lane == code)])
+
+    def shares(self, batch: int) -> list[LaneShare]:
+        total = sum(self._weights.values())
+        at, lane_of = self._deliveries()
+        contended = np.ones(len(at), bool)
+        for lane in self._weights:
+            contended &= np.searchsorted(self._stored[lane], at, "right") > np.searchsorted(self._taken[lane], at)
+        counted = int(contended.sum())
+        shares = []
+        for number, (lane, weight) in enumerate(self._weights.items()):
+            starved_us, passed_over = self._longest_wait(lane)
+            got = int((lane_of[contended] == number).sum())
+            share = weight / total
+            shares.append(
+                LaneShare(
+                    self._topic, lane, share, got / counted if counted else None, counted, starved_us / 1000,
+                    passed_over, passed_over * share / batch >= _TURNS,
+                )
+            )  # fmt: skip
+        return shares
+
+    def _deliveries(self) -> tuple[Numbers, Numbers]:
+        at = np.concatenate([self._served[lane] for lane in self._weights])
+        lane_of = np.repeat(np.arange(len(self._weights)), [len(self._served[lane]) for lane in self._weights])
+        return at, lane_of
+
+    def _longest_wait(self, lane: str) -> tuple[int, int]:
+        """The longest time in which messages waited and none came while others did; and how many others did."""
+        stored, taken, served = self._stored[lane], self._taken[lane], np.unique(self._served[lane])
+        if not len(stored):
+            return 0, 0
+        from_, until = np.append(0, served), np.append(served, max(self._ended_us, 0))
+        # The first that waits after so many were taken; where all were, there is none.
+        next_ = np.searchsorted(taken, from_, "right") if len(served) else np.zeros(1, np.int64)
+        next_[0] = 0
+        waits = next_ < len(stored)
+        from_, until = np.maximum(from_[waits], stored[next_[waits]]), until[waits]
+        others = np.sort(np.concatenate([self._served[other] for other in self._weights if other != lane]))
+        passed = np.searchsorted(others, until) - np.searchsorted(others, from_, "right")
+        length = np.where(passed > 0, until - from_, 0)
+        if not len(length) or length.max() <= 0:
+            return 0, 0
+        worst = int(length.argmax())
+        return int(length[worst]), int(passed[worst])

@@ -1,0 +1,235 @@
+"""A run's event log as columns of numbers, so that millions of events fit into memory and are counted in seconds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from msgspec import Struct
+
+from sqew.lab.events import Event, log_files, read_chunks
+
+Numbers = np.ndarray[Any, np.dtype[np.int64]]
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
+
+NEVER = np.iinfo(np.int64).max
+"""The time of what has not happened."""
+
+SENDING, SENT, UNSENT, UNSURE = range(4)
+RECEIVED, ACKED, RETRIED, DIED, REFUSED, UNANSWERED = range(6)
+"""What happened to a delivery. UNANSWERED: nobody knows whether what was asked was done."""
+FOUND, LEFT = range(2)
+
+_SENDS = {"sending": SENDING, "sent": SENT, "unsent": UNSENT}
+_HANDLED = {"received": RECEIVED, "acked": ACKED, "retried": RETRIED, "died": DIED, "refused": REFUSED}
+_PLACES = {"found": FOUND, "left": LEFT}
+_UNANSWERED = frozenset({"OutcomeUnknown", "RequestTimeout"})
+_DISTURBS = frozenset({"clock_jump", "reset", "stall"})
+
+_TOPIC_BITS = 48
+_HALF = 1 << 47
+
+
+def keys_of(topic: Numbers, number: Numbers) -> Numbers:
+    """One number for a message: of which topic, and the how-many-th. They sort by topic, then by number."""
+    return (topic << _TOPIC_BITS) + number + _HALF
+
+
+def topics_of(keys: Numbers) -> Numbers:
+    return keys >> _TOPIC_BITS
+
+
+def numbers_of(keys: Numbers) -> Numbers:
+    return (keys & ((1 << _TOPIC_BITS) - 1)) - _HALF
+
+
+class Codes(dict[Any, int]):
+    """Numbers for values, in the order in which they come."""
+
+    def __missing__(self, value: Any) -> int:
+        self[value] = code = len(self)
+        return code
+
+
+class Death(Struct, frozen=True):
+    """A slot or the process of a worker or generator died. ``settling``: what it had asked for may have been done."""
+
+    at: int
+    who: str
+    settling: bool = True
+
+
+class Log:
+    """What a run's log holds. The columns of each table are in the order of the log, a file after another."""
+
+    def __init__(self) -> None:
+        self.topics, self.lanes, self.workers, self.groups, self.wheres = Codes(), Codes(), Codes(), Codes(), Codes()
+        self.sends: dict[str, Numbers] = {}
+        self.handled: dict[str, Numbers] = {}
+        self.places: dict[str, Numbers] = {}
+        self.deaths: list[Death] = []
+        self.disturbed: list[int] = []
+        """When the clock jumped or a connection was cut: a lease may have ended early."""
+        self.faults: Counter[tuple[str, str]] = Counter()
+        """By what happened and in which call."""
+        self.fired: set[tuple[str, str]] = set()
+        """What happened, and to what: the queue, the db, the network …"""
+        self.dropped: Counter[str] = Counter()
+        self.worst_lag_us: dict[str, int] = {}
+        self.worker_reports: list[Event] = []
+        self.wal_bytes = 0
+        self.began = False
+        self.ended, self.reason = "", ""
+        self.ended_us = 0
+        self.events = 0
+
+
+def read(run: Path, *, progress: Callable[[int], None] = lambda _events: None) -> Log:
+    """Read all of it. ``progress`` is told how many events were read."""
+    return _Reading().read(log_files(run), progress)
+
+
+class _Columns:
+    """The columns of a table, some thousand rows at a time."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._parts: dict[str, list[Numbers]] = {name: [] for name in names}
+
+    def add(self, **columns: Iterable[int]) -> None:
+        for name, values in columns.items():
+            self._parts[name].append(np.array(values, np.int64))
+
+    def joined(self) -> dict[str, Numbers]:
+        """Them all. What was read is let go column by column, so that no two copies of a table are in memory."""
+        joined = {}
+        for name in list(self._parts):
+            parts = self._parts.pop(name)
+            joined[name] = np.concatenate(parts) if parts else np.zeros(0, np.int64)
+        return joined
+
+
+Bucket = Literal["sends", "handled", "places", "rest"]
+_BUCKETS: dict[str, Bucket] = {
+    **dict.fromkeys(_SENDS, "sends"),
+    **dict.fromkeys(_HANDLED, "handled"),
+    **dict.fromkeys(_PLACES, "places"),
+}
+
+
+class _Reading:
+    """One reading of a log."""
+
+    def __init__(self) -> None:
+        self._log = Log()
+        self._whose = Codes()
+        """Topic, lane and worker together: one look-up instead of three."""
+        self._sends = _Columns(["kind", "first", "last", "at", "due", "took", "whose"])
+        self._handled = _Columns(["kind", "n", "at", "took", "whose", "attempt", "group"])
+        self._places = _Columns(["kind", "n", "topic", "where"])
+
+    def read(self, paths: Sequence[Path], progress: Callable[[int], None]) -> Log:
+        log = self._log
+        for path in paths:
+            for chunk in read_chunks(path):
+                self._take(chunk)
+                log.events += len(chunk)
+                progress(log.events)
+        log.sends, log.handled = self._who(self._sends.joined()), self._who(self._handled.joined())
+        log.places = self._places.joined()
+        return log
+
+    def _who(self, table: dict[str, Numbers]) -> dict[str, Numbers]:
+        """The same with topic, lane and worker in columns of their own."""
+        log, whose = self._log, table.pop("whose")
+        for name, codes, part in (("topic", log.topics, 0), ("lane", log.lanes, 1), ("worker", log.workers, 2)):
+            of_whose = np.array([codes[one[part]] for one in self._whose] or [0], np.int64)
+            table[name] = of_whose[whose]
+        return table
+
+    def _take(self, events: Sequence[Event]) -> None:
+        buckets: dict[Bucket, list[Event]] = {"sends": [], "handled": [], "places": [], "rest": []}
+        for event in events:
+            buckets[_BUCKETS.get(event.event, "rest")].append(event)
+        self._take_sends(buckets["sends"])
+        self._take_handled(buckets["handled"])
+        self._take_places(buckets["places"])
+        for event in buckets["rest"]:
+            _NOTES[event.event](self, event)
+
+    def _take_sends(self, events: Sequence[Event]) -> None:
+        whose = self._whose
+        self._sends.add(
+            kind=[UNSURE if event.unknown else _SENDS[event.event] for event in events],
+            first=[event.n for event in events],
+            last=[event.to or event.n for event in events],
+            at=[event.at for event in events],
+            due=[NEVER if event.due is None else event.due for event in events],
+            took=[event.took or 0 for event in events],
+            whose=[whose[event.topic, event.lane, event.worker] for event in events],
+        )
+
+    def _take_handled(self, events: Sequence[Event]) -> None:
+        whose, groups = self._whose, self._log.groups
+        self._handled.add(
+            kind=[UNANSWERED if event.what in _UNANSWERED else _HANDLED[event.event] for event in events],
+            n=[event.n for event in events],
+            at=[event.at for event in events],
+            took=[event.took or 0 for event in events],
+            whose=[whose[event.topic, event.lane, event.worker] for event in events],
+            attempt=[event.attempt for event in events],
+            group=[groups[event.group] for event in events],
+        )
+
+    def _take_places(self, events: Sequence[Event]) -> None:
+        log = self._log
+        self._places.add(
+            kind=[_PLACES[event.event] for event in events],
+            n=[event.n for event in events],
+            topic=[log.topics[event.topic] for event in events],
+            where=[log.wheres[event.what] for event in events],
+        )
+
+    def _note_fault(self, event: Event) -> None:
+        log, place = self._log, event.stream.partition("/")[0]
+        if event.stream.endswith("/crash"):
+            settling = place == "queue" and event.where in ("ack", "retry") and event.what != "before_commit"
+            log.deaths.append(Death(event.at, event.worker, settling))
+        elif event.what in _DISTURBS:
+            log.disturbed.append(event.at)
+        log.faults[event.what, event.where] += 1
+        log.fired.add((event.what, place))
+
+    def _note_worker(self, event: Event) -> None:
+        if event.what == "died":
+            self._log.deaths.append(Death(event.at, event.worker))
+        self._log.worker_reports.append(event)
+
+    def _note_drop(self, event: Event) -> None:
+        self._log.dropped[event.topic] += 1
+
+    def _note_generator(self, event: Event) -> None:
+        worst, lag = self._log.worst_lag_us, int(event.figures.get("lag_us", 0))
+        worst[event.topic] = max(worst.get(event.topic, 0), lag)
+
+    def _note_depth(self, event: Event) -> None:
+        self._log.wal_bytes = max(self._log.wal_bytes, int(event.figures.get("wal_bytes", 0)))
+
+    def _note_run(self, event: Event) -> None:
+        log = self._log
+        if event.what == "began":
+            log.began = True
+        else:
+            log.ended, log.reason, log.ended_us = event.what, event.reason, event.at
+
+
+_NOTES: dict[str, Callable[[_Reading, Event], None]] = {
+    "fault": _Reading._note_fault,
+    "worker": _Reading._note_worker,
+    "dropped": _Reading._note_drop,
+    "generator": _Reading._note_generator,
+    "depth": _Reading._note_depth,
+    "run": _Reading._note_run,
+}

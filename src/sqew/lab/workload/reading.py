@@ -1,0 +1,221 @@
+"""Reads bodies from files: JSONL, a body a line, or CSV, a body a row, either also compressed with gzip.
+
+What is no body is set aside with its file, its line and the reason, and never stops the rest.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from glob import glob, has_magic
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from sqew.errors import BadBody, BadValue
+from sqew.rules import Limits, parse_json
+
+Format = Literal["jsonl", "csv"]
+
+LIMITS = Limits()
+_GZIP = b"\x1f\x8b"
+_BOM = b"\xef\xbb\xbf"
+_RAW_KEPT = 1_048_576
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+
+class Row(Struct, frozen=True, gc=False):
+    """A body, and where it stands: its line counts from 1."""
+
+    line: int
+    body: bytes
+
+
+class Reject(Struct, frozen=True, gc=False):
+    """What was no body."""
+
+    file: str
+    line: int
+    reason: str
+    raw: str
+
+
+class Quarantine:
+    """A file of rejects, one a line, which comes into being with the first."""
+
+    def __init__(self, path: Path, *, go_on: bool = False) -> None:
+        self.path = path
+        self.count = 0
+        self._mode = "ab" if go_on else "wb"
+        self._file: IO[bytes] | None = None
+
+    def add(self, reject: Reject) -> None:
+        if self._file is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self.path.open(self._mode)
+        self._file.write(_encode(reject) + b"\n")
+        self.count += 1
+
+    def keep_only(self, count: int) -> None:
+        """Drop all but the first ones: what was being done when the others came is done again."""
+        kept = self.path.read_bytes().splitlines(keepends=True)[:count] if self.path.exists() else []
+        if kept:
+            self.path.write_bytes(b"".join(kept))
+        else:
+            self.path.unlink(missing_ok=True)
+
+    def flush(self) -> None:
+        if self._file is not None:
+            self._file.flush()
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def files_of(patterns: Sequence[str] | str, folder: Path) -> list[Path]:
+    """The files that names and patterns stand for, in the order of the patterns; those of one pattern by name."""
+    found: list[Path] = []
+    for pattern in [patterns] if isinstance(patterns, str) else patterns:
+        if not has_magic(pattern) or (folder / pattern).exists():
+            found.append(folder / pattern)
+            continue
+        # Not Path.glob, which takes no pattern that begins at the root.
+        names = sorted(glob(pattern, root_dir=folder, recursive=True))  # noqa: PTH207
+        matches = [folder / name for name in names if (folder / name).is_file()]
+        if not matches:
+            raise BadValue(f"No file matches {pattern!r} in {folder}. Check the name, and the folder you are in.")
+        found += matches
+    for path in found:
+        if not path.is_file():
+            raise BadValue(f"There is no file {path}. Check the name, and the folder you are in.")
+    return list(dict.fromkeys(found))
+
+
+def format_of(path: Path) -> Format:
+    """CSV where the name says so, with or without ``.gz``; else JSONL."""
+    return "csv" if path.name.lower().removesuffix(".gz").endswith(".csv") else "jsonl"
+
+
+def rows(path: Path, format: Format, delimiter: str = ",", limits: Limits = LIMITS) -> Iterator[Row | Reject]:
+    """What stands in a file, in its order. Empty lines are passed over."""
+    try:
+        with opened(path) as file:
+            yield from _csv(path, file, delimiter, limits) if format == "csv" else _jsonl(path, file, limits)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise BadValue(f"{path} is not a whole gzip file: {error}.") from error
+    except OSError as error:
+        raise BadValue(f"{path} can't be read: {error.strerror or error}.") from error
+
+
+def opened(path: Path) -> IO[bytes]:
+    """A file as it was before gzip, if that was there: its first bytes tell."""
+    file = path.open("rb")
+    if file.read(len(_GZIP)) == _GZIP:
+        file.close()
+        return gzip.open(path, "rb")  # type: ignore[return-value] # it is one in all but name
+    file.seek(0)
+    return file
+
+
+def _lines(file: IO[bytes], longest: int) -> Iterator[bytes]:
+    """The lines of a file. Of one that is too long only the beginning, and a byte more than may be."""
+    # A document of gigabytes without a line break must not fill the memory.
+    read: Callable[[], bytes] = partial(file.readline, longest + 2)
+    for line in iter(read, b""):
+        if len(line) > longest and not line.endswith(b"\n"):
+            for rest in iter(read, b""):
+                if rest.endswith(b"\n"):
+                    break
+        yield line
+
+
+def _jsonl(path: Path, file: IO[bytes], limits: Limits) -> Iterator[Row | Reject]:
+    for number, line in enumerate(_lines(file, limits.max_body_bytes), 1):
+        body = line.removeprefix(_BOM).strip() if number == 1 else line.strip()
+        if not body:
+            continue
+        try:
+            parse_json(body, limits)
+        except BadBody as error:
+            yield _rejected(path, number, str(error), body, limits)
+            continue
+        if len(body) > limits.max_body_bytes:
+            yield _rejected(path, number, "", body, limits)
+            continue
+        yield Row(number, body)
+
+
+def _rejected(path: Path, line: int, reason: str, raw: bytes, limits: Limits) -> Reject:
+    if len(raw) > limits.max_body_bytes:
+        reason = f"It is longer than {limits.max_body_bytes} bytes."
+    return Reject(str(path), line, reason, raw[:_RAW_KEPT].decode(errors="backslashreplace"))
+
+
+def _csv(path: Path, file: IO[bytes], delimiter: str, limits: Limits) -> Iterator[Row | Reject]:
+    """Each row as an object of texts, named by the first row."""
+    taken: list[bytes] = []
+    """The lines of the row that is being read: a text in quotes may have several."""
+
+    def texts() -> Iterator[str]:
+        for number, line in enumerate(_lines(file, limits.max_body_bytes)):
+            taken.append(line)
+            # What is not UTF-8 becomes a lone surrogate, by which it is found below.
+            yield (line if number else line.removeprefix(_BOM)).decode(errors="surrogateescape")
+
+    csv.field_size_limit(limits.max_body_bytes)
+    reader = csv.reader(texts(), delimiter=delimiter, strict=True)
+    header: list[str] | None = None
+    while True:
+        line = reader.line_num + 1
+        taken.clear()
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield _rejected(path, line, f"It is no CSV: {error}.", b"".join(taken), limits)
+            continue
+        if not cells:
+            continue
+        if header is None:
+            header = _header(path, cells)
+            continue
+        made = _object(header, cells)
+        if isinstance(made, str) or len(made) > limits.max_body_bytes:
+            reason = made if isinstance(made, str) else f"It is longer than {limits.max_body_bytes} bytes."
+            yield Reject(str(path), line, reason, b"".join(taken)[:_RAW_KEPT].decode(errors="backslashreplace"))
+        else:
+            yield Row(line, made)
+
+
+def _header(path: Path, cells: list[str]) -> list[str]:
+    names = [cell.strip() for cell in cells]
+    if "" in names or len(set(names)) < len(names):
+        raise BadValue(f"{path}: its first line must name all columns, each by a name of its own.")
+    return names
+
+
+def _object(header: list[str], cells: list[str]) -> bytes | str:
+    """The row as a body, or why it can't be one."""
+    if len(cells) != len(header):
+        return f"It has {len(cells)} cells, and the first line names {len(header)}."
+    fields: dict[str, Any] = dict(zip(header, cells, strict=True))
+    try:
+        return _encode(fields)
+    except UnicodeEncodeError:
+        return "It is not UTF-8."
+
+
+def group_in(body: bytes, field: str) -> str:
+    """The group that a field of a body names; those without it are a group as well, since a FIFO topic needs one."""
+    fields = _decode(body)
+    value = fields.get(field) if isinstance(fields, dict) else None
+    return "none" if value is None or value == "" else str(value)[:256]
