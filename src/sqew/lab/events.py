@@ -99,8 +99,10 @@ class Recorder:
                 self._write()
 
     def record_all(self, events: Iterable[Event]) -> None:
+        # Whoever makes them may have something to record meanwhile.
+        made = list(events)
         with self._lock:
-            self._pending += events
+            self._pending += made
             if len(self._pending) >= _WRITTEN_TOGETHER:
                 self._write()
 

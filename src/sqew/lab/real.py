@@ -24,7 +24,6 @@ from sqew.lab.timing import RealTime
 
 _POLL_S = 0.05
 _LOOK_EVERY_S = 0.5
-_READY_WITHIN_S = 60.0
 _END_WITHIN_S = 15.0
 _SURPRISES = 3
 """How often a process may end that no fault has killed, before the run is given up."""
@@ -76,21 +75,23 @@ class _Child:
         """The end of what it wrote to stderr."""
         return self._stderr.read_text(errors="replace").strip()[-2000:]
 
-    def begin(self, began_ns: int) -> None:
-        """Wait until it is ready, and let it begin."""
+    def await_ready(self) -> None:
+        """Return when it has opened everything."""
         process = self._process
         assert process is not None
-        assert process.stdin is not None
         assert process.stdout is not None
         if process.stdout.readline() != "ready\n":
             process.wait()
             raise ChildFailed(f"{self.name} could not start: {self.said() or f'it ended with {process.returncode}'}")
-        try:
-            process.stdin.write(f"{began_ns}\n")
-            process.stdin.flush()
-        except BrokenPipeError:
-            # It has died since: `poll` finds that out.
-            pass
+
+    def begin(self, began_ns: int) -> None:
+        """Let it begin."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        # If it has died since, `poll` finds that out.
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(f"{began_ns}\n")
+            self._process.stdin.flush()
 
     def poll(self, began_ns: int, tell: Callable[[str, str], None]) -> None:
         """See whether it lives; tell what happened, and start it again if it should."""
@@ -99,6 +100,7 @@ class _Child:
         if self._process is None:
             if time.monotonic() >= self._again_at:
                 self.start()
+                self.await_ready()
                 self.begin(began_ns)
                 tell("started", f"life {self.life + 1}")
             return
@@ -155,15 +157,17 @@ class RealRun:
             stack.callback(recorder.close)
             clock = RealTime()
             scene = Scene(self._config, self._folder, self._run, clock, recorder, _Never(), self._schedule)
-            config = stack.enter_context(surroundings(scene))
+            config, theirs = stack.enter_context(surroundings(scene))
             scene = msgspec.structs.replace(scene, config=config)
             supervisor = Supervisor(scene)
             supervisor.prepare()
-            stage = Stage(config, str(self._folder), self._schedule)
+            stage = Stage(theirs, str(self._folder), self._schedule)
             (self._run / STAGE).write_bytes(msgspec.json.encode(stage))
             why, reason = "failed", ""
             try:
                 with self._children_of(config):
+                    for child in self._children:
+                        child.await_ready()
                     clock.began_ns = time.monotonic_ns()
                     supervisor.note("began")
                     for child in self._children:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from sqew.cli.command import Group as SqewGroup
 from sqew.cli.command import LazyGroup as SqewLazyGroup
 from sqew.cli.command import shared_options
 
@@ -32,10 +33,10 @@ class Command(click.Command):
         self.params += _lab_options()
 
 
-class LazyGroup(SqewLazyGroup):
-    """A group whose commands are imported when they are called for; see `sqew.cli.command.LazyGroup`."""
+class Group(SqewGroup):
+    """A group of commands."""
 
-    command_class = Command
+    command_class = Command  # type: ignore[assignment] # click asks for a command, of whatever class
 
     def __init__(self, *args: Any, **keywords: Any) -> None:
         own = list(keywords.get("params") or ())
@@ -45,6 +46,10 @@ class LazyGroup(SqewLazyGroup):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return click.Group.parse_args(self, ctx, args)
+
+
+class LazyGroup(Group, SqewLazyGroup):
+    """A group whose commands are imported when they are called for; see `sqew.cli.command.LazyGroup`."""
 
 
 def config_option(command: F) -> F:

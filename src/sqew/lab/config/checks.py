@@ -114,11 +114,8 @@ def _lanes(config: Config, workload: Workload, where: str) -> Iterator[Mistake]:
     for lane in workload.lanes:
         if lane not in lanes:
             known = ", ".join(lanes) or "none"
-            yield (
-                f"{where}.lanes.{lane}",
-                f"{where}.lanes: topic '{workload.topic}' has no lane '{lane}'{nearest(lane, lanes)}. "
-                f"Its lanes are: {known}.",
-            )
+            missing = f"topic '{workload.topic}' has no lane '{lane}'{nearest(lane, lanes)}"
+            yield f"{where}.lanes.{lane}", f"{where}.lanes: {missing}. Its lanes are: {known}."
 
 
 def _shares(shares: dict[str, float] | dict[int, float], where: str) -> Iterator[Mistake]:
@@ -152,8 +149,7 @@ def _open_or_closed(workload: Workload, where: str) -> Iterator[Mistake]:
     if isinstance(workload.arrivals, Closed | AtOnce) and workload.late_ms is not None:
         yield (
             f"{where}.late_ms",
-            f"{where}.late_ms needs arrivals with a time (constant, poisson, bursts, ramp or recorded): "
-            f"of others none can be late.",
+            f"{where}.late_ms needs arrivals with a time, such as constant or poisson: of others none can be late.",
         )
     if isinstance(workload.arrivals, Closed) and workload.senders > 1:
         yield f"{where}.senders", f"{where}.senders is for an open loop: in a closed one set arrivals.clients."

@@ -7,25 +7,23 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from sqew import operations as ops
 from sqew.commits import GroupCommit
 from sqew.embedded import Queue
 from sqew.engine import Engine
 from sqew.errors import SqewError
-from sqew.lab.drivers.base import Delivered, Item, Left, Place, Topic
+from sqew.lab.drivers.base import Delivered, Item, Left, Place
+from sqew.lab.drivers.ours import DURABILITY, OurDriver, depths_of, number_in
 from sqew.lab.faults.disk import disk_of
 from sqew.lab.faults.store import FaultyStore, SharedStore
 from sqew.lab.faults.times import clock_of
 from sqew.lab.faults.writer import contention
-from sqew.model import Message, NewMessage
 from sqew.settings import Settings, resolve
 from sqew.stores.sqlite import SQLiteStore
 from sqew.waiting import Doorbell
 
-NUMBER = "lab"
-"""The header that holds a message's number."""
 _SCANNED = 5_000
 
 
@@ -45,7 +43,7 @@ def settings_of(place: Place) -> Settings:
     )
 
 
-class EmbeddedDriver:
+class EmbeddedDriver(OurDriver):
     """Implements `sqew.lab.drivers.base.Driver`."""
 
     name: ClassVar[str] = "sqew"
@@ -66,11 +64,9 @@ class EmbeddedDriver:
         busy_s = settings.busy_timeout_ms / 1000 if place.time.is_virtual else 0.0
         store = FaultyStore(shared, place.injector, lambda: contention(settings.db), lambda: place.time.sleep(busy_s))
         engine = Engine(store, clock, Doorbell(":memory:" if place.time.is_virtual else settings.db))
-        self._queue = Queue(GroupCommit(engine, shared.store), settings)
+        self._queue: Queue = Queue(GroupCommit(engine, shared.store), settings)
         self._replying = place.injector.replying if place.injector is not None else lambda: None
-        self.durability = (
-            "durable: synchronous=FULL" if settings.durability == "durable" else "fast: synchronous=NORMAL"
-        )
+        self.durability = DURABILITY[place.config.sqlite.pragmas.synchronous]
 
     @classmethod
     def _shared(cls, place: Place, settings: Settings, now: int) -> SharedStore:
@@ -90,49 +86,27 @@ class EmbeddedDriver:
                 )
             return cls._stores[settings.db]
 
-    def create(self, topic: Topic) -> None:
-        policy: dict[str, Any] = {
-            "max_attempts": topic.max_attempts,
-            "base_backoff_ms": topic.base_backoff_ms,
-            "visibility_ms": topic.lease_ms,
-            "fifo": topic.fifo,
-        }
-        if topic.lanes:
-            policy["lanes"] = dict(topic.lanes)
-        self._queue.create(topic.name, exist_ok=True, **policy)
-
     def send(self, topic: str, items: Sequence[Item]) -> None:
-        messages = [
-            NewMessage(
-                item.body, "json", {**(item.headers or {}), NUMBER: item.number}, item.priority, item.lane, item.group,
-                item.key,
-            )
-            for item in items
-        ]  # fmt: skip
-        self._queue.run(ops.Send(topic, messages))
+        super().send(topic, items)
         self._replying()
 
     def receive(self, topic: str, limit: int, lease_ms: int, wait_s: float) -> Sequence[Delivered]:
-        operation = ops.Receive(topic, limit, None, lease_ms)
-        messages = self._queue.receive(operation, round(wait_s * 1000)).messages
+        deliveries = super().receive(topic, limit, lease_ms, wait_s)
         self._replying()
-        return [_delivered(message) for message in messages]
+        return deliveries
 
     def ack(self, topic: str, deliveries: Sequence[Delivered]) -> Sequence[SqewError | None]:
-        refusals = self._queue.ack_many([delivery.handle for delivery in deliveries])
+        refusals = super().ack(topic, deliveries)
         self._replying()
         return refusals
 
     def retry(self, topic: str, delivery: Delivered, after_ms: int | None) -> None:
-        self._queue.nack(delivery.handle, delay_seconds=None if after_ms is None else after_ms / 1000)
+        super().retry(topic, delivery, after_ms)
         self._replying()
 
     def bury(self, topic: str, delivery: Delivered, reason: str) -> None:
-        self._queue.dead_letter(delivery.handle, reason=reason)
+        super().bury(topic, delivery, reason)
         self._replying()
-
-    def extend(self, topic: str, delivery: Delivered, lease_ms: int) -> None:
-        self._queue.extend_lease(delivery.handle, lease_ms / 1000)
 
     def left(self, topic: str) -> Iterator[Left]:
         letters = self._queue.info(topic).policy.dead_letter
@@ -146,33 +120,17 @@ class EmbeddedDriver:
         while after is not None:
             page = self._queue.run(ops.Scan(queue, after, last, _SCANNED))
             for message in page.messages:
-                yield Left(number_of(message), where or message.state)
+                yield Left(number_in(message.headers, message.id), where or message.state)
             after = page.after
 
     def depths(self, topic: str) -> Mapping[str, Mapping[str, int]]:
-        measured = self._queue.run(ops.Measure(topic))
-        depths = {
-            lane: {"ready": depth.ready, "leased": depth.leased, "delayed": depth.delayed, "blocked": depth.blocked}
-            for lane, depth in measured.lanes.items()
-        }
-        return {**depths, "": {"dead": measured.dead, "wal_bytes": _size(f"{self._path}-wal")}}
+        depths = depths_of(self._queue.run(ops.Measure(topic)))
+        return {**depths, "": {**depths[""], "wal_bytes": _size(f"{self._path}-wal")}}
 
     def close(self) -> None:
         """What is shared is closed with the process."""
         with contextlib.suppress(SqewError):
-            self._queue.close()
-
-
-def _delivered(message: Message) -> Delivered:
-    return Delivered(
-        number_of(message), message.body, message.lane, message.attempts, message.group, message.headers, message
-    )
-
-
-def number_of(message: Message) -> int:
-    """The lab's number; of what the lab did not send, the message's id below 0."""
-    number = (message.headers or {}).get(NUMBER)
-    return number if type(number) is int else -message.id
+            super().close()
 
 
 def _size(path: str) -> int:

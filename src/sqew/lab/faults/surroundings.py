@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import time
@@ -23,12 +24,13 @@ _START_WITHIN_S = 20.0
 
 
 @contextmanager
-def surroundings(scene: Scene) -> Iterator[Config]:
-    """The configuration with the addresses that the actors are to use."""
+def surroundings(scene: Scene) -> Iterator[tuple[Config, Config]]:
+    """The configuration with the addresses for the lab itself, and with those that the actors are to use."""
     config = scene.config
     with ExitStack() as stack:
         if config.target.driver == "sqew-http" and "url" not in config.target.options:
             config = _with_url(config, stack.enter_context(_server(scene)))
+        theirs = config
         if config.faults.network != Network():
             url = config.target.options.get("url")
             if not isinstance(url, str):
@@ -36,8 +38,8 @@ def surroundings(scene: Scene) -> Iterator[Config]:
             parts = urlsplit(url)
             port = parts.port or (443 if parts.scheme == "https" else 80)
             near = stack.enter_context(proxied(scene, parts.hostname or "127.0.0.1", port))
-            config = _with_url(config, parts._replace(netloc=f"127.0.0.1:{near}").geturl())
-        yield config
+            theirs = _with_url(config, parts._replace(netloc=f"127.0.0.1:{near}").geturl())
+        yield config, theirs
 
 
 def _with_url(config: Config, url: str) -> Config:
@@ -50,6 +52,8 @@ def _server(scene: Scene) -> Iterator[str]:
     settings = settings_of(Place(scene.config, scene.folder, scene.time))
     log = scene.run / "server.log"
     flags = ["--durability", settings.durability, "--busy-timeout-ms", str(settings.busy_timeout_ms)]
+    if database := scene.config.target.options.get("database_url"):
+        flags += ["--database-url", str(database)]
     command = [sys.executable, "-m", "sqew", "--db", settings.db, "serve", "--port", "0", *flags]
     with log.open("w") as stderr:
         process = subprocess.Popen(command, stderr=stderr, stdout=subprocess.DEVNULL, start_new_session=True)
@@ -67,8 +71,7 @@ def _server(scene: Scene) -> Iterator[str]:
 def _address(process: subprocess.Popen[bytes], log: Path) -> str:
     deadline = time.monotonic() + _START_WITHIN_S
     while time.monotonic() < deadline and process.poll() is None:
-        for line in log.read_text().splitlines():
-            if (start := line.find("http://")) >= 0:
-                return line[start:].split()[0].rstrip(".,\"'")
+        if found := re.search(r"http://[^\s:]+:\d+", log.read_text()):
+            return found[0]
         time.sleep(0.02)
     raise StoreUnusable(f"`sqew serve` could not start for this run: {log.read_text().strip()[-500:]}")

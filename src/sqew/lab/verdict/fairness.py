@@ -74,13 +74,13 @@ class _Topic:
         counted = int(contended.sum())
         shares = []
         for number, (lane, weight) in enumerate(self._weights.items()):
-            starved_us, passed_over = self._longest_wait(lane)
+            starved_us, passed_over, most = self._longest_wait(lane)
             got = int((lane_of[contended] == number).sum())
             share = weight / total
             shares.append(
                 LaneShare(
                     self._topic, lane, share, got / counted if counted else None, counted, starved_us / 1000,
-                    passed_over, passed_over * share / batch >= _TURNS,
+                    passed_over, most * share / batch >= _TURNS,
                 )
             )  # fmt: skip
         return shares
@@ -90,11 +90,12 @@ class _Topic:
         lane_of = np.repeat(np.arange(len(self._weights)), [len(self._served[lane]) for lane in self._weights])
         return at, lane_of
 
-    def _longest_wait(self, lane: str) -> tuple[int, int]:
-        """The longest time in which messages waited and none came while others did; and how many others did."""
+    def _longest_wait(self, lane: str) -> tuple[int, int, int]:
+        """The longest time in which messages waited and none came while others did, how many others did, and how many
+        at most in any such time."""
         stored, taken, served = self._stored[lane], self._taken[lane], np.unique(self._served[lane])
         if not len(stored):
-            return 0, 0
+            return 0, 0, 0
         from_, until = np.append(0, served), np.append(served, max(self._ended_us, 0))
         # The first that waits after so many were taken; where all were, there is none.
         next_ = np.searchsorted(taken, from_, "right") if len(served) else np.zeros(1, np.int64)
@@ -105,6 +106,6 @@ class _Topic:
         passed = np.searchsorted(others, until) - np.searchsorted(others, from_, "right")
         length = np.where(passed > 0, until - from_, 0)
         if not len(length) or length.max() <= 0:
-            return 0, 0
+            return 0, 0, 0
         worst = int(length.argmax())
-        return int(length[worst]), int(passed[worst])
+        return int(length[worst]), int(passed[worst]), int(passed.max())

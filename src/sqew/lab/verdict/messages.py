@@ -116,7 +116,7 @@ class Deliveries:
 
     @property
     def maybe_acked(self) -> Flags:
-        return (self.end == UNANSWERED) | ((self.end == _OPEN) & ~self.surely_open)
+        return np.asarray((self.end == UNANSWERED) | ((self.end == _OPEN) & ~self.surely_open))
 
     def _find_deaths(self, deaths: Sequence[Death], log: Log) -> None:
         open_ = self.end == _OPEN
@@ -126,9 +126,9 @@ class Deliveries:
         for name, code in log.workers.items():
             own, process = by_who.get(name, []), by_who.get(process_of(name), [])
             known = sorted([*own, *(process if process_of(name) != name else [])], key=lambda death: death.at)
-            rows = np.flatnonzero(open_ & (self.worker == code)) if known else []
-            if not len(rows):
+            if not known:
                 continue
+            rows = np.flatnonzero(open_ & (self.worker == code))
             times = np.array([death.at for death in known], np.int64)
             settling = np.array([death.settling for death in known], bool)
             first = np.searchsorted(times, self.at[rows])

@@ -7,17 +7,17 @@ one batch. What may have overlapped is judged in the queue's favour.
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Collection
 
 import numpy as np
 
 from sqew.lab.verdict.log import NEVER, Flags, Numbers, topics_of
 from sqew.lab.verdict.messages import Messages
 
-_AGO = -(1 << 40)
+_AGO = -1
 
 
-def overtakers(messages: Messages, fifo_topics: Set[int]) -> Numbers:
+def overtakers(messages: Messages, fifo_topics: Collection[int]) -> Numbers:
     """The keys of the messages that came out before one of their group that was sent earlier."""
     deliveries = messages.deliveries
     chosen = np.flatnonzero(np.isin(topics_of(messages.key), list(fifo_topics)) & (messages.count > 0))
@@ -33,7 +33,6 @@ def overtakers(messages: Messages, fifo_topics: Set[int]) -> Numbers:
         deliveries.worker[first],
     )  # fmt: skip
     began = deliveries.began_at[first]
-    # In the log of one worker the order is certain, whatever the clock says.
     settled = _settled_from(messages)[chosen]
     late = rows.precede(began, within_batch=True) | rows.precede(settled, within_batch=False)
     return np.sort(messages.key[chosen[late]])
@@ -96,5 +95,9 @@ def _starts(*columns: Numbers) -> Numbers:
 
 
 def _ranks(*columns: Numbers) -> Numbers:
-    """The same number for the same values, upwards from 0."""
-    return np.unique(np.stack(columns), axis=1, return_inverse=True)[1].reshape(-1)
+    """The same number for the same values, upwards from 0, as the values sort."""
+    order = np.lexsort(columns[::-1])
+    starts = _starts(*(column[order] for column in columns))
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.cumsum(starts == np.arange(len(order))) - 1
+    return ranks

@@ -101,8 +101,7 @@ class Ingest:
 
     def run(self, tell: Callable[[Progress], None], delimiter: str = ",") -> Progress:
         """Send what is left. ``tell`` is told after each batch."""
-        quarantine = Quarantine(self.rejects, go_on=self.went_on)
-        quarantine.keep_only(self.progress.rejected)
+        quarantine = Quarantine(self.rejects, kept=self.progress.rejected)
         read = self._read(delimiter)
         for _ in islice(read, self.progress.seen):
             """These were dealt with before."""
@@ -190,4 +189,3 @@ def _arrived(progress: Progress) -> Progress:
 def _source(path: Path) -> Source:
     status = path.stat()
     return Source(str(path), status.st_size, status.st_mtime_ns)
-

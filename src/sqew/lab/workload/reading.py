@@ -31,8 +31,9 @@ _decode = msgspec.json.Decoder().decode
 
 
 class Row(Struct, frozen=True, gc=False):
-    """A body, and where it stands: its line counts from 1."""
+    """A body, and where it was: its line counts from 1."""
 
+    file: str
     line: int
     body: bytes
 
@@ -47,23 +48,24 @@ class Reject(Struct, frozen=True, gc=False):
 
 
 class Quarantine:
-    """A file of rejects, one a line, which comes into being with the first."""
+    """A file of rejects, one a line, which comes into being with the first. The first ``kept`` that are there stay."""
 
-    def __init__(self, path: Path, *, go_on: bool = False) -> None:
+    def __init__(self, path: Path, kept: int = 0) -> None:
         self.path = path
-        self.count = 0
-        self._mode = "ab" if go_on else "wb"
         self._file: IO[bytes] | None = None
+        self.keep_only(kept)
 
     def add(self, reject: Reject) -> None:
         if self._file is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = self.path.open(self._mode)
+            self._file = self.path.open("ab")
         self._file.write(_encode(reject) + b"\n")
         self.count += 1
 
     def keep_only(self, count: int) -> None:
         """Drop all but the first ones: what was being done when the others came is done again."""
+        self.close()
+        self.count = count
         kept = self.path.read_bytes().splitlines(keepends=True)[:count] if self.path.exists() else []
         if kept:
             self.path.write_bytes(b"".join(kept))
@@ -138,6 +140,7 @@ def _lines(file: IO[bytes], longest: int) -> Iterator[bytes]:
 
 
 def _jsonl(path: Path, file: IO[bytes], limits: Limits) -> Iterator[Row | Reject]:
+    name = str(path)
     for number, line in enumerate(_lines(file, limits.max_body_bytes), 1):
         body = line.removeprefix(_BOM).strip() if number == 1 else line.strip()
         if not body:
@@ -150,7 +153,7 @@ def _jsonl(path: Path, file: IO[bytes], limits: Limits) -> Iterator[Row | Reject
         if len(body) > limits.max_body_bytes:
             yield _rejected(path, number, "", body, limits)
             continue
-        yield Row(number, body)
+        yield Row(name, number, body)
 
 
 def _rejected(path: Path, line: int, reason: str, raw: bytes, limits: Limits) -> Reject:
@@ -170,6 +173,7 @@ def _csv(path: Path, file: IO[bytes], delimiter: str, limits: Limits) -> Iterato
             # What is not UTF-8 becomes a lone surrogate, by which it is found below.
             yield (line if number else line.removeprefix(_BOM)).decode(errors="surrogateescape")
 
+    name = str(path)
     csv.field_size_limit(limits.max_body_bytes)
     reader = csv.reader(texts(), delimiter=delimiter, strict=True)
     header: list[str] | None = None
@@ -193,7 +197,7 @@ def _csv(path: Path, file: IO[bytes], delimiter: str, limits: Limits) -> Iterato
             reason = made if isinstance(made, str) else f"It is longer than {limits.max_body_bytes} bytes."
             yield Reject(str(path), line, reason, b"".join(taken)[:_RAW_KEPT].decode(errors="backslashreplace"))
         else:
-            yield Row(line, made)
+            yield Row(name, line, made)
 
 
 def _header(path: Path, cells: list[str]) -> list[str]:
