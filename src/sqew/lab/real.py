@@ -118,6 +118,7 @@ class _Child:
             if self._surprises > _SURPRISES:
                 raise ChildFailed(f"{self.name} died {self._surprises} times by itself (exit code {code}): {said}")
         tell("died", said or f"exit code {code}")
+        self._hang_up()
         self._process = None
         self._again_at = time.monotonic() + self._restart_s
 
@@ -136,8 +137,13 @@ class _Child:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
+        self._hang_up()
+
+    def _hang_up(self) -> None:
+        assert self._process is not None
+        for pipe in (self._process.stdin, self._process.stdout):
+            with suppress(BrokenPipeError):
+                pipe.close()  # type: ignore[union-attr]
 
 
 class RealRun:
@@ -205,10 +211,12 @@ class RealRun:
 
     def _look_after(self, supervisor: Supervisor, recorder: Recorder, clock: RealTime) -> str:
         look_at = 0.0
+        assert clock.began_ns is not None
+        began_ns = clock.began_ns
         while True:
             for child in self._children:
                 child.poll(
-                    clock.began_ns,
+                    began_ns,
                     lambda what, reason, child=child: recorder.record(  # type: ignore[misc]
                         Event(clock.now_us(), "worker", worker=child.name, what=what, reason=reason)
                     ),

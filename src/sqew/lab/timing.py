@@ -38,15 +38,16 @@ class Time(Protocol):
 
 
 class RealTime:
-    """Time as it passes. ``began_ns``: when the run began, by the monotonic clock, which all processes share."""
+    """Time as it passes. Before the run has begun it is always a little before."""
 
     is_virtual = False
 
-    def __init__(self, began_ns: int | None = None) -> None:
-        self.began_ns = time.monotonic_ns() if began_ns is None else began_ns
+    def __init__(self) -> None:
+        self.began_ns: int | None = None
+        """When the run began, by the monotonic clock, which all processes share."""
 
     def now_us(self) -> int:
-        return (time.monotonic_ns() - self.began_ns) // 1000
+        return -1 if self.began_ns is None else (time.monotonic_ns() - self.began_ns) // 1000
 
     def sleep(self, seconds: float) -> None:
         if seconds > 0:

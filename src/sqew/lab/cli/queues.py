@@ -28,6 +28,12 @@ def queue_of(config: Config, folder: Path) -> Iterator[Driver]:
         driver.close()
 
 
+def is_there(config: Config, folder: Path) -> bool:
+    """Whether the queue can hold anything: to look at a file that is not there would make it."""
+    on_file = config.target.driver in ("sqew", "sqew-http") and "url" not in config.target.options
+    return not on_file or (folder / config.sqlite.queue_file).exists()
+
+
 def topic_of(config: Config, name: str) -> TopicConfig:
     """The topic of that name."""
     for topic in config.topics:

@@ -25,7 +25,7 @@ from sqew.lab.latency import recorded
 from sqew.lab.workload import NUMBERS_APART
 from sqew.lab.workload.arrivals import recorded_times
 from sqew.lab.workload.reading import files_of
-from sqew.rules import default_policy
+from sqew.rules import check_queue_name, default_policy
 
 Mistake = tuple[str, str]
 """The key, as in ``topics[0].name``, and the sentence."""
@@ -74,6 +74,7 @@ def _topic(config: Config, topic: TopicConfig, where: str) -> Iterator[Mistake]:
     policy = {"fifo": topic.fifo, "max_attempts": topic.max_attempts}
     lanes = {lane.name: lane.weight for lane in topic.lanes}
     try:
+        check_queue_name(topic.name)
         default_policy(topic.name, policy | ({"lanes": lanes} if lanes else {}))
     except SqewError as error:
         yield f"{where}.name", f"{where}: {error}"

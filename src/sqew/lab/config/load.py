@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import yaml
@@ -35,19 +36,12 @@ def load(path: Path) -> Config:
 
 def parse(text: str, path: Path) -> Config:
     """The same of a text that is, or is to be, in the file ``path``."""
-    loader = yaml.SafeLoader(text)
     try:
-        node = loader.get_single_node()
-        if node is None:
-            raise BadValue(f"{path} is empty. `plainbench init` writes one to begin with.")
-        reading = Reading(lambda inner: loader.construct_object(inner, deep=True), loader.flatten_mapping)
-        plain = reading.read(node, type_info(Config))
+        reading, plain = _read(text, path)
     except yaml.MarkedYAMLError as error:
         raise BadValue(_syntax(path, error)) from error
     except (yaml.YAMLError, RecursionError) as error:
         raise BadValue(f"{path} is no YAML: {' '.join(str(error).split())}.") from error
-    finally:
-        loader.dispose()
     if reading.problems:
         raise _mistakes(path, reading.problems)
     config = msgspec.convert(plain, Config)
@@ -56,6 +50,18 @@ def parse(text: str, path: Path) -> Config:
     if reading.problems:
         raise _mistakes(path, reading.problems)
     return config
+
+
+def _read(text: str, path: Path) -> tuple[Reading, Any]:
+    loader = yaml.SafeLoader(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            raise BadValue(f"{path} is empty. `plainbench init` writes one to begin with.")
+        reading = Reading(lambda inner: loader.construct_object(inner, deep=True), loader.flatten_mapping)
+        return reading, reading.read(node, type_info(Config))
+    finally:
+        loader.dispose()
 
 
 def _syntax(path: Path, error: yaml.MarkedYAMLError) -> str:

@@ -68,7 +68,7 @@ class Crash(Struct, frozen=True, forbid_unknown_fields=True):
     rate: Chance = 0.0
     calls: list[Literal["send", "receive", "ack", "retry"]] = field(default_factory=lambda: ["ack"])
     at: list[Count] = []  # msgspec copies it
-    """At these calls of each slot, counted from 1: besides those that ``rate`` picks."""
+    """At these of its ``calls``, counted from 1, in the first life of each slot: besides those that ``rate`` picks."""
 
 
 class CallFaults(Struct, frozen=True, forbid_unknown_fields=True):

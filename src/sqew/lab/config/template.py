@@ -37,8 +37,9 @@ workload:
   - topic: orders
     arrivals:               # also: constant, bursts, ramp, recorded, at_once; closed for a closed loop
       type: poisson
-      rate: 400             # a second
-    for_s: 10               # or `messages: 4000`
+      rate: 200             # a second
+    for_s: 10               # or `messages: 2000`
+    senders: 4              # side by side, so that a slow call does not make the next messages late
     lanes: {priority: 1, normal: 3}
     size: {min: 100, max: 1000, shape: log}
     keys: {count: 1000, skew: 1.0}
@@ -48,7 +49,7 @@ workload:
 workers:
   - name: processor
     concurrency: 4
-    lease_ms: 10000
+    lease_ms: 3000          # a message whose ack has failed comes again after so long
     work: {type: normal, mean_ms: 2, std_ms: 0.5}   # how long the work takes
     # cmd: [./process-orders, --mock]     # a command that reads JSON lines and answers each
     # call: workers.py:process            # or a Python function
@@ -60,9 +61,9 @@ faults:
     error_rate: 0.002
     errors: {transient: 1}                # timeout: a real SQLITE_BUSY, after busy_timeout_ms
     # crash: {point: after_commit, rate: 0.0005, calls: [ack]}    # the worker's process is killed
-  db:
-    latency: {type: normal, mean_ms: 3, std_ms: 1}
-    error_rate: 0.001
+  # db:                                   # the same for calls to app_file, which workers make
+  #   latency: {type: normal, mean_ms: 3, std_ms: 1}
+  #   error_rate: 0.001
   # disk_full: [{at_s: 4, for_s: 1}]
   # clock_jump: [{at_s: 5, by_s: -60}]
 

@@ -56,7 +56,9 @@ class Injector:
         self._errors = streams.dice(place, "error", owner, life)
         self._kinds = streams.dice(place, "kind of error", owner, life)
         self._crashes = streams.dice(place, "crash", owner, life)
-        self._calls = 0
+        # What is to die once must not die of it in every life.
+        self._dies_at = frozenset(faults.crash.at) if faults.crash is not None and life == 0 else frozenset[int]()
+        self._calls = self._deadly_calls = 0
         self._last: Decision | None = None
 
     def decide(self, call: Call) -> Decision:
@@ -66,7 +68,10 @@ class Injector:
         delay_ms = 0.0 if self._latencies is None else self._latencies.draw_ms()
         error = self._kind(self._kinds.roll()) if self._errors.roll() < self._faults.error_rate else None
         crash, dies = self._faults.crash, self._crashes.roll()
-        crashes = crash is not None and call in crash.calls and (dies < crash.rate or index in crash.at)
+        crashes = False
+        if crash is not None and call in crash.calls:
+            self._deadly_calls += 1
+            crashes = dies < crash.rate or self._deadly_calls in self._dies_at
         self._last = Decision(
             call,
             index,

@@ -20,7 +20,7 @@ def keep(config: Config, folder: Path, run: Path) -> list[Input]:
     """Copy the run's database files that are there. A queue without messages matters in virtual time alone."""
     queue, app = folder / config.sqlite.queue_file, folder / config.sqlite.app_file
     kept = []
-    if queue.is_file() and (config.mode == "virtual" or _holds_messages(queue)):
+    if queue.is_file() and (config.mode == "virtual" or _holds_messages(queue, config)):
         kept.append(_copy(queue, run / QUEUE, "the queue before the run"))
     if app.is_file():
         kept.append(_copy(app, run / APP, "the application's database before the run"))
@@ -42,9 +42,11 @@ def restored(config: Config, kept: list[Input], source: Path, run: Path) -> Conf
     return replace(config, sqlite=replace(config.sqlite, queue_file=str(queue), app_file=str(app)))
 
 
-def _holds_messages(path: Path) -> bool:
+def _holds_messages(path: Path, config: Config) -> bool:
+    """Whether there is anything to be received. Dead letters stay where they are, and change nothing."""
+    topics = {topic.name for topic in config.topics}
     with Queue.open(path) as queue:
-        return any(queue.run(ops.Measure(info.name)).total() for info in queue.queues())
+        return any(queue.run(ops.Measure(info.name)).total() for info in queue.queues() if info.name in topics)
 
 
 def _copy(source: Path, copy: Path, what: str) -> Input:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import importlib.util
 import shutil
@@ -14,6 +13,7 @@ from msgspec import Struct
 
 from sqew.lab.config.model import CallFaults, Config, Histogram, Latency, Recorded, WorkerConfig
 from sqew.lab.events import SUFFIX
+from sqew.lab.workload.reading import files_of
 
 _READ_TOGETHER = 1024 * 1024
 
@@ -67,9 +67,8 @@ def changes(inputs: list[Input], folder: Path) -> list[str]:
 
 def _named(config: Config, folder: Path) -> Iterator[tuple[Path, str]]:
     for workload in config.workload:
-        patterns = [workload.input] if isinstance(workload.input, str) else workload.input or []
-        for pattern in patterns:
-            yield from ((Path(path), "messages") for path in glob.glob(str(folder / pattern), recursive=True))
+        if workload.input is not None:
+            yield from ((path, "messages") for path in files_of(workload.input, folder))
         if isinstance(workload.arrivals, Recorded):
             yield from ((path, "arrivals") for path in _recorded(folder / workload.arrivals.file))
     for latency in _latencies(config):
@@ -77,6 +76,7 @@ def _named(config: Config, folder: Path) -> Iterator[tuple[Path, str]]:
             yield folder / latency.file, "latencies"
     for worker in config.workers:
         yield from ((path, f"worker {worker.name}") for path in _program(worker, folder))
+    yield from ((folder / fixture, "fixture") for fixture in config.sqlite.app_fixtures)
     if ":" in config.target.driver:
         yield from ((path, "driver") for path in _module(config.target.driver, folder))
 

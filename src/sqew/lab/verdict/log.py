@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -27,6 +27,7 @@ _SENDS = {"sending": SENDING, "sent": SENT, "unsent": UNSENT}
 _HANDLED = {"received": RECEIVED, "acked": ACKED, "retried": RETRIED, "died": DIED, "refused": REFUSED}
 _PLACES = {"found": FOUND, "left": LEFT}
 _UNANSWERED = frozenset({"OutcomeUnknown", "RequestTimeout"})
+_POINTS = frozenset({"before_commit", "after_commit", "before_reply"})
 _DISTURBS = frozenset({"clock_jump", "reset", "stall"})
 
 _TOPIC_BITS = 48
@@ -60,6 +61,11 @@ class Death(Struct, frozen=True):
     at: int
     who: str
     settling: bool = True
+
+
+def _death(fault: Event) -> Death:
+    is_settling = fault.stream.startswith("queue/") and fault.where in ("ack", "retry")
+    return Death(fault.at, fault.worker, is_settling and fault.what != "before_commit")
 
 
 class Log:
@@ -111,14 +117,6 @@ class _Columns:
         return joined
 
 
-Bucket = Literal["sends", "handled", "places", "rest"]
-_BUCKETS: dict[str, Bucket] = {
-    **dict.fromkeys(_SENDS, "sends"),
-    **dict.fromkeys(_HANDLED, "handled"),
-    **dict.fromkeys(_PLACES, "places"),
-}
-
-
 class _Reading:
     """One reading of a log."""
 
@@ -150,13 +148,25 @@ class _Reading:
         return table
 
     def _take(self, events: Sequence[Event]) -> None:
-        buckets: dict[Bucket, list[Event]] = {"sends": [], "handled": [], "places": [], "rest": []}
+        sends: list[Event] = []
+        handled: list[Event] = []
+        places: list[Event] = []
+        faults: list[Event] = []
+        rest: list[Event] = []
+        add = {
+            **dict.fromkeys(_SENDS, sends.append),
+            **dict.fromkeys(_HANDLED, handled.append),
+            **dict.fromkeys(_PLACES, places.append),
+            **dict.fromkeys(_NOTES, rest.append),
+            "fault": faults.append,
+        }
         for event in events:
-            buckets[_BUCKETS.get(event.event, "rest")].append(event)
-        self._take_sends(buckets["sends"])
-        self._take_handled(buckets["handled"])
-        self._take_places(buckets["places"])
-        for event in buckets["rest"]:
+            add[event.event](event)
+        self._take_sends(sends)
+        self._take_handled(handled)
+        self._take_places(places)
+        self._take_faults(faults)
+        for event in rest:
             _NOTES[event.event](self, event)
 
     def _take_sends(self, events: Sequence[Event]) -> None:
@@ -192,15 +202,16 @@ class _Reading:
             where=[log.wheres[event.what] for event in events],
         )
 
-    def _note_fault(self, event: Event) -> None:
-        log, place = self._log, event.stream.partition("/")[0]
-        if event.stream.endswith("/crash"):
-            settling = place == "queue" and event.where in ("ack", "retry") and event.what != "before_commit"
-            log.deaths.append(Death(event.at, event.worker, settling))
-        elif event.what in _DISTURBS:
-            log.disturbed.append(event.at)
-        log.faults[event.what, event.where] += 1
-        log.fired.add((event.what, place))
+    def _take_faults(self, events: Sequence[Event]) -> None:
+        log = self._log
+        # Every call may have one, so they are counted before they are looked at.
+        for (what, where, stream), count in Counter(
+            [(event.what, event.where, event.stream) for event in events]
+        ).items():
+            log.faults[what, where] += count
+            log.fired.add((what, stream.partition("/")[0]))
+        log.disturbed += [event.at for event in events if event.what in _DISTURBS]
+        log.deaths += [_death(event) for event in events if event.what in _POINTS]
 
     def _note_worker(self, event: Event) -> None:
         if event.what == "died":
@@ -226,7 +237,6 @@ class _Reading:
 
 
 _NOTES: dict[str, Callable[[_Reading, Event], None]] = {
-    "fault": _Reading._note_fault,
     "worker": _Reading._note_worker,
     "dropped": _Reading._note_drop,
     "generator": _Reading._note_generator,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -17,6 +17,8 @@ from sqew.lab.drivers.base import Driver, Item
 from sqew.lab.workload.reading import Format, Quarantine, Reject, Row, group_in, rows
 
 BATCH = 1_000
+_FAR = 1 << 45
+"""Further than the ids that stand for what the lab has not sent, and near enough for a log's numbers."""
 _REFUSED_IN_A_ROW = 10
 """So many refusals without a single success are the fault of all, not of some."""
 
@@ -65,7 +67,7 @@ class Ingest:
         self._folder = folder
         self._file = folder / f"{into.topic}.progress.json"
         self.rejects = folder / "rejects" / f"{into.topic}.jsonl"
-        self.progress = Progress([_source(path) for path in files], -(time.time_ns() // 1000))
+        self.progress = Progress([_source(path) for path in files], _some_number())
         self.went_on = False
 
     def forget(self) -> None:
@@ -105,12 +107,9 @@ class Ingest:
         read = self._read(delimiter)
         for _ in islice(read, self.progress.seen):
             """These were dealt with before."""
-        try:
-            while batch := list(islice(read, BATCH)):
-                self._send(batch, quarantine)
-                tell(self.progress)
-        finally:
-            quarantine.close()
+        while batch := list(islice(read, BATCH)):
+            self._send(batch, quarantine)
+            tell(self.progress)
         self._file.unlink(missing_ok=True)
         with suppress(OSError):  # it is not empty where there were rejects
             self._folder.rmdir()
@@ -131,7 +130,6 @@ class Ingest:
             self._on_their_way(items, len(batch), len(rejects))
             for reject in rejects:
                 quarantine.add(reject)
-            quarantine.flush()
             if items:
                 self._driver.send(self._into.topic, items)
         except Invalid as error:
@@ -172,6 +170,11 @@ class Ingest:
         unfinished = self._file.with_suffix(".unfinished")
         unfinished.write_bytes(msgspec.json.encode(self.progress))
         unfinished.replace(self._file)
+
+
+def _some_number() -> int:
+    """Where an ingest begins to count: so far from where others did that no two messages get the same number."""
+    return -(_FAR + secrets.randbelow(_FAR))
 
 
 def _arrived(progress: Progress) -> Progress:

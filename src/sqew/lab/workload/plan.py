@@ -73,7 +73,7 @@ class _Made:
         return self._synthetic.body(number, key, next(self._sizes))
 
     def end(self) -> None:
-        """Nothing is open."""
+        """There is nothing to tell."""
 
 
 class _Read:
@@ -93,7 +93,6 @@ class _Read:
     def end(self) -> None:
         """No more are asked for."""
         self._report()
-        self._quarantine.close()
 
     def _read(self) -> Iterator[bytes]:
         yield from self._pass(first=True)
@@ -116,7 +115,6 @@ class _Read:
 
     def _set_aside(self, reject: Reject) -> None:
         self._quarantine.add(reject)
-        self._quarantine.flush()
         if self._quarantine.count == 1:
             self._report()
 

@@ -52,34 +52,23 @@ class Quarantine:
 
     def __init__(self, path: Path, kept: int = 0) -> None:
         self.path = path
-        self._file: IO[bytes] | None = None
         self.keep_only(kept)
 
     def add(self, reject: Reject) -> None:
-        if self._file is None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = self.path.open("ab")
-        self._file.write(_encode(reject) + b"\n")
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        # Rejects are few: each is in the file at once, and nothing is left open.
+        with self.path.open("ab") as file:
+            file.write(_encode(reject) + b"\n")
         self.count += 1
 
     def keep_only(self, count: int) -> None:
         """Drop all but the first ones: what was being done when the others came is done again."""
-        self.close()
         self.count = count
         kept = self.path.read_bytes().splitlines(keepends=True)[:count] if self.path.exists() else []
         if kept:
             self.path.write_bytes(b"".join(kept))
         else:
             self.path.unlink(missing_ok=True)
-
-    def flush(self) -> None:
-        if self._file is not None:
-            self._file.flush()
-
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
 
 
 def files_of(patterns: Sequence[str] | str, folder: Path) -> list[Path]:

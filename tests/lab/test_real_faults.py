@@ -1,0 +1,109 @@
+"""Faults in real time: processes that really die, locks that are really held, a full disk, a clock that jumps."""
+
+import signal
+
+import pytest
+
+from lab.runs import QUICK, run_real
+from sqew.lab.randomness import Streams
+
+CALM = {"type": "constant", "rate": 200}
+FEW = [{"topic": "orders", "messages": 60, "arrivals": CALM}]
+EVERYTHING = set(range(1, 61))
+
+
+def crash(point, *calls):
+    return {"queue": {"crash": {"point": point, "calls": list(calls), "at": [4]}}}
+
+
+@pytest.mark.parametrize("point", ["before_commit", "after_commit", "before_reply"])
+def test_a_crash_kills_the_workers_process_and_nothing_is_lost(tmp_path, point):
+    run = run_real(tmp_path, workload=FEW, faults=crash(point, "ack", "receive"))
+
+    fired = run.of("fault", point)
+    assert fired
+    assert len(run.of("worker", "died")) == len(fired)
+    assert f"exit code {-signal.SIGKILL}" in run.of("worker", "died")[0].reason
+    assert {event.n for event in run.of("received")} == EVERYTHING
+    assert run.why == "settled"
+
+
+def test_a_crash_before_the_commit_of_an_ack_has_the_message_delivered_again(tmp_path):
+    run = run_real(tmp_path, workload=FEW, faults=crash("before_commit", "ack"))
+
+    again = {event.n for event in run.of("received") if event.attempt > 1}
+    assert again
+    assert run.numbers_acked == EVERYTHING
+
+
+def test_a_crash_after_the_commit_of_an_ack_leaves_a_message_that_is_done_though_nobody_heard(tmp_path):
+    workers = [{"name": "w", "concurrency": 1, "lease_ms": 500}]
+
+    run = run_real(tmp_path, workload=FEW, workers=workers, faults=crash("after_commit", "ack"))
+
+    unheard = EVERYTHING - run.numbers_acked
+    assert unheard
+    received = [event.n for event in run.of("received")]
+    assert all(received.count(number) == 1 for number in unheard)
+
+
+def test_a_generator_that_dies_goes_on_with_what_it_has_not_tried(tmp_path):
+    run = run_real(tmp_path, workload=FEW, faults=crash("after_commit", "send"))
+
+    assert run.of("fault", "after_commit")
+    tried = [event.n for event in run.of("sending")]
+    assert sorted(tried) == sorted(EVERYTHING)
+    assert {event.n for event in run.of("received")} == EVERYTHING
+
+
+def test_a_timeout_is_a_real_busy_of_sqlite_after_the_busy_timeout(tmp_path):
+    faults = {"queue": {"error_rate": 0.1, "errors": {"timeout": 1}}}
+
+    run = run_real(tmp_path, workload=FEW, faults=faults)
+
+    busy = [event for event in [*run.of("refused"), *run.of("unsent")] if event.what == "StoreBusy"]
+    assert busy
+    waited = QUICK["pragmas"]["busy_timeout_ms"] * 1000
+    assert all(event.took is None or event.took >= waited * 0.9 for event in busy)
+    assert run.numbers_acked == EVERYTHING
+
+
+def test_a_full_disk_holds_the_queue_up_and_loses_nothing(tmp_path):
+    run = run_real(tmp_path, workload=FEW, faults={"disk_full": [{"at_s": 0.05, "for_s": 0.4}]})
+
+    assert run.of("fault", "disk_full")
+    assert {event.what for event in run.of("unsent")} == {"StoreFull"}
+    assert run.numbers_acked == EVERYTHING
+
+
+def test_a_clock_that_jumps_ahead_ends_leases_and_loses_nothing(tmp_path):
+    workers = [{"name": "w", "lease_ms": 60_000, "work": {"type": "fixed", "ms": 20}, "heartbeat": False}]
+
+    run = run_real(tmp_path, workload=FEW, workers=workers, faults={"clock_jump": [{"at_s": 0.3, "by_s": 3600}]})
+
+    assert run.of("fault", "clock_jump")
+    assert {event.n for event in run.of("received")} == EVERYTHING
+    assert run.why == "settled"
+
+
+def test_two_runs_with_one_seed_decide_alike_however_the_timing_falls(tmp_path):
+    faults = {"queue": {"error_rate": 0.2, "latency": {"type": "uniform", "min_ms": 0, "max_ms": 3}}}
+
+    one, other = (run_real(tmp_path, workload=FEW, faults=faults) for _ in range(2))
+
+    def decisions(run):
+        return {(event.stream, event.index): (event.what, event.ms) for event in run.of("fault")}
+
+    both = decisions(one).keys() & decisions(other).keys()
+    assert len(both) > 50
+    assert all(decisions(one)[firing] == decisions(other)[firing] for firing in both)
+
+
+def test_a_stream_depends_on_its_name_and_the_seed_alone():
+    one = Streams(5)
+    _ = [one.dice("somebody", "else").roll() for _ in range(10)]
+
+    rolls = [one.dice("worker", 3).roll() for _ in range(2)]
+
+    assert rolls == [Streams(5).dice("worker", 3).roll()] * 2
+    assert Streams(6).dice("worker", 3).roll() not in rolls

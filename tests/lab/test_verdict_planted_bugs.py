@@ -1,0 +1,73 @@
+"""Queues that are broken on purpose: the verdict must find out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lab.made_up import BROKEN
+from lab.runs import config, run_real, run_virtual
+from sqew.lab.verdict.verdict import Verdict, judge
+
+SLOW = [{"name": "w", "concurrency": 4, "lease_ms": 2_000, "work": {"type": "uniform", "min_ms": 100, "max_ms": 400}}]
+
+
+def verdict_on(folder: Path, driver: str, **changes: object) -> Verdict:
+    (folder / "broken.py").write_text(BROKEN)
+    changes = {"target": {"driver": driver}, **changes}
+    ran = run_virtual(folder, **changes)
+    return judge(ran.folder, config(**changes))
+
+
+def test_the_queue_as_it_is_passes(tmp_path: Path) -> None:
+    verdict = verdict_on(tmp_path, "sqew", workers=SLOW)
+
+    assert verdict.passed
+    assert verdict.topics["orders"].done == 200
+
+
+@pytest.mark.parametrize(
+    ("driver", "kind", "count"),
+    [("LosesSome", "lost", 4), ("ForgetsAcks", "delivered after ack", 8), ("Invents", "unexpected", 4)],
+)
+def test_a_broken_queue_is_caught(tmp_path: Path, driver: str, kind: str, count: int) -> None:
+    verdict = verdict_on(tmp_path, f"broken.py:{driver}")
+
+    assert verdict.outcome == "failed"
+    assert (kind, count) in [(problem.kind, problem.count) for problem in verdict.problems]
+
+
+def test_leases_that_end_early_are_caught(tmp_path: Path) -> None:
+    verdict = verdict_on(tmp_path, "broken.py:LeasesForNoTime", workers=SLOW)
+
+    assert "delivered twice" in [problem.kind for problem in verdict.problems]
+
+
+def test_a_broken_queue_is_caught_in_real_time_too(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text(BROKEN)
+
+    ran = run_real(tmp_path, target={"driver": "broken.py:ForgetsAcks"})
+
+    verdict = judge(ran.folder, config())
+    assert "delivered after ack" in [problem.kind for problem in verdict.problems]
+
+
+@pytest.mark.parametrize("point", ["before_commit", "after_commit"])
+def test_faults_alone_break_no_promise(tmp_path: Path, point: str) -> None:
+    faults = {
+        "queue": {
+            "latency": {"type": "p95_spike", "base_ms": 1, "p95_ms": 20},
+            "error_rate": 0.05,
+            "crash": {"rate": 0.05, "point": point, "calls": ["ack", "send"]},
+        }
+    }
+
+    verdict = verdict_on(tmp_path, "sqew", faults=faults, workers=SLOW)
+
+    tally = verdict.topics["orders"]
+    assert verdict.problems == []
+    assert (tally.done_unheard > 0) == (point == "after_commit")
+    assert ("worker died" in tally.redelivered) == (point == "before_commit")
+    assert tally.unsure > 0
+    assert tally.recovered == (tally.unsure if point == "after_commit" else 0)
