@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,15 +33,19 @@ class Done:
         return json.loads(self.out)
 
 
+def environment_of_children():
+    """An environment that sets nothing of Sqew's, with the package that is tested, however it was found here."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("SQEW_")}
+    return kept | {"PYTHONPATH": str(Path(sqew.__file__).parents[1])}
+
+
 @pytest.fixture
 def plainbench(tmp_path):
     """Run the real program in an empty folder: ``plainbench("stats --json")``."""
 
     def run(command, *, timeout=120):
         words = shlex.split(command) if isinstance(command, str) else command
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("SQEW_")}
-        # The package that is tested, also where the path to it is a relative one.
-        environment["PYTHONPATH"] = str(Path(sqew.__file__).parents[1])
+        environment = environment_of_children()
         done = subprocess.run(
             [sys.executable, "-m", "sqew.lab.cli.main", *words],
             capture_output=True, cwd=tmp_path, env=environment, timeout=timeout,
@@ -69,7 +74,9 @@ def scene(tmp_path, config):
         run = run or tmp_path / "run"
         run.mkdir(exist_ok=True)
         recorders.append(Recorder(run / f"generator-9-{len(recorders)}.events.jsonl"))
-        return Scene(config(**keys), folder or tmp_path, run, RealTime(), recorders[-1], threading.Event())
+        clock = RealTime()
+        clock.began_ns = time.monotonic_ns()
+        return Scene(config(**keys), folder or tmp_path, run, clock, recorders[-1], threading.Event())
 
     yield make
     for recorder in recorders:

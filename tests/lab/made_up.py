@@ -17,7 +17,8 @@ SECOND = 1_000_000
 def config_of(**changes: Any) -> Config:
     """A topic and a worker, unless told otherwise."""
     return Config(
-        **{"topics": [TopicConfig("orders", max_attempts=3)], "workers": [WorkerConfig("w", lease_ms=LEASE_MS)]} | changes
+        **{"topics": [TopicConfig("orders", max_attempts=3)], "workers": [WorkerConfig("w", lease_ms=LEASE_MS)]}
+        | changes
     )
 
 

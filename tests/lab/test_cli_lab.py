@@ -1,10 +1,14 @@
 """`plainbench` as it is typed: init, topic, ingest, stats, drivers, and how it answers to mistakes."""
 
 import json
+import signal
 import sqlite3
+import subprocess
+import sys
 
 import pytest
 
+from lab.conftest import environment_of_children
 from sqew.embedded import Queue
 from sqew.lab.cli.main import COMMANDS
 from sqew.lab.config.load import load
@@ -189,6 +193,26 @@ def test_rows_of_csv_are_put_into_a_topic(begun, tmp_path):
     assert (done.json["sent"], done.json["rejected"]) == (1, 1)
     [reject] = map(json.loads, (tmp_path / "ingest" / "rejects" / "orders.jsonl").read_text().splitlines())
     assert reject["line"] == 3
+
+
+def test_ctrl_c_ends_an_ingest_and_the_same_command_goes_on(begun, tmp_path):
+    lines(tmp_path / "a.jsonl", *range(100_000))
+    command = ["ingest", "jsonl", "a.jsonl", "--topic", "orders", "--lane", "normal"]
+    child = subprocess.Popen(
+        [sys.executable, "-m", "sqew.lab.cli.main", *command],
+        cwd=tmp_path, env=environment_of_children(), stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    while not (tmp_path / "ingest" / "orders.progress.json").exists():
+        assert child.poll() is None
+
+    child.send_signal(signal.SIGINT)
+    _, said = child.communicate(timeout=60)
+    again = begun(command)
+
+    assert child.returncode == 130
+    assert "The same command goes on from there." in said
+    assert again.err.startswith("Going on after the ")
+    assert begun("stats --json").json["topics"]["orders"]["normal"]["ready"] == 100_000
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,7 @@ def test_other_queues_may_name_their_topics_as_they_like(tmp_path):
     [
         ("workload: [{topic: orders, input: none-*.jsonl}]\n", "workload[0].input: No file matches 'none-*.jsonl'"),
         ("workload: [{topic: orders, input: none.jsonl}]\n", "workload[0].input: There is no file none.jsonl"),
+        ("sqlite: {app_fixtures: [none.sql]}\n", "sqlite.app_fixtures: there is no file none.sql."),
         ("workload: [{topic: orders, input: []}]\n", "workload[0].input names no file"),
         ("workload: [{topic: orders, arrivals: {type: recorded, file: none.txt}}]\n",
          "workload[0].arrivals.file: The recorded arrivals none.txt can't be read"),

@@ -10,6 +10,7 @@ import time
 import msgspec
 import pytest
 
+from lab.conftest import environment_of_children
 from sqew.embedded import Queue
 from sqew.errors import Conflict, TooLarge
 from sqew.lab.drivers import open_driver
@@ -143,7 +144,7 @@ def test_a_killed_ingest_goes_on_and_sends_nothing_twice(driver, tmp_path):
     kills = 0
 
     for after in (1, 2, 3, 1000):
-        child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment_of_children())
         lines = iter(child.stdout.readline, "")
         said = [line for _, line in zip(range(after), lines, strict=False)]
         child.send_signal(signal.SIGKILL)

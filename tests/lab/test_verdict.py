@@ -242,6 +242,17 @@ def test_an_ack_that_a_dead_worker_may_have_made_is_no_loss(run: MadeUpRun) -> N
     assert verdict.topics["orders"].done_unheard == 1
 
 
+def test_an_ack_without_an_answer_is_no_loss(run: MadeUpRun) -> None:
+    run.sent(100, 1)
+    run.received(200, 1)
+    run.ended(300, 1, how="refused", what="OutcomeUnknown")
+
+    verdict = verdict_of(run)
+
+    assert verdict.passed
+    assert verdict.topics["orders"].done_unheard == 1
+
+
 def test_what_a_worker_held_that_died_before_its_ack_was_committed_must_not_be_gone(run: MadeUpRun) -> None:
     run.sent(100, 1)
     run.received(200, 1)

@@ -73,6 +73,19 @@ def test_a_batch_may_hold_several_of_a_group(run: MadeUpRun) -> None:
     assert overtakers(run) == []
 
 
+def test_a_message_may_come_first_in_a_batch_with_an_earlier_one_that_comes_again(run: MadeUpRun) -> None:
+    run.sent(100, 1)
+    run.sent(200, 2)
+    run.received(1_000, 1, group="a")
+    run.crashed(1_100)
+    for n, attempt in ((1, 2), (2, 1)):
+        run.received(2_000_000, n, worker="w/1", group="a", attempt=attempt)
+    for n in (1, 2):
+        run.ended(2_000_100, n, worker="w/1", group="a")
+
+    assert overtakers(run) == []
+
+
 def test_a_message_left_out_of_a_batch_is_overtaken_by_those_behind_it(run: MadeUpRun) -> None:
     for n in (1, 2, 3):
         run.sent(n * 100, n)

@@ -6,7 +6,8 @@ It is a SQLite file of its own, so that what it locks never holds the queue up. 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +27,18 @@ class AppDb:
 
     def __init__(self, scene: Scene, owner: str, life: int) -> None:
         self._injector = scene.injector("db", owner, life)
-        self._path = str(scene.folder / scene.config.sqlite.app_file)
-        pragmas = scene.config.sqlite.pragmas
-        self._busy_s = pragmas.busy_timeout_ms / 1000
+        path = scene.folder / scene.config.sqlite.app_file
+        self._path, self._name = str(path), path.name
+        self._busy_s = scene.config.sqlite.pragmas.busy_timeout_ms / 1000
         self._time = scene.time
         self._connection = connect(self._path, scene.config.sqlite, 0 if scene.time.is_virtual else None)
 
     def execute(self, statement: str, parameters: Sequence[Value] | Mapping[str, Value] = ()) -> list[dict[str, Any]]:
-        """Run a statement in a transaction of its own: its rows, by column name."""
+        """Run a statement in a transaction of its own: its rows, by column name.
+
+        It fails as ``faults.db`` says: with `StoreBusy`, or with an `Injected` error. What SQLite itself refuses is a
+        `BadValue`. Nothing was done then.
+        """
         injector = self._injector
         decision = injector.decide("query")
         injector.delay(decision)
@@ -45,23 +50,32 @@ class AppDb:
             if self._time.is_virtual:
                 self._time.sleep(self._busy_s)
             with contention(self._path):
-                rows = self._run(statement, parameters)
+                # Reading would not wait for the lock.
+                rows = self._run(statement, parameters, "BEGIN IMMEDIATE")
         else:
             rows = self._run(statement, parameters)
         injector.reach("after_commit", decision)
         injector.replying()
         return rows
 
-    def _run(self, statement: str, parameters: Sequence[Value] | Mapping[str, Value]) -> list[dict[str, Any]]:
+    def _run(
+        self, statement: str, parameters: Sequence[Value] | Mapping[str, Value], begin: str = "BEGIN"
+    ) -> list[dict[str, Any]]:
+        connection = self._connection
         try:
-            with self._connection:
-                cursor = self._connection.execute(statement, parameters)
+            connection.execute(begin)
+            try:
+                cursor = connection.execute(statement, parameters)
                 names = _columns(cursor)
                 rows = cursor.fetchall()
+                connection.execute("COMMIT")
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
         except apsw.BusyError as error:
-            raise StoreBusy(f"{self._path} is locked by another writer. Try again.") from error
-        except apsw.Error as error:
-            raise BadValue(f"{self._path}: {error}, in: {statement}") from error
+            raise StoreBusy(f"{self._name} is locked by another writer. Try again.") from error
+        except (apsw.Error, TypeError, OverflowError) as error:
+            raise BadValue(f"{self._name}: {error}, in: {statement}") from error
         return [dict(zip(names, row, strict=True)) for row in rows]
 
     def close(self) -> None:
@@ -105,11 +119,14 @@ def load_fixtures(path: str, sqlite: SQLite, fixtures: Iterable[Path]) -> dict[s
 def _load(connection: apsw.Connection, fixture: Path) -> int:
     try:
         if fixture.suffix == ".sql":
+            before = connection.total_changes()
             with connection:
                 connection.execute(fixture.read_text())
-            return connection.total_changes()
+            return connection.total_changes() - before
         rows = _rows(fixture)
         columns = list(dict.fromkeys(name for row in rows for name in row))
+        if not columns:
+            raise BadValue(f"The fixture {fixture} has no rows to make a table of.")
         table = _quoted(fixture.stem)
         with connection:
             connection.execute(f"DROP TABLE IF EXISTS {table}")
@@ -120,17 +137,37 @@ def _load(connection: apsw.Connection, fixture: Path) -> int:
                 ([_value(row.get(name)) for name in columns] for row in rows),
             )
         return len(rows)
-    except (OSError, UnicodeDecodeError, apsw.Error, msgspec.MsgspecError, csv.Error) as error:
+    except (OSError, UnicodeDecodeError, OverflowError, apsw.Error, msgspec.MsgspecError, csv.Error) as error:
         raise BadValue(f"The fixture {fixture} can't be loaded: {error}.") from error
 
 
 def _rows(fixture: Path) -> list[dict[str, Any]]:
     if fixture.suffix == ".csv":
         with fixture.open(newline="") as file:
-            return list(csv.DictReader(file, strict=True))
+            return [_typed(row) for row in _whole_rows(csv.DictReader(file, strict=True))]
     if fixture.suffix == ".jsonl":
         return msgspec.json.Decoder(dict[str, Any]).decode_lines(fixture.read_bytes())
     raise BadValue(f"The fixture {fixture} is of no kind that can be loaded: give .sql, .csv or .jsonl.")
+
+
+def _whole_rows(reader: csv.DictReader[str]) -> Iterator[dict[str, str]]:
+    for row in reader:
+        if None in row or None in row.values():
+            raise csv.Error(f"line {reader.line_num} has not as many cells as there are columns")
+        yield row
+
+
+_WHOLE_NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})", re.ASCII)
+_DECIMAL = re.compile(r"-?(0|[1-9]\d*)\.\d+", re.ASCII)
+
+
+def _typed(row: Mapping[str, str]) -> dict[str, Value]:
+    """Cells that are written as numbers become numbers: to SQLite every text is greater than any number."""
+
+    def value(cell: str) -> Value:
+        return int(cell) if _WHOLE_NUMBER.fullmatch(cell) else float(cell) if _DECIMAL.fullmatch(cell) else cell
+
+    return {name: value(cell) for name, cell in row.items()}
 
 
 def _quoted(name: str) -> str:

@@ -6,6 +6,7 @@ by one would pretend to know more than the run shows, so whole stretches of it a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from sqew.lab.verdict.log import NEVER, Numbers
 
 BLOCKS = 50
 _RESAMPLES = 2_000
+_RESAMPLED_TOGETHER = 100
 _BINS_PER_DECADE = 500
 """Samples are counted in steps of half a percent while they are resampled; the estimates themselves are exact."""
 _LEAST_US = 1.0
@@ -65,22 +67,29 @@ class Blocks:
     """The samples of a run, in stretches of the same number of messages, by when they were due."""
 
     def __init__(self, due: Numbers, took_us: Numbers, seed: int) -> None:
-        ordered = took_us[np.argsort(due, kind="stable")]
-        self._samples = ordered
-        pieces = np.array_split(ordered, min(BLOCKS, max(1, len(ordered))))
-        self._counts = np.stack([_histogram(piece) for piece in pieces])
+        self._samples = took_us[np.argsort(due, kind="stable")]
+        pieces = np.array_split(self._samples, min(BLOCKS, max(1, len(self._samples))))
+        counts = np.stack([_histogram(piece) for piece in pieces])
+        # Most bins are empty in all of them.
+        self._bins = np.flatnonzero(counts.any(axis=0))
+        self._counts = counts[:, self._bins]
         self._chosen = _choices(len(pieces), seed)
 
-    def quantile(self, part: float) -> Resampled:
-        """A quantile, in milliseconds."""
+    def quantiles(self, parts: Sequence[float]) -> list[Resampled]:
+        """Quantiles, in milliseconds."""
+        draws = np.empty((len(parts), len(self._chosen)))
+        for start in range(0, len(self._chosen), _RESAMPLED_TOGETHER):
+            upto = np.cumsum(self._chosen[start : start + _RESAMPLED_TOGETHER] @ self._counts, axis=1)
+            for number, part in enumerate(parts):
+                reached = (upto >= part * upto[:, -1:]).argmax(axis=1)
+                draws[number, start : start + len(upto)] = _middle_ms(self._bins[reached])
+        return [Resampled(self._exact(part), draws[number]) for number, part in enumerate(parts)]
+
+    def _exact(self, part: float) -> float:
         count = len(self._samples)
         rank = min(count, max(1, int(np.ceil(part * count)))) - 1
-        exact = int(np.partition(self._samples, rank)[rank])
-        draws = np.empty(len(self._chosen))
-        for number, weights in enumerate(self._chosen):
-            upto = np.cumsum(weights @ self._counts)
-            draws[number] = np.searchsorted(upto, part * upto[-1])
-        return Resampled(np.inf if exact == NEVER else exact / 1000, _middle_ms(draws))
+        found = int(np.partition(self._samples, rank)[rank])
+        return np.inf if found == NEVER else found / 1000
 
 
 def rate(done_at: Numbers, began_us: int, ended_us: int, seed: int) -> Resampled:
@@ -108,6 +117,6 @@ def _histogram(took_us: Numbers) -> Array:
     return counts
 
 
-def _middle_ms(bins: Array) -> Array:
+def _middle_ms(bins: Numbers) -> Array:
     middle = 10 ** ((bins + 0.5) / _BINS_PER_DECADE) / 1000
     return np.where(bins >= _DECADES * _BINS_PER_DECADE, np.inf, middle)

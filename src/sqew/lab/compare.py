@@ -139,11 +139,12 @@ def _figures(known: Sequence[Evidence]) -> Iterator[Figure]:
         pairs = list(zip(samples, chosen, strict=True))
         yield _figure(topic, "acked", "/s", [_rate(one, flags, seed) for seed, (one, flags) in enumerate(pairs)])
         for title, attribute in _LATENCIES.items():
-            blocks = [
-                Blocks(one.due[flags], getattr(one, attribute)[flags], seed) for seed, (one, flags) in enumerate(pairs)
+            runs = [
+                Blocks(one.due[flags], getattr(one, attribute)[flags], seed).quantiles(list(_QUANTILES.values()))
+                for seed, (one, flags) in enumerate(pairs)
             ]
-            for name, part in _QUANTILES.items():
-                yield _figure(topic, f"{title} {name}", "ms", [one.quantile(part) for one in blocks])
+            for name, of_runs in zip(_QUANTILES, zip(*runs, strict=True), strict=True):
+                yield _figure(topic, f"{title} {name}", "ms", of_runs)
 
 
 def _rate(samples: Samples, chosen: Any, seed: int) -> Resampled:

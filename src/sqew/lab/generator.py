@@ -102,6 +102,7 @@ class Sender:
                 self._time.sleep(_AFTER_ERROR_S)
                 continue
             self._record(event("sent", due=began if due is None else due, took=self._time.now_us() - began))
+            self._time.rouse(topic, len(items))
             return
 
     def _drop(self, planned: Planned, lag: int) -> None:

@@ -21,6 +21,7 @@ from sqew.lab.process import FAILED, STAGE, Stage
 from sqew.lab.scene import Scene
 from sqew.lab.supervisor import Supervisor
 from sqew.lab.timing import RealTime
+from sqew.lab.workers import orphans
 
 _POLL_S = 0.05
 _LOOK_EVERY_S = 0.5
@@ -144,6 +145,7 @@ class _Child:
         for pipe in (self._process.stdin, self._process.stdout):
             with suppress(BrokenPipeError):
                 pipe.close()  # type: ignore[union-attr]
+        orphans.end(self._run, self._process.pid)
 
 
 class RealRun:

@@ -53,6 +53,10 @@ class Scene(Struct, frozen=True):
             Event(self.time.now_us(), "fault", what=what, where=where, stream=stream, index=index, ms=ms)
         )
 
+    def allows(self, stream: str, index: int) -> bool:
+        """Whether a fault that is due may happen."""
+        return self.schedule is None or self.schedule.allows(stream, index)
+
     def injector(self, place: str, owner: str, life: int) -> Injector:
         """What decides on the faults of one actor's calls, to the ``queue`` or the ``db``."""
         faults = self.config.faults.queue if place == "queue" else self.config.faults.db
@@ -61,4 +65,4 @@ class Scene(Struct, frozen=True):
     def driver(self, owner: str, life: int, *, faultless: bool = False) -> Driver:
         """The queue as one actor sees it: ``owner`` is its name, ``life`` how often it was started before."""
         injector = None if faultless else self.injector("queue", owner, life)
-        return open_driver(Place(self.config, self.folder, self.time, self.note, injector))
+        return open_driver(Place(self.config, self.folder, self.time, self.note, self.allows, injector))

@@ -17,6 +17,8 @@ from sqew.lab.workers import Dead, Done, Handler, Retry, Verdict
 _WAIT_S = 0.5
 """How long a receive waits for a message in real time: so long may a worker take to notice that the run is over."""
 _LOOK_AGAIN_S = 0.01
+_DOZE_S = 0.25
+"""How long nobody looks, in virtual time, if nothing was found several times in a row and nothing is sent."""
 _AFTER_ERROR_S = 0.05
 
 
@@ -77,6 +79,7 @@ class Slot:
         self._time = scene.time
         self._topics = worker.topics or [topic.name for topic in scene.config.topics]
         self._work = _work_of(scene, worker, name, life)
+        self._look_again_s = _LOOK_AGAIN_S
 
     def run(self) -> None:
         try:
@@ -98,8 +101,13 @@ class Slot:
             if deliveries:
                 found = True
                 self._process(topic, deliveries)
-        if not found:
-            self._time.sleep(_LOOK_AGAIN_S)
+        if found:
+            self._look_again_s = _LOOK_AGAIN_S
+            return
+        self._time.doze(self._look_again_s, self._topics)
+        if self._time.is_virtual:
+            # Else hours without messages would take hours.
+            self._look_again_s = min(self._look_again_s * 2, _DOZE_S)
 
     def _receive(self, topic: str) -> Sequence[Delivered]:
         waits = 0.0 if self._time.is_virtual or len(self._topics) > 1 else _WAIT_S

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from greenlet import getcurrent, greenlet
@@ -32,6 +32,12 @@ class Time(Protocol):
 
     def sleep_until_us(self, at_us: int) -> None:
         """Sleep until then; return at once if that is past."""
+
+    def doze(self, seconds: float, topics: Sequence[str]) -> None:
+        """Sleep, and in virtual time no longer than until there is something in one of the topics."""
+
+    def rouse(self, topic: str, most: int) -> None:
+        """There is something to do for those who doze: for so many of them."""
 
     def clock(self) -> Clock:
         """A clock for an engine, which shows this time as that of the day."""
@@ -56,6 +62,12 @@ class RealTime:
     def sleep_until_us(self, at_us: int) -> None:
         self.sleep((at_us - self.now_us()) / 1e6)
 
+    def doze(self, seconds: float, topics: Sequence[str]) -> None:
+        self.sleep(seconds)
+
+    def rouse(self, topic: str, most: int) -> None:
+        """A queue wakes those who wait for it itself."""
+
     def clock(self) -> Clock:
         return Clock()
 
@@ -69,6 +81,9 @@ class VirtualTime:
         self._now_us = 0
         # Who wakes when; of those that wake together, who went to sleep first.
         self._asleep: list[tuple[int, int, greenlet]] = []
+        # Who may be woken earlier: by which turn they sleep, and for which topics they look.
+        self._dozing: dict[greenlet, tuple[int, Sequence[str]]] = {}
+        self._void_turns: set[int] = set()
         self._turns = itertools.count()
         self._hub = getcurrent()
 
@@ -79,8 +94,10 @@ class VirtualTime:
         """Let somebody begin, now."""
         self._wake_at(self._now_us, greenlet(actor, self._hub))
 
-    def _wake_at(self, at_us: int, sleeper: greenlet) -> None:
-        heapq.heappush(self._asleep, (at_us, next(self._turns), sleeper))
+    def _wake_at(self, at_us: int, sleeper: greenlet) -> int:
+        turn = next(self._turns)
+        heapq.heappush(self._asleep, (at_us, turn, sleeper))
+        return turn
 
     def sleep(self, seconds: float) -> None:
         self.sleep_until_us(self._now_us + max(0, round(seconds * 1e6)))
@@ -90,10 +107,25 @@ class VirtualTime:
         self._wake_at(max(at_us, self._now_us), getcurrent())
         self._hub.switch()
 
+    def doze(self, seconds: float, topics: Sequence[str]) -> None:
+        me = getcurrent()
+        self._dozing[me] = self._wake_at(self._now_us + round(seconds * 1e6), me), topics
+        self._hub.switch()
+
+    def rouse(self, topic: str, most: int) -> None:
+        waiting = (sleeper for sleeper, (_, topics) in self._dozing.items() if topic in topics)
+        for sleeper in list(itertools.islice(waiting, most)):
+            self._void_turns.add(self._dozing.pop(sleeper)[0])
+            self._wake_at(self._now_us, sleeper)
+
     def run(self) -> None:
         """Let time pass until nobody is asleep. What an actor raises is raised here."""
         while self._asleep:
-            at_us, _, sleeper = heapq.heappop(self._asleep)
+            at_us, turn, sleeper = heapq.heappop(self._asleep)
+            if turn in self._void_turns:
+                self._void_turns.remove(turn)
+                continue
+            self._dozing.pop(sleeper, None)
             self._now_us = at_us
             sleeper.switch()
 

@@ -10,7 +10,7 @@ import apsw
 from msgspec.structs import replace
 
 from sqew.embedded import Queue
-from sqew.errors import BadValue
+from sqew.errors import BadValue, SqewError
 from sqew.lab.config.model import Config
 from sqew.lab.drivers import driver_class
 from sqew.lab.events import SUFFIX, Event, Recorder
@@ -67,8 +67,14 @@ class VirtualRun:
 
     def go(self) -> str:
         """Run to the end: why it ended."""
-        why = "failed"
-        self._supervisor.prepare()
+        try:
+            self._supervisor.prepare()
+            return self._run()
+        finally:
+            self._recorder.close()
+
+    def _run(self) -> str:
+        why, reason = "failed", ""
         self._supervisor.note("began")
         for number in range(len(self._scene.config.workload)):
             self._start_senders(number)
@@ -81,9 +87,11 @@ class VirtualRun:
             why = ended[0]
         except KeyboardInterrupt:
             why = "interrupted"
+        except SqewError as error:
+            reason = self._scene.said(error)
+            raise
         finally:
-            self._supervisor.finish(why)
-            self._recorder.close()
+            self._supervisor.finish(why, reason)
         return why
 
     def _look_after(self) -> str:

@@ -126,7 +126,7 @@ def _sent(session: Session, work: Ingest, delimiter: str) -> tuple[int, float]:
         except KeyboardInterrupt:
             bar.hide()
             raise Failure(
-                f"Interrupted: {plural(work.progress.sent, 'message')} were sent. The same command goes on from there.",
+                f"Interrupted after {plural(work.progress.sent, 'message')}. The same command goes on from there.",
                 Exit.INTERRUPTED,
             ) from None
     return work.progress.sent - before, time.monotonic() - began

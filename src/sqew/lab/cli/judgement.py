@@ -16,7 +16,7 @@ _MEASURES = (
     ("claim → ack", "held"),
     ("due → ack", "to_ack"),
 )
-_HEADLINES = {
+HEADLINES = {
     "passed": "PASSED: the queue kept its promises.",
     "failed": "FAILED: the queue broke its promises.",
     "unclear": "UNCLEAR: what it would take to judge is missing.",
@@ -27,24 +27,26 @@ def judgement(summary: Summary) -> list[Part]:
     """All of it: the verdict, what became of the messages, latencies, throughput with durability, and what to know."""
     verdict = summary.verdict
     parts: list[Part] = [
-        _HEADLINES[verdict.outcome],
-        *(f"  {problem.sentence}{_examples(problem.examples)}" for problem in verdict.problems),
-        *(f"  Note: {warning}" for warning in [*verdict.warnings, *_late(summary)]),
+        HEADLINES[verdict.outcome],
+        *(f"  {problem.sentence}{examples(problem.examples)}" for problem in verdict.problems),
+        *(f"  Note: {warning}" for warning in [*verdict.warnings, *late(summary)]),
         *(f"  Worker: {report}" for report in summary.worker_reports),
-        _tallies(verdict),
+        tallies(verdict),
         latencies([*summary.topics, *summary.lanes, *summary.workers]),
         throughputs(summary),
     ]
     if verdict.lanes:
-        parts.append(_lanes(verdict.lanes))
-    return [*parts, Facts(list(_facts(summary)))]
+        parts.append(lane_shares(verdict.lanes))
+    return [*parts, Facts(list(facts(summary)))]
 
 
-def _examples(numbers: Sequence[int]) -> str:
+def examples(numbers: Sequence[int]) -> str:
+    """Some of the messages, by number."""
     return f" (n: {', '.join(map(str, numbers))}{', …' if len(numbers) >= 5 else ''})" if numbers else ""
 
 
-def _late(summary: Summary) -> Iterator[str]:
+def late(summary: Summary) -> Iterator[str]:
+    """A warning for each generator that did not keep up."""
     for generator in summary.generators:
         worst = generator.lag.max
         if worst is not None and worst >= 100:
@@ -54,7 +56,8 @@ def _late(summary: Summary) -> Iterator[str]:
             )
 
 
-def _tallies(verdict: Verdict) -> Table:
+def tallies(verdict: Verdict) -> Table:
+    """What became of the messages."""
     columns = ["topic", "sent", "found", "done", "dead", "left", "lost", "unexpected", "duplicates", "recovered"]
     more = ["out of order", "unsent", "dropped", "no answer", "ack unheard", "retried", "refused", "unaccounted"]
     return Table(
@@ -136,7 +139,8 @@ def throughputs(summary: Summary) -> Table:
     )
 
 
-def _lanes(lanes: Sequence[LaneShare]) -> Table:
+def lane_shares(lanes: Sequence[LaneShare]) -> Table:
+    """What each lane was promised, and what it got."""
     return Table(
         [
             Column("lane"),
@@ -160,7 +164,8 @@ def _lanes(lanes: Sequence[LaneShare]) -> Table:
     )
 
 
-def _facts(summary: Summary) -> Iterator[tuple[str, object]]:
+def facts(summary: Summary) -> Iterator[tuple[str, object]]:
+    """What else there is to know."""
     yield "driver", f"{summary.driver} ({summary.durability or 'durability unknown'})"
     yield "ended", summary.verdict.ended or "never"
     yield "took", f"{summary.seconds:.1f} s{' of virtual time' if summary.mode == 'virtual' else ''}"

@@ -36,6 +36,9 @@ _OURS = ("sqew", "sqew-http")
 def check(config: Config, folder: Path) -> Iterator[Mistake]:
     """Every mistake. ``folder``: where relative paths start."""
     yield from _target(config)
+    for number, fixture in enumerate(config.sqlite.app_fixtures):
+        if not (folder / fixture).is_file():
+            yield f"sqlite.app_fixtures[{number}]", f"sqlite.app_fixtures: there is no file {folder / fixture}."
     if not config.topics:
         yield "topics", "there is no topic: name one under 'topics', with its lanes."
     yield from _twice("topics", "topic", [topic.name for topic in config.topics])

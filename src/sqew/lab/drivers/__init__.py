@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from zlib import crc32
 
 from sqew.errors import BadValue, StoreUnusable
 from sqew.lab.config.model import Config
@@ -39,8 +40,11 @@ def driver_class(name: str, folder: Path) -> type[Driver]:
 
 
 def named(reference: str, folder: Path) -> Any:
-    """What ``module:name`` or ``file.py:name`` stands for."""
+    """What ``module:name`` or ``file.py:name`` stands for. A module may also lie in the configuration's folder."""
     module_name, _, name = reference.rpartition(":")
+    home = str(folder.resolve())
+    if home not in sys.path:
+        sys.path.append(home)
     try:
         module = (
             _from_file(folder / module_name) if module_name.endswith(".py") else importlib.import_module(module_name)
@@ -52,11 +56,14 @@ def named(reference: str, folder: Path) -> Any:
         raise BadValue(f"{reference} can't be found: there is no module {error.name}.") from error
     except (FileNotFoundError, AttributeError) as error:
         raise BadValue(f"{reference} can't be found: {error}.") from error
+    except Exception as error:  # whatever somebody's own module raises
+        raise BadValue(f"{module_name} can't be loaded: {type(error).__name__}: {error}.") from error
     return found
 
 
 def _from_file(path: Path) -> ModuleType:
-    name = f"sqew_lab_{path.stem}"
+    # Files of one name may lie in several folders.
+    name = f"sqew_lab_{path.stem}_{crc32(str(path.resolve()).encode()):08x}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)
@@ -64,7 +71,11 @@ def _from_file(path: Path) -> ModuleType:
         raise FileNotFoundError(f"there is no file {path}")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
     return module
 
 

@@ -75,6 +75,14 @@ class Note(Protocol):
     def __call__(self, what: str, where: str, stream: str, index: int, ms: float | None = None) -> None: ...
 
 
+class Allows(Protocol):
+    def __call__(self, stream: str, index: int) -> bool: ...
+
+
+def _always(stream: str, index: int) -> bool:
+    return True
+
+
 def _unheard(what: str, where: str, stream: str, index: int, ms: float | None = None) -> None:
     pass
 
@@ -88,6 +96,8 @@ class Place(Struct, frozen=True):
     time: Time
     note: Note = _unheard
     """Has it on the event log that a fault has happened."""
+    allows: Allows = _always
+    """Whether a fault that is due may happen: see `sqew.lab.faults.schedule`."""
     injector: Injector | None = None
     """What makes calls slow and has them fail. Only drivers that are `faults_inside` look at it."""
 

@@ -73,7 +73,8 @@ class EmbeddedDriver(OurDriver):
         with cls._opening:
             if settings.db not in cls._stores:
                 cls._stores[settings.db] = SharedStore(
-                    SQLiteStore(
+                    closed=lambda: cls._stores.pop(settings.db, None),
+                    store=SQLiteStore(
                         settings.db,
                         now=now,
                         durability=settings.durability,
@@ -82,9 +83,9 @@ class EmbeddedDriver(OurDriver):
                         wal_autocheckpoint_pages=settings.wal_autocheckpoint_pages,
                         random=Random(place.config.seed),
                         vfs=disk_of(place),
-                    )
+                    ),
                 )
-            return cls._stores[settings.db]
+            return cls._stores[settings.db].take()
 
     def send(self, topic: str, items: Sequence[Item]) -> None:
         super().send(topic, items)
@@ -128,8 +129,7 @@ class EmbeddedDriver(OurDriver):
         return {**depths, "": {**depths[""], "wal_bytes": _size(f"{self._path}-wal")}}
 
     def close(self) -> None:
-        """What is shared is closed with the process."""
-        with contextlib.suppress(SqewError):
+        with contextlib.suppress(SqewError), self._opening:
             super().close()
 
 

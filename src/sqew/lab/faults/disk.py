@@ -24,7 +24,8 @@ class FullDisk(apsw.VFS):
         """Raise what SQLite says of a full disk, if it is full now."""
         now_s = self._place.time.now_us() / 1e6
         for index, window in enumerate(self._windows):
-            if window.at_s <= now_s < window.at_s + window.for_s:
+            is_now = window.at_s <= now_s < window.at_s + window.for_s
+            if is_now and self._place.allows("disk_full", index):
                 if index not in self._noted:
                     self._noted.add(index)
                     self._place.note("disk_full", "disk", "disk_full", index, window.for_s * 1000)

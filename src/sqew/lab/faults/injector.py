@@ -86,7 +86,7 @@ class Injector:
         return "timeout" if roll * (timeout + transient) < timeout else "transient"
 
     def _allowed(self, fault: str, index: int) -> bool:
-        return self._scene.schedule is None or self._scene.schedule.allows(f"{self._stream}/{fault}", index)
+        return self._scene.allows(f"{self._stream}/{fault}", index)
 
     def delay(self, decision: Decision) -> None:
         """Take as long as was decided."""
@@ -95,8 +95,10 @@ class Injector:
             self._scene.time.sleep(decision.delay_ms / 1000)
 
     def fail(self, decision: Decision) -> NoReturn:
-        """Fail, with nothing done."""
+        """Fail, with nothing done; of a timeout, after the time that a call waits for a lock."""
         self.note_error(decision)
+        if decision.error == "timeout":
+            self._scene.time.sleep(self._scene.config.sqlite.pragmas.busy_timeout_ms / 1000)
         raise Injected(f"An injected {decision.error} error of {decision.call} (call {decision.index}).")
 
     def note_error(self, decision: Decision) -> None:

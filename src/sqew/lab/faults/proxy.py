@@ -55,7 +55,8 @@ class Proxy:
     def _stall(self) -> int | None:
         now_s = self._scene.time.now_us() / 1e6
         for place, window in enumerate(self._network.stall):
-            if window.at_s <= now_s < window.at_s + window.for_s:
+            is_now = window.at_s <= now_s < window.at_s + window.for_s
+            if is_now and self._scene.allows("network/stall", place):
                 return place
         return None
 
@@ -73,6 +74,7 @@ class _Connection:
             self._latencies = Latencies(network.latency, generator, scene.folder)
         self._resets = streams.dice("network", "reset", number)
         self._answers = 0
+        self._noted: set[str] = set()
 
     async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str, port: int) -> None:
         there_reader, there_writer = await asyncio.open_connection(host, port)
@@ -86,10 +88,7 @@ class _Connection:
             finally:
                 for way in ways:
                     way.cancel()
-                with contextlib.suppress(asyncio.CancelledError, OSError, _Reset):
-                    await asyncio.gather(*ways)
-        except _Reset:
-            _reset(writer)
+                await asyncio.gather(*ways, return_exceptions=True)
         finally:
             there_writer.close()
             writer.close()
@@ -125,21 +124,31 @@ class _Connection:
             raise _Reset
 
     def _allowed(self, fault: str, index: int) -> bool:
-        schedule = self._scene.schedule
-        return schedule is None or schedule.allows(f"{self._stream}/{fault}", index)
+        return self._scene.allows(f"{self._stream}/{fault}", index)
 
     async def _write(self, writer: asyncio.StreamWriter, data: bytes) -> None:
-        size = self._network.slice_bytes or len(data)
         rate = self._network.bytes_per_s
-        for start in range(0, len(data), size):
-            piece = data[start : start + size]
+        for piece in self._pieces(data):
             writer.write(piece)
             await writer.drain()
-            if rate:
-                await asyncio.sleep(len(piece) / rate)
-            elif self._network.slice_bytes:
-                # So that the pieces are not put together again on their way.
-                await asyncio.sleep(0)
+            # The shortest rest keeps pieces from being put together again on their way.
+            await asyncio.sleep(len(piece) / rate if rate else 0)
+
+    def _pieces(self, data: bytes) -> Iterator[bytes]:
+        slice_, rate = self._network.slice_bytes, self._network.bytes_per_s
+        if slice_ and len(data) > slice_:
+            self._note_once("slice")
+        if rate:
+            self._note_once("limit")
+        # At a limited rate what passes at once is no more than it allows in a twentieth of a second.
+        size = min(slice_ or len(data), max(1, rate // 20) if rate else len(data))
+        return (data[start : start + size] for start in range(0, len(data), size))
+
+    def _note_once(self, what: str) -> None:
+        """What happens to all that a connection carries is noted once for each."""
+        if what not in self._noted:
+            self._noted.add(what)
+            self._scene.note(what, "network", f"{self._stream}/{what}", 1)
 
 
 class _Reset(Exception):
@@ -158,7 +167,6 @@ def _reset(writer: asyncio.StreamWriter) -> None:
 def proxied(scene: Scene, host: str, port: int) -> Iterator[int]:
     """The port of a proxy on this machine that leads to the address."""
     listening = socket.create_server(("127.0.0.1", 0), backlog=1024)
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     loop = asyncio.new_event_loop()
     proxy = Proxy(scene, host, port)
     server = loop.run_until_complete(proxy.serve(listening))
@@ -170,7 +178,8 @@ def proxied(scene: Scene, host: str, port: int) -> Iterator[int]:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         server.close()
-        for task in asyncio.all_tasks(loop):
-            task.cancel()
-        loop.run_until_complete(asyncio.sleep(0.01))
+        connections = asyncio.all_tasks(loop)
+        for connection in connections:
+            connection.cancel()
+        loop.run_until_complete(asyncio.gather(*connections, return_exceptions=True))
         loop.close()

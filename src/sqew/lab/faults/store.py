@@ -25,11 +25,26 @@ _CALLS: dict[type, Call] = {
 
 
 class SharedStore:
-    """One connection for all actors of a process. While one sleeps for a fault, others may go on."""
+    """One connection for all actors of a process. While one sleeps for a fault, others may go on.
 
-    def __init__(self, store: SQLiteStore) -> None:
+    It is closed when the last of them lets go of it.
+    """
+
+    def __init__(self, store: SQLiteStore, closed: Callable[[], object] = lambda: None) -> None:
         self.store = store
         self.lock = threading.Lock()
+        self._closed, self._users = closed, 0
+
+    def take(self) -> SharedStore:
+        self._users += 1
+        return self
+
+    def let_go(self) -> None:
+        self._users -= 1
+        if not self._users:
+            self._closed()
+            with self.lock:
+                self.store.close()
 
 
 class FaultyStore:
@@ -103,7 +118,8 @@ class FaultyStore:
         self._shared.store.shrink_log()
 
     def close(self) -> None:
-        """The others still use it: it is closed with the process."""
+        """The others may still use it."""
+        self._shared.let_go()
 
 
 def _keeps_the_contract(store: FaultyStore) -> Store:

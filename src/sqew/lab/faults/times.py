@@ -34,7 +34,7 @@ class _JumpingWall:
     def _jumped_s(self) -> float:
         now_s, jumped_s = self._place.time.now_us() / 1e6, 0.0
         for index, jump in enumerate(self._place.config.faults.clock_jump):
-            if now_s >= jump.at_s:
+            if now_s >= jump.at_s and self._place.allows("clock_jump", index):
                 jumped_s += jump.by_s
                 if index not in self._noted:
                     self._noted.add(index)

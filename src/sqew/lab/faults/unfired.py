@@ -22,6 +22,8 @@ def unfired(config: Config, fired: Fired) -> list[str]:
         *((("latency", "network"),) if network.latency is not None else ()),
         *((("reset", "network"),) if network.reset_rate else ()),
         *(("stall", "network") for _ in network.stall[:1]),
+        *((("slice", "network"),) if network.slice_bytes else ()),
+        *((("limit", "network"),) if network.bytes_per_s else ()),
     ]
     return [
         f"The fault {what} of {place} was configured, and never happened: raise its rate, or run for longer."

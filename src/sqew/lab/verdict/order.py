@@ -29,13 +29,25 @@ def overtakers(messages: Messages, fifo_topics: Collection[int]) -> Numbers:
     order = np.lexsort((messages.key[chosen], messages.sent_at[chosen], group))
     chosen, first, group = chosen[order], first[order], group[order]
     rows = _Rows(
-        group, messages.sent_at[chosen], messages.began_at[chosen], messages.call[chosen], deliveries.at[first],
-        deliveries.worker[first],
-    )  # fmt: skip
-    began = deliveries.began_at[first]
-    settled = _settled_from(messages)[chosen]
-    late = rows.precede(began, within_batch=True) | rows.precede(settled, within_batch=False)
+        group, messages.sent_at[chosen], messages.began_at[chosen], messages.call[chosen], deliveries.at[first]
+    )
+    late = rows.follow(deliveries.began_at[first]) | rows.follow(
+        _settled_from(messages)[chosen], _first_of_batch(messages, chosen, first)
+    )
     return np.sort(messages.key[chosen[late]])
+
+
+def _first_of_batch(messages: Messages, chosen: Numbers, first: Numbers) -> Numbers:
+    """For each message, the place of the first one that came in the batch that brought it first, be it again or not."""
+    deliveries = messages.deliveries
+    places = np.full(len(messages.key) + 1, -1, np.int64)
+    places[chosen] = np.arange(len(chosen))
+    place = places[messages.of_delivery]  # -1, of what nobody sent, is the last one
+    batch = _ranks(topics_of(deliveries.key), deliveries.group, deliveries.at, deliveries.worker)
+    firsts = np.full(int(batch.max()) + 1, len(chosen), np.int64)
+    known = place >= 0
+    np.minimum.at(firsts, batch[known], place[known])
+    return np.asarray(firsts[batch[first]])
 
 
 def _settled_from(messages: Messages) -> Numbers:
@@ -53,29 +65,24 @@ def _settled_from(messages: Messages) -> Numbers:
 class _Rows:
     """Messages in the order in which they were sent, by group. ``at``: when they came out first."""
 
-    def __init__(
-        self, group: Numbers, sent_at: Numbers, began_at: Numbers, call: Numbers, at: Numbers, worker: Numbers
-    ) -> None:
-        self._group, self._call, self._at = group, call, at
-        span = int(max(sent_at.max(), began_at.max(), at.max())) + 1
+    def __init__(self, group: Numbers, sent_at: Numbers, began_at: Numbers, call: Numbers, at: Numbers) -> None:
+        self._group, self._at = group, at
+        self._calls = _starts(group, call)
+        span = int(max(sent_at.max(), began_at.max())) + 1
         # How many were stored in the whole of the groups before and, of this one, before this send began.
         self._before = np.searchsorted(group * span + sent_at, group * span + began_at)
-        self._batch = _ranks(group, at, worker)
         self._place = np.arange(len(group))
 
-    def precede(self, times: Numbers, within_batch: bool) -> Flags:
-        """Whether any that was sent earlier has a later time than this one came out at."""
-        before, calls = self._before, _starts(self._group, self._call)
-        if not within_batch:
-            firsts = np.full(int(self._batch.max()) + 1, len(self._place))
-            np.minimum.at(firsts, self._batch, self._place)
-            before = np.minimum(before, firsts[self._batch])
-        earlier = _latest(times, self._group)
-        found = (before > 0) & (self._group[before - 1] == self._group) & (earlier[before - 1] > self._at)
-        in_call = (self._place > calls) & within_batch
-        same_call = _latest(times, calls)
-        found |= in_call & (same_call[self._place - 1] > self._at)
-        return np.asarray(found)
+    def follow(self, times: Numbers, upto: Numbers | None = None) -> Flags:
+        """Whether any that was sent earlier has a later time than this one came out at. ``upto``: of those before."""
+        before, in_call = self._before, self._place
+        if upto is not None:
+            before, in_call = np.minimum(before, upto), np.minimum(in_call, upto)
+        return self._later(times, before, self._group) | self._later(times, in_call, self._calls)
+
+    def _later(self, times: Numbers, before: Numbers, segment: Numbers) -> Flags:
+        latest = _latest(times, segment)
+        return np.asarray((before > 0) & (segment[before - 1] == segment) & (latest[before - 1] > self._at))
 
 
 def _latest(times: Numbers, segment: Numbers) -> Numbers:

@@ -8,8 +8,10 @@ from pathlib import Path
 import msgspec
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from sqew.errors import NotFound
+from sqew.lab.config.model import Faults
 from sqew.lab.record import manifest
 from sqew.lab.record.manifest import Manifest
 from sqew.lab.verdict.latencies import Quantiles, Samples, held, quantiles
@@ -85,8 +87,11 @@ class Summary(Struct, frozen=True):
 def summarize(run: Path, *, progress: Callable[[int], None] = lambda _events: None) -> Summary:
     """Work out the figures of a run from its log."""
     recorded = manifest.read(run)
-    known = evidence(run, recorded.config, progress=progress)
-    return summary_of(known, recorded)
+    config = recorded.config
+    if recorded.schedule is not None:
+        # Faults that were left out on purpose are not missed.
+        config = replace(config, faults=Faults())
+    return summary_of(evidence(run, config, progress=progress), recorded)
 
 
 def summary_of(known: Evidence, recorded: Manifest) -> Summary:

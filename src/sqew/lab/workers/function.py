@@ -6,16 +6,18 @@ import inspect
 import traceback
 from collections.abc import Callable
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from sqew.errors import BadValue
+from sqew.errors import BadValue, StoreBusy
 from sqew.lab.appdb import AppDb
 from sqew.lab.config.model import WorkerConfig
 from sqew.lab.drivers import named
 from sqew.lab.drivers.base import Delivered
 from sqew.lab.events import Event
+from sqew.lab.faults.injector import Injected
 from sqew.lab.scene import Scene
 from sqew.lab.workers import Dead, Done, Retry, Verdict
 
@@ -52,6 +54,7 @@ class FunctionHandler:
         if not callable(function) or inspect.iscoroutinefunction(function):
             raise BadValue(f"workers: {worker.call} of {worker.name} must be a function that takes a job.")
         self._function: Callable[[Job], object] = function
+        self._file = inspect.getsourcefile(inspect.unwrap(function)) if inspect.isroutine(function) else None
 
     @cached_property
     def app(self) -> AppDb:
@@ -60,12 +63,18 @@ class FunctionHandler:
     def handle(self, topic: str, delivery: Delivered) -> Verdict:
         try:
             result = self._function(Job(topic, delivery, self))
-        except Exception as error:  # noqa: BLE001 (whatever the work raises, the message is tried again)
-            where = traceback.format_exc(limit=-1).strip()
-            self._scene.recorder.record(
-                Event(self._scene.time.now_us(), "worker", worker=self._name, what="raised", reason=where)
-            )
+        except (Injected, StoreBusy) as error:
+            # The fault itself is on the log.
             return Retry(reason=f"{type(error).__name__}: {error}")
+        except Exception as error:  # noqa: BLE001 (whatever the work raises, the message is tried again)
+            reason = f"{type(error).__name__}: {error}"
+            self._scene.recorder.record(
+                Event(
+                    self._scene.time.now_us(), "worker", worker=self._name, what="raised",
+                    reason=f"{reason} ({_where(error, self._file)})",
+                )
+            )  # fmt: skip
+            return Retry(reason=reason)
         if result is None or result is True:
             return Done()
         if isinstance(result, Done | Retry | Dead):
@@ -75,3 +84,10 @@ class FunctionHandler:
     def close(self) -> None:
         if "app" in self.__dict__:
             self.app.close()
+
+
+def _where(error: Exception, file: str | None) -> str:
+    """The line of the function's own file at which it went wrong; if there is none, the last line of all."""
+    frames = traceback.extract_tb(error.__traceback__)
+    frame = next((frame for frame in reversed(frames) if frame.filename == file), frames[-1])
+    return f"{Path(frame.filename).name}, line {frame.lineno}"

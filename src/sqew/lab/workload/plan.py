@@ -121,7 +121,7 @@ class _Read:
     def _report(self) -> None:
         if self._quarantine.count:
             figures = {"lag_us": 0.0, "dropped": 0.0, "rejected": float(self._quarantine.count)}
-            name, now = f"generator-{self._number}/input", self._scene.time.now_us()
+            name, now = f"generator-{self._number}/input", max(0, self._scene.time.now_us())
             self._scene.recorder.record(Event(now, "generator", self._workload.topic, worker=name, figures=figures))
 
 

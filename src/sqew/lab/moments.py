@@ -1,0 +1,192 @@
+"""What happened in a run, moment by moment: few enough of them to keep, and to show any of them again.
+
+A moment is a stretch of the run: counts, latencies, depths and faults. A run that gets longer gets longer moments, not
+more of them, so that an hour takes no more memory than a minute.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from hdrh.histogram import HdrHistogram
+from msgspec import Struct
+
+Measure = Literal["to_claim", "held", "to_ack"]
+MEASURES: tuple[Measure, ...] = ("to_claim", "held", "to_ack")
+COUNTED = ("sent", "received", "acked", "retried", "died")
+Depths = Mapping[str, int]
+
+_LONGEST_US = 7 * 86_400 * 1_000_000
+_DIGITS = 2
+_EXACT_BITS = 8
+"""So many leading bits of a latency are kept: less than a hundredth is lost, as in a histogram of two digits."""
+_FIRST_WIDTH_US = 100_000
+_MOST = 2_000
+
+
+class Quantiles(Struct, frozen=True):
+    """In microseconds."""
+
+    count: int
+    p50: int
+    p95: int
+    p99: int
+
+
+def rounded(us: int) -> int:
+    """A latency, to the precision that is kept of it.
+
+    >>> rounded(200), rounded(1_000_001)
+    (200, 999424)
+    """
+    spare = us.bit_length() - _EXACT_BITS
+    return us if spare <= 0 else us >> spare << spare
+
+
+def quantiles(latencies: Mapping[int, int]) -> Quantiles | None:
+    """Of latencies in microseconds, and how often each was seen; None: there are none."""
+    if not latencies:
+        return None
+    histogram = HdrHistogram(1, _LONGEST_US, _DIGITS)
+    for us, count in latencies.items():
+        histogram.record_value(min(us, _LONGEST_US), count)
+    found = histogram.get_percentile_to_value_dict([50, 95, 99])
+    return Quantiles(histogram.get_total_count(), found[50], found[95], found[99])
+
+
+def quantile(latencies: Mapping[int, int], part: float) -> int | None:
+    """One quantile, for many small collections: what at least that part of all does not exceed."""
+    wanted, seen = part * sum(latencies.values()), 0
+    for us in sorted(latencies):
+        seen += latencies[us]
+        if seen >= wanted:
+            return us
+    return None
+
+
+class Served:
+    """What a lane got done."""
+
+    __slots__ = ("counts", "latencies")
+
+    def __init__(self) -> None:
+        self.counts = dict.fromkeys(COUNTED, 0)
+        self.latencies: dict[Measure, Counter[int]] = {measure: Counter() for measure in MEASURES}
+
+    def add(self, other: Served) -> None:
+        for kind, count in other.counts.items():
+            self.counts[kind] += count
+        for measure, latencies in other.latencies.items():
+            self.latencies[measure].update(latencies)
+
+
+@dataclass(slots=True)
+class Happening:
+    """Something that went wrong, or was made to; the same thing several times in a moment is one."""
+
+    what: str
+    where: str
+    at: int
+    """When it happened for the last time."""
+    who: str = ""
+    """Empty: several."""
+    count: int = 1
+    ms: float = 0.0
+    """The longest delay, the farthest jump …"""
+    reason: str = ""
+    is_fault: bool = True
+
+    def add(self, other: Happening) -> None:
+        self.count += other.count
+        self.ms = max(self.ms, other.ms, key=abs)
+        if self.who != other.who:
+            self.who = ""
+        if other.at >= self.at:
+            self.at, self.reason = other.at, other.reason
+
+
+@dataclass(slots=True)
+class Moment:
+    """A stretch of the run."""
+
+    lanes: dict[tuple[str, str], Served] = field(default_factory=dict)
+    """By topic and lane."""
+    happenings: dict[tuple[str, str, bool], Happening] = field(default_factory=dict)
+    depths: dict[tuple[str, str], Depths] = field(default_factory=dict)
+    """The last that were seen, by topic and lane; empty: nobody looked."""
+    looked_at: int = -1
+    wal_bytes: int = -1
+    """-1: nobody looked."""
+    lag_us: int = 0
+    """How late a generator was at most."""
+    dropped: dict[str, int] = field(default_factory=dict)
+    """How many a generator had dropped by then."""
+
+    def served(self, topic: str, lane: str) -> Served:
+        found = self.lanes.get((topic, lane))
+        if found is None:
+            found = self.lanes[topic, lane] = Served()
+        return found
+
+    def note(self, happening: Happening) -> None:
+        key = (happening.what, happening.where, happening.is_fault)
+        if (known := self.happenings.get(key)) is None:
+            self.happenings[key] = happening
+        else:
+            known.add(happening)
+
+    def add(self, later: Moment) -> None:
+        """Put what came next into this."""
+        for (topic, lane), served in later.lanes.items():
+            self.served(topic, lane).add(served)
+        for happening in later.happenings.values():
+            self.note(happening)
+        if later.depths:
+            self.depths, self.looked_at = later.depths, later.looked_at
+        self.wal_bytes = max(self.wal_bytes, later.wal_bytes)
+        self.lag_us = max(self.lag_us, later.lag_us)
+        self.dropped |= later.dropped
+
+
+class Moments(Sequence[Moment]):
+    """All moments of a run, each ``width_us`` long."""
+
+    def __init__(self) -> None:
+        self.width_us = _FIRST_WIDTH_US
+        self._moments: list[Moment] = []
+
+    def __len__(self) -> int:
+        return len(self._moments)
+
+    def __getitem__(self, index: int) -> Moment:  # type: ignore[override] # nobody takes slices
+        return self._moments[index]
+
+    def index(self, at_us: int) -> int:  # type: ignore[override] # of a time, not of a moment
+        """In which moment a time is."""
+        return max(0, at_us) // self.width_us
+
+    def at(self, at_us: int) -> Moment:
+        """The moment of that time, to add to."""
+        while (index := self.index(at_us)) >= _MOST:
+            self._halve()
+        while index >= len(self._moments):
+            self._moments.append(Moment())
+        return self._moments[index]
+
+    def _halve(self) -> None:
+        self.width_us *= 2
+        for earlier, later in zip(self._moments[::2], self._moments[1::2], strict=False):
+            earlier.add(later)
+        self._moments = self._moments[::2]
+
+    def span(self, at_us: int, window_us: int | None) -> range:
+        """Which moments a window before that time holds, its own included; without a window, all up to it."""
+        end = min(self.index(at_us) + 1, len(self._moments))
+        return range(0 if window_us is None else max(0, end - max(1, window_us // self.width_us)), end)
+
+    def before(self, at_us: int, window_us: int | None = None) -> Iterator[Moment]:
+        """The moments of a window, the last one first."""
+        return (self._moments[index] for index in reversed(self.span(at_us, window_us)))

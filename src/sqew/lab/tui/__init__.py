@@ -1,0 +1,1 @@
+"""`plainbench tui`: a run on a terminal, live or recorded."""

@@ -1,0 +1,68 @@
+"""Faults as they fire, and what happened to workers."""
+
+from __future__ import annotations
+
+from rich.text import Text
+from textual.widget import Widget
+
+from sqew.lab.live import Live
+from sqew.lab.moments import Happening
+from sqew.lab.tui.wording import clock, count, duration
+
+_CRASHES = {"before_commit": "crash before commit", "after_commit": "crash after commit",
+            "before_reply": "crash before reply"}  # fmt: skip
+_NAMES = {**_CRASHES, "timeout": "timeout (busy)", "disk_full": "disk full", "clock_jump": "clock jump"}
+_STYLES = {"died": "bold red", "started": "green", **dict.fromkeys(_CRASHES, "bold red"), "disk_full": "red"}
+
+
+class Troubles(Widget):
+    """The last ones, the last first. Delays, which may be in every call, are counted."""
+
+    DEFAULT_CSS = "Troubles { height: 1fr; }"
+
+    def __init__(self) -> None:
+        super().__init__(id="troubles")
+        self._text = Text()
+
+    def show(self, live: Live, at_us: int, window_us: int | None) -> None:
+        text = Text(no_wrap=True, overflow="ellipsis")
+        delays = live.delays(at_us, window_us)
+        if delays:
+            seconds = live.seconds_in(at_us, window_us)
+            text.append("delays  ", style="bold")
+            text.append(
+                ", ".join(f"{one.where} {count(one.count / seconds)}/s ≤ {_ms(one.ms)}" for one in delays) + "\n",
+                style="dim",
+            )
+        troubles = live.troubles(at_us, max(1, self.size.height))
+        for one in troubles:
+            _append(text, one)
+        if not delays and not troubles:
+            text.append("Nothing has gone wrong yet.", style="dim")
+        self._text = text
+        self.refresh()
+
+    def render(self) -> Text:
+        return self._text
+
+
+def _append(text: Text, one: Happening) -> None:
+    text.append(f"{clock(one.at):>8}  ", style="dim")
+    name = _NAMES.get(one.what, one.what)
+    text.append(name if one.is_fault else f"{one.where} {name}", style=_STYLES.get(one.what, "yellow"))
+    if one.is_fault and one.where and one.where not in ("disk", "clock"):
+        text.append(f" in {one.where}")
+    if one.ms:
+        text.append(f" {_ms(one.ms)}")
+    if one.count > 1:
+        text.append(f" ×{one.count}")
+    if one.is_fault and one.who:
+        text.append(f"  {one.who}", style="dim")
+    if one.reason:
+        text.append(f"  {one.reason.splitlines()[-1]}", style="dim")
+    text.append("\n")
+
+
+def _ms(ms: float) -> str:
+    sign, worded = "-" if ms < 0 else "", duration(abs(ms) * 1000)
+    return f"{sign}{worded}" if worded.endswith("s") else f"{sign}{worded} ms"

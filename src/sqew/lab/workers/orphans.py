@@ -1,0 +1,31 @@
+"""Commands whose worker was killed: it can't end them any more, so the lab does."""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+_FOLDER = "commands"
+
+
+def note(run: Path, pid: int) -> None:
+    """A command was started by this process."""
+    folder = run / _FOLDER
+    folder.mkdir(exist_ok=True)
+    (folder / str(pid)).write_text(str(os.getpid()))
+
+
+def forget(run: Path, pid: int) -> None:
+    """It has ended."""
+    (run / _FOLDER / str(pid)).unlink(missing_ok=True)
+
+
+def end(run: Path, worker: int) -> None:
+    """End all commands of a worker that is no more, with whatever they have started."""
+    for file in (run / _FOLDER).glob("*"):
+        if file.read_text() == str(worker):
+            with suppress(ProcessLookupError):
+                os.killpg(int(file.name), signal.SIGKILL)
+            file.unlink()
