@@ -217,6 +217,24 @@ def test_the_tests_without_postgresql_say_how_to_install_it(dev, npm, monkeypatc
         dev.test([])
 
 
+def test_the_tests_without_other_queues_say_how_to_install_them(dev, monkeypatch):
+    monkeypatch.setenv("PATH", str(dev.ROOT))  # neither Redis nor apt-get here
+    dev.RABBITMQ = dev.ROOT / "rabbitmq-server"
+
+    sentence = r"need other queues; install them \(Debian: sudo apt-get install redis-server rabbitmq-server\)"
+    with pytest.raises(SystemExit, match=sentence):
+        dev.need_other_queues()
+
+
+def test_only_what_is_missing_of_other_queues_is_asked_for(dev, monkeypatch):
+    monkeypatch.setenv("PATH", str(dev.ROOT))
+    dev.RABBITMQ = dev.ROOT / "rabbitmq-server"
+    dev.RABBITMQ.touch()
+
+    with pytest.raises(SystemExit, match=r"apt-get install redis-server\)"):
+        dev.need_other_queues()
+
+
 def test_a_postgresql_that_is_off_the_path_as_debian_has_it_is_found(dev, npm, monkeypatch):
     (dev.ROOT / "15" / "bin").mkdir(parents=True)
     (dev.ROOT / "15" / "bin" / "postgres").touch(mode=0o755)

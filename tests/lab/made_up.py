@@ -58,9 +58,9 @@ class MadeUpRun:
     def left(self, n: int, where: str = "ready") -> None:
         self.add(9 * SECOND, "left", n, what=where)
 
-    def finish(self, why: str = "settled", at: int = 9 * SECOND) -> Path:
+    def finish(self, why: str = "settled", at: int = 9 * SECOND, **fields: Any) -> Path:
         """Write it; the folder."""
-        self._events.append(Event(at, "run", what=why))
+        self._events.append(Event(at, "run", what=why, **fields))
         return self.unfinished()
 
     def unfinished(self) -> Path:
@@ -122,6 +122,40 @@ class Invents(EmbeddedDriver):
         from msgspec.structs import replace
         found = super().receive(topic, limit, lease_ms, wait_s)
         return [replace(one, number=one.number + 1_000_000) if one.number % 50 == 0 else one for one in found]
+
+class BreaksOrder(EmbeddedDriver):
+    """Sends every 50th message of a FIFO topic to a group of its own, and says it was another."""
+    def send(self, topic, items):
+        from msgspec.structs import replace
+        super().send(topic, [replace(one, group=f"{one.group}!") if one.number % 50 == 0 else one for one in items])
+    def receive(self, topic, limit, lease_ms, wait_s):
+        from msgspec.structs import replace
+        found = super().receive(topic, limit, lease_ms, wait_s)
+        return [replace(one, group=one.group.rstrip("!")) for one in found]
+
+class Starves(EmbeddedDriver):
+    """Keeps back what is in the lane normal as long as there is anything in the other."""
+    def receive(self, topic, limit, lease_ms, wait_s):
+        found = super().receive(topic, limit, lease_ms, wait_s)
+        if self.depths(topic)["priority"]["ready"]:
+            for one in found:
+                if one.lane == "normal":
+                    self.retry(topic, one, 20)
+            found = [one for one in found if one.lane != "normal"]
+        return found
+
+class LosesAtTheSecondError(EmbeddedDriver):
+    """When two of a sender's calls have failed, the third try to send is answered and nothing is stored."""
+    failures = 0
+    def send(self, topic, items):
+        if self.failures == 2:
+            self.failures = 0
+            return
+        try:
+            super().send(topic, items)
+        except Exception:
+            self.failures += 1
+            raise
 
 class Stalls(EmbeddedDriver):
     """Delivers nothing from the second second to the fifth."""

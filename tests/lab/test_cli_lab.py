@@ -282,6 +282,22 @@ def test_drivers_are_listed_with_what_they_need(plainbench):
     assert "boto3" in found["sqs"]["needs"]
 
 
+def test_a_driver_without_its_package_says_how_to_install_it(tmp_path):
+    hidden = "import sys; sys.modules['redis'] = None; from sqew.lab.cli.main import main; main()"
+    (tmp_path / "plainbench.yaml").write_text("target: {driver: redis}\ntopics: [{name: orders}]")
+
+    def plainbench(*words):
+        environment = environment_of_children()
+        return subprocess.run(
+            [sys.executable, "-c", hidden, *words], capture_output=True, text=True, cwd=tmp_path, env=environment
+        )
+
+    assert "no: pip install redis" in plainbench("drivers").stdout
+    refused = plainbench("run")
+    assert "This driver needs the package redis: pip install redis." in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
 def test_a_driver_is_shown_with_its_options(plainbench):
     done = plainbench("drivers sqew-http")
 

@@ -69,7 +69,9 @@ def test_a_timeout_is_a_real_busy_of_sqlite_after_the_busy_timeout(tmp_path):
 
 
 def test_a_full_disk_holds_the_queue_up_and_loses_nothing(tmp_path):
-    run = run_real(tmp_path, workload=FEW, faults={"disk_full": [{"at_s": 0.05, "for_s": 0.4}]})
+    large = [{**FEW[0], "size": {"min": 8_000, "max": 8_000}}]
+
+    run = run_real(tmp_path, workload=large, faults={"disk_full": [{"at_s": 0.05, "for_s": 0.4}]})
 
     assert run.of("fault", "disk_full")
     assert {event.what for event in run.of("unsent")} == {"StoreFull"}

@@ -305,6 +305,23 @@ def test_a_log_without_an_end_is_unclear(run: MadeUpRun) -> None:
     assert verdict.topics["orders"].unaccounted == 1
 
 
+def test_a_run_after_which_nobody_could_look_accuses_nobody_and_says_why(run: MadeUpRun) -> None:
+    run.done(1)
+    run.sent(100, 2)
+
+    verdict = judge(run.finish("idle", unknown=True, reason="It shows nothing."), config_of())
+
+    assert (verdict.outcome, verdict.ended, verdict.problems) == ("unclear", "idle", [])
+    assert verdict.topics["orders"].unaccounted == 1
+    assert "Nobody could look what was left in the queue: It shows nothing." in verdict.warnings
+
+
+def test_nobody_need_look_after_a_run_of_which_everything_is_known(run: MadeUpRun) -> None:
+    run.done(1)
+
+    assert judge(run.finish("settled", unknown=True, reason="It shows nothing."), config_of()).passed
+
+
 @pytest.mark.parametrize("why", ["idle", "time", "interrupted"])
 def test_a_run_that_was_cut_short_says_so(run: MadeUpRun, why: str) -> None:
     run.done(1)

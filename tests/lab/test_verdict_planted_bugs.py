@@ -38,6 +38,32 @@ def test_a_broken_queue_is_caught(tmp_path: Path, driver: str, kind: str, count:
     assert (kind, count) in [(problem.kind, problem.count) for problem in verdict.problems]
 
 
+def test_a_queue_that_breaks_the_order_of_a_group_is_caught(tmp_path: Path) -> None:
+    fifo = {
+        "topics": [{"name": "orders.fifo", "fifo": True}],
+        "workload": [{"topic": "orders.fifo", "messages": 400, "keys": {"count": 3}}],
+        "workers": [{"name": "w", "concurrency": 8, "work": {"type": "fixed", "ms": 5}}],
+    }
+
+    broken, sound = (verdict_on(tmp_path, driver, **fifo) for driver in ("broken.py:BreaksOrder", "sqew"))
+
+    assert "order" in [problem.kind for problem in broken.problems]
+    assert sound.problems == []
+
+
+def test_a_queue_that_starves_a_lane_is_caught(tmp_path: Path) -> None:
+    lanes = {
+        "topics": [{"name": "orders", "lanes": [{"name": "priority", "weight": 3}, {"name": "normal"}]}],
+        "workload": [{"topic": "orders", "messages": 1200, "lanes": {"priority": 1, "normal": 1}}],
+    }
+
+    broken, sound = (verdict_on(tmp_path, driver, **lanes) for driver in ("broken.py:Starves", "sqew"))
+
+    assert [problem.kind for problem in broken.problems] == ["starved"]
+    assert "Lane normal of topic orders" in broken.problems[0].sentence
+    assert sound.problems == []
+
+
 def test_leases_that_end_early_are_caught(tmp_path: Path) -> None:
     verdict = verdict_on(tmp_path, "broken.py:LeasesForNoTime", workers=SLOW)
 

@@ -70,6 +70,7 @@ class Event(Struct, frozen=True, gc=False, omit_defaults=True):
     ms: float | None = None
     """fault: how long it delayed, jumped …"""
     unknown: bool = False
+    """unsent: they may be stored all the same; run: nobody could look what was left in the queue."""
     reason: str = ""
     figures: dict[str, float] = {}  # msgspec copies it
     """depth: ready, leased, delayed, dead; generator: lag_us, dropped; wal_bytes …"""

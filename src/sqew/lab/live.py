@@ -234,6 +234,7 @@ class Live:
         moment.dropped[event.worker] = int(event.figures.get("dropped", 0))
 
     def _take_run(self, event: Event) -> None:
+        self.moments.at(event.at)
         if event.what != "began":
             self.ended = event.what
 
@@ -249,10 +250,11 @@ class Live:
         for moment in self.moments.before(at_us):
             for generator, count in moment.dropped.items():
                 dropped[generator] = max(dropped[generator], count)
-        rows = []
-        for topic in self._lanes:
-            for lane in ("", *self.lanes_of(topic)):
-                rows.append(self._row(topic, lane, at_us, window_us, measure, depths))
+        rows = [
+            self._row(topic, lane, at_us, window_us, measure, depths)
+            for topic in self._lanes
+            for lane in ("", *self.lanes_of(topic))
+        ]
         return View(at_us, rows, wal_bytes, lag_us, dropped.total())
 
     def _depths_at(self, at_us: int) -> tuple[dict[tuple[str, str], Depths], int | None]:
@@ -291,9 +293,9 @@ class Live:
 
     def seconds_in(self, at_us: int, window_us: int | None) -> float:
         """How long the moments are that a window holds: of the last one, as much as has passed."""
-        span, width = self.moments.span(at_us, window_us), self.moments.width_us
-        until = min(span.stop * width, max(self.now_us, 1))
-        return max(until - span.start * width, width) / 1e6
+        width = self.moments.width_us
+        until = min((self.moments.index(at_us) + 1) * width, max(self.now_us, 1))
+        return max(until - self.moments.span(at_us, window_us).start * width, width) / 1e6
 
     def troubles(self, at_us: int, most: int) -> list[Happening]:
         """What went wrong last, the last first: all but delays, of which there may be one in every call."""

@@ -184,8 +184,9 @@ class Moments(Sequence[Moment]):
 
     def span(self, at_us: int, window_us: int | None) -> range:
         """Which moments a window before that time holds, its own included; without a window, all up to it."""
-        end = min(self.index(at_us) + 1, len(self._moments))
-        return range(0 if window_us is None else max(0, end - max(1, window_us // self.width_us)), end)
+        end = self.index(at_us) + 1
+        first = 0 if window_us is None else max(0, end - max(1, window_us // self.width_us))
+        return range(first, max(first, min(end, len(self._moments))))
 
     def before(self, at_us: int, window_us: int | None = None) -> Iterator[Moment]:
         """The moments of a window, the last one first."""

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
+from pathlib import Path
 from typing import TypeVar
 
+from sqew.errors import BadValue, Conflict, SqewError
+from sqew.lab.config.model import Config
+from sqew.lab.events import Event, read
+from sqew.lab.faults.schedule import Firing, Schedule
+from sqew.lab.record import before, manifest
+from sqew.lab.record.replay import check_inputs
+from sqew.lab.verdict.verdict import judge
+from sqew.lab.virtual import VirtualRun
+
 T = TypeVar("T")
+Told = Callable[[int, int, int], None]
+"""Is told how often it was tried, with how many faults it still fails, and how many it had."""
 
 
 def smallest(parts: Sequence[T], fails: Callable[[Sequence[T]], bool]) -> list[T]:
@@ -17,6 +31,8 @@ def smallest(parts: Sequence[T], fails: Callable[[Sequence[T]], bool]) -> list[T
     >>> smallest(range(100), lambda some: {17, 64} <= set(some))
     [17, 64]
     """
+    if fails([]):
+        return []
     left, pieces = list(parts), 2
     while len(left) >= 2:
         for without in _without_each(left, pieces):
@@ -27,7 +43,7 @@ def smallest(parts: Sequence[T], fails: Callable[[Sequence[T]], bool]) -> list[T
             if pieces >= len(left):
                 break
             pieces = min(pieces * 2, len(left))
-    return [] if len(left) == 1 and fails([]) else left
+    return left
 
 
 def _without_each(parts: list[T], pieces: int) -> Iterator[list[T]]:
@@ -35,3 +51,93 @@ def _without_each(parts: list[T], pieces: int) -> Iterator[list[T]]:
     bounds = [round(place * len(parts) / pieces) for place in range(pieces + 1)]
     for start, end in pairwise(bounds):
         yield parts[:start] + parts[end:]
+
+
+class Shrinking:
+    """A recorded run that failed, which is run again under ever fewer of its faults. It must be in virtual time."""
+
+    def __init__(self, source: Path, tell: Told = lambda _tries, _left, _all: None) -> None:
+        self.source, self.recorded = source, manifest.read(source)
+        if self.recorded.config.mode != "virtual":
+            raise BadValue(
+                f"Run {self.recorded.id} was in real time, in which the same faults need not end the same way twice. "
+                f"Run it with --mode virtual --seed {self.recorded.seed}; if that fails too, shrink that run."
+            )
+        check_inputs(self.recorded, source)
+        self.problems = _problems(source, self.recorded.config)
+        if not self.problems:
+            raise Conflict(f"Run {self.recorded.id} broke no promise, so there is nothing to shrink.")
+        self.faults = faults_of(source)
+        self.left: list[Firing] = list(self.faults)
+        """The smallest part of them with which it failed so far."""
+        self.tries = 0
+        self._tell = tell
+        self._known: dict[frozenset[Firing], bool] = {}
+
+    def shrink(self) -> list[Firing]:
+        """The smallest part: first whole kinds of faults are left out, then all of one actor, then one by one."""
+        if not self._fails(self.left):
+            raise Conflict(
+                f"Run {self.recorded.id} does not fail again under the same faults, so what it does is not decided by "
+                "the seed alone: a worker, a driver or the software has changed, or depends on something else."
+            )
+        for part_of in (_kind, _stream, _itself):
+            parts: dict[str, list[Firing]] = {}
+            for firing in self.left:
+                parts.setdefault(part_of(firing), []).append(firing)
+            found = smallest(list(parts.values()), lambda some: self._fails(list(chain.from_iterable(some))))
+            self.left = list(chain.from_iterable(found))
+        return self.left
+
+    @property
+    def schedule(self) -> Schedule:
+        """What is left so far."""
+        return Schedule(frozenset(self.left), self.recorded.seed)
+
+    def _fails(self, firings: Sequence[Firing]) -> bool:
+        key = frozenset(firings)
+        if key not in self._known:
+            self.tries += 1
+            self._tell(self.tries, len(self.left), len(self.faults))
+            self._known[key] = self._fails_again(Schedule(key))
+        if self._known[key] and len(firings) < len(self.left):
+            self.left = list(firings)
+        return self._known[key]
+
+    def _fails_again(self, schedule: Schedule) -> bool:
+        """Whether it breaks one of the promises that the run itself broke."""
+        run = Path(tempfile.mkdtemp(prefix="plainbench-shrink-"))
+        recorded = self.recorded
+        try:
+            config = before.restored(recorded.config, recorded.before, self.source, run)
+            ended = VirtualRun(config, Path(recorded.folder), run, schedule, lambda _supervisor: None).go()
+            if ended == "interrupted":
+                raise KeyboardInterrupt
+            return bool(self.problems & _problems(run, config))
+        except SqewError:
+            return False
+        finally:
+            shutil.rmtree(run, ignore_errors=True)
+
+
+def _problems(run: Path, config: Config) -> set[tuple[str, str]]:
+    return {(problem.kind, problem.topic) for problem in judge(run, config).problems}
+
+
+def faults_of(run: Path) -> dict[Firing, Event]:
+    """The faults that happened in a run, each once, by time."""
+    return {Firing(event.stream, event.index or 0): event for event in read(run) if event.event == "fault"}
+
+
+def _kind(firing: Firing) -> str:
+    """queue/w/0/0/error → queue error."""
+    place, _, rest = firing.stream.partition("/")
+    return f"{place} {rest.rpartition('/')[2]}"
+
+
+def _stream(firing: Firing) -> str:
+    return firing.stream
+
+
+def _itself(firing: Firing) -> str:
+    return f"{firing.stream} {firing.index}"

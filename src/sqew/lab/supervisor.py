@@ -60,14 +60,15 @@ class Supervisor:
         self.depths = depths
         return self._ending.why(now, sending, depths)
 
-    def note(self, what: str, reason: str = "") -> None:
-        """Something happened to the run."""
-        self._scene.recorder.record(Event(self._scene.time.now_us(), "run", what=what, reason=reason))
+    def note(self, what: str, reason: str = "", *, unknown: bool = False) -> None:
+        """Something happened to the run. ``unknown``: nobody could look what is left."""
+        self._scene.recorder.record(Event(self._scene.time.now_us(), "run", what=what, reason=reason, unknown=unknown))
         self._scene.recorder.flush()
 
     def finish(self, why: str, reason: str = "") -> None:
         """Note what is left, now that nobody uses it any more."""
         now = self._scene.time.now_us()
+        troubles = []
         for topic in self._scene.config.topics:
             try:
                 self._scene.recorder.record_all(
@@ -75,6 +76,6 @@ class Supervisor:
                     for left in self.driver.left(topic.name)
                 )
             except SqewError as error:
-                why, reason = "unreadable", str(error)
-        self.note(why, reason)
+                troubles.append(str(error))
+        self.note(why, " ".join(filter(None, [reason, *troubles])), unknown=bool(troubles))
         self.driver.close()

@@ -73,12 +73,12 @@ class RealTime:
 
 
 class VirtualTime:
-    """Time that passes only when everybody sleeps."""
+    """Time that passes only when everybody sleeps. Before the run has begun it is always a little before."""
 
     is_virtual = True
 
     def __init__(self) -> None:
-        self._now_us = 0
+        self._now_us = -1
         # Who wakes when; of those that wake together, who went to sleep first.
         self._asleep: list[tuple[int, int, greenlet]] = []
         # Who may be woken earlier: by which turn they sleep, and for which topics they look.
@@ -89,6 +89,10 @@ class VirtualTime:
 
     def now_us(self) -> int:
         return self._now_us
+
+    def begin(self) -> None:
+        """The run begins."""
+        self._now_us = 0
 
     def start(self, actor: Callable[[], Any]) -> None:
         """Let somebody begin, now."""

@@ -75,6 +75,7 @@ class VirtualRun:
 
     def _run(self) -> str:
         why, reason = "failed", ""
+        self._time.begin()
         self._supervisor.note("began")
         for number in range(len(self._scene.config.workload)):
             self._start_senders(number)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import click
@@ -10,11 +11,13 @@ from msgspec.structs import replace
 
 from sqew.cli.exits import Exit
 from sqew.cli.session import Session
-from sqew.errors import SqewError
+from sqew.errors import BadValue, SqewError
 from sqew.lab.cli.command import Command, config_option, loaded
 from sqew.lab.cli.judgement import judgement
 from sqew.lab.cli.watching import Watching
+from sqew.lab.faults import schedule as schedules
 from sqew.lab.record.recording import Recording
+from sqew.lab.tui.beside import check_terminal, watched
 from sqew.lab.verdict import summary as summaries
 
 
@@ -23,26 +26,45 @@ from sqew.lab.verdict import summary as summaries
 @click.option("--seed", type=click.IntRange(min=0), help="Instead of the configuration's.")
 @click.option("--mode", type=click.Choice(["real", "virtual"]), help="Instead of the configuration's.")
 @click.option("--runs", type=click.Path(path_type=Path), metavar="FOLDER", help="Where to record the run.")
+@click.option(
+    "--schedule",
+    "schedule_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Only these faults, as `plainbench shrink` has found them.",
+)
+@click.option("--tui", is_flag=True, help="Show the run while it goes on, as `plainbench tui` does.")
 @click.pass_obj
-def run(session: Session, config: Path, seed: int | None, mode: str | None, runs: Path | None) -> int:
+def run(
+    session: Session, config: Path, seed: int | None, mode: str | None, runs: Path | None, schedule_file: Path | None,
+    tui: bool,
+) -> int:  # fmt: skip
     """Run what the configuration says, record it and judge it.
 
     The run is in a folder of its own, which is named at the end. The exit code is 0 if the queue kept its promises,
     and 1 if it did not or nobody can tell. Ctrl-C ends a run early: what was recorded is judged all the same.
     """
+    if tui:
+        check_terminal()
     configuration, folder = loaded(config)
+    schedule = None if schedule_file is None else schedules.read(schedule_file)
+    if schedule is not None and schedule.seed is not None:
+        if seed not in (None, schedule.seed):
+            raise BadValue(f"The schedule's faults are those of seed {schedule.seed}: leave --seed out.")
+        seed = schedule.seed
     given = {name: value for name, value in (("seed", seed), ("mode", mode)) if value is not None}
-    recording = Recording(replace(configuration, **given), folder, config, runs=runs)
-    return perform(session, recording)
+    recording = Recording(replace(configuration, **given), folder, config, runs=runs, schedule=schedule)
+    return perform(session, recording, tui=tui)
 
 
-def perform(session: Session, recording: Recording) -> int:
+def perform(session: Session, recording: Recording, *, tui: bool = False) -> int:
     """Run it, then judge and show what was recorded, whatever ended it: the number to end with."""
     watching = Watching(session.plain, quiet=session.json)
     failure: SqewError | None = None
     why = "failed"
     try:
-        why = recording.go(watching)
+        with watched(recording.run) if tui else nullcontext(lambda: False) as is_shown:
+            why = recording.go(lambda supervisor: None if is_shown() else watching(supervisor))
     except SqewError as error:
         failure = error
     except KeyboardInterrupt:

@@ -67,6 +67,7 @@ class Crash(Struct, frozen=True, forbid_unknown_fields=True):
     point: Literal["before_commit", "after_commit", "before_reply"] = "after_commit"
     rate: Chance = 0.0
     calls: list[Literal["send", "receive", "ack", "retry"]] = field(default_factory=lambda: ["ack"])
+    """Of the queue. Of app.db it is every statement."""
     at: list[Count] = []  # msgspec copies it
     """At these of its ``calls``, counted from 1, in the first life of each slot: besides those that ``rate`` picks."""
 

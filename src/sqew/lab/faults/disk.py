@@ -1,4 +1,4 @@
-"""A disk that is full for a while: an apsw VFS on whose files the write-ahead log can't grow meanwhile."""
+"""A disk that is full for a while: an apsw VFS whose files can't grow meanwhile."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ class FullDisk(apsw.VFS):
         super().__init__(name, "")
         self._place, self._windows = place, place.config.faults.disk_full
         self._noted: set[int] = set()
+        self.has_refused = False
+        """Whether the last that was to be written to the log did not fit."""
 
     def refuse_if_full(self) -> None:
         """Raise what SQLite says of a full disk, if it is full now."""
@@ -29,6 +31,7 @@ class FullDisk(apsw.VFS):
                 if index not in self._noted:
                     self._noted.add(index)
                     self._place.note("disk_full", "disk", "disk_full", index, window.for_s * 1000)
+                self.has_refused = True
                 raise apsw.FullError("no space left on device, as faults.disk_full says")
 
     def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> _File:  # noqa: N802 (SQLite's name)
@@ -42,10 +45,14 @@ class _File(apsw.VFSFile):
         self._is_wal = bool(flags[0] & apsw.SQLITE_OPEN_WAL)
 
     def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
-        # Only the log: a checkpoint that fails is forgiven by SQLite, but apsw raises what a VFS raises.
-        if self._is_wal and offset + len(data) > self.xFileSize():
+        # The file itself grows when the log is copied into it. Right after a commit SQLite forgives that to fail, but
+        # apsw raises what a VFS raises, and what is stored would seem not to be. So the file is full when the log is.
+        grows = offset + len(data) > self.xFileSize()
+        if grows and (self._is_wal or self._disk.has_refused):
             self._disk.refuse_if_full()
         super().xWrite(data, offset)
+        if self._is_wal:
+            self._disk.has_refused = False
 
 
 def disk_of(place: Place) -> str | None:

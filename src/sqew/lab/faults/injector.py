@@ -69,7 +69,8 @@ class Injector:
         error = self._kind(self._kinds.roll()) if self._errors.roll() < self._faults.error_rate else None
         crash, dies = self._faults.crash, self._crashes.roll()
         crashes = False
-        if crash is not None and call in crash.calls:
+        # An application's database knows no calls but queries.
+        if crash is not None and (call in crash.calls or call == "query"):
             self._deadly_calls += 1
             crashes = dies < crash.rate or self._deadly_calls in self._dies_at
         self._last = Decision(

@@ -21,6 +21,7 @@ from sqew.lab.faults.proxy import proxied
 from sqew.lab.scene import Scene
 
 _START_WITHIN_S = 20.0
+_PORTS = {"https": 443, "redis": 6379, "amqp": 5672, "postgresql": 5432, "postgres": 5432}
 
 
 @contextmanager
@@ -32,18 +33,21 @@ def surroundings(scene: Scene) -> Iterator[tuple[Config, Config]]:
             config = _with_url(config, stack.enter_context(_server(scene)))
         theirs = config
         if config.faults.network != Network():
-            url = config.target.options.get("url")
+            # SQS's clients have another name for it.
+            name = "endpoint_url" if config.target.driver == "sqs" else "url"
+            url = config.target.options.get(name)
             if not isinstance(url, str):
-                raise BadValue("faults.network is for a server that has a URL: give target.options.url.")
+                raise BadValue(f"faults.network is for a server that has a URL: give target.options.{name}.")
             parts = urlsplit(url)
-            port = parts.port or (443 if parts.scheme == "https" else 80)
+            port = parts.port or _PORTS.get(parts.scheme, 80)
             near = stack.enter_context(proxied(scene, parts.hostname or "127.0.0.1", port))
-            theirs = _with_url(config, parts._replace(netloc=f"127.0.0.1:{near}").geturl())
+            who = f"{parts.netloc.rpartition('@')[0]}@" if "@" in parts.netloc else ""
+            theirs = _with_url(config, parts._replace(netloc=f"{who}127.0.0.1:{near}").geturl(), name)
         yield config, theirs
 
 
-def _with_url(config: Config, url: str) -> Config:
-    return replace(config, target=replace(config.target, options={**config.target.options, "url": url}))
+def _with_url(config: Config, url: str, name: str = "url") -> Config:
+    return replace(config, target=replace(config.target, options={**config.target.options, name: url}))
 
 
 @contextmanager

@@ -32,13 +32,13 @@ def restored(config: Config, kept: list[Input], source: Path, run: Path) -> Conf
     for one in kept:
         shutil.copyfile(source / one.path, run / one.path)
     queue, app = run / "queue.db", run / "app.db"
-    if (run / APP).exists():
-        shutil.copyfile(run / APP, app)
-    if (run / QUEUE).exists():
-        if config.mode == "virtual":
-            queue = run / QUEUE  # of which it makes a copy itself
-        else:
-            shutil.copyfile(run / QUEUE, queue)
+    if config.mode == "virtual":
+        # It makes copies itself.
+        queue, app = (run / name if (run / name).exists() else file for name, file in ((QUEUE, queue), (APP, app)))
+    else:
+        for name, file in ((QUEUE, queue), (APP, app)):
+            if (run / name).exists():
+                shutil.copyfile(run / name, file)
     return replace(config, sqlite=replace(config.sqlite, queue_file=str(queue), app_file=str(app)))
 
 

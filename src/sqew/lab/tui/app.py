@@ -19,8 +19,9 @@ from sqew.lab.moments import MEASURES, Measure
 from sqew.lab.peeking import peek
 from sqew.lab.record.manifest import Manifest
 from sqew.lab.record.manifest import read as read_manifest
-from sqew.lab.tui.history import History, columns_of
+from sqew.lab.tui.history import Column, History, columns_of
 from sqew.lab.tui.jump import Jump, Target
+from sqew.lab.tui.keys import Keys
 from sqew.lab.tui.lanes import Lanes
 from sqew.lab.tui.peek import Peek
 from sqew.lab.tui.scrubber import Scrubber
@@ -29,6 +30,7 @@ from sqew.lab.tui.wording import count, duration
 from sqew.lab.verdict import summary as summaries
 
 _DRAWN_EVERY_S = 0.25
+_GRAPHS_EVERY_S = 1.0
 _READ_FOR_S = 0.1
 """For so long at a time a log is read; then the screen is drawn and keys are heard."""
 _QUIET_AFTER_S = 5.0
@@ -45,7 +47,7 @@ class PlainBench(App[None]):
     TITLE = "PlainBench"
     CSS_PATH = "screen.tcss"
     ENABLE_COMMAND_PALETTE = False
-    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-narrow"), (110, "-wide")]
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]  # noqa: RUF012 (as textual declares it)
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "pause", "Pause"),
         Binding("p", "peek", "Peek"),
@@ -79,6 +81,10 @@ class PlainBench(App[None]):
         """What ended it, if it was not the user."""
         self._verdict = ""
         self._caught_up = False
+        self._columns: list[Column] = []
+        self._graphed: tuple[object, ...] = ()
+        """What the columns were made of."""
+        self._graph_again_at = 0.0
         self._heard_at = self._drawn_at = time.monotonic()
 
     def compose(self) -> ComposeResult:
@@ -141,17 +147,17 @@ class PlainBench(App[None]):
 
     def draw(self) -> None:
         """Show the time under the cursor."""
-        if not self.is_running or not self.query(Lanes):
+        if not self.is_running:
             return
-        live, at = self.live, self.at_us
+        live, at, main = self.live, self.at_us, self.screen_stack[0]
         view = live.view(at, self._window_us, self.measure)
-        lanes = self.query_one(Lanes)
+        lanes = main.query_one(Lanes)
         lanes.show(view.rows)
         lanes.border_title = f"{self._window_worded} · latency {_MEASURES[self.measure]}"
-        self.query_one("#title", Static).update(self._title())
-        self.query_one("#status", Static).update(self._status(view))
-        self.query_one(Troubles).show(live, at, self._window_us)
-        self.query_one(Scrubber).show(at, live.now_us)
+        main.query_one("#title", Static).update(self._title())
+        main.query_one("#status", Static).update(self._status(view))
+        main.query_one(Troubles).show(live, at, self._window_us)
+        main.query_one(Scrubber).show(at, live.now_us)
         self._draw_history(lanes.chosen)
 
     @property
@@ -159,14 +165,21 @@ class PlainBench(App[None]):
         return "All so far" if self._window_us is None else f"Last {self._window_us // 1_000_000} s"
 
     def _draw_history(self, chosen: tuple[str, str] | None) -> None:
-        history = self.query_one(History)
+        history = self.screen_stack[0].query_one(History)
         if chosen is None:
             return
         span_us = _SPANS_US[self._span]
         span = self.live.moments.span(self.live.now_us if span_us is None else self.at_us, span_us)
-        columns = columns_of(self.live, span, history.columns_wide, chosen, self.measure)
+        wanted = (chosen, self.measure, self._span, history.columns_wide)
+        if (*wanted, span, self.live.events) != self._graphed and (
+            wanted != self._graphed[:4] or not self.follows or time.monotonic() >= self._graph_again_at
+        ):
+            # It takes longer than all the rest, so a run that goes on is drawn only so often.
+            self._graph_again_at = time.monotonic() + _GRAPHS_EVERY_S
+            self._graphed = (*wanted, span, self.live.events)
+            self._columns = columns_of(self.live, span, history.columns_wide, chosen, self.measure)
         cursor = (self.live.moments.index(self.at_us) - span.start) * history.columns_wide // max(1, len(span))
-        history.show(columns, None if self.follows else cursor)
+        history.show(self._columns, None if self.follows else cursor)
         what = "whole run" if span_us is None else "last minute"
         history.border_title = f"{'/'.join(part for part in chosen if part)} · {what}"
 
@@ -268,11 +281,8 @@ class PlainBench(App[None]):
         self.draw()
 
     def action_keys(self) -> None:
-        """Show all keys beside the run, or no more."""
-        if self.screen.query("HelpPanel"):
-            self.action_hide_help_panel()
-        else:
-            self.action_show_help_panel()
+        """Show what the keys do."""
+        self.push_screen(Keys())
 
     def action_zoom(self) -> None:
         """Draw all of the run, or a minute of it."""

@@ -10,6 +10,7 @@ from msgspec import Struct
 from rich.text import Text
 from textual.widget import Widget
 
+from sqew.lab.faults.naming import CRASHES
 from sqew.lab.live import DELAY, Live
 from sqew.lab.moments import Measure, Moment, quantile
 from sqew.lab.tui.wording import count, duration
@@ -20,7 +21,7 @@ _ROOMY = 4
 """From so many lines a graph on, there is a line between two."""
 _BARS = " ▁▂▃▄▅▆▇█"
 _OPEN = ("ready", "delayed", "blocked")
-_DEADLY = frozenset({"before_commit", "after_commit", "before_reply", "died"})
+_DEADLY = CRASHES | {"died"}
 
 
 class Column(Struct):

@@ -73,9 +73,9 @@ class Lanes(DataTable[Text]):
         for over, (_, name), width in zip(_overheads(titles, widths, gap), titles, widths, strict=True):
             self.add_column(Text(f"{over}\n{_title(name, wide).rjust(width)}"), width=width)
         for row in rows:
-            name = Text(f" {row.lane}" if row.lane else row.topic, style="" if row.lane else "bold", no_wrap=True)
-            name.truncate(self.ordered_columns[0].width, overflow="ellipsis")
-            self.add_row(name, *_cells(row, states))
+            label = Text(f" {row.lane}" if row.lane else row.topic, style="" if row.lane else "bold", no_wrap=True)
+            label.truncate(self.ordered_columns[0].width, overflow="ellipsis")
+            self.add_row(label, *_cells(row, states))
 
 
 def _overheads(titles: list[tuple[str, str]], widths: list[int], gap: int) -> list[str]:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from rich.text import Text
 from textual.widget import Widget
 
+from sqew.lab.faults.naming import CRASHES, fault_name
 from sqew.lab.live import Live
 from sqew.lab.moments import Happening
 from sqew.lab.tui.wording import clock, count, duration
 
-_CRASHES = {"before_commit": "crash before commit", "after_commit": "crash after commit",
-            "before_reply": "crash before reply"}  # fmt: skip
-_NAMES = {**_CRASHES, "timeout": "timeout (busy)", "disk_full": "disk full", "clock_jump": "clock jump"}
-_STYLES = {"died": "bold red", "started": "green", **dict.fromkeys(_CRASHES, "bold red"), "disk_full": "red"}
+_STYLES = {"died": "bold red", "started": "green", "disk_full": "red", **dict.fromkeys(CRASHES, "bold red")}
 
 
 class Troubles(Widget):
@@ -48,10 +46,8 @@ class Troubles(Widget):
 
 def _append(text: Text, one: Happening) -> None:
     text.append(f"{clock(one.at):>8}  ", style="dim")
-    name = _NAMES.get(one.what, one.what)
-    text.append(name if one.is_fault else f"{one.where} {name}", style=_STYLES.get(one.what, "yellow"))
-    if one.is_fault and one.where and one.where not in ("disk", "clock"):
-        text.append(f" in {one.where}")
+    name = fault_name(one.what, one.where) if one.is_fault else f"{one.where} {one.what}"
+    text.append(name, style=_STYLES.get(one.what, "yellow"))
     if one.ms:
         text.append(f" {_ms(one.ms)}")
     if one.count > 1:

@@ -91,6 +91,8 @@ class Log:
         self.wal_bytes = 0
         self.began = False
         self.ended, self.reason = "", ""
+        self.left_unknown = False
+        """Nobody could look what was left in the queue; why is in ``reason``."""
         self.ended_us = 0
         self.events = 0
 
@@ -236,6 +238,7 @@ class _Reading:
             log.began = True
         else:
             log.ended, log.reason, log.ended_us = event.what, event.reason, event.at
+            log.left_unknown = event.unknown
 
 
 _NOTES: dict[str, Callable[[_Reading, Event], None]] = {

@@ -87,11 +87,16 @@ class Summary(Struct, frozen=True):
 def summarize(run: Path, *, progress: Callable[[int], None] = lambda _events: None) -> Summary:
     """Work out the figures of a run from its log."""
     recorded = manifest.read(run)
+    return summary_of(evidence_of(run, recorded, progress=progress), recorded)
+
+
+def evidence_of(run: Path, recorded: Manifest, *, progress: Callable[[int], None] = lambda _events: None) -> Evidence:
+    """What a recorded run's log says."""
     config = recorded.config
     if recorded.schedule is not None:
         # Faults that were left out on purpose are not missed.
         config = replace(config, faults=Faults())
-    return summary_of(evidence(run, config, progress=progress), recorded)
+    return evidence(run, config, progress=progress)
 
 
 def summary_of(known: Evidence, recorded: Manifest) -> Summary:

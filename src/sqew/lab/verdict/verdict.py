@@ -80,7 +80,7 @@ class Verdict(Struct, frozen=True):
 
     outcome: Literal["passed", "failed", "unclear"]
     ended: str
-    """Why the run ended: settled; or idle, time, interrupted, failed, unreadable; empty: the lab itself was killed."""
+    """Why the run ended: settled; or idle, time, interrupted, failed; empty: the lab itself was killed."""
     problems: list[Problem]
     warnings: list[str]
     topics: dict[str, Tally]
@@ -120,7 +120,7 @@ class _Court:
     def __init__(self, known: Evidence) -> None:
         self._config, self._log, self._messages = known.config, known.log, known.messages
         self._again, self._ended_us = known.redeliveries, known.ended_us
-        self._could_look = self._log.ended in _WHOLE
+        self._could_look = self._log.ended in _WHOLE and not self._log.left_unknown
         self._policies = {topic.name: topic for topic in self._config.topics}
         self._problems: list[Problem] = []
 
@@ -214,6 +214,8 @@ class _Court:
     def _warnings(self, tallies: Mapping[str, Tally]) -> list[str]:
         log = self._log
         sentences = [_ENDS[log.ended].format(reason=log.reason)] if log.ended in _ENDS else []
+        if log.left_unknown:
+            sentences.append(f"Nobody could look what was left in the queue: {log.reason}")
         if (left := sum(tally.left for tally in tallies.values())) and log.ended != "settled":
             sentences.append(f"{left} messages were still in the queue at the end: neither done nor lost.")
         for topic, tally in tallies.items():
@@ -269,5 +271,4 @@ _ENDS = {
     "time": "The run was ended because its time was over (until.most_s), though not everything was done.",
     "interrupted": "The run was interrupted.",
     "failed": "The run could not go on. {reason}",
-    "unreadable": "Nobody could look what was left in the queue: {reason}",
 }

@@ -1,0 +1,1 @@
+"""`plainbench report`: a run as one HTML file, with plots of our own."""
