@@ -91,7 +91,9 @@ def test_a_clock_that_jumps_ahead_ends_leases_and_loses_nothing(tmp_path):
 def test_two_runs_with_one_seed_decide_alike_however_the_timing_falls(tmp_path):
     faults = {"queue": {"error_rate": 0.2, "latency": {"type": "uniform", "min_ms": 0, "max_ms": 3}}}
 
-    one, other = (run_real(tmp_path, workload=FEW, faults=faults) for _ in range(2))
+    workers = [{"name": "w", "concurrency": 2, "lease_ms": 300}]
+
+    one, other = (run_real(tmp_path, workload=FEW, workers=workers, faults=faults) for _ in range(2))
 
     def decisions(run):
         return {(event.stream, event.index): (event.what, event.ms) for event in run.of("fault")}

@@ -20,7 +20,7 @@ seed: 5
 target: {{driver: "{driver}"}}
 sqlite: {{pragmas: {{synchronous: NORMAL}}}}
 topics: [{{name: orders}}]
-workload: [{{topic: orders, messages: 200, arrivals: {{type: constant, rate: 200}}}}]
+workload: [{{topic: orders, messages: 120, arrivals: {{type: constant, rate: 200}}}}]
 workers: [{{name: w, concurrency: 2, lease_ms: 1000}}]
 faults:
   queue: {{error_rate: 0.03, latency: {{type: uniform, min_ms: 0, max_ms: 2}}}}
@@ -67,7 +67,7 @@ def test_a_failing_run_is_shrunk_to_the_two_faults_that_it_takes(recorded, plain
     found = done.json
     assert done.code == 0, done.err
     assert found["is_smallest"]
-    assert found["faults"] > 500
+    assert found["faults"] > 300
     assert [(fault["what"], fault["where"]) for fault in found["left"]] == [("transient", "send")] * 2
     assert [problem["kind"] for problem in found["problems"]] == ["lost"]
     assert manifest.read(found["recorded"]).schedule == schedules.read(run / "smallest.schedule.json")

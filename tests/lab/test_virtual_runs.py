@@ -39,7 +39,7 @@ def test_everything_sent_is_settled_under_latency_errors_and_crashes(tmp_path):
 def test_an_hour_of_messages_takes_seconds(tmp_path):
     hourly = [{"topic": "orders", "messages": 60, "arrivals": {"type": "constant", "rate": 1 / 60}}]
 
-    run = run_virtual(tmp_path, workload=hourly, until={"most_s": 10_000, "idle_s": 600})
+    run = run_virtual(tmp_path, workload=hourly, workers=[{"name": "w"}], until={"most_s": 10_000, "idle_s": 600})
 
     assert run.events[-1].at > 3_500 * 1_000_000
     assert len(run.numbers_acked) == 60

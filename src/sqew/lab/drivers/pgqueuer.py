@@ -166,7 +166,7 @@ async def _connect(url: object) -> Any:
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         raise Unreachable(f"PostgreSQL can't be reached: {_sentence(error)}.") from error
     except ValueError as error:
-        raise BadValue(f"target.options.url can't be {url!r}: {error}.") from error
+        raise BadValue(f"target.options.url must be as postgresql://user@host:5432/database: {error}.") from error
 
 
 def _sentence(error: Exception) -> str:

@@ -36,6 +36,16 @@ class _Consumer:
         self.held: set[int] = set()
         channel.basic_qos(prefetch_count=limit)
 
+    def ack(self, tags: Sequence[int]) -> None:
+        """Tags that are no longer held are done."""
+        if self.held:
+            for tag in tags:
+                self.channel.basic_ack(tag)
+        else:
+            # Up to the last one they are all, since messages come in the order of their tags.
+            self.channel.basic_ack(max(tags), multiple=True)
+        self.sync()
+
     def sync(self) -> None:
         """Return when the server has read all that was said on this channel: it answers no ack."""
         self.channel.basic_qos(prefetch_count=self.limit)
@@ -119,16 +129,15 @@ class RabbitDriver:
         return consumer
 
     def ack(self, topic: str, deliveries: Sequence[Delivered]) -> Sequence[SqewError | None]:
-        refusals = []
+        refusals = [self._take(delivery) for delivery in deliveries]
+        tags: dict[_Consumer, list[int]] = {}
+        for delivery, refusal in zip(deliveries, refusals, strict=True):
+            if refusal is None:
+                consumer, tag = delivery.handle[:2]
+                tags.setdefault(consumer, []).append(tag)
         with self._asking():
-            for delivery in deliveries:
-                refusals.append(refusal := self._take(delivery))
-                if refusal is None:
-                    consumer, tag = delivery.handle[:2]
-                    consumer.channel.basic_ack(tag)
-            for consumer in {id(delivery.handle[0]): delivery.handle[0] for delivery in deliveries}.values():
-                if consumer.channel.is_open:
-                    consumer.sync()
+            for consumer, done in tags.items():
+                consumer.ack(done)
         return refusals
 
     def _take(self, delivery: Delivered) -> StaleLease | None:
@@ -223,7 +232,8 @@ class RabbitDriver:
             sentence = str(error) or type(error).__name__
             if was_open:
                 raise OutcomeUnknown(f"No answer came from RabbitMQ: {sentence}.") from error
-            raise Unreachable(f"RabbitMQ can't be reached: {sentence}.") from error
+            where = f"{self._parameters.host}:{self._parameters.port}"
+            raise Unreachable(f"RabbitMQ can't be reached at {where}: {sentence}.") from error
         except AMQPError as error:
             raise StoreUnavailable(f"RabbitMQ could not do it: {error or type(error).__name__}.") from error
 
@@ -238,7 +248,7 @@ def _parameters(url: str) -> pika.URLParameters:
     try:
         parameters = pika.URLParameters(url)
     except (ValueError, TypeError, AttributeError) as error:
-        raise BadValue(f"target.options.url can't be {url!r}: {error}.") from error
+        raise BadValue(f"target.options.url must be as amqp://user:password@host:5672/%2F: {error}.") from error
     # pika answers heartbeats only while it is called, and a worker may be busy for longer.
     parameters.heartbeat = 0
     parameters.socket_timeout = parameters.stack_timeout = parameters.blocked_connection_timeout = _TIMEOUT_S

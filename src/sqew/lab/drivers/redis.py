@@ -94,7 +94,7 @@ class RedisDriver:
         except ValueError as error:
             raise BadValue(f"target.options.url: {error}.") from error
         except RedisError as error:
-            raise Unreachable(f"Redis can't be reached at {url}: {error}") from error
+            raise Unreachable(f"Redis can't be reached: {error}") from error
         self._ack, self._hold, self._bury = map(self._redis.register_script, (_ACK, _HOLD, _BURY))
         self._policies = Policies(place)
         self._consumer = uuid.uuid4().hex

@@ -15,7 +15,15 @@ from zlib import crc32
 import boto3
 import msgspec
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, EndpointConnectionError
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    ConnectTimeoutError,
+    EndpointConnectionError,
+    NoCredentialsError,
+    ParamValidationError,
+    PartialCredentialsError,
+)
 
 from sqew.errors import BadValue, NotFound, SqewError, StaleLease, StoreUnavailable, Unreachable
 from sqew.lab.drivers.base import Delivered, Item, Left, NotOffered, OutcomeUnknown, Place, Topic
@@ -216,7 +224,7 @@ def _session() -> boto3.session.Session:
 def _client(options: Mapping[str, Any]) -> Any:
     # Nothing is tried again behind the lab's back: it would not be on the log.
     config = Config(retries={"total_max_attempts": 1}, connect_timeout=_TIMEOUT_S, read_timeout=_TIMEOUT_S + 20)
-    with _opening:
+    with _opening, _asking():
         return _session().client(
             "sqs", endpoint_url=options.get("endpoint_url"), config=config,
             region_name=options.get("region") or _session().region_name or "us-east-1",
@@ -237,6 +245,8 @@ def _asking(delivery: Delivered | None = None) -> Iterator[None]:
         raise _said(error, delivery) from error
     except (EndpointConnectionError, ConnectTimeoutError) as error:
         raise Unreachable(f"SQS can't be reached: {error}") from error
+    except (NoCredentialsError, PartialCredentialsError, ParamValidationError, ValueError) as error:
+        raise BadValue(f"SQS can't be asked: {error}. See target.options: plainbench drivers sqs.") from error
     except BotoCoreError as error:
         raise OutcomeUnknown(f"No answer came from SQS: {error}") from error
 
