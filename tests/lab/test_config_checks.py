@@ -1,9 +1,11 @@
 """Values that are right each on its own, and don't go together."""
 
+import msgspec
 import pytest
 
 from sqew.errors import BadValue
 from sqew.lab.config.load import parse
+from sqew.lab.config.model import Target
 
 TOPICS = "topics:\n  - name: orders\n    lanes: [{name: high, weight: 3}, {name: low}]\n"
 
@@ -115,3 +117,18 @@ def test_other_queues_may_name_their_topics_as_they_like(tmp_path):
 )  # fmt: skip
 def test_files_that_are_not_there_are_told_before_anything_runs(complaint, text, key):
     assert complaint(TOPICS + text).startswith(f"line 4: {key}")
+
+
+def test_a_secret_of_the_environment_is_known_to_the_driver_and_to_no_file(monkeypatch):
+    monkeypatch.setenv("QUEUE_TOKEN", "open sesame")
+    target = Target("sqew-http", {"token": "$QUEUE_TOKEN"})
+
+    assert target.opened() == {"token": "open sesame"}
+    assert b"sesame" not in msgspec.json.encode(target)
+
+
+def test_a_secret_that_the_environment_does_not_have_is_named(monkeypatch):
+    monkeypatch.delenv("QUEUE_TOKEN", raising=False)
+
+    with pytest.raises(BadValue, match="the environment has no QUEUE_TOKEN"):
+        Target("sqew-http", {"token": "$QUEUE_TOKEN"}).opened()

@@ -90,7 +90,6 @@ def test_a_clock_that_jumps_ahead_ends_leases_and_loses_nothing(tmp_path):
 
 def test_two_runs_with_one_seed_decide_alike_however_the_timing_falls(tmp_path):
     faults = {"queue": {"error_rate": 0.2, "latency": {"type": "uniform", "min_ms": 0, "max_ms": 3}}}
-
     workers = [{"name": "w", "concurrency": 2, "lease_ms": 300}]
 
     one, other = (run_real(tmp_path, workload=FEW, workers=workers, faults=faults) for _ in range(2))

@@ -26,9 +26,10 @@ def _queue_of(recorded: Manifest, run: Path, now_us: int) -> Queue | Client:
     target = recorded.config.target
     if target.driver not in ("sqew", "sqew-http"):
         raise NotOffered(f"The driver {target.driver} can't show messages without taking them: sqew and sqew-http can.")
-    if url := target.options.get("url"):
-        return Client(url, token=target.options.get("token"), timeout_seconds=_TIMEOUT_S, retries=0)
-    if database := target.options.get("database_url"):
+    options = target.opened()
+    if url := options.get("url"):
+        return Client(url, token=options.get("token"), timeout_seconds=_TIMEOUT_S, retries=0)
+    if database := options.get("database_url"):
         return Queue.open(str(database), create=False)
     path = _file_of(recorded, run)
     if not path.is_file():

@@ -171,6 +171,8 @@ class RealRun:
             supervisor.prepare()
             stage = Stage(theirs, str(self._folder), self._schedule)
             (self._run / STAGE).write_bytes(msgspec.json.encode(stage))
+            # The addresses in it are of this run only, and may hold a password.
+            stack.callback((self._run / STAGE).unlink, missing_ok=True)
             why, reason = "failed", ""
             try:
                 with self._children_of(config):

@@ -5,9 +5,12 @@ Durations are in the unit that the key names. Keys of the seed's format keep the
 
 from __future__ import annotations
 
+import os
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
+
+from sqew.errors import BadValue
 
 Chance = Annotated[float, Meta(ge=0, le=1)]
 Count = Annotated[int, Meta(ge=1)]
@@ -138,11 +141,25 @@ class SQLite(Struct, frozen=True, forbid_unknown_fields=True):
     pragmas: Pragmas = field(default_factory=Pragmas)
 
 
+def _from_environment(name: str, value: Any) -> Any:
+    if not (isinstance(value, str) and value.startswith("$")):
+        return value
+    variable = value[1:].strip("{}")
+    if variable not in os.environ:
+        raise BadValue(f"target.options.{name} is {value}, and the environment has no {variable}: set it.")
+    return os.environ[variable]
+
+
 class Target(Struct, frozen=True, forbid_unknown_fields=True):
     """Which queue is measured. `plainbench drivers` lists them, with their options."""
 
     driver: Name = "sqew"
     options: dict[str, Any] = {}  # msgspec copies it
+    """``$NAME`` stands for what the environment says of NAME: so that no password is in this file, nor in a run's."""
+
+    def opened(self) -> dict[str, Any]:
+        """The options with what the environment says. They must not be written to any file."""
+        return {name: _from_environment(name, value) for name, value in self.options.items()}
 
 
 class Lane(Struct, frozen=True, forbid_unknown_fields=True):

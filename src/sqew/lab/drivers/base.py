@@ -104,7 +104,7 @@ class Place(Struct, frozen=True):
     @property
     def options(self) -> Mapping[str, Any]:
         """What the configuration says under ``target.options``."""
-        return self.config.target.options
+        return self.config.target.opened()
 
 
 class Driver(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -35,7 +36,7 @@ def surroundings(scene: Scene) -> Iterator[tuple[Config, Config]]:
         if config.faults.network != Network():
             # SQS's clients have another name for it.
             name = "endpoint_url" if config.target.driver == "sqs" else "url"
-            url = config.target.options.get(name)
+            url = config.target.opened().get(name)
             if not isinstance(url, str):
                 raise BadValue(f"faults.network is for a server that has a URL: give target.options.{name}.")
             parts = urlsplit(url)
@@ -56,11 +57,15 @@ def _server(scene: Scene) -> Iterator[str]:
     settings = settings_of(Place(scene.config, scene.folder, scene.time))
     log = scene.run / "server.log"
     flags = ["--durability", settings.durability, "--busy-timeout-ms", str(settings.busy_timeout_ms)]
-    if database := scene.config.target.options.get("database_url"):
-        flags += ["--database-url", str(database)]
+    environment = dict(os.environ)
+    if database := scene.config.target.opened().get("database_url"):
+        # Not as a flag: everybody on the machine may read those.
+        environment["SQEW_DATABASE_URL"] = str(database)
     command = [sys.executable, "-m", "sqew", "--db", settings.db, "serve", "--port", "0", *flags]
     with log.open("w") as stderr:
-        process = subprocess.Popen(command, stderr=stderr, stdout=subprocess.DEVNULL, start_new_session=True)
+        process = subprocess.Popen(
+            command, stderr=stderr, stdout=subprocess.DEVNULL, env=environment, start_new_session=True
+        )
     try:
         yield _address(process, log)
     finally:

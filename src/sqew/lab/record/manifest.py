@@ -55,7 +55,8 @@ def new_folder(runs: Path, now: datetime | None = None) -> Path:
     while True:
         folder = runs / (name if number == 1 else f"{name}-{number}")
         try:
-            folder.mkdir()
+            # Options and messages may hold what is nobody else's business.
+            folder.mkdir(mode=0o700)
         except FileExistsError:
             number += 1
         else:
