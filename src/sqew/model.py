@@ -414,6 +414,8 @@ class Commit(Struct, frozen=True):
     stirred: set[str]
     """The queues in which a message became ready, or got a new time to become so; and `DELIVERIES`, `SCHEDULES`,
     `MOVES`."""
+    ran_at: int | None = None
+    """The time at which it was done, where that is later than it was asked for: what it sent was created then."""
 
 
 Protocol = Literal["queue", "http", "https"]
@@ -834,6 +836,8 @@ class DatabaseFigures(Struct, frozen=True, kw_only=True):
     reconnects: int
     retries: int
     timeouts: int
+    contested: int
+    full: int
     notices_sent: int
     notices_heard: int
     oldest_snapshot_s: float

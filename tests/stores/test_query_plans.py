@@ -125,6 +125,7 @@ HOT = {
     "purgeable_claimable": {DUE},
     "purgeable_grouped": {GROUP},
     "deleted_queue": {NAMES},
+    "any_deleted_queue": {NAMES},
     "delete_archive_of": {"sqew_archive_queue", ROW},
     "delete_keys_of": {ROW},
     "delete_activity_of": {ROW},
@@ -133,7 +134,6 @@ HOT = {
     "delete_queue": {ROW},
     "add_activity": NOTHING,
     "fold_activity": {ROW},
-    "drop_folded_activity": {ROW},
     # Queues.
     "catalog_version": {ROW},
     "bump_catalog": {ROW},
