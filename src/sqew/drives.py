@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any, Protocol
@@ -24,6 +25,9 @@ Executed = Callable[[Sequence[Operation[Any]], Sequence[Any], float], None]
 
 _KINDS = frozenset({Receive, Ack})
 """What a database does many of as quickly as one."""
+
+_QUARTER = 4
+"""What part of the connections, at most, is used by operations of one kind that wait for others."""
 
 _MOST_TOGETHER = 1_000
 """How many operations are committed together at most: a longer transaction holds everybody up."""
@@ -181,8 +185,8 @@ def _entry_of(rest: Rest, done: Done) -> Entry:
 class InFlight:
     """As many at a time as the database has connections for; what arrives meanwhile goes together with the next.
 
-    Some operations have to wait for other servers, which may take seconds when one of those has stopped. They leave one
-    connection to the others: who sends to a plain queue never waits for who has a FIFO queue.
+    Some operations have to wait for other servers, which may take seconds when one of those has stopped. They leave
+    connections to the others: who sends to a plain queue never waits for who has a FIFO queue.
 
     ``linger_ms``: what arrives waits so long for others to go with. 0: whatever is there goes.
     """
@@ -196,7 +200,8 @@ class InFlight:
         # What was begun and turned out to have to wait, while enough did already.
         self._left: list[Entry] = []
         self._flights: set[asyncio.Task[None]] = set()
-        self._held_up = 0
+        # How many flights of each kind wait for others, or may have to.
+        self._held_up: Counter[object] = Counter()
 
     def run(self, entries: Sequence[Entry]) -> None:
         self._waiting += entries
@@ -210,47 +215,52 @@ class InFlight:
             self._lingers.cancel()
             self._lingers = None
         while len(self._flights) < self.engine.store.connections:
-            if self._left and self._may_be_held_up:
-                flying = self._fly_left(_next(self._left))
+            left = next((entry for entry in self._left if self._may_be_held_up(_kind(entry))), None)
+            if left is not None:
+                kind = _kind(left)
+                self._held_up[kind] += 1
+                flying = self._fly_left(_take(self._left, kind), kind)
             elif self._waiting:
-                flying = self._fly(_next(self._waiting))
+                kind = _kind(self._waiting[0])
+                flying = self._fly(_take(self._waiting, kind), kind)
             else:
                 return
             flight = asyncio.ensure_future(flying)
             self._flights.add(flight)
             flight.add_done_callback(self._landed)
 
-    @property
-    def _may_be_held_up(self) -> bool:
-        return self._held_up < max(1, self.engine.store.connections - 1)
+    def _may_be_held_up(self, kind: object) -> bool:
+        # Those of one kind mostly wait for the same queues: it is better that more of them go together.
+        connections = self.engine.store.connections
+        most = connections if kind is None else connections // _QUARTER
+        return self._held_up[kind] < max(1, most) and self._held_up.total() < max(1, connections - 1)
 
     def _landed(self, flight: asyncio.Task[None]) -> None:
         self._flights.discard(flight)
         self._set_off()
 
-    async def _fly(self, entries: Sequence[Entry]) -> None:
+    async def _fly(self, entries: Sequence[Entry], kind: object) -> None:
         together = _Together(entries, self.executed)
 
         def go_on(results: list[Any]) -> bool:
             together.hand_over(results)
-            together.is_held_up = self._may_be_held_up
-            self._held_up += together.is_held_up
+            together.is_held_up = self._may_be_held_up(kind)
+            self._held_up[kind] += together.is_held_up
             return together.is_held_up
 
         try:
             results = await self._execute([operation for operation, _ in entries], go_on)
         finally:
-            self._held_up -= together.is_held_up
+            self._held_up[kind] -= together.is_held_up
         together.hand_over(results)
         self._left += together.left(results)
 
-    async def _fly_left(self, entries: Sequence[Entry]) -> None:
+    async def _fly_left(self, entries: Sequence[Entry], kind: object) -> None:
         together = _Together(entries, self.executed)
-        self._held_up += 1
         try:
             results = await self._execute([operation for operation, _ in entries])
         finally:
-            self._held_up -= 1
+            self._held_up[kind] -= 1
         together.hand_over(results)
 
     async def _execute(
@@ -303,9 +313,8 @@ class InFlight:
         await self.engine.close()
 
 
-def _next(waiting: list[Entry]) -> list[Entry]:
+def _take(waiting: list[Entry], kind: object) -> list[Entry]:
     """Take what goes together: of one kind, so that nobody waits for what others do besides."""
-    kind = _kind(waiting[0])
     together = [entry for entry in waiting if _kind(entry) == kind][:_MOST_TOGETHER]
     taken = set(map(id, together))
     waiting[:] = [entry for entry in waiting if id(entry) not in taken]

@@ -250,7 +250,10 @@ class Sent(Struct, frozen=True, gc=False):
 
 
 class Received(Struct, frozen=True, gc=False):
-    """What a receive took. When it took nothing, ``next_due_at`` is when the next message is due, if any is."""
+    """What a receive took. When it took nothing, ``next_due_at`` is when to look again: when the next message is due.
+
+    It may be sooner, where the store has not looked at everything. None: when somebody is told of a message.
+    """
 
     messages: list[Message]
     next_due_at: int | None = None
