@@ -40,24 +40,29 @@ def measure(cluster: Cluster, scale: Scale) -> Section:
     backlogs = {count: asyncio.run(_with_backlog(cluster, count, scale.claims, fifo=False)) for count in scale.backlogs}
     groups = {count: asyncio.run(_with_backlog(cluster, count, scale.claims, fifo=True)) for count in scale.groups}
     held = asyncio.run(_while_held(cluster, scale))
+    keeping_up = asyncio.run(_keeping_up_while_held(cluster, scale))
     rows = [
         *([f"backlog of {count:,}", *_cells(took)] for count, took in backlogs.items()),
         *([f"one FIFO group of {count:,}", *_cells(took)] for count, took in groups.items()),
         *([f"snapshot held, {title}", *_cells(took)] for title, took in held.items()),
+        *([f"snapshot held, consumers keep up, {title}", *_cells(took)] for title, took in keeping_up.items()),
     ]
     table = Table("Claim one message, one client", ["", "p50", "p95", "p99"], rows)
     before, after = held.values()
+    few_before, none_before, few_after, none_after = keeping_up.values()
     figures = [
         _figure(f"claim p50, backlog of {scale.backlogs[-1]:,} to {scale.backlogs[0]:,}", 1.5, _ends(backlogs)),
         _figure(f"claim p50, FIFO group of {scale.groups[-1]:,} to {scale.groups[0]:,}", 2, _ends(groups)),
         _figure(f"claim p50, snapshot held while {scale.passed:,} messages passed", 3, after.p50 / before.p50),
+        _figure("the same where consumers keep up, ten of the one there", 3, few_after.p50 / few_before.p50),
+        _figure("the same of an empty queue", 3, none_after.p50 / none_before.p50),
     ]
     return Section(
         "shapes",
         "Backlogs, groups and held snapshots",
         [table],
         figures,
-        {"backlogs": backlogs, "groups": groups, "held": held},
+        {"backlogs": backlogs, "groups": groups, "held": held, "keeping_up": keeping_up},
     )
 
 
@@ -111,6 +116,45 @@ async def _while_held(cluster: Cluster, scale: Scale) -> dict[str, Quantiles]:
     await sqew.close()
     cluster.drop(url)
     return found
+
+
+async def _keeping_up_while_held(cluster: Cluster, scale: Scale) -> dict[str, Quantiles]:
+    """Claims of ten where there is one, and of one where there is none."""
+    say("a held snapshot, and consumers that keep up")
+    url = cluster.new_database()
+    sqew = Sqew()
+    await sqew.open(url, 1)
+    few_before, none_before = await _claim_few(sqew, scale.claims)
+    holder = await asyncpg.connect(url)
+    await holder.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM sqew_meta")
+    passed = 0
+    while passed < scale.passed:
+        await sqew.send(0, 100)
+        passed += await sqew.take(0, 100)
+    few_after, none_after = await _claim_few(sqew, scale.claims)
+    await holder.close()
+    await sqew.close()
+    cluster.drop(url)
+    return {
+        "the one there is, at first": few_before,
+        "an empty queue, at first": none_before,
+        f"the one there is, {passed:,} messages later": few_after,
+        f"an empty queue, {passed:,} messages later": none_after,
+    }
+
+
+async def _claim_few(sqew: Sqew, claims: int) -> tuple[Quantiles, Quantiles]:
+    few, none = [], []
+    for _ in range(claims + _WARM):
+        await sqew.send(0, 1)
+        began = time.perf_counter_ns()
+        messages = await sqew.claim(10, "bench")
+        few.append(time.perf_counter_ns() - began)
+        await sqew.ack(messages, "bench")
+        began = time.perf_counter_ns()
+        await sqew.claim(1, "bench")
+        none.append(time.perf_counter_ns() - began)
+    return quantiles(few[_WARM:]), quantiles(none[_WARM:])
 
 
 def _cells(took: Quantiles) -> list[str]:

@@ -1,4 +1,4 @@
-"""PostgreSQL clusters of the tests' own. They end with the run of the tests, however that ends."""
+"""PostgreSQL clusters and poolers of the tests' own. They end with the run of the tests, however that ends."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ import itertools
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
 
 HOME = "TESTS_OF_SQEW_POSTGRES"
 """The variable that tells all processes of a run where its clusters live."""
@@ -22,7 +26,7 @@ _numbers = itertools.count()
 _ALWAYS = {"listen_addresses": "127.0.0.1", "unix_socket_directories": "", "max_connections": "200"}
 _GUARD = """
 cat >/dev/null
-for file in "$1"/*/data/postmaster.pid; do
+for file in "$1"/*/data/postmaster.pid "$1"/*/pgbouncer.pid; do
   [ -f "$file" ] || continue
   read -r process <"$file"
   kill -QUIT "$process" && while kill -0 "$process"; do sleep 0.02; done
@@ -61,9 +65,7 @@ class Cluster:
 
     def make(self) -> None:
         """Make it and start it. Names are sorted as people do, so that what relies on the order of bytes is found."""
-        self.folder.mkdir()
-        if (user := _user()) is not None:
-            shutil.chown(self.folder, user)
+        _make_folder(self.folder)
         locale = ["--encoding", "UTF8", "--locale-provider", "icu", "--icu-locale", "en"]
         self._run("initdb", "--username", USER, "--auth", "trust", "--no-sync", *locale, "--pgdata", str(self._data))
         self.start()
@@ -79,6 +81,20 @@ class Cluster:
 
     def stop(self, mode: str = "fast") -> None:
         self._run("pg_ctl", "stop", "--pgdata", str(self._data), "--mode", mode)
+
+    @contextlib.contextmanager
+    def frozen(self) -> Iterator[None]:
+        """It hangs: connections to it stay open, and nobody answers."""
+        postmaster = int((self._data / "postmaster.pid").read_text().split()[0])
+        processes = [postmaster, *_children(postmaster)]
+        try:
+            for process in processes:
+                os.kill(process, signal.SIGSTOP)
+            yield
+        finally:
+            for process in processes:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGCONT)
 
     def url(self, database: str = "postgres") -> str:
         return f"postgresql://{USER}@127.0.0.1:{self.port}/{database}"
@@ -102,6 +118,16 @@ def binaries() -> Path:
     return Path(program).resolve().parent
 
 
+def _children(process: int) -> list[int]:
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            # Its name, in brackets, may have blanks.
+            pid, rest = stat.parent.name, stat.read_text().rpartition(")")[2].split()
+            found += [int(pid)] if int(rest[1]) == process else []
+    return found
+
+
 @functools.cache
 def _user() -> str | None:
     """Who runs it: whoever runs the tests, unless that is root."""
@@ -109,6 +135,12 @@ def _user() -> str | None:
         return None
     users = {user.pw_name for user in pwd.getpwall()}
     return "postgres" if "postgres" in users else "nobody"
+
+
+def _make_folder(folder: Path) -> None:
+    folder.mkdir()
+    if (user := _user()) is not None:
+        shutil.chown(folder, user)
 
 
 def _free_port() -> int:
@@ -127,3 +159,58 @@ def crashing_cluster(name: str) -> Iterator[Cluster]:
         yield cluster
     finally:
         cluster.stop("immediate")
+
+
+_POOLER = """
+[databases]
+* = host={host} port={port}
+
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {own_port}
+unix_socket_dir =
+auth_type = trust
+auth_file = {folder}/users
+pidfile = {folder}/pgbouncer.pid
+pool_mode = {mode}
+default_pool_size = {connections}
+"""
+"""All else is as Debian's package has it, what it refuses above all."""
+
+
+@contextlib.contextmanager
+def pooler(url: str, mode: Literal["transaction", "session"] = "transaction", connections: int = 3) -> Iterator[str]:
+    """A PgBouncer before the cluster of a database, with so many connections to it: the URL of that database there."""
+    folder, own_port, place = (
+        Path(os.environ[HOME]) / f"pooler-{os.getpid()}-{next(_numbers)}",
+        _free_port(),
+        urlsplit(url),
+    )
+    _make_folder(folder)
+    (folder / "users").write_text(f'"{USER}" ""\n')
+    settings = folder / "pgbouncer.ini"
+    settings.write_text(
+        _POOLER.format(
+            host=place.hostname, port=place.port, own_port=own_port, folder=folder, mode=mode, connections=connections
+        )
+    )
+    program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
+    assert program is not None, "PgBouncer is not installed (Debian: sudo apt-get install pgbouncer)."
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen([program, str(settings)], cwd=folder, user=_user(), stdout=log, stderr=log)
+    try:
+        _wait_until_it_listens(process, own_port, folder / "log")
+        yield url.replace(f":{place.port}/", f":{own_port}/")
+    finally:
+        process.kill()
+        process.wait()
+        (folder / "pgbouncer.pid").unlink(missing_ok=True)
+
+
+def _wait_until_it_listens(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline and process.poll() is None:
+        with contextlib.suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port), timeout=5):
+            return
+        time.sleep(0.01)
+    raise AssertionError(f"PgBouncer did not start: {log.read_text()}")

@@ -15,6 +15,7 @@ from typing import Any
 
 import asyncpg
 import pytest
+import uvloop
 
 from cluster import HOME, Cluster
 from sqew.errors import SqewError
@@ -24,7 +25,7 @@ from sqew.stores.postgres import PostgresStore
 
 TEMPLATE = "sqew_template"
 
-_QUICK = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+_QUICK = {"fsync": "off", "full_page_writes": "off"}
 _ALONE = """
 SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
  WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
@@ -86,7 +87,7 @@ class Reused:
 
     def __init__(self) -> None:
         self.url = new_database()
-        self._loop = asyncio.new_event_loop()
+        self._loop = uvloop.new_event_loop()
         self._connection = self._wait_for(asyncpg.connect(self.url))
         self._sql = self._wait_for(self._emptying())
 
@@ -118,7 +119,7 @@ class Awaited:
     """A PostgreSQL store for tests that don't wait: each call returns when it is done. See `sqew.stores.base.Store`."""
 
     def __init__(self, url: str, now: int, random: Random) -> None:
-        self._loop = asyncio.new_event_loop()
+        self._loop = uvloop.new_event_loop()
         self._store = self._loop.run_until_complete(PostgresStore.open(url, now=now, random=random, connections=2))
 
     def run(self, operations: Sequence[Operation[Any]], now: int) -> Commit:

@@ -245,6 +245,15 @@ def test_a_postgresql_that_is_off_the_path_as_debian_has_it_is_found(dev, npm, m
     assert dev.ran == []
 
 
+@pytest.mark.parametrize("task", ["test", "soak"])
+def test_the_tests_without_pgbouncer_say_how_to_install_it(dev, npm, monkeypatch, task):
+    (dev.ROOT / "postgres").touch(mode=0o755)
+    monkeypatch.setattr(dev, "PGBOUNCER", dev.ROOT / "pgbouncer")  # not here, and no apt-get
+
+    with pytest.raises(SystemExit, match=r"need PgBouncer; install it \(Debian: sudo apt-get install pgbouncer\)"):
+        getattr(dev, task)([])
+
+
 def test_a_task_that_fails_does_not_hide_the_ones_after_it(dev, capfd):
     def command(code):
         return [sys.executable, "-c", code]

@@ -110,6 +110,10 @@ class Broker:
         """How this process gets on with its database; None where the queues are in a file."""
         return self._drive.database()
 
+    async def check(self) -> None:
+        """Raise unless messages can be stored, as far as that can be known without storing one."""
+        await self._drive.check()
+
     async def measure_database(self) -> None:
         """Bring those figures up to date that the database must be asked for."""
         await self._drive.measure()
@@ -184,7 +188,7 @@ class Broker:
         """Receive when something is ready, or nothing after ``wait_ms``: for those who know that nothing is now."""
         if self._dismissed:
             return Received([])
-        return await self._wait(operation, self._engine.clock.now() + wait_ms)
+        return await self._wait(operation, wait_ms)
 
     async def _take(self, operation: Receive) -> Received:
         """Receive, and give back what can't be handed over because who asked was cancelled meanwhile."""
@@ -204,8 +208,10 @@ class Broker:
         if refs and not operation.finish and not self._closed:
             self._enter(Nack(operation.queue, [Release(ref, undelivered=True) for ref in refs]), lambda _: None)
 
-    async def _wait(self, operation: Receive, deadline: int) -> Received:
+    async def _wait(self, operation: Receive, wait_ms: int) -> Received:
         waiters, clock, queue, lane = self._engine.waiters, self._engine.clock, operation.queue, operation.lane
+        # By two clocks: a database's may be set back.
+        deadline, over_at = clock.now() + wait_ms, self._loop.time() + wait_ms / 1000
         while True:
             woken = asyncio.Event()
             wake = _Alarm(self._loop, woken)
@@ -227,7 +233,7 @@ class Broker:
             except BaseException:
                 waiters.leave(queue, lane, wake, nothing_left=False)
                 raise
-            if received.messages or self._dismissed or clock.now() >= deadline:
+            if received.messages or self._dismissed or clock.now() >= deadline or self._loop.time() >= over_at:
                 nothing_left = not received.messages and received.next_due_at is None and not woken.is_set()
                 waiters.leave(queue, lane, wake, nothing_left=nothing_left)
                 return received

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any, Protocol
 
 from sqew.engine import Engine, RemoteEngine, Teller
-from sqew.errors import NotOfDatabase, SqewError, StoreDamaged
+from sqew.errors import NotOfDatabase, is_about_all
 from sqew.model import DatabaseFigures
 from sqew.operations import Ack, Operation, Receive, Send
+from sqew.stores.base import Rest
 
 _log = logging.getLogger("sqew.broker")
 
@@ -23,6 +25,9 @@ Executed = Callable[[Sequence[Operation[Any]], Sequence[Any], float], None]
 
 _KINDS = frozenset({Receive, Ack})
 """What a database does many of as quickly as one."""
+
+_QUARTER = 4
+"""What part of the connections, at most, is used by operations of one kind that wait for others."""
 
 _MOST_TOGETHER = 1_000
 """How many operations are committed together at most: a longer transaction holds everybody up."""
@@ -47,6 +52,9 @@ class Drive(Protocol):
 
     async def look(self, operations: Sequence[Operation[Any]], now: int) -> list[Any]:
         """Carry out operations that only read and may take long."""
+
+    async def check(self) -> None:
+        """Raise unless messages can be stored, as far as that can be known without storing one."""
 
     def idle(self) -> None:
         """Nobody wants anything: tidy up."""
@@ -79,11 +87,6 @@ def _hand_over(entries: Sequence[Entry], results: Sequence[Any]) -> None:
             _log.exception("an answer could not be handed over")
 
 
-def _is_about_all(error: Exception) -> bool:
-    """Whether it is not the fault of one of several operations."""
-    return isinstance(error, SqewError) and not isinstance(error, StoreDamaged)
-
-
 class AtOnce:
     """What arrives in one tick of the loop runs in one transaction at its end."""
 
@@ -105,7 +108,7 @@ class AtOnce:
         try:
             return self.engine.run(operations)
         except Exception as error:  # noqa: BLE001 (whatever it is, nobody may be left waiting for an answer)
-            if _is_about_all(error) or len(operations) == 1:
+            if is_about_all(error) or len(operations) == 1:
                 return [error] * len(operations)
         # One of them met a mistake in the code, or damage, and all were undone: the others must not suffer for it.
         return [result for operation in operations for result in self._execute([operation])]
@@ -121,6 +124,9 @@ class AtOnce:
         if not store.looks_aside:
             return store.look(operations, now)
         return await asyncio.to_thread(store.look, operations, now)
+
+    async def check(self) -> None:
+        """A store in this process says so with every operation."""
 
     def idle(self) -> None:
         self.engine.store.idle()
@@ -147,8 +153,40 @@ class AtOnce:
         self.engine.close()
 
 
+class _Together:
+    """Operations that are carried out together."""
+
+    def __init__(self, entries: Sequence[Entry], executed: Executed | None) -> None:
+        self._entries: dict[int, Entry] = dict(enumerate(entries))
+        self._executed = executed
+        self._began = perf_counter()
+        self.is_held_up = False
+        """Whether some of them have begun to wait for others."""
+
+    def hand_over(self, results: Sequence[Any]) -> None:
+        """Hand over what is done and was not before."""
+        places = [place for place in self._entries if not isinstance(results[place], Rest)]
+        if not places:
+            return
+        entries, done = [self._entries.pop(place) for place in places], [results[place] for place in places]
+        if self._executed is not None:
+            self._executed([operation for operation, _ in entries], done, perf_counter() - self._began)
+        _hand_over(entries, done)
+
+    def left(self, results: Sequence[Any]) -> list[Entry]:
+        """What is to be done yet."""
+        return [_entry_of(results[place], done) for place, (_, done) in self._entries.items()]
+
+
+def _entry_of(rest: Rest, done: Done) -> Entry:
+    return rest.operation, lambda result: done(rest.joined(result))
+
+
 class InFlight:
     """As many at a time as the database has connections for; what arrives meanwhile goes together with the next.
+
+    Some operations have to wait for other servers, which may take seconds when one of those has stopped. They leave
+    connections to the others: who sends to a plain queue never waits for who has a FIFO queue.
 
     ``linger_ms``: what arrives waits so long for others to go with. 0: whatever is there goes.
     """
@@ -159,7 +197,11 @@ class InFlight:
         self._linger_s = linger_ms / 1000
         self._lingers: asyncio.TimerHandle | None = None
         self._waiting: list[Entry] = []
+        # What was begun and turned out to have to wait, while enough did already.
+        self._left: list[Entry] = []
         self._flights: set[asyncio.Task[None]] = set()
+        # How many flights of each kind wait for others, or may have to.
+        self._held_up: Counter[object] = Counter()
 
     def run(self, entries: Sequence[Entry]) -> None:
         self._waiting += entries
@@ -172,36 +214,62 @@ class InFlight:
         if self._lingers is not None:
             self._lingers.cancel()
             self._lingers = None
-        while self._waiting and len(self._flights) < self.engine.store.connections:
-            flight = asyncio.ensure_future(self._fly(self._next()))
+        while len(self._flights) < self.engine.store.connections:
+            left = next((entry for entry in self._left if self._may_be_held_up(_kind(entry))), None)
+            if left is not None:
+                kind = _kind(left)
+                self._held_up[kind] += 1
+                flying = self._fly_left(_take(self._left, kind), kind)
+            elif self._waiting:
+                kind = _kind(self._waiting[0])
+                flying = self._fly(_take(self._waiting, kind), kind)
+            else:
+                return
+            flight = asyncio.ensure_future(flying)
             self._flights.add(flight)
             flight.add_done_callback(self._landed)
 
-    def _next(self) -> list[Entry]:
-        """What goes together: of one kind, so that nobody waits for what others do besides."""
-        kind = _kind(self._waiting[0])
-        together = [entry for entry in self._waiting if _kind(entry) == kind][:_MOST_TOGETHER]
-        taken = set(map(id, together))
-        self._waiting = [entry for entry in self._waiting if id(entry) not in taken]
-        return together
+    def _may_be_held_up(self, kind: object) -> bool:
+        # Those of one kind mostly wait for the same queues: it is better that more of them go together.
+        connections = self.engine.store.connections
+        most = connections if kind is None else connections // _QUARTER
+        return self._held_up[kind] < max(1, most) and self._held_up.total() < max(1, connections - 1)
 
     def _landed(self, flight: asyncio.Task[None]) -> None:
         self._flights.discard(flight)
         self._set_off()
 
-    async def _fly(self, entries: Sequence[Entry]) -> None:
-        operations = [operation for operation, _ in entries]
-        began = perf_counter()
-        results = await self._execute(operations)
-        if self.executed is not None:
-            self.executed(operations, results, perf_counter() - began)
-        _hand_over(entries, results)
+    async def _fly(self, entries: Sequence[Entry], kind: object) -> None:
+        together = _Together(entries, self.executed)
 
-    async def _execute(self, operations: list[Operation[Any]]) -> list[Any]:
+        def go_on(results: list[Any]) -> bool:
+            together.hand_over(results)
+            together.is_held_up = self._may_be_held_up(kind)
+            self._held_up[kind] += together.is_held_up
+            return together.is_held_up
+
         try:
-            return await self.engine.run(operations)
+            results = await self._execute([operation for operation, _ in entries], go_on)
+        finally:
+            self._held_up[kind] -= together.is_held_up
+        together.hand_over(results)
+        self._left += together.left(results)
+
+    async def _fly_left(self, entries: Sequence[Entry], kind: object) -> None:
+        together = _Together(entries, self.executed)
+        try:
+            results = await self._execute([operation for operation, _ in entries])
+        finally:
+            self._held_up[kind] -= 1
+        together.hand_over(results)
+
+    async def _execute(
+        self, operations: list[Operation[Any]], go_on: Callable[[list[Any]], bool] | None = None
+    ) -> list[Any]:
+        try:
+            return await self.engine.run(operations, go_on)
         except Exception as error:  # noqa: BLE001 (whatever it is, nobody may be left waiting for an answer)
-            if _is_about_all(error) or len(operations) == 1:
+            if is_about_all(error) or len(operations) == 1:
                 return [error] * len(operations)
         return [result for operation in operations for result in await self._execute([operation])]
 
@@ -215,12 +283,15 @@ class InFlight:
     async def look(self, operations: Sequence[Operation[Any]], now: int) -> list[Any]:
         return await self.engine.store.look(operations, now)
 
+    async def check(self) -> None:
+        await self.engine.store.check()
+
     def idle(self) -> None:
         """The database tidies up by itself."""
 
     @property
     def backlog(self) -> int:
-        return len(self._waiting)
+        return len(self._waiting) + len(self._left)
 
     def database(self) -> DatabaseFigures:
         return self.engine.store.figures()
@@ -232,7 +303,7 @@ class InFlight:
         await between()
         raise NotOfDatabase(
             "To give space back to the disk is PostgreSQL's business: autovacuum makes room for new messages, "
-            "and VACUUM FULL gives back the rest."
+            "and VACUUM FULL gives back the rest, but locks a table against everybody for as long as it takes."
         )
 
     async def shrink_log(self) -> None:
@@ -240,6 +311,14 @@ class InFlight:
 
     async def close(self) -> None:
         await self.engine.close()
+
+
+def _take(waiting: list[Entry], kind: object) -> list[Entry]:
+    """Take what goes together: of one kind, so that nobody waits for what others do besides."""
+    together = [entry for entry in waiting if _kind(entry) == kind][:_MOST_TOGETHER]
+    taken = set(map(id, together))
+    waiting[:] = [entry for entry in waiting if id(entry) not in taken]
+    return together
 
 
 def _kind(entry: Entry) -> object:

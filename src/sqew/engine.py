@@ -33,7 +33,7 @@ from sqew.operations import (
 )
 from sqew.rules import Limits, check_queue_name, default_policy
 from sqew.settings import Settings
-from sqew.stores.base import RemoteStore, Store
+from sqew.stores.base import RemoteStore, Rest, Store
 from sqew.stores.sqlite import SQLiteStore
 from sqew.waiting import Bell, Doorbell, Waiters
 
@@ -44,6 +44,8 @@ Stepwise = DropDeliveries | Purge | PurgeDead | Redrive | RequeueDead | RetryDel
 
 UPKEEP_EVERY_MS = 1_000
 """How often, at most, a transaction also sweeps and stores figures, unless there is a backlog to sweep."""
+_NOT_SOON = 1 << 62
+"""A time that does not come."""
 
 
 class Teller:
@@ -159,15 +161,34 @@ class RemoteEngine(Teller):
     ) -> None:
         super().__init__(clock, doorbell, event_log)
         self.store = store
+        # Somebody sweeps once a second: only what is overdue goes with other operations.
+        self._next_sweep_at = _NOT_SOON
         self.linger_ms = linger_ms
         """How long what arrives waits for others to go with."""
 
-    async def run(self, operations: Sequence[Operation[Any]]) -> list[Any]:
-        """Execute operations: a result or an error for each."""
-        now = self.ran_at = self.clock.now()
-        commit = await self.store.run(operations, now)
-        self._tell(commit, now)
-        return commit.results
+    async def run(
+        self, operations: Sequence[Operation[Any]], go_on: Callable[[list[Any]], bool] | None = None
+    ) -> list[Any]:
+        """Execute operations: a result or an error for each.
+
+        ``go_on`` gets the results of those that had not to wait for others, as soon as they are done, with a `Rest` for
+        each of the others. It says whether these are to be done as well.
+        """
+        now = self.clock.now()
+        overdue = self._wants_upkeep(operations, now)
+        if overdue:
+            self._next_sweep_at = _NOT_SOON
+
+        def told(commit: Commit) -> list[Any]:
+            self.ran_at = now if commit.ran_at is None else commit.ran_at
+            self._tell(commit, self.ran_at)
+            return commit.results[: len(operations)]
+
+        asked = None if go_on is None else lambda commit: go_on(told(commit))
+        commit = await self.store.run([*operations, Sweep()] if overdue else operations, now, asked)
+        if overdue and isinstance(commit.results[-1], Rest):
+            self._next_sweep_at = now
+        return told(commit)
 
     async def flush(self) -> None:
         """Store the figures that are still in memory."""
@@ -285,7 +306,8 @@ async def open_database(settings: Settings, random: Random | None = None, create
         if event_log is not None:
             event_log.close()
         raise
-    return RemoteEngine(store, clock, NoticeBell(store.connect_to_listen, store.tally), event_log, settings.linger_ms)
+    bell = NoticeBell(store.connect_to_listen, store.notify, store.tally)
+    return RemoteEngine(store, clock, bell, event_log, settings.linger_ms)
 
 
 def _check_settings(settings: Settings) -> None:

@@ -17,6 +17,11 @@ class SqewError(Exception):
 
     code = "error"
 
+    @property
+    def told(self) -> str:
+        """What a server tells whoever asks."""
+        return str(self)
+
 
 class Invalid(SqewError):
     """The request itself is wrong: sending it again unchanged can't help."""
@@ -549,24 +554,35 @@ class StoreError(SqewError):
     """The file or database below could not do its work."""
 
     code = "store_error"
+    discreet = "The server's store could not do that; the server's log says why."
+    """What a server tells whoever asks: where its file or database is, and what that says, is for its log."""
+
+    @property
+    def told(self) -> str:
+        return self.discreet or str(self)
 
 
 class StoreBusy(StoreError):
     """Another process held the write lock for longer than busy_timeout_ms."""
 
     code = "store_busy"
+    discreet = "The server's store is busy just now. Try again in a moment."
 
 
 class StoreUnavailable(StoreBusy):
     """The database does not answer just now."""
 
     code = "store_unavailable"
+    discreet = "The server's database does not answer just now. Try again in a moment."
+    was_there = False
+    """Whether it has ended the connection itself, or is about to let us in: soon it may be back."""
 
 
 class StoreFull(StoreError):
     """No room on the disk. Nothing was stored; acknowledgements still work."""
 
     code = "store_full"
+    discreet = "The server's store has no room left, and nothing was changed. Free some on its disk, and try again."
 
 
 class StoreDamaged(StoreError):
@@ -597,12 +613,14 @@ class StoreClosed(StoreError):
     """The queue was closed, or failed in a way after which it must be opened again."""
 
     code = "store_closed"
+    discreet = ""
 
 
 class BodyDamaged(StoreError):
     """A stored body no longer matches its checksum. It is never delivered."""
 
     code = "body_damaged"
+    discreet = ""
 
     def __init__(self, id: int) -> None:
         self.id = id
@@ -646,6 +664,7 @@ class DeliveryDamaged(StoreError):
     """What was to be posted no longer matches its checksum. It never is."""
 
     code = "delivery_damaged"
+    discreet = ""
 
     def __init__(self, id: int) -> None:
         self.id = id
@@ -659,6 +678,7 @@ class ScheduleDamaged(StoreError):
     """What is stored of a schedule no longer matches its checksum. It never fires."""
 
     code = "schedule_damaged"
+    discreet = ""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -694,6 +714,11 @@ class NotSqew(ServerError):
     def __init__(self, where: str, status: int) -> None:
         self.status = status
         super().__init__(f"{where} does not answer as a Sqew server does (status {status}). Check the URL.")
+
+
+def is_about_all(error: BaseException) -> bool:
+    """Whether it is not the fault of one of several operations that were carried out together."""
+    return isinstance(error, SqewError) and not isinstance(error, BadValue | StoreDamaged)
 
 
 def shortened(written: str, most: int = 60) -> str:

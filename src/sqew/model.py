@@ -250,7 +250,10 @@ class Sent(Struct, frozen=True, gc=False):
 
 
 class Received(Struct, frozen=True, gc=False):
-    """What a receive took. When it took nothing, ``next_due_at`` is when the next message is due, if any is."""
+    """What a receive took. When it took nothing, ``next_due_at`` is when to look again: when the next message is due.
+
+    It may be sooner, where the store has not looked at everything. None: when somebody is told of a message.
+    """
 
     messages: list[Message]
     next_due_at: int | None = None
@@ -414,6 +417,8 @@ class Commit(Struct, frozen=True):
     stirred: set[str]
     """The queues in which a message became ready, or got a new time to become so; and `DELIVERIES`, `SCHEDULES`,
     `MOVES`."""
+    ran_at: int | None = None
+    """The time at which it was done, where that is later than it was asked for: what it sent was created then."""
 
 
 Protocol = Literal["queue", "http", "https"]
@@ -834,6 +839,8 @@ class DatabaseFigures(Struct, frozen=True, kw_only=True):
     reconnects: int
     retries: int
     timeouts: int
+    contested: int
+    full: int
     notices_sent: int
     notices_heard: int
     oldest_snapshot_s: float

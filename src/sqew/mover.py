@@ -16,7 +16,7 @@ _LOOK_AGAIN_MS = 5_000
 
 
 class Mover:
-    """Any number of them may be at one store: each step is one transaction, whoever takes it."""
+    """Any number of them may be at one store: each step is one transaction, and who takes it has the task to itself."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker

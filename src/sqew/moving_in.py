@@ -7,9 +7,10 @@ that everything is there, nothing can be found.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import Any
 from zlib import crc32
 
@@ -20,50 +21,34 @@ from asyncpg.exceptions import CharacterNotInRepertoireError, LockNotAvailableEr
 from msgspec import Struct
 
 from sqew.clock import Clock, timestamp
-from sqew.errors import BadValue, Conflict, StoreBusy, StoreDamaged, StoreUnusable
+from sqew.errors import Conflict, StoreBusy, StoreDamaged
+from sqew.moving_tables import LAST, NAMES, Row, Table, tables_of, unfit
 from sqew.settings import without_password
 from sqew.stores.postgres import PostgresStore
+from sqew.stores.postgres.connection import SQL
 from sqew.stores.postgres.errors import OF_DATABASE, translate
 from sqew.stores.sqlite import SQLiteStore
 from sqew.stores.sqlite.connection import translated
 
-Row = tuple[Any, ...]
-Reach = Callable[[int, int], object]
-"""Gets how many rows are there, and how many there will be."""
+Reach = Callable[[str, int, int], object]
+"""Gets what is being done, with how many rows it is done, and with how many it will be."""
+
+COPYING, CHECKING = "copying rows", "checking what was copied"
 
 _MOST_ROWS, _MOST_BYTES = 5_000, 8 * 1024 * 1024
 """What is copied at a time, at most."""
+_ROWS_AT_A_TIME = 1_000
 _WAIT_MS = 1_000
-_OWN = frozenset({"sqew_migration", "sqew_moving_in"})
-"""What each store keeps of itself."""
 _META = "sqew_meta"
-_LAST = ("sqew_subscription", "sqew_schedule", "sqew_queue")
-"""What others are found by."""
-_CASTS = {"bytea": "CAST({0} AS BLOB)", "text": "CAST({0} AS TEXT)"}
-"""SQLite keeps whatever it is given in a column; PostgreSQL does not."""
-
-_MARKER = """
-CREATE TABLE IF NOT EXISTS sqew_moving_in (
-  salt        bigint PRIMARY KEY,
-  progress    text NOT NULL,
-  finished_at bigint
-)
-"""
 _OURS_ALONE = "SET lock_timeout = '5s'; SELECT pg_advisory_lock(1399940471, 2); SET lock_timeout = 0"
 """A move that was killed is over for the database only a moment later."""
 _NOBODY_ELSE = "SELECT pg_advisory_lock(1399940471, 0)"
 """What every transaction of a server shares: servers on this database wait until the move is over."""
-_COLUMNS = """
-SELECT table_name::text, column_name::text, data_type::text, is_identity = 'YES' FROM information_schema.columns
- WHERE table_schema = current_schema() AND table_name LIKE 'sqew\\_%' ORDER BY table_name, ordinal_position
-"""
-_TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'sqew\\_%' ESCAPE '\\'"
-
 _encode = msgspec.msgpack.encode
 
 
 class Moved(Struct, frozen=True):
-    """What a move did: how many rows each table has in the file, and in the database."""
+    """What a move did: how many rows there are of each kind in the file, and in the database."""
 
     tables: dict[str, tuple[int, int]]
     resumed: bool
@@ -92,31 +77,6 @@ class Mark(Struct):
         return len(encoded)
 
 
-class Table(Struct, frozen=True):
-    """A table that both have, with what its columns hold in PostgreSQL."""
-
-    name: str
-    columns: dict[str, str]
-    key: list[str]
-    identity: str | None
-
-    def read(self, connection: apsw.Connection, where: str = "", last: Sequence[int | str] = ()) -> Iterator[Row]:
-        """Its rows in the order of their keys; ``where``: those before and with the last (``<=``), or after (``>``)."""
-        key = ", ".join(map(_quoted, self.key))
-        some = f" WHERE ({key}) {where} ({', '.join('?' * len(self.key))})" if last else ""
-        wanted = ", ".join(_CASTS.get(kind, "{0}").format(_quoted(name)) for name, kind in self.columns.items())
-        return connection.execute(f"SELECT {wanted} FROM {self.name}{some} ORDER BY {key}", tuple(last))
-
-    def key_of(self, row: Row) -> list[int | str]:
-        """What a row is known by."""
-        values = dict(zip(self.columns, row, strict=True))
-        return [values[name] for name in self.key]
-
-
-def _quoted(name: str) -> str:
-    return f'"{name}"'
-
-
 async def move_in(path: str, url: str, reach: Reach | None = None, *, restart: bool = False) -> Moved:
     """Copy a file's queues, and all that belongs to them, to an empty database, or go on with that.
 
@@ -125,8 +85,8 @@ async def move_in(path: str, url: str, reach: Reach | None = None, *, restart: b
     with _file(path) as source:
         try:
             async with _database(url) as target:
-                move = _Move(path, source, without_password(url), target, await _tables(source, target))
-                return await move.run(reach or (lambda _done, _total: None), restart)
+                move = _Move(path, source, without_password(url), target, await tables_of(source, target))
+                return await move.run(reach or (lambda _doing, _done, _total: None), restart)
         except OF_DATABASE as error:
             raise translate(error, url) from error
         except UnicodeDecodeError as error:
@@ -157,52 +117,19 @@ def _file(path: str) -> Iterator[apsw.Connection]:
 @contextlib.asynccontextmanager
 async def _database(url: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
     """A connection to the database, with its tables made and nobody else at them."""
-    store = await PostgresStore.open(url, connections=1)
+    store = PostgresStore(url)
+    connection = await store.connect(patient=True)
     try:
-        connection = await store.connect()
+        await store.prepare(connection)
         try:
-            await connection.execute("SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0")
-            try:
-                await connection.execute(_OURS_ALONE)
-            except LockNotAvailableError as error:
-                where = without_password(url)
-                raise StoreBusy(f"Another `sqew migrate` is at {where}. Wait until it has ended.") from error
-            await connection.execute(_NOBODY_ELSE)
-            await connection.execute(_MARKER)
-            yield connection
-        finally:
-            await connection.close(timeout=5)
+            await connection.execute(_OURS_ALONE)
+        except LockNotAvailableError as error:
+            where = without_password(url)
+            raise StoreBusy(f"Another `sqew migrate` is at {where}. Wait until it has ended.") from error
+        await connection.execute(_NOBODY_ELSE)
+        yield connection
     finally:
-        await store.close()
-
-
-async def _tables(source: apsw.Connection, target: asyncpg.Connection[asyncpg.Record]) -> list[Table]:
-    """What both have, which must be the same."""
-    columns: dict[str, dict[str, str]] = {}
-    identities: dict[str, str] = {}
-    for table, column, kind, is_identity in await target.fetch(_COLUMNS):
-        columns.setdefault(table, {})[column] = kind
-        if is_identity:
-            identities[table] = column
-    keys = {str(name): _keys(source, name) for (name,) in source.execute(_TABLES).fetchall()}
-    for name in sorted((columns.keys() | keys.keys()) - _OWN):
-        here, there = keys.get(name, {}).keys(), columns.get(name, {}).keys()
-        if here != there:
-            raise StoreUnusable(
-                f"{name} differs between the file and the database: {', '.join(sorted(here ^ there))}. "
-                "Bring both to one version of Sqew: pip install --upgrade sqew."
-            )
-    return [
-        Table(name, columns[name], sorted(filter(key.get, key), key=lambda n: key[n]), identities.get(name))
-        for name, key in sorted(keys.items(), key=lambda item: (item[0] in _LAST, item[0]))
-        if name not in _OWN
-    ]
-
-
-def _keys(source: apsw.Connection, table: object) -> dict[str, int]:
-    """A table's columns, and which place in its primary key each has (0: none)."""
-    columns: Iterable[Any] = source.execute("SELECT name, pk FROM pragma_table_info(?)", (table,))
-    return dict(columns)
+        await connection.close(timeout=5)
 
 
 class _Move:
@@ -234,7 +161,7 @@ class _Move:
         if not resumed:
             await self._begin()
         for table in self._tables:
-            if table.name not in _LAST:
+            if table.name not in LAST:
                 await self._copy(table)
         moved = await self._finish(resumed)
         if moved.ok:
@@ -242,10 +169,24 @@ class _Move:
         return moved
 
     async def _forget(self) -> None:
-        """Delete what a move that was not finished has copied."""
+        """Delete what a move that was not finished has copied; and nothing else."""
         async with self._target.transaction():
-            if await self._target.fetchval("DELETE FROM sqew_moving_in WHERE finished_at IS NULL RETURNING salt"):
+            progress = await self._target.fetchval(
+                "DELETE FROM sqew_moving_in WHERE finished_at IS NULL RETURNING progress"
+            )
+            if progress is not None:
+                marks = msgspec.json.decode(progress, type=dict[str, Mark])
+                for table in self._tables:
+                    await self._check_copied(table, marks.get(table.name, Mark()))
                 await self._target.execute(f"TRUNCATE {', '.join(table.name for table in self._tables)}")
+
+    async def _check_copied(self, table: Table, mark: Mark) -> None:
+        there = await self._target.fetchval(f"SELECT count(*) FROM {table.name}")
+        if there > mark.rows:
+            raise Conflict(
+                f"{self._where} has {table.called} that were not copied: {there - mark.rows} of {there}. Somebody "
+                "has used it, and --restart would delete what they sent. Move into an empty database."
+            )
 
     async def _resume(self) -> bool:
         """Whether this move was begun before: then it goes on from where it was."""
@@ -263,29 +204,36 @@ class _Move:
                 f"Another file's move into {self._where} was not finished. Finish it, or begin anew with --restart."
             )
         self._marks |= msgspec.json.decode(progress, type=dict[str, Mark])
+        checked = 0
         for table in self._tables:
-            self._check_unchanged(table)
+            await self._check_unchanged(table, checked)
+            checked += self._marks[table.name].rows
         return True
 
-    def _check_unchanged(self, table: Table) -> None:
-        """Raise if what was copied is not what is in the file now."""
+    async def _check_unchanged(self, table: Table, before: int) -> None:
+        """Raise if what was copied is not what is in the file now. ``before``: how many rows were looked at already."""
         mark, now = self._marks[table.name], Mark()
         if mark.rows:
             for row in table.read(self._source, "<=", mark.last):
                 now.count(row)
+                if now.rows % _ROWS_AT_A_TIME == 0:
+                    self._reach(CHECKING, before + now.rows, self._copied)
+                    # Whoever presses Ctrl-C is heard here.
+                    await asyncio.sleep(0)
         if (now.rows, now.digest) != (mark.rows, mark.digest):
             raise Conflict(
-                f"{self._path} was used since the move was interrupted: {table.name} is not what was copied. "
+                f"{self._path} was used since the move was interrupted: its {table.called} are not what was copied. "
                 "Begin anew with --restart."
             )
 
     async def _begin(self) -> None:
         for table in self._tables:
             if await self._target.fetchval(f"SELECT EXISTS (SELECT 1 FROM {table.name})"):
-                raise Conflict(
-                    f"{self._where} is in use already: {table.name} is not empty. Move into an empty database."
-                )
-        await self._target.execute("INSERT INTO sqew_moving_in VALUES ($1, '{}', NULL)", self._meta["salt"])
+                raise Conflict(f"{self._where} is in use already: it has {table.called}. Move into an empty database.")
+        async with self._target.transaction():
+            await self._target.execute("INSERT INTO sqew_moving_in VALUES ($1, '{}', NULL)", self._meta["salt"])
+            # Servers that ran while it was empty look, and refuse to go on until the move is finished.
+            await self._target.execute(SQL.bump_catalog)
 
     async def _copy(self, table: Table) -> None:
         mark = self._marks[table.name]
@@ -309,8 +257,12 @@ class _Move:
                     "UPDATE sqew_moving_in SET progress = $1", msgspec.json.encode(self._marks).decode()
                 )
         except CharacterNotInRepertoireError as error:
-            raise _unfit(table, rows) from error
-        self._reach(sum(mark.rows for mark in self._marks.values()), self._total)
+            raise unfit(self._source, self._path, table, rows) from error
+        self._reach(COPYING, self._copied, self._total)
+
+    @property
+    def _copied(self) -> int:
+        return sum(mark.rows for mark in self._marks.values())
 
     async def _finish(self, resumed: bool) -> Moved:
         """Make everything found, if everything is there."""
@@ -318,10 +270,11 @@ class _Move:
         await transaction.start()
         try:
             for table in self._tables:
-                if table.name in _LAST:
+                if table.name in LAST:
                     await self._copy(table)
             await self._go_on_counting()
-            moved = Moved({table.name: await self._compared(table) for table in self._tables}, resumed)
+            as_shown = sorted(self._tables, key=lambda table: list(NAMES).index(table.name))
+            moved = Moved({NAMES[table.name]: await self._compared(table) for table in as_shown}, resumed)
             if moved.ok:
                 await self._target.execute("UPDATE sqew_moving_in SET finished_at = $1", time.time_ns() // 1_000_000)
         except BaseException:
@@ -355,15 +308,3 @@ class _Move:
                     table.identity,
                     max(newest, given_out.get(table.name, 0)) + 1,
                 )
-
-
-def _unfit(table: Table, rows: list[Row]) -> BadValue:
-    """Which of the rows PostgreSQL can't store."""
-    for row in rows:
-        for name, value in zip(table.columns, row, strict=True):
-            if isinstance(value, str) and "\0" in value:
-                return BadValue(
-                    f"{table.name} {table.key_of(row)} has the character NUL in its {name}, which PostgreSQL can't "
-                    "store. Remove it from the file, and run this again."
-                )
-    raise AssertionError("PostgreSQL refuses no other character")

@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args
+from urllib.parse import urlsplit
 
 from msgspec import Struct, structs
 
@@ -130,7 +131,7 @@ class Setting(Struct, frozen=True, kw_only=True):
     def show(self, value: object) -> str:
         """A value as people read it: ``1048576`` bytes is ``1 MiB``."""
         if self.secret and value:
-            return HIDDEN
+            return without_password(str(value)) if self.form == "database" else HIDDEN
         if isinstance(value, bool):
             return "true" if value else "false"
         if not isinstance(value, int) or not self.units:
@@ -147,7 +148,7 @@ class Setting(Struct, frozen=True, kw_only=True):
         """The value that was meant. ``unit`` is what a bare number counts where ``source`` says it differs."""
         value = self._read(given, unit or self.unit)
         if value is None:
-            shown = HIDDEN if self.secret else shortened(repr(given))
+            shown = self.show(given) if self.secret else shortened(repr(given))
             units = f", in whole {unit or self.unit} or with a unit ({', '.join(self.units)})" if self.units else ""
             raise BadSetting(f"{self.name} can't be {shown} ({source}): it must be {self.allowed}{units}.")
         return value
@@ -233,7 +234,7 @@ _EXAMPLE = "postgresql://user:password@host:5432/name"
 _HOST = r"(?:\[[0-9A-Fa-f:.]+\]|[^\s:@/?#,\[\]]*)(?::[0-9]{1,5})?"
 _DATABASE = re.compile(
     # A password that has a character of these in it would end too early, and the rest of it be shown as a host.
-    r"postgres(?:ql)?://(?:(?P<user>[^\s:@/?#]*)(?::(?P<password>[^\s:@/?#]*))?@)?"
+    r"postgres(?:ql)?://(?:(?P<user>[^\s:@/?#\[\]]*)(?::(?P<password>[^\s:@/?#\[\]]*))?@)?"
     rf"(?P<hosts>{_HOST}(?:,{_HOST})*)"
     r"(?P<path>/[^\s@?#]*)?(?:\?[^\s@#]*)?"
 )
@@ -244,12 +245,17 @@ def without_password(url: str) -> str:
 
     >>> without_password("postgresql://app:secret@db.example.com/queues?sslmode=require")
     'postgresql://app@db.example.com/queues'
+    >>> without_password("postgresql:///queues?host=/run/postgresql&password=secret")
+    'postgresql:///queues?host=/run/postgresql'
     """
     parts = _DATABASE.fullmatch(url)
     if parts is None:
-        return "postgresql://" + HIDDEN
+        # It can't be told where the password ends: perhaps at the last of these.
+        return re.sub(r"(://[^:@/?#]*).*@", rf"\1:{HIDDEN}@", url.partition("?")[0], flags=re.DOTALL)
     user = f"{parts['user']}@" if parts["user"] else ""
-    return f"postgresql://{user}{parts['hosts']}{parts['path'] or ''}"
+    places = re.findall(r"[?&]((?:host|port)=[^&]*)", url)
+    query = f"?{'&'.join(places)}" if places else ""
+    return f"postgresql://{user}{parts['hosts']}{parts['path'] or ''}{query}"
 
 
 def password_in(url: str) -> str:
@@ -258,15 +264,26 @@ def password_in(url: str) -> str:
     return "" if parts is None else parts["password"] or ""
 
 
-def _is_database(text: str) -> bool:
-    return _DATABASE.fullmatch(text) is not None
+def is_database(text: str) -> bool:
+    """Whether it is the URL of a database."""
+    parts = _DATABASE.fullmatch(text)
+    try:
+        urlsplit(text)
+    except ValueError:
+        # Such as an address in brackets that is none.
+        return False
+    ports = [] if parts is None else re.findall(r":([0-9]+)(?![^,])", parts["hosts"])
+    return parts is not None and all(0 < int(port) < 65_536 for port in ports)
 
 
 FORMS: Mapping[Form, tuple[str, Callable[[str], bool]]] = {
     "durations": ("durations from 1 ms to 30 d with blanks between, such as 10s 5m", _are_durations),
     "url": ("a URL such as https://queue.example.com, without a query", _is_url),
     "account": ("12 digits", _is_account),
-    "database": (f"a URL such as {_EXAMPLE}, with special characters of the password percent-encoded", _is_database),
+    "database": (
+        f"a URL such as {_EXAMPLE}, with a port up to 65535 and special characters of the password percent-encoded",
+        is_database,
+    ),
 }
 """What a text may have to be, to end the sentence "it must be …", and whether a text is that."""
 

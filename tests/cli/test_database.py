@@ -3,7 +3,8 @@
 import pytest
 
 from cli.test_seed_commands import ASKS, LINES
-from postgres import new_database
+from postgres import fetch_column, new_database
+from stores.test_sync_commit import NOTED
 
 LINES_OF_A_DATABASE = [line for line in LINES if not line.startswith("queue compact")]
 
@@ -118,5 +119,50 @@ def test_a_database_that_is_not_there_is_told_without_its_password(database, sqe
     done = sqew("queue list")
 
     assert done.code == 5
-    assert "createdb nowhere" in done.err
+    assert "createdb -O sqew nowhere" in done.err
     assert "s3cret" not in done.err
+
+
+def test_health_in_json_is_json_when_the_database_is_away_too(sqew):
+    done = sqew("health --json --database-url postgresql://sqew:s3cret@127.0.0.1:1/queues")
+
+    assert done.code == 5
+    assert (done.json["status"], done.json["error"]["code"]) == ("degraded", "store_unavailable")
+    assert "s3cret" not in done.out + done.err
+
+
+def test_the_settings_show_the_database_without_its_password(sqew):
+    url = "postgresql://sqew:s3cret@/queues?host=/run/postgresql&password=s3cret&port=5433"
+
+    shown = sqew(["config", "show", "--database-url", url])
+
+    assert "postgresql://sqew@/queues?host=/run/postgresql&port=5433" in shown.out
+    assert "s3cret" not in shown.out
+
+
+@pytest.mark.parametrize("command", ["--help", "serve --help"])
+def test_the_help_tells_of_databases(sqew, command):
+    assert "--database-url URL" in sqew(command).out
+
+
+@pytest.mark.parametrize(("flag", "setting"), [("", "on"), ("--sync-commit", "on"), ("--no-sync-commit", "off")])
+def test_a_send_chooses_whether_to_wait_for_the_disk(sqew, monkeypatch, folder, flag, setting):
+    url = new_database()
+    fetch_column(url, NOTED)
+    monkeypatch.setenv("SQEW_DATABASE_URL", url)
+    (folder / "lines.ndjson").write_text("1\n2\n")
+    sqew("queue add --name orders")
+
+    sqew(f"message enqueue --queue orders --payload 1 {flag}")
+    sqew(f"message enqueue --queue orders --file lines.ndjson {flag}")
+
+    assert set(fetch_column(url, "SELECT setting FROM waited")) == {setting}
+
+
+def test_on_a_terminal_a_complaint_breaks_between_words(terminal):
+    shown = terminal("queue list --database-url postgresql://sqew@127.0.0.1:1/queues", COLUMNS="60").out
+
+    lines = shown.splitlines()
+    assert len(lines) > 1
+    assert max(map(len, lines)) <= 60
+    assert " ".join(lines).endswith("Check host and port, and whether it runs.")

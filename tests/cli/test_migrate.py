@@ -1,7 +1,9 @@
 """`sqew migrate`: a file's queues, copied to PostgreSQL."""
 
 import asyncio
+import contextlib
 import shutil
+import signal
 import subprocess
 import time
 from contextlib import closing
@@ -13,8 +15,10 @@ import pytest
 import belongings
 from cli.conftest import SCRIPT, environment
 from postgres import new_database
-from sqew import Queue
+from sqew import Queue, moving_in
 from sqew import operations as ops
+from sqew.errors import StoreUnavailable, StoreUnusable
+from sqew.moving_tables import NAMES
 
 BLOCKED = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 4242 AND NOT granted"
 STOP_AT_TOPICS = """
@@ -103,15 +107,25 @@ def test_all_rows_are_counted(file, database, process):
 
     said = process(f"migrate --from {file} --to {database} --json").json
 
-    assert said["tables"] == {name: {"file": count, "database": count} for name, count in rows.items()}
+    assert said["tables"] == {NAMES[name]: {"file": count, "database": count} for name, count in rows.items()}
     assert (said["ok"], said["resumed"], said["rows"]) == (True, False, sum(rows.values()))
 
 
 def test_people_get_a_table_and_a_verdict(file, database, process):
+    with closing(apsw.Connection(str(file))) as connection:
+        connection.execute("DELETE FROM sqew_api_key")
+
     shown = process(f"migrate --to {database}").out
 
-    assert shown.splitlines()[0].endswith("IN THE FILE  IN THE DATABASE")
-    assert shown.endswith("rows, none missing.\n")
+    title, *lines, verdict, hint = shown.splitlines()
+    assert title.split(maxsplit=1) == ["WHAT", "IN THE FILE  IN THE DATABASE"]
+    names = [line.rsplit(maxsplit=2)[0] for line in lines]
+    assert {"queues", "messages", "idempotency keys", "archived messages", "bodies of deliveries"} <= set(names)
+    assert "api keys" not in names
+    assert verdict.endswith("rows, none missing.")
+    assert hint == (
+        f"To compare them queue by queue: sqew stats --db queue.db, and sqew stats --database-url {database}"
+    )
 
 
 def test_the_file_is_left_as_it_was(file, database, process):
@@ -201,16 +215,71 @@ def test_a_row_that_is_missing_is_noticed_and_nothing_is_found_then(file, interr
 
     done = process(f"migrate --from {file} --to {interrupted} --json")
 
-    counts = done.json["tables"]["sqew_message"]
+    counts = done.json["tables"]["messages"]
     assert (done.code, done.json["ok"], counts["file"] - counts["database"]) == (6, False, 1)
     assert "Begin anew with --restart." in done.err
-    with opened(interrupted) as q:
-        assert q.queues() == []
+    assert sql(interrupted, "SELECT name FROM sqew_queue") == []
 
 
-def test_nothing_is_found_before_the_move_is_over(interrupted):
-    with opened(interrupted) as q:
+def test_a_database_that_is_not_all_there_is_not_served(interrupted, process):
+    done = process(f"serve --port 0 --database-url {interrupted}")
+
+    assert done.code == 5
+    assert "was not finished" in done.err
+    assert "run `sqew migrate` again" in done.err
+
+
+def test_a_database_that_is_not_all_there_is_not_opened(interrupted):
+    with pytest.raises(StoreUnusable, match="run `sqew migrate` again"):
+        opened(interrupted)
+
+
+def test_a_server_that_ran_before_the_move_does_not_go_on_before_it_is_finished(file, database, process):
+    with opened(database) as q:
         assert q.queues() == []
+        asyncio.run(_kill_when_blocked(file, database))
+
+        with pytest.raises(StoreUnavailable, match="was not finished"):
+            q.create("mine")
+        assert process(f"migrate --from {file} --to {database}").code == 0
+        until(lambda: "orders" in answered(q))
+
+    assert sql(database, "SELECT count(*) FROM sqew_message")[0][0] == rows_of(file)["sqew_message"]
+
+
+def answered(q):
+    """The names of the queues, as soon as there is an answer."""
+    with contextlib.suppress(StoreUnavailable):
+        return [queue.name for queue in q.queues()]
+    return []
+
+
+def until(happened):
+    deadline = time.monotonic() + 30
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_what_was_not_copied_is_not_deleted_to_begin_anew(file, interrupted, process):
+    sql(interrupted, "INSERT INTO sqew_body (id, body) VALUES (999999, 'mine')")
+
+    done = process(f"migrate --from {file} --to {interrupted} --restart")
+
+    assert done.code == 4
+    assert "has large bodies that were not copied: 1 of" in done.err
+    assert sql(interrupted, "SELECT body FROM sqew_body WHERE id = 999999")[0][0] == b"mine"
+
+
+def test_a_statement_of_a_move_takes_as_long_as_it_takes(monkeypatch):
+    monkeypatch.setattr("sqew.stores.postgres.store._NO_ANSWER_S", -29)  # of 30 s, so that it is over in one
+
+    async def sleep():
+        async with moving_in._database(url) as connection:
+            return await connection.fetchval("SELECT 1 FROM pg_sleep(1.2)")
+
+    url = new_database()
+    assert asyncio.run(sleep()) == 1
 
 
 def test_a_file_that_was_used_meanwhile_is_not_gone_on_with(file, interrupted, process):
@@ -277,13 +346,132 @@ def test_what_postgresql_cant_store_is_named(file, database, process):
     done = process(f"migrate --from {file} --to {database}")
 
     assert done.code == 2
+    assert "Idempotency key 'a\\x00' of 'orders' in" in done.err
     assert "has the character NUL in its key" in done.err
+
+
+def test_a_message_that_postgresql_cant_store_is_named_as_people_know_it(file, database, process):
+    with closing(apsw.Connection(str(file))) as connection:
+        marking = "UPDATE sqew_message SET leased_by = 'a' || char(0) WHERE queue_id = ? RETURNING id"
+        orders = connection.execute("SELECT id FROM sqew_queue WHERE name = 'orders'").get
+        ids = [id for (id,) in connection.execute(marking, (orders,)).fetchall()]
+
+    done = process(f"migrate --from {file} --to {database}")
+
+    assert done.code == 2
+    assert done.err.startswith(f"sqew: Message {min(ids)} of 'orders' in")
+    assert "has the character NUL in its consumer" in done.err
+
+
+async def _interrupt_when_blocked(file, url):
+    connection = await asyncpg.connect(url)
+    await connection.execute(STOP_AT_TOPICS)
+    child = await asyncio.create_subprocess_exec(
+        SCRIPT, "migrate", "--from", file, "--to", url, env=environment(), stderr=asyncio.subprocess.PIPE
+    )
+    deadline = time.monotonic() + 30
+    while not await connection.fetchval(BLOCKED):
+        assert child.returncode is None
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
+    child.send_signal(signal.SIGINT)
+    _, said = await child.communicate()
+    copied = await connection.fetchval(
+        "SELECT sum((value ->> 'rows')::int) FROM sqew_moving_in, json_each(progress::json)"
+    )
+    await connection.close()
+    return child.returncode, said.decode(), copied
+
+
+def test_who_interrupts_it_is_told_how_far_it_is_and_how_to_go_on(file, database):
+    with opened(database):
+        pass
+
+    code, said, copied = asyncio.run(_interrupt_when_blocked(file, database))
+
+    total = sum(count for name, count in rows_of(file).items() if name not in ("sqew_meta", "sqew_migration"))
+    assert code == 130
+    assert said == (
+        f"sqew: Interrupted. {copied} of {total} rows are copied, and the file is as it was: "
+        "run the same command again to go on from there.\n"
+    )
+
+
+def test_who_goes_on_sees_that_what_was_copied_is_checked(file, interrupted, monkeypatch):
+    monkeypatch.setattr(moving_in, "_ROWS_AT_A_TIME", 1)
+    reached = []
+
+    asyncio.run(moving_in.move_in(str(file), interrupted, lambda *given: reached.append(given)))
+
+    checking = [(done, total) for doing, done, total in reached if doing == "checking what was copied"]
+    assert checking[-1][0] == checking[-1][1] == len(checking)
+    assert reached[-1][0] == "copying rows"
+
+
+async def _cut_off_when_blocked(file, url):
+    """Start a move, and have the database end its connection in the midst."""
+    async with contextlib.AsyncExitStack() as stack:
+        connection = await asyncpg.connect(url)
+        stack.push_async_callback(connection.close)
+        await connection.execute(STOP_AT_TOPICS)
+        child = await asyncio.create_subprocess_exec(
+            SCRIPT, "migrate", "--from", file, "--to", url, env=environment(), stderr=subprocess.PIPE
+        )
+        while not await connection.fetchval(BLOCKED):
+            assert child.returncode is None
+            await asyncio.sleep(0.01)
+        await connection.execute("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE objid = 4242 AND NOT granted")
+        _, said = await child.communicate()
+        return child.returncode, said.decode()
+
+
+def test_a_move_whose_connection_is_ended_says_so_and_how_to_go_on(file, database):
+    with opened(database):
+        pass
+
+    code, said = asyncio.run(_cut_off_when_blocked(file, database))
+
+    assert code == 5
+    assert "has ended the connection: " in said
+    assert "Transaction" not in said
+    assert "run the same command again to go on from there" in said
 
 
 def test_without_a_place_to_go_to_it_asks_for_one(file, process):
     done = process("migrate")
 
     assert (done.code, done.err) == (2, "sqew: Say where to: --to postgresql://user@host/name, or SQEW_DATABASE_URL.\n")
+
+
+@pytest.mark.parametrize(
+    ("target", "shown"),
+    [
+        ("other.db", "'other.db'"),
+        ("mysql://app:s3cret@h/n", "'mysql://app:***@h/n'"),
+        ("postgresql://app:s3/cret@h/n", "'postgresql://app:***@h/n'"),
+    ],
+)
+def test_what_is_no_database_is_named_as_it_was_given_without_the_password(file, process, target, shown):
+    done = process(f"migrate --to {target}")
+
+    assert done.code == 2
+    assert f"--to can't be {shown}: it must be a URL such as" in done.err
+    assert "cret" not in done.err
+
+
+def test_a_server_cant_be_moved(file, database, process):
+    done = process(f"migrate --url http://127.0.0.1:9 --to {database}")
+
+    assert done.code == 2
+    assert "without --url" in done.err
+
+
+def test_its_help_names_no_place_that_it_does_not_copy_from(process):
+    shown = process("migrate --help").out
+
+    assert "--from FILE" in shown
+    assert "--db" not in shown
+    assert "--url" not in shown
 
 
 def test_a_file_that_is_not_there_is_refused(database, process):

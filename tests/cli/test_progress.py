@@ -76,7 +76,7 @@ def left_on_screen(written):
 
 
 def test_it_shows_what_is_done_how_much_of_it_and_for_how_long():
-    assert bar_line("sending", 30, 120, 3_725, Screen(60)) == f"sending {'━' * 8}{' ' * 27}  30/120 1:02:05"
+    assert bar_line("sending", 30, 120, 3_725, Screen(60)) == f"sending {'━' * 7}{'─' * 23}  30/120  25% 1:02:05"
 
 
 def test_a_bar_on_a_wide_screen_is_no_longer_than_it_need_be():
@@ -94,16 +94,20 @@ def test_without_a_total_a_piece_goes_to_and_fro():
 
 
 def test_a_narrow_screen_has_no_room_for_the_bar():
-    assert bar_line("checking messages", 5, 10, 0, Screen(36)) == "checking messages  5/10 0:00:00"
-    assert bar_line("checking messages", 5, 10, 0, Screen(24)) == "checking…  5/10 0:00:00"
-    assert bar_line("checking messages", 5, 10, 0, Screen(10)) == " 5/10"
+    assert bar_line("checking messages", 5, 10, 0, Screen(36)) == "checking messag…  5/10  50% 0:00:00"
+    assert bar_line("checking messages", 5, 10, 0, Screen(24)) == "che…  5/10  50% 0:00:00"
+    assert bar_line("checking messages", 5, 10, 0, Screen(11)) == " 5/10  50%"
+
+
+def test_without_colours_or_unicode_what_is_left_looks_different():
+    assert "#######-----" in bar_line("sending", 30, 120, 0, Screen(60, unicode=False))
 
 
 def test_a_bar_in_colours_shows_what_is_left_too():
     line = bar_line("sending", 30, 120, 0, Screen(60, colours=True))
 
     assert line == (
-        f"sending \x1b[36m{'━' * 8}\x1b[0m\x1b[2m{'━' * 27}\x1b[0m \x1b[32m 30/120\x1b[0m \x1b[33m0:00:00\x1b[0m"
+        f"sending \x1b[36m{'━' * 7}\x1b[0m\x1b[2m{'─' * 23}\x1b[0m \x1b[32m 30/120  25%\x1b[0m \x1b[33m0:00:00\x1b[0m"
     )
 
 

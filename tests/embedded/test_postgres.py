@@ -291,3 +291,21 @@ def test_a_database_without_queues_is_left_alone_unless_they_are_to_be_made():
 def test_a_database_that_is_not_there_is_told_at_once(url):
     with pytest.raises(StoreUnusable, match="createdb"):
         Queue.open(url.rpartition("/")[0] + "/nowhere")
+
+
+def test_upkeep_goes_on_whatever_it_meets(url, monkeypatch, caplog):
+    rounds = []
+
+    async def stumble(broker):
+        rounds.append(broker)
+        raise ValueError("strange")
+
+    monkeypatch.setattr("sqew.broker.Broker.keep_up", stumble)
+    monkeypatch.setattr("sqew.embedded.database.UPKEEP_EVERY_MS", 1)
+    with Queue.open(url):
+        deadline = time.monotonic() + 30
+        while len(rounds) < 3:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+    assert "strange" in caplog.text

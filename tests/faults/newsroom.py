@@ -1,4 +1,4 @@
-"""A file with events, endpoints and schedules at which servers live and die, and the account of what became of all."""
+"""Events, endpoints and schedules in a file or a database at which servers live and die, and what became of all."""
 
 from __future__ import annotations
 
@@ -8,30 +8,36 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import closing
 from datetime import UTC, datetime
+from functools import partial
 from itertools import count
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 import apsw
-from consistency import problems_of
+from consistency import problems_of, problems_of_database
 
+from postgres import Awaited, fetch_column
 from sqew.clock import Clock
-from sqew.model import Delivery, NewMessage, Schedule
+from sqew.model import Delivery, Message, NewMessage, Schedule
 from sqew.operations import (
     CreateQueue,
     DeliveryState,
     GetSchedule,
+    LastId,
     ListDeliveries,
     Operation,
     Publish,
     SaveSchedule,
+    Scan,
     Subscribe,
 )
 from sqew.rules import default_policy
 from sqew.sealing import new_event
+from sqew.stores.base import Store
 from sqew.stores.sqlite import SQLiteStore
 from sqew.timetable import new_schedule
 
@@ -64,13 +70,60 @@ async def takes_its_time(received: Received, writer: asyncio.StreamWriter) -> bo
     return await status(200)(received, writer)
 
 
-class Newsroom:
-    """The file, seen from a process that is never killed."""
+class Place(Protocol):
+    """Where a newsroom keeps everything."""
 
-    def __init__(self, folder: Path, hook: Hook) -> None:
-        self.path, self.hook = folder / "queue.db", hook
+    database: str | None
+    """What servers are told; None: the file in their folder."""
+    flags: Sequence[str]
+    """What they are told besides."""
+
+    def open(self, now: int) -> Store: ...
+
+    def inconsistencies(self) -> list[str]:
+        """What is wrong with it, whoever else is at it."""
+
+
+class File:
+    """A file ``queue.db`` in a folder."""
+
+    database = None
+    flags = ()
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "queue.db"
+
+    def open(self, now: int) -> Store:
+        return SQLiteStore(self._path, now=now, durability="fast")
+
+    def inconsistencies(self) -> list[str]:
+        with closing(apsw.Connection(str(self._path))) as connection, connection:
+            return problems_of(connection)
+
+
+class Database:
+    """A PostgreSQL database. Servers that look for work all the time would leave each other no time to start."""
+
+    flags = ("--delivery-poll-ms", "200", "--schedule-poll-ms", "200")
+
+    def __init__(self, url: str) -> None:
+        self.database: str | None = url
+        self._url = url
+
+    def open(self, now: int) -> Store:
+        return Awaited(self._url, now, Random(1))
+
+    def inconsistencies(self) -> list[str]:
+        return problems_of_database(partial(fetch_column, self._url))
+
+
+class Newsroom:
+    """All of it, seen from a process that is never killed."""
+
+    def __init__(self, place: Place, hook: Hook) -> None:
+        self.place, self.hook = place, hook
         self.clock = Clock()
-        self._store = SQLiteStore(self.path, now=self.clock.now(), durability="fast")
+        self._store = place.open(self.clock.now())
         for name in ("ticks", "inbox", "heard"):
             self.run(CreateQueue(name, default_policy(name, {"dead_letter": None})))
         for path in ENDPOINTS:
@@ -116,15 +169,16 @@ class Newsroom:
             assert time.monotonic() < deadline, (self.deliveries()[:3], self.schedules()[:3])
             time.sleep(0.05)
 
-    def inconsistencies(self) -> list[str]:
-        """What is wrong with the file, whoever else is at it."""
-        with closing(apsw.Connection(str(self.path))) as connection, connection:
-            return problems_of(connection)
+    def messages(self, queue: str) -> list[Message]:
+        """All that are in a queue."""
+        last: int = self.run(LastId())
+        found: list[Message] = self.run(Scan(queue, 0, last, last + 1)).messages
+        return found
 
     def problems(self, published: set[int]) -> list[str]:
         """Everything that is not as it should be, now that all servers have ended."""
-        found = self.inconsistencies() + self._wrong_slots()
-        inbox = Counter(json.loads(message.body) for message in self._store.export("inbox", self.clock.now()))
+        found = self.place.inconsistencies() + self._wrong_slots()
+        inbox = Counter(json.loads(message.body) for message in self.messages("inbox"))
         if inbox != Counter(published):
             found.append(f"inbox: {_difference(inbox, Counter(published))}")
         for path in ENDPOINTS:
@@ -137,7 +191,7 @@ class Newsroom:
         """Schedules whose slots were not sent once each, from the first to the last."""
         sent = {name: Counter[str]() for name in self.first_slots}
         for queue in ("ticks", "heard"):
-            for message in self._store.export(queue, self.clock.now()):
+            for message in self.messages(queue):
                 mark = message.headers["_schedule"]
                 sent[mark["name"]][mark["scheduled_for"]] += 1
         found = []
@@ -151,6 +205,8 @@ class Newsroom:
                 found.append(f"{schedule.name}: {schedule}")
         events = sum(sent[name].total() for name in TO_TOPIC)
         notices = {request.headers["x-amz-sns-message-id"] for request in self.hook.received("/clock")}
+        # The servers fired on until they were stopped, and were not waited for once more.
+        notices |= {delivery.message_id for delivery in self.deliveries() if delivery.state != "exhausted"}
         if len(notices) != events:
             found.append(f"/clock: {len(notices)} of {events} events arrived")
         return found
@@ -168,11 +224,11 @@ class Press(threading.Thread):
         super().__init__()
         self.published: set[int] = set()
         self.over = threading.Event()
-        self._path, self._random, self._clock = newsroom.path, Random(seed), newsroom.clock
+        self._place, self._random, self._clock = newsroom.place, Random(seed), newsroom.clock
 
     def run(self) -> None:
         values = count()
-        with closing(SQLiteStore(self._path, now=self._clock.now())) as store:
+        with closing(self._place.open(self._clock.now())) as store:
             while not self.over.wait(self._random.uniform(0, 0.04)):
                 batch = [next(values) for _ in range(self._random.randint(1, 3))]
                 events = [new_event("news.today", NewMessage(str(value).encode())) for value in batch]

@@ -12,14 +12,16 @@ from random import Random
 
 import pytest
 
+from postgres import new_database
 from serving import Serving, serving
 
 sys.path.append(str(Path(__file__).parents[1] / "deliveries"))
 
 from endpoint import Hook, endpoint, stalls
-from newsroom import FLAGS, SECOND, Newsroom, Press
+from newsroom import FLAGS, SECOND, Database, File, Newsroom, Press
 
 KILLS = 30
+KILLS_ON_A_DATABASE = 5
 STOPS = 4
 
 
@@ -31,7 +33,14 @@ def hook() -> Iterator[Hook]:
 
 @pytest.fixture
 def newsroom(tmp_path: Path, hook: Hook) -> Iterator[Newsroom]:
-    room = Newsroom(tmp_path, hook)
+    room = Newsroom(File(tmp_path), hook)
+    yield room
+    room.close()
+
+
+@pytest.fixture
+def newsroom_on_postgres(hook: Hook) -> Iterator[Newsroom]:
+    room = Newsroom(Database(new_database()), hook)
     yield room
     room.close()
 
@@ -45,38 +54,57 @@ def until_it_is_at_work(newsroom: Newsroom, random: Random) -> None:
     time.sleep(random.uniform(0, 0.05))
 
 
-def kill_and_judge(folder: Path, newsroom: Newsroom, kills: int, seed: int) -> list[str]:
+def kill_and_judge(folder: Path, newsroom: Newsroom, kills: int, seed: int, servers: int = 2) -> list[str]:
     random, press = Random(seed), Press(newsroom, seed)
-    with ExitStack() as servers:
+    with ExitStack() as stack:
 
         def start() -> Serving:
-            return servers.enter_context(serving(folder, *FLAGS, "--durability", random.choice(("durable", "fast"))))
+            flags = (*FLAGS, *newsroom.place.flags, "--durability", random.choice(("durable", "fast")))
+            return stack.enter_context(serving(folder, *flags, database=newsroom.place.database))
 
-        alive = [start(), start()]
+        alive = [start() for _ in range(servers)]
         press.start()
         for _ in range(kills):
             until_it_is_at_work(newsroom, random)
-            victim = random.randrange(2)
+            victim = random.randrange(servers)
             assert alive[victim].stop(signal.SIGKILL) == -signal.SIGKILL
             assert "Traceback" not in alive[victim].log.read_text()
-            assert newsroom.inconsistencies() == []
+            assert newsroom.place.inconsistencies() == []
             alive[victim] = start()
         press.end()
         newsroom.wait_until_all_is_done()
-        assert [server.stop() for server in alive] == [0, 0]
+        assert [server.stop() for server in alive] == [0] * servers
     return newsroom.problems(press.published)
+
+
+def account(newsroom: Newsroom, kills: int) -> tuple[int, int]:
+    """How often something was posted again, and how many slots have fired; and a line that says so."""
+    twice, slots = newsroom.posted_twice(), sum(schedule.fired for schedule in newsroom.schedules())
+    print(f"\n{kills} kills: {len(newsroom.hook.received())} posts ({twice} again), {slots} slots")  # noqa: T201
+    return twice, slots
 
 
 def test_servers_that_are_killed_fire_every_slot_once_and_deliver_every_event(tmp_path, newsroom, capsys):
     problems = kill_and_judge(tmp_path, newsroom, KILLS, seed=1)
 
-    twice, slots = newsroom.posted_twice(), sum(schedule.fired for schedule in newsroom.schedules())
     with capsys.disabled():
-        print(f"\n{KILLS} kills: {len(newsroom.hook.received())} posts ({twice} again), {slots} slots")  # noqa: T201
+        twice, slots = account(newsroom, KILLS)
     assert problems == []
     # Otherwise the kills fell where nothing was at stake.
     assert twice
     assert slots > 10 * KILLS
+
+
+def test_of_three_servers_on_a_database_some_are_killed_and_every_slot_fires_once_and_every_event_arrives(
+    tmp_path, newsroom_on_postgres, capsys
+):
+    problems = kill_and_judge(tmp_path, newsroom_on_postgres, KILLS_ON_A_DATABASE, seed=1, servers=3)
+
+    with capsys.disabled():
+        twice, slots = account(newsroom_on_postgres, KILLS_ON_A_DATABASE)
+    assert problems == []
+    assert twice
+    assert slots > 10 * KILLS_ON_A_DATABASE
 
 
 @pytest.mark.soak

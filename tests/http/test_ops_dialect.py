@@ -51,9 +51,8 @@ def test_a_server_whose_file_is_gone_is_alive_but_neither_well_nor_ready(tmp_pat
         assert server.call("GET", "/livez").status == 200
         assert [answer.status for answer in answers] == [503, 503, 503]
         assert [answer.json["status"] for answer in answers[:2]] == ["degraded", "degraded"]
-        assert str(tmp_path) not in answers[1].json["error"]
+        assert str(tmp_path) not in "".join(answer.json["error"] for answer in answers)
         until(lambda: "does not exist" in server.log.read_text())
-        assert "does not exist" in answers[2].json["error"]
         assert not (tmp_path / "queue.db").exists()
 
 

@@ -17,7 +17,11 @@ from pathlib import Path
 import pytest
 
 from cluster import Cluster, crashing_cluster
+from postgres import fetch_column, new_database
 from serving import Answer, Serving, serving
+from sqew.errors import SqewError, StoreBusy, StoreError, StoreFull, StoreUnavailable
+from sqew.http.aws_refusals import in_aws_words
+from sqew.http.dialects.aws.sns.refusals import in_sns_words
 
 WITHIN_S = 30.0
 
@@ -90,6 +94,77 @@ def test_readyz_tells_and_livez_stays_up(server: Serving, cluster: Cluster) -> N
     assert away.json["status"] == "degraded"
     assert alive.status == 200
     until(lambda: server.call("GET", "/readyz"), 200)
+
+
+def test_when_the_database_hangs_what_waits_is_refused_and_readyz_tells_at_once(
+    server: Serving, cluster: Cluster
+) -> None:
+    with ThreadPoolExecutor() as pool, cluster.frozen():
+        began = time.monotonic()
+        sent = pool.submit(timed, lambda: send(server))
+        ready, asked_s = timed(lambda: server.call("GET", "/readyz"))
+        refused, waited_s = sent.result()
+        again, refused_s = timed(lambda: send(server))
+        known_s = time.monotonic() - began
+
+    assert (ready.status, refused.status, again.status) == (503, 503, 503)
+    assert refused.headers["x-sqew-error"] == "store_unavailable"
+    assert asked_s < 3
+    assert refused_s < 1
+    assert waited_s < 15
+    assert known_s < 20
+    until(lambda: server.call("GET", "/readyz"), 200)
+    assert "does not answer: no answer in time" in server.log.read_text()
+
+
+def timed(act: Callable[[], Answer]) -> tuple[Answer, float]:
+    began = time.monotonic()
+    return act(), time.monotonic() - began
+
+
+@pytest.mark.parametrize("path", ["/readyz", "/healthz", "/health"])
+def test_who_looks_while_the_database_is_away_is_told_when_to_come_back_and_the_log_stays_calm(
+    server: Serving, cluster: Cluster, path: str
+) -> None:
+    with stopped(cluster):
+        away = until(lambda: server.call("GET", path), 503)
+    until(lambda: server.call("GET", path), 200)
+    server.stop()
+
+    assert away.headers["retry-after"] == "1"
+    lines = [json.loads(line) for line in server.log.read_text().splitlines() if line.startswith("{")]
+    assert {line["level"] for line in lines if line.get("path") == path} == {"warning"}
+    assert [line["level"] for line in lines if line["event"] == "the database is back"] == ["info"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/queues/orders/messages", {"payload": 1}),
+        ("/v1/queues/orders/messages", {"message": 1}),
+        ("/queues/orders/enqueue", {"n": 1}),
+        ("/health", None),
+    ],
+)
+def test_no_client_is_told_where_the_database_is_and_the_log_says_why(
+    server: Serving, cluster: Cluster, path: str, body: object
+) -> None:
+    method = "GET" if body is None else "POST"
+    with stopped(cluster):
+        until(lambda: send(server), 503)
+        refused = server.call(method, path, body)
+
+    assert refused.status == 503
+    assert b"127.0.0.1" not in refused.body
+    assert b"postgresql://" not in refused.body
+    assert b"Try again in a moment" in refused.body
+    assert f"{cluster.url()} does not answer" in server.log.read_text()
+
+
+@pytest.mark.parametrize("in_words", [in_aws_words, in_sns_words])
+def test_nor_are_the_clients_of_aws(in_words: Callable[[SqewError], SqewError]) -> None:
+    for kind in (StoreUnavailable, StoreBusy, StoreFull, StoreError):
+        assert "10.0.0.7" not in str(in_words(kind("postgresql://10.0.0.7/queues does not answer.")))
 
 
 def test_a_long_poll_survives_a_restart_of_the_database(server: Serving, cluster: Cluster) -> None:
@@ -202,6 +277,18 @@ def test_metrics_tell_of_the_database(server: Serving, cluster: Cluster) -> None
     assert figure(server, "db_transaction_operations_count") > 0
 
 
+def test_queues_that_could_not_be_counted_are_counted_again_soon(server: Serving, cluster: Cluster) -> None:
+    with cluster.frozen():
+        # It takes seconds to find out, and twenty times as long would be minutes.
+        server.call("GET", "/metrics")
+    until(lambda: send(server), 201)
+
+    began = time.monotonic()
+    while not (figure(server, 'queue_messages_sent_total{queue="orders"}') or 0) > 0:
+        assert time.monotonic() - began < WITHIN_S
+        time.sleep(0.2)
+
+
 def test_the_page_on_postgresql_names_every_metric_of_the_database(server: Serving) -> None:
     page = (Path(__file__).parents[2] / "docs" / "postgresql.md").read_text()
     also = (Path(__file__).parents[2] / "docs" / "observability.md").read_text()
@@ -210,6 +297,23 @@ def test_the_page_on_postgresql_names_every_metric_of_the_database(server: Servi
     text = server.call("GET", "/metrics").body.decode()
 
     assert dict(re.findall(r"^# TYPE (db_\w+) (\w+)$", text, re.MULTILINE)) == explained
+
+
+def test_a_server_that_is_older_than_its_database_ends_and_says_why(tmp_path: Path) -> None:
+    database = new_database()
+    with serving(tmp_path, database=database) as server:
+        # As an upgrade of another server does, after which no connection is what it was.
+        fetch_column(database, "INSERT INTO sqew_migration VALUES (999, 'later', 0) RETURNING version")
+        fetch_column(
+            database,
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()",
+        )
+
+        code = server.process.wait(WITHIN_S)
+
+    assert code == 5
+    assert "Upgrade Sqew: pip install --upgrade sqew." in server.log.read_text().splitlines()[-1]
 
 
 def test_to_compact_is_refused_with_what_to_do_instead(server: Serving) -> None:
@@ -266,7 +370,7 @@ def sqew(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     [
         ("postgresql://sqew:tr0mb0ne@127.0.0.1:1/postgres", 5, "Check host and port"),
         ("postgresql://sqew:tr0mb0ne@no.such.host.invalid/postgres", 5, "Check host and port"),
-        ("postgresql://sqew:tr0mb0ne@127.0.0.1:{port}/nothing", 5, "createdb nothing"),
+        ("postgresql://sqew:tr0mb0ne@127.0.0.1:{port}/nothing", 5, "createdb -O sqew nothing"),
         ("postgresql://nobody:tr0mb0ne@127.0.0.1:{port}/postgres", 5, "Check user and password"),
         ("postgresql://sqew:tr0mb/0ne@127.0.0.1:{port}/postgres", 2, "percent-encoded"),
         ("postgresql://sqew:tr0mb0ne@127.0.0.1:{port}/postgres?sslmode=perhaps", 2, "sslmode"),

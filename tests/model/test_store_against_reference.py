@@ -31,6 +31,8 @@ class OnSQLite(StoreMachine):
 
 
 class OnPostgres(StoreMachine):
+    looks_again_within_ms = 1_000
+
     def __init__(self, database: Reused) -> None:
         self.database = database
         super().__init__()

@@ -255,14 +255,29 @@ def test_a_message_that_another_server_puts_back_is_found_within_a_second(store,
     assert (soon, later) == (sent[2:3], sent[:1])
 
 
-def test_a_message_that_was_put_back_is_found_at_once_where_there_are_no_others(store, neighbour):
-    sent = store.send_many(2)
+@pytest.mark.parametrize("priorities", [(0, 0), (1, 0)], ids=["one priority", "two priorities"])
+def test_who_looks_in_vain_is_told_when_all_is_looked_at_again(store, neighbour, priorities):
+    sent = [store.send(priority=priority) for priority in priorities]
     store.advance(10_000)
     [back] = neighbour.receive(1)
     assert store.receive_ids(1) == sent[1:]
+    store.run(Receive("jobs"))
     neighbour.run(Nack("jobs", [Release(ref(back), undelivered=True)]))
 
+    store.advance(300)
+    soon = store.run(Receive("jobs"))
+    store.advance(700)
+
+    assert (soon.messages, soon.next_due_at) == ([], store.now)
     assert store.receive_ids(5) == sent[:1]
+
+
+def test_who_waits_for_nothing_is_not_sent_to_look_every_second(store):
+    store.send()
+    store.ack(store.take())
+    store.advance(1_000)
+
+    assert store.run(Receive("jobs")).next_due_at is None
 
 
 def test_a_message_that_this_server_puts_back_is_the_next(store):
@@ -278,7 +293,7 @@ def test_a_message_that_was_committed_late_is_not_passed_over():
     marks = Watermarks()
     marks.reach("jobs", BUCKET, marks.position("jobs", BUCKET, 5_000), (4_999, 7), 5_000)
 
-    assert marks.position("jobs", BUCKET, 5_010) == (4_760, 0)
+    assert marks.position("jobs", BUCKET, 5_010) == (4_910, 0)
     assert marks.position("jobs", BUCKET, 5_900) == (4_999, 7)
     assert marks.position("jobs", BUCKET, 6_000) == (-1, 0)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import ssl
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from time import monotonic
 from typing import Any
@@ -16,6 +18,7 @@ import pytest
 from cluster import Cluster, crashing_cluster
 from postgres import new_database
 from sqew.errors import (
+    BadValue,
     StoreBusy,
     StoreFull,
     StoreTooNew,
@@ -94,12 +97,12 @@ async def test_a_connection_that_was_cut_off_is_replaced(url: str) -> None:
 
 @in_a_loop
 async def test_who_finds_no_free_connection_in_time_is_refused_and_counted(url: str) -> None:
-    async with opened(url, connections=1, timeout_ms=100) as store, store._session(), store._session():
+    async with opened(url, connections=1, timeout_ms=100) as store, store._session():
         with pytest.raises(StoreUnavailable, match="raise database_connections"):
-            await store.look([LastId()], NOW)
+            await store.run([LastId()], NOW)
 
         assert store.figures().exhausted == 1
-        assert store.figures().in_use == 2
+        assert store.figures().in_use == 1
 
 
 @in_a_loop
@@ -133,6 +136,19 @@ async def test_a_connection_that_is_left_in_a_transaction_is_not_used_again(url:
         assert await store._again(statement("SELECT 1")) == "SELECT 1"
         async with store._session() as session:
             assert not session.connection.is_in_transaction()
+
+
+@in_a_loop
+async def test_who_gives_what_postgresql_cant_store_is_refused_alone(url: str) -> None:
+    async with opened(url) as store:
+        await store.run([CreateQueue("orders", default_policy("orders", {}))], NOW)
+        await store.run([Send("orders", [NewMessage(b"1")])], NOW)
+
+        bad, good = (await store.run([Receive("orders", by="\ud800"), Send("orders", [NewMessage(b"1")])], NOW)).results
+
+        assert isinstance(bad, BadValue)
+        assert "surrogates not allowed" in str(bad)
+        assert len(good) == 1
 
 
 @in_a_loop
@@ -197,6 +213,12 @@ class Wire:
     def mend(self) -> None:
         self._passes.set()
 
+    def snap(self) -> None:
+        """Both ends are told, and what was on its way is lost. Who connects anew gets through."""
+        for end in self._ends:
+            end.transport.abort()
+        self._passes.set()
+
     async def _lead(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         beyond, to_beyond = await asyncio.open_connection(self._host, self._port)
         self._ends += [writer, to_beyond]
@@ -210,10 +232,17 @@ class Wire:
         writer.close()
 
 
+def through(url: str, port: int) -> str:
+    """The same database by another port."""
+    return url.replace(f":{urlsplit(url).port}", f":{port}")
+
+
 @in_a_loop
-async def test_a_wire_that_is_cut_is_found_out_once_and_not_by_each(url: str) -> None:
+async def test_a_wire_that_is_cut_is_found_out_once_and_not_by_each(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Less patience, and so less to wait for here.
+    monkeypatch.setattr("sqew.stores.postgres.store._NO_ANSWER_S", 0.2)
     wire = Wire(url)
-    async with wire.laid() as port, opened(url.replace(f":{urlsplit(url).port}", f":{port}"), timeout_ms=100) as store:
+    async with wire.laid() as port, opened(f"{through(url, port)}?connect_timeout=1", timeout_ms=100) as store:
         wire.cut()
         began = monotonic()
         with pytest.raises(StoreUnavailable):
@@ -221,12 +250,89 @@ async def test_a_wire_that_is_cut_is_found_out_once_and_not_by_each(url: str) ->
         found = await asyncio.gather(*(store.look([LastId()], NOW) for _ in range(50)), return_exceptions=True)
         took_s = monotonic() - began
 
-        assert {type(one) for one in found} == {StoreUnavailable}
+        assert all(isinstance(one, StoreUnavailable) for one in found)
         assert took_s < 15
         assert not store.figures().is_there
 
         wire.mend()
         await until_there(store)
+
+
+@in_a_loop
+async def test_what_waits_for_an_answer_when_the_wire_is_cut_does_not_wait_for_its_whole_time(url: str) -> None:
+    wire = Wire(url)
+    async with wire.laid() as port:
+        through = url.replace(f":{urlsplit(url).port}", f":{port}") + "?connect_timeout=1"
+        async with opened(through, timeout_ms=3_600_000, connections=2) as store:
+            wire.cut()
+
+            asked = [store.run([LastId(), LastId()], NOW) for _ in range(5)]
+            found = await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), 20)
+
+            assert {type(one) for one in found} == {StoreUnavailable}
+            assert store.figures().refused == 10
+            wire.mend()
+            await until_there(store)
+
+
+@in_a_loop
+async def test_a_statement_that_takes_long_is_not_cut_off_while_the_database_answers_others(url: str) -> None:
+    async with opened(url) as store:
+        assert await store._again(statement("SELECT pg_sleep(4.5)")) == "SELECT 1"
+
+        assert store.figures().reconnects == 0
+
+
+@in_a_loop
+async def test_behind_a_pooler_what_is_durable_must_be(url: str) -> None:
+    name = url.rpartition("/")[2]
+    await execute(url, f"ALTER DATABASE {name} SET synchronous_commit = off")
+
+    with pytest.raises(StoreUnusable, match=r"synchronous_commit off.*or set durability to fast"):
+        await PostgresStore.open(url, pooler=True)
+
+    async with opened(url, pooler=True, synchronous=False) as fast, opened(url) as durable:
+        assert await fast.look([LastId()], NOW) == await durable.look([LastId()], NOW)
+
+
+@in_a_loop
+async def test_who_may_need_more_connections_than_are_left_is_warned(
+    url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with opened(url, connections=8) as store, opened(url, connections=1_000) as greedy:
+        await store.look_for_room()
+        assert caplog.messages == []
+
+        await greedy.look_for_room()
+
+        assert "lower database_connections" in caplog.text
+
+
+@in_a_loop
+async def test_refusals_are_counted_by_operation_and_reason(url: str) -> None:
+    async with opened(url, timeout_ms=300, connections=1) as store, connected(url) as other:
+        await other.execute("BEGIN; SELECT pg_advisory_xact_lock(1399940471, 0)")
+        with pytest.raises(StoreBusy):
+            await store.run([LastId(), LastId(), LastId()], NOW)
+        await other.execute("ROLLBACK")
+
+        figures = store.figures()
+        assert (figures.timeouts, figures.refused, figures.exhausted, figures.contested) == (3, 0, 0, 0)
+
+
+TLS = [
+    (ConnectionError('PostgreSQL server at "h:5432" rejected SSL upgrade'), "does not offer TLS"),
+    (ssl.SSLCertVerificationError(1, "self-signed certificate"), "Name the certificate of who signed it"),
+    (ssl.SSLError(9, "PEM lib"), "certificates in PEM"),
+    (asyncpg.ClientConfigurationError('root certificate file "/x" does not exist'), "&sslrootcert="),
+    (asyncpg.UndefinedObjectError('unrecognized configuration parameter "foo"'), "Leave it out"),
+    (TimeoutError(), "no answer in time"),
+]
+
+
+@pytest.mark.parametrize(("error", "sentence"), TLS)
+def test_what_is_wrong_with_the_way_to_it_is_told_with_what_to_do(error: Exception, sentence: str) -> None:
+    assert sentence in str(translate(error, "postgresql://app@h/queues"))
 
 
 @in_a_loop
@@ -262,7 +368,7 @@ async def test_a_user_without_rights_is_told_which_are_missing(url: str) -> None
     empty = await asyncio.to_thread(new_database, "template0")
     await execute(empty, "CREATE ROLE guest LOGIN")
     try:
-        with pytest.raises(StoreUnusable, match=r"permission denied for schema public.*GRANT"):
+        with pytest.raises(StoreUnusable, match=r'schema public.*: GRANT USAGE, CREATE ON SCHEMA public TO "guest";'):
             await PostgresStore.open(empty.replace("sqew@", "guest@"))
     finally:
         await execute(empty, "DROP ROLE guest")
@@ -411,18 +517,42 @@ def test_time_follows_when_the_clock_of_the_database_jumps_forward() -> None:
     assert clock.now() == 3_600_000
 
 
-def test_time_goes_on_when_the_clock_of_the_database_jumps_back() -> None:
-    steady = 0
-    clock = DatabaseClock(steady_ns=lambda: steady)
+def test_time_follows_when_the_clock_of_the_database_jumps_back_and_the_log_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = DatabaseClock(steady_ns=lambda: 0)
     clock.follow(3_600 * SECOND)
-    seen = [clock.now()]
+    assert clock.now() == 3_600_000
 
     clock.follow(5 * SECOND)
-    seen.append(clock.now())
-    steady += SECOND
-    seen.append(clock.now())
 
-    assert seen == [3_600_000, 3_600_000, 3_600_970]
+    assert clock.now() == 5_000
+    assert "the database's clock went back" in caplog.text
+
+
+def test_a_clock_that_is_ahead_by_less_than_a_second_stands_still_and_never_runs_backwards() -> None:
+    steady = 0
+    clock = DatabaseClock(steady_ns=lambda: steady)
+    clock.follow(10 * SECOND)
+    seen = [clock.now()]
+
+    for _ in range(4):
+        clock.follow(9 * SECOND + SECOND // 4)
+        seen.append(clock.now())
+        steady += SECOND // 10
+    steady += 60 * SECOND
+
+    assert seen == [10_000] * 5
+    assert clock.now() == 9_250 + 60_400
+
+
+def test_the_time_that_a_machine_sleeps_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: set[int] = set()
+    monkeypatch.setattr(time, "clock_gettime_ns", lambda clock: asked.add(clock) or 0)
+
+    DatabaseClock().now()
+
+    assert asked == {getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)}
 
 
 def test_a_clock_that_runs_fast_is_brought_back_by_and_by() -> None:

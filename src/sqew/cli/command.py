@@ -97,6 +97,9 @@ def shared_options(shown: Sequence[str]) -> list[click.Parameter]:
     """The options that every command takes; those not ``shown`` are left out of its help."""
     options = [
         click.Option(["--db"], metavar="FILE", help="The file that holds the queues.  [default: queue.db]"),
+        click.Option(
+            ["--database-url"], metavar="URL", help="The PostgreSQL database that holds them, instead of a file."
+        ),
         click.Option(["--url"], metavar="URL", help="The server to talk to, instead of the file.  [default: SQEW_URL]"),
         click.Option(["--config"], metavar="FILE", help="The settings file, TOML or YAML.  [default: sqew.toml, …]"),
         click.Option(["--json"], is_flag=True, help="Answer in JSON, for machines."),
@@ -120,8 +123,17 @@ def _remember(write: Callable[[Session, Any], None]) -> Callable[[click.Context,
     return callback
 
 
+def _remember_setting(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+    def callback(ctx: click.Context, _param: click.Parameter, value: Any) -> None:
+        if value is not None:
+            ctx.ensure_object(Session).flags[name] = value
+
+    return callback
+
+
 _REMEMBER = {
     "db": _remember(lambda session, value: session.flags.update(db=value)),
+    "database_url": _remember_setting("database_url"),
     "url": _remember(lambda session, value: session.flags.update(url=value)),
     "config": _remember(lambda session, value: setattr(session, "config", value)),
     "json": _remember(lambda session, value: setattr(session, "json", True)),
@@ -181,11 +193,3 @@ def setting_options() -> list[click.Option]:
 
 def _metavar(setting: Setting) -> str:
     return "[on|off]" if setting.kind == "switch" else "|".join(setting.choices) or setting.kind.upper()
-
-
-def _remember_setting(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
-    def callback(ctx: click.Context, _param: click.Parameter, value: Any) -> None:
-        if value is not None:
-            ctx.ensure_object(Session).flags[name] = value
-
-    return callback

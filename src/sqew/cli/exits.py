@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from enum import IntEnum
 
 import click
@@ -55,5 +56,12 @@ program = "sqew"
 
 
 def complain(sentence: str) -> None:
-    """Say what is wrong, on stderr."""
-    click.echo(f"{program}: {sentence}", err=True)
+    """Say what is wrong, on stderr; on a terminal in lines that break between words."""
+    line = f"{program}: {sentence}"
+    if sys.stderr.isatty():
+        # Here, because most runs have nothing to complain of.
+        from sqew.cli.cells import fold
+        from sqew.cli.screen import screen_on
+
+        line = "\n".join(fold(line, screen_on(sys.stderr, plain=True).width))
+    click.echo(line, err=True)

@@ -112,7 +112,14 @@ def messages_in(file: IO[bytes], name: str, parse: Parse, done: str = "sent") ->
     return count
 
 
-def send(session: Session, q: Queues, queue: str, messages: Iterator[NewMessage], total: int) -> Tally:
+def send(
+    session: Session,
+    q: Queues,
+    queue: str,
+    messages: Iterator[NewMessage],
+    total: int,
+    sync_commit: bool | None = None,
+) -> Tally:
     """Send messages in batches, each in one transaction. On Ctrl-C it says how many were sent."""
     tally = Tally()
     with Bar("sending", session.plain, total) as bar, CtrlC() as ctrl_c:
@@ -120,7 +127,7 @@ def send(session: Session, q: Queues, queue: str, messages: Iterator[NewMessage]
             batches = Batches(messages, session.settings.max_batch)
             while batch := batches.next():
                 try:
-                    _send_batch(q, ops.Send(queue, batch), tally, ctrl_c)
+                    _send_batch(q, ops.Send(queue, batch, sync_commit=sync_commit), tally, ctrl_c)
                 except TooLarge:
                     if len(batch) == 1:
                         raise

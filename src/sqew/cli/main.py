@@ -51,7 +51,7 @@ Try `sqew demo`, or: sqew queue add --name orders
 class Root(LazyGroup):
     """`sqew` itself."""
 
-    shown_options = ("db", "url", "config", "json", "no_color", "debug")
+    shown_options = ("db", "database_url", "url", "config", "json", "no_color", "debug")
 
     def main(self, args: Any = None, prog_name: str | None = None, *_: Any, **extra: Any) -> NoReturn:
         """Run a command line and end the process. Errors are one sentence on stderr, never a traceback."""

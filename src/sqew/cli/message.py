@@ -56,6 +56,9 @@ def message() -> None:
 @click.option("--group", type=Name(), help="The group, in a FIFO queue.")
 @click.option("--header", "headers", multiple=True, type=Pair(), help="A header; give it once each.")
 @click.option("--idempotency-key", "key", type=Name(), help="A second message with this key is not stored.")
+@click.option(
+    "--sync-commit/--no-sync-commit", default=None, help="Wait for the disk, or don't, whatever the setting durability."
+)
 @click.pass_obj
 def enqueue(
     session: Session,
@@ -65,6 +68,7 @@ def enqueue(
     text: str | None,
     file: str | None,
     key: str | None,
+    sync_commit: bool | None,
     **rest: Any,
 ) -> None:
     """Send messages.
@@ -79,9 +83,10 @@ def enqueue(
             "There is nothing to send: give --payload, --text or --file.", click.get_current_context()
         )
     if file is None:
-        _send_one(session, queue, [_keyed(message, key, number) for number, message in enumerate(singles, 1)])
+        messages = [_keyed(message, key, number) for number, message in enumerate(singles, 1)]
+        _send_one(session, ops.Send(queue, messages, sync_commit=sync_commit))
     else:
-        _send_file(session, queue, file, singles, key, make)
+        _send_file(session, queue, file, singles, key, make, sync_commit)
 
 
 Make = Callable[[bytes, Any], NewMessage]
@@ -120,9 +125,10 @@ def _keyed(message: NewMessage, key: str | None, number: int) -> NewMessage:
     return structs.replace(message, key=key if number == 1 else f"{key}:{number}")
 
 
-def _send_one(session: Session, queue: str, messages: Sequence[NewMessage]) -> None:
+def _send_one(session: Session, sending: ops.Send) -> None:
+    queue = sending.queue
     with session.open() as q:
-        sent = q.run(ops.Send(queue, messages))
+        sent = q.run(sending)
     parts = [
         f"Message {one.id} of '{queue}' has that key: nothing was added." if one.duplicate
         else f"Sent message {one.id} to '{queue}'."
@@ -132,7 +138,15 @@ def _send_one(session: Session, queue: str, messages: Sequence[NewMessage]) -> N
     session.show({"queue": queue, **(answers[0] if len(answers) == 1 else {"sent": answers})}, *parts)
 
 
-def _send_file(session: Session, queue: str, name: str, singles: list[NewMessage], key: str | None, make: Make) -> None:
+def _send_file(
+    session: Session,
+    queue: str,
+    name: str,
+    singles: list[NewMessage],
+    key: str | None,
+    make: Make,
+    sync_commit: bool | None,
+) -> None:
     limits = session.limits
 
     def parse(line: bytes) -> NewMessage:
@@ -146,7 +160,7 @@ def _send_file(session: Session, queue: str, name: str, singles: list[NewMessage
         file.seek(0)
         unkeyed = chain(singles, (parse(line) for line in file if line.strip()))
         messages = (_keyed(message, key, number) for number, message in enumerate(unkeyed, 1))
-        tally = lines.send(session, q, queue, messages, total)
+        tally = lines.send(session, q, queue, messages, total, sync_commit)
     show_tally(session, queue, tally, "Sent")
 
 

@@ -26,7 +26,8 @@ class Bar:
     def __init__(
         self, doing: str, plain: bool, total: int | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._doing, self._plain, self._total, self._clock = doing, plain, total, clock
+        self.doing = doing
+        self._plain, self._total, self._clock = plain, total, clock
         self._started = clock()
         self._next = self._started + QUIET_SECONDS
         self._is_drawn = False
@@ -47,7 +48,7 @@ class Bar:
         self._next = now + _BETWEEN_DRAWINGS
         screen = screen_on(sys.stderr, self._plain)
         if screen.is_live:
-            line = bar_line(self._doing, done, total or self._total, now - self._started, screen)
+            line = bar_line(self.doing, done, total or self._total, now - self._started, screen)
             self._is_drawn = True
             _overwrite(line, screen)
 
@@ -69,10 +70,10 @@ def _overwrite(line: str, screen: Screen) -> None:
 def bar_line(doing: str, done: int, total: int | None, seconds: float, screen: Screen) -> str:
     """What is being done, a bar, how much of it is done and for how long. A narrow screen has no room for the bar.
 
-    >>> bar_line("sending", 5, 20, 61, Screen(width=40))
-    'sending ━━━━               5/20 0:01:01'
+    >>> bar_line("sending", 5, 20, 61, Screen(width=42))
+    'sending ━━━───────────  5/20  25% 0:01:01'
     """
-    count = f"{done:{len(str(total))}}/{total}" if total else str(done)
+    count = f"{done:{len(str(total))}}/{total} {100 * min(done, total) // total:3}%" if total else str(done)
     minutes = int(seconds) // 60
     clock = f"{minutes // 60}:{minutes % 60:02}:{int(seconds) % 60:02}"
     room = screen.width - 1 - len(f" {count} {clock}")
@@ -95,7 +96,6 @@ def _lit(length: int, done: int, total: int | None, seconds: float) -> tuple[int
 
 
 def _bar(start: int, end: int, length: int, screen: Screen) -> str:
-    lit = "━" if screen.unicode else "#"
-    unlit = lit if screen.colours else " "
+    lit, unlit = ("━", "─") if screen.unicode else ("#", "-")
     before, after = (screen.paint(unlit * count, dim=True) for count in (start, length - end))
     return before + screen.paint(lit * (end - start), fg="cyan") + after

@@ -232,7 +232,7 @@ def compact(session: Session, name: str) -> None:
             compacted = client.compact(name)
         where, before, after = session.url, compacted.bytes_before, compacted.bytes_after
     else:
-        session.check_file("queue compact", "autovacuum does it by itself, VACUUM FULL at once")
+        session.check_file("queue compact", "autovacuum does it by itself, VACUUM FULL at once with the tables locked")
         where, before, after = session.settings.db, *_compact_file(session, name)
     session.show(
         {"name": name, "bytes_before": before, "bytes_after": after},

@@ -35,6 +35,9 @@ def serve(session: Session) -> None:
     run(session.settings, lambda addresses: click.echo(f"Sqew listens at {', '.join(addresses)}", err=True))
 
 
+for param in serve.params:
+    if isinstance(param, click.Option) and param.name == "database_url":
+        param.hidden = False
 for option in setting_options():
     if option.name in SHOWN:
         option.hidden = False

@@ -14,7 +14,7 @@ from sqew.cli.command import Command
 from sqew.cli.output import Facts, byte_count
 from sqew.cli.parameters import QueueName
 from sqew.cli.session import Session, now_ms
-from sqew.errors import StoreFull
+from sqew.errors import SqewError, StoreFull
 
 
 @click.command(cls=Command)
@@ -40,12 +40,18 @@ def health(session: Session) -> None:
     A file is opened, read and locked for writing, and the disk must have room; `sqew check` reads all of it. A database
     is opened and read. A server is asked whether it is ready.
     """
-    if session.url:
-        _ask_server(session)
-    elif session.database:
-        _try_database(session)
-    else:
-        _try_file(session)
+    try:
+        if session.url:
+            _ask_server(session)
+        elif session.database:
+            _try_database(session)
+        else:
+            _try_file(session)
+    except SqewError as error:
+        if session.json:
+            # Machines read stdout; the sentence and the exit code are as always.
+            session.show({"status": "degraded", "error": {"code": error.code, "message": str(error)}})
+        raise
 
 
 def _ask_server(session: Session) -> None:

@@ -83,6 +83,8 @@ class LoopThread:
                 await self._broker.keep_up()
             except SqewError as error:
                 _log.warning("upkeep failed: %s", error)
+            except Exception:  # noqa: BLE001 (what is over must be swept all the same)
+                _log.exception("upkeep failed")
             await asyncio.sleep(UPKEEP_EVERY_MS / 1000)
 
     def run(self, operations: Sequence[Operation[Any]]) -> list[Any]:

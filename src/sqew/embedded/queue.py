@@ -303,7 +303,7 @@ class Queue:
         if lane is not None and type(lane) is not str:
             check_lane(lane)
         if consumer is not None and not (
-            type(consumer) is str and consumer.isascii() and 0 < len(consumer) <= LONGEST_NAME
+            type(consumer) is str and consumer.isprintable() and 0 < len(consumer) <= LONGEST_NAME
         ):
             check_text("consumer", consumer)
         lease_ms = None if lease_seconds is None else seconds_as_ms("lease_seconds", lease_seconds)

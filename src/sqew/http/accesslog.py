@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 OF_NOTE = frozenset({401, 403, 408, 413, 429, 431})
 """Of the refusals, those that may say something about the server: who is kept out, cut off or held up."""
+_PROBES = frozenset({"/readyz", "/healthz", "/health"})
 _LONGEST_PATH = 300
 
 
@@ -56,6 +57,9 @@ class AccessLog:
         if not (self._all or status >= 500 or status in OF_NOTE or slow):
             return
         level: LogLevel = "error" if status >= 500 else "warning" if status in OF_NOTE or slow else "info"
+        if status == 503 and request.route is not None and request.route.pattern in _PROBES:
+            # It is what was asked, and the log has said it.
+            level = "warning"
         if SEVERITIES[level] < self._least:
             return
         write(

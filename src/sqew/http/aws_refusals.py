@@ -123,7 +123,7 @@ def in_aws_words(error: SqewError) -> AwsError:
         case Invalid():
             return invalid_value(str(error))
         case StoreBusy() | StoreFull():
-            return AwsError("ServiceUnavailable", str(error), 503)
+            return AwsError("ServiceUnavailable", error.told, 503)
         case _:
             status = status_of(error)
-            return AwsError("InternalFailure" if status >= 500 else type(error).__name__, str(error), status)
+            return AwsError("InternalFailure" if status >= 500 else type(error).__name__, error.told, status)

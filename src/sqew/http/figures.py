@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from sqew.errors import SqewError
+from sqew.errors import SqewError, StoreError
 from sqew.http.accesslog import AccessLog
 from sqew.model import Delivered, Settled
 from sqew.observe.exposition import family, histograms, labelled
@@ -33,6 +33,9 @@ _REQUEST_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 1
 _STORE_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1)
 _DELIVERY_S = (0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _MESSAGES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+
+_NOTED_EVERY_S, _REASONS = 10.0, 100
+"""How often the log repeats why the store refuses, and how many reasons are known apart."""
 
 UNKNOWN_PATH = "(unknown)"
 """Stands for all paths without a route."""
@@ -58,6 +61,7 @@ class Figures:
         self._requests: dict[tuple[bytes, int, int], Histogram] = {}
         self._described: dict[tuple[bytes, int, int], tuple[str, str]] = {}
         self._errors: Counter[str] = Counter()
+        self._noted_again: dict[str, float] = {}
         self._transactions = Histogram(_STORE_S)
         self._flushes = Histogram(_MESSAGES)
         self._operations = Histogram(_MESSAGES)
@@ -87,6 +91,17 @@ class Figures:
     def failed(self, error: SqewError) -> None:
         """A request was refused, or one message of a batch."""
         self._errors[error.code] += 1
+        if isinstance(error, StoreError):
+            self._note_why(error)
+
+    def _note_why(self, error: StoreError) -> None:
+        """Log what whoever asks is not told, once in a while."""
+        now, why = monotonic(), str(error)
+        if why != error.told and now >= self._noted_again.get(why, 0.0):
+            if len(self._noted_again) >= _REASONS:
+                self._noted_again.clear()
+            self._noted_again[why] = now + _NOTED_EVERY_S
+            _log.warning("the store refused", extra={"fields": {"error": why, "code": error.code}})
 
     def executed(self, operations: Sequence[Operation[Any]], results: Sequence[Any], seconds: float) -> None:
         """A transaction is over."""

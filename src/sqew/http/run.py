@@ -9,12 +9,13 @@ import logging
 import os
 import signal
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from sqew import __version__
 from sqew.broker import Broker
-from sqew.engine import limits_of, open_database, open_file
-from sqew.errors import BadSetting, SqewError, StoreClosed, StoreUnavailable
+from sqew.engine import Engine, RemoteEngine, limits_of, open_database, open_file
+from sqew.errors import BadSetting, SqewError, StoreClosed, StoreTooNew, StoreUnavailable
 from sqew.http.app import App
 from sqew.http.auth import Guard, check_exposure
 from sqew.http.background import Background
@@ -45,7 +46,11 @@ from sqew.sealing import reachable
 from sqew.settings import Settings, without_password
 
 _log = logging.getLogger("sqew.server")
+R = TypeVar("R")
+
 _TICK_S = 1.0
+_START_S = 30.0
+"""For how long a server tries to start on a database that goes away meanwhile."""
 _LATE_S = 0.5
 """How late the loop may come to its next tick before that is logged: something held it up."""
 
@@ -90,16 +95,17 @@ async def _serve(settings: Settings, ready: Callable[[list[str]], None]) -> None
         _log.warning("aws_credentials guard SQS and SNS only: without auth_token every other dialect is open")
     tls = tls_context(settings)
     tracing = tracing_of(settings, __version__)
-    engine = await open_database(settings) if settings.database_url else open_file(settings)[0]
+    engine = (
+        await _in_time(lambda: open_database(settings), stopped, was_there=False)
+        if settings.database_url
+        else open_file(settings)[0]
+    )
     broker = Broker(engine, limits_of(settings))
     try:
         guard = Guard(settings, broker)
-        uuids = MessageUuids(await broker.run(ReadSalt()))
-        service = make_service(broker, settings, guard, uuids, tracing)
+        salt = await _in_time(lambda: _look_around(engine, broker, guard), stopped)
+        service = make_service(broker, settings, guard, MessageUuids(salt), tracing)
         server = make_server(service, guard)
-        await guard.keep_up()
-        # Whether the file can be written to is better found out now than by the first client.
-        await broker.run(Sweep())
         addresses = await server.listen(settings.host, settings.port, tls, settings.unix_socket or None)
         facts = {"version": __version__, "pid": os.getpid(), **_place(settings), "durability": settings.durability}
         if not announce("listening", {**facts, "addresses": addresses}):
@@ -127,6 +133,32 @@ async def _serve(settings: Settings, ready: Callable[[list[str]], None]) -> None
         if tracing is not None:
             tracing.close()
     _log.info("stopped")
+
+
+async def _look_around(engine: Engine | RemoteEngine, broker: Broker, guard: Guard) -> int:
+    """What is wrong with the store is better found out now than by the first client; the salt of its ids."""
+    if isinstance(engine, RemoteEngine):
+        await engine.store.look_for_room()
+    await guard.keep_up()
+    await broker.run(Sweep())
+    return await broker.run(ReadSalt())
+
+
+async def _in_time(begin: Callable[[], Awaitable[R]], stopped: asyncio.Event, was_there: bool = True) -> R:
+    """Begin, and begin again for a while where the database was there and has gone: it may be starting as well."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + _START_S
+    while True:
+        try:
+            return await begin()
+        except StoreUnavailable as error:
+            was_there = was_there or error.was_there
+            if not was_there or stopped.is_set() or loop.time() > deadline:
+                raise
+            _log.warning("the database went away while the server starts", extra={"fields": {"error": str(error)}})
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_TICK_S):
+                await stopped.wait()
 
 
 def _place(settings: Settings) -> dict[str, str]:
@@ -193,13 +225,15 @@ async def _keep_up(server: Server, broker: Broker, guard: Guard) -> None:
         server.tick()
         try:
             await asyncio.gather(broker.keep_up(), guard.keep_up())
-        except StoreClosed:
+        except (StoreClosed, StoreTooNew):
             raise
         except StoreUnavailable as error:
             # The store says so itself, once and not every second.
             _log.debug("upkeep has to wait: %s", error)
         except SqewError as error:
             _log.warning("upkeep failed", extra={"fields": {"error": str(error), "code": error.code}})
+        except Exception:  # noqa: BLE001 (a mistake in the code must not take down a server that answers requests)
+            _log.exception("upkeep met a mistake in the code and has to wait")
 
 
 def tls_context(settings: Settings) -> ssl.SSLContext | None:

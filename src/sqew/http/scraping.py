@@ -61,6 +61,7 @@ class Scraper:
 
     async def _refresh(self) -> None:
         began = time.monotonic()
+        took = 0.0  # What fails is tried again soon, however long it took to fail.
         try:
             found = await self._broker.survey()
             (deliveries,) = await self._broker.look(CountDeliveries())
@@ -69,11 +70,11 @@ class Scraper:
             self._figures.keep(names)
             queues = self._never_falling(grouped(found, self._labels))
             self._queues = await asyncio.to_thread(self._text, queues, deliveries, self._broker.now())
+            took = time.monotonic() - began
         except SqewError as error:
             _log.warning("the queues could not be counted for metrics", extra={"fields": {"error": str(error)}})
         finally:
             self._refreshing = None
-            took = time.monotonic() - began
             self._due_at = time.monotonic() + max(REFRESH_S, _SHARE * took)
 
     def _never_falling(self, queues: list[QueueTotals]) -> list[QueueTotals]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +12,7 @@ import msgspec
 from sqew.broker import Broker
 from sqew.deliveries.guard import Border
 from sqew.engine import creation
-from sqew.errors import BadBody, Forbidden, MethodNotAllowed
+from sqew.errors import BadBody, Forbidden, MethodNotAllowed, SqewError, StoreFull, StoreUnavailable
 from sqew.http.aws_strictness import Strictness
 from sqew.http.callers import Callers
 from sqew.http.changes import Changes
@@ -31,6 +33,11 @@ from sqew.settings import Settings
 
 NO_STORE: Headers = ((b"cache-control", b"no-store"),)
 """For a GET that takes messages, and for what is secret: nobody on the way may answer it a second time."""
+
+_log = logging.getLogger("sqew.server")
+
+_CHECKED_WITHIN_S = 1.5
+"""How long a store may take to answer before it counts as away: a load balancer waits no longer."""
 
 _encode_text = msgspec.json.Encoder().encode
 _decode_text = msgspec.json.Decoder(str).decode
@@ -60,6 +67,7 @@ class Service:
         self.keys = keys
         self.pressure = pressure
         self.uuids = uuids
+        self._check: asyncio.Task[SqewError | None] | None = None
         labels = QueueLabels(settings.metrics_queues)
         self.figures = Figures(settings, labels, tracing)
         self.scraper = Scraper(broker, self.figures, labels)
@@ -95,11 +103,33 @@ class Service:
 
     async def check_store(self) -> None:
         """Raise unless the store can be read: as every request does, and as somebody would who opens the file anew.
+        And unless a database has the room and gives the rights to be written to.
 
-        SQLite remembers what it has read, and would go on answering from that.
+        SQLite remembers what it has read, and would go on answering from that. Whoever asks waits for a moment, and
+        gets the answer of a look that is under way.
         """
-        await self.broker.run(LastId())
-        await self.broker.look(LastId())
+        if self._check is None:
+            self._check = asyncio.create_task(self._check_store())
+        # What is under way goes on: to end it would take as long, where the database does not answer.
+        done, _ = await asyncio.wait({self._check}, timeout=_CHECKED_WITHIN_S)
+        if not done:
+            raise StoreUnavailable(f"The store has not answered within {_CHECKED_WITHIN_S:g} s.")
+        if (error := done.pop().result()) is not None:
+            raise error
+
+    async def _check_store(self) -> SqewError | None:
+        try:
+            await self.broker.run(LastId())
+            await self.broker.look(LastId())
+            await self.broker.check()
+        except SqewError as error:
+            if not isinstance(error, StoreUnavailable | StoreFull):
+                # Of those the store has told itself, once.
+                _log.warning("the store does not answer: %s", error)
+            return error
+        finally:
+            self._check = None
+        return None
 
     async def ensure_queue(self, name: str, **policy: Any) -> QueueInfo:
         """The queue of that name, made if there is none."""

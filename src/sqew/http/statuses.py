@@ -49,6 +49,8 @@ _STATUSES: tuple[tuple[type[SqewError], int], ...] = (
 )
 _BUSY_RETRY_S = 1
 
+COME_BACK: Headers = ((b"retry-after", b"%d" % _BUSY_RETRY_S),)
+"""When to ask a store again that is busy or away."""
 CODE_HEADER = b"x-sqew-error"
 """Where every refusal says which error it is: in some dialects a sentence is all that a body can hold."""
 
@@ -73,7 +75,7 @@ def _called_for(error: SqewError) -> Headers:
     if isinstance(error, RateLimited | Overloaded):
         return ((b"retry-after", b"%d" % max(1, math.ceil(error.retry_after_ms / 1000))),)
     if isinstance(error, Limited | StoreBusy | StoreClosed):
-        return ((b"retry-after", b"%d" % _BUSY_RETRY_S),)
+        return COME_BACK
     if isinstance(error, MethodNotAllowed):
         return ((b"allow", ", ".join(error.allowed).encode()),)
     if isinstance(error, Unauthorized):

@@ -18,12 +18,15 @@ def database_lines(figures: DatabaseFigures, waiting: int) -> Iterator[str]:
     yield from family(
         "db_refusals_total",
         "counter",
-        "What was answered with 503: `away`, the database was; `exhausted`, no connection was free in time; "
-        "`timeout`, it took longer than database_timeout_ms.",
+        "Operations that were refused, the server's own included: `away`, the database was; `exhausted`, no connection "
+        "was free in time; `timeout`, it took longer than database_timeout_ms; `contested`, others were in the way; "
+        "`full`, its disk was.",
         [
             (labelled(reason="away"), figures.refused),
             (labelled(reason="exhausted"), figures.exhausted),
             (labelled(reason="timeout"), figures.timeouts),
+            (labelled(reason="contested"), figures.contested),
+            (labelled(reason="full"), figures.full),
         ],
     )
     yield from family(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from sqew.model import Commit, DatabaseFigures
 from sqew.operations import Operation
@@ -44,17 +46,34 @@ class Store(Protocol):
     def close(self) -> None: ...
 
 
+class Rest(Struct, frozen=True):
+    """Stands for a result where an operation is not done yet."""
+
+    operation: Operation[Any]
+    """What is left of it to be done."""
+    joined: Callable[[Any], Any]
+    """Makes of its result that of the whole."""
+
+
+GoOn = Callable[[Commit], bool]
+"""Gets what is done, with a `Rest` for all that is not; whether that is to be done now as well."""
+
+
 class RemoteStore(Protocol):
     """A store in a database that any number of processes use: what it does takes a while, and goes on side by side.
 
-    ``run`` keeps what `Store` promises, but for one thing: its operations are not one transaction. Each is one, or part
-    of one.
+    ``run`` keeps what `Store` promises, but for two things. Its operations are not one transaction: each is one, or
+    part of one. And where it has been given a clock, ``now`` is when they were asked for: what then has to wait is done
+    at the time that the clock shows when its turn has come.
+
+    Some of its operations may have to wait for other servers, and the others not. ``go_on`` is called when those are
+    done: if it says no, the results have a `Rest` for each of the former.
     """
 
     connections: int
     """How many things it does at a time."""
 
-    async def run(self, operations: Sequence[Operation[Any]], now: int) -> Commit: ...
+    async def run(self, operations: Sequence[Operation[Any]], now: int, go_on: GoOn | None = None) -> Commit: ...
 
     async def look(self, operations: Sequence[Operation[Any]], now: int) -> list[Any]:
         """Execute operations that only read: their results, or the first error raised."""
@@ -63,5 +82,11 @@ class RemoteStore(Protocol):
 
     async def measure(self) -> None:
         """Bring those figures up to date that the database must be asked for."""
+
+    async def check(self) -> None:
+        """Raise unless messages can be stored, as far as that can be known without storing one."""
+
+    async def look_for_room(self) -> None:
+        """Warn where the database has not as many connections left as it may need."""
 
     async def close(self) -> None: ...

@@ -28,7 +28,7 @@ class Failure(Struct):
 
 
 def failure(error: SqewError, _status: int) -> bytes:
-    return encode(Failure(str(error), error.code))
+    return encode(Failure(error.told, error.code))
 
 
 DIALECT = Dialect("hq", "A job queue: enqueue, receive, complete, fail.", failure, Failure)

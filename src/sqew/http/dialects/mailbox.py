@@ -19,7 +19,7 @@ from sqew.errors import BadValue, Forbidden, MessageNotFound, QueueNotFound, Sqe
 from sqew.http.exchange import Call, Request, Response
 from sqew.http.router import Dialect, Routes
 from sqew.http.service import NO_STORE, Service, in_seconds, refuse_head
-from sqew.http.statuses import headers_of, status_of
+from sqew.http.statuses import COME_BACK, headers_of, status_of
 from sqew.model import Message, NewMessage, QueueInfo, Received, Ref, Sent, Settled
 from sqew.rules import seconds_as_ms
 
@@ -36,7 +36,7 @@ class Failure(Struct):
 
 
 def _failure(error: SqewError, _status: int) -> bytes:
-    return encode(Failure(str(error), error.code))
+    return encode(Failure(error.told, error.code))
 
 
 DIALECT = Dialect("Mailbox", "Text messages, taken once and archived.", _failure, Failure)
@@ -233,7 +233,7 @@ async def _attempt(service: Service, operation: ops.Ack) -> list[Settled | SqewE
 
 def _acked(id: int, result: Settled | SqewError) -> AckView:
     if isinstance(result, SqewError):
-        return AckView(id, ok=False, error=str(result), code=result.code)
+        return AckView(id, ok=False, error=result.told, code=result.code)
     return AckView(id, ok=True)
 
 
@@ -312,5 +312,5 @@ async def health(service: Service, _request: Request) -> Response:
     try:
         await service.check_store()
     except SqewError as error:
-        return Response(503, _failure(error, 503), headers=NO_STORE)
+        return Response(503, _failure(error, 503), headers=(*NO_STORE, *COME_BACK))
     return Response(200, encode(Health("ok")), headers=NO_STORE)

@@ -44,7 +44,7 @@ class Failure(Struct):
 
 
 def _failure(error: SqewError, _status: int) -> bytes:
-    return encode(Failure(str(error)))
+    return encode(Failure(error.told))
 
 
 def _refused(error: SqewError) -> Response:

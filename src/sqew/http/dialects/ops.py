@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import logging
-
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from sqew import __version__
-from sqew.errors import SqewError, StoreUnavailable
+from sqew.errors import SqewError, StoreFull, StoreUnavailable
 from sqew.http.exchange import Request, Response
 from sqew.http.router import Dialect, Routes
 from sqew.http.service import NO_STORE, Service
-
-_log = logging.getLogger("sqew.server")
+from sqew.http.statuses import COME_BACK
 
 encode = msgspec.json.Encoder().encode
 
@@ -27,7 +24,7 @@ class Health(Struct):
 
 
 def _failure(error: SqewError, _status: int) -> bytes:
-    return encode(Health("degraded", error=str(error)))
+    return encode(Health("degraded", error=error.told))
 
 
 DIALECT = Dialect("Ops", "Health, for load balancers and supervisors.", _failure, Health)
@@ -42,13 +39,13 @@ def livez(_service: Service, _request: Request) -> Response:
 
 @routes.get("/healthz", scope="open", answers={200: Health, 503: Health})
 async def healthz(service: Service, _request: Request) -> Response:
-    """Whether the server runs and its store can be read."""
+    """Whether the server runs and its store can be used."""
     return await _store_health(service)
 
 
 @routes.get("/readyz", scope="open", answers={200: Health, 503: Health})
 async def readyz(service: Service, request: Request) -> Response:
-    """Whether the server should get requests: its store can be read, and it is not about to stop."""
+    """Whether the server should get requests: its store can be used, and it is not about to stop."""
     if request.connection.hub.is_draining:
         return _degraded("The server is stopping. Use another, or wait until it has started again.")
     return await _store_health(service)
@@ -58,14 +55,13 @@ async def _store_health(service: Service) -> Response:
     try:
         await service.check_store()
     except StoreUnavailable:
-        # The log says so already.
         return _degraded("The database does not answer just now. The server's log says why.")
-    except SqewError as error:
-        # It may say where the file is, which is not for everybody.
-        _log.warning("the store does not answer: %s", error)
+    except StoreFull:
+        return _degraded("The store has no room left. Free some on its disk.")
+    except SqewError:
         return _degraded("The store does not answer. The server's log says why.")
     return Response(200, encode(Health("ok", __version__)), headers=NO_STORE)
 
 
 def _degraded(why: str) -> Response:
-    return Response(503, encode(Health("degraded", __version__, why)), headers=NO_STORE)
+    return Response(503, encode(Health("degraded", __version__, why)), headers=(*NO_STORE, *COME_BACK))

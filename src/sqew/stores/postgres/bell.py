@@ -10,7 +10,8 @@ from typing import Any
 
 import asyncpg
 
-from sqew.stores.postgres.errors import OF_DATABASE
+from sqew.errors import StoreError
+from sqew.stores.postgres.errors import OF_DATABASE, reason_of
 from sqew.stores.postgres.tally import Tally
 from sqew.waiting import Waiters
 
@@ -32,17 +33,19 @@ _LOOK_UNTOLD_MS = 500
 _BETWEEN = "\x1f"
 
 Connect = Callable[[], Awaitable["asyncpg.Connection[asyncpg.Record]"]]
+Notify = Callable[[str], Awaitable[None]]
+"""Sends an empty notice to a channel, by another connection."""
 
 
 class NoticeBell:
     """Implements `sqew.waiting.Bell` on a connection of its own, in the event loop's thread."""
 
-    def __init__(self, connect: Connect, tally: Tally) -> None:
-        self._connect, self._tally = connect, tally
+    def __init__(self, connect: Connect, notify: Notify, tally: Tally) -> None:
+        self._connect, self._notify, self._tally = connect, notify, tally
         self._waiters: list[Waiters] = []
         self._stirred: set[str] = set()
         self._rung, self._heard = asyncio.Event(), asyncio.Event()
-        self._listens = False
+        self._listens, self._warned = False, False
         self._task = asyncio.ensure_future(self._run())
 
     def ring(self, queues: Iterable[str], /) -> None:
@@ -71,12 +74,12 @@ class NoticeBell:
             try:
                 connection = await self._connect()
                 if told:
-                    _log.warning("servers wake each other again")
+                    _log.info("servers wake each other again")
                 told = False
                 await self._serve(connection)
-            except OF_DATABASE as error:
+            except Exception as error:  # noqa: BLE001 (without this task nobody would be woken ever again)
                 if not told:
-                    _log.warning("servers can't wake each other for now", extra={"fields": {"error": str(error)}})
+                    _warn(error)
                 told = True
             finally:
                 self._listens = False
@@ -88,7 +91,7 @@ class NoticeBell:
         try:
             await connection.add_listener(CHANNEL, self._hear)
             connection.add_termination_listener(lambda _: self._rung.set())
-            self._listens = await self._hears_itself(connection)
+            self._listens = await self._hears_others()
             self._wake_all()
             while not connection.is_closed():
                 if await self._is_rung():
@@ -100,15 +103,21 @@ class NoticeBell:
         finally:
             connection.terminate()
 
-    async def _hears_itself(self, connection: asyncpg.Connection[asyncpg.Record]) -> bool:
-        """Whether notices arrive: PgBouncer takes the LISTEN, and hands on few or none."""
+    async def _hears_others(self) -> bool:
+        """Whether a notice arrives that another connection sends while this one asks for nothing.
+
+        In transaction mode PgBouncer takes the LISTEN, and hands on what comes together with the answer to a statement:
+        a connection that only tried whether it hears itself would think that it hears everybody.
+        """
         self._heard.clear()
-        await connection.execute("SELECT pg_notify($1, '')", CHANNEL)
+        await self._notify(CHANNEL)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_HEARD_WITHIN_S):
                 await self._heard.wait()
                 return True
-        _log.warning("servers can't wake each other through a pooler: set database_listen_url to the database itself")
+        if not self._warned:
+            _log.warning("a pooler loses the wake-ups of other servers: set database_listen_url to the database itself")
+        self._warned = True
         return False
 
     async def _is_rung(self) -> bool:
@@ -119,9 +128,15 @@ class NoticeBell:
 
     async def _tell(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
         stirred, self._stirred = self._stirred, set()
-        for notice in _notices(stirred):
-            await connection.execute("SELECT pg_notify($1, $2)", CHANNEL, notice)
-            self._tally.notices_sent += 1
+        try:
+            for notice in _notices(stirred):
+                await connection.execute("SELECT pg_notify($1, $2)", CHANNEL, notice)
+                self._tally.notices_sent += 1
+        except BaseException:
+            # The next connection tells of them: to be told twice does no harm.
+            self._stirred |= stirred
+            self._rung.set()
+            raise
 
     def _hear(self, _connection: Any, _pid: int, _channel: str, payload: object) -> None:
         self._heard.set()
@@ -137,14 +152,25 @@ class NoticeBell:
             waiters.wake_all()
 
 
+def _warn(error: Exception) -> None:
+    # What is none of the database's errors is a mistake in the code: where it was made tells most of it.
+    unexpected = None if isinstance(error, (*OF_DATABASE, StoreError)) else error
+    fields = {"error": reason_of(error)}
+    _log.warning("servers can't wake each other for now", extra={"fields": fields}, exc_info=unexpected)
+
+
 def _notices(queues: Iterable[str]) -> list[str]:
     """The names, as many together as there is room for. What stirs in a process alone has a NUL and is not told."""
     notices: list[str] = []
+    room = 0
     for queue in queues:
         if "\0" in queue:
             continue
-        if notices and len(notices[-1]) + len(queue) < _MOST_BYTES:
+        size = len(queue.encode()) + len(_BETWEEN)
+        if size <= room:
             notices[-1] += _BETWEEN + queue
         else:
             notices.append(queue)
+            room = _MOST_BYTES
+        room -= size
     return notices

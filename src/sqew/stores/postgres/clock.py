@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 
@@ -9,20 +10,33 @@ import asyncpg
 
 from sqew.clock import Clock
 
+_log = logging.getLogger("sqew.postgres")
+
 _ASKED = 3
-_MOST_BACK_NS = 30_000_000
-"""How far time is set back by one look at most: 30 ms a minute is more than any two clocks drift apart."""
+_MOST_BACK_NS = 200_000_000
+"""How far time is set back by one look at most: a look that took long is wrong by half of that."""
+_JUMP_NS = 1_000_000_000
+"""How far the database's clock may have gone back before it is believed at once."""
+
+
+def _steady_ns() -> int:
+    """Nanoseconds that pass while the machine sleeps as well: the database's clock goes on meanwhile."""
+    return time.clock_gettime_ns(_CLOCK)
+
+
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class DatabaseClock(Clock):
-    """Shows the database's time, and never runs backwards.
+    """Shows the database's time.
 
     Between two looks it goes at the pace of this machine's steady clock, whatever happens to this machine's date. Where
-    it turns out to be behind, it follows at once; where it is ahead, it stands still for a few milliseconds and comes
-    closer with every look. So it does when the database's clock jumps back: leases still run out meanwhile.
+    it turns out to be behind, it follows at once; where it is a little ahead, it stands still for a moment and comes
+    closer with every look. It never runs backwards, but when the database's clock has: servers that started since then
+    go by that, and would have their leases taken away by one that did not follow.
     """
 
-    def __init__(self, steady_ns: Callable[[], int] = time.monotonic_ns) -> None:
+    def __init__(self, steady_ns: Callable[[], int] = _steady_ns) -> None:
         super().__init__(steady_ns=steady_ns)
         self._is_set = False
         self._shown_ns = 0
@@ -50,7 +64,14 @@ class DatabaseClock(Clock):
 
     def follow(self, offset_ns: int) -> None:
         """The database's clock was that far ahead of the steady one."""
-        self._offset_ns = max(offset_ns, self._offset_ns - _MOST_BACK_NS) if self._is_set else offset_ns
+        back_ns = self._offset_ns - offset_ns
+        if not self._is_set or back_ns <= _MOST_BACK_NS:
+            self._offset_ns = offset_ns
+        elif back_ns <= _JUMP_NS:
+            self._offset_ns -= _MOST_BACK_NS
+        else:
+            _log.warning("the database's clock went back", extra={"fields": {"seconds": round(back_ns / 1e9, 1)}})
+            self._offset_ns, self._shown_ns = offset_ns, 0
         self._is_set = True
 
     async def _look(self, connection: asyncpg.Connection[asyncpg.Record]) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -15,13 +16,27 @@ from sqew.stores.sql.work import Row
 
 _PARAMETER = re.compile(r"\?(\d+)")
 _BLOB = re.compile(r"CAST\((coalesce\([^)]*\)|[\w.]+) AS BLOB\)")
-_HINT = re.compile(r" INDEXED BY \w+|(?<=[ (])\+(?=[a-z])")
+_NAMED_INDEX = re.compile(r" INDEXED BY \w+")
+_NO_INDEX = re.compile(r"(?<=[ (])\+([a-z_.]+)")
+_TEXTS = {"uuid"}
 
 
 def _dialect(text: str) -> str:
-    """A statement that is written for SQLite as well, without what only SQLite needs to be told."""
-    return _PARAMETER.sub(r"$\1", _BLOB.sub(r"\1", _HINT.sub("", text))).replace("x''", "''::bytea")
+    """A statement that is written for SQLite as well.
 
+    PostgreSQL can't be told an index: where it needs to be, a statement of its own leaves it no other. ``+x`` tells
+    both that a column is not to be looked for in an index.
+    """
+    text = _BLOB.sub(r"\1", _NO_INDEX.sub(_opaque, _NAMED_INDEX.sub("", text)))
+    return _PARAMETER.sub(r"$\1", text).replace("x''", "''::bytea")
+
+
+def _opaque(column: re.Match[str]) -> str:
+    name = column[1]
+    return f"({name} || '')" if name in _TEXTS else f"({name} + 0)"
+
+
+_READ_AHEAD = 20
 
 SQL = Statements(__package__, _dialect)
 
@@ -30,14 +45,33 @@ PLANNING = {
     "jit": "off",
     "max_parallel_workers_per_gather": "0",
     **dict.fromkeys(
-        ("enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin", "enable_sort"), "off"
+        (
+            "enable_seqscan",
+            "enable_bitmapscan",
+            "enable_hashjoin",
+            "enable_mergejoin",
+            "enable_sort",
+            "enable_incremental_sort",
+        ),
+        "off",
     ),
 }
-"""Settings of a connection. Every statement has its index, and its plan must not depend on what statistics said of a
-queue when it was empty: it is made once, by index and in the order of the index wherever that is possible."""
+"""Settings of a connection. Every statement has its index, and its plan, which is made once, must not depend on what
+statistics said of a queue when it was empty, or of all queues when one had everything. These settings alone do not
+choose the index: a statement asks for an order that only one index has. Where the first columns are to be equal to
+something, it says so in a way that keeps them in that order (``x >= ?1 AND x <= ?1 ORDER BY x, id``; with ``x = ?1``
+only ``id`` would be left of it, and any index that begins with ``id`` would do)."""
 
 SYNC_COMMIT = {True: "on", False: "off"}
 """What PostgreSQL calls it: the setting `synchronous_commit`."""
+
+
+class HeldElsewhere(Exception):
+    """Somebody else holds one of these queues (their ids), and who may have locked rows already can't wait for it."""
+
+    def __init__(self, queues: set[int]) -> None:
+        super().__init__(queues)
+        self.queues = queues
 
 
 class Answer:
@@ -73,21 +107,38 @@ class Link:
         self._changed = 0
         self._held: set[int] = set()
 
-    def begun(self) -> None:
-        """A transaction has begun: nothing is held yet."""
-        self._held.clear()
+    def begin_with(self, queues: set[int]) -> None:
+        """A transaction has begun, and nobody else may have these queues (their ids) before it ends.
 
-    def hold(self, state: QueueState, /) -> None:
-        """Nobody else may change the order or the number of a queue's messages before the transaction ends."""
-        if state.id not in self._held:
-            self._held.add(state.id)
-            self.execute(SQL.hold_queue, (state.id,))
+        Here it waits for them: whoever waits has locked no row, and waits in the order of ids, so none in a circle.
+        """
+        self._held = set(queues)
+        if queues:
+            self.execute(SQL.hold_queues, (sorted(queues),))
+
+    def hold(self, *states: QueueState) -> None:
+        """Nobody else may change the order or the number of these queues' messages before the transaction ends.
+
+        Raises `HeldElsewhere` where somebody does: then it is to be begun again with all that it holds.
+        """
+        wanted = {state.id for state in states} - self._held
+        if wanted:
+            if self.execute(SQL.queues_held_elsewhere, (sorted(wanted),)).fetchone() is not None:
+                raise HeldElsewhere(wanted | self._held)
+            self._held |= wanted
 
     def execute(self, statement: str, parameters: Iterable[Any] = (), /) -> Answer:
         """Run a statement."""
         return wait_for(self.fetch(statement, *parameters))
 
     execute_at_once = execute
+
+    def read(self, statement: str, parameters: Iterable[Any] = (), /) -> Iterator[Row]:
+        """Run a statement whose rows may be many and large: they are fetched as far as they are asked for."""
+        rows: Any = aiter(wait_for(self._prepare(statement)).cursor(*parameters, prefetch=_READ_AHEAD))
+        with contextlib.suppress(StopAsyncIteration):
+            while True:
+                yield wait_for(anext(rows))
 
     async def _prepare(self, statement: str) -> asyncpg.prepared_stmt.PreparedStatement[asyncpg.Record]:
         prepared = self._prepared.get(statement)

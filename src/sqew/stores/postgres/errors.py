@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import getpass
+import os
 import re
+import ssl
 from urllib.parse import unquote, urlsplit
 
 import asyncpg
@@ -37,6 +40,17 @@ AWAY = (
     pg.TooManyConnectionsError,
 )
 """The database is not there, or going: another try may find it back."""
+BROKEN = (
+    ConnectionResetError,
+    BrokenPipeError,
+    asyncpg.InterfaceError,
+    pg.PostgresConnectionError,
+    pg.AdminShutdownError,
+    pg.CrashShutdownError,
+)
+"""It was there a moment ago."""
+SILENT = (OSError, TimeoutError, EOFError, pg.PostgresConnectionError)
+"""What comes of a try to connect where nobody answers."""
 READ_ONLY = (pg.ReadOnlySQLTransactionError, asyncpg.TargetServerAttributeNotMatched)
 """It is there, and is not the primary (any more)."""
 OF_DATABASE = (asyncpg.PostgresError, *AWAY)
@@ -47,7 +61,10 @@ def translate(error: BaseException, url: str) -> SqewError:
     """What went wrong, with what to do about it."""
     if isinstance(error, SqewError):
         return error
-    where, reason = without_password(url), _reason(error, url)
+    while isinstance(error, asyncpg.InterfaceError) and isinstance(error.__context__, OF_DATABASE):
+        # Where a connection breaks, its transaction can't be ended either: what came first says why.
+        error = error.__context__
+    where, reason = without_password(url), reason_of(error, url)
     match error:
         case pg.DeadlockDetectedError() | pg.SerializationError() | pg.LockNotAvailableError():
             return StoreBusy(f"{where} is busy: others were in the way again and again. Try again.")
@@ -56,15 +73,45 @@ def translate(error: BaseException, url: str) -> SqewError:
         case pg.OutOfMemoryError():
             return StoreBusy(f"{where} has no memory left: {reason}. Try again, or give PostgreSQL more.")
         case pg.DiskFullError():
-            return StoreFull(f"{where} has no room left: {reason}. Nothing was stored; free some space on its disk.")
+            return StoreFull(
+                f"{where} has no room left: {reason}. Nothing was changed; free some space on its disk, and try again."
+            )
         case pg.CharacterNotInRepertoireError() | pg.UntranslatableCharacterError():
             return BadValue("PostgreSQL can't store the character NUL in a name, key or group. Leave it out.")
+        case pg.DataError():
+            # Found by asyncpg before it is sent, or by PostgreSQL: of several operations it is about one.
+            return BadValue(f"PostgreSQL can't store that: {reason}. Give another value.")
     return _refusal(error, url, where, reason) or _absence(error, where, reason)
 
 
 def _refusal(error: BaseException, url: str, where: str, reason: str) -> SqewError | None:
     """What will be no better before somebody has done something about it."""
     match error:
+        case ssl.SSLCertVerificationError():
+            return StoreUnusable(
+                f"{where} shows a certificate that can't be trusted: {reason}. Name the certificate of who signed it "
+                "as sslrootcert in database_url, and the host as that certificate does."
+            )
+        case ssl.SSLError():
+            return StoreUnusable(
+                f"{where} can't be reached over TLS: {reason}. Check that the files that database_url names are "
+                "certificates in PEM, and that sslkey belongs to sslcert."
+            )
+        case ConnectionError() if "rejected SSL upgrade" in reason:
+            return StoreUnusable(
+                f"{where} does not offer TLS, and sslmode in database_url wants it. "
+                "Set ssl = on in postgresql.conf there, or leave sslmode out where the network is yours alone."
+            )
+        case pg.UndefinedObjectError() if "configuration parameter" in reason:
+            return StoreUnusable(
+                f"{where} does not know a parameter that stands behind the ? in database_url: {reason}. "
+                "Leave it out, or see whether its name is misspelt."
+            )
+        case asyncpg.ClientConfigurationError() if "root certificate file" in reason:
+            return BadSetting(
+                "database_url has an sslmode that needs the certificate of who signed the server's. "
+                "Name its file: &sslrootcert=/path/to/ca.pem."
+            )
         case asyncpg.ClientConfigurationError():
             allowed = DEFINITIONS["database_url"].allowed.removesuffix(", or empty")
             return BadSetting(f"database_url can't be used ({reason}): it must be {allowed}.")
@@ -74,12 +121,9 @@ def _refusal(error: BaseException, url: str, where: str, reason: str) -> SqewErr
                 "Check user and password in database_url, and pg_hba.conf of the server."
             )
         case pg.InvalidCatalogNameError():
-            return StoreUnusable(f"{where} does not exist. Make it: createdb {_name(url)}.")
+            return StoreUnusable(f"{where} does not exist. Make it: createdb -O {_user(url)} {_name(url)}.")
         case pg.InsufficientPrivilegeError():
-            return StoreUnusable(
-                f"{where}: {reason}. Grant this user what it needs: "
-                "GRANT CONNECT, CREATE ON DATABASE, and GRANT USAGE, CREATE ON SCHEMA public."
-            )
+            return StoreUnusable(f"{where}: {reason}. Let its owner grant what is missing: {_grants(reason, url)}")
         case pg.ReadOnlySQLTransactionError() | asyncpg.TargetServerAttributeNotMatched():
             return StoreUnusable(f"{where} only takes reads: it is a standby, or in recovery. Use the primary.")
         case pg.ProtocolViolationError() if "startup parameter" in reason:
@@ -98,20 +142,44 @@ def _absence(error: BaseException, where: str, reason: str) -> SqewError:
             f"{where} has no connection left: {reason}. Lower database_connections, or raise max_connections there."
         )
     if isinstance(error, pg.CannotConnectNowError):
-        return StoreUnavailable(f"{where} is not ready: {reason}. Wait until it has started.")
+        return _passing(f"{where} is not ready: {reason}. Wait until it has started.")
+    if isinstance(error, BROKEN):
+        return _passing(f"{where} has ended the connection: {reason}. Look whether it runs, and try again.")
     if isinstance(error, AWAY):
         return StoreUnavailable(f"{where} does not answer: {reason}. Check host and port, and whether it runs.")
     return StoreError(f"{where} failed: {reason}.")
 
 
-def _reason(error: BaseException, url: str) -> str:
+def _passing(sentence: str) -> StoreUnavailable:
+    error = StoreUnavailable(sentence)
+    error.was_there = True
+    return error
+
+
+def reason_of(error: BaseException, url: str = "") -> str:
     """PostgreSQL's or the system's own words on one line, without the password whatever they say."""
-    reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+    unsaid = "no answer in time" if isinstance(error, TimeoutError) else type(error).__name__
+    reason = " ".join(str(error).split()).rstrip(".") or unsaid
     passwords = {password_in(url), *re.findall(r"password=([^&\s]*)", url)}
     for password in {text for written in passwords for text in (written, unquote(written)) if text}:
         reason = reason.replace(password, HIDDEN)
     return reason
 
 
+def _grants(reason: str, url: str) -> str:
+    """What gives a user the rights that are missing, to be pasted into psql."""
+    user = f'"{_user(url)}"'
+    if "schema" in reason or "database" in reason:
+        return f"GRANT USAGE, CREATE ON SCHEMA public TO {user};"
+    return (
+        f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {user}; "
+        f"GRANT USAGE, SELECT, UPDATE ON ALL SEQUENCES IN SCHEMA public TO {user};"
+    )
+
+
 def _name(url: str) -> str:
-    return unquote(urlsplit(url).path.strip("/"))
+    return unquote(urlsplit(url).path.strip("/")) or _user(url)
+
+
+def _user(url: str) -> str:
+    return unquote(urlsplit(url).username or "") or os.environ.get("PGUSER") or getpass.getuser()

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
 from sqew import operations as ops
-from sqew.errors import BadValue, SqewError, StoreDamaged
+from sqew.clock import Clock
+from sqew.errors import SqewError
 from sqew.model import Commit, Fact, Ref, Settled
+from sqew.stores.base import GoOn, Rest
+
+Join = Callable[[Any], Any]
 
 _PENDING: Any = object()
-
-
-def is_about_all(error: BaseException) -> bool:
-    """Whether it is not the fault of one of several operations."""
-    return isinstance(error, SqewError) and not isinstance(error, BadValue | StoreDamaged)
 
 
 class Flight:
     """Operations on their way. They are not one transaction: what is done is done, whatever becomes of the others."""
 
-    def __init__(self, operations: Sequence[ops.Operation[Any]], now: int) -> None:
-        self.now = now
+    def __init__(
+        self,
+        operations: Sequence[ops.Operation[Any]],
+        now: int,
+        clock: Clock | None = None,
+        go_on: GoOn | None = None,
+    ) -> None:
+        self.now = self._asked_at = now
+        self._clock, self._go_on = clock, go_on
         self.sync_commit = ops.sync_wish(operations)
         """Whether it waits for the disk; None: as the connection is set."""
         self.facts: list[Fact] = []
@@ -32,8 +38,14 @@ class Flight:
         """Whether something was done already, which must not be done again."""
         self._operations = list(operations)
         self._results: list[Any] = [_PENDING] * len(operations)
-        # Acks of which a part is done: all that they name, and what is done.
-        self._parts: dict[int, tuple[Sequence[Ref], Collection[int]]] = {}
+        # Of acks that are done in parts: what makes of the result of the last part that of all.
+        self._joins: dict[int, Join] = {}
+
+    def look_at_clock(self) -> int:
+        """The time, now that a wait is over: a lease that began when it was asked for may be over when it is given."""
+        if self._clock is not None:
+            self.now = max(self.now, self._clock.now())
+        return self.now
 
     @property
     def pending(self) -> list[tuple[int, ops.Operation[Any]]]:
@@ -43,21 +55,29 @@ class Flight:
 
     def land(self, place: int, result: Any) -> None:
         """An operation is done, and this is its result."""
-        if place in self._parts:
-            result = self._joined(*self._parts.pop(place), result)
-        self._results[place] = result
+        self._results[place] = self._join(place)(result)
         self.has_begun = True
 
     def land_part(self, place: int, op: ops.Ack, done: Collection[int]) -> None:
         """Of the messages that an ack names, these are done; the others are to be done yet."""
         self.has_begun = True
-        self._parts[place] = op.refs, done
+        before = self._join(place)
+        self._joins[place] = lambda result: before(_joined(op.refs, done, result))
         self._operations[place] = replace(op, refs=[ref for ref in op.refs if ref.id not in done])
 
-    def _joined(self, refs: Sequence[Ref], done: Collection[int], result: Any) -> list[Settled | SqewError]:
-        """The result of an ack that was done in two parts: the second's may be an error that is about all of it."""
-        others = iter(result) if isinstance(result, list) else None
-        return [Settled(ref.id) if ref.id in done else result if others is None else next(others) for ref in refs]
+    def goes_on(self) -> bool:
+        """Whether something is to be done yet. Who is asked about that is told first what is done: it need not wait."""
+        if not self.pending:
+            return False
+        if self._go_on is None:
+            return True
+        ask, self._go_on = self._go_on, None
+        so_far = self.commit
+        self.facts, self.stirred = [], set()
+        return ask(so_far)
+
+    def _join(self, place: int) -> Join:
+        return self._joins.get(place, _whole)
 
     def fail(self, error: BaseException) -> None:
         """What is not done yet is not going to be."""
@@ -73,5 +93,19 @@ class Flight:
 
     @property
     def commit(self) -> Commit:
-        """What all of them did."""
-        return Commit(self._results, self.facts, self.stirred)
+        """What they did, but for what was told before."""
+        results = self._results.copy()
+        for place, op in self.pending:
+            results[place] = Rest(op, self._join(place))
+        ran_at = self.now if self.now > self._asked_at else None
+        return Commit(results, self.facts, self.stirred, ran_at)
+
+
+def _whole(result: Any) -> Any:
+    return result
+
+
+def _joined(refs: Sequence[Ref], done: Collection[int], result: Any) -> list[Settled | SqewError]:
+    """The result of an ack that was done in two parts: the second's may be an error that is about all of it."""
+    others = iter(result) if isinstance(result, list) else None
+    return [Settled(ref.id) if ref.id in done else result if others is None else next(others) for ref in refs]

@@ -77,8 +77,8 @@ class _Claim(Struct, frozen=True, gc=False):
     bucket: Bucket
 
 
-_TURNS = {Send: 0, Ack: 1, Receive: 2}
-"""In which order they are done."""
+TURNS = {Send: 0, Ack: 1, Receive: 2}
+"""What there are short ways for, and in which order they are done."""
 
 
 class _Sorted:
@@ -93,7 +93,7 @@ class _Sorted:
         # By queue: whose turn has come.
         turns: dict[str, int] = {}
         for place, op in flight.pending:
-            turn = _TURNS.get(type(op), -1)
+            turn = TURNS.get(type(op), -1)
             queue: str = getattr(op, "queue", None) or ""
             state = catalog.by_name.get(queue) if turn >= turns.get(queue, 0) else None
             if state is not None and self._takes(place, op, state):
@@ -102,7 +102,7 @@ class _Sorted:
                 # Nobody knows which it changes.
                 return
             elif op.writes:
-                turns[queue] = len(_TURNS)
+                turns[queue] = len(TURNS)
 
     def _takes(self, place: int, op: Operation[Any], state: QueueState) -> bool:
         if type(op) is Send:
@@ -224,6 +224,8 @@ async def _send(link: Link, catalog: Catalog, flight: Flight, sends: Sequence[_S
         )
     ids = [row[0] for row in answer]
     if not ids:
+        # The queues are not what they were.
+        catalog.forget()
         return
     facts, start = flight.facts, 0
     for send in sends:
@@ -247,7 +249,7 @@ def _only_bucket(state: QueueState, op: Receive) -> Bucket | None:
 
 async def _receive(link: Link, catalog: Catalog, marks: Watermarks, flight: Flight, claims: Sequence[_Claim]) -> None:
     """Claim for several at once. Who gets nothing goes the general way: there may be more to it."""
-    state, bucket, now = claims[0].state, claims[0].bucket, flight.now
+    state, bucket, now = claims[0].state, claims[0].bucket, flight.look_at_clock()
     policy = state.policy
     leases = [
         Lease(new_token(), now + (policy.visibility_ms if op.lease_ms is None else op.lease_ms), op.by)
@@ -307,7 +309,10 @@ async def _ack(link: Link, catalog: Catalog, flight: Flight, acks: Sequence[_Ack
         return
     ids, *rights = zip(*named, strict=True)
     (queue_id, *_), (token, *_), _ = rights
-    if token is not None and all(len(set(values)) == 1 for values in rights) and rights[2][0] is None:
+    counted = {ack.state.id for ack in acks if ack.state.policy.quota is not None}
+    if counted:
+        answer = await link.fetch(SQL.finish_counted, catalog.version, ids, *rights, counted)
+    elif token is not None and all(len(set(values)) == 1 for values in rights) and rights[2][0] is None:
         answer = await link.fetch(SQL.finish_alike, catalog.version, ids, queue_id, token)
     else:
         answer = await link.fetch(SQL.finish_plain, catalog.version, ids, *rights)

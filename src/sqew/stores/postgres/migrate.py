@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import functools
+
 import asyncpg
 
 from sqew.errors import StoreTooNew, StoreUnusable
-from sqew.stores.sql.migrations import migrations
+from sqew.stores.postgres.catalog import UNFINISHED
+from sqew.stores.sql.migrations import Migration, migrations
 
 _LOCK = "SELECT pg_advisory_xact_lock(1399940471, 1)"
 _VERSION = "SELECT coalesce(max(version), 0) FROM sqew_migration"
+_STATE = """
+SELECT (SELECT max(version) FROM sqew_migration), EXISTS (SELECT FROM sqew_moving_in WHERE finished_at IS NULL),
+       current_setting('default_transaction_isolation'), current_setting('synchronous_commit')
+"""
 _TABLE = """
 CREATE TABLE IF NOT EXISTS sqew_migration (
   version    bigint PRIMARY KEY,
@@ -19,6 +26,7 @@ CREATE TABLE IF NOT EXISTS sqew_migration (
 
 
 OLDEST_SERVER = 13
+READ_COMMITTED = "read committed"
 
 
 def check_version(major: int, url: str) -> None:
@@ -34,15 +42,9 @@ async def migrate(connection: asyncpg.Connection[asyncpg.Record], url: str, now:
 
     Where nothing is missing, the right to use the tables is enough.
     """
-    known = migrations(__package__)
-    newest = known[-1].version
     version = await _version(connection)
-    if version > newest:
-        raise StoreTooNew(
-            f"{url} was written by a newer Sqew (schema {version}; this one knows {newest}). "
-            "Upgrade Sqew: pip install --upgrade sqew."
-        )
-    if version == newest:
+    _check_not_newer(version, url)
+    if version == _known()[-1].version:
         return
     if version == 0 and not create:
         raise StoreUnusable(f"{url} holds no queues. Check the name, or create a queue in it first.")
@@ -50,12 +52,48 @@ async def migrate(connection: asyncpg.Connection[asyncpg.Record], url: str, now:
         await connection.execute(_LOCK)
         await connection.execute(_TABLE)
         version = await _version(connection)
-        for migration in known:
+        for migration in _known():
             if migration.version > version:
                 await connection.execute(migration.sql)
                 await connection.execute(
                     "INSERT INTO sqew_migration VALUES ($1, $2, $3)", migration.version, migration.name, now
                 )
+
+
+async def check_usable(connection: asyncpg.Connection[asyncpg.Record], url: str, synchronous: bool) -> None:
+    """Raise unless queues can be used by a connection: somebody may have changed something since the last one.
+
+    ``synchronous``: what is answered must be on disk.
+    """
+    [(version, is_moved_into, isolation, synchronous_commit)] = await connection.fetch(_STATE)
+    _check_not_newer(version, url)
+    if is_moved_into:
+        raise StoreUnusable(UNFINISHED.format(url))
+    if isolation != READ_COMMITTED:
+        # A connection of our own is set so; through a pooler it is as others have set it.
+        raise StoreUnusable(
+            f"{url} has default_transaction_isolation at '{isolation}', with which messages would be lost. "
+            f"Set it for the user: ALTER ROLE … SET default_transaction_isolation = '{READ_COMMITTED}'."
+        )
+    if synchronous and synchronous_commit == "off":
+        raise StoreUnusable(
+            f"{url} has synchronous_commit off, and a crash would lose what was answered already. "
+            "Set it for the user (ALTER ROLE … SET synchronous_commit = on), or set durability to fast."
+        )
+
+
+@functools.cache
+def _known() -> list[Migration]:
+    return migrations(__package__)
+
+
+def _check_not_newer(version: int, url: str) -> None:
+    newest = _known()[-1].version
+    if version > newest:
+        raise StoreTooNew(
+            f"{url} was written by a newer Sqew (schema {version}; this one knows {newest}). "
+            "Upgrade Sqew: pip install --upgrade sqew."
+        )
 
 
 async def _version(connection: asyncpg.Connection[asyncpg.Record]) -> int:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from random import Random
 from time import monotonic
 
 import asyncpg
 
-from sqew.errors import StoreUnavailable
+from sqew.errors import StoreError, StoreTooNew, StoreUnavailable
 from sqew.settings import without_password
-from sqew.stores.postgres.errors import OF_DATABASE, READ_ONLY, STALE, translate
+from sqew.stores.postgres.errors import OF_DATABASE, READ_ONLY, SILENT, STALE, reason_of, translate
 from sqew.stores.postgres.session import Session
 from sqew.stores.postgres.tally import Tally
 
@@ -21,6 +21,12 @@ _log = logging.getLogger("sqew.postgres")
 
 _FIRST_PROBE_S = 0.1
 _SLOWEST_PROBE_S = 5.0
+_SILENT_S = 2.0
+"""After how long without an answer it is looked whether the database is there at all."""
+
+
+class Exhausted(TimeoutError):
+    """Why something is refused: the database is there, and no connection to it was free in time."""
 
 
 class Pool:
@@ -35,18 +41,25 @@ class Pool:
         connections: int,
         wait_s: float,
         connect: Callable[[], Awaitable[Session]],
+        try_out: Callable[[], Awaitable[None]],
         tally: Tally,
         random: Random,
     ) -> None:
         self._url, self._connections, self._wait_s, self._connect = url, connections, wait_s, connect
-        self._tally, self._random = tally, random
+        self._try_out, self._tally, self._random = try_out, tally, random
         self._free: list[Session] = []
-        # One more than operations have: for those that only look.
-        self._places = asyncio.Semaphore(connections + 1)
+        # Those that are in use, each since when: the oldest is the first.
+        self._in_use: dict[Session, float] = {}
+        self._alarm: asyncio.TimerHandle | None = None
+        self._listener: asyncio.Task[None] | None = None
+        self._places = asyncio.Semaphore(connections)
+        # A place of its own: what looks may take long, and must not hold up messages.
+        self._place_to_look = asyncio.Semaphore(1)
+        self._given_back = asyncio.Event()
         # One at a time: where the first can't connect, the others need not find that out as well.
         self._connecting = asyncio.Lock()
         self._open = 0
-        self._absence: StoreUnavailable | None = None
+        self._absence: StoreError | None = None
         self._prober: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -55,20 +68,32 @@ class Pool:
         """Whether the database could not be reached, and has not been since."""
         return self._absence is not None
 
+    @property
+    def open(self) -> int:
+        """How many connections there are, in use or not."""
+        return self._open
+
     def add(self, session: Session) -> None:
         """Take over a connection that was made elsewhere."""
         self._open += 1
         self._free.append(session)
 
     @contextlib.asynccontextmanager
-    async def session(self) -> AsyncIterator[Session]:
-        """A connection for as long as it is needed. Raises `StoreUnavailable` where there is none to be had."""
+    async def session(self, looks: bool = False) -> AsyncIterator[Session]:
+        """A connection for as long as it is needed. Raises `StoreUnavailable` where there is none to be had.
+
+        ``looks``: for what only reads and may take long, one at a time.
+        """
         self._check()
-        await self._take_place()
+        places = self._place_to_look if looks else self._places
+        await self._take(places)
         try:
             self._check()
             session = self._idle() or await self._new()
             self._tally.in_use += 1
+            self._in_use[session] = monotonic()
+            if self._alarm is None:
+                self._set_alarm(_SILENT_S)
             try:
                 yield session
             except READ_ONLY as error:
@@ -81,29 +106,32 @@ class Pool:
                 raise
             finally:
                 self._tally.in_use -= 1
+                del self._in_use[session]
                 await self._give_back(session)
         finally:
-            self._places.release()
+            places.release()
 
     def _check(self) -> None:
         if self._absence is not None:
-            self._tally.refused += 1
-            raise StoreUnavailable(str(self._absence))
+            raise type(self._absence)(str(self._absence))
 
-    async def _take_place(self) -> None:
-        if not self._places.locked():
-            await self._places.acquire()
+    async def _take(self, places: asyncio.Semaphore) -> None:
+        if not places.locked():
+            await places.acquire()
             return
+        where = without_password(self._url)
+        busy = f"All {self._connections} connections to {where} are busy. Try again, or raise database_connections."
+        with self._waiting(busy):
+            async with asyncio.timeout(self._wait_s):
+                await places.acquire()
+
+    @contextlib.contextmanager
+    def _waiting(self, why: str) -> Iterator[None]:
         self._tally.waiting += 1
         try:
-            async with asyncio.timeout(self._wait_s):
-                await self._places.acquire()
-        except TimeoutError as error:
-            self._tally.exhausted += 1
-            raise StoreUnavailable(
-                f"All {self._connections} connections to {without_password(self._url)} are busy. "
-                "Try again, or raise database_connections."
-            ) from error
+            yield
+        except TimeoutError:
+            raise StoreUnavailable(why) from Exhausted()
         finally:
             self._tally.waiting -= 1
 
@@ -123,15 +151,24 @@ class Pool:
             try:
                 session = await self._connect()
             except asyncpg.TooManyConnectionsError as error:
-                if not self._open:
-                    raise self._lost(error) from error
-                # There are some, in use: who has one goes on.
-                self._tally.exhausted += 1
-                raise translate(error, self._url) from error
-            except OF_DATABASE as error:
-                raise self._lost(error) from error
-            self._open += 1
-            return session
+                full = error
+            except (*OF_DATABASE, StoreError) as error:
+                raise self.lose(error) from error
+            else:
+                self._open += 1
+                return session
+        return await self._next_free(full)
+
+    async def _next_free(self, error: asyncpg.TooManyConnectionsError) -> Session:
+        """One of those that are in use, as soon as it is given back: PostgreSQL has no more for us."""
+        with self._waiting(str(translate(error, self._url))):
+            async with asyncio.timeout(self._wait_s):
+                while (session := self._idle()) is None:
+                    if not self._open:
+                        raise self.lose(error) from error
+                    self._given_back.clear()
+                    await self._given_back.wait()
+        return session
 
     async def _give_back(self, session: Session) -> None:
         connection = session.connection
@@ -143,17 +180,47 @@ class Pool:
             await session.close()
         else:
             self._free.append(session)
+        self._given_back.set()
 
     def _drop(self, session: Session) -> None:
         for other in (session, *self._free):
             other.connection.terminate()
 
+    # Falling silent
+
+    def _set_alarm(self, after_s: float) -> None:
+        self._alarm = asyncio.get_running_loop().call_later(after_s, self._listen)
+
+    def _listen(self) -> None:
+        """See to it that nobody waits for the answers of a database that has none: it may hang, or the wire be cut."""
+        self._alarm = None
+        if self._closed or not self._in_use:
+            return
+        waited_s = monotonic() - next(iter(self._in_use.values()))
+        if waited_s < _SILENT_S:
+            self._set_alarm(_SILENT_S - waited_s)
+            return
+        if self._listener is None and self._absence is None:
+            self._listener = asyncio.ensure_future(self._find_out())
+        self._set_alarm(_SILENT_S)
+
+    async def _find_out(self) -> None:
+        try:
+            await self._try_out()
+        except SILENT as error:
+            self.lose(error)
+        except Exception as error:  # noqa: BLE001 (whatever it says, it is there)
+            _log.debug("a connection to see whether the database is there was refused: %s", reason_of(error, self._url))
+        finally:
+            self._listener = None
+
     # Coming back
 
-    def _lost(self, error: BaseException) -> StoreUnavailable:
-        """Nobody is to try to connect from now on, but for one."""
-        # Whatever the reason: who asks can only come back later.
-        self._absence = absence = StoreUnavailable(str(translate(error, self._url)))
+    def lose(self, error: BaseException) -> StoreError:
+        """Nobody is to try to connect from now on, but for one; and who waits for an answer waits no longer."""
+        self._absence = absence = self._reason_of_absence(error)
+        for session in (*self._in_use, *self._free):
+            session.connection.terminate()
         if self._prober is None and not self._closed:
             _log.warning("the database is away", extra={"fields": {"error": str(absence)}})
             self._prober = asyncio.ensure_future(self._probe())
@@ -167,30 +234,40 @@ class Pool:
             self._prober = None
         self._absence = None
         self._tally.reconnects += 1
-        _log.warning("the database is back", extra={"fields": {"away_s": round(monotonic() - began, 1)}})
+        _log.info("the database is back", extra={"fields": {"away_s": round(monotonic() - began, 1)}})
 
     async def _found_again(self) -> Session:
         delay_s = _FIRST_PROBE_S
         while True:
             # Many servers lose one database at a time, and must not all come back in the same moment.
-            await asyncio.sleep(delay_s * (0.5 + self._random.random()))
+            await asyncio.sleep(delay_s * (0.5 + self._random.random() / 2))
             try:
                 return await self._connect()
-            except OF_DATABASE as error:
+            except Exception as error:  # noqa: BLE001 (whatever it is, nobody else looks whether it is back)
                 self._note_again(error)
             delay_s = min(delay_s * 2, _SLOWEST_PROBE_S)
 
     def _note_again(self, error: BaseException) -> None:
-        before, self._absence = self._absence, StoreUnavailable(str(translate(error, self._url)))
+        before, self._absence = self._absence, self._reason_of_absence(error)
         if str(before) != str(self._absence):
-            _log.warning("the database is still away", extra={"fields": {"error": str(self._absence)}})
+            unexpected = None if isinstance(error, (*OF_DATABASE, StoreError)) else error
+            fields = {"error": str(self._absence)}
+            _log.warning("the database is still away", extra={"fields": fields}, exc_info=unexpected)
+
+    def _reason_of_absence(self, error: BaseException) -> StoreError:
+        # Whatever the reason: who asks can only come back later. But to a schema that is too new nobody does.
+        return error if isinstance(error, StoreTooNew) else StoreUnavailable(str(translate(error, self._url)))
 
     async def close(self) -> None:
         """Close the connections that are not in use; the others as soon as they are given back."""
         self._closed = True
-        if self._prober is not None:
-            self._prober.cancel()
-            await asyncio.wait({self._prober})
+        if self._alarm is not None:
+            self._alarm.cancel()
+        tasks = {task for task in (self._prober, self._listener) if task is not None}
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
         free, self._free = self._free, []
         for session in free:
             self._open -= 1

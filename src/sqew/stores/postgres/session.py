@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
@@ -12,21 +12,38 @@ import asyncpg
 from sqew import operations as ops
 from sqew.errors import SqewError
 from sqew.model import Commit
+from sqew.rules import Throttle
 from sqew.stores.postgres import hot
 from sqew.stores.postgres.bridge import carried
-from sqew.stores.postgres.connection import SQL, SYNC_COMMIT, Link
+from sqew.stores.postgres.catalog import DatabaseCatalog
+from sqew.stores.postgres.connection import SQL, SYNC_COMMIT, HeldElsewhere, Link
+from sqew.stores.postgres.finding import MarkedFinding
 from sqew.stores.postgres.flight import Flight
 from sqew.stores.postgres.watermarks import Watermarks
 from sqew.stores.sql import sending
 from sqew.stores.sql.bindings import Bindings
-from sqew.stores.sql.catalog import Catalog, QueueState
+from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.handlers import HANDLERS
 from sqew.stores.sql.work import NewRows, Work
 
-_SHARED = "BEGIN; SELECT pg_advisory_xact_lock_shared(1399940471, 0)"
-_ALONE = "BEGIN; SELECT pg_advisory_xact_lock(1399940471, 0)"
-"""Who changes what all servers keep in memory does so while nobody uses it."""
+_BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
+_SHARED = f"{_BEGIN}; SELECT pg_advisory_xact_lock_shared(1399940471, 0)"
+_ALONE = f"{_BEGIN}; SET LOCAL lock_timeout = '1s'; SELECT pg_advisory_xact_lock(1399940471, 0)"
+"""Who changes what all servers keep in memory does so while nobody uses it.
+
+All others stand in line behind who waits for that. So it waits for a second, lets them by, and tries again: a server
+that stopped in the midst of a transaction must not stop everybody.
+"""
 _READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+_TIDY_EVERY_MS = 60_000
+_MANY_BUCKETS = 16
+_MOST_DROPPED = 500
+
+Entry = tuple[int, ops.Operation[Any]]
+"""An operation of a flight, after its place there."""
+Time = Callable[[], int]
+"""Tells the time, whenever it is asked."""
 
 CHANGING = frozenset(
     {
@@ -50,20 +67,17 @@ CHANGING = frozenset(
 """What looks before it writes, at more than the rows that it locks."""
 
 
-class DatabaseCatalog(Catalog):
-    """The queues as a server knows them. Ids come from a sequence: all servers draw from it at once."""
+def _queue_of(operation: ops.Operation[Any]) -> str | None:
+    return getattr(operation, "queue", None)
 
-    def take_ids(self, count: int) -> Sequence[int]:
-        """Ids that were never given out before, in order."""
-        return [row[0] for row in self._execute(self._sql.draw_ids, (count,))]
 
-    def ensure_bucket(self, state: QueueState, lane: int, priority: int) -> None:
-        """Before a message is put there: a (lane, priority) that receivers know to look into."""
-        before = self.version
-        super().ensure_bucket(state, lane, priority)
-        if self.version > before + 1:
-            # Others have changed something since the transaction began: the next one must look what.
-            self.version = -1
+def _is_held(operation: ops.Operation[Any], state: QueueState) -> bool:
+    """Whether who does that to a queue holds it."""
+    return state.takes_one_at_a_time if type(operation) is ops.Send else state.policy.fifo
+
+
+def _may_go_short(entry: Entry) -> bool:
+    return type(entry[1]) in hot.TURNS and _queue_of(entry[1]) is not None
 
 
 def _brings_back(operation: ops.Operation[Any]) -> bool:
@@ -83,68 +97,168 @@ class NoRoom:
 class Session:
     """A connection and what it remembers. It does one thing at a time."""
 
-    def __init__(self, connection: asyncpg.Connection[asyncpg.Record], random: Random, delivery_keep_ms: int) -> None:
+    def __init__(
+        self,
+        connection: asyncpg.Connection[asyncpg.Record],
+        marks: Watermarks,
+        throttles: dict[int, Throttle],
+        random: Random,
+        delivery_keep_ms: int,
+    ) -> None:
+        """``marks`` and ``throttles`` are those of all connections of the process."""
         self.connection = connection
+        self._marks = marks
+        self._tidied_at = 0
         self._link = Link(connection)
-        self._catalog = DatabaseCatalog(self._link.execute, SQL)
+        self._catalog = DatabaseCatalog(self._link.execute, SQL, throttles)
         self._bindings = Bindings()
-        self._work = Work(self._link, SQL, self._catalog, self._bindings, NoRoom(), random, delivery_keep_ms)
+        self._finding = MarkedFinding(marks)
+        self._work = Work(
+            self._link, SQL, self._catalog, self._bindings, self._finding, NoRoom(), random, delivery_keep_ms
+        )
 
-    async def fly(self, flight: Flight, marks: Watermarks, only: int | None = None) -> None:
+    async def fly(self, flight: Flight, only: int | None = None) -> None:
         """Carry out what is pending: what can be by the short ways, and the rest in one transaction.
 
         ``only``: what is in that place, and in a transaction of its own.
         """
         if only is None:
-            await hot.fly(self._link, self._catalog, marks, flight)
-        pending = [entry for entry in flight.pending if only in (None, entry[0])]
-        if not pending:
-            return
-        places, operations = zip(*pending, strict=True)
+            flight.look_at_clock()
+            await self._fly_freely(flight)
+            if not flight.goes_on():
+                if any(map(_may_go_short, flight.pending)):
+                    await self._learn(flight)
+                    await self._fly_freely(flight)
+                return
+        await self._fly_long(flight, [entry for entry in flight.pending if only in (None, entry[0])])
+
+    async def _fly_long(self, flight: Flight, entries: Sequence[Entry]) -> None:
+        """Carry some of a flight out in one transaction."""
+        places, operations = zip(*entries, strict=True)
         alone = any(type(operation) in CHANGING for operation in operations)
         begin = _ALONE if alone else _SHARED
         if flight.sync_commit is not None:
             begin += f"; SET LOCAL synchronous_commit TO {SYNC_COMMIT[flight.sync_commit]}"
-        commit = await self._transaction(begin, operations, flight.now)
+        commit = await self._hold_and_do(begin, operations, flight.look_at_clock)
         flight.join(commit, places)
         if any(map(_brings_back, operations)):
             for queue in commit.stirred:
-                marks.forget(queue)
+                self._marks.forget(queue)
+        if any(type(operation) is ops.Sweep for operation in operations):
+            await self._tidy(flight.now)
+
+    async def _fly_freely(self, flight: Flight) -> None:
+        """Carry out what waits for no queue that another server has, so that it does not wait with the rest."""
+        await hot.fly(self._link, self._catalog, self._marks, flight)
+        pending, known = flight.pending, self._catalog.by_name
+        if len(pending) > 1 and any(_may_go_short(entry) and _queue_of(entry[1]) not in known for entry in pending):
+            await self._learn(flight)
+            await hot.fly(self._link, self._catalog, self._marks, flight)
+            pending = flight.pending
+        # Only where all are of a kind: otherwise one could overtake another that was asked for before.
+        if len({type(operation) for _, operation in pending}) == 1:
+            free = [entry for entry in pending if _may_go_short(entry) and self._is_free(entry[1])]
+            if free:
+                await self._fly_long(flight, free)
+
+    def _is_free(self, operation: ops.Operation[Any]) -> bool:
+        state = self._catalog.by_name.get(_queue_of(operation) or "")
+        return state is not None and not _is_held(operation, state)
+
+    async def _learn(self, flight: Flight) -> None:
+        """Look what has become of the queues that the flight names."""
+
+        def find_all() -> None:
+            self._catalog.refresh()
+            for _, operation in flight.pending:
+                self._catalog.find(_queue_of(operation))
+
+        try:
+            await self.connection.execute(_SHARED)
+            await carried(find_all)
+            await self.connection.execute("COMMIT")
+        except BaseException:
+            await self._rollback()
+            raise
+
+    async def _tidy(self, now: int) -> None:
+        """Drop what is empty of the (lane, priority) of a queue that has many: every receive looks into each."""
+        if now < self._tidied_at + _TIDY_EVERY_MS:
+            return
+        self._tidied_at = now
+        if not (await self._link.fetch(SQL.find_spare_buckets, _MANY_BUCKETS, 1)).fetchall():
+            return
+        try:
+            await self.connection.execute(_ALONE)
+            await self._link.fetch(SQL.drop_spare_buckets, _MANY_BUCKETS, _MOST_DROPPED)
+            await self._link.fetch(SQL.bump_catalog)
+            await self.connection.execute("COMMIT")
+        except BaseException:
+            await self._rollback()
+            raise
+
+    async def _hold_and_do(self, begin: str, operations: Sequence[ops.Operation[Any]], clock: Time) -> Commit:
+        """Do it in a transaction; where somebody else has a queue that turns out to be needed, begin with that one."""
+        queues: set[int] = set()
+        while True:
+            try:
+                return await self._transaction(begin, operations, clock, queues)
+            except HeldElsewhere as held:
+                queues |= held.queues
 
     async def look(self, operations: Sequence[ops.Operation[Any]], now: int) -> list[Any]:
         """Execute operations that only read, as of one moment: their results, or the first error raised."""
-        results = (await self._transaction(_READING, operations, now)).results
+        results = (await self._transaction(_READING, operations, lambda: now)).results
         for result in results:
             if isinstance(result, SqewError):
                 raise result
         return results
 
-    async def _transaction(self, begin: str, operations: Sequence[ops.Operation[Any]], now: int) -> Commit:
+    async def _transaction(
+        self, begin: str, operations: Sequence[ops.Operation[Any]], clock: Time, queues: set[int] | None = None
+    ) -> Commit:
         work = self._work
         try:
             await self.connection.execute(begin)
-            self._link.begun()
-            work.now, work.defers = now, len(operations) > 1
-            results = await carried(self._attempt_all, operations)
+            work.defers = len(operations) > 1
+            results = await carried(self._attempt_all, operations, clock, queues)
             await self.connection.execute("COMMIT")
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, TimeoutError):
+                # Nor would there be an answer to the ROLLBACK.
+                self.connection.terminate()
             await self._rollback()
             raise
         commit = Commit(results, work.facts, work.stirred)
         work.facts, work.stirred = [], set()
         self._bindings.committed()
+        self._finding.committed()
         return commit
 
-    def _attempt_all(self, operations: Sequence[ops.Operation[Any]]) -> list[Any]:
+    def _attempt_all(self, operations: Sequence[ops.Operation[Any]], clock: Time, queues: set[int] | None) -> list[Any]:
+        self._work.now = clock()
         self._catalog.refresh()
         self._bindings.is_current = False
+        if queues is not None:
+            self._link.begin_with(queues.union(*map(self._queues_to_hold, operations)))
+            self._work.now = clock()
         results = []
         for operation in operations:
             if type(operation) not in sending.DEFERRING:
                 sending.write_deferred(self._work)
             results.append(self._attempt(operation))
         sending.write_deferred(self._work)
+        self._catalog.write_added()
         return results
+
+    def _queues_to_hold(self, operation: ops.Operation[Any]) -> set[int]:
+        """The queues that an operation is going to hold, as far as it can be known before."""
+        if type(operation) is ops.Sweep:
+            found = self._link.execute(SQL.queues_to_sweep, (self._work.now, operation.limit))
+            states = [self._catalog.queue_by_id(row[0]) for row in found.fetchall()]
+        else:
+            states = [self._catalog.find(_queue_of(operation))] if operation.writes else []
+        return {state.id for state in states if state is not None and _is_held(operation, state)}
 
     def _attempt(self, operation: ops.Operation[Any]) -> Any:
         try:
@@ -157,6 +271,7 @@ class Session:
             await self.connection.execute("ROLLBACK")
         self._catalog.forget()
         self._bindings.undone()
+        self._finding.undone()
         self._work.facts, self._work.stirred, self._work.deferred = [], set(), NewRows()
 
     async def close(self) -> None:

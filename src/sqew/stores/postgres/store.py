@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import logging
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -14,24 +14,39 @@ import asyncpg
 from asyncpg.connect_utils import SessionAttribute
 
 from sqew import operations as ops
-from sqew.errors import BadValue, SqewError
+from sqew.errors import (
+    BadValue,
+    SqewError,
+    StoreBusy,
+    StoreError,
+    StoreFull,
+    StoreTooNew,
+    StoreUnavailable,
+    StoreUnusable,
+    is_about_all,
+)
 from sqew.model import Commit, DatabaseFigures
+from sqew.rules import Throttle
 from sqew.settings import without_password
+from sqew.stores.base import GoOn
 from sqew.stores.postgres.clock import DatabaseClock
 from sqew.stores.postgres.connection import PLANNING, SYNC_COMMIT
 from sqew.stores.postgres.errors import CONTESTED, OF_DATABASE, STALE, translate
-from sqew.stores.postgres.flight import Flight, is_about_all
-from sqew.stores.postgres.migrate import check_version, migrate
-from sqew.stores.postgres.pool import Pool
+from sqew.stores.postgres.flight import Flight
+from sqew.stores.postgres.migrate import READ_COMMITTED, check_usable, check_version, migrate
+from sqew.stores.postgres.pool import Exhausted, Pool
+from sqew.stores.postgres.room import Room
 from sqew.stores.postgres.session import Session
 from sqew.stores.postgres.tally import Tally
+from sqew.stores.postgres.urls import Address, address
 from sqew.stores.postgres.watermarks import Watermarks
+
+_log = logging.getLogger("sqew.postgres")
 
 R = TypeVar("R")
 
 _TRIES = 10
 """How often a transaction is made again that others were in the way of."""
-_CONNECT_WITHIN_S = 5
 _STATEMENTS = 100
 _NO_ANSWER_S = 2
 """How much longer than the database may take its answer may be on its way."""
@@ -43,6 +58,21 @@ SELECT coalesce(extract(epoch FROM max(clock_timestamp() - xact_start)), 0)::flo
 FROM pg_stat_activity
 WHERE datname = current_database() AND coalesce(backend_xmin, backend_xid) IS NOT NULL AND pid <> pg_backend_pid()
 """
+_FREE = """
+SELECT current_setting('max_connections')::bigint - current_setting('superuser_reserved_connections')::bigint
+       - sum(numbackends)::bigint FROM pg_stat_database
+"""
+_MISSING_RIGHT = """
+SELECT 'table ' || name
+  FROM unnest(ARRAY['sqew_message', 'sqew_body', 'sqew_key', 'sqew_bucket', 'sqew_meta']) AS name,
+       unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS wanted
+ WHERE NOT has_table_privilege(name, wanted)
+UNION ALL
+SELECT 'sequence sqew_message_id' WHERE NOT has_sequence_privilege('sqew_message_id', 'USAGE')
+LIMIT 1
+"""
+_BESIDES = 2
+"""Connections that a server has besides those for messages: one to look, and one to listen."""
 
 
 class PostgresStore:
@@ -63,24 +93,29 @@ class PostgresStore:
         self.connections = connections
         self.tally = Tally()
         self._url, self._random, self._delivery_keep_ms = url, random or Random(), delivery_keep_ms
-        self._listen_url = listen_url or url
+        self._address, self._listen_url = address(url), listen_url or url
+        self._listen_address = address(listen_url, "database_listen_url") if listen_url else self._address
         self._timeout_ms, self._synchronous, self._pooler = timeout_ms, synchronous, pooler
-        self._pool = Pool(url, connections, timeout_ms / 1000, self._new_session, self.tally, self._random)
+        self._pool = Pool(
+            url, connections, timeout_ms / 1000, self._new_session, self._try_out, self.tally, self._random
+        )
+        self._clock: DatabaseClock | None = None
         self._follower: asyncio.Task[None] | None = None
         self._marks = Watermarks()
+        self._throttles: dict[int, Throttle] = {}
+        self._room = Room()
 
     @classmethod
     async def open(cls, url: str, *, now: int | None = None, create: bool = True, **options: Any) -> Self:
         """Connect, and bring the schema up to date; ``create``: also where there is none yet."""
         store = cls(url, **options)
+        for name in store._address.ignored:
+            _log.warning("a parameter of database_url does nothing", extra={"fields": {"parameter": name}})
         try:
-            session = await store._new_session()
-            store._pool.add(session)
-            where = without_password(url)
-            check_version(session.connection.get_server_version().major, where)
-            clock = DatabaseClock()
-            await clock.compare(session.connection)
-            await migrate(session.connection, where, clock.now() if now is None else now, create)
+            connection = await store.connect()
+            store._pool.add(store._session_on(connection))
+            await store.prepare(connection, now, create)
+            await check_usable(connection, without_password(url), store._synchronous)
         except BaseException as error:
             await store.close()
             if isinstance(error, OF_DATABASE):
@@ -88,12 +123,24 @@ class PostgresStore:
             raise
         return store
 
-    async def run(self, operations: Sequence[ops.Operation[Any]], now: int) -> Commit:
+    async def prepare(
+        self, connection: asyncpg.Connection[asyncpg.Record], now: int | None = None, create: bool = True
+    ) -> None:
+        """Bring the schema up to date."""
+        where = without_password(self._url)
+        check_version(connection.get_server_version().major, where)
+        clock = DatabaseClock()
+        await clock.compare(connection)
+        await migrate(connection, where, clock.now() if now is None else now, create)
+
+    async def run(self, operations: Sequence[ops.Operation[Any]], now: int, go_on: GoOn | None = None) -> Commit:
         """Execute operations; see `sqew.stores.base.RemoteStore`."""
-        flight = Flight(operations, now)
+        flight = Flight(operations, now, self._clock, go_on)
         try:
-            await self._again(lambda session: session.fly(flight, self._marks))
+            await self._again(lambda session: session.fly(flight), flight=flight)
         except Exception as error:
+            if isinstance(error, StoreFull):
+                self._room.ran_out(error)
             if not flight.has_begun and (len(operations) == 1 or not isinstance(error, BadValue)):
                 raise
             if is_about_all(error):
@@ -101,33 +148,47 @@ class PostgresStore:
             else:
                 # One of them can't be stored, or met a mistake in the code, and those beside it were undone.
                 await self._land_each(flight)
+        else:
+            if any(isinstance(operation, ops.Send) for operation in operations):
+                self._room.was_found()
         return flight.commit
 
     async def _land_each(self, flight: Flight) -> None:
         for place, _ in flight.pending:
             try:
-                await self._again(lambda session, place=place: session.fly(flight, self._marks, place))  # type: ignore[misc]
+                await self._again(lambda session, place=place: session.fly(flight, place))  # type: ignore[misc]
             except Exception as error:  # noqa: BLE001 (the others must get their answers all the same)
                 flight.land(place, error)
 
     async def look(self, operations: Sequence[ops.Operation[Any]], now: int) -> list[Any]:
         """Execute operations that only read, as of one moment: their results, or the first error raised."""
-        return await self._again(lambda session: session.look(operations, now))
+        return await self._again(lambda session: session.look(operations, now), looks=True)
 
     async def keep_time(self, clock: DatabaseClock) -> None:
-        """Set a clock by the database's, now and every minute from now on."""
+        """Set a clock by the database's, now and every minute from now on; and go by it."""
         await self._compare(clock)
+        self._clock = clock
         self._follower = asyncio.ensure_future(self._follow(clock))
 
     async def _follow(self, clock: DatabaseClock) -> None:
         while True:
             await asyncio.sleep(_COMPARE_EVERY_S)
-            with contextlib.suppress(SqewError):
-                # It goes on as it is until the next minute.
+            try:
                 await self._compare(clock)
+            except (StoreTooNew, StoreUnusable) as error:
+                self._pool.lose(error)
+            except SqewError as error:
+                _log.debug("the clock goes on as it is until the next minute: %s", error)
+            except Exception:  # noqa: BLE001 (the clock must be looked at again)
+                _log.exception("the database's clock could not be looked at")
 
     async def _compare(self, clock: DatabaseClock) -> None:
-        await self._again(lambda session: clock.compare(session.connection))
+        async def compare(session: Session) -> None:
+            await clock.compare(session.connection)
+            # Another server may have been upgraded, and the schema with it.
+            await check_usable(session.connection, without_password(self._url), self._synchronous)
+
+        await self._again(compare, looks=True)
 
     def figures(self) -> DatabaseFigures:
         """How this process gets on with the database."""
@@ -136,65 +197,136 @@ class PostgresStore:
 
     async def measure(self) -> None:
         """Look how old the oldest snapshot is."""
-        self.tally.oldest_snapshot_s = await self._again(lambda session: session.connection.fetchval(_OLDEST_SNAPSHOT))
+        self.tally.oldest_snapshot_s = await self._again(
+            lambda session: session.connection.fetchval(_OLDEST_SNAPSHOT), looks=True
+        )
 
-    async def connect(self) -> asyncpg.Connection[asyncpg.Record]:
-        """A connection of its own."""
-        return await self._connect(self._url, self._pooler)
+    async def check(self) -> None:
+        """Raise unless messages can be stored, as far as that can be known without storing one."""
+        missing = await self._again(lambda session: session.connection.fetchval(_MISSING_RIGHT), looks=True)
+        if missing is not None:
+            raise translate(asyncpg.InsufficientPrivilegeError(f"permission denied for {missing}"), self._url)
+        self._room.check()
+
+    async def look_for_room(self) -> None:
+        """Warn where the database has not as many connections left as it may need."""
+        if self._pooler:
+            return
+        free: int = await self._again(lambda session: session.connection.fetchval(_FREE), looks=True)
+        # Those that are open already are among those that are not free.
+        wanted = self.connections + _BESIDES - self._pool.open
+        if wanted > free:
+            fields = {"wanted": wanted, "free": max(free, 0)}
+            _log.warning(
+                "the database has fewer connections left than this server may need: lower database_connections, "
+                "or raise max_connections there",
+                extra={"fields": fields},
+            )
+
+    async def connect(self, patient: bool = False) -> asyncpg.Connection[asyncpg.Record]:
+        """A connection of its own; ``patient``: for statements that take as long as they take."""
+        return await self._connect(self._address, self._pooler, patient)
 
     async def connect_to_listen(self) -> asyncpg.Connection[asyncpg.Record]:
         """A connection of its own that hears notices."""
-        return await self._connect(self._listen_url, self._pooler and self._listen_url == self._url)
+        try:
+            return await self._connect(self._listen_address, self._pooler and self._listen_url == self._url)
+        except OF_DATABASE as error:
+            raise translate(error, self._listen_url) from error
 
     async def notify(self, channel: str) -> None:
         """Send an empty notice."""
         await self._again(lambda session: session.connection.execute("SELECT pg_notify($1, '')", channel))
 
-    async def _connect(self, url: str, pooler: bool) -> asyncpg.Connection[asyncpg.Record]:
+    async def _connect(
+        self, address: Address, pooler: bool, patient: bool = False
+    ) -> asyncpg.Connection[asyncpg.Record]:
         connection = await asyncpg.connect(
-            url,
+            address.url,
             # With none, asyncpg has statements parsed anew whenever they run, even those that were prepared explicitly:
             # what a pooler needs, and others must not have.
             statement_cache_size=0 if pooler else _STATEMENTS,
             max_cached_statement_lifetime=0,
-            timeout=_CONNECT_WITHIN_S,
-            command_timeout=self._timeout_ms / 1000 + _NO_ANSWER_S,
+            timeout=address.connect_within_s,
+            command_timeout=None if patient else self._timeout_ms / 1000 + _NO_ANSWER_S,
             # With several hosts, the one that is the primary now; with one, a standby is found out at once.
-            target_session_attrs=None if "target_session_attrs=" in url else SessionAttribute.read_write,
-            server_settings={"application_name": "sqew", **({} if pooler else self._server_settings())},
+            target_session_attrs=None if "target_session_attrs=" in address.url else SessionAttribute.read_write,
+            server_settings={"application_name": "sqew", **({} if pooler else self._server_settings(patient))},
         )
         _give_up_when_unheard(connection)
         return connection
 
-    def _server_settings(self) -> dict[str, str]:
+    def _server_settings(self, patient: bool) -> dict[str, str]:
         return {
-            "statement_timeout": str(self._timeout_ms),
+            "statement_timeout": "0" if patient else str(self._timeout_ms),
             "synchronous_commit": SYNC_COMMIT[self._synchronous],
-            "idle_in_transaction_session_timeout": "60000",
+            "default_transaction_isolation": READ_COMMITTED,
+            # Whoever stops in the midst of a transaction holds up who changes a queue.
+            "idle_in_transaction_session_timeout": "0" if patient else "5000",
             **PLANNING,
         }
 
-    async def _again(self, work: Callable[[Session], Awaitable[R]]) -> R:
-        """Do something in a transaction, and again where others were in its way."""
+    async def _again(
+        self, work: Callable[[Session], Awaitable[R]], looks: bool = False, flight: Flight | None = None
+    ) -> R:
+        """Do something in a transaction, and again where others were in its way; ``flight``: what it is done for."""
+        try:
+            return await self._try_again(work, looks)
+        except StoreError as error:
+            self._count_refusal(error, 1 if flight is None else len(flight.pending))
+            raise
+
+    def _count_refusal(self, error: StoreError, operations: int) -> None:
+        if isinstance(error.__cause__, Exhausted):
+            self.tally.exhausted += operations
+        elif not self._pool.is_away and isinstance(error.__cause__, asyncpg.QueryCanceledError | TimeoutError):
+            self.tally.timeouts += operations
+        elif isinstance(error, StoreUnavailable):
+            self.tally.refused += operations
+        elif isinstance(error, StoreBusy):
+            self.tally.contested += operations
+        elif isinstance(error, StoreFull):
+            self.tally.full += operations
+
+    async def _try_again(self, work: Callable[[Session], Awaitable[R]], looks: bool) -> R:
         for attempt in range(1, _TRIES + 1):
             try:
-                async with self._session() as session:
+                async with self._session(looks) as session:
                     return await work(session)
             except (*CONTESTED, *STALE) as error:
                 if attempt == _TRIES:
                     raise translate(error, self._url) from error
                 self.tally.retries += 1
                 await asyncio.sleep(self._random.random() * 0.005 * attempt)
+            except StoreUnusable as error:
+                raise self._pool.lose(error) from error
             except OF_DATABASE as error:
-                self.tally.timeouts += isinstance(error, asyncpg.QueryCanceledError | TimeoutError)
                 raise translate(error, self._url) from error
         raise AssertionError("the last attempt raises")
 
-    def _session(self) -> AbstractAsyncContextManager[Session]:
-        return self._pool.session()
+    def _session(self, looks: bool = False) -> AbstractAsyncContextManager[Session]:
+        return self._pool.session(looks)
+
+    async def _try_out(self) -> None:
+        """Raise unless a connection can be made."""
+        if self._pooler:
+            # No more than that: to ask something would take one of the connections that others may wait for there.
+            connection = await asyncpg.connect(self._address.url, timeout=self._address.connect_within_s)
+        else:
+            connection = await self.connect()
+        await connection.close(timeout=_NO_ANSWER_S)
 
     async def _new_session(self) -> Session:
-        return Session(await self.connect(), self._random, self._delivery_keep_ms)
+        connection = await self.connect()
+        try:
+            await check_usable(connection, without_password(self._url), self._synchronous)
+        except BaseException:
+            connection.terminate()
+            raise
+        return self._session_on(connection)
+
+    def _session_on(self, connection: asyncpg.Connection[asyncpg.Record]) -> Session:
+        return Session(connection, self._marks, self._throttles, self._random, self._delivery_keep_ms)
 
     async def close(self) -> None:
         """Close the connections."""

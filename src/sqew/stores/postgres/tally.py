@@ -12,13 +12,18 @@ class Tally:
     in_use: int = 0
     waiting: int = 0
     exhausted: int = 0
-    """How often there was no connection to be had in time."""
+    """Operations that no connection was free for in time."""
     refused: int = 0
-    """How often something was refused at once because the database was away."""
+    """Operations that were refused because the database was away."""
+    timeouts: int = 0
+    """Operations that took too long."""
+    contested: int = 0
+    """Operations that others were in the way of again and again."""
+    full: int = 0
+    """Operations that there was no room for on the database's disk."""
     reconnects: int = 0
     retries: int = 0
     """How often a transaction was made again that others were in the way of."""
-    timeouts: int = 0
     notices_sent: int = 0
     notices_heard: int = 0
     oldest_snapshot_s: float = 0

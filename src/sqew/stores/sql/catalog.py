@@ -1,7 +1,7 @@
 """What a store remembers between transactions: queues, their lanes and buckets, and the next message id.
 
-All of it is a cache of the file. It is true inside a transaction, because `Catalog.refresh` runs at its start: SQLite
-tells whether another connection has written since, and a version row tells whether it changed a queue.
+All of it is a cache of what is stored. It is true inside a transaction, because `Catalog.refresh` runs at its start,
+unless the database tells that no other connection has written since: a version row tells whether one changed a queue.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class QueueState:
 
     __slots__ = (
         "buckets", "created_at", "default_lane", "depth", "extras", "id", "lane_ids", "lane_names", "lanes", "name",
-        "policy", "takes_plain", "turns",
+        "policy", "takes_one_at_a_time", "takes_plain", "turns",
     )  # fmt: skip
 
     def __init__(
@@ -45,6 +45,8 @@ class QueueState:
             and policy.deduplicate == "key"
             and policy.quota is policy.rate_limit is policy.max_body_bytes is None
         )
+        # Whether who sends to it looks at what is there: at its groups, or at the number for its quota.
+        self.takes_one_at_a_time = policy.fifo or policy.quota is not None
         # The lane of a message that names none.
         self.default_lane = lane_ids.get(DEFAULT_LANE, self.lanes[0])
         # lane id → the priorities it holds messages of, highest first
@@ -75,15 +77,16 @@ class QueueState:
 class Catalog:
     """The queues by name and by id, read when first asked for."""
 
-    def __init__(self, execute: Execute, sql: Statements) -> None:
+    def __init__(self, execute: Execute, sql: Statements, throttles: dict[int, Throttle] | None = None) -> None:
+        """``throttles``: those of all connections of the process, by the number of the queue."""
         self._execute, self._sql = execute, sql
         self.version = -1
         self.epoch = 0
         """Goes up whenever what was known of queues is forgotten: who keeps a `QueueState` must ask for it again."""
-        # Queues that were read before: they are still so if the file's version is `version`.
+        # Queues that were read before: they are still so if the stored version is `version`.
         self.by_name: dict[str, QueueState] = {}
         self._by_id: dict[int, QueueState] = {}
-        self._throttles: dict[int, Throttle] = {}
+        self._throttles = {} if throttles is None else throttles
         self.next_id = 0
         self.reserved_below = 0
         self.taken_ids = 0
@@ -95,7 +98,7 @@ class Catalog:
     def _meta(self, statement: str) -> int:
         value = self._execute(self._sql[statement]).get
         if not isinstance(value, int):
-            raise StoreDamaged("The file is damaged: sqew_meta has lost a row. Restore the file from a backup.")
+            raise StoreDamaged("The store is damaged: sqew_meta has lost its row. Restore it from a backup.")
         return value
 
     def refresh(self) -> None:
@@ -142,7 +145,7 @@ class Catalog:
         return self._by_id.get(id) or self._read("queue_by_id", id)
 
     def deleted_queue(self) -> QueueState | None:
-        """A queue that nobody can name any more and that still has rows, for the sweeper."""
+        """A queue that nobody can name any more and that still has rows, for the sweeper alone."""
         row = self._execute(self._sql.deleted_queue).fetchone()
         if row is None:
             return None
@@ -169,11 +172,14 @@ class Catalog:
         priorities = state.buckets.get(lane)
         if priorities is not None and priority in priorities:
             return
-        self._execute(self._sql.insert_bucket, (state.id, lane, priority))
-        self.version = self._execute(self._sql.bump_catalog).get
+        self._add_bucket(state.id, lane, priority)
         priorities = state.buckets.setdefault(lane, [])
         priorities.append(priority)
         priorities.sort(reverse=True)
+
+    def _add_bucket(self, queue_id: int, lane: int, priority: int) -> None:
+        self._execute(self._sql.insert_bucket, (queue_id, lane, priority))
+        self.version = self._execute(self._sql.bump_catalog).get
 
     def take_ids(self, count: int) -> Sequence[int]:
         """Ids that were never given out before, in order."""

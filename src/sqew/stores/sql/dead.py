@@ -46,14 +46,14 @@ def list_dead(work: Work, op: ListDead) -> list[Message]:
 
 def requeue_dead(work: Work, op: RequeueDead) -> Progress:
     state = work.catalog.queue(op.queue)
+    _hold(work, state, work.catalog.find(state.policy.dead_letter))
     count = 0
     for row in _letters(work, state, op.ids, op.limit):
         _bring_back(work, state, row)
         count += 1
-    for row in _archived(work, state, op.ids, op.limit):
-        if count == op.limit:
-            break
-        count += _bring_back_archived(work, state, row)
+    archived = _archived(work, state, op.ids, op.limit)
+    while count < op.limit and (found := next(archived, None)) is not None:
+        count += _bring_back_archived(work, state, found)
     return Progress(count, count < op.limit)
 
 
@@ -63,6 +63,7 @@ def redrive(work: Work, op: Redrive) -> Progress:
     if to is letters:
         raise BadValue(f"Queue '{op.to}' can't be redriven into itself. Name another destination, or none.")
     until = _EVER if op.until is None else op.until
+    _hold(work, letters, to)
     if to is None:
         return _redrive_to_origins(work, letters, op, until)
     count = 0
@@ -70,6 +71,11 @@ def redrive(work: Work, op: Redrive) -> Progress:
         _bring_back(work, to, row)
         count += 1
     return Progress(count, count < op.limit)
+
+
+def _hold(work: Work, *queues: QueueState | None) -> None:
+    """Before any row is locked: two that go through the same letters in another order would wait for each other."""
+    work.hold(*filter(None, queues))
 
 
 def _redrive_to_origins(work: Work, letters: QueueState, op: Redrive, until: int) -> Progress:
@@ -133,6 +139,7 @@ def left_behind(work: Work, letters: QueueState, until: int) -> str | None:
 
 def purge_dead(work: Work, op: PurgeDead) -> Progress:
     state = work.catalog.queue(op.queue)
+    _hold(work, work.catalog.find(state.policy.dead_letter))
     count = 0
     for row in _letters(work, state, op.ids, op.limit, out_of_turn=True):
         home = work.catalog.queue_by_id(row[_QUEUE_ID])
@@ -140,10 +147,12 @@ def purge_dead(work: Work, op: PurgeDead) -> Progress:
             id, queue_id, lane_id, attempts, key, group = row[0], row[1], row[2], row[5], row[12], row[13]
             drop(work, home, (id, queue_id, lane_id, attempts, key, group, row[-1] is None), "purged")
             count += 1
-    for row in islice(_archived(work, state, op.ids, op.limit), op.limit - count):
-        work.execute(work.sql.delete_archived, (row[_ID],))
-        work.facts.append(Fact("purged", state.name, row[2], row[_ID], row[4]))
-        count += 1
+    archived = _archived(work, state, op.ids, op.limit)
+    while count < op.limit and (found := next(archived, None)) is not None:
+        work.execute(work.sql.delete_archived, (found[_ID],))
+        if work.changes():
+            work.facts.append(Fact("purged", state.name, found[2], found[_ID], found[4]))
+            count += 1
     return Progress(count, count < op.limit)
 
 
@@ -164,7 +173,7 @@ def _letters(
 
 
 def _archived(work: Work, state: QueueState, ids: Iterable[int] | None, limit: int) -> Iterator[Row]:
-    """Dead messages of a queue that lie in its archive: what is yielded may be moved or left."""
+    """Dead messages of a queue that lie in its archive: what is yielded may be moved or left, or be gone by now."""
     if ids is not None:
         for id in ids:
             yield from work.execute(work.sql.find_dead_in_archive, (state.id, id)).fetchall()
@@ -205,12 +214,15 @@ def _bring_back(work: Work, state: QueueState, row: Sequence[Any]) -> None:
 
 
 def _bring_back_archived(work: Work, state: QueueState, row: Row) -> bool:
-    """Move a dead message (a row of {archived}) out of the archive, unless its body was damaged there."""
+    """Move a dead message (a row of {archived}) out of the archive, unless it is damaged or not there any more."""
     (
         id, _queue_id, lane, priority, _attempts, _available_at, created_at, _finished_at, _outcome, _reason, key,
         group, is_text, check, headers, body,
     ) = row  # fmt: skip
     if checksum(body, headers, is_text) != check:
+        return False
+    work.execute(work.sql.delete_archived, (id,))
+    if not work.changes():
         return False
     key = _key_in(state, key, group)
     lane_id = _arrive(work, state, id, priority, key, lane)
@@ -224,7 +236,6 @@ def _bring_back_archived(work: Work, state: QueueState, row: Row) -> bool:
         (id, state.id, lane_id, priority, due_at, work.now, created_at, expires_at, key, group, is_text, check, headers,
          inline),
     )  # fmt: skip
-    work.execute(work.sql.delete_archived, (id,))
     _arrived(work, state, id, lane_id, group)
     return True
 

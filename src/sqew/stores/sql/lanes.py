@@ -2,7 +2,7 @@
 
 Every turn each lane that has work gains its weight; the lane that stands highest is served and pays the sum of those
 weights. So a lane of weight 3 beside one of weight 1 gets 3 of 4 turns, evenly spread, and none ever starves. The
-standing is kept in the file: it is fair across processes and restarts.
+standing is stored, and so fair across processes and restarts.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from sqew.stores.sql.fans import MOST_ATTRIBUTES, Fan, event_headers, ways_of
 from sqew.stores.sql.rows import INLINE_BODY_BYTES, checksum, delivery_checksum, encode_headers, payload_checksum
 from sqew.stores.sql.sending import accept, put, write_deferred
 from sqew.stores.sql.topics import check_topic
-from sqew.stores.sql.work import Work
+from sqew.stores.sql.work import Row, Work
 
 MOST_ROWS = 20_000
 """How many messages and deliveries a batch of events may become: a million would hold everybody up for 5 s."""
@@ -87,8 +87,7 @@ def publish_events(work: Work, events: Sequence[NewEvent], *, each_for_itself: b
     for plan in plans:
         for binding in plan.overladen:
             _bury_overladen(work, plan, binding)
-        if plan.fan.endpoints:
-            _add_deliveries(work, plan)
+    _add_deliveries(work, plans)
     return [
         Published(_in_order(plan), len(plan.fan.endpoints), plan.fan.missing, plan.refused, plan.number)
         for plan in plans
@@ -104,9 +103,7 @@ def _numbers(work: Work, events: Sequence[NewEvent], fans: Sequence[Fan]) -> dic
     if not ids:
         return {}
     # Or one that has a higher number could come to a queue first.
-    ordered = {state.id: state for fan in fans for state, _ in fan.picky if state.policy.fifo}
-    for _, state in sorted(ordered.items()):
-        work.hold(state)
+    work.hold(*(state for fan in fans for state, _ in fan.picky if state.policy.fifo))
     return dict(zip(ids, work.catalog.take_ids(len(ids)), strict=True))
 
 
@@ -241,6 +238,7 @@ def _accepted(work: Work, plans: list[_Plan], each_for_itself: bool) -> tuple[li
     if takers:
         # What waits to be written counts as well: in a quota, and before others of its group.
         write_deferred(work)
+        work.hold(*(state for state, _, _ in takers.values() if state.takes_one_at_a_time))
     accepted: list[_Accepted] = []
     contested: list[_Contested] = []
     try:
@@ -292,21 +290,33 @@ def _put_one(work: Work, plan: _Plan, state: QueueState, message: NewMessage) ->
     write_deferred(work)
 
 
-def _add_deliveries(work: Work, plan: _Plan) -> None:
-    """One copy of what is posted for each form, and a delivery for each endpoint."""
-    event, message = plan.event, plan.event.message
-    due_at = work.now + (message.delay_ms or 0)
-    expires_at = None if message.ttl_ms is None else work.now + message.ttl_ms
-    for form in {binding.form for binding in plan.fan.endpoints}:
-        takers = [binding for binding in plan.fan.endpoints if binding.form == form]
-        body = message.body if form == RAW else addressed(event, form, plan.number)
-        is_text = form == RAW and message.format == "text"
-        check = payload_checksum(event.routing_key.encode(), event.message_id.encode(), form, is_text, body)
-        payload = (event.routing_key, event.message_id, form, is_text, check, len(takers), body, NOTIFICATION)
-        id = work.execute(work.sql.insert_payload, payload).get
-        rows = [
+def _add_deliveries(work: Work, plans: Sequence[_Plan]) -> None:
+    """One copy of what is posted for each event and form, and a delivery for each endpoint."""
+    shared = [
+        (plan, form, [binding for binding in plan.fan.endpoints if binding.form == form])
+        for plan in plans
+        for form in {binding.form for binding in plan.fan.endpoints}
+    ]
+    if not shared:
+        return
+    payloads = [_payload(plan, form, len(takers)) for plan, form, takers in shared]
+    ids = [row[0] for row in work.executemany(work.sql.insert_payload, payloads).fetchall()]
+    rows: list[Row] = []
+    for id, (plan, _, takers) in zip(ids, shared, strict=True):
+        message = plan.event.message
+        due_at = work.now + (message.delay_ms or 0)
+        expires_at = None if message.ttl_ms is None else work.now + message.ttl_ms
+        rows += [
             (id, to.id, to.target, delivery_checksum(id, to.target.encode()), work.now, expires_at, due_at)
             for to in takers
         ]
-        work.executemany(work.sql.insert_delivery, rows)
+    work.executemany(work.sql.insert_delivery, rows)
     work.stirred.add(DELIVERIES)
+
+
+def _payload(plan: _Plan, form: int, takers: int) -> Row:
+    event, message = plan.event, plan.event.message
+    body = message.body if form == RAW else addressed(event, form, plan.number)
+    is_text = form == RAW and message.format == "text"
+    check = payload_checksum(event.routing_key.encode(), event.message_id.encode(), form, is_text, body)
+    return event.routing_key, event.message_id, form, is_text, check, takers, body, NOTIFICATION

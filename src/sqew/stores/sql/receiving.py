@@ -45,15 +45,18 @@ def receive(work: Work, op: Receive) -> Received:
     state = work.catalog.queue(op.queue)
     policy = state.policy
     lease_ms = policy.visibility_ms if op.lease_ms is None else op.lease_ms
+    if policy.fifo:
+        # Before it looks whether this receive is a repeated one: the first may still be under way.
+        work.hold(state)
     if op.attempt_id is not None and policy.fifo and (same := attempts.find(work, state, op, lease_ms)) is not None:
         return _again(work, state, op, same)
     claim = _Claim(state, Lease(new_token(), work.now + lease_ms, op.by), policy.max_attempts or NEVER)
     lanes = state.lanes if op.lane is None else (state.lane(op.lane),)
     if policy.fifo:
-        work.hold(state)
         messages = _take_groups(work, claim, lanes, op.limit)
     else:
         messages = _take(work, claim, lanes, op.limit)
+        work.finding.took(work, state, messages)
         if not op.finish:
             _lease(work, claim, messages)
     if not messages:
@@ -81,7 +84,7 @@ def _again(work: Work, state: QueueState, op: Receive, same: attempts.Same) -> R
 
 def next_due(work: Work, op: NextDue) -> int | None:
     state = work.catalog.queue(op.queue)
-    return _first_due(work, state, state.lanes if op.lane is None else (state.lane(op.lane),))
+    return work.finding.first_due(work, state, state.lanes if op.lane is None else (state.lane(op.lane),))
 
 
 def tell_dead_letter_queue(work: Work, state: QueueState) -> None:
@@ -92,21 +95,12 @@ def tell_dead_letter_queue(work: Work, state: QueueState) -> None:
 
 def _next_arrival(work: Work, state: QueueState, lanes: Sequence[int]) -> int | None:
     """When a message of these lanes is due, or one may die and come here."""
-    due = _first_due(work, state, lanes)
+    due = work.finding.look_again_at(work, state, lanes)
     if state.policy.max_attempts is not None:
         # Where messages themselves die is no dead-letter queue, or need not be waited for as one.
         return due
     death: int | None = work.execute(work.sql.next_death).get
     return death if due is None or (death is not None and death < due) else due
-
-
-def _first_due(work: Work, state: QueueState, lanes: Sequence[int]) -> int | None:
-    dues = (
-        work.execute(work.sql.next_due, (state.id, lane, priority)).get
-        for lane in lanes
-        for priority in state.priorities(lane)
-    )
-    return min((due for due in dues if due is not None), default=None)
 
 
 def _take(work: Work, claim: _Claim, lanes: Sequence[int], limit: int) -> list[Message]:
@@ -148,24 +142,10 @@ def _in_turns(work: Work, claim: _Claim, lanes: Sequence[int], limit: int) -> li
 
 def _ready(work: Work, claim: _Claim, lane: int, limit: int) -> Iterator[Message]:
     """The messages of a lane that may be delivered, in order; those on the way that may not are dealt with."""
-    for row in _rows(work, claim.state, lane, limit):
+    for row in work.finding.rows(work, claim.state, lane, limit):
         message = _deliverable(work, claim, row)
         if message is not None:
             yield message
-
-
-def _rows(work: Work, state: QueueState, lane: int, limit: int) -> Iterator[Row]:
-    """The ready rows of a lane in order, read ``limit`` at a time."""
-    for priority in state.priorities(lane):
-        due_at, id = -1, 0
-        while True:
-            rows = work.execute_at_once(
-                work.sql.ready, (state.id, lane, priority, work.now, due_at, id, limit)
-            ).fetchall()
-            yield from rows
-            if len(rows) < limit:
-                break
-            id, due_at = rows[-1][0], rows[-1][16]
 
 
 def _lease_parameters(work: Work, claim: _Claim, message: Message) -> Row:
@@ -207,7 +187,8 @@ def _heads(work: Work, claim: _Claim, lanes: Sequence[int], taken: list[Message]
 def _head(work: Work, claim: _Claim, lane: int, taken: list[Message]) -> Message | None:
     """The first head of a group in a lane, apart from those taken before (under a lease of no time they are ready)."""
     taken_ids = {message.id for message in taken}
-    while row := next((row for row in _rows(work, claim.state, lane, 1) if row[0] not in taken_ids), None):
+    found = work.finding.rows
+    while row := next((row for row in found(work, claim.state, lane, 1) if row[0] not in taken_ids), None):
         message = _deliverable(work, claim, row)
         if message is not None:
             return message

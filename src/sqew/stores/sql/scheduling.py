@@ -96,7 +96,7 @@ def get(work: Work, op: GetSchedule) -> Schedule:
 def list_schedules(work: Work, op: ListSchedules) -> list[Schedule]:
     found: list[Schedule] = []
     size = 0
-    for row in work.execute(work.sql.list_schedules, (op.after, op.prefix, op.status, op.target_kind)):
+    for row in work.read(work.sql.list_schedules, (op.after, op.prefix, op.status, op.target_kind)):
         schedule = _as_far_as_whole(row)
         if schedule is not None:
             found.append(schedule)
@@ -156,7 +156,7 @@ def delete(work: Work, op: DeleteSchedule) -> bool:
 def find_due(work: Work, op: FindDueSchedules) -> DueSchedules:
     due: list[Schedule] = []
     size = 0
-    for row in work.execute(work.sql.due_schedules, (work.now,)):
+    for row in work.read(work.sql.due_schedules, (work.now,)):
         # One that is damaged says so to whoever reads it; it must not keep the others from firing.
         with contextlib.suppress(ScheduleDamaged):
             due.append(_schedule(row))

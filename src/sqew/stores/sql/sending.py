@@ -50,7 +50,7 @@ def accept(work: Work, state: QueueState, messages: Sequence[NewMessage]) -> lis
     Whatever can be refused is refused before the first write, so that a failed send leaves no trace.
     """
     policy = state.policy
-    if policy.fifo or policy.quota is not None:
+    if state.takes_one_at_a_time:
         work.hold(state)
     work.room.check(work.now)
     lanes = [state.default_lane if message.lane is None else state.lane(message.lane) for message in messages]

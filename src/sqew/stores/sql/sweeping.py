@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from sqew.model import Progress, Swept
@@ -39,7 +40,7 @@ def is_due(work: Work, _op: SweepDue) -> bool:
     return (
         (next_at is not None and next_at <= work.now)
         or work.execute(work.sql.expired, (work.now, 1)).fetchone() is not None
-        or work.catalog.deleted_queue() is not None
+        or work.execute(work.sql.any_deleted_queue).fetchone() is not None
         or has_forgettable(work)
     )
 
@@ -77,6 +78,8 @@ def _sweep_exhausted(work: Work, limit: int) -> int:
 
 def purge(work: Work, op: Purge) -> Progress:
     state = work.catalog.queue(op.queue)
+    # As who brings dead letters back does: see dead.py.
+    work.hold(state)
     count = _purge(work, state, op.up_to, op.limit)
     return Progress(count, count < op.limit)
 
@@ -125,15 +128,16 @@ def _sweep_deleted_queue(work: Work, limit: int) -> int:
 
 def record_activity(work: Work, op: RecordActivity) -> None:
     oldest_kept = work.now // 60_000 - KEPT_MINUTES
-    queues = set()
+    rows = []
     # In one order: servers that store theirs at the same time would wait for each other.
     for activity in sorted(op.counts, key=lambda one: (one.queue, one.lane, one.name, one.minute)):
         state = work.catalog.find(activity.queue)
         if state is not None:
-            queues.add(state.id)
-            work.execute(
-                work.sql.add_activity, (state.id, activity.lane, activity.name, activity.minute, activity.count)
-            )
-    for id in sorted(queues):
-        work.execute(work.sql.fold_activity, (id, oldest_kept))
-        work.execute(work.sql.drop_folded_activity, (id, oldest_kept))
+            rows.append((state.id, activity.lane, activity.name, activity.minute, activity.count))
+    if rows:
+        work.executemany(work.sql.add_activity, rows)
+        queues = [(id, oldest_kept) for id in sorted({row[0] for row in rows})]
+        folded: Counter[Row] = Counter()
+        for *which, count in work.executemany(work.sql.fold_activity, queues).fetchall():
+            folded[tuple(which)] += count
+        work.executemany(work.sql.add_activity, [(*which, 0, count) for which, count in sorted(folded.items())])

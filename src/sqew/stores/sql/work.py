@@ -11,6 +11,7 @@ from sqew.model import Fact
 if TYPE_CHECKING:
     from sqew.stores.sql.bindings import Bindings
     from sqew.stores.sql.catalog import Catalog, QueueState
+    from sqew.stores.sql.finding import Finding
     from sqew.stores.sql.statements import Statements
 
 Row = tuple[Any, ...]
@@ -57,6 +58,10 @@ class Connection(Protocol):
         """The same for those whose rows are fetched before anything else runs."""
 
     @property
+    def read(self) -> Callable[[str, Row], Iterable[Row]]:
+        """Run a statement whose rows may be many and large: they are fetched as far as they are asked for."""
+
+    @property
     def executemany(self) -> Callable[[str, Iterable[Row]], Rows]:
         """Run a statement once for every row of parameters."""
 
@@ -67,8 +72,8 @@ class Connection(Protocol):
     def integers(self, values: list[int], /) -> object:
         """A list of integers as one parameter."""
 
-    def hold(self, state: QueueState, /) -> None:
-        """Nobody else may change the order or the number of a queue's messages before the transaction ends."""
+    def hold(self, *states: QueueState) -> None:
+        """Nobody else may change the order or the number of these queues' messages before the transaction ends."""
 
 
 class Room(Protocol):
@@ -85,7 +90,7 @@ class Work:
 
     __slots__ = (
         "bindings", "catalog", "changes", "deferred", "defers", "delivery_keep_ms", "execute", "execute_at_once",
-        "executemany", "facts", "hold", "integers", "now", "random", "room", "sql", "stirred",
+        "executemany", "facts", "finding", "hold", "integers", "now", "random", "read", "room", "sql", "stirred",
     )  # fmt: skip
 
     def __init__(
@@ -94,12 +99,14 @@ class Work:
         sql: Statements,
         catalog: Catalog,
         bindings: Bindings,
+        finding: Finding,
         room: Room,
         random: Random,
         delivery_keep_ms: int = 0,
     ) -> None:
         self.execute = connection.execute
         self.execute_at_once = connection.execute_at_once
+        self.read = connection.read
         self.executemany = connection.executemany
         self.changes = connection.changes
         self.integers = connection.integers
@@ -107,6 +114,7 @@ class Work:
         self.sql = sql
         self.catalog = catalog
         self.bindings = bindings
+        self.finding = finding
         self.room = room
         self.random = random
         # How long an exhausted delivery is kept.

@@ -17,6 +17,7 @@ from sqew.model import ArchivedMessage, Commit, Message
 from sqew.stores.sql import looking, sending
 from sqew.stores.sql.bindings import Bindings
 from sqew.stores.sql.catalog import Catalog
+from sqew.stores.sql.finding import Finding
 from sqew.stores.sql.handlers import HANDLERS
 from sqew.stores.sql.work import NewRows, Work
 from sqew.stores.sqlite import upkeep
@@ -73,7 +74,14 @@ class SQLiteStore:
         room = Room(self.path, disk_reserve_bytes)
         self._bindings = Bindings()
         self._work = Work(
-            Link(self.connection), SQL, self._catalog, self._bindings, room, random or Random(), delivery_keep_ms
+            Link(self.connection),
+            SQL,
+            self._catalog,
+            self._bindings,
+            Finding(),
+            room,
+            random or Random(),
+            delivery_keep_ms,
         )
         # SQLite's count of changes to the file as this connection last saw it; None: to be looked at anew.
         self._seen_version: int | None = None
@@ -327,9 +335,8 @@ class SQLiteStore:
                 connection.close(True)
 
     def _work_on(self, connection: apsw.Connection, now: int) -> Work:
-        work = Work(
-            Link(connection), SQL, Catalog(connection.execute, SQL), Bindings(), self._work.room, self._work.random
-        )
+        catalog = Catalog(connection.execute, SQL)
+        work = Work(Link(connection), SQL, catalog, Bindings(), self._work.finding, self._work.room, self._work.random)
         work.now = now
         return work
 

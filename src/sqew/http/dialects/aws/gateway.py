@@ -57,7 +57,7 @@ def _refuse(request: Request, error: SqewError) -> Response:
 
 
 def _failure(error: SqewError, _status: int) -> bytes:
-    return msgspec.json.encode(AwsFailure(error.code, str(error)))
+    return msgspec.json.encode(AwsFailure(error.code, error.told))
 
 
 DIALECT = Dialect(

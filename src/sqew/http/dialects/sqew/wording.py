@@ -24,7 +24,7 @@ class Failure(Struct):
 
 
 def failure(error: SqewError, _status: int) -> bytes:
-    return encode(Failure(Trouble(error.code, str(error))))
+    return encode(Failure(Trouble(error.code, error.told)))
 
 
 DIALECT = Dialect("Sqew", "Queues, messages, leases and dead letters, in JSON.", failure, Failure)

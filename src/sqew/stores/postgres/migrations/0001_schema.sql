@@ -13,6 +13,13 @@ CREATE TABLE sqew_meta (
 ) WITH (fillfactor = 10);
 INSERT INTO sqew_meta (id, salt) VALUES (1, ('x' || md5(random()::text || clock_timestamp()::text))::bit(64)::bigint);
 
+-- A file that is being moved in, or was: how far that is. Until it is finished nobody uses the database.
+CREATE TABLE sqew_moving_in (
+  salt        bigint PRIMARY KEY,
+  progress    text NOT NULL,
+  finished_at bigint
+);
+
 CREATE SEQUENCE sqew_message_id;
 
 -- The version of the queues, for statements that are a transaction of their own: it does not change before they end.
@@ -107,6 +114,16 @@ CREATE TABLE sqew_bucket (
   priority bigint NOT NULL,
   PRIMARY KEY (queue_id, lane_id, priority)
 );
+
+-- How many messages a queue with a quota holds: the sum of its rows, where one of them is a count (is_sum 1) and the
+-- others are what each transaction added or took since. Only inserts, so that nobody waits for a number; who sends, and
+-- so is alone, adds them up now and then.
+CREATE TABLE sqew_depth (
+  queue_id bigint NOT NULL,
+  change   bigint NOT NULL,
+  is_sum   bigint NOT NULL
+) WITH (autovacuum_vacuum_threshold = 500, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX sqew_depth_queue ON sqew_depth (queue_id);
 
 -- Idempotency keys: expires_at is NULL while the message lives.
 CREATE TABLE sqew_key (
@@ -225,7 +242,7 @@ CREATE TABLE sqew_delivery (
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
 -- The claim: endpoints take turns, so that one with a long backlog is in nobody's way.
-CREATE INDEX sqew_delivery_turn ON sqew_delivery (subscription_id, due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX sqew_delivery_turn ON sqew_delivery (subscription_id, due_at, id) WHERE due_at IS NOT NULL;
 -- When there is something to do again.
 CREATE INDEX sqew_delivery_due ON sqew_delivery (due_at) WHERE due_at IS NOT NULL;
 -- What is exhausted, in the order of its ids: of one endpoint, and of all.
@@ -275,7 +292,7 @@ CREATE TABLE sqew_move_task (
   due_at      bigint              -- when its next step is; NULL: it is over
 );
 CREATE UNIQUE INDEX sqew_move_task_running ON sqew_move_task (queue_id) WHERE due_at IS NOT NULL;
-CREATE INDEX sqew_move_task_queue ON sqew_move_task (queue_id);
+CREATE INDEX sqew_move_task_queue ON sqew_move_task (queue_id, number);
 CREATE INDEX sqew_move_task_due ON sqew_move_task (due_at) WHERE due_at IS NOT NULL;
 
 -- Receives that were given a name: who repeats one gets the same messages under the same lease.

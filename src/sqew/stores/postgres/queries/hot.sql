@@ -33,24 +33,17 @@ AS other
 queue_id = ?1 AND lane_id = ?2 AND priority = ?3 AND due_at IS NOT NULL AND due_at <= ?4
 
 -- name: claim_plain
--- Lease up to ?7 messages of one (lane, priority): those after the position (?5, ?6), and those before it where these
--- are too few. Where one of them is not plain, none is leased. The lease of the message that comes n-th is that of slot
--- ?10[n]: until ?11, token ?12, holder ?13.
+-- Lease up to ?7 messages of one (lane, priority) after the position (?5, ?6). Where one of them is not plain, none is
+-- leased; nor where it had to wait (for who changes a queue), and the leases have begun long ago. The lease of the
+-- message that comes n-th is that of slot ?10[n]: until ?11, token ?12, holder ?13.
 WITH candidate AS MATERIALIZED (
-  SELECT candidate_id, other FROM (
-    SELECT * FROM (
-      SELECT {candidate} FROM sqew_message WHERE {of_bucket} AND (due_at, id) > (?5::bigint, ?6::bigint)
-                                             AND (SELECT sqew_catalog()) = ?8
-       ORDER BY due_at, id LIMIT ?7 FOR UPDATE SKIP LOCKED) AS ahead
-     UNION ALL
-    SELECT * FROM (
-      SELECT {candidate} FROM sqew_message WHERE {of_bucket} AND (due_at, id) <= (?5::bigint, ?6::bigint)
-                                             AND (SELECT sqew_catalog()) = ?8
-       ORDER BY due_at, id LIMIT ?7 FOR UPDATE SKIP LOCKED) AS behind
-  ) AS found LIMIT ?7
+  SELECT {candidate} FROM sqew_message WHERE {of_bucket} AND (due_at, id) > (?5::bigint, ?6::bigint)
+                                         AND (SELECT sqew_catalog()) = ?8
+   ORDER BY due_at, id LIMIT ?7 FOR UPDATE SKIP LOCKED
 ), placed AS MATERIALIZED (
   SELECT candidate_id, (?10::int[])[(row_number() OVER ())::int] AS slot FROM candidate
    WHERE NOT EXISTS (SELECT FROM candidate WHERE other)
+     AND clock_timestamp() < statement_timestamp() + interval '100 ms'
 )
 UPDATE sqew_message
    SET available_at = due_at, due_at = (?11::bigint[])[slot], lease_until = (?11::bigint[])[slot],
@@ -71,6 +64,10 @@ UPDATE sqew_message
 -- No key to remember, no group to go on with, no body elsewhere.
 m.key IS NULL AND m.group_id IS NULL AND m.body IS NOT NULL
 
+-- fragment: is_named
+m.id = named.id AND m.queue_id = named.queue_id AND (named.token IS NULL OR m.token = named.token)
+AND (named.holder IS NULL OR m.leased_by = named.holder)
+
 -- name: finish_alike
 -- Delete messages of one queue that were received under one lease, and leave nothing behind.
 DELETE FROM sqew_message AS m
@@ -82,7 +79,18 @@ RETURNING m.id, m.lane_id, m.attempts, m.leased_by, m.received_at
 -- The same for messages of all queues and leases.
 DELETE FROM sqew_message AS m
  USING unnest(?2::bigint[], ?3::bigint[], ?4::text[], ?5::text[]) AS named (id, queue_id, token, holder)
- WHERE m.id = named.id AND m.queue_id = named.queue_id AND (named.token IS NULL OR m.token = named.token)
-   AND (named.holder IS NULL OR m.leased_by = named.holder)
-   AND {leaves_nothing} AND (SELECT sqew_catalog()) = ?1
+ WHERE {is_named} AND {leaves_nothing} AND (SELECT sqew_catalog()) = ?1
 RETURNING m.id, m.lane_id, m.attempts, m.leased_by, m.received_at
+
+-- name: finish_counted
+-- The same where some are of queues with a quota (?6): how many those hold is written down.
+WITH gone AS (
+  DELETE FROM sqew_message AS m
+   USING unnest(?2::bigint[], ?3::bigint[], ?4::text[], ?5::text[]) AS named (id, queue_id, token, holder)
+   WHERE {is_named} AND {leaves_nothing} AND (SELECT sqew_catalog()) = ?1
+  RETURNING m.id, m.lane_id, m.attempts, m.leased_by, m.received_at, m.queue_id
+), counted AS (
+  INSERT INTO sqew_depth (queue_id, change, is_sum)
+  SELECT queue_id, -count(*), 0 FROM gone WHERE queue_id = ANY(?6::bigint[]) GROUP BY queue_id
+)
+SELECT id, lane_id, attempts, leased_by, received_at FROM gone

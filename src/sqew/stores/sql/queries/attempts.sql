@@ -9,12 +9,13 @@ ON CONFLICT (queue_id, id) DO UPDATE SET token = excluded.token, lease_until = e
                                          messages = excluded.messages, expires_at = excluded.expires_at
 
 -- name: forget_attempts
+-- +expires_at as in forget_keys.
 DELETE FROM sqew_attempt WHERE (queue_id, id) IN
-  (SELECT queue_id, id FROM sqew_attempt WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2)
+  (SELECT queue_id, id FROM sqew_attempt WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2) AND +expires_at <= ?1
 
 -- name: held_in_attempt
 -- A message of the attempt, unless it was settled or its lease was changed since.
-SELECT {delivered} FROM sqew_message WHERE id = ?1 AND queue_id = ?2 AND token = ?3 AND lease_until = ?4
+SELECT {delivered} FROM sqew_message WHERE id = ?1 AND queue_id = ?2 AND token = ?3 AND lease_until = ?4 {locked}
 
 -- name: renew_lease
 -- A follower in a FIFO group stays out of the claim index.

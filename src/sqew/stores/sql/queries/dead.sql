@@ -9,7 +9,7 @@
 (due_at IS NOT NULL OR NOT EXISTS (
   SELECT 1 FROM sqew_message AS held INDEXED BY sqew_message_group_lease
    WHERE held.queue_id = sqew_message.queue_id AND held.group_id = sqew_message.group_id
-     AND held.lease_until > ?2 AND held.id < sqew_message.id))
+     AND held.lease_until > ?2 AND +held.id < sqew_message.id))
 
 -- name: dead_letters
 SELECT {stored} FROM sqew_message WHERE origin = ?1 AND id > ?2 AND {not_deleted} ORDER BY id LIMIT ?3
@@ -23,6 +23,7 @@ SELECT {archived} FROM sqew_archive INDEXED BY sqew_archive_queue
 -- ?4: whether it may go out of turn, because it goes for good.
 SELECT {stored} FROM sqew_message
  WHERE origin = ?1 AND id = ?3 AND (lease_until IS NULL OR lease_until <= ?2) AND (?4 OR {in_turn}) AND {not_deleted}
+ {locked}
 
 -- name: find_dead_in_archive
 SELECT {archived} FROM sqew_archive WHERE queue_id = ?1 AND outcome = 'dead' AND id = ?2
@@ -31,13 +32,13 @@ SELECT {archived} FROM sqew_archive WHERE queue_id = ?1 AND outcome = 'dead' AND
 -- The dead letters of a queue that nobody holds. ?4 as in find_dead_letter.
 SELECT {stored} FROM sqew_message
  WHERE origin = ?1 AND (lease_until IS NULL OR lease_until <= ?2) AND (?4 OR {in_turn}) AND {not_deleted}
- ORDER BY id LIMIT ?3
+ ORDER BY id LIMIT ?3 {locked}
 
 -- name: letters_after
 -- What lies in a dead-letter queue and came from another, after an id; and whether it may go.
 SELECT {stored}, (lease_until IS NULL OR lease_until <= ?2) AND {in_turn}
   FROM sqew_message INDEXED BY sqew_message_letter
- WHERE queue_id = ?1 AND origin IS NOT NULL AND id > ?3 ORDER BY id LIMIT ?4
+ WHERE queue_id = ?1 AND origin IS NOT NULL AND id > ?3 ORDER BY id LIMIT ?4 {locked}
 
 -- name: first_letter
 -- The first of a FIFO group that came from a queue, until a time.
@@ -49,7 +50,7 @@ SELECT id FROM sqew_message INDEXED BY sqew_message_group
 SELECT {stored} FROM sqew_message
  WHERE queue_id = ?1 AND lane_id = ?2 AND priority = ?3 AND due_at IS NOT NULL
    AND (lease_until IS NULL OR lease_until <= ?4) AND coalesce(died_at, created_at) <= ?6
- ORDER BY due_at, id LIMIT ?5
+ ORDER BY due_at, id LIMIT ?5 {locked}
 
 -- name: bring_back
 -- ?2 queue, ?3 lane, ?4 due_at, ?5 available_at, ?6 expires_at, ?7 group, ?8 key
@@ -60,4 +61,5 @@ UPDATE sqew_message
  WHERE id = ?1
 
 -- name: delete_archived
-DELETE FROM sqew_archive WHERE id = ?1
+-- Unless somebody else was quicker: then it is gone, or back here since, finished.
+DELETE FROM sqew_archive WHERE id = ?1 AND outcome = 'dead'

@@ -40,7 +40,7 @@ DELETE FROM sqew_unsubscription WHERE version <= ?1
 SELECT id, pattern, protocol, target, form FROM sqew_unsubscription WHERE version > ?1
 
 -- name: subscriptions_ended
-SELECT {subscription} FROM sqew_subscription s WHERE s.ends_at <= ?1 ORDER BY s.ends_at LIMIT ?2
+SELECT {subscription} FROM sqew_subscription s WHERE s.ends_at <= ?1 ORDER BY s.ends_at LIMIT ?2 {unless_locked}
 
 -- name: subscription_taking
 -- What SNS calls a subscription, nothing where it does not know it; whether it gets what is published; and what SNS
@@ -114,7 +114,7 @@ SELECT min(due_at) FROM sqew_delivery WHERE due_at IS NOT NULL AND due_at > ?1
 
 -- name: unsubscribed_deliveries
 -- What was on its way to an endpoint that nobody wants to reach any more. What is exhausted stays to be looked at.
-SELECT id FROM sqew_delivery WHERE subscription_id = ?1 AND due_at IS NOT NULL ORDER BY due_at LIMIT ?2
+SELECT id FROM sqew_delivery WHERE subscription_id = ?1 AND due_at IS NOT NULL ORDER BY due_at, id LIMIT ?2 {unless_locked}
 
 -- name: delete_delivery
 DELETE FROM sqew_delivery WHERE id = ?1 RETURNING payload_id
@@ -128,10 +128,10 @@ DELETE FROM sqew_payload WHERE id = ?1
 -- name: postpone_delivery
 -- It failed: it is tried again at its time, or never. Unless somebody else has taken it over since.
 UPDATE sqew_delivery SET due_at = ?3, claimed = 0, attempts = attempts + 1, tried_at = ?4, status = ?5, error = ?6
- WHERE id = ?1 AND claimed = 1 AND due_at = ?2
+ WHERE id = ?1 AND claimed = 1 AND +due_at = ?2
 
 -- name: unclaim_delivery
-UPDATE sqew_delivery SET due_at = ?3, claimed = 0 WHERE id = ?1 AND claimed = 1 AND due_at = ?2
+UPDATE sqew_delivery SET due_at = ?3, claimed = 0 WHERE id = ?1 AND claimed = 1 AND +due_at = ?2
 
 -- name: payload_with_details
 -- What a delivery that is exhausted would have posted, and what SNS says of its subscription.
@@ -175,19 +175,19 @@ SELECT count(*) FROM sqew_delivery d
 -- name: forgettable_deliveries
 -- What was exhausted at ?1 or before. Left to itself SQLite takes the index of all that are, and sorts them.
 SELECT id FROM sqew_delivery INDEXED BY sqew_delivery_given_up
- WHERE due_at IS NULL AND tried_at <= ?1 ORDER BY tried_at LIMIT ?2
+ WHERE due_at IS NULL AND tried_at <= ?1 ORDER BY tried_at LIMIT ?2 {unless_locked}
 
 -- name: exhausted_deliveries
-SELECT id FROM sqew_delivery WHERE due_at IS NULL AND id > ?1 ORDER BY id LIMIT ?2
+SELECT id FROM sqew_delivery WHERE due_at IS NULL AND id > ?1 ORDER BY id LIMIT ?2 {locked}
 
 -- name: exhausted_deliveries_of
-SELECT id FROM sqew_delivery WHERE due_at IS NULL AND subscription_id = ?1 AND id > ?2 ORDER BY id LIMIT ?3
+SELECT id FROM sqew_delivery WHERE due_at IS NULL AND subscription_id = ?1 AND id > ?2 ORDER BY id LIMIT ?3 {locked}
 
 -- name: revive_delivery
 -- Not one whose subscription is gone: it would be dropped. Somebody wants it posted now, however late it is.
 UPDATE sqew_delivery
    SET due_at = ?2, claimed = 0, attempts = 0, expires_at = NULL, status = NULL, error = NULL
- WHERE id = ?1 AND due_at IS NULL
+ WHERE id = ?1 AND +due_at IS NULL
    AND EXISTS (SELECT 1 FROM sqew_subscription s WHERE s.id = sqew_delivery.subscription_id)
 
 -- name: signing_keys

@@ -19,7 +19,7 @@ UPDATE sqew_message SET due_at = ?2 WHERE id = ?1
 -- After a message came back in front of its group: the head until now stands second, and waits like the rest.
 UPDATE sqew_message SET due_at = NULL
  WHERE id = (SELECT id FROM sqew_message WHERE queue_id = ?1 AND group_id = ?2 AND id > ?3 ORDER BY id LIMIT 1)
-   AND due_at IS NOT NULL
+   AND +due_at IS NOT NULL
 
 -- name: next_follower
 -- The message behind a given one, to be taken in the same batch.

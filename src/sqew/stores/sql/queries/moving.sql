@@ -23,7 +23,8 @@ SELECT {move_task} FROM sqew_move_task WHERE queue_id = ?1 ORDER BY number DESC 
 SELECT due_at FROM sqew_move_task WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1
 
 -- name: due_move
-SELECT {move_task}, last_id, due_at FROM sqew_move_task WHERE due_at <= ?1 ORDER BY due_at LIMIT 1
+-- Who takes the step holds the task until it is done: another server then finds how far it is.
+SELECT {move_task}, last_id, due_at FROM sqew_move_task WHERE due_at <= ?1 ORDER BY due_at LIMIT 1 {locked}
 
 -- name: move_on
 UPDATE sqew_move_task SET moved = ?2, last_id = ?3, due_at = ?4 WHERE id = ?1

@@ -18,8 +18,9 @@ SELECT {held} FROM sqew_message WHERE dies_at <= ?1 ORDER BY dies_at LIMIT ?2 {u
 UPDATE sqew_message SET dies_at = NULL WHERE id = ?1
 
 -- name: forget_keys
+-- +expires_at, looked at once more: somebody may take an outlived key over while its row is waited for.
 DELETE FROM sqew_key WHERE (queue_id, key) IN
-  (SELECT queue_id, key FROM sqew_key WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2)
+  (SELECT queue_id, key FROM sqew_key WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2) AND +expires_at <= ?1
 
 -- name: forget_archived
 DELETE FROM sqew_archive WHERE id IN
@@ -39,21 +40,27 @@ SELECT min(at) FROM (
   UNION ALL
   SELECT * FROM (SELECT purge_at FROM sqew_archive WHERE purge_at IS NOT NULL ORDER BY purge_at LIMIT 1) AS archived
   UNION ALL
-  SELECT * FROM (SELECT expires_at FROM sqew_attempt WHERE expires_at > 0 ORDER BY expires_at LIMIT 1) AS subscriptions
+  SELECT * FROM (SELECT expires_at FROM sqew_attempt WHERE expires_at > 0 ORDER BY expires_at LIMIT 1) AS attempts
   UNION ALL
-  SELECT * FROM (SELECT ends_at FROM sqew_subscription WHERE ends_at IS NOT NULL ORDER BY ends_at LIMIT 1) AS attempts) AS due
+  SELECT * FROM (SELECT ends_at FROM sqew_subscription WHERE ends_at IS NOT NULL ORDER BY ends_at LIMIT 1) AS subscriptions
+) AS due
 
 -- name: deleted_queue
-SELECT id, policy, created_at FROM sqew_queue WHERE name IS NULL LIMIT 1
+-- Its lanes are read by the next statement: who removes them must not be done by then.
+SELECT id, policy, created_at FROM sqew_queue WHERE name IS NULL LIMIT 1 {unless_locked}
+
+-- name: any_deleted_queue
+SELECT 1 FROM sqew_queue WHERE name IS NULL LIMIT 1
 
 -- name: purgeable_claimable
--- +id: with statistics SQLite would rather walk the ids of all queues.
+-- +id, and in order: with statistics either database would rather walk the ids of all queues.
 SELECT {doomed} FROM sqew_message
- WHERE queue_id = ?1 AND lane_id = ?2 AND priority = ?3 AND due_at IS NOT NULL AND +id <= ?4 LIMIT ?5
+ WHERE queue_id = ?1 AND lane_id = ?2 AND priority = ?3 AND due_at IS NOT NULL AND +id <= ?4
+ ORDER BY due_at, id LIMIT ?5 {locked}
 
 -- name: purgeable_grouped
 SELECT {doomed} FROM sqew_message WHERE queue_id = ?1 AND group_id IS NOT NULL AND id <= ?2
- ORDER BY group_id, id LIMIT ?3
+ ORDER BY group_id, id LIMIT ?3 {locked}
 
 -- name: delete_archive_of
 DELETE FROM sqew_archive WHERE id IN (SELECT id FROM sqew_archive WHERE queue_id = ?1 LIMIT ?2)
@@ -78,11 +85,5 @@ INSERT INTO sqew_activity (queue_id, lane, name, minute, count) VALUES (?1, ?2, 
 ON CONFLICT (queue_id, lane, name, minute) DO UPDATE SET count = sqew_activity.count + excluded.count
 
 -- name: fold_activity
--- Minutes that are no longer kept apart go into minute 0.
-INSERT INTO sqew_activity (queue_id, lane, name, minute, count)
-SELECT queue_id, lane, name, 0, sum(count) FROM sqew_activity
- WHERE queue_id = ?1 AND minute > 0 AND minute < ?2 GROUP BY queue_id, lane, name
-ON CONFLICT (queue_id, lane, name, minute) DO UPDATE SET count = sqew_activity.count + excluded.count
-
--- name: drop_folded_activity
-DELETE FROM sqew_activity WHERE queue_id = ?1 AND minute > 0 AND minute < ?2
+-- Minutes that are no longer kept apart are added up in minute 0. Each is given to who takes it away, and so added once.
+DELETE FROM sqew_activity WHERE queue_id = ?1 AND minute > 0 AND minute < ?2 RETURNING queue_id, lane, name, count

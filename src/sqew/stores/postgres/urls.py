@@ -1,0 +1,90 @@
+"""The URL of a database: what libpq understands in it and asyncpg does not, which would pass it on to PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import parse_qsl, quote, urlencode
+
+from msgspec import Struct
+
+from sqew.errors import BadSetting
+
+CONNECT_WITHIN_S = 5
+_FILES = ("sslrootcert", "sslcert", "sslkey", "sslcrl")
+_UNKEPT = {
+    "channel_binding": ("", "disable", "prefer"),
+    "gssencmode": ("", "disable", "prefer"),
+    "sslcertmode": ("", "allow", "disable"),
+    "require_auth": ("",),
+    "requirepeer": ("",),
+    "hostaddr": ("",),
+}
+"""What would be less safe, or lead elsewhere, if it were dropped; but for these values."""
+_DROPPED = frozenset(
+    {
+        *_UNKEPT,
+        "connect_timeout",
+        "fallback_application_name",
+        "gssdelegation",
+        "keepalives",
+        "keepalives_count",
+        "keepalives_idle",
+        "keepalives_interval",
+        "load_balance_hosts",
+        "sslcompression",
+        "sslsni",
+        "tcp_user_timeout",
+    }
+)
+
+
+class Address(Struct, frozen=True):
+    """Where a database is, in words that asyncpg has."""
+
+    url: str
+    connect_within_s: int = CONNECT_WITHIN_S
+    ignored: tuple[str, ...] = ()
+    """What the URL asks for in vain."""
+
+
+def address(url: str, setting: str = "database_url") -> Address:
+    """Read a URL. Raises `BadSetting` where it asks for what can't be had."""
+    place, _, query = url.partition("?")
+    try:
+        given = dict(parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query)))
+        within_s = int(given.get("connect_timeout") or 0)
+        # Several hosts may have several.
+        ports = [int(port) for port in given.get("port", "").split(",") if port]
+    except ValueError:
+        raise BadSetting(f"{setting} has parameters that can't be read. Write ?sslmode=require&port=5432.") from None
+    if not all(0 < port < 65_536 for port in ports):
+        raise BadSetting(f"{setting} has a port that there can't be. It must be from 1 to 65535.")
+    _check_kept(given, setting)
+    _check_files(given, setting)
+    left = {name: value for name, value in given.items() if name not in _DROPPED}
+    ignored = tuple(sorted(given.keys() & _DROPPED - {"connect_timeout"}))
+    if left != given:
+        url = f"{place}?{urlencode(left, quote_via=quote)}" if left else place
+    return Address(url, within_s if within_s > 0 else CONNECT_WITHIN_S, ignored)
+
+
+def _check_kept(given: Mapping[str, str], setting: str) -> None:
+    for name, harmless in _UNKEPT.items():
+        if given.get(name, "") not in harmless:
+            raise BadSetting(
+                f"{setting} asks for {name}={given[name]}, which can't be kept here. Leave it out; "
+                "sslmode=verify-full makes sure whom it talks to."
+            )
+
+
+def _check_files(given: Mapping[str, str], setting: str) -> None:
+    for name in _FILES:
+        if path := given.get(name):
+            try:
+                with Path(path).open("rb"):
+                    pass
+            except OSError as error:
+                raise BadSetting(
+                    f"{setting} names {path} as {name}, which can't be read: {error.strerror}. Check the path."
+                ) from error

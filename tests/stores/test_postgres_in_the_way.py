@@ -1,0 +1,128 @@
+"""Servers in each other's way: none of them fails, and none waits for what it does not need."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+
+from postgres import Reused, reused_database
+from sqew.broker import Broker
+from sqew.engine import limits_of, open_database
+from sqew.model import NewMessage, Policy, Ref
+from sqew.operations import Ack, CreateQueue, DeleteQueue, Peek, Receive, Send, Sweep, SweepDue
+from sqew.settings import resolve
+from stores.rivals import NOW, in_a_loop, rivals
+
+__all__ = ["reused_database"]
+
+CONNECTIONS = 4
+
+
+def send(queue: str, *priorities: int) -> Send:
+    return Send(queue, [NewMessage(b"1", priority=priority) for priority in priorities])
+
+
+@contextlib.asynccontextmanager
+async def broker_on(database: str) -> AsyncIterator[Broker]:
+    """What a server has its operations carried out by."""
+    settings = resolve({"database_url": database, "database_connections": CONNECTIONS}, {}, None)
+    async with Broker(await open_database(settings), limits_of(settings)) as broker:
+        yield broker
+
+
+# Deleted queues
+
+
+@in_a_loop
+async def test_a_deleted_queue_that_one_server_removes_is_passed_over_by_the_others(reused_database: Reused) -> None:
+    async with rivals(reused_database) as both:
+        await both.run(CreateQueue("jobs", Policy()), send("jobs", 0))
+        await both.run(DeleteQueue("jobs"))
+
+        removing, passing = await both.overlap(Sweep(), Sweep())
+
+        assert (removing.removed > 0, passing.removed) == (True, 0)
+
+
+@in_a_loop
+async def test_who_asks_what_is_to_be_swept_bears_that_another_has_just_removed_a_queue(
+    reused_database: Reused,
+) -> None:
+    async with rivals(reused_database) as both:
+        await both.run(CreateQueue("jobs", Policy()), DeleteQueue("jobs"))
+
+        async with both.holder.transaction():
+            # As by a statement that began before the other server's transaction ended, and one that began after it.
+            await both.holder.execute("LOCK sqew_lane")
+            asking = asyncio.ensure_future(both.other.run([SweepDue()], NOW))
+            await both.until_waiting(1, asking)
+            await both.holder.execute("DELETE FROM sqew_lane")
+            await both.holder.execute("DELETE FROM sqew_queue WHERE name IS NULL")
+
+        assert (await asking).results == [True]
+
+
+# New priorities
+
+
+@in_a_loop
+async def test_servers_that_use_new_priorities_in_another_order_do_not_wait_in_a_circle(
+    reused_database: Reused,
+) -> None:
+    async with rivals(reused_database) as both:
+        await both.run(CreateQueue("jobs", Policy()))
+
+        async with both.holder.transaction():
+            # Each has got to where it tells the others of its priorities.
+            await both.holder.execute("SELECT FROM sqew_meta FOR UPDATE")
+            sends = [both.one.run([send("jobs", 1, 2)], NOW), both.other.run([send("jobs", 2, 1)], NOW)]
+            sending = asyncio.gather(*sends)
+            await both.until_waiting(2)
+        await sending
+
+        assert both.retries == 0
+        [received] = await both.run(Receive("jobs", 10))
+        assert [message.priority for message in received.messages] == [2, 2, 1, 1]
+
+
+# Queues that a server holds which has stopped
+
+
+@pytest.mark.parametrize("count", [1, 40])
+@in_a_loop
+async def test_who_sends_to_a_plain_queue_does_not_wait_for_who_holds_a_fifo_queue(
+    reused_database: Reused, count: int
+) -> None:
+    async with rivals(reused_database) as both, broker_on(reused_database.url) as broker:
+        await both.run(CreateQueue("plain", Policy()), CreateQueue("jobs", Policy(fifo=True)))
+
+        async with both.holding("jobs"):
+            # Together with what waits, and after that, whether or not there are as many as there are connections; and
+            # whether or not there was such a message before.
+            held_up = []
+            for number in range(count):
+                held_up.append(asyncio.ensure_future(broker.run(send("jobs", 0))))
+                async with asyncio.timeout(10):
+                    await broker.run(send("plain", number % 30))
+            await both.until_waiting(1)
+            assert not any(waiting.done() for waiting in held_up)
+        await asyncio.gather(*held_up)
+
+        jobs, plain = await both.run(Peek("jobs", 100), Peek("plain", 100))
+        assert (len(jobs), len(plain)) == (count, count)
+
+
+@in_a_loop
+async def test_an_ack_that_is_done_in_parts_is_answered_as_one(reused_database: Reused) -> None:
+    async with rivals(reused_database) as both, broker_on(reused_database.url) as broker:
+        await both.run(CreateQueue("plain", Policy()))
+        keyed = Send("plain", [NewMessage(b"1", key="k")])
+        ids = [sent.id for op in (send("plain", 0), keyed, send("plain", 0)) for sent in await broker.run(op)]
+        await broker.run(Receive("plain", 10))
+
+        settled = await broker.run(Ack("plain", [Ref(id) for id in ids]))
+
+        assert [one.id for one in settled] == ids

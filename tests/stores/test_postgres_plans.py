@@ -1,0 +1,196 @@
+"""How PostgreSQL finds rows: by the index that is meant for it, without reading a table whole or sorting.
+
+The plans are those that connections make once and keep, on a database with a lopsided backlog, with statistics and
+without, and where statistics say that there is nothing but one queue, one group and so on. What is meant is what SQLite
+does as well: see `test_query_plans`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import asyncpg
+import pytest
+
+from postgres import new_database
+from sqew.stores.postgres.connection import PLANNING, SQL
+from stores import test_query_plans as sqlite
+from stores.test_query_plans import DUE, GROUP, NOTHING, ORIGIN, ROW, WALK
+
+NAMES = {
+    sqlite.NAMES: "sqew_queue_name_key",
+    sqlite.SCHEDULES: "sqew_schedule_name_key",
+    "sqlite_autoindex_sqew_subscription_1": "sqew_subscription_pattern_target_key",
+    "sqlite_autoindex_sqew_move_task_1": "sqew_move_task_id_key",
+    WALK: ROW,
+}
+"""What SQLite calls otherwise."""
+
+DEPTH = "sqew_depth_queue"
+
+HOT = {
+    **{name: {NAMES.get(way, way) for way in ways} for name, ways in sqlite.HOT.items() if name in SQL.texts},
+    # Sending, receiving, acking.
+    "insert_plain": NOTHING,
+    "insert_alike": NOTHING,
+    "claim_plain": {DUE, ROW},
+    "unclaim": {ROW},
+    "finish_alike": {ROW},
+    "finish_plain": {ROW},
+    "draw_ids": NOTHING,
+    "ready_in_lane": {DUE},
+    "first_due": {DUE},
+    "hold_queues": NOTHING,
+    "queues_held_elsewhere": NOTHING,
+    "queues_to_sweep": {"sqew_message_expires", "sqew_message_dies"},
+    "lane_in_use": {DUE, GROUP},
+    # The numbers of messages under quotas.
+    "finish_counted": {ROW},
+    "read_depth": {DEPTH},
+    "add_up_depth": {DEPTH},
+    "change_depth": NOTHING,
+    "update_policy": {ROW, DEPTH},
+    "delete_queue": {ROW, DEPTH},
+}
+
+COLD = {
+    **{name: why for name, why in sqlite.COLD.items() if name in SQL.texts and name not in HOT},
+    "is_moved_into": "a row for each file that was ever moved in",
+    "find_spare_buckets": "walks the few buckets, once a minute",
+    "drop_spare_buckets": "the same, where there are very many",
+    "count_depth": "counts the messages of one queue when its quota is new",
+}
+
+AS_GOOD = {"find_dead_in_archive": "sqew_archive_queue", "find_dead_letter": ORIGIN}
+"""Where another index leads to the one row as well."""
+
+FILL = """
+ALTER TABLE sqew_message SET (autovacuum_enabled = off);
+ALTER TABLE sqew_delivery SET (autovacuum_enabled = off);
+ALTER TABLE sqew_archive SET (autovacuum_enabled = off);
+INSERT INTO sqew_queue (id, name, policy, created_at)
+SELECT n, 'q' || n, '{}', 1 FROM generate_series(1, 50) n;
+INSERT INTO sqew_lane (queue_id, id, name) SELECT n, 0, 'default' FROM generate_series(1, 50) n;
+INSERT INTO sqew_bucket (queue_id, lane_id, priority) SELECT n, 0, 0 FROM generate_series(1, 50) n;
+-- Nearly all is the first queue's, and of one group.
+INSERT INTO sqew_message (id, queue_id, lane_id, priority, due_at, available_at, created_at, is_text, checksum, body,
+                          expires_at, group_id, origin, lease_until, dies_at, died_at)
+SELECT nextval('sqew_message_id'), CASE WHEN others THEN 2 + n / 1000 % 40 ELSE 1 END, 0, 0,
+       CASE WHEN n % 3 > 0 THEN n END, 1, 1, 0, 0, 'x', CASE WHEN n % 7 = 0 THEN n END,
+       CASE WHEN n % 3 = 0 THEN CASE WHEN others THEN 'g' || n ELSE 'g' END END,
+       CASE WHEN n % 4 = 0 THEN CASE WHEN others THEN 'q2' ELSE 'q1' END END,
+       CASE WHEN n % 5 = 0 THEN n END, CASE WHEN n % 10 = 0 THEN n END, CASE WHEN n % 4 = 0 THEN n END
+  FROM generate_series(1, 40000) n;
+INSERT INTO sqew_archive (id, queue_id, lane, priority, attempts, available_at, created_at, finished_at, purge_at,
+                          outcome, is_text, checksum, body)
+SELECT n, CASE WHEN others THEN 2 ELSE 1 END, 'default', 0, 0, 1, 1, 1, n,
+       CASE WHEN n % 5 = 0 THEN 'dead' ELSE 'done' END, 0, 0, 'x' FROM generate_series(1, 10000) n;
+INSERT INTO sqew_key SELECT CASE WHEN others THEN 2 ELSE 1 END, 'k' || n, n, CASE WHEN n % 2 = 0 THEN n END
+  FROM generate_series(1, 5000) n;
+INSERT INTO sqew_attempt SELECT CASE WHEN others THEN 2 ELSE 1 END, 'a' || n, 't', n, '[]', n
+  FROM generate_series(1, 5000) n;
+INSERT INTO sqew_activity SELECT 1 + n % 2, 'default', 'sent', n, 1 FROM generate_series(1, 2000) n;
+INSERT INTO sqew_subscription (pattern, protocol, target, form, created_at, uuid, ends_at, filtered)
+SELECT CASE WHEN others THEN 'few.' || n ELSE 'many' END, CASE WHEN n % 2 = 0 THEN 'http' ELSE 'queue' END,
+       't' || n, 0, 1, CASE WHEN n % 3 = 0 THEN 'u' || n END, CASE WHEN n % 50 = 0 THEN n END, n % 100 / 99
+  FROM generate_series(1, 2000) n;
+INSERT INTO sqew_unsubscription SELECT n, n, 'p', 'http', 't', 0 FROM generate_series(1, 2000) n;
+INSERT INTO sqew_topic SELECT 'topic' || n, '{}', '{}', 1 FROM generate_series(1, 2000) n;
+INSERT INTO sqew_payload (routing_key, message_id, form, is_text, checksum, pending, body)
+SELECT 'k', 'm', 0, 0, 0, 1, 'x' FROM generate_series(1, 20000) n;
+-- Nearly all deliveries are one subscription's.
+INSERT INTO sqew_delivery (payload_id, subscription_id, endpoint, checksum, created_at, due_at, tried_at)
+SELECT n, CASE WHEN others THEN n / 50 ELSE 1 END, 'e', 1, 1, CASE WHEN n % 2 = 0 THEN n END, n
+  FROM generate_series(1, 20000) n;
+INSERT INTO sqew_schedule (name, version, status, target_kind, due_at, slot_at, details, is_text, checksum, body)
+SELECT 's' || n, 1, 'active', 'queue', n, n, '{}', 0, 0, 'x' FROM generate_series(1, 2000) n;
+INSERT INTO sqew_move_task (id, queue_id, status, to_move, started_at, due_at, moved)
+SELECT 'm' || n, 1 + n % 40, 'running', 1, 1, CASE WHEN n <= 40 THEN n END, 0 FROM generate_series(1, 2000) n;
+INSERT INTO sqew_depth SELECT CASE WHEN others THEN 2 ELSE 1 END, 1, 0 FROM generate_series(1, 1000) n;
+INSERT INTO sqew_body SELECT n, 'x' FROM generate_series(1, 2000) n;
+INSERT INTO sqew_api_key SELECT 1 + n % 40, 'k' || n, 'x', 'send', '', NULL, 1 FROM generate_series(1, 2000) n;
+"""
+
+
+class Planner:
+    """A connection as the store's are."""
+
+    def __init__(self, runner: asyncio.Runner, connection: asyncpg.Connection[asyncpg.Record]) -> None:
+        self._runner, self._connection = runner, connection
+
+    def steps(self, sql: str) -> list[dict[str, Any]]:
+        """What is done to carry out a statement, whatever its parameters are."""
+        count = len(set(re.findall(r"\$\d+", sql)))
+        parameters = f"({', '.join(['NULL'] * count)})" if count else ""
+        return list(_flat(json.loads(self._runner.run(self._explain(sql, parameters)))[0]["Plan"]))
+
+    async def _explain(self, sql: str, parameters: str) -> str:
+        await self._connection.execute(f"PREPARE looked_at AS {sql}")
+        plan = await self._connection.fetchval(f"EXPLAIN (FORMAT json) EXECUTE looked_at{parameters}")
+        await self._connection.execute("DEALLOCATE looked_at")
+        return str(plan)
+
+
+def _flat(step: dict[str, Any], within: str = "") -> Iterator[dict[str, Any]]:
+    yield step | {"Within": within}
+    for inner in step.get("Plans", ()):
+        yield from _flat(inner, step["Node Type"])
+
+
+BACKLOGS = {
+    "without statistics": FILL.replace("others", "n % 40 = 0"),
+    "with statistics": FILL.replace("others", "n % 40 = 0") + "ANALYZE",
+    "one has all": FILL.replace("others", "FALSE") + "ANALYZE",
+}
+
+
+@pytest.fixture(scope="module", params=BACKLOGS.values(), ids=BACKLOGS)
+def planner(request: pytest.FixtureRequest) -> Iterator[Planner]:
+    with asyncio.Runner() as runner:
+        connection = runner.run(asyncpg.connect(new_database(), server_settings=PLANNING))
+        runner.run(connection.execute(request.param))
+        yield Planner(runner, connection)
+        runner.run(connection.close())
+
+
+def ways_in(steps: list[dict[str, Any]]) -> set[str]:
+    """By which index each step finds its rows."""
+    names = {step["Index Name"] for step in steps if "Index Name" in step}
+    return {ROW if name.endswith("_pkey") else name for name in names}
+
+
+@pytest.mark.parametrize("name", HOT)
+def test_a_statement_finds_its_rows_by_the_index_meant_for_it(planner: Planner, name: str) -> None:
+    found = ways_in(planner.steps(SQL[name]))
+
+    # A row found by an index may lead to others by their own keys; the names of the queues that exist are few.
+    meant = HOT[name] | {ROW, NAMES[sqlite.NAMES]}
+    assert HOT[name] <= found <= meant or AS_GOOD.get(name) in found <= meant | {AS_GOOD[name]}
+
+
+@pytest.mark.parametrize("name", HOT)
+def test_a_statement_reads_nothing_whole_and_sorts_nothing(planner: Planner, name: str) -> None:
+    for step in planner.steps(SQL[name]):
+        assert not re.search("Seq Scan|Bitmap|Sort|Hash Join", step["Node Type"])
+        assert not reads_all(step)
+
+
+def reads_all(step: dict[str, Any]) -> bool:
+    """Whether an index is read in which nothing is looked for. The queues are few; and a first one ends it."""
+    is_first = step["Within"] == "Limit" and "Filter" not in step
+    return "Index Name" in step and "Index Cond" not in step and not is_first and step["Relation Name"] != "sqew_queue"
+
+
+def test_every_statement_is_guarded_or_known_to_be_cold() -> None:
+    assert HOT.keys() | COLD.keys() == SQL.texts.keys()
+    assert not HOT.keys() & COLD.keys()
+
+
+def test_the_guard_sees_a_table_that_is_read_whole(planner: Planner) -> None:
+    [step] = planner.steps("SELECT id FROM sqew_message WHERE attempts = 1")
+
+    assert step["Node Type"] == "Seq Scan" or reads_all(step)
