@@ -22,7 +22,7 @@ class LaneShare(Struct, frozen=True):
     weight_share: float
     """What part its weight promises, of 1."""
     share: float | None
-    """What part it got while all lanes had messages waiting; None: that was never so."""
+    """What part it got while each lane alone could have filled the calls; None: that was never so."""
     contended: int
     """How many deliveries that was counted over."""
     starved_ms: float
@@ -56,6 +56,8 @@ class _Topic:
         """… when they ceased to …"""
         self._served: dict[str, Numbers] = {}
         """… and when the lane was served at all, with redeliveries."""
+        self._asked: dict[str, Numbers] = {}
+        """When the calls began in which it was."""
         for lane in weights:
             code = log.lanes.get(lane, -1)
             rows = mine & (messages.lane == code) & ~messages.was_dead
@@ -63,14 +65,19 @@ class _Topic:
             self._stored[lane] = np.sort(waiting[waiting < NEVER])
             taken = messages.received_at[rows]
             self._taken[lane] = np.sort(taken[taken < NEVER])
-            self._served[lane] = np.sort(came.at[of_topic & (came.lane == code)])
+            rows = of_topic & (came.lane == code)
+            in_time = np.argsort(came.at[rows], kind="stable")
+            self._served[lane] = came.at[rows][in_time]
+            self._asked[lane] = came.began_at[rows][in_time]
 
     def shares(self, batch: int) -> list[LaneShare]:
         total = sum(self._weights.values())
-        at, lane_of = self._deliveries()
+        asked, at, lane_of = self._deliveries()
         contended = np.ones(len(at), bool)
         for lane in self._weights:
-            contended &= np.searchsorted(self._stored[lane], at, "right") > np.searchsorted(self._taken[lane], at)
+            # The queue had a choice: each lane alone could have filled the call, with what waited before it began.
+            waited = np.searchsorted(self._stored[lane], asked) - np.searchsorted(self._taken[lane], at)
+            contended &= waited >= batch
         counted = int(contended.sum())
         shares = []
         for number, (lane, weight) in enumerate(self._weights.items()):
@@ -85,10 +92,11 @@ class _Topic:
             )  # fmt: skip
         return shares
 
-    def _deliveries(self) -> tuple[Numbers, Numbers]:
+    def _deliveries(self) -> tuple[Numbers, Numbers, Numbers]:
+        asked = np.concatenate([self._asked[lane] for lane in self._weights])
         at = np.concatenate([self._served[lane] for lane in self._weights])
         lane_of = np.repeat(np.arange(len(self._weights)), [len(self._served[lane]) for lane in self._weights])
-        return at, lane_of
+        return asked, at, lane_of
 
     def _longest_wait(self, lane: str) -> tuple[int, int, int]:
         """The longest time in which messages waited and none came while others did, how many others did, and how many

@@ -133,7 +133,9 @@ class _Court:
         tallies = {name: self._tally(name, fates, overtakers) for name in names}
         lanes = self._lanes()
         problems = self._problems
-        unclear = any(tally.unaccounted for tally in tallies.values()) or len(messages.both) or not log.ended
+        unclear = any(tally.unaccounted for tally in tallies.values()) or len(messages.both)
+        # The lab was killed, or could not go on.
+        unclear = unclear or log.ended in ("", "failed")
         return Verdict(
             "failed" if problems else "unclear" if unclear else "passed",
             log.ended, problems, self._warnings(tallies), tallies, lanes,
