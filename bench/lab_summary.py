@@ -1,30 +1,21 @@
-"""How long PlainBench takes to judge a long run: the verdict and all figures of a log of five million events.
+"""A long log for PlainBench to judge.
 
-The log is made up: an open loop of single sends, two workers with eight slots each, latencies on every call, and every
-so often a retry, a crash and an ack that was refused. The ceiling is to decode the lines and do nothing with them. The
-figure to reach is 20 s for five million events on a quiet machine with two cores.
-
-    python bench/lab_summary.py [EVENTS]
+It is made up: an open loop of single sends, two workers with eight slots each, latencies on every call, and every so
+often a retry.
 """
 
 from __future__ import annotations
 
-import resource
-import sys
-import tempfile
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 from sqew.lab.config.model import CallFaults, Config, Faults, Fixed, Lane, TopicConfig, WorkerConfig
-from sqew.lab.events import SUFFIX, Event, Recorder, log_files, read_chunks
+from sqew.lab.events import SUFFIX, Event, Recorder
 from sqew.lab.record import manifest
 from sqew.lab.record.machine import machine, versions
 from sqew.lab.record.manifest import Manifest
-from sqew.lab.verdict.summary import summarize
 
-MOST_S = 20.0
 _PER_MESSAGE = 5
 """Events: sending, sent, received, a fault, acked."""
 
@@ -83,28 +74,3 @@ def _deliveries(messages: int, worker: str, which: int) -> Iterator[Event]:
             yield Event(at + 1_900, "acked", "orders", lane, number, worker=slot, attempt=2, took=80)
         else:
             yield Event(at + 200, "acked", "orders", lane, number, worker=slot, attempt=1, took=80)
-
-
-def main() -> None:
-    events = int(sys.argv[1]) if len(sys.argv) > 1 else 5_000_000
-    with tempfile.TemporaryDirectory(prefix="plainbench-") as folder:
-        run = Path(folder)
-        make(run, events)
-        size = sum(path.stat().st_size for path in log_files(run))
-        start = time.perf_counter()
-        for path in log_files(run):
-            for _ in read_chunks(path):
-                pass
-        decoding = time.perf_counter() - start
-        start, busy = time.perf_counter(), time.process_time()
-        summary = summarize(run)
-        took, busy = time.perf_counter() - start, time.process_time() - busy
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    assert summary.verdict.passed, summary.verdict
-    print(f"{summary.events} events, {size / 2**20:.0f} MiB: {took:.1f} s ({busy:.1f} s of processor time)")
-    print(f"decoding alone {decoding:.1f} s: {took / decoding:.1f} times the ceiling; {memory:.0f} MiB at most")
-    print(f"figure: at most {MOST_S:.0f} s for 5M events: {'reached' if took <= MOST_S else 'missed'}")
-
-
-if __name__ == "__main__":
-    main()

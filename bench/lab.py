@@ -1,0 +1,204 @@
+"""The benchmark of PlainBench itself, as ``python3 dev bench lab`` runs it. See docs/benchmarks-lab.md."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+
+from msgspec import Struct
+
+from bench import command, lab_summary, report
+from bench.workspace import say
+from sqew.lab.config.model import AtOnce, Config, Pragmas, SQLite, TopicConfig, WorkerConfig, Workload
+from sqew.lab.drivers.base import Item, Place, Topic
+from sqew.lab.drivers.embedded import EmbeddedDriver
+from sqew.lab.events import read
+from sqew.lab.real import RealRun
+from sqew.lab.timing import RealTime
+from sqew.lab.verdict.summary import summarize
+
+_SENT_TOGETHER, _TAKEN_TOGETHER = 1_000, 100
+_BODY = b'{"order":1,"items":[' + b",".join([b'{"sku":12345,"quantity":2}'] * 7) + b"]}"
+
+
+class Scale(Struct, frozen=True):
+    """How long everything takes."""
+
+    rounds: int
+    messages: int
+    many: int
+    events: int
+    needed_bytes: int = 3 << 30
+
+
+SCALES = {
+    "quick": Scale(rounds=1, messages=20_000, many=100_000, events=500_000),
+    "default": Scale(rounds=5, messages=100_000, many=1_000_000, events=5_000_000),
+    "full": Scale(rounds=9, messages=200_000, many=1_000_000, events=5_000_000),
+}
+
+
+def _config(folder: Path, messages: int) -> Config:
+    return Config(
+        sqlite=SQLite(str(folder / "queue.db"), pragmas=Pragmas(synchronous="NORMAL")),
+        topics=[TopicConfig("orders")],
+        workload=[Workload("orders", AtOnce(_SENT_TOGETHER), messages=messages)],
+        workers=[WorkerConfig("w", prefetch=_TAKEN_TOGETHER, heartbeat=False)],
+    )
+
+
+def _place(folder: Path, messages: int) -> Place:
+    return Place(_config(folder, messages), folder, RealTime())
+
+
+def _send(folder: Path, messages: int) -> None:
+    driver = EmbeddedDriver(_place(folder, messages))
+    for first in range(0, messages, _SENT_TOGETHER):
+        driver.send("orders", [Item(first + number, _BODY) for number in range(_SENT_TOGETHER)])
+    driver.close()
+
+
+def _take(folder: Path, messages: int) -> None:
+    driver, taken = EmbeddedDriver(_place(folder, messages)), 0
+    while taken < messages:
+        deliveries = driver.receive("orders", _TAKEN_TOGETHER, 30_000, 0.5)
+        if deliveries:
+            driver.ack("orders", deliveries)
+        taken += len(deliveries)
+    driver.close()
+
+
+def _raw(folder: Path, messages: int) -> float:
+    """Messages a second of the driver alone: one process sends, another receives and acks."""
+    driver = EmbeddedDriver(_place(folder, messages))
+    driver.create(Topic("orders"))
+    spawn = multiprocessing.get_context("spawn")
+    processes = [spawn.Process(target=work, args=(folder, messages)) for work in (_send, _take)]
+    began = time.perf_counter()
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    driver.close()
+    # Starting Python twice takes a while that a run does not count either.
+    return messages / (time.perf_counter() - began - _startup_s(spawn))
+
+
+def _nothing() -> None:
+    pass
+
+
+def _startup_s(spawn: multiprocessing.context.SpawnContext) -> float:
+    processes = [spawn.Process(target=_nothing) for _ in range(2)]
+    began = time.perf_counter()
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    return time.perf_counter() - began
+
+
+def _in_the_lab(folder: Path, messages: int) -> float:
+    """The same through a run, from its beginning to the last ack."""
+    run = folder / "run"
+    run.mkdir()
+    RealRun(_config(folder, messages), folder, run, None, lambda _: None).go()
+    acked = [event.at for event in read(run) if event.event == "acked"]
+    if len(acked) != messages:
+        sys.exit(f"bench: {len(acked)} of {messages} messages were acked.")
+    return messages / (max(acked) / 1e6)
+
+
+def overhead(folder: Path, _seed: int, scale: Scale) -> report.Section:
+    raw: list[float] = []
+    lab: list[float] = []
+    for turn in range(scale.rounds):
+        say(f"raw and lab, round {turn + 1} of {scale.rounds}")
+        for found, measure in ((raw, _raw), (lab, _in_the_lab)):
+            place = folder / f"{measure.__name__}-{turn}"
+            place.mkdir(parents=True)
+            found.append(measure(place, scale.messages))
+    parts = [with_lab / alone for with_lab, alone in zip(lab, raw, strict=True)]
+    part = median(parts)
+    rows = [
+        ["the driver alone", f"{median(raw):,.0f}", ""],
+        ["in the lab", f"{median(lab):,.0f}", f"{part:.2f} [{min(parts):.2f}–{max(parts):.2f}]"],
+    ]
+    return report.Section(
+        "overhead",
+        "What the lab costs",
+        [report.Table("Messages a second, fast (synchronous=NORMAL)", ["", "messages/s", "part of the driver"], rows)],
+        [report.Figure("the lab without faults: part of the driver alone", "≥ 0.85", f"{part:.2f}", part >= 0.85)],
+        {"raw": raw, "lab": lab},
+    )
+
+
+def many(folder: Path, _seed: int, scale: Scale) -> report.Section:
+    say(f"{scale.many:,} messages through the embedded engine")
+    folder.mkdir(parents=True)
+    began = time.perf_counter()
+    rate = _in_the_lab(folder, scale.many)
+    took = time.perf_counter() - began
+    rows = [[f"{scale.many:,}", f"{scale.many / rate:.1f} s", f"{rate:,.0f}", f"{took:.1f} s"]]
+    return report.Section(
+        "many",
+        "A long run",
+        [
+            report.Table(
+                "From the first send to the last ack, fast (synchronous=NORMAL)",
+                ["messages", "took", "messages/s", "with starting, reading the log"],
+                rows,
+            )
+        ],
+        [
+            report.Figure(
+                f"{scale.many:,} messages, first send to last ack", "< 240 s", f"{scale.many / rate:.1f} s",
+                scale.many / rate < 240,
+            )
+        ],
+        {"rate": rate, "took": took},
+    )  # fmt: skip
+
+
+def summary(folder: Path, _seed: int, scale: Scale) -> report.Section:
+    say(f"a log of {scale.events:,} events")
+    folder.mkdir(parents=True)
+    lab_summary.make(folder, scale.events)
+    began = time.perf_counter()
+    found = summarize(folder)
+    took = time.perf_counter() - began
+    rows = [[f"{found.events:,}", f"{took:.1f} s", f"{took / found.events * 1e6:.2f} µs"]]
+    return report.Section(
+        "summary",
+        "Verdict and figures of a log",
+        [report.Table("Judge a recorded run", ["events", "took", "an event"], rows)],
+        [report.Figure(f"summary of {found.events:,} events", "< 20 s", f"{took:.1f} s", took < 20)],
+        {"took": took, "events": found.events},
+    )
+
+
+def _draw(_sections: Sequence[report.Section], _to: Path) -> None:
+    sys.exit("bench: this benchmark has tables only; leave out --plot.")
+
+
+BENCHMARK = command.Benchmark(
+    name="bench.lab",
+    doc="Measure PlainBench itself.",
+    lengths={"quick": "half a minute: does it run at all?", "full": "ten minutes: for figures to publish"},
+    scales=SCALES,
+    sections={"overhead": overhead, "many": many, "summary": summary},
+    packages=("apsw", "msgspec", "numpy"),
+    draw=_draw,
+)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    return command.run(BENCHMARK, arguments)
+
+
+if __name__ == "__main__":
+    command.exit_with(main)
