@@ -58,9 +58,12 @@ def to_file(path: Path) -> Record:
 
 
 def from_files(paths: Iterable[Path]) -> list[Event]:
-    """The events of many processes as one history; CLOCK_MONOTONIC is the same for all of them."""
+    """The events of many processes as one history; CLOCK_MONOTONIC is the same for all of them.
+
+    A SIGKILL in the midst of a long write leaves half a line. Its process did nothing after it, so it is passed over.
+    """
     decode = msgspec.json.Decoder(Event).decode
-    events = [decode(line) for path in paths for line in path.read_bytes().splitlines()]
+    events = [decode(line) for path in paths for line in path.read_bytes().split(b"\n")[:-1]]
     return sorted(events, key=lambda event: event.at)
 
 
