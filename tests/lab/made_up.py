@@ -157,6 +157,33 @@ class LosesAtTheSecondError(EmbeddedDriver):
             self.failures += 1
             raise
 
+class Garbles(EmbeddedDriver):
+    """Changes the body of every 50th message."""
+    def send(self, topic, items):
+        from msgspec.structs import replace
+        super().send(topic, [replace(one, body=b'{"a":1}') if one.number % 50 == 0 else one for one in items])
+
+class MixesLanes(EmbeddedDriver):
+    """Puts every 50th message into the lane normal."""
+    def send(self, topic, items):
+        from msgspec.structs import replace
+        super().send(topic, [replace(one, lane="normal") if one.number % 50 == 0 else one for one in items])
+
+class ExtendsNothing(EmbeddedDriver):
+    """Confirms that a lease is longer, and leaves it as it is."""
+    def extend(self, topic, delivery, lease_ms):
+        pass
+
+class DeliversNothing(EmbeddedDriver):
+    """Takes everything, and gives nothing out."""
+    def receive(self, topic, limit, lease_ms, wait_s):
+        return []
+
+class LosesDeadLetters(EmbeddedDriver):
+    """Confirms that a message was given up, and throws it away."""
+    def bury(self, topic, delivery, reason):
+        self.ack(topic, [delivery])
+
 class Stalls(EmbeddedDriver):
     """Delivers nothing from the second second to the fifth."""
     def __init__(self, place):

@@ -157,7 +157,7 @@ def test_a_slow_database_takes_its_time_and_says_so_on_the_log(scene):
     slow.recorder.flush()
     (fault,) = read(slow.run)
     assert (fault.what, fault.where, fault.worker, fault.ms) == ("latency", "query", "w/3", 60)
-    assert (fault.stream, fault.index) == ("db/w/3/2/latency", 1)
+    assert (fault.stream, fault.index) == ("db/w/3/2/query/latency", 1)
 
 
 def test_a_crash_in_the_database_kills_the_worker_with_its_write_done(tmp_path):
@@ -198,3 +198,23 @@ def test_in_virtual_time_the_faults_of_the_database_make_the_same_log_wherever_i
         "StoreBusy: app.db is locked by another writer. Try again."
     }
     assert not (tmp_path / "app.db").exists()
+
+
+def test_a_crash_before_the_commit_comes_when_the_statement_has_been_run(tmp_path):
+    (tmp_path / "t.sql").write_text("CREATE TABLE t (n CHECK (n <> 2));")
+    (tmp_path / "work.py").write_text('def work(job):\n    job.app.execute("INSERT INTO t VALUES (?)", [job.number])\n')
+
+    run = run_virtual(
+        tmp_path,
+        workload=[{"topic": "orders", "messages": 4, "arrivals": {"type": "constant", "rate": 100}}],
+        sqlite={**QUICK, "app_fixtures": ["t.sql"]},
+        workers=[{"name": "w", "call": "work.py:work", "lease_ms": 500}],
+        faults={"db": {"crash": {"point": "before_commit", "at": [2, 3]}}},
+    )
+
+    # The second was refused by the table, and had nothing to commit.
+    assert [event.index for event in run.of("fault", "before_commit")] == [3]
+    connection = apsw.Connection(str(run.folder / "app.db"))
+    rows = connection.execute("SELECT n FROM t ORDER BY n").fetchall()
+    connection.close()
+    assert rows == [(1,), (3,), (4,)]

@@ -1,6 +1,7 @@
 """`plainbench` as it is typed: init, topic, ingest, stats, drivers, and how it answers to mistakes."""
 
 import json
+import re
 import signal
 import sqlite3
 import subprocess
@@ -19,6 +20,14 @@ def begun(plainbench):
     """A folder in which `plainbench init` was run."""
     assert plainbench("init").code == 0
     return plainbench
+
+
+def shorten(folder):
+    """Have the workload of `plainbench init` end after two seconds."""
+    path = folder / "plainbench.yaml"
+    text = path.read_text()
+    assert "for_s: 10 " in text
+    path.write_text(text.replace("for_s: 10 ", "for_s: 2 "))
 
 
 def lines(path, *bodies):
@@ -253,9 +262,8 @@ def test_stats_make_no_queue_where_there_is_none(begun, tmp_path):
 
 
 def test_stats_show_depths_and_what_the_last_run_measured(begun, tmp_path):
-    text = (tmp_path / "plainbench.yaml").read_text()
-    (tmp_path / "plainbench.yaml").write_text(text.replace("mode: real", "mode: virtual"))
-    assert begun("run").code == 0
+    shorten(tmp_path)
+    assert begun("run --mode virtual").code == 0
     lines(tmp_path / "a.jsonl", 1, 2)
     begun("ingest jsonl a.jsonl --topic orders --lane priority")
 
@@ -292,10 +300,21 @@ def test_a_driver_without_its_package_says_how_to_install_it(tmp_path):
             [sys.executable, "-c", hidden, *words], capture_output=True, text=True, cwd=tmp_path, env=environment
         )
 
-    assert "no: pip install redis" in plainbench("drivers").stdout
+    listed = plainbench("drivers").stdout
+    assert "no: pip install redis" in listed
+    assert re.search(r"redis +Redis\b", listed)
+    assert "redis://" in plainbench("drivers", "redis").stdout
     refused = plainbench("run")
     assert "This driver needs the package redis: pip install redis." in refused.stderr
     assert "Traceback" not in refused.stderr
+
+
+def test_a_driver_of_sqews_that_is_not_there_is_no_package_to_install(plainbench):
+    done = plainbench("drivers sqew.lab.drivers.sqz:SqsDriver")
+
+    assert done.code == 2
+    assert "there is no module sqew.lab.drivers.sqz" in done.err
+    assert "pip install" not in done.err
 
 
 def test_a_driver_is_shown_with_its_options(plainbench):
@@ -316,8 +335,9 @@ def test_the_command_line_of_the_seed_works_as_it_stands(plainbench, tmp_path):
     (tmp_path / "fixtures" / "orders").mkdir(parents=True)
     lines(tmp_path / "fixtures" / "orders" / "1.jsonl", *({"id": number} for number in range(50)))
 
+    assert plainbench("init").code == 0
+    shorten(tmp_path)
     for command in (
-        "init",
         "topic create orders --lanes priority,normal",
         "ingest jsonl fixtures/orders/*.jsonl --topic orders --lane normal",
         "run --config plainbench.yaml",

@@ -13,7 +13,7 @@ from sqew.errors import BadValue
 from sqew.lab.bootstrap import Blocks, Estimate, Resampled, rate
 from sqew.lab.cli.compare import judged
 from sqew.lab.compare import Comparison, Figure, NotComparable, compare
-from sqew.lab.config.model import Keys, Pragmas, SQLite, Workload
+from sqew.lab.config.model import Keys, Pragmas, SQLite, Target, Workload
 from sqew.lab.record.inputs import Input
 from sqew.lab.verdict.log import NEVER, Numbers
 
@@ -112,6 +112,20 @@ def test_what_differs_between_the_configurations_is_listed(tmp_path: Path) -> No
     found = compare([one, other])
 
     assert found.differences == {"sqlite.pragmas.wal_autocheckpoint_pages": ["1000", "250"]}
+
+
+def test_secrets_that_differ_are_told_without_what_they_are(tmp_path: Path) -> None:
+    targets = [
+        Target("sqew-http", {"token": f"sesame-{name}", "url": f"http://me:{name}@localhost"}) for name in ("a", "b")
+    ]
+    one, other = (made(tmp_path / f"run-{n}", count=20, config=config_of(target=t)) for n, t in enumerate(targets))
+
+    found = compare([one, other])
+
+    assert found.differences == {
+        "target.options.token": ["…", "…"],
+        "target.options.url": ["http://…@localhost", "http://…@localhost"],
+    }
 
 
 def test_several_runs_are_each_compared_with_the_first(tmp_path: Path) -> None:

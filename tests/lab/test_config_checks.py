@@ -67,6 +67,21 @@ def complaint(tmp_path):
          "line 4: faults.db.errors can't all be 0 while error_rate is 0.1."),
         ("faults: {queue: {crash: {point: before_commit}}}\n",
          "line 4: faults.queue.crash never happens: give 'rate', or 'at' with numbers of calls."),
+        ("workers: [{name: generator-0}]\n",
+         "line 4: workers[0].name can't be 'generator-0': the lab calls itself so. Choose another one."),
+        ("workers: [{name: supervisor}]\n",
+         "line 4: workers[0].name can't be 'supervisor': the lab calls itself so. Choose another one."),
+        ("target:\n  driver: sqew-http\n  options:\n    urll: x\n",
+         ("line 7: target.options: the driver sqew-http has no option 'urll' (did you mean 'url'?). "
+          "It has: url, token, database_url, durability.")),
+        ("target: {driver: 'none.py:Own'}\n",
+         "line 4: target.driver: none.py:Own can't be found: there is no file none.py."),
+        ("faults:\n  network: {reset_rate: 0.1}\n",
+         "line 5: faults.network is for a server that has a URL: give target.options.url."),
+        ("target: {driver: sqs}\nfaults:\n  network: {reset_rate: 0.1}\n",
+         "line 6: faults.network is for a server that has a URL: give target.options.endpoint_url."),
+        ("target: {driver: sqew-http}\nmode: virtual\n",
+         "line 5: the driver sqew-http can't run in virtual time. Use mode: real."),
         ("target:\n  driver: rabitmq\n",
          ("line 5: there is no driver 'rabitmq' (did you mean 'rabbitmq'?). "
           "There are: sqew, sqew-http, sqs, redis, rabbitmq, pgqueuer; or module:Class of your own.")),
@@ -94,6 +109,16 @@ def test_a_name_that_the_queue_would_not_take_is_refused(complaint):
 
 def test_a_fifo_topic_of_ours_is_named_as_one(complaint):
     assert "'.fifo'" in complaint("topics: [{name: orders, fifo: true}]\n")
+
+
+@pytest.mark.parametrize(
+    ("how", "key"),
+    [("senders: 2", "senders"), ("arrivals: {type: closed, clients: 2}", "arrivals.clients")],
+)
+def test_several_senders_of_a_fifo_topic_are_refused(complaint, how, key):
+    said = complaint(f"topics: [{{name: a.fifo, fifo: true}}]\nworkload: [{{topic: a.fifo, messages: 9, {how}}}]\n")
+
+    assert said.startswith(f"line 2: workload[0].{key} must be 1: of what several send at once nobody can say")
 
 
 def test_other_queues_may_name_their_topics_as_they_like(tmp_path):

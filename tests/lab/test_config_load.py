@@ -239,10 +239,41 @@ def test_what_an_anchor_names_may_be_used_again_and_changed(read):
     ]
 
 
-def test_options_of_a_target_may_be_anything(read):
-    config = read(with_topic("target: {driver: redis, options: {url: redis://x, db: 3, deep: [1, {a: null}]}}"))
+def test_options_of_a_target_may_be_anything(read, tmp_path):
+    (tmp_path / "own.py").write_text(
+        "class Own:\n    name, options, runs_in_virtual_time = 'own', {'url': '', 'db': '', 'deep': ''}, False\n"
+    )
 
-    assert config.target.options == {"url": "redis://x", "db": 3, "deep": [1, {"a": None}]}
+    config = read(with_topic("target: {driver: 'own.py:Own', options: {url: x, db: 3, deep: [1, {a: null}]}}"))
+
+    assert config.target.options == {"url": "x", "db": 3, "deep": [1, {"a": None}]}
+
+
+def test_what_does_not_go_together_is_told_along_with_what_is_wrong_elsewhere(complaint):
+    said = complaint(with_topic("seed: many\nworkload:\n  - {topic: order, messages: 3}\nworkers:\n  - name: lab\n"))
+
+    assert [line.partition(": ")[2][:40] for line in said.splitlines()] == [
+        "seed can't be 'many': it must be a whole",
+        "workload[0].topic: there is no topic 'or",
+        "workers[0].name can't be 'lab': the lab ",
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "workload:\n  - topic: orders\n    mesages: 3\n",
+        "workload:\n  - topic: orders\n    messages: none\n",
+        "workload:\n  - messages: 3\n",
+        "target: {driver: sqew, option: {}}\nworkload:\n  - topic: orders\n",
+    ],
+)
+def test_nothing_is_told_that_only_follows_from_another_mistake(complaint, text):
+    assert len(complaint(with_topic(text)).splitlines()) == 1
+
+
+def test_topics_that_are_misspelt_are_one_mistake(complaint):
+    assert len(complaint("topcis: [{name: a}]\nworkload: [{topic: a, messages: 1}]\n").splitlines()) == 1
 
 
 def test_options_that_hold_themselves_are_refused(complaint):

@@ -27,6 +27,13 @@ def test_a_run_has_a_folder_named_after_its_time(tmp_path: Path) -> None:
     assert new_folder(tmp_path / "runs", NOON).name == "2026-01-31-120000"
 
 
+def test_nobody_else_may_read_a_manifest_as_options_may_be_secret(tmp_path: Path) -> None:
+    run = record(tmp_path).run
+
+    assert (run / MANIFEST).stat().st_mode & 0o777 == 0o600
+    assert run.stat().st_mode & 0o777 == 0o700
+
+
 def test_runs_of_the_same_second_have_folders_of_their_own(tmp_path: Path) -> None:
     names = [new_folder(tmp_path, NOON).name for _ in range(3)]
 

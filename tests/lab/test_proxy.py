@@ -1,13 +1,17 @@
 """The bad network: a TCP proxy before a server, on real sockets."""
 
+import re
 import socket
 import socketserver
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
 
 import pytest
 
+from lab.conftest import environment_of_children
 from lab.runs import run_real
 from sqew.errors import BadValue
 from sqew.lab.events import read
@@ -204,3 +208,41 @@ def test_a_run_over_a_bad_network_loses_nothing(tmp_path):
     assert len(sent) > 40
     assert sent <= {event.n for event in run.of("received")}
     assert run.why == "settled"
+
+
+def test_a_server_of_the_lab_ends_when_the_lab_is_killed(tmp_path):
+    (tmp_path / "plainbench.yaml").write_text(
+        "target: {driver: sqew-http}\ntopics: [{name: orders}]\n"
+        "workload: [{topic: orders, for_s: 60, arrivals: {type: constant, rate: 5}}]\nworkers: [{name: w}]\n"
+    )
+    command = [sys.executable, "-m", "sqew.lab.cli.main", "run"]
+    lab = subprocess.Popen(command, cwd=tmp_path, env=environment_of_children(), stderr=subprocess.DEVNULL)
+    try:
+        address = eventually(lambda: _address_of_server(tmp_path))
+    finally:
+        lab.kill()
+        lab.wait()
+
+    assert eventually(lambda: _is_gone(address))
+
+
+def _address_of_server(folder):
+    texts = [log.read_text() for log in folder.glob("runs/*/server.log")]
+    found = re.search(r"http://([^\s:]+):(\d+)", "".join(texts))
+    return found and (found[1], int(found[2]))
+
+
+def _is_gone(address):
+    try:
+        socket.create_connection(address, 1).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+def eventually(look):
+    """What it gives once it gives something; nothing if that takes too long."""
+    until = time.monotonic() + 30
+    while not (found := look()) and time.monotonic() < until:
+        time.sleep(0.05)
+    return found

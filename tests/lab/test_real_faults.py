@@ -1,10 +1,16 @@
 """Faults in real time: processes that really die, locks that are really held, a full disk, a clock that jumps."""
 
 import signal
+import threading
+import time
 
+import apsw
 import pytest
 
 from lab.runs import QUICK, run_real
+from sqew.errors import StoreBusy
+from sqew.lab.drivers.base import Item, Topic
+from sqew.lab.faults.writer import contention
 from sqew.lab.randomness import Streams
 
 CALM = {"type": "constant", "rate": 200}
@@ -110,3 +116,105 @@ def test_a_stream_depends_on_its_name_and_the_seed_alone():
 
     assert rolls == [Streams(5).dice("worker", 3).roll()] * 2
     assert Streams(6).dice("worker", 3).roll() not in rolls
+
+
+def test_which_ack_of_a_slot_fails_does_not_depend_on_the_timing(tmp_path):
+    workers = [{"name": "w", "concurrency": 2, "lease_ms": 500}]
+    slower = [{**workers[0], "work": {"type": "uniform", "min_ms": 0, "max_ms": 20}}]
+    faults = {"queue": {"error_rate": 0.3}}
+
+    one, other = (run_real(tmp_path, workload=FEW, workers=some, faults=faults) for some in (workers, slower))
+
+    for slot in ("w/0", "w/1"):
+        acks, others_acks = ([event.what == "Injected" for event in _acks(run, slot)] for run in (one, other))
+        both = min(len(acks), len(others_acks))
+        assert both > 10
+        assert True in acks[:both]
+        assert acks[:both] == others_acks[:both]
+
+
+def _acks(run, slot):
+    return [event for event in run.events if event.event in ("acked", "refused") and event.worker == slot]
+
+
+def test_a_receive_that_waits_is_one_call_and_can_die_before_its_reply(tmp_path):
+    late = [{"topic": "orders", "messages": 5, "arrivals": {"type": "constant", "rate": 5}}]
+    workers = [{"name": "w", "lease_ms": 300}]
+    faults = {"queue": {"crash": {"point": "before_reply", "calls": ["receive"], "at": [2]}}}
+
+    run = run_real(tmp_path, workload=late, workers=workers, faults=faults)
+
+    (death,) = run.of("fault", "before_reply")
+    assert (death.where, death.index) == ("receive", 2)
+    assert run.numbers_acked == set(range(1, 6))
+
+
+def test_a_worker_that_starts_after_the_clock_was_set_back_lives_in_the_past(tmp_path):
+    few = [{"topic": "orders", "messages": 20, "arrivals": CALM}]
+    faults = {
+        "queue": {"crash": {"point": "before_commit", "at": [2]}},
+        "clock_jump": [{"at_s": 0.001, "by_s": -3600}],
+    }
+    workers = [{"name": "w", "lease_ms": 300}]
+
+    run = run_real(tmp_path, workload=few, workers=workers, faults=faults, until={"idle_s": 1, "most_s": 20})
+
+    assert run.of("worker", "started")
+    # What the others send is not due for another hour.
+    assert len(run.of("received")) == 2
+    assert run.why == "idle"
+
+
+def test_a_lock_that_somebody_else_holds_is_waited_for_until_it_is_ours(tmp_path):
+    path = str(tmp_path / "some.db")
+    somebody, caller = apsw.Connection(path), apsw.Connection(path)
+    somebody.execute("PRAGMA journal_mode = WAL").fetchall()
+    somebody.execute("BEGIN IMMEDIATE; CREATE TABLE t (a)")
+    caller.set_busy_timeout(1_000)
+    threading.Timer(0.3, lambda: somebody.execute("COMMIT")).start()
+
+    with contention(path), pytest.raises(apsw.BusyError):
+        caller.execute("BEGIN IMMEDIATE")
+
+    somebody.close()
+    caller.close()
+
+
+@pytest.fixture
+def slot(scene):
+    """The queue as a slot sees it with such faults, and nothing in it: ``slot(error_rate=1)``."""
+    opened = []
+
+    def open_(**faults):
+        opened.append(scene(faults={"queue": faults}, sqlite=QUICK).driver(f"w/{len(opened)}", 0))
+        opened[-1].create(Topic("orders"))
+        return opened[-1]
+
+    yield open_
+    for driver in opened:
+        driver.close()
+
+
+def test_a_receive_of_an_empty_queue_times_out_as_any_other_call(slot):
+    with pytest.raises(StoreBusy):
+        slot(error_rate=1, errors={"timeout": 1}).receive("orders", 1, 1_000, 0)
+
+
+def test_a_slow_receive_gives_a_whole_lease(slot):
+    slot().send("orders", [Item(1, b"{}")])
+    slow = slot(latency={"type": "fixed", "ms": 400})
+
+    (delivery,) = slow.receive("orders", 1, 5_000, 0)
+
+    assert delivery.handle.lease.expires_at - time.time() * 1000 > 4_800
+
+
+def test_where_no_call_can_fail_slots_share_a_plain_queue(slot):
+    one, other = slot(), slot()
+    one.send("orders", [Item(1, b"{}")])
+
+    one.close()
+
+    assert [delivery.number for delivery in other.receive("orders", 2, 1_000, 0)] == [1]
+    assert other.is_plain
+    assert not slot(error_rate=0.1).is_plain

@@ -13,7 +13,7 @@ import pytest
 
 from lab.made_up import SECOND, MadeUpRun, config_of, with_manifest
 from lab.runs import config, run_virtual
-from sqew.lab.config.model import CallFaults, Faults, Fixed, Lane, TopicConfig
+from sqew.lab.config.model import CallFaults, Faults, Fixed, Lane, Target, TopicConfig
 from sqew.lab.record import manifest
 from sqew.lab.report import plots, series
 from sqew.lab.report.page import report
@@ -281,3 +281,12 @@ def test_the_command_says_what_is_no_run(tmp_path: Path, plainbench: Any) -> Non
 
     assert done.code == 3
     assert "There is no run in nowhere." in done.err
+
+
+def test_secrets_of_the_configuration_are_not_in_the_report(tmp_path: Path) -> None:
+    target = Target("sqew-http", {"token": "open sesame", "url": "http://me:sesame@localhost:8080"})
+
+    page = report(made_up(tmp_path, target=target))
+
+    assert "sesame" not in page
+    assert "http://…@localhost:8080" in page

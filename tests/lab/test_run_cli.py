@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from lab.conftest import environment_of_children
 from lab.made_up import BROKEN
 from sqew.lab.record import manifest
 from sqew.lab.verdict import summary as summaries
@@ -25,6 +25,16 @@ sqlite: {{pragmas: {{synchronous: NORMAL}}}}
 topics: [{{name: orders, lanes: [{{name: priority, weight: 3}}, {{name: normal, weight: 1}}]}}]
 workload: [{{topic: orders, messages: {messages}, arrivals: {{type: constant, rate: 200}}}}]
 workers: [{{name: w, concurrency: 2}}]
+"""
+
+REFUSES = """
+
+from sqew.lab.drivers.base import NotOffered
+
+
+class Refuses(EmbeddedDriver):
+    def create(self, topic):
+        raise NotOffered("Refuses has no topics at all.")
 """
 
 
@@ -105,11 +115,37 @@ def test_a_worker_that_cannot_start_ends_the_run_with_its_words(folder: Path, pl
     assert "Traceback" not in done.err
 
 
+@pytest.mark.parametrize(
+    ("target", "command", "sentence"),
+    [
+        ("{driver: sqew-http}", "run --mode virtual", "can't run in virtual time. Use mode: real."),
+        ("{driver: sqew-http, options: {url: $NO_SUCH_URL}}", "run --mode real", "the environment has no NO_SUCH_URL"),
+        ("{driver: 'broken.py:Refuses'}", "run", "Refuses has no topics at all"),
+        ("{driver: 'broken.py:Refuses'}", "run --mode real", "Refuses has no topics at all"),
+    ],
+)
+def test_what_can_not_begin_is_told_in_a_sentence_and_leaves_no_run(
+    folder: Path, plainbench: Any, target: str, command: str, sentence: str
+) -> None:
+    (folder / "broken.py").write_text(BROKEN + REFUSES)
+    describe(folder, mode="virtual" if command == "run" else "real")
+    described = folder / "plainbench.yaml"
+    described.write_text(described.read_text().replace('{driver: "sqew"}', target))
+
+    done = plainbench(command)
+
+    assert done.code == 2, done.err
+    assert sentence in done.err
+    assert len(done.err.splitlines()) == 1
+    assert done.out == ""
+    assert not (folder / "runs").exists() or runs_of(folder) == []
+
+
 def test_ctrl_c_keeps_everything_and_says_how_to_look_at_it(folder: Path) -> None:
     describe(folder, mode="real", messages=100_000)
     command = [sys.executable, "-m", "sqew.lab.cli.main", "run"]
     process = subprocess.Popen(
-        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ)
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment_of_children()
     )
     _await_first_ack(folder, process)
 

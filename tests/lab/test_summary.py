@@ -6,9 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from lab.made_up import BROKEN, SECOND, MadeUpRun, config_of, with_manifest
 from lab.runs import config, run_virtual
+from sqew.errors import StoreUnusable
 from sqew.lab.verdict import summary as summaries
 from sqew.lab.verdict.latencies import quantiles
 from sqew.lab.verdict.log import NEVER
@@ -113,6 +115,27 @@ def test_the_generators_lag_and_what_it_dropped_are_told(run: MadeUpRun) -> None
     (generator,) = summary_of(run).generators
 
     assert (generator.lag.max, generator.dropped) == (3, 1)
+
+
+def test_a_summary_that_is_half_written_is_made_anew(run: MadeUpRun) -> None:
+    run.done(1)
+    summary = summary_of(run)
+    (run.folder / summaries.SUMMARY).write_text('{"id": "ru')
+
+    assert summaries.read(run.folder) == summary
+    assert (run.folder / summaries.SUMMARY).read_bytes().endswith(b"}\n")
+
+
+def test_a_summary_that_can_not_be_written_leaves_the_one_before(run: MadeUpRun) -> None:
+    run.done(1)
+    summary = summary_of(run)
+    summaries.write(summary, run.folder)
+    (run.folder / f"{summaries.SUMMARY}.new").mkdir()
+
+    with pytest.raises(StoreUnusable, match=r"summary\.json can't be written: Is a directory"):
+        summaries.write(replace(summary, driver="another"), run.folder)
+
+    assert summaries.read(run.folder) == summary
 
 
 def test_a_summary_is_the_same_when_it_is_read_again(run: MadeUpRun) -> None:

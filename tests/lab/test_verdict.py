@@ -63,11 +63,12 @@ def test_each_message_of_a_batch_is_looked_for(run: MadeUpRun) -> None:
 def test_what_is_still_in_the_queue_is_neither_lost_nor_done(run: MadeUpRun) -> None:
     run.sent(100, 1)
     run.left(1)
+    run.done(2)
 
     verdict = verdict_of(run, "time")
 
     assert verdict.passed
-    assert verdict.topics["orders"] == Tally(sent=1, left=1, left_in={"ready": 1})
+    assert verdict.topics["orders"] == Tally(sent=2, deliveries=1, done=1, left=1, left_in={"ready": 1})
     assert "1 messages were still in the queue at the end: neither done nor lost." in verdict.warnings
 
 
@@ -95,6 +96,7 @@ def test_what_was_in_the_queue_before_may_be_lost_too(run: MadeUpRun) -> None:
 def test_dead_letters_from_before_are_not_expected(run: MadeUpRun) -> None:
     run.add(0, "found", 5, what="dead")
     run.left(5, "dead")
+    run.done(6)
 
     assert verdict_of(run).passed
 
@@ -358,5 +360,8 @@ def test_messages_of_an_earlier_run_with_the_same_numbers_make_it_unclear(run: M
     assert verdict_of(run).outcome == "unclear"
 
 
-def test_an_empty_run_passes(run: MadeUpRun) -> None:
-    assert verdict_of(run).passed
+def test_a_run_in_which_nothing_was_to_be_done_is_unclear(run: MadeUpRun) -> None:
+    verdict = verdict_of(run)
+
+    assert verdict.outcome == "unclear"
+    assert "Nothing was stored, and nothing was in the queue before: there is nothing to judge." in verdict.warnings

@@ -54,12 +54,21 @@ def test_a_message_that_comes_out_while_an_earlier_one_is_with_a_worker_is_found
 
 
 def test_messages_of_other_groups_may_overtake(run: MadeUpRun) -> None:
-    run.sent(100, 1)
-    run.sent(200, 2)
+    run.sent(100, 1, group="a")
+    run.sent(200, 2, group="b")
     deliver(run, 2, 1_000, group="b")
     deliver(run, 1, 2_000, group="a")
 
     assert overtakers(run) == []
+
+
+def test_the_group_is_that_of_the_send_whatever_the_queue_says(run: MadeUpRun) -> None:
+    run.sent(100, 1, group="a")
+    run.sent(200, 2, group="a")
+    deliver(run, 2, 1_000, group="b")
+    deliver(run, 1, 2_000, group="a")
+
+    assert overtakers(run) == [2]
 
 
 def test_a_batch_may_hold_several_of_a_group(run: MadeUpRun) -> None:

@@ -29,13 +29,64 @@ def test_the_queue_as_it_is_passes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("driver", "kind", "count"),
-    [("LosesSome", "lost", 4), ("ForgetsAcks", "delivered after ack", 8), ("Invents", "unexpected", 4)],
+    [
+        ("LosesSome", "lost", 4),
+        ("ForgetsAcks", "delivered after ack", 8),
+        ("Invents", "unexpected", 4),
+        ("Garbles", "changed", 4),
+        ("DeliversNothing", "stuck", 200),
+    ],
 )
 def test_a_broken_queue_is_caught(tmp_path: Path, driver: str, kind: str, count: int) -> None:
     verdict = verdict_on(tmp_path, f"broken.py:{driver}")
 
     assert verdict.outcome == "failed"
     assert (kind, count) in [(problem.kind, problem.count) for problem in verdict.problems]
+
+
+@pytest.mark.parametrize("arrivals", [{"type": "poisson", "rate": 400}, {"type": "at_once", "batch": 60}])
+def test_a_message_that_changes_lanes_is_caught(tmp_path: Path, arrivals: dict[str, object]) -> None:
+    lanes = {
+        "topics": [{"name": "orders", "lanes": [{"name": "priority", "weight": 3}, {"name": "normal"}]}],
+        "workload": [{"topic": "orders", "messages": 200, "lanes": {"priority": 1}, "arrivals": arrivals}],
+    }
+
+    broken, sound = (verdict_on(tmp_path, driver, **lanes) for driver in ("broken.py:MixesLanes", "sqew"))
+
+    assert ("changed", [50, 100, 150, 200]) in [(problem.kind, problem.examples) for problem in broken.problems]
+    assert sound.problems == []
+
+
+def test_a_body_that_changes_in_a_batch_is_caught(tmp_path: Path) -> None:
+    workload = [{"topic": "orders", "messages": 200, "arrivals": {"type": "at_once", "batch": 60}}]
+
+    verdict = verdict_on(tmp_path, "broken.py:Garbles", workload=workload)
+
+    assert [(problem.kind, problem.examples) for problem in verdict.problems] == [("changed", [50, 100, 150, 200])]
+
+
+def test_a_queue_that_loses_dead_letters_is_caught(tmp_path: Path) -> None:
+    (tmp_path / "gives_up.py").write_text("from sqew.lab.workers import Dead\ndef work(job):\n    return Dead('no')\n")
+    workers = [{"name": "w", "call": "gives_up.py:work"}]
+
+    broken, sound = (verdict_on(tmp_path, driver, workers=workers) for driver in ("broken.py:LosesDeadLetters", "sqew"))
+
+    assert [(problem.kind, problem.count) for problem in broken.problems] == [("lost", 200)]
+    assert (sound.problems, sound.topics["orders"].dead) == ([], 200)
+
+
+def test_a_lease_that_was_extended_holds(tmp_path: Path) -> None:
+    """The driver says that leases are longer, and they are not: at 2 s the message comes again."""
+    work = {"type": "uniform", "min_ms": 500, "max_ms": 6_000}
+    workers = [{"name": "w", "concurrency": 8, "lease_ms": 2_000, "work": work}]
+
+    broken, sound = (
+        verdict_on(tmp_path, driver, workers=workers, workload=[{"topic": "orders", "messages": 20}])
+        for driver in ("broken.py:ExtendsNothing", "sqew")
+    )
+
+    assert "delivered twice" in [problem.kind for problem in broken.problems]
+    assert sound.problems == []
 
 
 def test_a_queue_that_breaks_the_order_of_a_group_is_caught(tmp_path: Path) -> None:

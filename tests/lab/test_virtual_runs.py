@@ -1,7 +1,8 @@
 """Runs in virtual time: the same seed gives the same run, and an hour of it takes no hour."""
 
-from lab.runs import run_virtual
+from lab.runs import config, run_virtual
 from sqew.lab.faults.schedule import Firing, Schedule
+from sqew.lab.verdict.verdict import judge
 
 FAULTS = {
     "queue": {
@@ -85,3 +86,31 @@ def test_what_the_queue_held_before_comes_out_as_well(tmp_path):
     assert {-1, -2, -3} < run.numbers_acked
     with Queue.open(tmp_path / "queue.db") as queue:
         assert queue.stats("orders").depths.total("ready") == 3
+
+
+def test_a_jump_of_the_clock_is_noted_once_by_each_process(tmp_path):
+    jump = [{"at_s": 0.1, "by_s": 5}]
+
+    run = run_virtual(tmp_path, faults={"clock_jump": jump}, workers=WORKERS)
+
+    # The lab, the generator, and the worker with its four slots and its heart.
+    assert len(run.of("fault", "clock_jump")) == 3
+
+
+def test_leases_of_a_worker_that_lives_in_the_past_are_over_for_others_and_nobody_is_blamed(tmp_path):
+    # Both die at their fourth ack: the quick one before the jump, the slow one after it.
+    workers = [
+        {"name": name, "lease_ms": 200, "work": {"type": "fixed", "ms": ms}, "heartbeat": False, "restart_ms": 0}
+        for name, ms in (("quick", 30), ("slow", 100))
+    ]
+    faults = {
+        "queue": {"crash": {"point": "before_commit", "at": [4]}},
+        "clock_jump": [{"at_s": 0.3, "by_s": -0.3}],
+    }
+    at_once = [{"topic": "orders", "messages": 60, "arrivals": {"type": "constant", "rate": 1_000}}]
+
+    run = run_virtual(tmp_path, workload=at_once, workers=workers, faults=faults)
+
+    judged = judge(run.folder, config(mode="virtual", workload=at_once, workers=workers, faults=faults))
+    assert judged.problems == []
+    assert judged.topics["orders"].redelivered["clock or connection"]

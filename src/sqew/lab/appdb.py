@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,22 +44,25 @@ class AppDb:
         injector.delay(decision)
         if decision.error == "transient":
             injector.fail(decision)
-        injector.reach("before_commit", decision)
         if decision.error == "timeout":
-            injector.note_error(decision)
             if self._time.is_virtual:
                 self._time.sleep(self._busy_s)
             with contention(self._path):
+                injector.note_error(decision)
                 # Reading would not wait for the lock.
-                rows = self._run(statement, parameters, "BEGIN IMMEDIATE")
+                rows = self._run(statement, parameters, begin="BEGIN IMMEDIATE")
         else:
-            rows = self._run(statement, parameters)
+            rows = self._run(statement, parameters, lambda: injector.reach("before_commit", decision))
         injector.reach("after_commit", decision)
-        injector.replying()
+        injector.reach("before_reply", decision)
         return rows
 
     def _run(
-        self, statement: str, parameters: Sequence[Value] | Mapping[str, Value], begin: str = "BEGIN"
+        self,
+        statement: str,
+        parameters: Sequence[Value] | Mapping[str, Value],
+        before_commit: Callable[[], None] = lambda: None,
+        begin: str = "BEGIN",
     ) -> list[dict[str, Any]]:
         connection = self._connection
         try:
@@ -68,6 +71,7 @@ class AppDb:
                 cursor = connection.execute(statement, parameters)
                 names = _columns(cursor)
                 rows = cursor.fetchall()
+                before_commit()
                 connection.execute("COMMIT")
             finally:
                 if connection.in_transaction:

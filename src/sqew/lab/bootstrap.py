@@ -16,7 +16,8 @@ from sqew.lab.verdict.log import NEVER, Numbers
 
 BLOCKS = 50
 _RESAMPLES = 2_000
-_RESAMPLED_TOGETHER = 100
+_CELLS_TOGETHER = 1_000_000
+"""How many counts are worked out at once. Few large products: many small ones would keep all cores waiting."""
 _BINS_PER_DECADE = 500
 """Samples are counted in steps of half a percent while they are resampled; the estimates themselves are exact."""
 _LEAST_US = 1.0
@@ -78,8 +79,9 @@ class Blocks:
     def quantiles(self, parts: Sequence[float]) -> list[Resampled]:
         """Quantiles, in milliseconds."""
         draws = np.empty((len(parts), len(self._chosen)))
-        for start in range(0, len(self._chosen), _RESAMPLED_TOGETHER):
-            upto = np.cumsum(self._chosen[start : start + _RESAMPLED_TOGETHER] @ self._counts, axis=1)
+        together = max(1, _CELLS_TOGETHER // len(self._bins))
+        for start in range(0, len(self._chosen), together):
+            upto = np.cumsum(self._chosen[start : start + together] @ self._counts, axis=1)
             for number, part in enumerate(parts):
                 reached = (upto >= part * upto[:, -1:]).argmax(axis=1)
                 draws[number, start : start + len(upto)] = _middle_ms(self._bins[reached])

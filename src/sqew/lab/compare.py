@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from sqew.errors import BadValue, Conflict
 from sqew.lab.bootstrap import Blocks, Estimate, Resampled, rate
+from sqew.lab.config.secrets import shown
 from sqew.lab.record import manifest
 from sqew.lab.record.before import QUEUE
 from sqew.lab.record.inputs import Input
@@ -114,7 +115,7 @@ def _differences(manifests: Sequence[Manifest]) -> dict[str, list[str]]:
     ]
     keys = sorted(set().union(*flat) - _NO_DIFFERENCE)
     rows = {key: [str(one.get(key, "")) for one in flat] for key in keys}
-    return {key: row for key, row in rows.items() if len(set(row)) > 1}
+    return {key: [str(shown(key, value)) for value in row] for key, row in rows.items() if len(set(row)) > 1}
 
 
 def _flat(prefix: str, value: Any) -> Iterator[tuple[str, Any]]:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import heapq
 import io
+import os
 import threading
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -26,6 +28,7 @@ Kind = Literal[
     "dropped",  # the generator was too late for number n, and did not send it
     "found",  # number n was in the queue when the run began
     "received",  # a worker got number n
+    "extended",  # the lease of number n was made longer, from now
     "acked",
     "retried",  # it was given back, to be delivered again
     "died",  # it was given up, or has gone to the dead letters
@@ -55,8 +58,13 @@ class Event(Struct, frozen=True, gc=False, omit_defaults=True):
     """Who: the worker's name, a slash, and its slot; or the generator's name."""
     attempt: int = 0
     group: str = ""
+    check: int | None = None
+    """sending, received: a checksum of body, lane and group (`sqew.lab.checks`) …"""
+    checks: list[int] = []  # msgspec copies it
+    """… of each, where several are sent in one call."""
     due: int | None = None
-    """sent: when it was meant to be sent. Latencies count from there, whether or not the generator kept up."""
+    """sending, sent, dropped: when it was meant to be sent. Latencies count from there, whether or not the generator
+    kept up."""
     took: int | None = None
     """How long the call to the queue took, in microseconds."""
     what: str = ""
@@ -73,7 +81,7 @@ class Event(Struct, frozen=True, gc=False, omit_defaults=True):
     """unsent: they may be stored all the same; run: nobody could look what was left in the queue."""
     reason: str = ""
     figures: dict[str, float] = {}  # msgspec copies it
-    """depth: ready, leased, delayed, dead; generator: lag_us, dropped; wal_bytes …"""
+    """depth: ready, leased, delayed, dead; generator: lag_us, dropped; wal_bytes; run: what is known of the driver …"""
 
 
 _encode_lines = msgspec.json.Encoder().encode_lines
@@ -84,13 +92,19 @@ _WRITTEN_TOGETHER = 2_000
 SUFFIX = ".events.jsonl"
 
 
+class LogFailed(Exception):
+    """The log can't be written. No `SqewError`: whoever bears with a queue's errors must not bear with this one."""
+
+
 class Recorder:
     """Writes the events of a process. Threads may share it."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("ab", buffering=0)
+        self._path = path
         self._lock = threading.Lock()
         self._pending: list[Event] = []
+        self._failed: str | None = None
 
     def record(self, event: Event) -> None:
         """Write it, some time: with the next `flush` at the latest."""
@@ -108,18 +122,46 @@ class Recorder:
                 self._write()
 
     def flush(self) -> None:
-        """Hand all to the operating system: then a killed process does not lose it."""
+        """Hand all to the operating system: then a killed process does not lose it.
+
+        Raise `LogFailed` if that fails, and ever after: a log with a hole in it would say what is not true.
+        """
         with self._lock:
             self._write()
 
     def _write(self) -> None:
-        if self._pending:
-            self._file.write(_encode_lines(self._pending))
-            self._pending.clear()
+        if self._failed is not None:
+            # Nothing may be told to the queue that can't be told to the log.
+            raise LogFailed(self._failed)
+        if not self._pending:
+            return
+        lines = _encode_lines(self._pending)
+        self._pending.clear()
+        written = 0
+        try:
+            while written < len(lines):
+                written += self._file.write(lines[written:])
+        except OSError as error:
+            self._cut_off_half_a_line(lines[:written])
+            self._failed = (
+                f"The event log {self._path} can't be written: {error.strerror}. The run can't go on: make room, and "
+                "run it again."
+            )
+            raise LogFailed(self._failed) from error
+
+    def _cut_off_half_a_line(self, written: bytes) -> None:
+        half = len(written) - written.rfind(b"\n") - 1
+        if half:
+            # If that fails too, readers pass over half a line at the end.
+            with suppress(OSError):
+                self._file.truncate(self._file.seek(0, os.SEEK_END) - half)
 
     def close(self) -> None:
-        self.flush()
-        self._file.close()
+        try:
+            if self._failed is None:
+                self.flush()
+        finally:
+            self._file.close()
 
 
 def log_files(run: Path) -> list[Path]:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator, Sequence
 
 from sqew.errors import Invalid, SqewError
+from sqew.lab.checks import check_of
 from sqew.lab.config.model import AtOnce, Closed
 from sqew.lab.config.model import Workload as WorkloadConfig
 from sqew.lab.drivers.base import Driver, Item, NotOffered, OutcomeUnknown
@@ -81,7 +82,9 @@ class Sender:
                 worker=self._name, group=group, **fields,  # type: ignore[arg-type]
             )  # fmt: skip
 
-        self._record(event("sending"))
+        due = self._time.now_us() if due is None else due
+        checks = [check_of(item.body, item.lane, item.group) for item in items]
+        self._record(event("sending", due=due, **{"check": checks[0]} if len(items) == 1 else {"checks": checks}))
         # If this process dies now, it is known that these may have been stored.
         self._scene.recorder.flush()
         while True:
@@ -101,7 +104,7 @@ class Sender:
                     return
                 self._time.sleep(_AFTER_ERROR_S)
                 continue
-            self._record(event("sent", due=began if due is None else due, took=self._time.now_us() - began))
+            self._record(event("sent", due=due, took=self._time.now_us() - began))
             self._time.rouse(topic, len(items))
             return
 

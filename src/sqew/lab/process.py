@@ -1,8 +1,8 @@
 """A process of a run: a generator or a worker. `plainbench run` starts them; they end when their stdin does.
 
-``python -m sqew.lab.process generator|worker NUMBER LIFE RUN-FOLDER``. It says ``ready`` when everything is open, and
-begins when it is told the time at which the run began. So whoever kills the lab kills the run, a fault that kills a
-worker kills nothing else, and nobody is measured while they start.
+``python -m sqew.lab.process generator|worker NUMBER LIFE RUN-FOLDER [BEGAN-NS]``. It says ``ready`` when everything is
+open, and begins when it is told the time at which the run began. So whoever kills the lab kills the run, a fault that
+kills a worker kills nothing else, and nobody is measured while they start.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 
 from sqew.errors import SqewError
 from sqew.lab.config.model import Config
-from sqew.lab.events import SUFFIX, Recorder
+from sqew.lab.events import SUFFIX, LogFailed, Recorder
 from sqew.lab.faults.schedule import Schedule
 from sqew.lab.generator import Sender, Source, clients_of
 from sqew.lab.scene import Scene
@@ -45,6 +45,9 @@ def main(arguments: list[str]) -> int:
     stop = threading.Event()
     recorder = Recorder(run / f"{role}-{number}-{life}{SUFFIX}")
     time = RealTime()
+    if len(arguments) > 4:
+        # Who starts later must know the time before the queue is opened: the clock may have jumped since.
+        time.began_ns = int(arguments[4])
     scene = Scene(stage.config, Path(stage.folder), run, time, recorder, stop, stage.schedule)
     try:
         actors = senders(scene, number, life) if role == "generator" else slots(scene, number, life)
@@ -52,7 +55,8 @@ def main(arguments: list[str]) -> int:
         time.began_ns = int(sys.stdin.readline() or 0)
         threading.Thread(target=_await_end, args=(stop,), daemon=True).start()
         _side_by_side(actors)
-    except SqewError as error:
+        recorder.flush()
+    except (SqewError, LogFailed) as error:
         print(error, file=sys.stderr)  # noqa: T201 (it is what stderr is for)
         return FAILED
     finally:

@@ -51,7 +51,8 @@ class _Child:
         self._again_at = 0.0
         self._process: subprocess.Popen[str] | None = None
 
-    def start(self) -> None:
+    def start(self, began_ns: int | None = None) -> None:
+        """Begin a life; ``began_ns``: when the run has begun, if it has."""
         self.life += 1
         command = [
             sys.executable,
@@ -61,6 +62,7 @@ class _Child:
             str(self._number),
             str(self.life),
             str(self._run),
+            *([] if began_ns is None else [str(began_ns)]),
         ]
         with self._stderr.open("w") as stderr:
             # A group of its own: Ctrl-C is for the lab, which tells them to end in its own time.
@@ -100,7 +102,7 @@ class _Child:
             return
         if self._process is None:
             if time.monotonic() >= self._again_at:
-                self.start()
+                self.start(began_ns)
                 self.await_ready()
                 self.begin(began_ns)
                 tell("started", f"life {self.life + 1}")
@@ -157,6 +159,8 @@ class RealRun:
         self._config, self._folder, self._run = config, folder, run
         self._schedule, self._watch = schedule, watch
         self._children: list[_Child] = []
+        self.is_prepared = False
+        """Whether everything was there that it takes to begin."""
 
     def go(self) -> str:
         """Run to the end: why it ended. What was recorded is complete whatever happens."""
@@ -169,6 +173,7 @@ class RealRun:
             scene = msgspec.structs.replace(scene, config=config)
             supervisor = Supervisor(scene)
             supervisor.prepare()
+            self.is_prepared = True
             stage = Stage(theirs, str(self._folder), self._schedule)
             (self._run / STAGE).write_bytes(msgspec.json.encode(stage))
             # The addresses in it are of this run only, and may hold a password.
@@ -185,7 +190,7 @@ class RealRun:
                     why = self._look_after(supervisor, recorder, clock)
             except KeyboardInterrupt:
                 why = "interrupted"
-            except ChildFailed as error:
+            except SqewError as error:
                 reason = str(error)
                 raise
             finally:

@@ -65,4 +65,5 @@ class Scene(Struct, frozen=True):
     def driver(self, owner: str, life: int, *, faultless: bool = False) -> Driver:
         """The queue as one actor sees it: ``owner`` is its name, ``life`` how often it was started before."""
         injector = None if faultless else self.injector("queue", owner, life)
-        return open_driver(Place(self.config, self.folder, self.time, self.note, self.allows, injector))
+        process = f"{owner.partition('/')[0]}/{life}"
+        return open_driver(Place(self.config, self.folder, self.time, self.note, self.allows, process, injector))

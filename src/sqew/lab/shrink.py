@@ -9,9 +9,9 @@ from itertools import chain, pairwise
 from pathlib import Path
 from typing import TypeVar
 
-from sqew.errors import BadValue, Conflict, SqewError
+from sqew.errors import BadValue, Conflict, SqewError, StoreUnusable
 from sqew.lab.config.model import Config
-from sqew.lab.events import Event, read
+from sqew.lab.events import Event, LogFailed, read
 from sqew.lab.faults.schedule import Firing, Schedule
 from sqew.lab.record import before, manifest
 from sqew.lab.record.replay import check_inputs
@@ -114,6 +114,8 @@ class Shrinking:
             if ended == "interrupted":
                 raise KeyboardInterrupt
             return bool(self.problems & _problems(run, config))
+        except LogFailed as error:
+            raise StoreUnusable(str(error)) from error
         except SqewError:
             return False
         finally:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Sequence
 
 from sqew.errors import SqewError
+from sqew.lab.checks import check_of
 from sqew.lab.config.model import WorkerConfig
 from sqew.lab.drivers.base import Delivered, Driver
 from sqew.lab.events import Event
@@ -27,18 +27,18 @@ class Held:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._held: dict[int, tuple[str, Delivered]] = {}
+        self._held: dict[int, tuple[str, str, Delivered]] = {}
 
-    def take(self, topic: str, deliveries: Sequence[Delivered]) -> None:
+    def take(self, slot: str, topic: str, deliveries: Sequence[Delivered]) -> None:
         with self._lock:
-            self._held.update((id(delivery), (topic, delivery)) for delivery in deliveries)
+            self._held.update((id(delivery), (slot, topic, delivery)) for delivery in deliveries)
 
     def drop(self, deliveries: Sequence[Delivered]) -> None:
         with self._lock:
             for delivery in deliveries:
                 self._held.pop(id(delivery), None)
 
-    def now(self) -> list[tuple[str, Delivered]]:
+    def now(self) -> list[tuple[str, str, Delivered]]:
         with self._lock:
             return list(self._held.values())
 
@@ -54,12 +54,22 @@ class Heart:
         try:
             while not self._scene.stop.is_set():
                 self._scene.time.sleep(min(lease_ms / 3000, 0.5 if not self._scene.time.is_virtual else 1e9))
-                for topic, delivery in self._held.now():
-                    # Whoever lost the lease is told so when the message is settled.
-                    with contextlib.suppress(SqewError):
-                        self._driver.extend(topic, delivery, lease_ms)
+                for slot, topic, delivery in self._held.now():
+                    self._extend(slot, topic, delivery, lease_ms)
         finally:
             self._driver.close()
+
+    def _extend(self, slot: str, topic: str, delivery: Delivered, lease_ms: int) -> None:
+        time, began = self._scene.time, self._scene.time.now_us()
+        try:
+            self._driver.extend(topic, delivery, lease_ms)
+        except SqewError:
+            # Whoever lost the lease is told so when the message is settled.
+            return
+        now = time.now_us()
+        self._scene.recorder.record(
+            Event(now, "extended", topic, delivery.lane, delivery.number, worker=slot, took=now - began)
+        )
 
 
 def _work_of(scene: Scene, worker: WorkerConfig, name: str, life: int) -> Latencies | None:
@@ -79,6 +89,7 @@ class Slot:
         self._time = scene.time
         self._topics = worker.topics or [topic.name for topic in scene.config.topics]
         self._work = _work_of(scene, worker, name, life)
+        self._with_lanes = {topic.name for topic in scene.config.topics if topic.lanes}
         self._look_again_s = _LOOK_AGAIN_S
 
     def run(self) -> None:
@@ -113,11 +124,12 @@ class Slot:
         waits = 0.0 if self._time.is_virtual or len(self._topics) > 1 else _WAIT_S
         began = self._time.now_us()
         deliveries = self._driver.receive(topic, self._worker.prefetch, self._worker.lease_ms, waits)
-        at = self._time.now_us()
+        at, has_lanes = self._time.now_us(), topic in self._with_lanes
         self._scene.recorder.record_all(
             Event(
                 at, "received", topic, delivery.lane, delivery.number, worker=self._name, attempt=delivery.attempt,
                 group=delivery.group or "", took=at - began,
+                check=check_of(delivery.body, delivery.lane if has_lanes else None, delivery.group),
             )
             for delivery in deliveries
         )  # fmt: skip
@@ -126,7 +138,7 @@ class Slot:
         return deliveries
 
     def _process(self, topic: str, deliveries: Sequence[Delivered]) -> None:
-        self._held.take(topic, deliveries)
+        self._held.take(self._name, topic, deliveries)
         done: list[Delivered] = []
         try:
             for delivery in deliveries:

@@ -26,6 +26,13 @@ class Supervisor:
 
     def prepare(self) -> None:
         """Fill app.db, make the topics, and note what is in them already: it is expected to come out as well."""
+        try:
+            self._prepare()
+        except BaseException:
+            self.driver.close()
+            raise
+
+    def _prepare(self) -> None:
         sqlite, folder = self._scene.config.sqlite, self._scene.folder
         if sqlite.app_fixtures:
             fixtures = [folder / fixture for fixture in sqlite.app_fixtures]
@@ -62,7 +69,11 @@ class Supervisor:
 
     def note(self, what: str, reason: str = "", *, unknown: bool = False) -> None:
         """Something happened to the run. ``unknown``: nobody could look what is left."""
-        self._scene.recorder.record(Event(self._scene.time.now_us(), "run", what=what, reason=reason, unknown=unknown))
+        # A driver of somebody's own need not say so.
+        known = {name: 1.0 for name in ("shows_dead", "leases_outlive") if getattr(self.driver, name, False)}
+        self._scene.recorder.record(
+            Event(self._scene.time.now_us(), "run", what=what, reason=reason, unknown=unknown, figures=known)
+        )
         self._scene.recorder.flush()
 
     def finish(self, why: str, reason: str = "") -> None:

@@ -25,6 +25,8 @@ class Time(Protocol):
     """What the lab's actors know of time. Microseconds count from the beginning of the run."""
 
     is_virtual: bool
+    jumping: dict[str, Clock]
+    """The clocks of processes whose time of day jumps: see `sqew.lab.faults.times`."""
 
     def now_us(self) -> int: ...
 
@@ -49,6 +51,7 @@ class RealTime:
     is_virtual = False
 
     def __init__(self) -> None:
+        self.jumping: dict[str, Clock] = {}
         self.began_ns: int | None = None
         """When the run began, by the monotonic clock, which all processes share."""
 
@@ -78,6 +81,7 @@ class VirtualTime:
     is_virtual = True
 
     def __init__(self) -> None:
+        self.jumping: dict[str, Clock] = {}
         self._now_us = -1
         # Who wakes when; of those that wake together, who went to sleep first.
         self._asleep: list[tuple[int, int, greenlet]] = []

@@ -54,6 +54,8 @@ class VirtualRun:
     def __init__(
         self, config: Config, folder: Path, run: Path, schedule: Schedule | None, watch: Callable[[Supervisor], None]
     ) -> None:
+        self.is_prepared = False
+        """Whether everything was there that it takes to begin."""
         if not driver_class(config.target.driver, folder).runs_in_virtual_time:
             raise BadValue(f"The driver {config.target.driver} can't run in virtual time. Use mode: real.")
         config = _on_a_copy(config, folder, run)
@@ -61,7 +63,11 @@ class VirtualRun:
         self._stop = _Flag()
         self._recorder = Recorder(run / f"run{SUFFIX}")
         self._scene = Scene(config, folder, run, self._time, self._recorder, self._stop, schedule)
-        self._supervisor = Supervisor(self._scene)
+        try:
+            self._supervisor = Supervisor(self._scene)
+        except BaseException:
+            self._recorder.close()
+            raise
         self._watch = watch
         self._sending = 0
 
@@ -69,6 +75,7 @@ class VirtualRun:
         """Run to the end: why it ended."""
         try:
             self._supervisor.prepare()
+            self.is_prepared = True
             return self._run()
         finally:
             self._recorder.close()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
@@ -11,8 +13,7 @@ from sqew.cli.output import Column, Table
 from sqew.cli.session import Session
 from sqew.lab.cli.command import Command
 
-if TYPE_CHECKING:
-    from sqew.lab.drivers.base import Driver
+_FACTS = ("does", "needs", "options", "runs_in_virtual_time")
 
 
 @click.command(cls=Command)
@@ -38,33 +39,47 @@ def drivers(session: Session, name: str | None) -> None:
 
 
 def _described(name: str) -> dict[str, object]:
-    kind, missing = _class(name)
-    if kind is None:
-        return {
-            "name": name, "does": "", "needs": [missing], "missing": [missing], "options": {}, "virtual_time": None,
-        }  # fmt: skip
+    facts, lacking = _facts(name)
+    missing = [package for package in facts["needs"] if not _is_installed(package)]
     return {
         "name": name,
-        "does": kind.does,
-        "needs": list(kind.needs),
-        "missing": [package for package in kind.needs if not _is_installed(package)],
-        "options": dict(kind.options),
-        "virtual_time": kind.runs_in_virtual_time,
+        "does": facts["does"],
+        "needs": list(facts["needs"]),
+        "missing": missing or lacking,
+        "options": dict(facts["options"]),
+        "virtual_time": facts["runs_in_virtual_time"],
     }
 
 
-def _class(name: str) -> tuple[type[Driver] | None, str]:
-    """The driver; or the package without which it can't be loaded."""
+def _facts(name: str) -> tuple[dict[str, Any], list[str]]:
+    """What a driver says of itself, and the package without which it can't be loaded."""
     from sqew.errors import StoreUnusable
-    from sqew.lab.drivers import driver_class
+    from sqew.lab.drivers import DRIVERS, driver_class
 
     try:
-        return driver_class(name, Path.cwd()), ""
+        kind = driver_class(name, Path.cwd())
     except StoreUnusable as error:
         cause = error.__cause__
-        if isinstance(cause, ModuleNotFoundError) and cause.name is not None and not cause.name.startswith("sqew"):
-            return None, cause.name
+        if name in DRIVERS and isinstance(cause, ModuleNotFoundError) and cause.name is not None:
+            return _as_written(DRIVERS[name]), [cause.name]
         raise
+    return {fact: getattr(kind, fact) for fact in _FACTS}, []
+
+
+def _as_written(reference: str) -> dict[str, Any]:
+    """What stands in the source of a class that can't be loaded."""
+    module, _, kind = reference.partition(":")
+    spec = find_spec(module)
+    assert spec is not None
+    assert spec.origin is not None
+    tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
+    (written,) = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == kind]
+    return {
+        node.target.id: ast.literal_eval(node.value)
+        for node in written.body
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id in _FACTS
+        if node.value is not None
+    }
 
 
 def _is_installed(package: str) -> bool:

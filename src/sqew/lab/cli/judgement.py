@@ -59,7 +59,17 @@ def late(summary: Summary) -> Iterator[str]:
 def tallies(verdict: Verdict) -> Table:
     """What became of the messages."""
     columns = ["topic", "sent", "found", "done", "dead", "left", "lost", "unexpected", "duplicates", "recovered"]
-    more = ["out of order", "unsent", "dropped", "no answer", "ack unheard", "retried", "refused", "unaccounted"]
+    more = [
+        "changed",
+        "out of order",
+        "unsent",
+        "dropped",
+        "no answer",
+        "ack unheard",
+        "retried",
+        "refused",
+        "unaccounted",
+    ]
     return Table(
         [
             Column("topic"),
@@ -76,8 +86,8 @@ def _row(tally: Tally) -> list[object]:
     broken = tally.after_ack + tally.while_leased
     duplicates = f"{explained + broken} ({broken} unexplained)" if broken else str(explained)
     optional = (
-        tally.out_of_order, tally.unsent, tally.dropped, tally.unsure, tally.done_unheard, tally.retried, tally.refused,
-        tally.unaccounted,
+        tally.changed, tally.out_of_order, tally.unsent, tally.dropped, tally.unsure, tally.done_unheard,
+        tally.retried, tally.refused, tally.unaccounted,
     )  # fmt: skip
     return [
         *(tally.sent, tally.found, tally.done, tally.dead, tally.left, tally.lost, tally.unexpected),

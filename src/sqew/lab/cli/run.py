@@ -72,6 +72,11 @@ def perform(session: Session, recording: Recording, *, tui: bool = False) -> int
         why = "interrupted"
     finally:
         watching.hide()
+    if not recording.run.exists():
+        # It has not begun.
+        if failure is not None:
+            raise failure
+        return Exit.INTERRUPTED
     try:
         summary = _summarized(recording.run, watching)
     except (SqewError, KeyboardInterrupt):

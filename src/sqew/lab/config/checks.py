@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -20,22 +21,21 @@ from sqew.lab.config.model import (
     WorkerConfig,
     Workload,
 )
-from sqew.lab.drivers import DRIVERS
+from sqew.lab.config.target import Mistake, check_target
 from sqew.lab.latency import recorded
 from sqew.lab.workload import NUMBERS_APART
 from sqew.lab.workload.arrivals import recorded_times
 from sqew.lab.workload.reading import files_of
 from sqew.rules import check_queue_name, default_policy
 
-Mistake = tuple[str, str]
-"""The key, as in ``topics[0].name``, and the sentence."""
-
 _OURS = ("sqew", "sqew-http")
+_RESERVED = re.compile(r"lab|supervisor|generator-\d+")
+"""What others who take part in a run are called."""
 
 
 def check(config: Config, folder: Path) -> Iterator[Mistake]:
     """Every mistake. ``folder``: where relative paths start."""
-    yield from _target(config)
+    yield from check_target(config, folder)
     for number, fixture in enumerate(config.sqlite.app_fixtures):
         if not (folder / fixture).is_file():
             yield f"sqlite.app_fixtures[{number}]", f"sqlite.app_fixtures: there is no file {folder / fixture}."
@@ -52,16 +52,6 @@ def check(config: Config, folder: Path) -> Iterator[Mistake]:
     yield from _calls(config.faults.queue, "faults.queue", folder)
     yield from _calls(config.faults.db, "faults.db", folder)
     yield from _latency(config.faults.network.latency, "faults.network.latency", folder)
-
-
-def _target(config: Config) -> Iterator[Mistake]:
-    name = config.target.driver
-    if name not in DRIVERS and ":" not in name:
-        known = ", ".join(DRIVERS)
-        yield (
-            "target.driver",
-            f"there is no driver '{name}'{nearest(name, DRIVERS)}. There are: {known}; or module:Class of your own.",
-        )
 
 
 def _twice(where: str, noun: str, names: Sequence[str]) -> Iterator[Mistake]:
@@ -99,6 +89,7 @@ def _workload(config: Config, workload: Workload, where: str, folder: Path) -> I
         yield f"{where}.topic", f"{where}.topic: {missing}"
     else:
         yield from _lanes(config, workload, where)
+        yield from _order(config, workload, where)
     yield from _shares(workload.lanes, f"{where}.lanes")
     yield from _shares(workload.priorities, f"{where}.priorities")
     yield from _amount(workload, where)
@@ -120,6 +111,17 @@ def _lanes(config: Config, workload: Workload, where: str) -> Iterator[Mistake]:
             known = ", ".join(lanes) or "none"
             missing = f"topic '{workload.topic}' has no lane '{lane}'{nearest(lane, lanes)}"
             yield f"{where}.lanes.{lane}", f"{where}.lanes: {missing}. Its lanes are: {known}."
+
+
+def _order(config: Config, workload: Workload, where: str) -> Iterator[Mistake]:
+    if not any(topic.fifo for topic in config.topics if topic.name == workload.topic):
+        return
+    undecided = "of what several send at once nobody can say what came first, and the topic is FIFO"
+    if isinstance(workload.arrivals, Closed):
+        if workload.arrivals.clients > 1:
+            yield f"{where}.arrivals.clients", f"{where}.arrivals.clients must be 1: {undecided}."
+    elif workload.senders > 1:
+        yield f"{where}.senders", f"{where}.senders must be 1: {undecided}."
 
 
 def _shares(shares: dict[str, float] | dict[int, float], where: str) -> Iterator[Mistake]:
@@ -162,6 +164,8 @@ def _open_or_closed(workload: Workload, where: str) -> Iterator[Mistake]:
 def _worker(config: Config, worker: WorkerConfig, where: str, folder: Path) -> Iterator[Mistake]:
     if "/" in worker.name:
         yield f"{where}.name", f"{where}.name can't be '{worker.name}': a slash comes between a worker and its slot."
+    if _RESERVED.fullmatch(worker.name):
+        yield f"{where}.name", f"{where}.name can't be '{worker.name}': the lab calls itself so. Choose another one."
     for number, topic in enumerate(worker.topics):
         missing = _missing(topic, config)
         if missing is not None:

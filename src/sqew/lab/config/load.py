@@ -12,7 +12,7 @@ from msgspec.inspect import type_info
 from sqew.errors import BadValue, NotFound
 from sqew.lab.config.checks import check
 from sqew.lab.config.model import Config
-from sqew.lab.config.reading import Problem, Reading
+from sqew.lab.config.reading import Problem, Reading, section_of, without_absent
 
 FILE = "plainbench.yaml"
 _MOST_SHOWN = 10
@@ -42,14 +42,30 @@ def parse(text: str, path: Path) -> Config:
         raise BadValue(_syntax(path, error)) from error
     except (yaml.YAMLError, RecursionError) as error:
         raise BadValue(f"{path} is no YAML: {' '.join(str(error).split())}.") from error
-    if reading.problems:
-        raise _mistakes(path, reading.problems)
-    config = msgspec.convert(plain, Config)
-    for where, sentence in check(config, path.absolute().parent):
-        reading.complain(reading.line_of(where), sentence)
-    if reading.problems:
+    config, unsure = _as_far_as_it_goes(reading, plain)
+    if config is not None:
+        for where, sentence in check(config, path.absolute().parent):
+            if section_of(where) not in unsure:
+                reading.complain(reading.line_of(where), sentence)
+    if reading.problems or config is None:
         raise _mistakes(path, reading.problems)
     return config
+
+
+_EVERYTHING_NEEDS = ("topics", "target", "mode")
+
+
+def _as_far_as_it_goes(reading: Reading, plain: Any) -> tuple[Config | None, set[str]]:
+    """What was read, without what is wrong; and the sections in which something is: there, nothing else can be told."""
+    unsure = reading.sections_with_problems()
+    if any(section.startswith(_EVERYTHING_NEEDS) for section in unsure):
+        return None, unsure
+    try:
+        config = msgspec.convert(without_absent(plain), Config)
+    except msgspec.ValidationError:
+        return None, unsure
+    # The key may be there, and be misspelt.
+    return (None if reading.problems and not config.topics else config), unsure
 
 
 def _read(text: str, path: Path) -> tuple[Reading, Any]:

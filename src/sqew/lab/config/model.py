@@ -53,7 +53,7 @@ class P95Spike(Struct, frozen=True, forbid_unknown_fields=True, tag="p95_spike",
 
 
 class Histogram(Struct, frozen=True, forbid_unknown_fields=True, tag="histogram", tag_field="type"):
-    """As it was recorded: a JSON file of ``[[milliseconds, how often], …]``, or a summary of one of our runs."""
+    """As it was recorded: a JSON file of ``[[milliseconds, how often], …]``."""
 
     file: str
 

@@ -59,6 +59,15 @@ class Reading:
             path = path.rpartition("[" if path.endswith("]") else ".")[0]
         return self.lines.get(path, 1)
 
+    def sections_with_problems(self) -> set[str]:
+        """Which of ``topics[0]``, ``workload[1]``, ``faults`` … a problem is in; of several on one line, all."""
+        starts = {path: line for path, line in self.lines.items() if path and section_of(path) == path}
+        found = set()
+        for problem in self.problems:
+            last = max((line for line in starts.values() if line <= problem.line), default=0)
+            found |= {path for path, line in starts.items() if line == last}
+        return found
+
     def complain(self, line: int, sentence: str) -> None:
         self.problems.append(Problem(line, sentence))
 
@@ -195,6 +204,20 @@ _NODES: dict[type, type[Node]] = {
     kinds.DictType: MappingNode,
     kinds.ListType: SequenceNode,
 }
+
+
+def section_of(path: str) -> str:
+    """The part of the file that a key is in: ``workload[1]`` of ``workload[1].size.min``."""
+    return path.split(".", 1)[0]
+
+
+def without_absent(value: Any) -> Any:
+    """What was read without the keys that have problems; entries of lists stay, as others are counted from them."""
+    if isinstance(value, dict):
+        return {key: without_absent(inner) for key, inner in value.items() if inner is not _ABSENT}
+    if isinstance(value, list):
+        return [without_absent(inner) for inner in value]
+    return value
 
 
 def _joined(path: str, name: str) -> str:

@@ -51,7 +51,7 @@ def named(reference: str, folder: Path) -> Any:
         )
         found = getattr(module, name)
     except ModuleNotFoundError as error:
-        if module_name in DRIVERS.values() or module_name.startswith("sqew."):
+        if module_name.startswith("sqew.") and not str(error.name).startswith("sqew."):
             raise StoreUnusable(f"This driver needs the package {error.name}: pip install {error.name}.") from error
         raise BadValue(f"{reference} can't be found: there is no module {error.name}.") from error
     except (FileNotFoundError, AttributeError) as error:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from msgspec import Struct
 
-from sqew.errors import SqewError
+from sqew.errors import Invalid, SqewError
 from sqew.lab.config.model import Config
 from sqew.lab.faults.injector import Injector
 from sqew.lab.timing import Time
@@ -67,7 +67,7 @@ class OutcomeUnknown(SqewError):
     """No answer came: what was asked may or may not have been done."""
 
 
-class NotOffered(SqewError):
+class NotOffered(Invalid):
     """The queue that the driver speaks to has no such thing."""
 
 
@@ -98,6 +98,8 @@ class Place(Struct, frozen=True):
     """Has it on the event log that a fault has happened."""
     allows: Allows = _always
     """Whether a fault that is due may happen: see `sqew.lab.faults.schedule`."""
+    process: str = ""
+    """Whose process it is: who has the same shares a clock. In virtual time all are in one, and yet are several."""
     injector: Injector | None = None
     """What makes calls slow and has them fail. Only drivers that are `faults_inside` look at it."""
 
@@ -121,6 +123,10 @@ class Driver(Protocol):
     runs_in_virtual_time: ClassVar[bool]
     faults_inside: ClassVar[bool]
     """Whether it puts the injector into the store itself. Otherwise the lab wraps the driver."""
+    shows_dead: ClassVar[bool]
+    """Whether `left` shows all dead letters: then one that is not there is lost."""
+    leases_outlive: ClassVar[bool]
+    """Whether a message stays with who received it when their connection ends, until the lease does."""
 
     def __init__(self, place: Place) -> None: ...
 

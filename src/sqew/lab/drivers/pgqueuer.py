@@ -45,6 +45,8 @@ class PgQueuerDriver:
     }
     runs_in_virtual_time: ClassVar[bool] = False
     faults_inside: ClassVar[bool] = False
+    shows_dead: ClassVar[bool] = True
+    leases_outlive: ClassVar[bool] = True
 
     def __init__(self, place: Place) -> None:
         self._url = place.options.get("url")

@@ -63,6 +63,8 @@ class RabbitDriver:
     }
     runs_in_virtual_time: ClassVar[bool] = False
     faults_inside: ClassVar[bool] = False
+    shows_dead: ClassVar[bool] = True
+    leases_outlive: ClassVar[bool] = False
 
     def __init__(self, place: Place) -> None:
         kind = str(place.options.get("queue_type", "quorum"))

@@ -82,6 +82,8 @@ class RedisDriver:
     }
     runs_in_virtual_time: ClassVar[bool] = False
     faults_inside: ClassVar[bool] = False
+    shows_dead: ClassVar[bool] = True
+    leases_outlive: ClassVar[bool] = True
 
     def __init__(self, place: Place) -> None:
         url = str(place.options.get("url") or "redis://127.0.0.1:6379/0")

@@ -61,6 +61,8 @@ class SqsDriver:
     }
     runs_in_virtual_time: ClassVar[bool] = False
     faults_inside: ClassVar[bool] = False
+    shows_dead: ClassVar[bool] = True
+    leases_outlive: ClassVar[bool] = True
 
     def __init__(self, place: Place) -> None:
         options = place.options

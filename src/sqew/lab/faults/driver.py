@@ -25,6 +25,8 @@ class FaultyDriver:
     options: ClassVar[Mapping[str, str]] = {}
     runs_in_virtual_time: ClassVar[bool] = False
     faults_inside: ClassVar[bool] = False
+    shows_dead: ClassVar[bool] = False
+    leases_outlive: ClassVar[bool] = False
 
     def __init__(self, driver: Driver, injector: Injector) -> None:
         self._driver, self._injector = driver, injector
@@ -38,7 +40,7 @@ class FaultyDriver:
         injector.reach("before_commit", decision)
         result = function()
         injector.reach("after_commit", decision)
-        injector.replying()
+        injector.reach("before_reply", decision)
         return result
 
     @property

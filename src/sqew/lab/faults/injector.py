@@ -1,7 +1,8 @@
 """Decides what goes wrong in the calls of one actor.
 
-All dice are rolled at every call, also those that don't matter this time. So a decision depends on the seed, the actor
-and the number of its call, and on nothing else: not on which faults are switched on, nor on what happened before.
+Each kind of call has its own dice and is counted by itself, and all of them are rolled at every call, also those that
+don't matter this time. So a decision depends on the seed, the actor with its life, the kind of call and its number
+among those, and on nothing else: not on which faults are switched on, nor on the calls of other kinds in between.
 """
 
 from __future__ import annotations
@@ -42,52 +43,63 @@ class Decision(Struct, frozen=True):
     crash: Point | None = None
 
 
+class _Calls:
+    """The calls of one kind: how many there were, and the dice for the next."""
+
+    def __init__(self, faults: CallFaults, scene: Scene, *name: str | int) -> None:
+        streams = scene.streams
+        self.count = 0
+        self._latencies = None
+        if faults.latency is not None:
+            self._latencies = Latencies(faults.latency, streams.generator("latency", *name), scene.folder)
+        self._dice = [streams.dice(die, *name) for die in ("error", "kind of error", "crash")]
+
+    def next(self) -> tuple[float, float, float, float]:
+        """How much longer it takes, in milliseconds, and what was rolled: for errors, for their kind, for a crash."""
+        self.count += 1
+        delay_ms = 0.0 if self._latencies is None else self._latencies.draw_ms()
+        error, kind, crash = (dice.roll() for dice in self._dice)
+        return delay_ms, error, kind, crash
+
+
 class Injector:
     """Makes the decisions for one actor, in its thread."""
 
     def __init__(self, faults: CallFaults, scene: Scene, place: str, owner: str, life: int) -> None:
         self._faults, self._scene, self._owner = faults, scene, owner
+        self._name: tuple[str | int, ...] = (place, owner, life)
         self._stream = f"{place}/{owner}/{life}"
-        streams = scene.streams
-        self._latencies = None
-        if faults.latency is not None:
-            generator = streams.generator(place, "latency", owner, life)
-            self._latencies = Latencies(faults.latency, generator, scene.folder)
-        self._errors = streams.dice(place, "error", owner, life)
-        self._kinds = streams.dice(place, "kind of error", owner, life)
-        self._crashes = streams.dice(place, "crash", owner, life)
         # What is to die once must not die of it in every life.
         self._dies_at = frozenset(faults.crash.at) if faults.crash is not None and life == 0 else frozenset[int]()
-        self._calls = self._deadly_calls = 0
-        self._last: Decision | None = None
+        self._calls: dict[Call, _Calls] = {}
 
     def decide(self, call: Call) -> Decision:
-        """What goes wrong in the next call. It is on the log when it happens."""
-        self._calls += 1
-        index = self._calls
-        delay_ms = 0.0 if self._latencies is None else self._latencies.draw_ms()
-        error = self._kind(self._kinds.roll()) if self._errors.roll() < self._faults.error_rate else None
-        crash, dies = self._faults.crash, self._crashes.roll()
-        crashes = False
+        """What goes wrong in the next call of this kind. It is on the log when it happens."""
+        if call not in self._calls:
+            self._calls[call] = _Calls(self._faults, self._scene, *self._name, call)
+        calls, crash = self._calls[call], self._faults.crash
+        delay_ms, fails, kind, dies = calls.next()
+        index = calls.count
+        has_error = fails < self._faults.error_rate and self._allowed(call, "error", index)
+        point = None
         # An application's database knows no calls but queries.
         if crash is not None and (call in crash.calls or call == "query"):
-            self._deadly_calls += 1
-            crashes = dies < crash.rate or self._deadly_calls in self._dies_at
-        self._last = Decision(
+            has_crash = (dies < crash.rate or index in self._dies_at) and self._allowed(call, "crash", index)
+            point = crash.point if has_crash else None
+        return Decision(
             call,
             index,
-            delay_ms if delay_ms and self._allowed("latency", index) else 0.0,
-            error if error and self._allowed("error", index) else None,
-            crash.point if crash is not None and crashes and self._allowed("crash", index) else None,
+            delay_ms if delay_ms and self._allowed(call, "latency", index) else 0.0,
+            self._kind(kind) if has_error else None,
+            point,
         )
-        return self._last
 
     def _kind(self, roll: float) -> Literal["timeout", "transient"]:
         timeout, transient = (self._faults.errors.get(kind, 0.0) for kind in ("timeout", "transient"))
         return "timeout" if roll * (timeout + transient) < timeout else "transient"
 
-    def _allowed(self, fault: str, index: int) -> bool:
-        return self._scene.allows(f"{self._stream}/{fault}", index)
+    def _allowed(self, call: Call, fault: str, index: int) -> bool:
+        return self._scene.allows(f"{self._stream}/{call}/{fault}", index)
 
     def delay(self, decision: Decision) -> None:
         """Take as long as was decided."""
@@ -116,15 +128,10 @@ class Injector:
             raise Died(point)
         os.kill(os.getpid(), signal.SIGKILL)
 
-    def replying(self) -> None:
-        """The last call is done and everybody was told but the caller: die, if it was decided that it dies here."""
-        if self._last is not None:
-            self.reach("before_reply", self._last)
-
     def _note(self, decision: Decision, fault: str, *, what: str = "", ms: float | None = None) -> None:
         self._scene.recorder.record(
             Event(
                 self._scene.time.now_us(), "fault", worker=self._owner, what=what or fault, where=decision.call,
-                stream=f"{self._stream}/{fault}", index=decision.index, ms=ms,
+                stream=f"{self._stream}/{decision.call}/{fault}", index=decision.index, ms=ms,
             )
         )  # fmt: skip

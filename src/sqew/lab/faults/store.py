@@ -7,21 +7,12 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from sqew import operations as ops
-from sqew.lab.faults.injector import Call, Injector
+from sqew.clock import Clock
+from sqew.lab.faults.injector import Decision, Injector
 from sqew.model import Commit
 from sqew.operations import Operation
 from sqew.stores.base import Store
 from sqew.stores.sqlite import SQLiteStore
-
-_CALLS: dict[type, Call] = {
-    ops.Send: "send",
-    ops.Receive: "receive",
-    ops.Ack: "ack",
-    ops.Nack: "retry",
-    ops.Extend: "extend",
-}
-"""What may go wrong: the calls of a message's life. Setting up and looking on never does."""
 
 
 class SharedStore:
@@ -48,8 +39,9 @@ class SharedStore:
 
 
 class FaultyStore:
-    """The store as one actor sees it: slow, failing and deadly as its injector decides. See `sqew.stores.base.Store`.
+    """The store as one actor sees it: slow, failing and deadly as was decided. See `sqew.stores.base.Store`.
 
+    A call may take several transactions, as a receive does that waits; what is ``upcoming`` befalls the next one.
     ``contended`` holds the file's write lock, so that the next transaction gets a real SQLITE_BUSY; ``wait_in_vain``
     takes the time that SQLite would wait for it, where that is virtual.
     """
@@ -60,28 +52,33 @@ class FaultyStore:
         self,
         shared: SharedStore,
         injector: Injector | None,
+        clock: Clock,
         contended: Callable[[], AbstractContextManager[None]] = nullcontext,
         wait_in_vain: Callable[[], None] = lambda: None,
     ) -> None:
-        self._shared, self._injector = shared, injector
+        self._shared, self._injector, self._clock = shared, injector, clock
+        self.store = shared.store
+        """What it wraps."""
+        self.upcoming: Decision | None = None
         self._contended, self._wait_in_vain = contended, wait_in_vain
 
     def run(self, operations: Sequence[Operation[Any]], now: int) -> Commit:
-        call = next((_CALLS[type(operation)] for operation in operations if type(operation) in _CALLS), None)
         injector, shared = self._injector, self._shared
-        if injector is None or call is None:
+        decision, self.upcoming = self.upcoming, None
+        if injector is None or decision is None:
             with shared.lock:
                 return shared.store.run(operations, now)
-        decision = injector.decide(call)
         injector.delay(decision)
         if decision.error == "transient":
             injector.fail(decision)
         if decision.error == "timeout":
-            injector.note_error(decision)
             self._wait_in_vain()
             with shared.lock, self._contended():
+                injector.note_error(decision)
                 return shared.store.run(operations, now)
         with shared.lock:
+            # A lease must not have begun before the delay.
+            now = self._clock.now()
             if decision.crash == "before_commit":
                 self._write_and_die(operations, now, lambda: injector.reach("before_commit", decision))
             commit = shared.store.run(operations, now)

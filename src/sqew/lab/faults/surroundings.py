@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from sqew.errors import BadValue, StoreUnusable
 from sqew.lab.config.model import Config, Network
+from sqew.lab.config.target import url_option
 from sqew.lab.drivers.base import Place
 from sqew.lab.drivers.embedded import settings_of
 from sqew.lab.faults.proxy import proxied
@@ -34,8 +35,7 @@ def surroundings(scene: Scene) -> Iterator[tuple[Config, Config]]:
             config = _with_url(config, stack.enter_context(_server(scene)))
         theirs = config
         if config.faults.network != Network():
-            # SQS's clients have another name for it.
-            name = "endpoint_url" if config.target.driver == "sqs" else "url"
+            name = url_option(config.target.driver)
             url = config.target.opened().get(name)
             if not isinstance(url, str):
                 raise BadValue(f"faults.network is for a server that has a URL: give target.options.{name}.")
@@ -61,20 +61,20 @@ def _server(scene: Scene) -> Iterator[str]:
     if database := scene.config.target.opened().get("database_url"):
         # Not as a flag: everybody on the machine may read those.
         environment["SQEW_DATABASE_URL"] = str(database)
-    command = [sys.executable, "-m", "sqew", "--db", settings.db, "serve", "--port", "0", *flags]
+    serve = [sys.executable, "-m", "sqew", "--db", settings.db, "serve", "--port", "0", *flags]
+    # Else it would outlive a lab that is killed.
+    command = [sys.executable, "-m", "sqew.lab.faults.leash", *serve]
     with log.open("w") as stderr:
         process = subprocess.Popen(
-            command, stderr=stderr, stdout=subprocess.DEVNULL, env=environment, start_new_session=True
-        )
+            command, stdin=subprocess.PIPE, stderr=stderr, stdout=subprocess.DEVNULL, env=environment,
+            start_new_session=True,
+        )  # fmt: skip
     try:
         yield _address(process, log)
     finally:
-        process.terminate()
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        assert process.stdin is not None
+        process.stdin.close()
+        process.wait()
 
 
 def _address(process: subprocess.Popen[bytes], log: Path) -> str:

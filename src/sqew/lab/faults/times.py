@@ -10,11 +10,18 @@ from sqew.lab.timing import EPOCH_MS
 
 
 def clock_of(place: Place) -> Clock:
-    """The clock of an engine: as the configuration says, its wall clock jumps while the steady one goes on."""
+    """The clock of an engine: as the configuration says, its wall clock jumps while the steady one goes on.
+
+    All of one process share it, as they would an engine. So who was there before a jump back goes on as before, and
+    who starts after it lives in the past.
+    """
     if not place.config.faults.clock_jump:
         return place.time.clock()
-    wall = _JumpingWall(place)
-    return Clock(wall.now_ns, wall.steady_ns) if place.time.is_virtual else Clock(wall.now_ns)
+    clocks = place.time.jumping
+    if place.process not in clocks:
+        wall = _JumpingWall(place)
+        clocks[place.process] = Clock(wall.now_ns, wall.steady_ns) if place.time.is_virtual else Clock(wall.now_ns)
+    return clocks[place.process]
 
 
 class _JumpingWall:

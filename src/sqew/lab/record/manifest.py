@@ -66,6 +66,8 @@ def new_folder(runs: Path, now: datetime | None = None) -> Path:
 def write(manifest: Manifest, run: Path) -> None:
     """Put it into the run's folder, whole or not at all."""
     path, draft = run / MANIFEST, run / f"{MANIFEST}.new"
+    # It has the options as they were given, else the run could not be repeated.
+    draft.touch(mode=0o600)
     draft.write_bytes(msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")
     os.replace(draft, path)  # noqa: PTH105 (the same, and it says what it does)
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 from msgspec.structs import replace
 
+from sqew.errors import BadValue, StoreUnusable
 from sqew.lab.config.model import Config
+from sqew.lab.config.target import check_target
 from sqew.lab.drivers import driver_class
+from sqew.lab.events import LogFailed
 from sqew.lab.faults.schedule import Schedule
 from sqew.lab.real import RealRun
 from sqew.lab.record import before, manifest
@@ -32,6 +36,10 @@ class Recording:
         """``repeats``: the folder of the run that this one does again, on copies of what that one began with."""
         folder = folder.resolve()
         kind = driver_class(config.target.driver, folder)
+        # What a flag has changed was not in the file that was checked.
+        for _key, sentence in check_target(config, folder):
+            raise BadValue(f"{sentence[:1].upper()}{sentence[1:]}")
+        config.target.opened()
         inputs = inputs_of(config, folder)
         self.run = manifest.new_folder((runs or folder / config.runs).resolve())
         self._folder, self._schedule, self._config = folder, schedule, config
@@ -58,7 +66,7 @@ class Recording:
         manifest.write(self.manifest, self.run)
 
     def go(self, watch: Watch = lambda _supervisor: None) -> str:
-        """Run it to its end: why it ended."""
+        """Run it to its end: why it ended. The folder of one that can't even be prepared is removed."""
         kind = VirtualRun if self._config.mode == "virtual" else RealRun
 
         def look(supervisor: Supervisor) -> None:
@@ -68,4 +76,13 @@ class Recording:
                 manifest.write(self.manifest, self.run)
             watch(supervisor)
 
-        return kind(self._config, self._folder, self.run, self._schedule, look).go()
+        run: RealRun | VirtualRun | None = None
+        try:
+            run = kind(self._config, self._folder, self.run, self._schedule, look)
+            return run.go()
+        except LogFailed as error:
+            raise StoreUnusable(str(error)) from error
+        finally:
+            if run is None or not run.is_prepared:
+                # Nothing has happened that could be judged or repeated.
+                shutil.rmtree(self.run)

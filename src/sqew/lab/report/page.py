@@ -13,6 +13,7 @@ import yaml
 
 from sqew.cli.output import Column, Facts, Table, byte_count
 from sqew.lab.cli import judgement
+from sqew.lab.config.secrets import shown
 from sqew.lab.record import manifest as manifests
 from sqew.lab.record.manifest import Manifest
 from sqew.lab.report import markup, plots, series
@@ -202,7 +203,7 @@ class _Page:
             columns = [Column("file"), Column("what"), Column("size", right=True), Column("SHA-256")]
             rows = [[one.path, one.what, byte_count(one.bytes), one.sha256] for one in inputs]
             yield "<h3>Inputs</h3>" + markup.table(Table(columns, rows))
-        config = yaml.safe_dump(msgspec.to_builtins(recorded.config), sort_keys=False, allow_unicode=True)
+        config = yaml.safe_dump(shown("", msgspec.to_builtins(recorded.config)), sort_keys=False, allow_unicode=True)
         yield f"<details><summary>Configuration, every key</summary><pre>{escape(config)}</pre></details>"
 
 

@@ -58,6 +58,8 @@ class _Topic:
         """… and when the lane was served at all, with redeliveries."""
         self._asked: dict[str, Numbers] = {}
         """When the calls began in which it was."""
+        self._claimed: dict[str, Numbers] = {}
+        """When the calls began that brought its messages first: from then on they may be gone."""
         for lane in weights:
             code = log.lanes.get(lane, -1)
             rows = mine & (messages.lane == code) & ~messages.was_dead
@@ -65,6 +67,8 @@ class _Topic:
             self._stored[lane] = np.sort(waiting[waiting < NEVER])
             taken = messages.received_at[rows]
             self._taken[lane] = np.sort(taken[taken < NEVER])
+            first = messages.first[rows & (messages.count > 0)]
+            self._claimed[lane] = np.sort(came.began_at[first])
             rows = of_topic & (came.lane == code)
             in_time = np.argsort(came.at[rows], kind="stable")
             self._served[lane] = came.at[rows][in_time]
@@ -72,11 +76,12 @@ class _Topic:
 
     def shares(self, batch: int) -> list[LaneShare]:
         total = sum(self._weights.values())
-        asked, at, lane_of = self._deliveries()
-        contended = np.ones(len(at), bool)
+        asked, lane_of = self._deliveries()
+        contended = np.ones(len(asked), bool)
         for lane in self._weights:
-            # The queue had a choice: each lane alone could have filled the call, with what waited before it began.
-            waited = np.searchsorted(self._stored[lane], asked) - np.searchsorted(self._taken[lane], at)
+            # The queue had a choice: each lane alone could have filled the call, with what waited when it began and no
+            # call under way might take. What came of the call must not matter: that would favour one of the lanes.
+            waited = np.searchsorted(self._stored[lane], asked) - np.searchsorted(self._claimed[lane], asked)
             contended &= waited >= batch
         counted = int(contended.sum())
         shares = []
@@ -92,11 +97,10 @@ class _Topic:
             )  # fmt: skip
         return shares
 
-    def _deliveries(self) -> tuple[Numbers, Numbers, Numbers]:
+    def _deliveries(self) -> tuple[Numbers, Numbers]:
         asked = np.concatenate([self._asked[lane] for lane in self._weights])
-        at = np.concatenate([self._served[lane] for lane in self._weights])
         lane_of = np.repeat(np.arange(len(self._weights)), [len(self._served[lane]) for lane in self._weights])
-        return asked, at, lane_of
+        return asked, lane_of
 
     def _longest_wait(self, lane: str) -> tuple[int, int, int]:
         """The longest time in which messages waited and none came while others did, how many others did, and how many

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
-from sqew.lab.verdict.log import ACKED, NEVER, REFUSED, SENT, UNANSWERED, Flags, Numbers
+from sqew.lab.verdict.log import ACKED, NEVER, REFUSED, UNANSWERED, Flags, Numbers
 from sqew.lab.verdict.messages import Messages
 from sqew.lab.verdict.verdict import Evidence
 
@@ -50,19 +50,29 @@ def _ms(us: int) -> float | None:
 
 
 class Samples:
-    """What was measured, a row for each message that is sure to have been sent in this run; in microseconds."""
+    """What was measured, a row for each message that was to be sent in this run, whatever came of it; in microseconds.
+
+    What the generator dropped was never tried: it has no row, and counts in `until_stored` alone.
+    """
 
     def __init__(self, known: Evidence) -> None:
         messages = known.messages
-        self.rows: Numbers = np.flatnonzero((messages.outcome == SENT) & ~messages.is_found)
+        self.rows: Numbers = np.flatnonzero((messages.due < NEVER) & ~messages.is_found)
         self.due = messages.due[self.rows]
         self.lane = messages.lane[self.rows]
         self.key = messages.key[self.rows]
+        self._drops = known.log.drops
         self.to_stored = self._since_due(messages.sent_at)
         self.to_claim = self._since_due(messages.received_at)
         self.done_at = _done_at(messages)[self.rows]
         self.to_ack = self._since_due(_done_at(messages))
         self.claimed_by, self.acked_by = _claimers(messages)[self.rows], _ackers(messages)[self.rows]
+
+    def until_stored(self, chosen: Flags, topic: int | None, lane: int | None) -> Numbers:
+        """From due to stored, of those chosen and, for ever, of what the generator dropped of a topic and lane."""
+        drops = self._drops
+        dropped = (drops["topic"] == topic) & ((drops["lane"] == lane) if lane is not None else True)
+        return np.append(self.to_stored[chosen], np.full(int(np.count_nonzero(dropped)), NEVER, np.int64))
 
     def _since_due(self, at: Numbers) -> Numbers:
         at = at[self.rows]

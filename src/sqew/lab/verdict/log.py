@@ -11,6 +11,7 @@ import numpy as np
 from msgspec import Struct
 
 from sqew.lab.events import Event, log_files, read_chunks
+from sqew.lab.faults.naming import CRASHES
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
@@ -27,8 +28,9 @@ _SENDS = {"sending": SENDING, "sent": SENT, "unsent": UNSENT}
 _HANDLED = {"received": RECEIVED, "acked": ACKED, "retried": RETRIED, "died": DIED, "refused": REFUSED}
 _PLACES = {"found": FOUND, "left": LEFT}
 _UNANSWERED = frozenset({"OutcomeUnknown", "NoAnswer", "RequestTimeout"})
-_POINTS = frozenset({"before_commit", "after_commit", "before_reply"})
 _DISTURBS = frozenset({"clock_jump", "reset", "stall"})
+_HINDERS = frozenset({"reset", "stall", "disk_full"})
+_SLOWS = "latency"
 
 _READ_TOGETHER = 1 << 20
 """Bytes. What is decoded at a time should fit into the processor's cache: 16 MiB take a third longer."""
@@ -70,6 +72,12 @@ def _death(fault: Event) -> Death:
     return Death(fault.at, fault.worker, is_settling and fault.what != "before_commit")
 
 
+def _hinders(fault: Event) -> bool:
+    """Whether it kept a worker from receiving."""
+    of_queue = fault.stream.startswith("queue/") and fault.where == "receive"
+    return fault.what in _HINDERS or (of_queue and fault.what != _SLOWS)
+
+
 class Log:
     """What a run's log holds. The columns of each table are in the order of the log, a file after another."""
 
@@ -78,21 +86,33 @@ class Log:
         self.sends: dict[str, Numbers] = {}
         self.handled: dict[str, Numbers] = {}
         self.places: dict[str, Numbers] = {}
+        self.checks: dict[str, Numbers] = {}
+        """The checksums of what was sent, a row for each message."""
+        self.extends: dict[str, Numbers] = {}
+        """Leases that were made longer."""
+        self.drops: dict[str, Numbers] = {}
+        """What was never sent, because the generator was too late for it."""
         self.deaths: list[Death] = []
         self.disturbed: list[int] = []
         """When the clock jumped or a connection was cut: a lease may have ended early."""
+        self.set_back_us = NEVER
+        """When a clock jumped back for the first time: from then on processes disagree about the time of day."""
         self.faults: Counter[tuple[str, str]] = Counter()
         """By what happened and in which call."""
         self.fired: set[tuple[str, str]] = set()
         """What happened, and to what: the queue, the db, the network …"""
         self.dropped: Counter[str] = Counter()
-        self.worst_lag_us: dict[str, int] = {}
+        self.ready: dict[tuple[str, str], int] = {}
+        """By topic and lane: how many were ready when somebody looked last."""
+        self.hindered_us = -1
+        """When a fault kept a worker from receiving, the last time."""
         self.worker_reports: list[Event] = []
         self.wal_bytes = 0
-        self.began = False
         self.ended, self.reason = "", ""
         self.left_unknown = False
         """Nobody could look what was left in the queue; why is in ``reason``."""
+        self.shows_dead = self.leases_outlive = False
+        """Of the driver: see `sqew.lab.drivers.base.Driver`."""
         self.ended_us = 0
         self.events = 0
 
@@ -128,8 +148,11 @@ class _Reading:
         self._log = Log()
         self._whose = Codes()
         """Topic, lane and worker together: one look-up instead of three."""
-        self._sends = _Columns(["kind", "first", "last", "at", "due", "took", "whose"])
-        self._handled = _Columns(["kind", "n", "at", "took", "whose", "attempt", "group"])
+        self._sends = _Columns(["kind", "first", "last", "at", "due", "took", "whose", "group"])
+        self._extends = _Columns(["n", "at", "took", "whose"])
+        self._checks = _Columns(["topic", "n", "check"])
+        self._drops = _Columns(["topic", "lane", "n", "due"])
+        self._handled = _Columns(["kind", "n", "at", "took", "whose", "attempt", "group", "check"])
         self._places = _Columns(["kind", "n", "topic", "where"])
 
     def read(self, paths: Sequence[Path], progress: Callable[[int], None]) -> Log:
@@ -140,7 +163,8 @@ class _Reading:
                 log.events += len(chunk)
                 progress(log.events)
         log.sends, log.handled = self._who(self._sends.joined()), self._who(self._handled.joined())
-        log.places = self._places.joined()
+        log.extends = self._who(self._extends.joined())
+        log.places, log.checks, log.drops = self._places.joined(), self._checks.joined(), self._drops.joined()
         return log
 
     def _who(self, table: dict[str, Numbers]) -> dict[str, Numbers]:
@@ -156,6 +180,8 @@ class _Reading:
         handled: list[Event] = []
         places: list[Event] = []
         faults: list[Event] = []
+        extends: list[Event] = []
+        drops: list[Event] = []
         rest: list[Event] = []
         add = {
             **dict.fromkeys(_SENDS, sends.append),
@@ -163,6 +189,8 @@ class _Reading:
             **dict.fromkeys(_PLACES, places.append),
             **dict.fromkeys(_NOTES, rest.append),
             "fault": faults.append,
+            "extended": extends.append,
+            "dropped": drops.append,
         }
         for event in events:
             add[event.event](event)
@@ -170,11 +198,13 @@ class _Reading:
         self._take_handled(handled)
         self._take_places(places)
         self._take_faults(faults)
+        self._take_extends(extends)
+        self._take_drops(drops)
         for event in rest:
             _NOTES[event.event](self, event)
 
     def _take_sends(self, events: Sequence[Event]) -> None:
-        whose = self._whose
+        whose, groups, topics = self._whose, self._log.groups, self._log.topics
         self._sends.add(
             kind=[UNSURE if event.unknown else _SENDS[event.event] for event in events],
             first=[event.n for event in events],
@@ -183,7 +213,35 @@ class _Reading:
             due=[NEVER if event.due is None else event.due for event in events],
             took=[event.took or 0 for event in events],
             whose=[whose[event.topic, event.lane, event.worker] for event in events],
+            group=[groups[event.group] for event in events],
         )
+        # Numbers that an earlier life of the generator has tried are left out of a call: then nobody can tell which.
+        checked = [
+            event for event in events if event.check is not None or 0 < len(event.checks) == event.to - event.n + 1
+        ]
+        self._checks.add(
+            topic=[topics[event.topic] for event in checked for _ in event.checks or [0]],
+            n=[event.n + place for event in checked for place in range(len(event.checks) or 1)],
+            check=[check for event in checked for check in event.checks or [event.check or 0]],
+        )
+
+    def _take_extends(self, events: Sequence[Event]) -> None:
+        self._extends.add(
+            n=[event.n for event in events],
+            at=[event.at for event in events],
+            took=[event.took or 0 for event in events],
+            whose=[self._whose[event.topic, event.lane, event.worker] for event in events],
+        )
+
+    def _take_drops(self, events: Sequence[Event]) -> None:
+        log = self._log
+        self._drops.add(
+            topic=[log.topics[event.topic] for event in events],
+            lane=[log.lanes[event.lane] for event in events],
+            n=[event.n for event in events],
+            due=[NEVER if event.due is None else event.due for event in events],
+        )
+        log.dropped.update(event.topic for event in events)
 
     def _take_handled(self, events: Sequence[Event]) -> None:
         whose, groups = self._whose, self._log.groups
@@ -195,6 +253,7 @@ class _Reading:
             whose=[whose[event.topic, event.lane, event.worker] for event in events],
             attempt=[event.attempt for event in events],
             group=[groups[event.group] for event in events],
+            check=[-1 if event.check is None else event.check for event in events],
         )
 
     def _take_places(self, events: Sequence[Event]) -> None:
@@ -215,36 +274,36 @@ class _Reading:
             log.faults[what, where] += count
             log.fired.add((what, stream.partition("/")[0]))
         log.disturbed += [event.at for event in events if event.what in _DISTURBS]
-        log.deaths += [_death(event) for event in events if event.what in _POINTS]
+        set_back = [event.at for event in events if event.what == "clock_jump" and (event.ms or 0) < 0]
+        log.set_back_us = min([log.set_back_us, *set_back])
+        log.deaths += [_death(event) for event in events if event.what in CRASHES]
+        hindered = [event.at for event in events if _hinders(event)]
+        log.hindered_us = max([log.hindered_us, *hindered])
 
     def _note_worker(self, event: Event) -> None:
         if event.what == "died":
             self._log.deaths.append(Death(event.at, event.worker))
         self._log.worker_reports.append(event)
 
-    def _note_drop(self, event: Event) -> None:
-        self._log.dropped[event.topic] += 1
-
-    def _note_generator(self, event: Event) -> None:
-        worst, lag = self._log.worst_lag_us, int(event.figures.get("lag_us", 0))
-        worst[event.topic] = max(worst.get(event.topic, 0), lag)
+    def _pass_over(self, event: Event) -> None:
+        """What a generator says of itself while it runs: the figures are worked out from its sends."""
 
     def _note_depth(self, event: Event) -> None:
         self._log.wal_bytes = max(self._log.wal_bytes, int(event.figures.get("wal_bytes", 0)))
+        self._log.ready[event.topic, event.lane] = int(event.figures.get("ready", 0))
 
     def _note_run(self, event: Event) -> None:
         log = self._log
-        if event.what == "began":
-            log.began = True
-        else:
+        if event.what != "began":
             log.ended, log.reason, log.ended_us = event.what, event.reason, event.at
             log.left_unknown = event.unknown
+            log.shows_dead = bool(event.figures.get("shows_dead"))
+            log.leases_outlive = bool(event.figures.get("leases_outlive"))
 
 
 _NOTES: dict[str, Callable[[_Reading, Event], None]] = {
     "worker": _Reading._note_worker,
-    "dropped": _Reading._note_drop,
-    "generator": _Reading._note_generator,
+    "generator": _Reading._pass_over,
     "depth": _Reading._note_depth,
     "run": _Reading._note_run,
 }

@@ -44,6 +44,8 @@ class Sends:
         self.keys, first_rows, calls = np.unique(first_keys, return_index=True, return_inverse=True)
         self.counts = (rows["last"] - rows["first"] + 1)[first_rows]
         self.lane, self.sender = rows["lane"][first_rows], rows["worker"][first_rows]
+        self.group = np.where(self.counts == 1, rows["group"][first_rows], -1)
+        """-1: it is not known, as several went in one call."""
         self.outcome = np.full(len(self.keys), UNSURE, np.int64)
         """SENT; UNSENT: it was refused, and nothing was stored; UNSURE: no answer came."""
         self.began_at = self._times(calls, rows["kind"] == SENDING, rows["at"])
@@ -52,7 +54,7 @@ class Sends:
             self.outcome[calls[said & (rows["kind"] == kind)]] = kind
         is_sent = rows["kind"] == SENT
         self.sent_at = self._times(calls, is_sent, rows["at"])
-        self.due = self._times(calls, is_sent, rows["due"])
+        self.due = self._times(calls, rows["due"] < NEVER, rows["due"])
         self.began_at = np.where(self.began_at == NEVER, self.sent_at, self.began_at)
         self._doubt_the_dead(log)
 
@@ -98,7 +100,7 @@ class Deliveries:
 
         self.key, self.at, self.took = keys[starts], rows["at"][starts], rows["took"][starts]
         self.worker, self.lane, self.group = rows["worker"][starts], rows["lane"][starts], rows["group"][starts]
-        self.attempt, self.row = rows["attempt"][starts], starts
+        self.attempt, self.row, self.check = rows["attempt"][starts], starts, rows["check"][starts]
         self.end = np.where(is_end, rows["kind"][ends], _OPEN)
         self.end_at = np.where(is_end, rows["at"][ends], NEVER)
         self.end_took = np.where(is_end, rows["took"][ends], 0)
@@ -108,6 +110,8 @@ class Deliveries:
         self.surely_open = np.zeros(len(self.key), bool)
         """It died where it can't have settled anything."""
         self._find_deaths(log.deaths, log)
+        self.lease_from = self._lease_from(log)
+        """When the call began by which it is leased: the one that brought it, or the last that extended the lease."""
 
     @property
     def began_at(self) -> Numbers:
@@ -117,6 +121,38 @@ class Deliveries:
     @property
     def maybe_acked(self) -> Flags:
         return np.asarray((self.end == UNANSWERED) | ((self.end == _OPEN) & ~self.surely_open))
+
+    @property
+    def may_settle_until(self) -> Numbers:
+        """Of those that may be acked: when at the latest."""
+        return np.where(self.end == UNANSWERED, self.end_at, self.died_at)
+
+    def _lease_from(self, log: Log) -> Numbers:
+        """Extensions count while no other has the message, and each only if it was answered within the lease before:
+        what came later may have come too late."""
+        from_ = self.began_at.copy()
+        rows, size = log.extends, len(self.key)
+        if not len(rows["n"]) or not size:
+            return from_
+        keys = keys_of(rows["topic"], rows["n"])
+        order = np.lexsort((np.append(self.at, rows["at"]), np.append(self.key, keys)))
+        latest = np.empty(len(order), np.int64)
+        # The delivery that came last before each: all are by message and time.
+        latest[order] = np.maximum.accumulate(np.where(order < size, order, 0))
+        of = latest[size:]
+        known = (self.key[of] == keys) & (self.worker[of] == rows["worker"]) & (rows["at"] >= self.at[of])
+        by_time = np.flatnonzero(known)[np.lexsort((rows["at"][known], of[known]))]
+        of, at, began = of[by_time], rows["at"][by_time], (rows["at"] - rows["took"])[by_time]
+        if not len(of):
+            return from_
+        is_first = np.append(True, of[1:] != of[:-1])
+        before = np.where(is_first, from_[of], np.append(0, began[:-1]))
+        too_late = np.cumsum(at > before + self.lease_us[of])
+        starts = np.maximum.accumulate(np.where(is_first, np.arange(len(of)), 0))
+        late_before = np.append(0, too_late)[starts]
+        counts = too_late == late_before
+        np.maximum.at(from_, of[counts], began[counts])
+        return from_
 
     def _find_deaths(self, deaths: Sequence[Death], log: Log) -> None:
         open_ = self.end == _OPEN
@@ -170,6 +206,13 @@ class Messages:
         self._no_lane = log.lanes[""]
         self.lane = np.full(size, self._no_lane, np.int64)
         self.lane[at] = sends.spread(sends.lane)
+        self.group = np.full(size, -1, np.int64)
+        """As it was sent; -1: nobody knows."""
+        self.group[at] = sends.spread(sends.group)
+        self.check = np.full(size, -1, np.int64)
+        """The checksum of what was sent; -1: nobody knows."""
+        checked = _rows(self.key, keys_of(log.checks["topic"], log.checks["n"]))
+        self.check[checked[checked >= 0]] = log.checks["check"][checked >= 0]
         self.is_found = _marked(self.key, found_keys)
         self.was_dead = _marked(self.key, place_keys[found & (places["where"] == dead)])
         """It was a dead letter before: nobody expects it to come out."""
@@ -195,15 +238,28 @@ class Messages:
         self.acked_at = self._earliest(of, by, ACKED)
         self.died_at = self._earliest(of, by, DIED)
         self.retried = np.bincount(of[deliveries.end[by] == RETRIED], minlength=size)
-        self.maybe_acked = np.bincount(of[deliveries.maybe_acked[by]], minlength=size) > 0
+        last = np.full(size, -1, np.int64)
+        last[of] = by
+        # If it came again after that, it had not been acked by then.
+        maybe = deliveries.maybe_acked[by] & (
+            (by == last[of]) | (deliveries.may_settle_until[by] >= deliveries.began_at[last[of]])
+        )
+        self.maybe_acked = np.bincount(of[maybe], minlength=size) > 0
         self.attempts = np.zeros(size, np.int64)
         np.maximum.at(self.attempts, of, deliveries.attempt[by])
         lane_known = (self.count > 0) & (self.lane == self._no_lane)
         self.lane[lane_known] = deliveries.lane[self.first[lane_known]]
         # An ack that nobody heard of because the worker died: at the latest it was when it died.
         self.gone_by = np.full(size, NEVER, np.int64)
-        open_ = deliveries.maybe_acked[by] & (deliveries.died_at[by] < NEVER)
+        open_ = maybe & (deliveries.died_at[by] < NEVER)
         np.minimum.at(self.gone_by, of[open_], deliveries.died_at[by][open_])
+
+    @property
+    def changed(self) -> Flags:
+        """Deliveries whose body, lane or group is not what was sent."""
+        of, check = self.of_delivery, self.deliveries.check
+        sent = np.append(self.check, -1)[of]  # -1, of what nobody sent, is the last one
+        return np.asarray((sent >= 0) & (check >= 0) & (sent != check))
 
     def _earliest(self, of: Numbers, by: Numbers, end: int) -> Numbers:
         times = np.full(len(self.key), NEVER, np.int64)

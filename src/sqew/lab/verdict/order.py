@@ -25,7 +25,9 @@ def overtakers(messages: Messages, fifo_topics: Collection[int]) -> Numbers:
     if not len(chosen):
         return messages.key[:0]
     first = messages.first[chosen]
-    group = _ranks(topics_of(messages.key[chosen]), deliveries.group[first])
+    # The group is what was sent. Of batches it is not on the log: there the queue's word is checked by the checksum.
+    sent = messages.group[chosen]
+    group = _ranks(topics_of(messages.key[chosen]), np.where(sent >= 0, sent, deliveries.group[first]))
     order = np.lexsort((messages.key[chosen], messages.sent_at[chosen], group))
     chosen, first, group = chosen[order], first[order], group[order]
     rows = _Rows(

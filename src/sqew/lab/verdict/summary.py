@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -10,12 +12,12 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from sqew.errors import NotFound
-from sqew.lab.config.model import Faults
+from sqew.errors import NotFound, StoreUnusable
+from sqew.lab.config.model import AtOnce, Closed, Faults
 from sqew.lab.record import manifest
 from sqew.lab.record.manifest import Manifest
 from sqew.lab.verdict.latencies import Quantiles, Samples, held, quantiles
-from sqew.lab.verdict.log import NEVER, Flags, Numbers, topics_of
+from sqew.lab.verdict.log import NEVER, SENT, Flags, Numbers, topics_of
 from sqew.lab.verdict.messages import process_of
 from sqew.lab.verdict.verdict import Evidence, Verdict, evidence, judge_evidence
 
@@ -41,9 +43,10 @@ class Figures(Struct, frozen=True):
     deliveries: int
     throughput: Throughput
     to_stored: Quantiles
-    """From when a message was due until the queue had confirmed it."""
+    """From when a message was due until the queue had confirmed it. Missing are sends that were refused, got no answer,
+    or were dropped by the generator."""
     to_claim: Quantiles
-    """From when it was due until a worker had it."""
+    """From when it was due until a worker had it. Dropped ones are not in it."""
     held: Quantiles
     """From when a worker had it until the ack was confirmed. Missing are deliveries that ended in neither ack, retry
     nor death."""
@@ -124,16 +127,31 @@ def summary_of(known: Evidence, recorded: Manifest) -> Summary:
 
 
 def write(summary: Summary, run: Path) -> None:
-    """Put it into the run's folder."""
-    (run / SUMMARY).write_bytes(msgspec.json.format(msgspec.json.encode(summary), indent=2) + b"\n")
+    """Put it into the run's folder, whole or not at all."""
+    path, draft = run / SUMMARY, run / f"{SUMMARY}.new"
+    try:
+        draft.write_bytes(msgspec.json.format(msgspec.json.encode(summary), indent=2) + b"\n")
+        os.replace(draft, path)  # noqa: PTH105 (the same, and it says what it does)
+    except OSError as error:
+        with suppress(OSError):
+            draft.unlink()
+        raise StoreUnusable(f"{path} can't be written: {error.strerror}.") from error
 
 
 def read(run: Path) -> Summary:
-    """The summary of a run that was written before."""
+    """The summary of a run; made anew from its log if what was written before can't be read."""
     path = run / SUMMARY
     if not path.is_file():
         raise NotFound(f"There is no summary in {run}. `plainbench stats --run {run}` makes one.")
-    return msgspec.json.decode(path.read_bytes(), type=Summary)
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Summary)
+    except OSError as error:
+        raise StoreUnusable(f"{path} can't be read: {error.strerror}.") from error
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        # Half a file, or that of another version: the log is what counts.
+        summary = summarize(run)
+    write(summary, run)
+    return summary
 
 
 class _Tables:
@@ -145,6 +163,7 @@ class _Tables:
         self._log = known.log
         self._deliveries = known.messages.deliveries
         self._topic = topics_of(self._samples.key)
+        self._is_counted = known.messages.outcome[self._samples.rows] == SENT
         self._delivery_topic = topics_of(self._deliveries.key)
 
     def topics(self) -> list[Figures]:
@@ -184,10 +203,10 @@ class _Tables:
             topic,
             lane,
             worker,
-            int(np.count_nonzero(mine)),
+            int(np.count_nonzero(mine & self._is_counted)) if not worker else int(np.count_nonzero(mine)),
             int(np.count_nonzero(came)),
             self._throughput(mine, mine if acked is None else acked),
-            quantiles(samples.to_stored[mine]),
+            quantiles(samples.until_stored(mine, self._log.topics.get(topic), self._log.lanes[lane] if lane else None)),
             quantiles(samples.to_claim[mine]),
             quantiles(held(self._known, came)),
             quantiles(samples.to_ack[mine if acked is None else acked]),
@@ -195,16 +214,25 @@ class _Tables:
 
     def _throughput(self, sent: Flags, acked: Flags) -> Throughput:
         samples = self._samples
-        rows = samples.rows[sent]
+        rows = samples.rows[sent & self._is_counted]
         began, stored = self._known.messages.began_at[rows], self._known.messages.sent_at[rows]
         done = samples.done_at[acked]
         done = done[done < NEVER]
         start = min(int(began.min(initial=NEVER)), int(samples.due[acked].min(initial=NEVER)))
         return Throughput(_rate(len(rows), start, stored), _rate(len(done), start, done), self._durability)
 
+    def _planned_senders(self) -> list[int]:
+        """Those whose arrivals have times of their own."""
+        free = {
+            f"generator-{number}"
+            for number, workload in enumerate(self._known.config.workload)
+            if isinstance(workload.arrivals, AtOnce | Closed)
+        }
+        return [code for name, code in self._log.workers.items() if process_of(name) not in free]
+
     def generators(self) -> list[Generator]:
         sends, log = self._known.messages.sends, self._log
-        topic, timed = topics_of(sends.keys), sends.due < NEVER
+        topic, timed = topics_of(sends.keys), (sends.due < NEVER) & np.isin(sends.sender, self._planned_senders())
         lag = np.maximum(sends.began_at - sends.due, 0)
         return [
             Generator(name, quantiles(lag[timed & (topic == code)]), log.dropped[name])

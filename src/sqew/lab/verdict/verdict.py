@@ -6,7 +6,7 @@ have made, a call that was under way when another ended. So a problem that is re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -30,7 +30,17 @@ _WHOLE = frozenset({"settled", "idle", "time", "interrupted", "failed"})
 class Problem(Struct, frozen=True):
     """A promise that was not kept."""
 
-    kind: Literal["lost", "unexpected", "delivered after ack", "delivered twice", "acked but kept", "order", "starved"]
+    kind: Literal[
+        "lost",
+        "unexpected",
+        "delivered after ack",
+        "delivered twice",
+        "acked but kept",
+        "order",
+        "starved",
+        "changed",
+        "stuck",
+    ]
     topic: str
     count: int
     sentence: str
@@ -68,6 +78,7 @@ class Tally(Struct, frozen=True):
     after_ack: int = 0
     while_leased: int = 0
     kept_after_ack: int = 0
+    changed: int = 0
     out_of_order: int = 0
     redelivered: dict[str, int] = {}
     """Further deliveries that have a good reason, by reason."""
@@ -97,7 +108,7 @@ class Evidence:
     def __init__(self, config: Config, log: Log) -> None:
         self.config, self.log = config, log
         self.messages = Messages(log, {worker.name: worker.lease_ms * 1000 for worker in config.workers})
-        self.redeliveries = Redeliveries(log, self.messages)
+        self.redeliveries = Redeliveries(log, self.messages, is_virtual=config.mode == "virtual")
         self.ended_us = max(log.ended_us, int(log.handled["at"].max(initial=0)), int(log.sends["at"].max(initial=0)))
 
 
@@ -123,19 +134,22 @@ class _Court:
         self._could_look = self._log.ended in _WHOLE and not self._log.left_unknown
         self._policies = {topic.name: topic for topic in self._config.topics}
         self._problems: list[Problem] = []
+        self._doubts: list[str] = []
+        """Why it can't be told whether the queue kept its promises."""
 
     def verdict(self) -> Verdict:
         log, messages = self._log, self._messages
-        fates = _Fates(messages, self._most_attempts(), self._could_look)
+        fates = _Fates(messages, self._most_attempts(), self._could_look, log.shows_dead)
         fifo = {log.topics[name] for name, topic in self._policies.items() if topic.fifo and name in log.topics}
         overtakers = order.overtakers(messages, fifo)
         names = [*self._policies, *(name for name in log.topics if name and name not in self._policies)]
         tallies = {name: self._tally(name, fates, overtakers) for name in names}
         lanes = self._lanes()
+        self._doubts = [*self._stuck(tallies), *_nothing(tallies)]
         problems = self._problems
         unclear = any(tally.unaccounted for tally in tallies.values()) or len(messages.both)
         # The lab was killed, or could not go on.
-        unclear = unclear or log.ended in ("", "failed")
+        unclear = unclear or log.ended in ("", "failed") or bool(self._doubts)
         return Verdict(
             "failed" if problems else "unclear" if unclear else "passed",
             log.ended, problems, self._warnings(tallies), tallies, lanes,
@@ -180,6 +194,7 @@ class _Court:
             kept_after_ack=report(
                 "acked but kept", topic, messages.key[expected & (messages.acked_at < NEVER) & messages.is_left]
             ),
+            changed=report("changed", topic, np.unique(deliveries.key[came & messages.changed])),
             out_of_order=report("order", topic, overtakers[topics_of(overtakers) == code]),
             redelivered={
                 name: count for cause, name in redeliveries.CAUSES.items() if (count := _count(causes == cause))
@@ -199,6 +214,37 @@ class _Court:
             sentence = _SENTENCES[kind].format(n=len(keys), topic=topic)
             self._problems.append(Problem(kind, topic, len(keys), sentence, examples))  # type: ignore[arg-type]
         return len(keys)
+
+    def _stuck(self, tallies: Mapping[str, Tally]) -> Iterator[str]:
+        """Report messages that were ready, and did not come though somebody asked for them; or why that is unclear."""
+        for topic, tally in tallies.items():
+            ready = sum(count for (of, _), count in self._log.ready.items() if of == topic)
+            waiting = min(ready, tally.left_in.get("ready", 0))
+            if self._log.ended == "idle" and waiting:
+                if doubt := self._why_nobody_asked(topic):
+                    yield f"{waiting} messages of {topic} were ready to the end, and {doubt}."
+                else:
+                    sentence = _SENTENCES["stuck"].format(n=waiting, topic=topic)
+                    self._problems.append(Problem("stuck", topic, waiting, sentence))
+            elif self._log.ended == "time" and tally.sent + tally.found and not tally.deliveries:
+                yield f"No message of {topic} came out in the time that there was (until.most_s)."
+
+    def _why_nobody_asked(self, topic: str) -> str | None:
+        workers = [worker for worker in self._config.workers if not worker.topics or topic in worker.topics]
+        if not workers:
+            return "no worker receives from there"
+        if self._log.hindered_us >= max(0, self._ended_us - self._config.until.idle_s * 1e6):
+            return "faults kept workers from receiving them"
+        deliveries = self._messages.deliveries
+        is_open = (deliveries.end_at == NEVER) & (deliveries.died_at == NEVER)
+        names = list(self._log.workers)
+        busy = {names[code] for code in np.unique(deliveries.worker[is_open]).tolist()}
+        alive = {event.worker: event.what != "died" for event in self._log.worker_reports}
+        for worker in workers:
+            slots = [f"{worker.name}/{slot}" for slot in range(worker.concurrency)]
+            if any(slot not in busy and alive.get(worker.name, True) and alive.get(slot, True) for slot in slots):
+                return None
+        return "all workers were dead, or busy with others"
 
     def _lanes(self) -> list[LaneShare]:
         weights = {name: {lane.name: lane.weight for lane in topic.lanes} for name, topic in self._policies.items()}
@@ -234,25 +280,33 @@ class _Court:
                 f"{len(self._messages.both)} messages of an earlier run were in the queue, with the same numbers as "
                 "messages of this one: use a new queue, or empty it first."
             )
-        return [*sentences, *unfired(self._config, log.fired)]
+        return [*sentences, *self._doubts, *unfired(self._config, log.fired)]
 
 
 class _Fates:
     """What became of each message that was not plainly acked."""
 
-    def __init__(self, messages: Messages, most_attempts: Numbers, could_look: bool) -> None:
+    def __init__(self, messages: Messages, most_attempts: Numbers, could_look: bool, shows_dead: bool) -> None:
         known = (messages.outcome == SENT) | (messages.count > 0)
         acked, gone = messages.acked_at < NEVER, ~messages.is_left
-        self.dead: Flags = ~acked & (messages.left_dead | ((messages.died_at < NEVER) & gone))
+        # Where the dead letters can be seen, what is dead is among them.
+        unseen = not (could_look and shows_dead)
+        self.dead: Flags = ~acked & (messages.left_dead | ((messages.died_at < NEVER) & gone & unseen))
         open_ = known & ~acked & ~self.dead & gone
         spent = messages.attempts >= most_attempts[topics_of(messages.key)]
         unheard = open_ & messages.maybe_acked
-        given_up = open_ & ~unheard & spent & (messages.count > 0)
+        given_up = open_ & ~unheard & spent & (messages.count > 0) & unseen
         self.dead |= given_up & could_look
         missing = open_ & ~unheard & ~(given_up & could_look)
         self.done_unheard: Flags = unheard & could_look
         self.lost: Flags = missing & could_look
         self.unaccounted: Flags = (open_ if not could_look else np.zeros(len(open_), bool)) & ~messages.was_dead
+
+
+def _nothing(tallies: Mapping[str, Tally]) -> Iterator[str]:
+    """Whoever is asked for nothing breaks no promise, and keeps none."""
+    if not any(tally.sent + tally.found + tally.deliveries for tally in tallies.values()):
+        yield "Nothing was stored, and nothing was in the queue before: there is nothing to judge."
 
 
 def _count(flags: Flags) -> int:
@@ -265,6 +319,8 @@ _SENTENCES = {
     "delivered after ack": "{n} deliveries of {topic} came after the message's end was confirmed.",
     "delivered twice": "{n} deliveries of {topic} came while another worker held the message.",
     "acked but kept": "{n} messages of {topic} are still in the queue though their ack was confirmed.",
+    "changed": "{n} messages of {topic} came out with another body, lane or group than they were sent with.",
+    "stuck": "{n} messages of {topic} were ready, and did not come though workers asked for them (until.idle_s).",
     "order": "{n} messages of {topic} came out before an earlier one of their group.",
 }
 _ENDS = {
