@@ -19,7 +19,7 @@ from typing import Any
 import apsw
 
 import sqew
-from bench.workspace import file_system
+from sqew.stores.sqlite.connection import file_system
 
 
 def facts(folder: Path, packages: Sequence[str]) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def facts(folder: Path, packages: Sequence[str]) -> dict[str, Any]:
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "sqlite": apsw.sqlite_lib_version(),
         "sqlite_of_python": sqlite3.sqlite_version,
-        "file_system": file_system(folder),
+        "file_system": file_system(folder) or "unknown",
         "fsync_us": fsync_us(folder),
         "load_before": os.getloadavg()[0],
         "packages": {name: _version(name) for name in packages},

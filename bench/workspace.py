@@ -11,6 +11,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from sqew.stores.sqlite.connection import file_system
+
 
 @contextlib.contextmanager
 def workspace(parent: Path | None, needed_bytes: int) -> Iterator[Path]:
@@ -31,19 +33,6 @@ def _on_a_disk() -> Path:
     """The folder for temporary files, unless it is in memory, where an fsync costs nothing and proves nothing."""
     usual = Path(tempfile.gettempdir())
     return Path("/var/tmp") if file_system(usual) in ("tmpfs", "ramfs") and Path("/var/tmp").is_dir() else usual
-
-
-def file_system(folder: Path) -> str:
-    """The type of the file system that holds a folder, where the system tells (Linux)."""
-    longest, kind = "", "unknown"
-    with contextlib.suppress(OSError):
-        target = f"{folder.resolve()}/"
-        for line in Path("/proc/self/mounts").read_text(errors="replace").splitlines():
-            _, point, found, *_ = line.split(" ")
-            point = point.rstrip("/") + "/"
-            if target.startswith(point) and len(point) >= len(longest):
-                longest, kind = point, found
-    return kind
 
 
 def remove(database: Path) -> None:

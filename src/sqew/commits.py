@@ -76,6 +76,14 @@ class Commits(Protocol):
         """Raise `BadValue` if this thread is inside `transaction`: ``what`` can't be done there."""
 
 
+def check_usable(opened_by: int, closed: bool, where: str) -> None:
+    """Raise `StoreClosed` unless this process has opened the queue and not closed it."""
+    if os.getpid() != opened_by:
+        raise StoreClosed("A queue can't be used across a fork. Open it in the child.")
+    if closed:
+        raise StoreClosed(f"The queue in {where} was closed. Open it again.")
+
+
 class GroupCommit:
     """An engine on a file for many threads. Implements `Commits`: what it runs together is one transaction.
 
@@ -241,10 +249,7 @@ class GroupCommit:
 
         To be asked before the lock is taken: in a forked child, the thread that holds it may not exist.
         """
-        if os.getpid() != self._pid:
-            raise StoreClosed("A queue can't be used across a fork. Open it in the child.")
-        if self._closed:
-            raise StoreClosed(f"The queue in {self.store.path} was closed. Open it again.")
+        check_usable(self._pid, self._closed, self.store.path)
 
     def check_outside(self, what: str) -> None:
         """Raise `BadValue` if this thread is inside `transaction`: ``what`` can't be done there."""

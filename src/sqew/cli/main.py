@@ -1,18 +1,14 @@
-"""Where `sqew` starts: the list of commands, and what happens to their errors."""
+"""Where `sqew` starts: the list of commands."""
 
 from __future__ import annotations
 
-import os
-import sys
-from io import TextIOWrapper
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import click
 
 from sqew import __version__
 from sqew.cli.command import LazyGroup, setting_options
-from sqew.cli.exits import Exit
-from sqew.cli.session import Session
+from sqew.cli.program import Program, start
 
 COMMANDS = {
     "serve": ("sqew.cli.serve:serve", "Serve the queues over HTTP until Ctrl-C."),
@@ -48,32 +44,10 @@ Try `sqew demo`, or: sqew queue add --name orders
 """
 
 
-class Root(LazyGroup):
+class Root(Program, LazyGroup):
     """`sqew` itself."""
 
     shown_options = ("db", "database_url", "url", "config", "json", "no_color", "debug")
-
-    def main(self, args: Any = None, prog_name: str | None = None, *_: Any, **extra: Any) -> NoReturn:
-        """Run a command line and end the process. Errors are one sentence on stderr, never a traceback."""
-        session = Session()
-        extra["standalone_mode"] = False
-        try:
-            code = super().main(args, prog_name or "sqew", obj=session, **extra)
-        except Exception as error:  # noqa: BLE001 (this is where unexpected ones are put into words)
-            from sqew.cli.failures import end
-
-            code = end(error, session.debug)
-        sys.exit(code or Exit.OK)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            result = super().invoke(ctx)
-            sys.stdout.flush()
-        except BrokenPipeError:
-            # What is still in the buffer can't be written; Python would complain of that at its end.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return Exit.BROKEN_PIPE
-        return result
 
 
 def _help_settings(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
@@ -103,11 +77,4 @@ def sqew() -> None:
 
 def main() -> NoReturn:
     """The script `sqew`."""
-    for name in ("stdin", "stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by the caller, as in `sqew queue list >&-`
-            setattr(sys, name, open(os.devnull, "r+"))  # noqa: SIM115, PTH123 (open to the end; pathlib costs 5 ms)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            # Where the terminal can't show a character, an escape is better than a failure.
-            stream.reconfigure(errors="backslashreplace")
-    sqew.main()
+    start(sqew)

@@ -14,9 +14,9 @@ from random import Random
 from typing import Any, NoReturn, TypeVar
 
 from sqew.broker import Broker
-from sqew.commits import Transaction
+from sqew.commits import Transaction, check_usable
 from sqew.engine import UPKEEP_EVERY_MS, RemoteEngine, limits_of, open_database
-from sqew.errors import BadValue, SqewError, StoreClosed
+from sqew.errors import BadValue, SqewError
 from sqew.model import ArchivedMessage, Message
 from sqew.operations import LastId, ListArchive, Operation, Receive, Scan
 from sqew.settings import Settings, without_password
@@ -177,10 +177,7 @@ class LoopThread:
 
         To be asked before the lock is taken: in a forked child, the thread that holds it may not exist.
         """
-        if os.getpid() != self._pid:
-            raise StoreClosed("A queue can't be used across a fork. Open it in the child.")
-        if self._closed:
-            raise StoreClosed(f"The queue in {self._where} was closed. Open it again.")
+        check_usable(self._pid, self._closed, self._where)
 
     def check_outside(self, what: str) -> None:
         """There is no `transaction` that a thread could be in."""

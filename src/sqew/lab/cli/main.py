@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from io import TextIOWrapper
 from typing import Any, NoReturn
 
 import click
@@ -12,7 +9,7 @@ import click
 from sqew import __version__
 from sqew.cli import exits
 from sqew.cli.exits import Exit
-from sqew.cli.session import Session
+from sqew.cli.program import Program, start
 from sqew.lab.cli.command import LazyGroup
 
 COMMANDS = {
@@ -32,40 +29,23 @@ COMMANDS = {
 EPILOG = "Begin with: plainbench init, then: plainbench run"
 
 
-class Root(LazyGroup):
+class Root(Program, LazyGroup):
     """`plainbench` itself."""
-
-    def main(self, args: Any = None, prog_name: str | None = None, *_: Any, **extra: Any) -> NoReturn:
-        """Run a command line and end the process. Errors are sentences on stderr, never a traceback."""
-        session = Session()
-        extra["standalone_mode"] = False
-        exits.program = "plainbench"
-        try:
-            code = super().main(args, prog_name or "plainbench", obj=session, **extra)
-        except Exception as error:  # noqa: BLE001 (this is where unexpected ones are put into words)
-            from sqew.cli.failures import end
-
-            code = end(error, session.debug)
-        sys.exit(code or Exit.OK)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            result = super().invoke(ctx)
-            sys.stdout.flush()
-        except BrokenPipeError:
-            # What is still in the buffer can't be written; Python would complain of that at its end.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return Exit.BROKEN_PIPE
+            return super().invoke(ctx)
         except ModuleNotFoundError as error:
             raise _not_installed(error) from error
-        return result
 
 
 def _not_installed(error: ModuleNotFoundError) -> Exception:
     """What to do where a package of ``sqew[lab]`` is missing."""
     if error.name is None or error.name.partition(".")[0] == "sqew":
         return error
-    return exits.Failure(f"The lab needs the package {error.name}: pip install 'sqew[lab]'.", Exit.FAILED)
+    return exits.Failure(
+        f"The lab needs the package {error.name}: pip install 'sqew[lab]' (in a clone: '.[lab]').", Exit.FAILED
+    )
 
 
 @click.group(cls=Root, lazy=COMMANDS, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
@@ -76,11 +56,7 @@ def plainbench() -> None:
 
 def main() -> NoReturn:
     """The script `plainbench`."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            # Where the terminal can't show a character, an escape is better than a failure.
-            stream.reconfigure(errors="backslashreplace")
-    plainbench.main()
+    start(plainbench)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import apsw
 import numpy as np
 
 import sqew
+from sqew.stores.sqlite.connection import file_system
 
 
 def machine(folder: Path) -> dict[str, str]:
@@ -23,7 +24,7 @@ def machine(folder: Path) -> dict[str, str]:
         "cores": str(os.cpu_count()),
         "memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.1f} GiB",
         "system": f"{platform.system()} {platform.release()}",
-        "file system": _file_system(folder),
+        "file system": file_system(folder) or "unknown",
     }
 
 
@@ -51,15 +52,3 @@ def _cpu() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
-
-
-def _file_system(folder: Path) -> str:
-    longest, kind = "", "unknown"
-    with contextlib.suppress(OSError):
-        target = f"{folder.resolve()}/"
-        for line in Path("/proc/self/mounts").read_text(errors="replace").splitlines():
-            _, point, found, *_ = line.split(" ")
-            point = point.rstrip("/") + "/"
-            if target.startswith(point) and len(point) >= len(longest):
-                longest, kind = point, found
-    return kind

@@ -148,7 +148,7 @@ def _check_file(path: Path, create: bool) -> None:
         raise StoreUnusable(
             f"{path} or its folder is read-only; a queue must write both. Change the rights, or copy it elsewhere."
         )
-    kind = _file_system(folder)
+    kind = file_system(folder)
     if kind in _NETWORK_FILE_SYSTEMS:
         raise StoreUnusable(
             f"{folder} is on a network file system ({kind}), where SQLite's WAL can't keep a queue safe. "
@@ -156,7 +156,7 @@ def _check_file(path: Path, create: bool) -> None:
         )
 
 
-def _file_system(folder: Path) -> str:
+def file_system(folder: Path) -> str:
     """The type of the file system that holds a folder, where the system tells (Linux)."""
     try:
         mounts = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace").splitlines()
