@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import itertools
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
@@ -506,6 +507,45 @@ def test_the_clock_of_the_database_counts_and_not_that_of_this_machine() -> None
     clock.follow(5 * SECOND)
 
     assert clock.now() == 5_000
+
+
+class Stopwatch:
+    """A steady clock that reads slowly: after every other reading, and a little before the one that follows."""
+
+    def __init__(self) -> None:
+        self.stands_at: int | None = None
+        self._waits_s = itertools.repeat((0.0, 0.0))
+
+    def slow_down(self) -> None:
+        self._waits_s = itertools.cycle([(0.0, 0.03), (0.01, 0.0)])
+
+    def __call__(self) -> int:
+        if self.stands_at is not None:
+            return self.stands_at
+        before, after = next(self._waits_s)
+        time.sleep(before)
+        read = time.monotonic_ns()
+        time.sleep(after)
+        return read
+
+
+@in_a_loop
+async def test_looks_that_take_long_do_not_unsettle_a_clock_that_is_right(url: str) -> None:
+    stopwatch = Stopwatch()
+    clock, later = DatabaseClock(stopwatch), time.monotonic_ns() + 3_600 * SECOND
+    connection = await asyncpg.connect(url)
+    await clock.compare(connection)
+    stopwatch.stands_at = later
+    before = clock.now_us()
+
+    # The way there takes longer than the way back: what is in the middle is ahead.
+    stopwatch.stands_at = None
+    stopwatch.slow_down()
+    await clock.compare(connection)
+    stopwatch.stands_at = later
+    await connection.close()
+
+    assert clock.now_us() == before
 
 
 def test_time_follows_when_the_clock_of_the_database_jumps_forward() -> None:

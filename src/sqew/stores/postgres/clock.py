@@ -12,7 +12,9 @@ from sqew.clock import Clock
 
 _log = logging.getLogger("sqew.postgres")
 
-_ASKED = 3
+_LOOKS = range(3, 20)
+"""How often the database is asked: more than a few times only where no answer comes quickly."""
+_QUICK_NS = 1_000_000
 _MOST_BACK_NS = 200_000_000
 """How far time is set back by one look at most: a look that took long is wrong by half of that."""
 _JUMP_NS = 1_000_000_000
@@ -57,10 +59,17 @@ class DatabaseClock(Clock):
         return shown
 
     async def compare(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
-        """Look at the database's clock. Of a few looks the quickest is believed."""
-        looks = [await self._look(connection) for _ in range(_ASKED)]
-        _, offset_ns = min(looks)
-        self.follow(offset_ns)
+        """Look at the database's clock. Of a few looks the quickest is believed: it can be wrong by half of its time."""
+        looks: list[tuple[int, int]] = []
+        while len(looks) < _LOOKS.start or (len(looks) < _LOOKS.stop and min(looks)[0] > _QUICK_NS):
+            looks.append(await self._look(connection))
+        took_ns, offset_ns = min(looks)
+        if took_ns <= _QUICK_NS or not self._agrees(offset_ns, took_ns // 2 + _QUICK_NS):
+            self.follow(offset_ns)
+
+    def _agrees(self, offset_ns: int, within_ns: int) -> bool:
+        """Whether what is known is as good as a look that took long."""
+        return self._is_set and abs(self._offset_ns - offset_ns) <= within_ns
 
     def follow(self, offset_ns: int) -> None:
         """The database's clock was that far ahead of the steady one."""

@@ -135,7 +135,7 @@ async def fly(link: Link, catalog: Catalog, marks: Watermarks, flight: Flight) -
     """Do what can be done so. The rest of the flight is pending still."""
     found = _Sorted(catalog, flight)
     for sends in _in_parts(found.sends, lambda send: len(send.rows.kinds), _MOST_ROWS):
-        await _send(link, catalog, flight, sends)
+        await _send(link, catalog, marks, flight, sends)
     for acks in _in_parts(found.acks, lambda ack: len(ack.op.refs), _MOST_ROWS):
         await _ack(link, catalog, flight, acks)
     for of_bucket in found.claims.values():
@@ -199,7 +199,8 @@ def _kind(state: QueueState, message: NewMessage, now: int) -> Row | None:
     return state.id, lane, message.priority, due_at, expires_at, message.format == "text"
 
 
-async def _send(link: Link, catalog: Catalog, flight: Flight, sends: Sequence[_Send]) -> None:
+async def _send(link: Link, catalog: Catalog, marks: Watermarks, flight: Flight, sends: Sequence[_Send]) -> None:
+    dated = flight.now
     rows = _Rows([], [], [], [])
     for send in sends:
         rows += send.rows
@@ -236,6 +237,7 @@ async def _send(link: Link, catalog: Catalog, flight: Flight, sends: Sequence[_S
         facts += [Fact("sent", name, lane_names[kind[1]], id, 0) for kind, id in zip(kinds_sent, theirs, strict=True)]
         flight.stirred.add(name)
         flight.land(send.place, [Sent(id) for id in theirs])
+    marks.sent({send.state.name for send in sends}, dated, flight.look_at_clock())
 
 
 def _only_bucket(state: QueueState, op: Receive) -> Bucket | None:

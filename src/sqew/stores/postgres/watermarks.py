@@ -9,12 +9,16 @@ every second.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from sqew.stores.sql.finding import START
 
 _LOOK_AGAIN_MS = 1_000
 _SLACK_MS = 100
 """A message that became due so short a time ago may be committed later than one that became due after it. What died in
 this time is walked over: with 250 a claim right after a rush took up to 3.6 times as long, with 100 up to 2.2."""
+_LATE_MS = _SLACK_MS // 2
+"""From when on a commit is late: others may have looked past it before it could be seen."""
 _MOST = 10_000
 
 Bucket = tuple[int, int]
@@ -55,6 +59,12 @@ class Watermarks:
         """When all of a bucket is to be looked at again."""
         _, looked_at = self._marks.get(queue, {}).get(bucket, (START, 0))
         return looked_at + _LOOK_AGAIN_MS
+
+    def sent(self, queues: Iterable[str], dated: int, now: int) -> None:
+        """Messages that became due at ``dated`` were committed. Of late ones the other servers know within a second."""
+        if now - dated >= _LATE_MS:
+            for queue in queues:
+                self.forget(queue)
 
     def forget(self, queue: str) -> None:
         """Something came back into a queue, perhaps to where it stood, or was not claimed after all."""
