@@ -43,6 +43,10 @@ SELECT min(at) FROM (
   SELECT * FROM (SELECT expires_at FROM sqew_attempt WHERE expires_at > 0 ORDER BY expires_at LIMIT 1) AS attempts
   UNION ALL
   SELECT * FROM (SELECT ends_at FROM sqew_subscription WHERE ends_at IS NOT NULL ORDER BY ends_at LIMIT 1) AS subscriptions
+  UNION ALL
+  SELECT * FROM (SELECT ends_at FROM sqew_staging WHERE ends_at IS NOT NULL ORDER BY ends_at LIMIT 1) AS stagings
+  UNION ALL
+  SELECT * FROM (SELECT lease_until FROM sqew_claim WHERE lease_until >= 0 ORDER BY lease_until LIMIT 1) AS claims
 ) AS due
 
 -- name: deleted_queue
@@ -61,6 +65,10 @@ SELECT {doomed} FROM sqew_message
 -- name: purgeable_grouped
 SELECT {doomed} FROM sqew_message WHERE queue_id = ?1 AND group_id IS NOT NULL AND id <= ?2
  ORDER BY group_id, id LIMIT ?3 {locked}
+
+-- name: delete_finished
+-- When a lake has it. +: by its id, whatever statistics say of its queue.
+DELETE FROM sqew_archive WHERE id = ?1 AND +queue_id = ?2 AND +finished_at = ?3 RETURNING id
 
 -- name: delete_archive_of
 DELETE FROM sqew_archive WHERE id IN (SELECT id FROM sqew_archive WHERE queue_id = ?1 LIMIT ?2)

@@ -1,0 +1,43 @@
+"""The session that `sqew.spark.session()` gives."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sqew.errors import SparkUnusable
+from sqew.spark import session
+from sqew.spark.session import chosen_settings
+
+
+def test_a_session_counts(spark: SparkSession) -> None:
+    assert spark.range(1_000).count() == 1_000
+
+
+def test_a_session_at_work_is_given_as_it_is(spark: SparkSession) -> None:
+    again = session(name="another")
+
+    assert again is spark
+    assert again.conf.get("spark.app.name") == "sqew tests"
+
+
+def test_a_session_at_work_elsewhere_is_not_moved(spark: SparkSession) -> None:
+    with pytest.raises(SparkUnusable, match=r"on local\[2,3\] and not on yarn\. Stop it first"):
+        session("yarn")
+
+
+def test_times_are_utc(spark: SparkSession) -> None:
+    assert spark.sql("SELECT date_format(timestamp_micros(0), 'yyyy-MM-dd HH:mm')").first()[0] == "1970-01-01 00:00"
+
+
+def test_what_the_caller_says_comes_before_ours() -> None:
+    chosen = chosen_settings("local[2]", {"spark.sql.session.timeZone": "Asia/Tokyo"})
+
+    assert chosen["spark.sql.session.timeZone"] == "Asia/Tokyo"
+    assert chosen["spark.ui.enabled"] == "false"
+
+
+def test_of_a_cluster_little_is_chosen() -> None:
+    chosen = chosen_settings("spark://host:7077", {})
+
+    assert not any(key.startswith(("spark.driver", "spark.ui.enabled", "spark.sql.shuffle")) for key in chosen)
