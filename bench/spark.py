@@ -102,7 +102,8 @@ class Rates(Struct):
 
 def read(folder: Path, _seed: int, scale: Scale) -> report.Section:
     """A queue's snapshot, from a server and from its file, beside the same rows in a JSON file of Spark's own."""
-    rates, db, ceilings = Rates(), folder / "queue.db", {}
+    rates, db = Rates(), folder / "queue.db"
+    ceilings: dict[str, str] = {}
     with serving.sqew(folder, "fast", db, beside=True) as served:
         _prepare_reads(folder, served, scale)
         for turn in range(scale.rounds):
@@ -149,7 +150,8 @@ def _read_all(
 
 def write(folder: Path, _seed: int, scale: Scale) -> report.Section:
     """Into a server, staged and promoted, beside a Parquet file."""
-    rates, ceilings = Rates(), {}
+    rates = Rates()
+    ceilings: dict[str, str] = {}
     for turn in range(scale.rounds):
         for master in MASTERS:
             say(f"write {scale.messages:,}, round {turn + 1} of {scale.rounds}, {master}")

@@ -20,7 +20,10 @@ from sqew import operations as ops
 from sqew.errors import StoreUnavailable, StoreUnusable
 from sqew.moving_tables import NAMES
 
-BLOCKED = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 4242 AND NOT granted"
+HERE = "database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+"""Other tests stop at a lock of that number in their own databases at the same time."""
+BLOCKED = f"SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 4242 AND NOT granted AND {HERE}"
+CUT_OFF = f"SELECT pg_terminate_backend(pid) FROM pg_locks WHERE objid = 4242 AND NOT granted AND {HERE}"
 STOP_AT_TOPICS = """
 CREATE FUNCTION wait_here() RETURNS trigger LANGUAGE plpgsql AS
   $$ BEGIN PERFORM pg_advisory_xact_lock(4242); RETURN NEW; END $$;
@@ -420,7 +423,7 @@ async def _cut_off_when_blocked(file, url):
         while not await connection.fetchval(BLOCKED):
             assert child.returncode is None
             await asyncio.sleep(0.01)
-        await connection.execute("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE objid = 4242 AND NOT granted")
+        await connection.execute(CUT_OFF)
         _, said = await child.communicate()
         return child.returncode, said.decode()
 

@@ -15,7 +15,11 @@ from sqew import operations as ops
 from sqew.clock import ManualClock
 from sqew.errors import BadValue, StoreClosed, StoreUnusable, UnknownLane
 
-WAITING_FOR_MESSAGES = "SELECT count(*) FROM pg_locks WHERE relation = 'sqew_message'::regclass AND NOT granted"
+WAITING_FOR_MESSAGES = """
+SELECT count(*) FROM pg_locks
+ WHERE relation = 'sqew_message'::regclass AND NOT granted
+   AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
 
 
 @pytest.fixture(scope="module")

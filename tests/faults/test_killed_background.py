@@ -20,7 +20,7 @@ sys.path.append(str(Path(__file__).parents[1] / "deliveries"))
 from endpoint import Hook, endpoint, stalls
 from newsroom import FLAGS, SECOND, Database, File, Newsroom, Press
 
-KILLS = 30
+KILLS = 12
 KILLS_ON_A_DATABASE = 5
 STOPS = 4
 

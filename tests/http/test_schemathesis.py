@@ -15,7 +15,7 @@ from sqew.settings import Settings
 
 TOKEN = "a-token-for-the-test"
 QUEUES = ("orders", "steps.fifo")
-EXAMPLES = 6
+EXAMPLES = 3
 
 # A subscription to events goes on until its reader leaves.
 routes = [route for route in make_router().routes if "text/event-stream" not in route.answers.values()]
@@ -78,6 +78,6 @@ def test_every_operation_answers_as_documented(case, server):
 
 @pytest.mark.soak
 @schema.parametrize()
-@settings(max_examples=100 * EXAMPLES)
+@settings(max_examples=200 * EXAMPLES)
 def test_every_operation_answers_as_documented_for_long(case, server):
     answers_as_documented(case, server)

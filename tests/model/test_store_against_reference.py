@@ -45,7 +45,7 @@ class OnPostgres(StoreMachine):
 
 
 def test_a_store_does_what_the_reference_says():
-    brief = settings(max_examples=400, stateful_step_count=50, report_multiple_bugs=False)
+    brief = settings(max_examples=200, stateful_step_count=50, report_multiple_bugs=False)
     run_state_machine_as_test(OnSQLite, settings=brief)
 
 

@@ -167,11 +167,38 @@ BACKLOGS = {
 }
 
 
+IDLE = {
+    "few": re.sub(r"\d+000\) n", "40) n", BACKLOGS["with statistics"]),
+    "nothing": "ANALYZE",
+}
+"""How most queues are most of the time, and so when somebody counts what they hold. The plans must do for a backlog."""
+
+SHORT = (
+    "insert_plain",
+    "insert_alike",
+    "claim_plain",
+    "finish_alike",
+    "finish_plain",
+    "finish_counted",
+    "ready_in_lane",
+)
+"""What every message comes by."""
+
+
+@pytest.fixture(scope="module", params=IDLE.values(), ids=IDLE)
+def idle_planner(request: pytest.FixtureRequest) -> Iterator[Planner]:
+    yield from planning(request.param)
+
+
 @pytest.fixture(scope="module", params=BACKLOGS.values(), ids=BACKLOGS)
 def planner(request: pytest.FixtureRequest) -> Iterator[Planner]:
+    yield from planning(request.param)
+
+
+def planning(backlog: str) -> Iterator[Planner]:
     with asyncio.Runner() as runner:
         connection = runner.run(asyncpg.connect(new_database(), server_settings=PLANNING))
-        runner.run(connection.execute(request.param))
+        runner.run(connection.execute(backlog))
         yield Planner(runner, connection)
         runner.run(connection.close())
 
@@ -194,6 +221,18 @@ def test_a_statement_finds_its_rows_by_the_index_meant_for_it(planner: Planner, 
 @pytest.mark.parametrize("name", HOT)
 def test_a_statement_reads_nothing_whole_and_sorts_nothing(planner: Planner, name: str) -> None:
     for step in planner.steps(SQL[name]):
+        assert not re.search("Seq Scan|Bitmap|Sort|Hash Join", step["Node Type"])
+        assert not reads_all(step)
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_messages_come_by_their_index_though_there_were_none_when_they_were_counted(
+    idle_planner: Planner, name: str
+) -> None:
+    steps = idle_planner.steps(SQL[name])
+
+    assert ways_in(steps) == HOT[name]
+    for step in steps:
         assert not re.search("Seq Scan|Bitmap|Sort|Hash Join", step["Node Type"])
         assert not reads_all(step)
 

@@ -59,7 +59,7 @@ class DatabaseClock(Clock):
         return shown
 
     async def compare(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
-        """Look at the database's clock. Of a few looks the quickest is believed: it can be wrong by half of its time."""
+        """Look at the database's clock. The quickest of a few is believed: it is wrong by half its time at most."""
         looks: list[tuple[int, int]] = []
         while len(looks) < _LOOKS.start or (len(looks) < _LOOKS.stop and min(looks)[0] > _QUICK_NS):
             looks.append(await self._look(connection))

@@ -47,6 +47,10 @@ class Flight:
             self.now = max(self.now, self._clock.now())
         return self.now
 
+    def took_ms(self) -> int:
+        """How long ago ``now`` was by this time, which it stays."""
+        return 0 if self._clock is None else max(0, self._clock.now() - self.now)
+
     @property
     def pending(self) -> list[tuple[int, ops.Operation[Any]]]:
         """What is to be done yet, each with its place."""

@@ -200,7 +200,6 @@ def _kind(state: QueueState, message: NewMessage, now: int) -> Row | None:
 
 
 async def _send(link: Link, catalog: Catalog, marks: Watermarks, flight: Flight, sends: Sequence[_Send]) -> None:
-    dated = flight.now
     rows = _Rows([], [], [], [])
     for send in sends:
         rows += send.rows
@@ -237,7 +236,7 @@ async def _send(link: Link, catalog: Catalog, marks: Watermarks, flight: Flight,
         facts += [Fact("sent", name, lane_names[kind[1]], id, 0) for kind, id in zip(kinds_sent, theirs, strict=True)]
         flight.stirred.add(name)
         flight.land(send.place, [Sent(id) for id in theirs])
-    marks.sent({send.state.name for send in sends}, dated, flight.look_at_clock())
+    marks.sent({send.state.name for send in sends}, flight.took_ms())
 
 
 def _only_bucket(state: QueueState, op: Receive) -> Bucket | None:

@@ -144,7 +144,7 @@ class Session:
         if any(map(_brings_back, operations)):
             for queue in commit.stirred:
                 self._marks.forget(queue)
-        self._marks.sent(commit.stirred, self._work.now, flight.look_at_clock())
+        self._marks.sent(commit.stirred, flight.took_ms())
         if any(type(operation) is ops.Sweep for operation in operations):
             await self._tidy(flight.now)
 

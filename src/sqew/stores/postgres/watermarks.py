@@ -60,9 +60,9 @@ class Watermarks:
         _, looked_at = self._marks.get(queue, {}).get(bucket, (START, 0))
         return looked_at + _LOOK_AGAIN_MS
 
-    def sent(self, queues: Iterable[str], dated: int, now: int) -> None:
-        """Messages that became due at ``dated`` were committed. Of late ones the other servers know within a second."""
-        if now - dated >= _LATE_MS:
+    def sent(self, queues: Iterable[str], took_ms: int) -> None:
+        """Messages were committed so long after their date. Of late ones the other servers know within a second."""
+        if took_ms >= _LATE_MS:
             for queue in queues:
                 self.forget(queue)
 

@@ -50,7 +50,9 @@ UPDATE sqew_message
        attempts = attempts + 1, token = (?12::text[])[slot], leased_by = (?13::text[])[slot], received_at = ?4,
        first_received_at = coalesce(first_received_at, ?4),
        dies_at = CASE WHEN attempts + 1 >= ?9 THEN (?11::bigint[])[slot] END
-  FROM placed WHERE id = candidate_id
+  -- Not with =, by which both could be brought into one order: a table that was empty when somebody last counted it is
+  -- then read whole, with a look at all candidates for each of its rows.
+  FROM placed WHERE id >= candidate_id AND id <= candidate_id
 RETURNING {delivered}, slot
 
 -- name: unclaim
@@ -65,7 +67,8 @@ UPDATE sqew_message
 m.key IS NULL AND m.group_id IS NULL AND m.body IS NOT NULL
 
 -- fragment: is_named
-m.id = named.id AND m.queue_id = named.queue_id AND (named.token IS NULL OR m.token = named.token)
+-- As in `claim_plain`, so that the table is never read whole.
+m.id >= named.id AND m.id <= named.id AND m.queue_id + 0 = named.queue_id AND (named.token IS NULL OR m.token = named.token)
 AND (named.holder IS NULL OR m.leased_by = named.holder)
 
 -- name: finish_alike
