@@ -111,7 +111,7 @@ def read(folder: Path, _seed: int, scale: Scale) -> report.Section:
                 say(f"read {scale.messages:,}, round {turn + 1} of {scale.rounds}, {master}")
                 with on(master) as spark:
                     names = _read_all(spark, rates, folder, served, scale.messages, master)
-                ceilings |= {name: names[0] for name in names[1:]}
+                ceilings |= dict.fromkeys(names[1:], names[0])
     json, server = (f"{name}, {BEST}" for name in ("spark.read.json", "format('sqew'), server"))
     part = rates.part(server, json)
     return report.Section(
@@ -162,7 +162,7 @@ def write(folder: Path, _seed: int, scale: Scale) -> report.Section:
                 fill(spark, served, 1_000)
                 to = str(place / "parquet")
                 rates.measure(parquet, scale.messages, lambda: rows(spark, scale.messages).write.parquet(to))  # noqa: B023
-                rates.measure(ours, scale.messages, lambda: fill(spark, served, scale.messages))  # noqa: B023
+                rates.measure(ours, scale.messages, lambda: fill(spark, served, scale.messages))
                 _check_depth(served, scale.messages + 1_000)
     rate = rates.best(f"format('sqew'), {BEST}")
     return report.Section(

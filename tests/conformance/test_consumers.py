@@ -6,62 +6,20 @@ from typing import Any
 
 import pytest
 
-from conformance.driver import QUEUE, Driver, ids, states
-from sqew.errors import ClaimNotFound, ConsumerInUse, ConsumerNotFound, Fenced
-from sqew.model import Claim, ClaimPart, ConsumerInfo, OpenedConsumer, Ref, Same
+from conformance.claiming import HOLD_MS, LEASE_MS, claim, claimed, consumers, finish, opened
+from conformance.driver import QUEUE, Driver, states
+from sqew.errors import ClaimNotFound, ConsumerNotFound
+from sqew.model import Claim, ClaimPart, OpenedConsumer, Ref, Same
 from sqew.operations import (
     Ack,
     CloseConsumer,
     DeleteQueue,
     FinishClaims,
-    GiveBackClaims,
     GrowClaim,
-    ListConsumers,
-    OpenConsumer,
     ReadClaim,
     ReadClaimColumns,
     RenewConsumer,
-    SealClaim,
 )
-
-LEASE_MS = 60_000
-HOLD_MS = 30_000
-
-
-def opened(store: Driver, owner: str = "one", consumer: str = "c", queue: str = QUEUE) -> OpenedConsumer:
-    return store.run(OpenConsumer(queue, consumer, owner, HOLD_MS))
-
-
-def claim(store: Driver, epoch: int, number: int = 1, limit: int = 1000, queue: str = QUEUE) -> Claim:
-    """Make a claim in steps of up to 1,000, as a server does."""
-    taken = chunk = 0
-    while taken < limit:
-        grown = store.run(GrowClaim(queue, "c", epoch, number, chunk, min(limit - taken, 1000), LEASE_MS))
-        if grown.done:
-            break
-        taken, chunk = taken + (grown.count if grown.after else 0), grown.after
-    return store.run(SealClaim(queue, "c", epoch, number, LEASE_MS))
-
-
-def finish(store: Driver, epoch: int, up_to: int, limit: int = 1000) -> int:
-    count, done = 0, False
-    while not done:
-        progress = store.run(FinishClaims(QUEUE, "c", epoch, up_to, limit))
-        count, done = count + progress.count, progress.done
-    return count
-
-
-def give_back(store: Driver, limit: int = 200) -> None:
-    while not store.run(GiveBackClaims(QUEUE, "c", limit)).done:
-        pass
-
-
-def claimed(store: Driver, number: int = 1, chunk: int = 0, queue: str = QUEUE) -> list[int]:
-    return ids(store.run(ReadClaim(queue, "c", number, chunk)) or [])
-
-
-def consumers(store: Driver) -> list[ConsumerInfo]:
-    return store.run(ListConsumers(QUEUE))
 
 
 def test_a_claim_holds_what_was_ready_and_nobody_else_gets_it(store: Driver) -> None:
@@ -184,46 +142,6 @@ def test_messages_that_others_removed_are_missing_and_hold_nobody_up(store: Driv
     assert store.total() == 0
 
 
-def test_another_owner_waits_until_the_hold_is_over(store: Driver) -> None:
-    store.create()
-    opened(store, "one")
-
-    with pytest.raises(ConsumerInUse, match="is in the hands of 'one', for another 30 s") as refused:
-        opened(store, "two")
-
-    assert refused.value.retry_after_ms == HOLD_MS
-    store.advance(HOLD_MS)
-    assert opened(store, "two").epoch == 2
-
-
-def test_the_same_owner_takes_over_at_once(store: Driver) -> None:
-    store.create()
-
-    first, second = opened(store), opened(store)
-
-    assert second.epoch == first.epoch + 1
-
-
-def test_whoever_had_the_consumer_before_is_fenced_off(store: Driver) -> None:
-    store.create()
-    store.send_many(2)
-    stale = opened(store).epoch
-    claim(store, stale)
-    epoch = opened(store).epoch
-
-    for operation in (
-        FinishClaims(QUEUE, "c", stale, 1),
-        GrowClaim(QUEUE, "c", stale, 2),
-        SealClaim(QUEUE, "c", stale, 1),
-        RenewConsumer(QUEUE, "c", stale),
-    ):
-        with pytest.raises(Fenced, match=f"its epoch is {epoch}, and not {stale}"):
-            store.run(operation)
-
-    assert store.total() == 2
-    assert finish(store, epoch, 1) == 2
-
-
 def test_a_claim_that_somebody_asked_for_again_does_not_grow_behind_their_back(store: Driver) -> None:
     store.create()
     store.send_many(10)
@@ -237,125 +155,6 @@ def test_a_claim_that_somebody_asked_for_again_does_not_grow_behind_their_back(s
     assert answered.count == len(claimed(store)) == 4
     finish(store, epoch, 1)
     assert store.total() == 6
-
-
-def test_claims_whose_lease_ends_are_given_back(store: Driver) -> None:
-    store.create()
-    sent = store.send_many(450)
-    opened_ = opened(store)
-    claim(store, opened_.epoch)
-    store.advance(LEASE_MS - 1)
-    store.sweep_all()
-    assert states(store) == {"leased": 450}
-
-    store.advance(1)
-    store.sweep_all()
-
-    assert states(store) == {"ready": 450}
-    assert store.receive_ids(1000) == sent
-    assert opened(store).claims == []
-
-
-def test_sweeping_is_due_when_a_claims_lease_ends(store: Driver) -> None:
-    store.create()
-    store.send()
-    claim(store, opened(store).epoch)
-
-    assert store.sweep().next_at == store.now + LEASE_MS
-
-
-def test_renewing_keeps_the_consumer_and_its_claims(store: Driver) -> None:
-    store.create()
-    store.send_many(3)
-    epoch = opened(store).epoch
-    claim(store, epoch)
-    store.advance(HOLD_MS - 1)
-
-    store.run(RenewConsumer(QUEUE, "c", epoch, None, LEASE_MS))
-
-    store.advance(HOLD_MS - 1)
-    with pytest.raises(ConsumerInUse):
-        opened(store, "two")
-    store.advance(LEASE_MS - HOLD_MS)
-    store.sweep_all()
-    assert states(store) == {"leased": 3}
-
-
-def test_the_owner_may_come_back_for_a_claim_before_it_is_swept(store: Driver) -> None:
-    store.create()
-    store.send_many(3)
-    epoch = opened(store).epoch
-    claim(store, epoch)
-    store.advance(LEASE_MS + 1)
-
-    again = claim(store, epoch)
-
-    store.sweep_all()
-    assert again.count == 3
-    assert states(store) == {"leased": 3}
-    assert finish(store, epoch, 1) == 3
-
-
-def test_a_claim_on_its_way_back_is_not_given_again(store: Driver) -> None:
-    store.create()
-    store.send_many(300)
-    epoch = opened(store).epoch
-    claim(store, epoch)
-    store.advance(LEASE_MS)
-    store.sweep(100)
-
-    assert opened(store).claims == []
-    made = claim(store, epoch + 1)
-
-    assert made.count == 300
-    assert finish(store, epoch + 1, 1) == 300
-    assert store.total() == 0
-
-
-def test_messages_that_were_given_back_too_often_die(store: Driver) -> None:
-    store.create(max_attempts=1, dead_letter=None)
-    store.send_many(2)
-    claim(store, opened(store).epoch)
-    store.advance(LEASE_MS)
-
-    store.sweep_all()
-    store.advance(1)
-    store.sweep_all()
-
-    assert store.total() == 0
-    assert list(store.archive().values()) == ["dead", "dead"]
-
-
-def test_releasing_gives_everything_back_and_forgets_the_consumer(store: Driver) -> None:
-    store.create()
-    sent = store.send_many(5)
-    epoch = opened(store).epoch
-    claim(store, epoch)
-
-    with pytest.raises(ConsumerInUse):
-        store.run(CloseConsumer(QUEUE, "c"))
-    store.run(CloseConsumer(QUEUE, "c", force=True))
-    with pytest.raises(ConsumerInUse, match="is just being released"):
-        opened(store)
-    with pytest.raises(Fenced):
-        store.run(RenewConsumer(QUEUE, "c", epoch))
-    give_back(store, 2)
-
-    assert consumers(store) == []
-    assert store.receive_ids(10) == sent
-
-
-def test_a_release_that_was_interrupted_is_finished_by_sweeping(store: Driver) -> None:
-    store.create()
-    store.send_many(500)
-    claim(store, opened(store).epoch)
-    store.run(CloseConsumer(QUEUE, "c", force=True))
-
-    store.reopen()
-    store.sweep_all()
-
-    assert consumers(store) == []
-    assert states(store) == {"ready": 500}
 
 
 def test_consumers_are_listed_with_what_they_have(store: Driver) -> None:
@@ -402,20 +201,6 @@ def test_a_deleted_queue_takes_its_consumers_with_it(store: Driver) -> None:
     store.create()
     assert consumers(store) == []
     assert store.sweep().next_at is None
-
-
-def test_two_processes_share_a_consumer_by_its_epoch(store: Driver, neighbour: Driver) -> None:
-    store.create()
-    store.send_many(3)
-    epoch = opened(store).epoch
-    claim(store, epoch)
-
-    taken_over = opened(neighbour)
-
-    assert taken_over.claims == [1]
-    with pytest.raises(Fenced):
-        store.run(FinishClaims(QUEUE, "c", epoch, 1))
-    assert finish(neighbour, taken_over.epoch, 1) == 3
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def depth(server: Serving, queue: str) -> int:
 
 @contextlib.contextmanager
 def cutting(server: Serving, after_bytes: int, connections: int = 1) -> Iterator[str]:
-    """The URL of a way to a server that breaks off the first connections when so many bytes have come back."""
+    """The URL of a way to a server that breaks off the first connections when more bytes than that come back."""
     listening = socket.create_server(("127.0.0.1", 0))
     threading.Thread(target=_accept, args=(listening, server, after_bytes, connections), daemon=True).start()
     try:
@@ -76,9 +76,11 @@ def _carry(client: socket.socket, server: socket.socket, most: int | None) -> No
 def _pass(source: socket.socket, target: socket.socket, most: int | None) -> None:
     passed = 0
     with source, target, contextlib.suppress(OSError):
-        while (most is None or passed < most) and (piece := source.recv(16_384)):
-            target.sendall(piece)
+        while piece := source.recv(16_384):
             passed += len(piece)
+            if most is not None and passed > most:
+                break
+            target.sendall(piece)
         # What else holds the connections open is told that they are over.
         source.shutdown(socket.SHUT_RDWR)
         target.shutdown(socket.SHUT_RDWR)

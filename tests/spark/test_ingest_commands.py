@@ -123,6 +123,7 @@ def _kept(line: bytes) -> tuple[Any, str, int]:
         ("spark ingest in.jsonl --queue {queue} --url {url} --delimiter xx", 2, "--delimiter can't be"),
         ("spark ingest in.jsonl --queue {queue} --url {url} --spark-setting x", 2, "write spark.NAME=VALUE"),
         ("spark ingest in.jsonl --queue {queue} --url {url} --master yarn", 1, "A Spark session is at work already"),
+        ("spark ingest in.jsonl --queue {queue} --url {url} --master lcal[2]", 2, "The master can't be 'lcal[2]'"),
         ("spark generate --count 5", 2, "--queue NAME or --output FOLDER"),
         ("spark generate --count 5 --output x --size 5..1", 2, "--size can't be"),
         ("spark generate --count 5 --output x --lane fast", 2, "--lane can't be"),

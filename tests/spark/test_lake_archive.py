@@ -69,6 +69,16 @@ def test_messages_are_in_the_lake_by_queue_and_day(spark, lake, folder):
     assert ids_in(parquet_files(folder)) == [1, 2, 3]
 
 
+def test_days_are_utc_whatever_the_time_zone_of_the_session(spark, lake, folder):
+    spark.conf.set("spark.sql.session.timeZone", "Pacific/Auckland")
+    try:
+        archive(archive_of(spark, [finished(1)]), "orders", lake)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+    assert [path.parent.name for path in parquet_files(folder)] == ["day=2026-03-01"]
+
+
 def test_the_lake_gives_back_what_the_archive_had(spark, lake):
     messages = [finished(1, group="g", key="k", priority=3), finished(2, outcome="dead", reason="no use")]
     archived = archive_of(spark, messages)

@@ -137,7 +137,7 @@ def test_a_hold_is_renewed_while_the_query_works(sqlite_server: Serving, new_que
     _send(sqlite_server, queue, 1)
 
     def lease() -> int:
-        consumers = sqlite_server.call("GET", f"/v1/queues/{queue}/consumers").json["consumers"]
+        consumers = sqlite_server.call("GET", f"/v1/queues/{queue}/consumers").json
         found: int = consumers[0]["claims"][0]["lease_until"]
         return found
 

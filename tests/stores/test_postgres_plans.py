@@ -128,7 +128,8 @@ SELECT 1, CASE WHEN others THEN n ELSE 1 END, 1, 'x' FROM generate_series(1, 200
 INSERT INTO sqew_consumer (queue_id, name, owner, epoch, hold_ms, held_until, last, is_closing)
 SELECT CASE WHEN others THEN 2 ELSE 1 END, 'c' || n, 'o', 1, 1, n, 1, 0 FROM generate_series(1, 2000) n;
 INSERT INTO sqew_claim SELECT CASE WHEN others THEN n ELSE 1 END, n, n, 1, 1 FROM generate_series(1, 2000) n;
-INSERT INTO sqew_claim_chunk SELECT 1, CASE WHEN others THEN n ELSE 1 END, n, 1, 't', 'x' FROM generate_series(1, 2000) n;
+INSERT INTO sqew_claim_chunk SELECT 1, CASE WHEN others THEN n ELSE 1 END, n, 1, 't', 'x'
+  FROM generate_series(1, 2000) n;
 INSERT INTO sqew_depth SELECT CASE WHEN others THEN 2 ELSE 1 END, 1, 0 FROM generate_series(1, 1000) n;
 INSERT INTO sqew_body SELECT n, 'x' FROM generate_series(1, 2000) n;
 INSERT INTO sqew_api_key SELECT 1 + n % 40, 'k' || n, 'x', 'send', '', NULL, 1 FROM generate_series(1, 2000) n;

@@ -34,7 +34,7 @@ COMMANDS = {
     "backup": ("sqew.cli.maintenance:backup", "Copy the file while it is in use."),
     "check": ("sqew.cli.maintenance:check", "Read the whole file and look for damage."),
     "migrate": ("sqew.cli.migrate:migrate", "Copy a file's queues to a PostgreSQL database."),
-    "spark": ("sqew.cli.spark:spark", "Move and crunch many messages with Spark."),
+    "spark": ("sqew.cli.spark:spark", "Move and crunch many messages with Spark, on this machine or on a cluster."),
     "config": ("sqew.cli.config:config", "Show the settings and where they come from."),
     "completion": ("sqew.cli.completion:completion", "Print the completion script of a shell."),
     "demo": ("sqew.cli.demo:demo", "Show a queue at work, step by step."),

@@ -47,10 +47,11 @@ def generate(
     rate: float, burst: int, size: str, size_shape: Any, keys: int, skew: float, lanes: tuple[str, ...],
     job_id: str | None, partitions: int | None, master: str | None, spark_settings: tuple[str, ...],
 ) -> None:  # fmt: skip
-    """Make up a workload, the same one for the same seed, however many tasks make it.
+    """Make up a workload, the same one for the same seed.
 
-    Each body is {"n": …, "key": …, "text": …}. In a queue each message is delayed until it is due. As files, JSONL has
-    a body a line, as `sqew spark ingest` reads it, and Parquet has when each is due, its lane and its key as well.
+    It is the same however many tasks make it. Each body is {"n": …, "key": …, "text": …}. In a queue each message is
+    delayed until it is due. As files, JSONL has a body a line, as `sqew spark ingest` reads it, and Parquet has when
+    each is due, its lane and its key as well.
     """
     check_packages()
     from sqew.spark.transforms.generating import Workload

@@ -44,11 +44,12 @@ def ingest(
     lane: str | None, priority: int, group_by: str | None, quarantine: str | None, job_id: str | None,
     master: str | None, spark_settings: tuple[str, ...],
 ) -> None:  # fmt: skip
-    """Send the lines of JSONL files, or the rows of CSV files, to a queue.
+    """Send the lines of JSONL or CSV files to a queue.
 
-    FILES are names, patterns or URLs, plain or compressed with gzip or zstd. What can't be a message is set aside in
-    the quarantine folder, with its file, its line and the reason. All messages appear together when the last one is
-    there. A file that was sent before is not sent again.
+    FILES are names, patterns or URLs, plain or compressed with gzip or zstd. Of CSV each row is a message, an object of
+    texts named by the first row. What can't be a message is set aside in the quarantine folder, with its file, its line
+    and the reason. All messages appear together, when the last one is there. A file that was sent before is not sent
+    again.
     """
     server_of(session, "ingest")
     check_packages()

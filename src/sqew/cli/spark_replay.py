@@ -24,7 +24,7 @@ from sqew.cli.spark_work import server_of, spark_at_work, spark_options, wire_to
 @click.option("--outcome", type=click.Choice(["done", "dead"]), help="Only those that ended so.")
 @click.option("--lane", metavar="NAME", help="Send all of them to this lane.  [default: each to its own]")
 @click.option(
-    "--rate", type=click.FloatRange(min=0, min_open=True), help="So many messages a second.  [default: at once]"
+    "--rate", type=click.FloatRange(0, min_open=True), metavar="N", help="So many a second.  [default: all at once]"
 )
 @click.option("--job-id", type=Name(), help="What the server remembers the replay by; another one sends all again.")
 @spark_options

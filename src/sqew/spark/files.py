@@ -21,8 +21,9 @@ from sqew.errors import BadValue
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
-SPLIT_BYTES = 32 << 20
-"""How much one task reads of a file that can be split."""
+SPLIT_BYTES = 8 << 20
+"""How much one task reads of a file that can be split. Files are known by the digests of such parts: to change it means
+to send again what was sent before."""
 _BUFFER_BYTES = 1 << 20
 _SAME_AS = {"s3a://": "s3://", "s3n://": "s3://"}
 """How Hadoop calls what everybody else calls otherwise."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import TYPE_CHECKING
 
-from sqew.errors import SparkUnusable
+from sqew.errors import BadValue, SparkUnusable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 NEEDED = ("pyspark", "pyarrow", "pandas")
 """The packages that every job needs."""
 _MISSING = "Spark needs the package {}: pip install 'sqew[spark]' (in a clone: '.[spark]')."
+_MASTER = re.compile(r"yarn|local(-cluster)?(\[[\d\s*,]+\])?|(spark|k8s)://\S+")
 _MB = 1 << 20
 _LEAST_MB, _MOST_MB = 1_024, 8_192
 
@@ -42,6 +44,7 @@ def session(master: str | None = None, name: str = "sqew", **settings: str) -> S
     those of Spark, and come before ours: ``session(**{"spark.sql.shuffle.partitions": "64"})``.
     """
     check_packages()
+    check_master(master)
     from pyspark.sql import SparkSession
 
     at_work = session_at_work()
@@ -77,6 +80,12 @@ def prepare_environment(master: str | None) -> None:
     os.environ["JAVA_HOME"] = str(home_for_spark(find()))
     if _is_here(master):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+
+def check_master(master: str | None) -> None:
+    """Raise where Spark knows no such master: its launcher would end without a word to this program."""
+    if master is not None and _MASTER.fullmatch(master) is None:
+        raise BadValue(f"The master can't be {master!r}: give local[2], spark://HOST:7077, k8s://HOST or yarn.")
 
 
 def check_packages() -> None:

@@ -26,14 +26,6 @@ _KNOWN = (
         "Spark ran out of memory. Give it more: spark.driver.memory here, spark.executor.memory on a cluster.",
     ),
     (
-        "Master must either be yarn or start with",
-        "Spark does not know that master. Give --master local[2], spark://HOST:7077, k8s://HOST or yarn.",
-    ),
-    (
-        "Could not parse Master URL",
-        "Spark does not know that master. Give --master local[2], spark://HOST:7077, k8s://HOST or yarn.",
-    ),
-    (
         "All masters are unresponsive",
         "The cluster that the master names does not answer. Check --master, and that its Spark has the same version.",
     ),

@@ -5,7 +5,8 @@ The lines are read once, into Parquet; all else is worked out from there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,6 +38,7 @@ RUN_LOGS = "*.events.jsonl"
 """What the logs in the folder of a run of PlainBench are called."""
 
 _UNFINISHED = ".unfinished"
+_GROUPS, _MOST_GROUPS = "spark.sql.objectHashAggregate.sortBased.fallbackThreshold", 10_000
 _STEPS_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600)
 _MOST_STEPS = 240
 Step = Callable[[str], object]
@@ -83,7 +85,8 @@ def analyse(
         step("reading the logs")
         tables.write("events", read_lines(spark, found))
         analysed = _counted(tables.read("events"), target.root, found, step_us)
-        messages = _work_out(tables, analysed, {*MESSAGES, *wanted}, step)
+        with _groups_in_memory(spark):
+            messages = _work_out(tables, analysed, {*MESSAGES, *wanted}, step)
         for name in {*MESSAGES, *wanted}:
             target.remove(name)
             target.move(f"{_UNFINISHED}/{name}", name)
@@ -91,6 +94,17 @@ def analyse(
     finally:
         target.remove(_UNFINISHED)
     return replace(analysed, messages=messages)
+
+
+@contextmanager
+def _groups_in_memory(spark: SparkSession) -> Iterator[None]:
+    """Have Spark keep thousands of groups of samples at once. By itself it sorts all of them when there are 128."""
+    before = spark.conf.get(_GROUPS, "128")
+    spark.conf.set(_GROUPS, _MOST_GROUPS)
+    try:
+        yield
+    finally:
+        spark.conf.set(_GROUPS, str(before))
 
 
 def add_report(spark: SparkSession, found: Analysed) -> str:

@@ -26,7 +26,7 @@ from sqew.spark.source import calls
 from sqew.spark.source.options import MOST_PARTITIONS, Options
 from sqew.spark.source.schema import check_readable
 from sqew.spark.source.shaping import Shape, batches_of
-from sqew.spark.source.wire import Wire
+from sqew.spark.source.wire import PATIENT, Wire
 
 _ROWS_PER_PARTITION = 100_000
 """How many messages a task reads, about, where the user does not say how many tasks there are."""
@@ -135,7 +135,7 @@ class QueueReader(DataSourceReader):
     def _from_server(self, part: Range, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
         options, after = self._options, part.after
         only = {name: value for name, value in (("lane", self._wanted.lane), ("state", self._wanted.state)) if value}
-        with Wire(options.target, part.turn) as wire:
+        with Wire(options.target, part.turn, retries=PATIENT) as wire:
             for tried in count():
                 call = calls.export(options.queue, after, part.up_to, options.archive, columns, **only)
                 try:

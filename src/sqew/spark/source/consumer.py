@@ -10,7 +10,7 @@ from sqew.errors import ConsumerInUse, Fenced, NotFound, SqewError
 from sqew.model import Claim, ClaimPart, OpenedConsumer
 from sqew.spark.source import calls
 from sqew.spark.source.options import Options
-from sqew.spark.source.wire import Wire
+from sqew.spark.source.wire import PATIENT, Wire
 
 _RENEWALS_PER_HOLD = 3
 _IDLE_S = 0.1
@@ -30,9 +30,10 @@ class Consumer:
         self._wire = Wire(options.target)
         try:
             opened = self._opened()
-        except SqewError:
+        finally:
             self._wire.close()
-            raise
+        # It was reached, so it is worth waiting for from now on.
+        self._wire = Wire(options.target, retries=PATIENT)
         self._epoch = opened.epoch
         self.found_open = frozenset(opened.claims)
         """The claims that an earlier life of the query, or another query, has left open."""

@@ -20,7 +20,7 @@ from sqew.model import Format
 from sqew.spark.source import calls
 from sqew.spark.source.messages import requests
 from sqew.spark.source.options import Target
-from sqew.spark.source.wire import Wire
+from sqew.spark.source.wire import PATIENT, Wire
 
 QUERY_ID, BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"
 """What Spark calls the local properties in which a task finds its query and its batch."""
@@ -39,7 +39,7 @@ def hand_in(target: Target, writer: str, epoch: int, batches: Iterable[pa.Record
     """Stage the rows of a task as a part of its own."""
     # Not the task's number: a driver that starts again counts from the same one.
     part, handed_in = uuid4().hex, 0
-    with Wire(target, turn=_task_number()) as wire:
+    with Wire(target, turn=_task_number(), retries=PATIENT) as wire:
         for request in requests(batches, format):
             call = calls.stage(target.queue, writer, epoch, part, request.body, offset=handed_in)
             if wire.ask(call).promoted:
@@ -57,7 +57,7 @@ def promote(target: Target, epoch: int, messages: Sequence[WriterCommitMessage |
             for message in messages
             if isinstance(message, HandedIn) and message.writer == writer and message.count
         }
-        with Wire(target) as wire:
+        with Wire(target, retries=PATIENT) as wire:
             wire.ask(calls.promote(target.queue, writer, epoch, parts))
 
 

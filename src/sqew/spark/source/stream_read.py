@@ -26,7 +26,7 @@ from sqew.spark.source.consumer import Consumer
 from sqew.spark.source.options import Options
 from sqew.spark.source.schema import check_readable
 from sqew.spark.source.shaping import Shape, batches_of
-from sqew.spark.source.wire import Wire
+from sqew.spark.source.wire import PATIENT, Wire
 
 _EVERYTHING = 10_000_000
 """How many messages a claim takes where Spark wants all that there are: the most that a server gives."""
@@ -94,7 +94,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, ClaimPart)
         options, shape = self._options, Shape(self._schema)
         call = calls.claimed(options.queue, options.consumer, partition.number, partition.part, shape.names)
-        with Wire(options.target, partition.turn) as wire:
+        with Wire(options.target, partition.turn, retries=PATIENT) as wire:
             yield from map(shape.of, _whole(wire, call))
 
     def stop(self) -> None:

@@ -18,12 +18,14 @@ from sqew.client.address import Address, address_of
 from sqew.client.calls import Answer, Call
 from sqew.client.opening import connection_options, environment_explained
 from sqew.client.streams import headers_of
-from sqew.client.trying import DEFAULT_TIMEOUT_S, FAILURES, Patience, explained, timeout_of
+from sqew.client.trying import DEFAULT_RETRIES, DEFAULT_TIMEOUT_S, FAILURES, Patience, explained, timeout_of
 from sqew.errors import SqewError
 from sqew.spark.source.options import Target
 
 R = TypeVar("R")
 ARROW = "application/vnd.apache.arrow.stream"
+PATIENT = 12
+"""How often to try again in the middle of the work: for some 15 seconds, in which a server may have been restarted."""
 
 
 class Wire:
@@ -32,12 +34,12 @@ class Wire:
     It is made where it is used and never pickled, so that no connection and no header travels with a plan.
     """
 
-    def __init__(self, target: Target, turn: int = 0) -> None:
+    def __init__(self, target: Target, turn: int = 0, *, retries: int = DEFAULT_RETRIES) -> None:
         addresses = [address_of(url) for url in target.urls]
         first = turn % len(addresses)
         self._addresses = addresses[first:] + addresses[:first]
         self._token = target.token
-        self._patience = Patience()
+        self._patience = Patience(retries)
         self._connection: httpx2.Client | None = None
 
     def __enter__(self) -> Self:

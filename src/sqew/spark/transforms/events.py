@@ -95,9 +95,7 @@ def broken_lines(events: DataFrame) -> DataFrame:
 def names(events: DataFrame) -> DataFrame:
     """The names behind the codes: a row for each queue, lane and worker that occur together."""
     known = events.where(F.col("kind").isNotNull())
-    found = known.groupBy("whose", "queue_code").agg(
-        *(F.first(name).alias(name) for name in ("queue", "lane", "worker"))
-    )
+    found = known.select("whose", "queue_code", "queue", "lane", "worker").distinct()
     return found.withColumn("process", process_of("worker"))
 
 

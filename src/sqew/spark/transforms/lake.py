@@ -15,10 +15,14 @@ LAKE_SCHEMA = StructType([*schema_of(archive=True).fields, StructField("day", Da
 SENT_AGAIN = ("body", "format", "lane", "priority", "group", "headers")
 """What a message of the lake keeps when it is sent again. Its key may still be known: then it would not be stored."""
 
+_DAY_S = 86_400
+
 
 def by_day(archive: DataFrame) -> DataFrame:
     """Messages of an archive as rows of the lake."""
-    return archive.withColumn("day", F.to_date("finished_at")).select(*LAKE_SCHEMA.fieldNames())
+    # Not to_date: that is the day in the time zone of the session, which may be another's.
+    days = F.floor(F.unix_seconds("finished_at") / _DAY_S).cast("int")
+    return archive.withColumn("day", F.date_from_unix_date(days)).select(*LAKE_SCHEMA.fieldNames())
 
 
 def missing_from(lake: DataFrame, archive: DataFrame) -> DataFrame:

@@ -12,6 +12,7 @@ from sqew.spark.transforms.percentiles import BY_LANE, CUT, cut, samples
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+_OF_ACKS = ("first_due", "done", "last_done")
 COUNTED = ("sent", "received", "acked", "retried", "died")
 
 
@@ -42,35 +43,42 @@ def throughput(messages: DataFrame, deliveries: DataFrame) -> DataFrame:
     Of a worker, messages are those that it was the first to receive. Rates are from when the first message was due, or
     was sent, to the last that was stored or acked.
     """
-    sampled, is_sent = samples(messages), F.col("outcome") == "sent"
-    counted = sampled.select(
-        *("queue", "lane", "claimed_process", "acked_process", "due", "done_at"),
-        F.when(is_sent, F.col("began_at")).alias("began_at"),
-        F.when(is_sent, F.col("sent_at")).alias("sent_at"),
+    sent, done = _sends(messages), F.col("last_done").isNotNull()
+    came = deliveries.groupBy("queue", "lane", "process").agg(
+        F.count(F.lit(1)).alias("deliveries"),
+        F.count(F.when(F.col("end") == "retried", 1)).alias("retries"),
+        F.count(F.when(F.col("end") == "died", 1)).alias("deaths"),
     )
-    own = counted.withColumn("claimed", F.lit(1))
-    claimed, acked = own.drop("due", "done_at"), own.drop("began_at", "sent_at", "claimed")
-    came = deliveries.select("queue", "lane", "process", "end", F.lit(1).alias("came"))
     parts = [
-        cut(own, *BY_LANE),
-        cut(claimed, {"worker": "claimed_process"}),
-        cut(acked, {"worker": "acked_process"}),
+        cut(sent, *BY_LANE),
+        cut(sent.drop(*_OF_ACKS), {"worker": "claimed_process"}),
+        cut(sent.select("acked_process", *_OF_ACKS).where(done), {"worker": "acked_process"}),
         cut(came, *BY_LANE, {"worker": "process"}),
     ]
     rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
+    counts = ("claimed", "sent", "done", "deliveries", "retries", "deaths")
     return _rated(
         rows.groupBy(*CUT).agg(
-            F.count("claimed").alias("claimed"),
-            F.count("sent_at").alias("sent"),
-            F.least(F.min("began_at"), F.min("due")).alias("start"),
-            F.max("sent_at").alias("last_sent"),
-            F.max("done_at").alias("last_done"),
-            F.count("done_at").alias("done"),
-            F.count("came").alias("deliveries"),
-            F.count(F.when(F.col("end") == "retried", 1)).alias("retries"),
-            F.count(F.when(F.col("end") == "died", 1)).alias("deaths"),
+            *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in counts),
+            F.least(F.min("first_began"), F.min("first_due")).alias("start"),
+            F.max("last_sent").alias("last_sent"),
+            F.max("last_done").alias("last_done"),
         )
     )
+
+
+def _sends(messages: DataFrame) -> DataFrame:
+    """Counts, firsts and lasts of the messages that belong to the same cuts: few rows, however many messages."""
+    is_sent = F.col("outcome") == "sent"
+    return samples(messages).groupBy("queue", "lane", "claimed_process", "acked_process").agg(
+        F.count(F.lit(1)).alias("claimed"),
+        F.count(F.when(is_sent, 1)).alias("sent"),
+        F.min(F.when(is_sent, F.col("began_at"))).alias("first_began"),
+        F.max(F.when(is_sent, F.col("sent_at"))).alias("last_sent"),
+        F.min("due").alias("first_due"),
+        F.count("done_at").alias("done"),
+        F.max("done_at").alias("last_done"),
+    )  # fmt: skip
 
 
 def _rated(counts: DataFrame) -> DataFrame:
