@@ -1,4 +1,4 @@
-"""Registers ``format("sqew")``: Spark asks each module whose name begins with ``pyspark_`` for its ``DefaultSource``."""
+"""Registers ``format("sqew")``: Spark asks every module named ``pyspark_…`` for its ``DefaultSource``."""
 
 from sqew.spark.source import SqewDataSource as DefaultSource
 
