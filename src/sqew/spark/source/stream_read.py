@@ -30,6 +30,10 @@ from sqew.spark.source.wire import PATIENT, Wire
 
 _EVERYTHING = 10_000_000
 """How many messages a claim takes where Spark wants all that there are: the most that a server gives."""
+_PARTS_PER_TASK = 4
+"""A part is up to 5,000 messages, and a task costs about as much as to read so many."""
+_FEWEST_TASKS = 4
+"""As long as there are as many parts."""
 
 Offset = dict[str, Any]
 """``claim``: the number of the last claim that was given; 0: none yet. ``owner``: who has the consumer. It is in the
@@ -37,11 +41,11 @@ checkpoint, so that a driver that comes back is known at once as the one that ho
 
 
 @dataclass
-class ClaimPart(InputPartition):
-    """The part of a task. ``turn``: which of several servers it begins with."""
+class PartsOfClaim(InputPartition):
+    """What a task reads of a claim. ``turn``: which of several servers it begins with."""
 
     number: int
-    part: int
+    parts: tuple[int, ...]
     turn: int
 
 
@@ -84,18 +88,20 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._left = max(self._left - claim.count, 0)
         return {"owner": start["owner"], "claim": claim.number}
 
-    def partitions(self, start: Offset, end: Offset) -> list[ClaimPart]:
+    def partitions(self, start: Offset, end: Offset) -> list[PartsOfClaim]:
         if start["claim"] == end["claim"]:
             return []
-        parts = self._consumer_of(end).parts_of(end["claim"])
-        return [ClaimPart(end["claim"], part.part, turn) for turn, part in enumerate(parts)]
+        parts = [part.part for part in self._consumer_of(end).parts_of(end["claim"])]
+        tasks = max(min(len(parts), _FEWEST_TASKS), -(-len(parts) // _PARTS_PER_TASK))
+        return [PartsOfClaim(end["claim"], tuple(parts[turn::tasks]), turn) for turn in range(tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, ClaimPart)
+        assert isinstance(partition, PartsOfClaim)
         options, shape = self._options, Shape(self._schema)
-        call = calls.claimed(options.queue, options.consumer, partition.number, partition.part, shape.names)
         with Wire(options.target, partition.turn, retries=PATIENT) as wire:
-            yield from map(shape.of, _whole(wire, call))
+            for part in partition.parts:
+                call = calls.claimed(options.queue, options.consumer, partition.number, part, shape.names)
+                yield from map(shape.of, _whole(wire, call))
 
     def stop(self) -> None:
         """Nothing is acked: whether the last batch is in the checkpoint is known when the query starts again."""
