@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from bench import command, report, serving
+from bench import command, report, serving, spark_analyse
 from bench.workspace import say
 from sqew.spark import session
 
@@ -223,8 +223,8 @@ BENCHMARK = command.Benchmark(
     doc="Measure the Spark pipeline.",
     lengths={"quick": "two minutes: does it run at all?", "full": "half an hour: for figures to publish"},
     scales=SCALES,
-    sections={"read": read, "write": write, "stream": stream},
-    packages=("pyspark", "pyarrow", "apsw", "msgspec"),
+    sections={"read": read, "write": write, "stream": stream, "analyse": spark_analyse.long_log},
+    packages=("pyspark", "pyarrow", "duckdb", "apsw", "msgspec"),
     draw=_draw,
 )
 

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 import duckdb
 from msgspec import Struct
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 
-from bench import command, lab_summary, report
+from bench import lab_summary, report
 from bench.timing import in_turn, ratios, spread
 from bench.workspace import say
 from sqew.spark import session
@@ -32,19 +32,16 @@ _WARM_UP_EVENTS = 20_000
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
-class Scale(Struct, frozen=True):
+class Scale(Protocol):
     """How long everything takes."""
 
-    rounds: int
-    events: int
-    needed_bytes: int = 4 << 30
+    @property
+    def rounds(self) -> int:
+        """How often everything is measured."""
 
-
-SCALES = {
-    "quick": Scale(rounds=1, events=200_000),
-    "default": Scale(rounds=3, events=5_000_000),
-    "full": Scale(rounds=5, events=5_000_000),
-}
+    @property
+    def events(self) -> int:
+        """How long the log is."""
 
 
 class Taken(Struct, frozen=True):
@@ -196,26 +193,3 @@ def _table_rows(cores: int, taken: dict[str, list[Taken]]) -> Iterator[list[str]
             f"{used.median:.1f} s",
             f"{ratio.median:.2f} [{ratio.low:.2f}–{ratio.high:.2f}]",
         ]
-
-
-def _draw(_sections: Sequence[report.Section], _to: Path) -> None:
-    sys.exit("bench: this benchmark has tables only; leave out --plot.")
-
-
-BENCHMARK = command.Benchmark(
-    name="bench.spark_analyse",
-    doc="Measure `sqew spark analyse`.",
-    lengths={"quick": "two minutes: does it run at all?", "full": "twenty minutes: for figures to publish"},
-    scales=SCALES,
-    sections={"long": long_log},
-    packages=("pyspark", "duckdb", "pyarrow"),
-    draw=_draw,
-)
-
-
-def main(arguments: list[str] | None = None) -> int:
-    return command.run(BENCHMARK, arguments)
-
-
-if __name__ == "__main__":
-    command.exit_with(main)
