@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from io import TextIOWrapper
 from typing import Any, NoReturn
@@ -50,5 +51,9 @@ def start(program: click.Group) -> NoReturn:
         if isinstance(stream, TextIOWrapper):
             # Where the terminal can't show a character, an escape is better than a failure.
             stream.reconfigure(errors="backslashreplace")
-    program.main()
+    try:
+        program.main()
+    finally:
+        # It is ending: one more Ctrl-C would only change what it ends with.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     raise AssertionError("it ends the process")

@@ -143,7 +143,13 @@ class Link:
     async def _prepare(self, statement: str) -> asyncpg.prepared_stmt.PreparedStatement[asyncpg.Record]:
         prepared = self._prepared.get(statement)
         if prepared is None:
-            prepared = self._prepared[statement] = await self._connection.prepare(statement)
+            try:
+                prepared = self._prepared[statement] = await self._connection.prepare(statement)
+            except AttributeError:
+                # asyncpg asks for the types of the parameters, and trips where the connection has ended meanwhile.
+                if not self._connection.is_closed():
+                    raise
+                raise asyncpg.ConnectionDoesNotExistError("connection was closed in the middle of operation") from None
         return prepared
 
     async def fetch(self, statement: str, *parameters: Any) -> Answer:
