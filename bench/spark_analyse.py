@@ -1,8 +1,10 @@
 """`sqew spark analyse` on a long event log, beside the query that one would write by hand, in Spark and in DuckDB.
 
-The query by hand reads the lines, finds the times of each message, takes exact percentiles by queue, lane and worker,
-and counts events by the second. `analyse` does that and more: it keeps the events and the deliveries, and works out
-depths, retries, deaths and the slowest messages.
+The query by hand makes three tables with the code that one would write: of each message, when it was due, sent,
+received, retried, acked and given up, how often and by whom; exact percentiles of four latencies by queue, lane and
+worker; and how many events of each kind there were in each second, by queue, lane and worker. `analyse` makes these and
+more: it keeps the events and pairs each delivery with its end, and works out depths, faults, latencies over time and
+the slowest messages.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -29,6 +31,8 @@ from sqew.spark.jobs.analyse import analyse
 _ANALYSE, _PLAIN, _DUCKDB = "sqew spark analyse", "a Spark query by hand", "the same in DuckDB"
 _LOGS = "*.events.jsonl"
 _WARM_UP_EVENTS = 20_000
+_OF_MESSAGES = ("sending", "sent", "received", "retried", "acked", "died")
+_STEP_US = 1_000_000
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -66,22 +70,27 @@ class Contenders:
     def _plain(self, log: Path, to: Path) -> None:
         schema = "at long, event string, topic string, lane string, n long, worker string, due long"
         events = self._spark.read.schema(schema).json(str(log / _LOGS))
-        received, acked = F.col("event") == "received", F.col("event") == "acked"
-        messages = events.where(F.col("event").isin("sent", "received", "acked")).groupBy("topic", "n")
-        times = messages.agg(
-            F.first("lane").alias("lane"),
-            F.min("due").alias("due"),
-            F.min(F.when(received, F.col("at"))).alias("received_at"),
-            F.min(F.when(acked, F.col("at"))).alias("acked_at"),
-            F.min(F.when(received, F.col("worker"))).alias("worker"),
-        )
-        times.write.parquet(str(to / "messages"))
+        at, event, worker = F.col("at"), F.col("event"), F.col("worker")
+        messages = events.where(event.isin(*_OF_MESSAGES)).groupBy("topic", "n").agg(
+            F.max("lane").alias("lane"),
+            F.max("due").alias("due"),
+            *(F.min(F.when(event == kind, at)).alias(f"{kind}_at") for kind in _OF_MESSAGES),
+            F.min_by(F.when(event == "received", worker), F.when(event == "received", at)).alias("worker"),
+            F.count(F.when(event == "received", 1)).alias("deliveries"),
+            F.count(F.when(event == "retried", 1)).alias("retries"),
+        )  # fmt: skip
+        messages.write.parquet(str(to / "messages"))
         kept = self._spark.read.parquet(str(to / "messages"))
-        for cut in (["topic"], ["topic", "lane"], ["worker"]):
-            kept.groupBy(*cut).agg(
-                *(F.expr(f"percentile({at} - due, array(0.5, 0.95, 0.99))") for at in ("received_at", "acked_at"))
-            ).collect()
-        events.groupBy("topic", "event", F.floor(F.col("at") / 1_000_000)).count().write.parquet(str(to / "rates"))
+        took = ("sent_at - due", "received_at - due", "acked_at - due", "acked_at - received_at")
+        for number, cut in enumerate((["topic"], ["topic", "lane"], ["worker"])):
+            quantiles = (
+                F.expr(f"percentile({one}, array(0.5, 0.95, 0.99))").alias(f"p{i}") for i, one in enumerate(took)
+            )
+            kept.groupBy(*cut).agg(F.count(F.lit(1)).alias("messages"), *quantiles).write.parquet(
+                str(to / f"latencies-{number}")
+            )
+        step = F.floor(at / _STEP_US).alias("step")
+        events.groupBy(step, "topic", "lane", "worker", "event").count().write.parquet(str(to / "rates"))
 
     def _duckdb(self, log: Path, to: Path) -> None:
         to.mkdir()
@@ -89,26 +98,25 @@ class Contenders:
         types = [f"{name}: 'VARCHAR'" for name in texts] + [f"\"{name}\": 'BIGINT'" for name in numbers]
         columns = f"{{{', '.join(types)}}}"
         lines = f"read_json('{log / _LOGS}', format = 'newline_delimited', columns = {columns})"
+        times = ", ".join(f"min(\"at\") filter (event = '{kind}') as {kind}_at" for kind in _OF_MESSAGES)
+        took = ("sent_at - due", "received_at - due", "acked_at - due", "acked_at - received_at")
+        quantiles = ", ".join(f"quantile_cont({one}, [0.5, 0.95, 0.99])" for one in took)
         with duckdb.connect(config={"threads": self._cores}) as db:
             db.execute(f"""
                 create table messages as
-                select topic, n, first(lane) as lane, min(due) as due,
-                  min("at") filter (where event = 'received') as received_at,
-                  min("at") filter (where event = 'acked') as acked_at,
-                  min(worker) filter (where event = 'received') as worker
-                from {lines} where event in ('sent', 'received', 'acked') group by topic, n
+                select topic, n, max(lane) as lane, max(due) as due, {times},
+                  min_by(worker, "at") filter (event = 'received') as worker,
+                  count(*) filter (event = 'received') as deliveries, count(*) filter (event = 'retried') as retries
+                from {lines} where event in {_OF_MESSAGES} group by topic, n
             """)
             db.execute(f"copy messages to '{to / 'messages.parquet'}'")
-            for cut in ("topic", "topic, lane", "worker"):
-                db.execute(f"""
-                    select {cut}, quantile_cont(received_at - due, [0.5, 0.95, 0.99]),
-                      quantile_cont(acked_at - due, [0.5, 0.95, 0.99])
-                    from messages group by {cut}
-                """).fetchall()
-            db.execute(f"""
-                copy (select topic, event, "at" // 1000000 as second, count(*) from {lines} group by all)
-                to '{to / "rates.parquet"}'
-            """)
+            for number, cut in enumerate(("topic", "topic, lane", "worker")):
+                found = f"select {cut}, count(*), {quantiles} from messages group by {cut}"
+                db.execute(f"copy ({found}) to '{to / f'latencies-{number}.parquet'}'")
+            counted = (
+                f'select "at" // {_STEP_US} as step, topic, lane, worker, event, count(*) from {lines} group by all'
+            )
+            db.execute(f"copy ({counted}) to '{to / 'rates.parquet'}'")
 
 
 @contextmanager
@@ -121,12 +129,23 @@ def _spark_on(cores: int) -> Iterator[SparkSession]:
 
 
 def _cpu_seconds(spark: SparkSession) -> float:
-    """What Java and we have used of the processors so far."""
+    """What Java, all that it has started, and we have used of the processors so far."""
     gateway = spark.sparkContext._gateway
-    java = gateway.proc.pid if gateway is not None else os.getpid()
-    fields = Path(f"/proc/{java}/stat").read_text().rpartition(")")[2].split()
     ours = os.times()
-    return (int(fields[11]) + int(fields[12])) / _TICKS + ours.user + ours.system
+    used = ours.user + ours.system
+    return used if gateway is None else used + _cpu_seconds_below(gateway.proc.pid)
+
+
+def _cpu_seconds_below(root: int) -> float:
+    parents, ticks = {}, {}
+    for process in (int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()):
+        with suppress(OSError):  # it has ended meanwhile
+            fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+            parents[process], ticks[process] = int(fields[1]), sum(map(int, fields[11:15]))
+    family = {root}
+    while more := {process for process, parent in parents.items() if parent in family} - family:
+        family |= more
+    return sum(ticks.get(process, 0) for process in family) / _TICKS
 
 
 def _measured(spark: SparkSession, work: Callable[[Path, Path], None], log: Path, to: Path) -> Taken:

@@ -50,7 +50,10 @@ def main() -> int:
             say("streaming, until the stream is killed after its second batch")
             kill_after_a_batch(url, per_batch)
         say("streaming to the end" if given.unharmed else "starting it again")
-        stream(url, per_batch).wait()
+        with stream(url, per_batch) as running:
+            if running.wait():
+                say(f"the stream failed; {DATA / 'stream.log'} says why")
+                return 1
         return 0 if agrees(expected(orders), results_in_queue(url), results_in_lake()) else 1
 
 
@@ -92,22 +95,27 @@ def send(url: str, orders: list[dict[str, Any]]) -> None:
             pass
 
 
-def stream(url: str, per_batch: int) -> subprocess.Popen[bytes]:
+@contextlib.contextmanager
+def stream(url: str, per_batch: int) -> Iterator[subprocess.Popen[bytes]]:
+    """The stream in a process of its own. What is still there of it at the end is killed, Java and all."""
     words = ["--url", url, "--folder", str(DATA), "--per-batch", str(per_batch), "--ends"]
     with (DATA / "stream.log").open("a") as log:
-        return subprocess.Popen(
+        running = subprocess.Popen(
             [sys.executable, str(HERE / "stream.py"), *words], stdout=log, stderr=log, start_new_session=True
         )
+    try:
+        yield running
+    finally:
+        if running.poll() is None:
+            os.killpg(running.pid, signal.SIGKILL)
+            running.wait()
 
 
 def kill_after_a_batch(url: str, per_batch: int) -> None:
     """Start the stream, and when its second batch has begun, kill it and its Java."""
-    running = stream(url, per_batch)
-    while running.poll() is None and not (DATA / "checkpoint" / "offsets" / "1").exists():
-        time.sleep(0.01)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(running.pid, signal.SIGKILL)
-    running.wait()
+    with stream(url, per_batch) as running:
+        while running.poll() is None and not (DATA / "checkpoint" / "offsets" / "1").exists():
+            time.sleep(0.01)
 
 
 def results_in_queue(url: str) -> list[tuple[str, str, int]]:

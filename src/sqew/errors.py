@@ -645,6 +645,19 @@ class QuotaExceeded(Limited):
         )
 
 
+class TooMuchStaged(Limited):
+    """As many messages are staged for a queue as its quota allows."""
+
+    code = "too_much_staged"
+
+    def __init__(self, queue: str, staged: int, quota: int) -> None:
+        self.queue, self.staged, self.quota = queue, staged, quota
+        super().__init__(
+            f"{staged} messages are staged for queue '{queue}', whose quota is {quota}, and no more may be. "
+            "Promote or abort them, or raise the quota."
+        )
+
+
 class Overloaded(Limited):
     """The server has more to write than it can at the moment."""
 

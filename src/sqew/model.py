@@ -365,8 +365,11 @@ class Bounds(Struct, frozen=True):
     count: int
 
 
+CLAIMED_AT_ONCE = 1_000
+"""How many messages are claimed, or finished, in one transaction at most: everybody else waits for some 8 ms."""
+
 CHUNKS_IN_PART = 5
-"""How many chunks of a claim, of up to 1,000 messages each, whoever reads it gets as one part."""
+"""How many chunks of a claim, each of what was claimed at once, whoever reads it gets as one part."""
 
 
 class OpenedConsumer(Struct, frozen=True):

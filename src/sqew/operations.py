@@ -221,8 +221,8 @@ class StepPromotion(Operation[Promotion], frozen=True):
     epoch: int
 
 
-class FinishPromotion(Operation[None], frozen=True):
-    """The same for the writer that has left it undone for longest."""
+class FinishPromotion(Operation[bool], frozen=True):
+    """The same for the writer that has left it undone for longest; whether there was one that nobody else is at."""
 
     polls: ClassVar[bool] = True
 

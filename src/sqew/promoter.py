@@ -9,6 +9,7 @@ from sqew.operations import FinishPromotion, NextPromotion
 
 _LOOK_AGAIN_MS = 5_000
 """How often to look: a promotion is left alone for longer than that."""
+_OTHERS_AT_IT_S = 0.1
 
 
 class Promoter:
@@ -22,7 +23,7 @@ class Promoter:
         while True:
             due_at = await self._broker.run(NextPromotion())
             wait_ms = _LOOK_AGAIN_MS if due_at is None else min(due_at - self._broker.now(), _LOOK_AGAIN_MS)
-            if wait_ms <= 0:
-                await self._broker.run(FinishPromotion())
-            else:
+            if wait_ms > 0:
                 await asyncio.sleep(wait_ms / 1000)
+            elif not await self._broker.run(FinishPromotion()):
+                await asyncio.sleep(_OTHERS_AT_IT_S)

@@ -329,7 +329,10 @@ def _sum(headers: Iterable[bytes | None]) -> int:
 
 def unpack(chunk: bytes) -> Packed:
     """What is stored of a chunk, with the headers of the messages in their place."""
-    found = _unpack(chunk)
+    try:
+        found = _unpack(chunk)
+    except (msgspec.MsgspecError, TypeError, ValueError) as error:
+        raise StoreDamaged("The store is damaged: staged messages are lost. Restore it from a backup.") from error
     if found.headers is None:
         return found
     if _sum(found.headers) != found.headers_checksum:

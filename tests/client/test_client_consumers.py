@@ -27,36 +27,37 @@ def test_a_queue_is_read_claim_by_claim(anywhere, queue):
     )
     consumers = anywhere.consumers
 
-    assert consumers.open(queue, "a b/c", owner="me") == OpenedConsumer(1, [], 0)
-    claim = consumers.claim(queue, "a b/c", 1, after=0)
+    opened = consumers.open(queue, "a b/c", owner="me")
+    assert opened == OpenedConsumer(opened.epoch, [], 0)
+    claim = consumers.claim(queue, "a b/c", opened.epoch, after=0)
     assert claim == Claim(1, 3, [ClaimPart(0, 3)])
     read = consumers.read(queue, "a b/c", 1, 0)
     assert [message.id for message in read] == sent
     assert [message.value for message in read] == [{"a": 1}, "text", {"sku": 7}]
     assert (read[0].headers, read[0].key, read[0].attempts, read[0].state) == ({"h": 1}, "k", 1, "leased")
-    assert consumers.claim(queue, "a b/c", 1, after=1).count == 0
+    assert consumers.claim(queue, "a b/c", opened.epoch, after=1).count == 0
     assert anywhere.peek(queue) == []
 
 
 def test_whoever_comes_back_has_the_claim_and_the_other_is_fenced_off(anywhere, queue):
     anywhere.create(queue)
     anywhere.enqueue(queue, 1)
-    anywhere.consumers.open(queue, "c", owner="me")
-    made = anywhere.consumers.claim(queue, "c", 1, after=0)
+    epoch = anywhere.consumers.open(queue, "c", owner="me").epoch
+    made = anywhere.consumers.claim(queue, "c", epoch, after=0)
 
-    assert anywhere.consumers.open(queue, "c", owner="me") == OpenedConsumer(2, [1], 1)
+    assert anywhere.consumers.open(queue, "c", owner="me") == OpenedConsumer(epoch + 1, [1], 1)
 
-    with pytest.raises(Fenced, match="its epoch is 2, and not 1"):
-        anywhere.consumers.renew(queue, "c", 1)
-    anywhere.consumers.renew(queue, "c", 2, hold_ms=60_000)
-    assert anywhere.consumers.claim(queue, "c", 2, after=0) == made
+    with pytest.raises(Fenced, match=f"its epoch is {epoch + 1}, and not {epoch}"):
+        anywhere.consumers.renew(queue, "c", epoch)
+    anywhere.consumers.renew(queue, "c", epoch + 1, hold_ms=60_000)
+    assert anywhere.consumers.claim(queue, "c", epoch + 1, after=0) == made
 
 
 def test_consumers_are_listed_and_released(anywhere, queue):
     anywhere.create(queue)
     anywhere.enqueue_many(queue, [1, 2])
-    anywhere.consumers.open(queue, "c", owner="me", hold_ms=60_000)
-    anywhere.consumers.claim(queue, "c", 1, after=0, limit=1)
+    epoch = anywhere.consumers.open(queue, "c", owner="me", hold_ms=60_000).epoch
+    anywhere.consumers.claim(queue, "c", epoch, after=0, limit=1)
     anywhere.consumers.open(queue, "d", owner="me")
 
     [first, _] = anywhere.consumers.list(queue)

@@ -9,6 +9,7 @@ from conformance.driver import QUEUE, Driver, states
 from sqew.errors import ConsumerInUse, Fenced
 from sqew.operations import (
     CloseConsumer,
+    DeleteQueue,
     FinishClaims,
     GrowClaim,
     RenewConsumer,
@@ -18,14 +19,14 @@ from sqew.operations import (
 
 def test_another_owner_waits_until_the_hold_is_over(store: Driver) -> None:
     store.create()
-    opened(store, "one")
+    before = opened(store, "one")
 
     with pytest.raises(ConsumerInUse, match="is in the hands of 'one', for another 30 s") as refused:
         opened(store, "two")
 
     assert refused.value.retry_after_ms == HOLD_MS
     store.advance(HOLD_MS)
-    assert opened(store, "two").epoch == 2
+    assert opened(store, "two").epoch == before.epoch + 1
 
 
 def test_the_same_owner_takes_over_at_once(store: Driver) -> None:
@@ -54,6 +55,52 @@ def test_whoever_had_the_consumer_before_is_fenced_off(store: Driver) -> None:
 
     assert store.total() == 2
     assert finish(store, epoch, 1) == 2
+
+
+def test_whoever_had_a_consumer_that_was_released_is_not_taken_for_who_has_it_now(store: Driver) -> None:
+    store.create()
+    stale = opened(store, "one").epoch
+    store.run(CloseConsumer(QUEUE, "c", force=True))
+    store.send_many(2)
+    epoch = opened(store, "two").epoch
+    claim(store, epoch)
+
+    with pytest.raises(Fenced):
+        finish(store, stale, 1)
+
+    assert store.total() == 2
+    assert finish(store, epoch, 1) == 2
+
+
+def test_whoever_read_a_queue_that_was_deleted_is_not_taken_for_who_reads_the_new_one(store: Driver) -> None:
+    store.create()
+    stale = opened(store, "one").epoch
+    store.run(DeleteQueue(QUEUE))
+    store.create()
+    store.send_many(2)
+    claim(store, opened(store, "two").epoch)
+
+    with pytest.raises(Fenced):
+        finish(store, stale, 1)
+
+    assert store.total() == 2
+
+
+def test_claims_on_a_deleted_queue_hold_up_no_others(store: Driver) -> None:
+    store.create("gone")
+    store.create()
+    for queue, count in (("gone", 20), (QUEUE, 1)):
+        store.send_many(count, queue)
+        epoch = opened(store, queue=queue).epoch
+        for number in range(1, count + 1):
+            claim(store, epoch, number, 1, queue)
+    store.run(DeleteQueue("gone"))
+    store.advance(LEASE_MS)
+
+    store.sweep(5)
+    store.sweep(5)
+
+    assert states(store) == {"ready": 1}
 
 
 def test_claims_whose_lease_ends_are_given_back(store: Driver) -> None:

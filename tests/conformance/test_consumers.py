@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from conformance.claiming import HOLD_MS, LEASE_MS, claim, claimed, consumers, finish, opened
 from conformance.driver import QUEUE, Driver, states
@@ -16,6 +17,7 @@ from sqew.operations import (
     DeleteQueue,
     FinishClaims,
     GrowClaim,
+    ListArchive,
     ReadClaim,
     ReadClaimColumns,
     RenewConsumer,
@@ -114,6 +116,50 @@ def test_finishing_in_steps_goes_on_where_it_stopped(store: Driver, keep: str) -
     assert finish(store, epoch, 1, 4) == 6
     assert store.total() == 0
     assert len(store.archive()) == (10 if keep == "archive" else 0)
+
+
+@pytest.mark.parametrize("finished", [4, 1000])
+def test_what_is_left_of_a_claim_that_is_being_finished_is_not_read(store: Driver, finished: int) -> None:
+    store.create()
+    store.send_many(1_010)
+    epoch = opened(store).epoch
+    claim(store, epoch, limit=1_010)
+    assert len(claimed(store, chunk=1)) == 10
+
+    store.run(FinishClaims(QUEUE, "c", epoch, 1, finished))
+
+    for operation in (ReadClaim(QUEUE, "c", 1, 0), ReadClaimColumns(QUEUE, "c", 1, 0)):
+        with pytest.raises(ClaimNotFound, match="it was finished"):
+            store.run(operation)
+
+
+def test_what_is_finished_and_kept_is_in_the_archive_as_if_it_was_acked(store: Driver) -> None:
+    store.create(keep="archive", lanes={"a": 1, "b": 1}, archive_retention_ms=5_000, quota=10)
+    fields: list[dict[str, Any]] = [
+        {"lane": "b", "priority": 3, "headers": {"h": 1}},
+        {"format": "text", "body": b"x" * 5_000, "lane": "a"},
+    ]
+    for number, one in enumerate(fields * 2):
+        store.send(**one, key=f"k{number}")
+    for message in store.receive(2):
+        store.ack(message)
+    epoch = opened(store).epoch
+    claim(store, epoch)
+
+    finish(store, epoch, 1)
+
+    found = store.run(ListArchive(QUEUE, 10))
+    acked = {one.message.lane: one for one in found[:2]}
+    for one in found[2:]:
+        like = acked[one.message.lane]
+        assert replace(one, message=replace(one.message, id=0, key=None)) == replace(
+            like, message=replace(like.message, id=0, key=None)
+        )
+    assert (len(found), store.total()) == (4, 0)
+    store.send_many(10)
+    store.advance(5_000)
+    store.sweep_all()
+    assert store.archive() == {}
 
 
 def test_finishing_twice_changes_nothing(store: Driver) -> None:

@@ -2,63 +2,11 @@
 
 import pytest
 
-from sqew.errors import (
-    AlreadyPromoted,
-    BodyTooLarge,
-    PartIncomplete,
-    QueueNotFound,
-    QuotaExceeded,
-    RateLimited,
-    UnknownLane,
-    WriterNotFound,
-)
+from conformance.writing import WRITER, bodies, decide, numbered, promote, stage, step, writer
+from sqew.errors import BodyTooLarge, PartIncomplete, UnknownLane, WriterNotFound
 from sqew.model import NewMessage, Promotion, Staged, Staging, WriterInfo
-from sqew.operations import (
-    AbortStaging,
-    DeleteQueue,
-    FinishPromotion,
-    GetWriter,
-    ListWriters,
-    NextPromotion,
-    Promote,
-    Stage,
-    StepPromotion,
-)
-from sqew.staged import CHUNK, columns
-from sqew.stores.sql.staging import FORGOTTEN_MS, LEFT_UNDONE_MS
-
-WRITER = "job-1"
-
-
-def numbered(count, start=0, **fields):
-    return [NewMessage(b"%d" % number, **fields) for number in range(start, start + count)]
-
-
-def stage(store, messages, part="0-a", epoch=0, writer=WRITER, offset=None, queue="jobs"):
-    return store.run(Stage(queue, writer, epoch, part, columns(messages), offset))
-
-
-def decide(store, parts, epoch=0, writer=WRITER, queue="jobs"):
-    return store.run(Promote(queue, writer, epoch, parts))
-
-
-def step(store, epoch=0, writer=WRITER, queue="jobs"):
-    return store.run(StepPromotion(queue, writer, epoch))
-
-
-def promote(store, parts, epoch=0, writer=WRITER, queue="jobs"):
-    promotion = decide(store, parts, epoch, writer, queue)
-    while not promotion.done:
-        promotion = step(store, epoch, writer, queue)
-    return promotion
-
-
-def bodies(store, queue="jobs"):
-    return [int(message.body) for message in store.peek(10_000, queue)]
-
-
-def writer(store, name=WRITER, queue="jobs"):
-    return store.run(GetWriter(queue, name))
+from sqew.operations import ListWriters, StepPromotion
+from sqew.stores.sql.staging import REMEMBERED_MS
 
 
 def test_what_is_staged_is_not_in_the_queue(store):
@@ -92,7 +40,7 @@ def test_parts_that_are_not_listed_are_dropped(store):
     store.sweep_all()
 
     assert bodies(store) == [0, 1]
-    assert store.sweep().next_at is None
+    assert store.sweep().next_at == store.now + REMEMBERED_MS
 
 
 def test_an_epoch_that_is_promoted_again_adds_nothing(store):
@@ -166,6 +114,17 @@ def test_what_was_staged_once_is_not_staged_again_by_who_got_no_answer(store):
     assert bodies(store) == [0, 1, 2, 3]
 
 
+def test_nothing_is_kept_of_who_stages_nothing(store):
+    store.create()
+
+    assert stage(store, []) == Staged(0)
+    with pytest.raises(PartIncomplete):
+        stage(store, numbered(1), offset=3)
+
+    assert store.run(ListWriters("jobs")) == []
+    assert store.sweep().next_at is None
+
+
 def test_a_part_with_a_gap_is_refused(store):
     store.create()
     stage(store, numbered(2), offset=0)
@@ -174,151 +133,6 @@ def test_a_part_with_a_gap_is_refused(store):
         stage(store, numbered(2, 3), offset=3)
 
     assert promote(store, {"0-a": 2}) == Promotion(2)
-
-
-def test_a_promotion_goes_on_from_where_it_was_stopped(store):
-    store.create()
-    count = 2 * CHUNK + 1
-    stage(store, numbered(count))
-    decide(store, {"0-a": count})
-    assert step(store) == Promotion(CHUNK, done=False)
-    store.reopen()
-
-    resumed = decide(store, {"0-a": count})
-
-    assert resumed == Promotion(CHUNK, done=False)
-    assert step(store) == Promotion(2 * CHUNK, done=False)
-    assert step(store) == Promotion(count)
-    assert bodies(store) == list(range(count))
-
-
-def test_two_who_promote_the_same_epoch_add_it_once(store, neighbour):
-    store.create()
-    count = 3 * CHUNK
-    stage(store, numbered(count))
-    decide(store, {"0-a": count})
-
-    assert decide(neighbour, {"0-a": count}).done is False
-    assert step(neighbour).done is False
-    assert step(store).done is False
-    assert step(neighbour) == Promotion(count)
-    assert step(store) == Promotion(count)
-    assert bodies(store) == list(range(count))
-
-
-def test_a_server_finishes_what_its_client_left_undone(store):
-    store.create()
-    count = CHUNK + 1
-    stage(store, numbered(count))
-    decide(store, {"0-a": count})
-    assert store.run(NextPromotion()) == store.now + LEFT_UNDONE_MS
-    store.run(FinishPromotion())
-    assert store.total() == 0
-
-    store.advance(LEFT_UNDONE_MS)
-    store.run(FinishPromotion())
-    assert store.run(NextPromotion()) == store.now
-    store.run(FinishPromotion())
-
-    assert store.run(NextPromotion()) is None
-    assert bodies(store) == list(range(count))
-    assert decide(store, {"0-a": count}) == Promotion(count, repeated=True)
-
-
-def test_a_server_leaves_alone_what_its_client_is_at(store):
-    store.create()
-    stage(store, numbered(2 * CHUNK))
-    decide(store, {"0-a": 2 * CHUNK})
-    store.advance(LEFT_UNDONE_MS - 1)
-    step(store)
-
-    store.advance(1)
-    store.run(FinishPromotion())
-
-    assert store.total() == CHUNK
-
-
-def test_an_earlier_epoch_that_was_left_undone_comes_first(store):
-    store.create()
-    for epoch in range(2):
-        stage(store, numbered(1, epoch), epoch=epoch)
-        decide(store, {"0-a": 1}, epoch=epoch)
-
-    assert step(store, epoch=1).done is False
-    assert step(store, epoch=1) == Promotion(1)
-    assert bodies(store) == [0, 1]
-
-
-def test_what_is_aborted_can_be_staged_anew(store):
-    store.create()
-    stage(store, numbered(3))
-
-    store.run(AbortStaging("jobs", WRITER, 0))
-    store.run(AbortStaging("jobs", WRITER, 0))
-    stage(store, numbered(2, 10))
-
-    assert promote(store, {"0-a": 2}) == Promotion(2)
-    assert bodies(store) == [10, 11]
-
-
-def test_what_is_promoted_can_not_be_aborted(store):
-    store.create()
-    stage(store, numbered(3))
-    decide(store, {"0-a": 3})
-
-    with pytest.raises(AlreadyPromoted, match="can't be aborted"):
-        store.run(AbortStaging("jobs", WRITER, 0))
-
-    assert step(store) == Promotion(3)
-
-
-def test_nothing_is_left_of_a_writer_that_aborted_all(store):
-    store.create()
-    stage(store, numbered(50 * CHUNK // 10))
-    store.run(AbortStaging("jobs", WRITER, 0))
-
-    store.sweep_all()
-
-    assert store.run(ListWriters("jobs")) == []
-    assert store.sweep().next_at is None
-
-
-def test_what_nobody_goes_on_with_is_swept_away_after_a_day(store):
-    store.create()
-    stage(store, numbered(3))
-    assert store.sweep().next_at == store.now + FORGOTTEN_MS
-
-    store.advance(FORGOTTEN_MS - 1)
-    assert store.sweep_all() == 0
-    store.advance(1)
-    assert store.sweep_all() > 0
-
-    with pytest.raises(PartIncomplete):
-        decide(store, {"0-a": 3})
-    assert store.run(ListWriters("jobs")) == []
-
-
-def test_what_somebody_adds_to_is_kept_for_another_day(store):
-    store.create()
-    stage(store, numbered(3))
-    store.advance(FORGOTTEN_MS - 1)
-    stage(store, numbered(3, 3))
-    store.advance(FORGOTTEN_MS - 1)
-
-    store.sweep_all()
-
-    assert promote(store, {"0-a": 6}) == Promotion(6)
-
-
-def test_a_promotion_that_was_decided_is_never_swept_away(store):
-    store.create()
-    stage(store, numbered(3))
-    decide(store, {"0-a": 3})
-
-    store.advance(10 * FORGOTTEN_MS)
-    store.sweep_all()
-
-    assert step(store) == Promotion(3)
 
 
 def test_keys_count_as_in_any_other_send(store):
@@ -411,62 +225,6 @@ def test_messages_that_the_queue_does_not_take_are_refused_by_their_number(store
         stage(store, [*numbered(2), NewMessage(b"123456")])
 
     assert store.run(ListWriters("jobs")) == []
-
-
-def test_a_quota_refuses_a_promotion_as_a_whole(store):
-    store.create(quota=4)
-    store.send()
-    stage(store, numbered(4))
-
-    with pytest.raises(QuotaExceeded):
-        decide(store, {"0-a": 4})
-    assert store.total() == 1
-    store.ack(store.take())
-
-    assert promote(store, {"0-a": 4}) == Promotion(4)
-    with pytest.raises(QuotaExceeded):
-        store.send()
-
-
-def test_a_rate_limit_holds_up_a_promotion_as_a_whole(store):
-    store.create(rate_limit=10)
-    stage(store, numbered(20))
-    assert promote(store, {"0-a": 20}) == Promotion(20)
-    stage(store, numbered(1), epoch=1)
-
-    with pytest.raises(RateLimited):
-        decide(store, {"0-a": 1}, epoch=1)
-
-
-def test_a_lane_that_is_gone_by_then_stops_no_promotion(store):
-    store.create(lanes={"fast": 3, "normal": 1})
-    stage(store, numbered(2, lane="fast"))
-    stage(store, [NewMessage(b"2", lane="fast", key="k")])
-    decide(store, {"0-a": 3})
-    store.update(lanes={"normal": 1})
-
-    assert promote(store, {"0-a": 3}) == Promotion(3)
-    assert {message.lane for message in store.peek(10)} == {"normal"}
-
-
-def test_a_queue_that_is_deleted_takes_its_writers_along(store):
-    store.create()
-    stage(store, numbered(3 * CHUNK))
-    stage(store, numbered(3), writer="another", epoch=1)
-    decide(store, {"0-a": 3 * CHUNK})
-    step(store)
-
-    store.run(DeleteQueue("jobs"))
-    store.sweep_all()
-
-    with pytest.raises(QueueNotFound):
-        step(store)
-    store.create()
-    assert store.run(ListWriters("jobs")) == []
-    assert store.run(NextPromotion()) is None
-    with pytest.raises(WriterNotFound):
-        step(store)
-    assert store.sweep().next_at is None
 
 
 def test_writers_of_one_name_are_apart_in_each_queue(store):

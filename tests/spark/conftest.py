@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from pyspark.sql import SparkSession
+from quick_java import QUICK_JAVA
 
 from serving import Serving, servers, serving, shared_server
 from sqew.spark import session
@@ -18,8 +19,19 @@ _numbers = itertools.count()
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """The one session of a run: two cores, and a task may fail twice before its job does."""
-    made = session("local[2,3]", "sqew tests", **{"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"})
+    """The one session of a run: two cores, and a task may fail twice before its job does.
+
+    Python is given few rows at a time, so that a small table is enough to see what happens between two of these.
+    """
+    settings = {
+        **QUICK_JAVA,
+        "spark.sql.shuffle.partitions": "2",
+        "spark.driver.memory": "1g",
+        # Java would spend as much on making code faster that no test runs often as on running it.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
+    }
+    made = session("local[2,3]", "sqew tests", **settings)
     yield made
     made.stop()
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
+from quick_java import QUICK_JAVA
 
 from sqew.spark import session
 from sqew.spark.source import SqewDataSource
@@ -72,7 +73,7 @@ class MortalSource(SqewDataSource):
 def main() -> None:
     os.environ[LIFE] = sys.argv[1]
     life = json.loads(sys.argv[1])
-    spark = session("local[2]", "mortal", **{"spark.driver.memory": "1g"})
+    spark = session("local[1]", "mortal", **QUICK_JAVA, **{"spark.driver.memory": "1g"})
     java = spark._jvm.java.lang.ProcessHandle.current().pid()  # type: ignore[union-attr]
     Path(life["pids"]).write_text(json.dumps([os.getpid(), java]))
     spark.dataSource.register(MortalSource)

@@ -12,6 +12,7 @@ import pyarrow.parquet
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from sqew.spark.lake.commits import Lake
 from sqew.spark.source.schema import schema_of
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -56,3 +57,9 @@ def parquet_files(folder: Path) -> list[Path]:
 def ids_in(files: Iterable[Path]) -> list[int]:
     """The ids in Parquet files, read without Spark."""
     return sorted(id for file in files for id in pa.parquet.read_table(file, columns=["id"])["id"].to_pylist())
+
+
+def ids_of(lake: Lake, queue: str | None = None) -> list[int]:
+    """The ids in the files that commits name, read without Spark."""
+    lake.settle(queue)
+    return ids_in(Path(lake.place(file)) for commit in lake.commits(queue) for file in commit.files)

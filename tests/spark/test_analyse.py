@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import SparkSession
 
 from lab.made_up import SECOND, MadeUpRun
-from sqew.errors import BadValue, NotFound, SqewError
-from sqew.spark.jobs.analyse import MESSAGES, TABLES, Analysed, Tables, add_report, analyse, log_files
+from sqew.errors import BadValue, Conflict, NotFound, SqewError
+from sqew.spark.jobs.analyse import MESSAGES, TABLES, Analysed, add_report, analyse, log_files
+from sqew.spark.tables import Tables
 from sqew.spark.transforms.percentiles import quantiles
 from sqew.spark.trouble import in_a_sentence
 
@@ -23,7 +26,8 @@ TIMES = ("due", "sent_at", "received_at", "acked_at", "died_at", "done_at")
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """1 is done, 2 retried; 3 dies; 4 is never received; 5's worker dies; 6 to 8 go in one call, and only 6 is done."""
-    run = MadeUpRun(tmp_path_factory.mktemp("runs") / "run")
+    # A name that Hadoop would take for a pattern.
+    run = MadeUpRun(tmp_path_factory.mktemp("runs") / "run[1]")
     run.done(1, at=100)
     run.sent(200, 2, due=150, lane="fast")
     run.received(1_000, 2, "w/0", lane="fast")
@@ -48,12 +52,17 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def analysed(spark: SparkSession, run: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Analysed, Tables]:
-    found = analyse(spark, [str(run)], str(tmp_path_factory.mktemp("to") / "tables"), step_us=1_000)
+    found = analyse(spark, [str(run)], str(tmp_path_factory.mktemp("to") / "tables{1}"), step_us=1_000)
     return found, Tables(spark, found.to)
 
 
-def rows_of(tables: Tables, name: str, *order: str) -> list[Row]:
-    return tables.read(name).orderBy(*order).collect()
+@pytest.fixture(scope="module")
+def report(spark: SparkSession, analysed: tuple[Analysed, Tables]) -> str:
+    return Path(add_report(spark, analysed[0])).read_text()
+
+
+def rows_of(tables: Tables, name: str, order: str) -> list[dict[str, Any]]:
+    return list(tables.fetch(name).sort_by(order).to_pylist())
 
 
 def test_each_message_has_its_timeline(analysed: tuple[Analysed, Tables]) -> None:
@@ -95,7 +104,7 @@ def test_retries_and_deaths_count_for_queue_lane_and_worker(analysed: tuple[Anal
 
     found = {
         (row["queue"], row["lane"], row["worker"]): (row["messages"], row["deliveries"], row["retries"], row["deaths"])
-        for row in tables.read("throughput").collect()
+        for row in tables.fetch("throughput").to_pylist()
     }
 
     assert found == {
@@ -109,9 +118,13 @@ def test_retries_and_deaths_count_for_queue_lane_and_worker(analysed: tuple[Anal
 def test_what_was_never_done_counts_as_for_ever(analysed: tuple[Analysed, Tables]) -> None:
     _, tables = analysed
 
-    rows = tables.read("latencies").where("queue = 'orders' and lane = '' and measure = 'to_ack'").collect()
+    found = [
+        (row["count"], row["missing"], row["p50"], row["p95"])
+        for row in tables.fetch("latencies").to_pylist()
+        if (row["queue"], row["lane"], row["measure"]) == ("orders", "", "to_ack")
+    ]
 
-    assert [(row["count"], row["missing"], row["p50"], row["p95"]) for row in rows] == [(8, 4, 5.51, None)]
+    assert found == [(8, 4, 5.51, None)]
 
 
 def test_depths_rise_with_sends_and_fall_with_acks(analysed: tuple[Analysed, Tables]) -> None:
@@ -130,17 +143,13 @@ def test_depths_rise_with_sends_and_fall_with_acks(analysed: tuple[Analysed, Tab
 def test_the_slowest_are_those_that_were_never_done(analysed: tuple[Analysed, Tables]) -> None:
     _, tables = analysed
 
-    never = [row["n"] for row in tables.read("slowest").collect() if row["to_ack"] is None]
+    never = [row["n"] for row in tables.fetch("slowest").to_pylist() if row["to_ack"] is None]
 
     assert sorted(never) == [3, 4, 7, 8]
 
 
-def test_half_a_line_and_unknown_kinds_are_counted_and_said(
-    spark: SparkSession, analysed: tuple[Analysed, Tables], run: Path
-) -> None:
+def test_half_a_line_and_unknown_kinds_are_counted_and_said(analysed: tuple[Analysed, Tables], report: str) -> None:
     found, _ = analysed
-
-    report = Path(add_report(spark, found)).read_text()
 
     assert found.unknown == {"teleported": 1}
     assert {Path(file).name: lines for file, lines in found.broken.items()} == {"run.events.jsonl": 1}
@@ -148,11 +157,7 @@ def test_half_a_line_and_unknown_kinds_are_counted_and_said(
     assert "1 event of the kind &#x27;teleported&#x27;" in report
 
 
-def test_the_report_is_one_file_with_plots(spark: SparkSession, analysed: tuple[Analysed, Tables]) -> None:
-    found, _ = analysed
-
-    report = Path(add_report(spark, found)).read_text()
-
+def test_the_report_is_one_file_with_plots(report: str) -> None:
     assert report.count("<svg") == 4
     assert "orders/fast" in report
     assert 'href="http' not in report.replace("http://www.w3.org", "")
@@ -165,7 +170,9 @@ def test_all_tables_are_there_and_nothing_unfinished(analysed: tuple[Analysed, T
     assert {path.name for path in Path(found.to).iterdir()} - {"report"} == set(TABLES)
 
 
-def test_a_servers_log_is_read_with_what_was_rotated(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_servers_log_is_read_with_what_was_rotated_and_its_tables_take_the_place_of_others(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     began = 1_700_000_000_000_000
     common: dict[str, Any] = {"queue": "mail", "lane": "normal", "id": 7}
     write_lines(tmp_path / "events.jsonl.1", [{"t": began, "event": "sent", "attempts": 0, **common}])
@@ -179,9 +186,13 @@ def test_a_servers_log_is_read_with_what_was_rotated(spark: SparkSession, tmp_pa
         ],
     )
 
+    # What an earlier analysis has left, of another log.
+    (tmp_path / "to" / "latencies").mkdir(parents=True)
+
     found = analyse(spark, [str(tmp_path / "events.jsonl")], str(tmp_path / "to"), wanted=MESSAGES)
 
-    (message,) = Tables(spark, found.to).read("messages").collect()
+    (message,) = Tables(spark, found.to).fetch("messages").to_pylist()
+    assert {path.name for path in (tmp_path / "to").iterdir()} == set(MESSAGES)
     assert found.began_at == began
     assert [message[name] for name in ("to_claim", "retries", "deliveries", "claimed_by")] == [2_000, 1, 2, "a"]
     assert message["died_at"] == began + 9_500
@@ -211,6 +222,16 @@ def test_a_folder_with_something_else_is_left_alone(spark: SparkSession, run: Pa
         analyse(spark, [str(run)], str(tmp_path))
 
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_a_folder_that_another_analysis_writes_to_is_left_to_it(spark: SparkSession, run: Path, tmp_path: Path) -> None:
+    folder = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+
+    with pytest.raises(Conflict, match="Another analysis is writing to"):
+        analyse(spark, [str(run)], str(tmp_path))
+
+    os.close(folder)
 
 
 def test_a_folder_without_a_log_is_said(tmp_path: Path) -> None:

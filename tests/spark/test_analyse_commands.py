@@ -53,3 +53,11 @@ def test_a_report_by_spark_is_the_labs_page(spark: SparkSession, run: Path, tmp_
 
     assert done.exit_code == 0
     assert by_spark.read_text() == by_lab.read_text()
+
+
+def test_where_spark_runs_is_asked_for_only_with_spark(run: Path) -> None:
+    done = CliRunner().invoke(plainbench, ["report", str(run), "--master", "local[2]"])
+
+    assert done.exit_code != 0
+    assert "give --spark too" in done.stderr
+    assert not (run / "report.html").exists()

@@ -18,7 +18,8 @@ from sqew.lab.report.page import MOST_LINES
 from sqew.lab.report.series import Curve, Line, Plotted
 from sqew.lab.verdict import summary as summaries
 from sqew.lab.verdict.summary import Summary, evidence_of, summarize
-from sqew.spark.jobs.analyse import Tables, analyse
+from sqew.spark.jobs.analyse import analyse
+from sqew.spark.tables import Tables
 
 TROUBLE: dict[str, Any] = {
     "topics": [

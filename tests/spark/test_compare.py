@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import reduce
 from pathlib import Path
 
 import pytest
@@ -13,62 +14,73 @@ from pyspark.sql import DataFrame, SparkSession
 from lab.made_up import MadeUpRun, config_of, with_manifest
 from sqew.cli.main import sqew
 from sqew.errors import BadValue
-from sqew.spark.jobs.compare import Compared, compare_messages
+from sqew.spark.jobs.compare import Compared, Paired, compare_messages
 
 _COLUMNS = "queue string, n long, due long, is_found boolean, to_stored long, to_claim long, to_ack long"
 
 
-def messages(spark: SparkSession, took: Callable[[int], int | None], numbers: range = range(1, 501)) -> DataFrame:
+Took = Callable[[int], int | None]
+
+
+def messages(spark: SparkSession, queue: str, took: Took, numbers: range = range(1, 501)) -> DataFrame:
     """Messages that took so many microseconds from due to ack, and half of that to be claimed."""
-    rows = [(("orders", n, n * 100, False, 10, None if (us := took(n)) is None else us // 2, us)) for n in numbers]
+    rows = [((queue, n, n * 100, False, 10, None if (us := took(n)) is None else us // 2, us)) for n in numbers]
     return spark.createDataFrame(rows, _COLUMNS)
 
 
-def to_ack(found: Compared) -> tuple[int, int, str]:
-    (figure,) = (one for one in found.figures if one.measure == "to_ack")
-    return figure.faster, figure.slower, figure.finding
+@pytest.fixture(scope="module")
+def compared(spark: SparkSession) -> Compared:
+    """Two runs, with a queue for each thing that may be found."""
+    base = {
+        "faster": messages(spark, "faster", lambda n: 1_000 + n),
+        "stalled": messages(spark, "stalled", lambda _: 1_000),
+        "never": messages(spark, "never", lambda _: 1_000),
+        "moved": messages(spark, "moved", lambda _: 10, range(1, 11)),
+    }
+    other = {
+        "faster": messages(spark, "faster", lambda n: 900 + n),
+        # Drawn one by one, 260 slower of 500 with the rest equal would seem to be sure.
+        "stalled": messages(spark, "stalled", lambda n: 5_000 if n <= 260 else 999),
+        "never": messages(spark, "never", lambda _: None),
+        "moved": messages(spark, "moved", lambda _: 20, range(6, 16)),
+    }
+    return compare_messages(reduce(DataFrame.union, base.values()), reduce(DataFrame.union, other.values()))
 
 
-def test_a_run_whose_messages_are_faster_one_by_one_is_faster(spark: SparkSession) -> None:
-    base, other = messages(spark, lambda n: 1_000 + n), messages(spark, lambda n: 900 + n)
+def to_ack(found: Compared, queue: str) -> Paired:
+    (figure,) = (one for one in found.figures if (one.queue, one.measure) == (queue, "to_ack"))
+    return figure
 
-    found = compare_messages(base, other)
 
-    (figure,) = (one for one in found.figures if one.measure == "to_ack")
-    assert to_ack(found) == (500, 0, "faster")
+def test_a_run_whose_messages_are_faster_one_by_one_is_faster(compared: Compared) -> None:
+    figure = to_ack(compared, "faster")
+
+    assert (figure.faster, figure.slower, figure.finding) == (500, 0, "faster")
     assert figure.longer["p50"] == -0.1
     assert (figure.base["p50"], figure.other["p50"]) == (1.25, 1.15)
 
 
-def test_one_stall_that_makes_many_neighbours_slow_proves_nothing(spark: SparkSession) -> None:
-    # Drawn one by one, 260 slower of 500 with the rest equal would seem to be sure.
-    base = messages(spark, lambda _: 1_000)
-    other = messages(spark, lambda n: 5_000 if n <= 260 else 999)
+def test_one_stall_that_makes_many_neighbours_slow_proves_nothing(compared: Compared) -> None:
+    figure = to_ack(compared, "stalled")
 
-    found = compare_messages(base, other)
-
-    assert to_ack(found) == (240, 260, "no difference shown")
+    assert (figure.faster, figure.slower, figure.finding) == (240, 260, "no difference shown")
 
 
-def test_what_was_never_acked_is_slower_than_anything(spark: SparkSession) -> None:
-    base, other = messages(spark, lambda _: 1_000), messages(spark, lambda _: None)
+def test_what_was_never_acked_is_slower_than_anything(compared: Compared) -> None:
+    figure = to_ack(compared, "never")
 
-    found = compare_messages(base, other)
-
-    assert to_ack(found) == (0, 500, "slower")
+    assert (figure.faster, figure.slower, figure.finding) == (0, 500, "slower")
 
 
-def test_messages_of_one_run_only_are_counted_and_not_compared(spark: SparkSession) -> None:
-    base, other = messages(spark, lambda _: 10, range(1, 11)), messages(spark, lambda _: 20, range(6, 16))
+def test_messages_of_one_run_only_are_counted_and_not_compared(compared: Compared) -> None:
+    figure = to_ack(compared, "moved")
 
-    found = compare_messages(base, other)
-
-    assert to_ack(found)[:2] == (0, 5)
-    assert found.unpaired == {"orders": 10}
+    assert (figure.faster, figure.slower) == (0, 5)
+    assert compared.unpaired == {"moved": 10}
 
 
 def test_runs_without_a_message_in_common_are_one_error(spark: SparkSession) -> None:
-    base, other = messages(spark, lambda _: 10, range(1, 3)), messages(spark, lambda _: 10, range(5, 7))
+    base, other = (messages(spark, "orders", lambda _: 10, numbers) for numbers in (range(1, 3), range(5, 7)))
 
     with pytest.raises(BadValue, match="no message in common"):
         compare_messages(base, other)

@@ -9,10 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from sqew.errors import SparkUnusable
-from sqew.spark.doctor import examine
+from sqew.spark.doctor import Finding, examine, try_it
 from sqew.spark.java import candidates, find, home_for_spark
+from sqew.spark.launchers import for_python
 
 SQEW = Path(sys.executable).with_name("sqew")
 
@@ -117,6 +119,32 @@ def test_the_java_of_pip_is_not_asked_for_the_module_that_it_lacks(
     assert home_for_spark(find(places())) == home
 
 
+def test_workers_import_spark_from_where_it_is_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "it's here"))
+    home = tmp_path / "who's"
+    home.mkdir()
+    (home / "python").symlink_to(sys.executable)
+    path = f"/opt/spark/python/lib/pyspark.zip:/opt/spark/python/lib/py4j-0.10.9.9-src.zip:{tmp_path}/*:/opt/jars/a.jar"
+
+    asked = [
+        for_python(str(home / "python")),
+        "-c",
+        "import os, sys; print(os.environ['PYTHONPATH'], sys.argv[1])",
+        "a b",
+    ]
+    said = subprocess.run(asked, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, check=True)
+
+    assert said.stdout == f"{tmp_path}/*:/opt/jars/a.jar a b\n"
+
+
+def test_the_doctor_has_spark_do_something(spark: SparkSession) -> None:
+    tried = try_it()
+
+    assert tried == Finding("trial", "Spark ran a job with Python and Arrow in it")
+    assert spark.range(3).count() == 3
+
+
+@pytest.mark.soak
 def test_spark_runs_where_the_only_java_is_that_of_pip(tmp_path: Path) -> None:
     programs = tmp_path / "programs"
     programs.mkdir()

@@ -58,6 +58,18 @@ def test_a_line_that_is_longer_than_several_parts_is_read_once(tmp_path: Path) -
     assert read(path, 64) == [(1, b"1"), (2, b'"' + b"x" * 1_000 + b'"'), (3, b"3")]
 
 
+def test_what_is_added_to_a_file_meanwhile_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(b"1\n2")
+    [part] = parts_of([str(path)], "jsonl")
+    path.write_bytes(b"1\n23\n4\n")
+
+    with opened(part) as reading:
+        found = [row.body for row in rows_in(reading.lines, part.file, "jsonl") if isinstance(row, Row)]
+
+    assert found == [b"1", b"2"]
+
+
 def test_a_compressed_file_is_one_part(tmp_path: Path) -> None:
     text = b"".join(b'{"n": %d}\n' % number for number in range(10_000))
     (tmp_path / "in.jsonl.gz").write_bytes(gzip.compress(text))

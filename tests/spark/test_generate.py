@@ -8,12 +8,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from msgspec.structs import replace
 from pyspark.sql import Row, SparkSession
 
 from serving import Serving
 from sqew.client import Client
+from sqew.errors import BadValue
 from sqew.spark.jobs.generate import job_id_of, send, write
 from sqew.spark.transforms.generating import Workload, generated
 
@@ -24,9 +28,16 @@ WORKLOAD = Workload(
 )  # fmt: skip
 
 
+_made: dict[bytes, list[Row]] = {}
+
+
 def made(spark: SparkSession, workload: Workload, partitions: int = 2) -> list[Row]:
-    rows = generated(spark.range(0, workload.count, 1, partitions), workload).collect()
-    return sorted(rows, key=lambda row: int(row["n"]))
+    """The messages of a workload in their order, made once: tests share what they only look at."""
+    which = msgspec.json.encode([workload, partitions])
+    if which not in _made:
+        rows = generated(spark.range(0, workload.count, 1, partitions), workload).collect()
+        _made[which] = sorted(rows, key=lambda row: int(row["n"]))
+    return _made[which]
 
 
 def test_the_data_are_the_same_whatever_the_partitioning(spark: SparkSession) -> None:
@@ -76,7 +87,7 @@ def test_lanes_get_their_shares(spark: SparkSession) -> None:
     assert lanes["fast"] / COUNT == pytest.approx(0.75, abs=0.03)
 
 
-@pytest.mark.parametrize("skew", [0.5, 1.0, 1.2])
+@pytest.mark.parametrize("skew", [0.5, 1.2])
 def test_with_skew_the_small_keys_are_the_frequent_ones(spark: SparkSession, skew: float) -> None:
     keys = Counter(row["key"] for row in made(spark, replace(WORKLOAD, skew=skew)))
 
@@ -138,4 +149,7 @@ def test_files_have_bodies_or_all_there_is(spark: SparkSession, tmp_path: Path) 
     rows = made(spark, workload)
     lines = [line for file in (tmp_path / "lines").glob("part-*") for line in file.read_text().splitlines()]
     assert sorted(lines) == sorted(row["body"] for row in rows)
-    assert spark.read.parquet(str(tmp_path / "table")).orderBy("n").collect() == rows
+    tables = [pq.ParquetFile(file).read() for file in sorted((tmp_path / "table").glob("*.parquet"))]
+    assert pa.concat_tables(tables).sort_by("n").to_pylist() == [row.asDict() for row in rows]
+    with pytest.raises(BadValue, match=r"lines exists already\. Name a folder that does not"):
+        write(spark, workload, str(tmp_path / "lines"), "jsonl")

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from serving import Serving
+from serving import Serving, serving
 from sqew.body_files import Format
 from sqew.client import Client
 from sqew.embedded import Queue
@@ -66,7 +66,7 @@ def client(server: Serving) -> Iterator[Client]:
 
 
 @pytest.fixture
-def ingest(spark: SparkSession, server: Serving, client: Client, tmp_path: Path) -> Run:
+def ingest(spark: SparkSession, server: Serving, tmp_path: Path) -> Run:
     """Ingest files into a queue: ``ingest("orders", tmp_path / "a.jsonl", lane="fast")``."""
 
     def run(
@@ -78,13 +78,16 @@ def ingest(spark: SparkSession, server: Serving, client: Client, tmp_path: Path)
         priority: int = 0,
         group_by: str | None = None,
         job_id: str | None = None,
+        over: type[Wire] = Wire,
+        url: str = server.url,
     ) -> Ingested:
-        into, policy = Into(queue, lane, priority), client.info(queue).policy
+        with Client(url) as client:
+            into, policy = Into(queue, lane, priority), client.info(queue).policy
         limits = check_target(policy, into, group_by)
         shape = None if schema is None else parse_schema(schema)
         manner = Manner(format, ",", shape, group_by, limits)
-        options = {"url": server.url, "queue": queue}
-        with Wire(Target(queue, (server.url,))) as wire, in_a_sentence():
+        options = {"url": url, "queue": queue}
+        with over(Target(queue, (url,))) as wire, in_a_sentence():
             work = Ingest(
                 spark, wire, into, manner, options, job_id=job_id, in_order=policy.fifo, split_bytes=SPLIT_BYTES
             )
@@ -139,9 +142,11 @@ def test_the_same_arrives_as_without_spark(
     ingest: Run, server: Serving, client: Client, new_queue: Callable[..., str], tmp_path: Path
 ) -> None:
     queue = new_queue(server)
-    files = [tmp_path / "odd.jsonl", tmp_path / "more.jsonl.gz"]
+    files = [tmp_path / "odd.jsonl", tmp_path / "more.jsonl.gz", tmp_path / "others.jsonl.zst"]
     files[0].write_bytes(b'\xef\xbb\xbf{"a":  1}\r\n\n  [1]\n"\xff"\nNaN\n{"a": 1, "a": 2}\n"\xc3\xa9"\n' + b"[" * 100)
     files[1].write_bytes(gzip.compress(b'1e400\n"x"\n\n{"deep": [[[]]]}\n"' + b"y" * 1_100_000 + b'"\n7'))
+    with pa.CompressedOutputStream(str(files[2]), "zstd") as file:
+        file.write(b"3\n{broken\n4\n")
 
     done = ingest(queue, *files)
     without = ingest_without_spark(tmp_path / "lab", files, "jsonl")
@@ -198,6 +203,69 @@ def test_a_rerun_adds_nothing_and_a_new_file_among_known_ones_is_added(
     assert sorted(bodies(client, queue)) == [1, 2, 3]
 
 
+class Killed(BaseException):
+    """What ends a run as a kill does: nothing that the run would do afterwards is done."""
+
+
+class MortalWire(Wire):
+    """A connection whose driver dies right after it has put the first file into the queue."""
+
+    is_dead = False
+
+    def ask(self, call: Any) -> Any:
+        if self.is_dead:
+            raise Killed
+        answer = super().ask(call)
+        if call.path.endswith("/promote"):
+            self.is_dead = True
+            raise Killed
+        return answer
+
+
+def test_a_run_that_is_killed_between_two_files_is_made_good_though_there_are_more_files_by_then(
+    ingest: Run, server: Serving, client: Client, new_queue: Callable[..., str], tmp_path: Path
+) -> None:
+    queue = new_queue(server)
+    write_lines(tmp_path / "a.jsonl", 1, 2)
+    write_lines(tmp_path / "b.jsonl", 3)
+    with pytest.raises(Killed):
+        ingest(queue, tmp_path / "*.jsonl", over=MortalWire)
+    before = bodies(client, queue)
+    write_lines(tmp_path / "c.jsonl", 4)
+
+    done = ingest(queue, tmp_path / "*.jsonl")
+
+    assert before == [1, 2]
+    assert (done.sent, done.repeated) == (2, 2)
+    assert sorted(bodies(client, queue)) == [1, 2, 3, 4]
+
+
+def test_of_files_with_the_same_content_each_is_sent_once(
+    ingest: Run, server: Serving, client: Client, new_queue: Callable[..., str], tmp_path: Path
+) -> None:
+    queue = new_queue(server)
+    write_lines(tmp_path / "monday.jsonl", "up")
+    write_lines(tmp_path / "tuesday.jsonl", "up")
+    first = ingest(queue, tmp_path / "*.jsonl")
+    write_lines(tmp_path / "wednesday.jsonl", "up")
+
+    again = ingest(queue, tmp_path / "*.jsonl")
+
+    assert (first.sent, again.sent, again.repeated) == (2, 1, 2)
+    assert bodies(client, queue) == ["up"] * 3
+
+
+def test_rejects_are_written_over_nothing_whatever_a_job_is_called(
+    ingest: Run, server: Serving, new_queue: Callable[..., str], tmp_path: Path
+) -> None:
+    (tmp_path / "a.jsonl").write_text("1\n{broken\n")
+
+    done = ingest(new_queue(server), tmp_path / "a.jsonl", job_id="../precious")
+
+    assert Path(str(done.rejects)).resolve().parent == tmp_path / "quarantine"
+    assert len(rejects(done)) == 1
+
+
 def test_a_named_job_sends_once_whatever_it_is_given(
     ingest: Run, server: Serving, client: Client, new_queue: Callable[..., str], tmp_path: Path
 ) -> None:
@@ -211,54 +279,30 @@ def test_a_named_job_sends_once_whatever_it_is_given(
     assert bodies(client, queue) == [1, 1]
 
 
-def test_compressed_files_are_read_whatever_compressed_them(
-    ingest: Run, server: Serving, client: Client, new_queue: Callable[..., str], tmp_path: Path
-) -> None:
-    queue = new_queue(server)
-    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(b"1\n2\n"))
-    with pa.CompressedOutputStream(str(tmp_path / "b.jsonl.zst"), "zstd") as file:
-        file.write(b"3\n4\n")
-
-    done = ingest(queue, str(tmp_path / "*.jsonl.*"))
-
-    assert (done.files, done.sent) == (2, 4)
-    assert sorted(bodies(client, queue)) == [1, 2, 3, 4]
-
-
-def test_messages_have_the_lane_and_the_priority_that_were_asked_for(
-    ingest: Run, server: Serving, client: Client, new_queue: Callable[..., str], tmp_path: Path
-) -> None:
-    queue = new_queue(server, lanes={"fast": 3, "slow": 1})
-
-    ingest(queue, write_lines(tmp_path / "a.jsonl", 1), lane="slow", priority=7)
-
-    [line] = sent(client, queue)
-    assert (line["lane"], line["priority"]) == ("slow", 7)
-
-
 def test_a_fifo_queue_gets_each_group_in_the_order_of_the_file(
     ingest: Run, server: Serving, client: Client, new_queue: Callable[..., str], tmp_path: Path
 ) -> None:
     queue = new_queue(server, fifo=True)
-    lines = [{"n": number, "who": number % 7} for number in range(3_000)]
+    lines = [{"n": number, "who": number % 7} for number in range(1_500)]
 
     ingest(queue, write_lines(tmp_path / "a.jsonl", *lines), group_by="who")
 
     arrived: dict[str, list[int]] = {}
     for line in sent(client, queue):
         arrived.setdefault(line["group"], []).append(line["body"]["n"])
-    assert arrived == {str(who): list(range(who, 3_000, 7)) for who in range(7)}
+    assert arrived == {str(who): list(range(who, 1_500, 7)) for who in range(7)}
 
 
-def test_what_does_not_fit_the_schema_is_quarantined(
+def test_what_does_not_fit_the_schema_is_quarantined_and_the_rest_has_the_lane_and_priority_asked_for(
     ingest: Run, server: Serving, client: Client, new_queue: Callable[..., str], tmp_path: Path
 ) -> None:
-    queue = new_queue(server)
+    queue = new_queue(server, lanes={"fast": 3, "slow": 1})
     path = tmp_path / "a.jsonl"
     path.write_text('{"sku": 1, "more": []}\n{"sku": "x"}\n{"price": 1}\n{"sku": 2, "price": null}\n')
 
-    done = ingest(queue, path, schema="sku INT NOT NULL, price DOUBLE")
+    done = ingest(queue, path, schema="sku INT NOT NULL, price DOUBLE", lane="slow", priority=7)
 
+    assert {(line["lane"], line["priority"]) for line in sent(client, queue)} == {("slow", 7)}
     assert bodies(client, queue) == [{"sku": 1, "more": []}, {"sku": 2, "price": None}]
     assert [(reject["line"], reject["reason"]) for reject in rejects(done)] == [
         (2, "It does not fit the schema: Expected `int`, got `str` - at `$.sku`."),
@@ -313,12 +357,18 @@ def test_what_the_queue_would_refuse_altogether_is_said_before_anything_is_read(
         ingest("nothing", path)
 
 
-def test_bodies_that_are_too_large_for_the_queue_are_quarantined(
-    ingest: Run, server: Serving, client: Client, new_queue: Callable[..., str], tmp_path: Path
-) -> None:
-    queue = new_queue(server, max_body_bytes=1_024)
+def test_bodies_that_are_too_large_for_the_queue_or_its_server_are_quarantined(ingest: Run, tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "a.jsonl", *["x" * 300] * 50, "y" * 2_000, "z", "w" * 5_000)
+    limits = ("--max-body-bytes", "1024", "--max-request-bytes", "8192")
 
-    done = ingest(queue, write_lines(tmp_path / "a.jsonl", "x", "y" * 2_000))
+    with serving(tmp_path, "--durability", "fast", *limits) as small, Client(small.url) as client:
+        client.create("orders", max_body_bytes=4_096)
+        done = ingest("orders", path, url=small.url)
+        found = bodies(client, "orders")
 
-    assert bodies(client, queue) == ["x"]
-    assert [(reject["line"], reject["reason"]) for reject in rejects(done)] == [(2, "It is longer than 1024 bytes.")]
+    assert (done.sent, done.rejected, done.repeated) == (51, 2, 0)
+    assert sorted(found) == sorted(["x" * 300] * 50 + ["z"])
+    assert [(reject["line"], reject["reason"][:40]) for reject in rejects(done)] == [
+        (51, "The body has 2002 bytes; 1024 are allowe"),
+        (53, "It is longer than 4096 bytes."),
+    ]

@@ -127,6 +127,8 @@ def _kept(line: bytes) -> tuple[Any, str, int]:
         ("spark generate --count 5", 2, "--queue NAME or --output FOLDER"),
         ("spark generate --count 5 --output x --size 5..1", 2, "--size can't be"),
         ("spark generate --count 5 --output x --lane fast", 2, "--lane can't be"),
+        ("spark generate --count 9999999999999999999 --output x", 2, "--count can't be"),
+        ("spark generate --count 5 --output x --keys 2000000 --skew 1", 2, "it may be 1000000 at most"),
         ("spark ingets", 2, "did you mean 'ingest'"),
     ],
 )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from pyspark.sql import SparkSession
 
 from sqew.spark.progress import watched
@@ -44,3 +47,27 @@ def test_what_comes_after_the_block_belongs_to_no_group(spark: SparkSession) -> 
     assert inside != []
     assert spark.sparkContext.statusTracker().getJobIdsForGroup(group) == inside
     assert spark.sparkContext.getLocalProperty("spark.jobGroup.id") is None
+
+
+def test_ctrl_c_cancels_the_job_and_the_session_goes_on(spark: SparkSession, tmp_path: Path) -> None:
+    gate = tmp_path / "open"
+
+    def wait(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        while not gate.exists():
+            threading.Event().wait(0.01)
+        yield from batches
+
+    told: list[int] = []
+
+    def interrupt(_done: int, total: int) -> None:
+        if total and not told:
+            told.append(total)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt), watched(spark, interrupt):
+        spark.range(0, 2, 1, 2).mapInArrow(wait, "id long").collect()
+    gate.touch()
+
+    assert signal.getsignal(signal.SIGINT) is before
+    assert spark.range(1).count() == 1

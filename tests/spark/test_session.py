@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from pyspark.sql import SparkSession
 
@@ -24,6 +26,15 @@ def test_a_session_at_work_is_given_as_it_is(spark: SparkSession) -> None:
 def test_a_session_at_work_elsewhere_is_not_moved(spark: SparkSession) -> None:
     with pytest.raises(SparkUnusable, match=r"on local\[2,3\] and not on yarn\. Stop it first"):
         session("yarn")
+
+
+def test_a_session_at_work_is_seen_from_another_thread(spark: SparkSession) -> None:
+    with ThreadPoolExecutor(1) as other:
+        again = other.submit(session, name="another").result()
+        elsewhere = other.submit(session, "yarn").exception()
+
+    assert again is spark
+    assert isinstance(elsewhere, SparkUnusable)
 
 
 def test_times_are_utc(spark: SparkSession) -> None:

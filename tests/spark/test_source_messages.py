@@ -65,6 +65,15 @@ def test_large_rows_become_requests_that_are_not_too_large() -> None:
     ]
 
 
+def test_text_that_grows_on_its_way_becomes_requests_that_are_not_too_large() -> None:
+    rows = ["\1" * 2_000 + str(number) for number in range(1_400)]
+
+    made = list(requests([_batch(body=rows)], "text"))
+
+    assert all(len(request.body) <= 2 * MOST_BYTES for request in made)
+    assert [item["message"] for request in made for item in json.loads(request.body)] == rows
+
+
 @pytest.mark.parametrize("body", ['1},{"message":2', '1,"priority":9', "", "hello", '{"a":1,}'])
 def test_what_is_not_json_is_refused_before_it_is_sent(body: str) -> None:
     with pytest.raises(BadBody, match="is not JSON"):

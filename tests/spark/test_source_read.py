@@ -97,10 +97,15 @@ def test_the_archive_tells_how_messages_ended(
     assert all(row.finished_at >= row.created_at for row in rows)
 
 
-@pytest.mark.parametrize("handed_down", ["true", "false"])
+@pytest.mark.parametrize(("store", "handed_down"), [("sqlite", "true"), ("postgres", "true"), ("sqlite", "false")])
 def test_filters_give_the_same_whether_the_server_or_spark_applies_them(
-    spark: SparkSession, server: Serving, new_queue: Callable[..., str], handed_down: str
+    spark: SparkSession,
+    servers: Callable[[str], Serving],
+    new_queue: Callable[..., str],
+    store: str,
+    handed_down: str,
 ) -> None:
+    server = servers(store)
     queue = new_queue(server, lanes={"normal": 1, "fast": 4})
     with Client(server.url) as client:
         ids = client.enqueue_many(

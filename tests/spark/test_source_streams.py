@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
@@ -17,6 +20,7 @@ from sources import depth, read, refusal
 from serving import Serving
 from sqew.client import Client
 from sqew.errors import BadSetting, QueueNotFound
+from sqew.spark.java import find, home_for_spark
 
 KILLED = Path(__file__).with_name("killed_driver.py")
 
@@ -46,33 +50,33 @@ def test_a_stream_moves_every_message_once_and_goes_on_where_it_was(
 ) -> None:
     source, sink = new_queue(server), new_queue(server)
 
-    for count in (2_500, 10):
+    for count in (150, 10):
         _send(server, source, count)
-        _start(_stream(spark, server, source, maxMessagesPerTrigger="1000"), server, sink, tmp_path).awaitTermination()
+        _start(_stream(spark, server, source, maxMessagesPerTrigger="100"), server, sink, tmp_path).awaitTermination()
 
-    assert _numbers(spark, server, sink) == sorted([*range(2_500), *range(10)])
+    assert _numbers(spark, server, sink) == sorted([*range(150), *range(10)])
     assert depth(server, source) == 0
 
 
 def test_a_task_of_a_stream_that_is_tried_again_sends_its_rows_once(
-    spark: SparkSession, server: Serving, new_queue: Callable[..., str], tmp_path: Path
+    spark: SparkSession, sqlite_server: Serving, new_queue: Callable[..., str], tmp_path: Path
 ) -> None:
-    source, sink = new_queue(server), new_queue(server)
-    _send(server, source, 12_000)
+    source, sink = new_queue(sqlite_server), new_queue(sqlite_server)
+    _send(sqlite_server, source, 1_500)
 
     def fail(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from batches
         context = TaskContext.get()
         assert context is not None
-        if context.attemptNumber() < 2:
+        if context.attemptNumber() < 1:
             raise RuntimeError("on purpose")
 
-    table = _stream(spark, server, source).select("body")
+    table = _stream(spark, sqlite_server, source).select("body")
 
-    _start(table.mapInArrow(fail, table.schema), server, sink, tmp_path).awaitTermination()
+    _start(table.mapInArrow(fail, table.schema), sqlite_server, sink, tmp_path).awaitTermination()
 
-    assert _numbers(spark, server, sink) == list(range(12_000))
-    assert depth(server, source) == 0
+    assert _numbers(spark, sqlite_server, sink) == list(range(1_500))
+    assert depth(sqlite_server, source) == 0
 
 
 def test_what_is_wrong_with_a_stream_is_said_in_a_sentence(
@@ -93,35 +97,71 @@ def test_what_is_wrong_with_a_stream_is_said_in_a_sentence(
     assert isinstance(nowhere, QueueNotFound)
 
 
-def test_a_driver_that_is_killed_again_and_again_loses_nothing_and_sends_nothing_twice(
-    spark: SparkSession,
-    sqlite_server: Serving,
-    postgres_server: Serving,
-    new_queue: Callable[..., str],
-    tmp_path: Path,
-) -> None:
-    source, sink = new_queue(sqlite_server), new_queue(postgres_server)
-    _send(sqlite_server, source, 3_000)
+@dataclass
+class Life:
+    """Of a driver: what it moves from where to where, and where it keeps how far it is."""
 
-    def live(kill_at: str) -> int:
-        life = {
-            "kill_at": kill_at,
-            "pids": str(tmp_path / "pids"),
-            "checkpoint": str(tmp_path / "checkpoint"),
-            "source": {
-                "url": sqlite_server.url,
-                "queue": source,
-                "consumer": "copy",
-                "maxMessagesPerTrigger": "1000",
-                "holdSeconds": "2",
-            },
-            "sink": {"url": postgres_server.url, "queue": sink},
+    source: dict[str, str]
+    sink: dict[str, str]
+    folder: Path
+
+    def end_at(self, moment: str) -> int:
+        """Start it in a process of its own that is killed, with its Java, at that moment: how it ended.
+
+        Its Java is that of pip, so that this one too is seen to run Spark.
+        """
+        told = {
+            "kill_at": moment,
+            "pids": str(self.folder / "pids"),
+            "checkpoint": str(self.folder / "checkpoint"),
+            "source": self.source,
+            "sink": self.sink,
         }
-        driver = subprocess.run([sys.executable, str(KILLED), json.dumps(life)], stderr=subprocess.PIPE, timeout=240)
-        return driver.returncode
+        java = {"JAVA_HOME": str(home_for_spark(find({"PATH": ""})))}
+        command = [sys.executable, str(KILLED), json.dumps(told)]
+        return subprocess.run(command, stderr=subprocess.PIPE, timeout=240, env={**os.environ, **java}).returncode
 
-    ends = [live("claimed"), live("planned"), live("promoted"), live("never")]
+    def go_on(self, spark: SparkSession) -> None:
+        """Start it here, to the end."""
+        table = spark.readStream.format("sqew").options(**self.source).load().select("body")
+        writer = table.writeStream.format("sqew").options(**self.sink)
+        writer = writer.option("checkpointLocation", str(self.folder / "checkpoint"))
+        writer.trigger(availableNow=True).start().awaitTermination()
 
-    assert ends == [-9, -9, -9, 0]
-    assert _numbers(spark, postgres_server, sink) == list(range(3_000))
-    assert depth(sqlite_server, source) == 0
+
+@pytest.fixture
+def life(sqlite_server: Serving, postgres_server: Serving, new_queue: Callable[..., str], tmp_path: Path) -> Life:
+    """One that moves 500 numbers from one store to the other, in three batches."""
+    source, sink = new_queue(sqlite_server), new_queue(postgres_server)
+    _send(sqlite_server, source, 500)
+    reading = {"consumer": "copy", "maxMessagesPerTrigger": "200", "holdSeconds": "1"}
+    return Life(
+        {"url": sqlite_server.url, "queue": source, **reading}, {"url": postgres_server.url, "queue": sink}, tmp_path
+    )
+
+
+def _check(life: Life, spark: SparkSession, sqlite_server: Serving, postgres_server: Serving) -> None:
+    """Raise unless every number is where it should be, once, and none where it was."""
+    assert _numbers(spark, postgres_server, life.sink["queue"]) == list(range(500))
+    assert depth(sqlite_server, life.source["queue"]) == 0
+
+
+def test_a_driver_killed_after_a_claim_and_one_killed_after_a_promotion_lose_nothing_and_send_nothing_twice(
+    life: Life, spark: SparkSession, sqlite_server: Serving, postgres_server: Serving
+) -> None:
+    ends = [life.end_at("claimed"), life.end_at("promoted")]
+    life.go_on(spark)
+
+    assert ends == [-9, -9]
+    _check(life, spark, sqlite_server, postgres_server)
+
+
+@pytest.mark.soak
+def test_a_driver_that_is_killed_again_and_again_loses_nothing_and_sends_nothing_twice(
+    life: Life, spark: SparkSession, sqlite_server: Serving, postgres_server: Serving
+) -> None:
+    ends = [life.end_at(moment) for moment in ("planned", "claimed", "promoted", "planned", "promoted", "claimed")]
+    life.go_on(spark)
+
+    assert ends == [-9] * 6
+    _check(life, spark, sqlite_server, postgres_server)

@@ -15,7 +15,7 @@ from serving import Serving
 from sqew.client import Client
 from sqew.errors import BadBody, BadSetting, BadValue, UnknownLane
 
-ROWS_OF_A_TASK = 12_000
+ROWS_OF_A_TASK = 1_200
 """More than Spark gives to a task at a time, so that some are handed in before the task has seen the rest."""
 
 
@@ -69,43 +69,55 @@ def test_a_job_that_is_run_again_adds_nothing(
     spark: SparkSession, server: Serving, new_queue: Callable[..., str]
 ) -> None:
     queue = new_queue(server)
-    table = _numbers(spark, 100)
+    table = _numbers(spark, 2 * ROWS_OF_A_TASK)
 
     for _ in range(2):
         write(table, server, queue, jobId="nightly")
-    write(table, server, queue, jobId="another")
+    write(_numbers(spark, 100), server, queue, jobId="another")
 
-    assert depth(server, queue) == 200
+    assert depth(server, queue) == 2 * ROWS_OF_A_TASK + 100
     assert {writer["name"]: writer["promoted"] for writer in _writers(server, queue)} == {
-        "nightly": 100,
+        "nightly": 2 * ROWS_OF_A_TASK,
         "another": 100,
     }
 
 
-def test_a_task_that_is_tried_again_sends_its_rows_once(
-    spark: SparkSession, server: Serving, new_queue: Callable[..., str]
+def test_a_job_of_an_empty_table_is_done_too(
+    spark: SparkSession, sqlite_server: Serving, new_queue: Callable[..., str]
 ) -> None:
-    queue = new_queue(server)
+    queue = new_queue(sqlite_server)
+    empty = spark.createDataFrame(spark.sparkContext.emptyRDD(), "body string")
 
-    write(_failing(_numbers(spark, 2 * ROWS_OF_A_TASK), first_attempts=2), server, queue, jobId="shaky")
+    write(empty, sqlite_server, queue, jobId="nightly")
+    write(_numbers(spark, 10), sqlite_server, queue, jobId="nightly")
 
-    bodies = [int(row.body) for row in read(spark, server, queue, "body string").collect()]
+    assert empty.rdd.getNumPartitions() == depth(sqlite_server, queue) == 0
+
+
+def test_a_task_that_is_tried_again_sends_its_rows_once(
+    spark: SparkSession, postgres_server: Serving, new_queue: Callable[..., str]
+) -> None:
+    queue = new_queue(postgres_server)
+
+    write(_failing(_numbers(spark, 2 * ROWS_OF_A_TASK), first_attempts=1), postgres_server, queue, jobId="shaky")
+
+    bodies = [int(row.body) for row in read(spark, postgres_server, queue, "body string").collect()]
     assert sorted(bodies) == list(range(2 * ROWS_OF_A_TASK))
 
 
 def test_nothing_is_seen_of_a_job_that_failed_and_it_can_be_run_again(
-    spark: SparkSession, server: Serving, new_queue: Callable[..., str]
+    spark: SparkSession, sqlite_server: Serving, new_queue: Callable[..., str]
 ) -> None:
-    queue = new_queue(server)
+    queue = new_queue(sqlite_server)
     table = _numbers(spark, 2 * ROWS_OF_A_TASK)
 
-    refused = refusal(lambda: write(_failing(table, first_attempts=3), server, queue, jobId="failing"))
+    refused = refusal(lambda: write(_failing(table, first_attempts=3), sqlite_server, queue, jobId="failing"))
 
     assert "on purpose" in str(refused)
-    assert depth(server, queue) == 0
-    write(table, server, queue, jobId="failing")
-    assert depth(server, queue) == 2 * ROWS_OF_A_TASK
-    assert [writer["staged"] for writer in _writers(server, queue)] == [[]]
+    assert depth(sqlite_server, queue) == 0
+    write(table, sqlite_server, queue, jobId="failing")
+    assert depth(sqlite_server, queue) == 2 * ROWS_OF_A_TASK
+    assert [writer["staged"] for writer in _writers(sqlite_server, queue)] == [[]]
 
 
 def test_bytes_and_text_are_bodies_too(

@@ -30,7 +30,7 @@ def orders(sqlite_server):
     for queue in ("orders", "revenue"):
         sqlite_server.call("DELETE", f"/v1/queues/{queue}")
         sqlite_server.call("POST", "/v1/queues", {"name": queue})
-    made = list(make(600, seed=3))
+    made = list(make(240, seed=3))
     lines = b"".join(json.dumps({"body": order}).encode() + b"\n" for order in made)
     sqlite_server.call("POST", "/v1/queues/orders/bulk", lines, {"Content-Type": "application/x-ndjson"})
     return expected(made)
@@ -76,17 +76,18 @@ def test_a_stream_that_was_stopped_goes_on_and_every_window_is_in_both_places_on
 ):
     from stream import start
 
-    first = start(spark, sqlite_server.url, tmp_path, per_batch=200)
+    first = start(spark, sqlite_server.url, tmp_path, per_batch=100)
     while not (tmp_path / "checkpoint" / "commits" / "0").exists():
         assert first.isActive, first.exception()
         first.awaitTermination(0.05)
     first.stop()
-    start(spark, sqlite_server.url, tmp_path, per_batch=200, ends=True).awaitTermination()
+    start(spark, sqlite_server.url, tmp_path, per_batch=100, ends=True).awaitTermination()
 
     assert in_queue(sqlite_server) == as_rows(orders)
     assert in_lake(tmp_path / "lake") == as_rows(orders)
 
 
+@pytest.mark.soak
 def test_the_pipeline_comes_to_the_same(sqlite_server, orders, tmp_path):
     from sqew.spark.java import find, home_for_spark
 

@@ -65,6 +65,7 @@ def test_what_is_not_sparks_fault_stays_what_it_is() -> None:
         ("x\n\tat a.b(C.java)\nCaused by: java.io.IOException: No space left on device\n\tat d", "A disk that Spark"),
         (": java.lang.OutOfMemoryError: Java heap space\n\tat a.b", "Spark ran out of memory"),
         ("SparkException: All masters are unresponsive! Giving up.", "The cluster that the master names"),
+        ("Answer from Java side is empty", "Java, on which Spark runs, ended"),
     ],
 )
 def test_what_java_says_of_the_machine_becomes_what_to_do(said: str, sentence: str) -> None:

@@ -70,9 +70,10 @@ def test_headers_that_are_damaged_are_never_delivered(store):
     assert run(store, Peek("jobs", 10)) == []
 
 
-def test_one_promotion_that_can_not_go_on_holds_up_no_other(store, caplog):
+@pytest.mark.parametrize("now", [b"abd", b""])
+def test_one_promotion_that_can_not_go_on_holds_up_no_other(store, caplog, now):
     stage(store, headers={"trace": "abc"})
-    damage(store, b"abc", b"abd")
+    damage(store, b"abc", now)
     run(store, Promote("jobs", "load", 0, {"p": 2}))
     run(store, Stage("jobs", "other", 0, "p", columns([NewMessage(b"1")])))
     run(store, Promote("jobs", "other", 0, {"p": 1}))

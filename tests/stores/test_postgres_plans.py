@@ -115,7 +115,7 @@ INSERT INTO sqew_schedule (name, version, status, target_kind, due_at, slot_at, 
 SELECT 's' || n, 1, 'active', 'queue', n, n, '{}', 0, 0, 'x' FROM generate_series(1, 2000) n;
 INSERT INTO sqew_move_task (id, queue_id, status, to_move, started_at, due_at, moved)
 SELECT 'm' || n, 1 + n % 40, 'running', 1, 1, CASE WHEN n <= 40 THEN n END, 0 FROM generate_series(1, 2000) n;
-INSERT INTO sqew_writer SELECT CASE WHEN others THEN 2 ELSE 1 END, 'w' || n, 1, 1, 0 FROM generate_series(1, 2000) n;
+INSERT INTO sqew_writer SELECT CASE WHEN others THEN 2 ELSE 1 END, 'w' || n, 1, 1, 0, n FROM generate_series(1, 2000) n;
 -- Nearly all epochs are one writer's, nearly all parts one epoch's, and nearly all chunks one part's.
 INSERT INTO sqew_staging (queue_id, writer, epoch, due_at, ends_at)
 SELECT 1, CASE WHEN others THEN 'w' || n ELSE 'w' END, n, CASE WHEN n % 2 = 0 THEN n END, CASE WHEN n % 2 = 1 THEN n END

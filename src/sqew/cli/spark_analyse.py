@@ -13,7 +13,8 @@ from sqew.cli.session import Session
 from sqew.cli.spark_work import spark_at_work, spark_options
 
 if TYPE_CHECKING:
-    from sqew.spark.jobs.analyse import Analysed, Tables
+    from sqew.spark.jobs.analyse import Analysed
+    from sqew.spark.tables import Tables
 
 _QUANTILES = ("p50", "p95", "p99")
 
@@ -38,9 +39,10 @@ def analyse(
     pattern, or a URL. The tables are Parquet files in FOLDER; those of an earlier analysis are replaced.
     """
     with spark_at_work(session, "analysing", master, spark_settings) as spark:
-        from sqew.spark.jobs.analyse import Tables, add_report
+        from sqew.spark.jobs.analyse import add_report
         from sqew.spark.jobs.analyse import analyse as analyse_logs
         from sqew.spark.report.page import warnings_of
+        from sqew.spark.tables import Tables
 
         found = analyse_logs(spark, logs, to)
         tables = Tables(spark, found.to)
@@ -57,8 +59,8 @@ def analyse(
 
 def _latencies(tables: Tables) -> list[dict[str, object]]:
     names = ["queue", "lane", "worker", "measure", "count", "missing", *_QUANTILES, "p999", "max"]
-    rows = tables.read("latencies").select(*names).orderBy("worker", "queue", "lane", "measure").collect()
-    return [row.asDict() for row in rows]
+    order = [(name, "ascending") for name in ("worker", "queue", "lane", "measure")]
+    return list(tables.fetch("latencies").select(names).sort_by(order).to_pylist())
 
 
 def _facts(found: Analysed, report: str | None) -> Facts:

@@ -54,6 +54,7 @@ def archive(
                     name,
                     to,
                     partial(q.delete_archived, name) if delete else None,
+                    times=read_queue(spark, place, name, archive=True, columns="finished_at TIMESTAMP"),
                 )
                 for name in names
             ]

@@ -10,7 +10,7 @@ import click
 from sqew.cli.command import Command
 from sqew.cli.exits import Exit, Failure
 from sqew.cli.output import plural
-from sqew.cli.parameters import QueueName
+from sqew.cli.parameters import Name, QueueName
 from sqew.cli.session import Session
 from sqew.cli.spark_work import server_of, spark_at_work, spark_options, wire_to, write_options
 from sqew.errors import BadValue
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 _ARRIVALS = ("at-once", "constant", "poisson", "bursts")
 _LARGEST = 1_048_576
+_MOST = 10**15
+_MOST_SKEWED = 10**6
+"""Every task is told how frequent each of these is."""
 
 
 @click.command(cls=Command)
@@ -38,7 +41,9 @@ _LARGEST = 1_048_576
 @click.option("--keys", type=click.IntRange(1), default=1000, metavar="N", help="About so many different things.")
 @click.option("--skew", type=click.FloatRange(0, 10), default=0.0, metavar="S", help="The k-th as often as k ** -S.")
 @click.option("--lane", "lanes", multiple=True, metavar="NAME=SHARE", help="A lane and its share. May be repeated.")
-@click.option("--job-id", metavar="ID", help="What this job is called; one of the same name sends nothing again.")
+@click.option(
+    "--job-id", type=Name(), metavar="ID", help="What this job is called; one of the same name sends nothing again."
+)
 @click.option("--partitions", type=click.IntRange(1), metavar="N", help="In so many tasks. It changes no message.")
 @spark_options
 @click.pass_obj
@@ -58,6 +63,7 @@ def generate(
 
     if (queue is None) == (output is None):
         raise Failure("Say where the messages go: --queue NAME or --output FOLDER, one of the two.", Exit.INVALID)
+    _check_numbers(count, seed, keys, _MOST_SKEWED if skew else _MOST)
     smallest, largest = _sizes(size)
     workload = Workload(
         count=count, seed=seed, arrivals=arrivals, rate=rate, burst=burst, smallest=smallest, largest=largest,
@@ -109,6 +115,12 @@ def _write(
     with spark_at_work(session, "generating", master, spark_settings) as spark:
         write(spark, workload, output, format, partitions)
     return {"written": workload.count, "output": output, "repeated": False}
+
+
+def _check_numbers(count: int, seed: int, keys: int, most_keys: int) -> None:
+    for name, value, most in (("--count", count, _MOST), ("--seed", abs(seed), _MOST), ("--keys", keys, most_keys)):
+        if value > most:
+            raise BadValue(f"{name} can't be {value}: it may be {most} at most.")
 
 
 def _sizes(text: str) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from sqew.cli.command import Command
 from sqew.cli.exits import Exit, Failure
 from sqew.cli.output import plural
-from sqew.cli.parameters import queue_option
+from sqew.cli.parameters import Name, queue_option
 from sqew.cli.session import Session
 from sqew.cli.spark_work import server_of, spark_at_work, spark_options, wire_to, write_options
 from sqew.spark.session import check_packages
@@ -36,7 +36,9 @@ _TAB = ("\\t", "tab")
 @click.option("--priority", type=click.IntRange(-1000, 1000), default=0, metavar="N", help="With which priority.")
 @click.option("--group-by", metavar="FIELD", help="The field that names the group, for a FIFO queue.")
 @click.option("--quarantine", metavar="FOLDER", help="Where rejects go.  [default: quarantine/QUEUE]")
-@click.option("--job-id", metavar="ID", help="What this job is called; one of the same name sends nothing again.")
+@click.option(
+    "--job-id", type=Name(), metavar="ID", help="What this job is called; one of the same name sends nothing again."
+)
 @spark_options
 @click.pass_obj
 def ingest(
@@ -48,8 +50,8 @@ def ingest(
 
     FILES are names, patterns or URLs, plain or compressed with gzip or zstd. Of CSV each row is a message, an object of
     texts named by the first row. What can't be a message is set aside in the quarantine folder, with its file, its line
-    and the reason. All messages appear together, when the last one is there. A file that was sent before is not sent
-    again.
+    and the reason. Nothing is sent before all files are read, and of each file all messages appear together. A file
+    that was sent before is not sent again, whatever it is called now.
     """
     server_of(session, "ingest")
     check_packages()

@@ -55,7 +55,11 @@ def place_of_queues(session: Session) -> dict[str, str]:
     return {"path": str(Path(session.settings.db).absolute())}
 
 
-def read_queue(spark: SparkSession, place: dict[str, str], queue: str, *, archive: bool) -> DataFrame:
-    """The messages of a queue, or those of its archive."""
+def read_queue(
+    spark: SparkSession, place: dict[str, str], queue: str, *, archive: bool, columns: str | None = None
+) -> DataFrame:
+    """The messages of a queue, or those of its archive. ``columns``: only these, as ``id LONG, body STRING``."""
     reader = spark.read.format("sqew").options(**place, queue=queue)
+    if columns is not None:
+        reader = reader.schema(columns)
     return (reader.option("archive", "true") if archive else reader).load()

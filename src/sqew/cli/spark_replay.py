@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import click
 import msgspec
 
@@ -11,7 +14,7 @@ from sqew.cli.parameters import Name, QueueName
 from sqew.cli.progress import Bar
 from sqew.cli.session import Session
 from sqew.cli.spark_lake import Moment, lake_option
-from sqew.cli.spark_work import server_of, spark_at_work, spark_options, wire_to, write_options
+from sqew.cli.spark_work import moving, server_of, spark_at_work, spark_options, wire_to, write_options
 
 
 @click.command(cls=Command)
@@ -59,12 +62,13 @@ def replay(
         from sqew.spark.lake.files import files_of
 
         choice = Choice(queue=source, where=where, since=since, until=until, outcome=outcome)
-        with wire_to(session, target) as wire, Bar("replaying", session.plain) as bar:
+        sent = [0]
+        with wire_to(session, target) as wire, _shown(session, sent, rate):
             made = Replay(
                 spark, Lake(files_of(spark, lake)), choice, write_options(session, target), wire,
                 job_id=job_id, lane=lane, in_order=policy.fifo,
             )  # fmt: skip
-            done = made.run(rate, bar.reach if rate is not None else _untold)
+            done = made.run(rate, sent.append)
     session.show(
         msgspec.to_builtins(done),
         Facts([("job", done.job_id), ("sent", done.sent), ("sent before", done.repeated)]),
@@ -77,5 +81,12 @@ def replay(
         session.note("Nothing was sent: no message of the lake is meant.")
 
 
-def _untold(_count: int) -> None:
-    """Spark's tasks tell how far it is."""
+@contextmanager
+def _shown(session: Session, sent: list[int], rate: float | None) -> Iterator[None]:
+    """A bar of the messages sent, while Spark reads as well as while the next ones are not due. Without a rate, Spark's
+    tasks tell how far it is."""
+    if rate is None:
+        yield
+        return
+    with Bar("replaying", session.plain) as bar, moving(bar, lambda: sent[-1]):
+        yield

@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,7 +15,7 @@ import click
 from sqew.cli.exits import Exit, Failure
 from sqew.cli.progress import Bar
 from sqew.cli.session import Session
-from sqew.errors import BadValue
+from sqew.errors import BadValue, SparkError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from sqew.spark.source.wire import Wire
 
 _BETWEEN_DRAWINGS_S = 0.1
+_JAVA_ENDED = (
+    "The Java that Spark runs in has ended, perhaps because the system ran out of memory. Run it again, with a smaller "
+    "spark.driver.memory if so."
+)
 _STDERR = 2
 
 
@@ -52,7 +56,9 @@ def spark_at_work(
     ``bar``: whether there is one of Spark's tasks; a command that knows better how far it is has one of its own.
     What goes wrong with Spark in the block ends as one sentence. With --debug all that Java says is shown as well.
     """
-    from sqew.spark.progress import watched
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+
+    from sqew.spark.progress import JAVA_IS_GONE, watched
     from sqew.spark.trouble import in_a_sentence
 
     settings = _parsed(spark_settings)
@@ -69,9 +75,14 @@ def spark_at_work(
         except KeyboardInterrupt:
             drawn.hide()
             raise Failure("Interrupted. Spark was told to stop.", Exit.INTERRUPTED) from None
+        except JAVA_IS_GONE as error:
+            if isinstance(error, Py4JJavaError):
+                raise
+            raise SparkError(_JAVA_ENDED) from error
         finally:
             if is_ours:
-                made.stop()
+                with suppress(*JAVA_IS_GONE):
+                    made.stop()
 
 
 def _untold(_done: int, _total: int) -> None:
@@ -97,9 +108,9 @@ def write_options(session: Session, queue: str) -> dict[str, str]:
 def wire_to(session: Session, queue: str) -> Wire:
     """A connection to that server."""
     from sqew.spark.source.options import options_of
-    from sqew.spark.source.wire import Wire
+    from sqew.spark.source.wire import PATIENT, Wire
 
-    return Wire(options_of(write_options(session, queue)).target)
+    return Wire(options_of(write_options(session, queue)).target, retries=PATIENT)
 
 
 def _parsed(settings: tuple[str, ...]) -> dict[str, str]:
@@ -126,13 +137,13 @@ def _started(
 
 
 @contextmanager
-def moving(bar: Bar) -> Iterator[None]:
-    """A bar that goes to and fro while something takes its time."""
+def moving(bar: Bar, done: Callable[[], int] = lambda: 0) -> Iterator[None]:
+    """A bar that goes to and fro while something takes its time. ``done``: how much of it is done by now."""
     ended = threading.Event()
 
     def move() -> None:
         while not ended.wait(_BETWEEN_DRAWINGS_S):
-            bar.reach(0)
+            bar.reach(done())
 
     mover = threading.Thread(target=move, daemon=True)
     mover.start()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from sqew.embedded.publishing import Execute
 from sqew.engine import Stepwise
 from sqew.errors import ClaimNotFound
-from sqew.model import CHUNKS_IN_PART, Claim, ConsumerInfo, Message, OpenedConsumer
+from sqew.model import CHUNKS_IN_PART, CLAIMED_AT_ONCE, Claim, ConsumerInfo, Message, OpenedConsumer
 from sqew.operations import (
     CloseConsumer,
     FinishClaims,
@@ -57,7 +57,7 @@ class Consumers:
 
         Its ``count`` is 0 where nothing is ready: there is no claim then.
         """
-        most = self._limits.max_batch
+        most = min(self._limits.max_batch, CLAIMED_AT_ONCE)
         self._in_steps(FinishClaims(queue, consumer, epoch, after, most))
         taken = chunk = 0
         while taken < limit:

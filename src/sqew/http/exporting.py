@@ -17,8 +17,10 @@ from sqew.model import ARCHIVE_COLUMNS, MESSAGE_COLUMNS, ArchivedMessage, Column
 from sqew.rules import check_int
 from sqew.values import LARGEST_ID
 
-STEP = 5_000
+_STEP = 5_000
 """How many messages are read at a time, and stand in one record batch."""
+_STEP_OF_DATABASE = 2_500
+"""The same where they come from a database: to take them in is the loop's work, and others wait for some 3 ms."""
 _ARCHIVE_STEP = 50
 """How many archived messages are read between others' operations, where they go out as lines."""
 
@@ -84,8 +86,9 @@ def check_columns(columns: tuple[str, ...] | None, known: tuple[str, ...]) -> No
 async def _record_batches(service: Service, request: Request, wanted: Range) -> AsyncIterator[bytes]:
     columns = wanted.columns or wanted.known_columns
     assert wanted.up_to is not None
+    limit = _STEP if service.broker.database() is None else _STEP_OF_DATABASE
     step: ops.ReadColumns | None = ops.ReadColumns(
-        wanted.queue, wanted.after, wanted.up_to, STEP, columns, wanted.archive, wanted.lane, wanted.state
+        wanted.queue, wanted.after, wanted.up_to, limit, columns, wanted.archive, wanted.lane, wanted.state
     )
     yield arrow.schema(columns)
     while step is not None:

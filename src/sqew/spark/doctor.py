@@ -47,9 +47,11 @@ def try_it() -> Finding:
     was_at_work = session_at_work() is not None
     try:
         spark = session(name="sqew: doctor") if was_at_work else session("local[1]", "sqew: doctor")
-        counted = spark.range(1_000).mapInArrow(lambda batches: batches, "id long").count()
-        if not was_at_work:
-            spark.stop()
+        try:
+            counted = spark.range(1_000).mapInArrow(lambda batches: batches, "id long").count()
+        finally:
+            if not was_at_work:
+                spark.stop()
     except Exception as error:
         if isinstance(error, SqewError):
             return Finding("trial", "failed", str(error))

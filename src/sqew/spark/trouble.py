@@ -16,6 +16,7 @@ _OF_PYTHON = re.compile(r"^(?:pyspark\.errors\.[\w.]+|[A-Z]\w*(?:Error|Exception
 _OF_JAVA = re.compile(r"(?:^|: |Caused by: )(?:[a-z]\w*\.)+[A-Z][\w$]*: (.+)$", re.MULTILINE)
 _FILE = re.compile(r"while reading file (?:file:)?(\S+?)\.?(?:\s|$)")
 
+_JAVA_GONE = "Java, on which Spark runs, ended in the middle of the work. Was it killed for its memory? Start again."
 _KNOWN = (
     (
         "No space left on device",
@@ -25,6 +26,8 @@ _KNOWN = (
         "java.lang.OutOfMemoryError",
         "Spark ran out of memory. Give it more: spark.driver.memory here, spark.executor.memory on a cluster.",
     ),
+    ("Answer from Java side is empty", _JAVA_GONE),
+    ("while trying to connect to the Java server", _JAVA_GONE),
     (
         "All masters are unresponsive",
         "The cluster that the master names does not answer. Check --master, and that its Spark has the same version.",

@@ -16,8 +16,8 @@ from sqew.http.exchange import NDJSON, Call, Request, Response, Stream
 from sqew.http.exporting import check_columns, columns_named, read_batch, wants_arrow
 from sqew.http.router import Routes
 from sqew.http.service import Service
-from sqew.model import CHUNKS_IN_PART, MESSAGE_COLUMNS, Claim, ConsumerInfo, OpenedConsumer
-from sqew.rules import check_int, shown
+from sqew.model import CHUNKS_IN_PART, CLAIMED_AT_ONCE, MESSAGE_COLUMNS, Claim, ConsumerInfo, OpenedConsumer
+from sqew.rules import check_int, check_ms, shown
 from sqew.values import LARGEST_ID
 
 routes = Routes(DIALECT)
@@ -71,8 +71,10 @@ async def claim(service: Service, request: Request) -> Response:
     """
     queue, consumer = request.params
     given: Claiming = request.data
+    # Before anything is acked.
     check_int("limit", given.limit, 0, _MOST_CLAIMED)
-    broker, most = service.broker, service.broker.limits.max_batch
+    check_ms("lease_ms", given.lease_ms)
+    broker, most = service.broker, min(service.broker.limits.max_batch, CLAIMED_AT_ONCE)
     await broker.in_steps(ops.FinishClaims(queue, consumer, given.epoch, given.after, most))
     number, lease_ms = given.after + 1, given.lease_ms
     taken = chunk = 0

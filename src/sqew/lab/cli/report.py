@@ -8,6 +8,7 @@ import click
 
 from sqew.cli.session import Session
 from sqew.cli.spark_work import spark_at_work, spark_options
+from sqew.errors import BadValue
 from sqew.lab.cli.command import Command
 
 
@@ -32,6 +33,8 @@ def report(
     """
     from sqew.lab.record.finding import newest
 
+    if not by_spark and (master or spark_settings):
+        raise BadValue("--master and --spark-setting are for a report by Spark: give --spark too.")
     folder = newest(run or Path("runs"))
     if by_spark:
         page = _page_by_spark(session, folder, master, spark_settings)

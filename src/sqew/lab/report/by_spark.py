@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,20 +25,23 @@ from sqew.lab.report.series import Axis, Curve, Line, Note, Noted, Noting, Plott
 from sqew.lab.verdict import summary as summaries
 from sqew.lab.verdict.latencies import Quantiles
 from sqew.lab.verdict.summary import Figures, Generator, Summary, Throughput
-from sqew.spark.jobs.analyse import Tables, analyse
+from sqew.spark.jobs.analyse import analyse
+from sqew.spark.tables import Tables
 from sqew.spark.transforms.depth import SEEN
 from sqew.spark.transforms.events import process_of
 from sqew.spark.transforms.percentiles import held_samples, quantiles, samples
 from sqew.spark.transforms.rates import COUNTED
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, Row, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
+Row = Mapping[str, Any]
 FOLDER = "analysis"
 """In the run's folder: where the tables are."""
 TABLES = ("latencies", "latencies_over_time", "throughput", "rates", "looks", "faults")
 """What the report needs, besides the messages."""
 _MEASURES = ("to_stored", "to_claim", "held", "to_ack")
+_DRAWN = {"to_claim": series.TO_CLAIM, "held": series.HELD, "to_ack": series.TO_ACK}
 _NOTHING = Quantiles(0, 0)
 _TOO_OFTEN = range(series.SELDOM + 1)
 """Stands for the times of a fault that are too many to tell."""
@@ -56,11 +60,11 @@ def report(spark: SparkSession, run: Path, step: Callable[[str], object] = lambd
 def summary_of(tables: Tables, recorded: Manifest, judged: Summary) -> Summary:
     """The summary with the figures of the tables."""
     latencies: dict[tuple[str, str, str], dict[str, Quantiles]] = {}
-    for row in tables.read("latencies").collect():
+    for row in tables.fetch("latencies").to_pylist():
         latencies.setdefault(_cut(row), {})[row["measure"]] = _quantiles(row)
     figures = [
         _figures(row, latencies.get(_cut(row), {}), recorded.durability)
-        for row in sorted(tables.read("throughput").collect(), key=_cut)
+        for row in sorted(tables.fetch("throughput").to_pylist(), key=_cut)
     ]
     return replace(
         judged,
@@ -96,20 +100,21 @@ def _generators(tables: Tables, recorded: Manifest) -> list[Generator]:
         for number, workload in enumerate(recorded.config.workload)
         if isinstance(workload.arrivals, AtOnce | Closed)
     ]
-    messages = tables.read("messages").where(F.col("outcome").isNotNull())
-    timed = messages.where(F.col("due").isNotNull() & ~process_of("sender").isin(free))
+    is_timed = F.col("due").isNotNull() & ~process_of("sender").isin(free)
     lag = F.greatest(F.col("began_at") - F.col("due"), F.lit(0)).cast("double")
-    lags = {row["queue"]: _quantiles(row) for row in _collected(timed.withColumn("lag", lag), "lag")}
-    dropped = {
-        row["queue"]: row["count"]
-        for row in tables.read("events").where(F.col("kind") == "dropped").groupBy("queue").count().collect()
-    }
-    sent = {row["queue"] for row in messages.select("queue").distinct().collect()}
-    return [Generator(name, lags.get(name, _NOTHING), dropped.get(name, 0)) for name in sorted({*sent, *dropped})]
-
-
-def _collected(rows: DataFrame, measure: str) -> list[Row]:
-    return quantiles(rows, ["queue"], [measure]).collect()
+    sent = tables.read("messages").where(F.col("outcome").isNotNull()).select(
+        "queue", F.when(is_timed, lag).alias("lag"), F.lit(0.0).alias("sent")
+    )  # fmt: skip
+    dropped = tables.read("events").where(F.col("kind") == "dropped").select("queue", F.lit(0.0).alias("dropped"))
+    found: dict[str, dict[str, Quantiles]] = {}
+    for row in quantiles(
+        sent.unionByName(dropped, allowMissingColumns=True), ["queue"], ["lag", "sent", "dropped"]
+    ).collect():
+        found.setdefault(row["queue"], {})[row["measure"]] = _quantiles(row.asDict())
+    return [
+        Generator(queue, of_queue.get("lag", _NOTHING), of_queue.get("dropped", _NOTHING).count)
+        for queue, of_queue in sorted(found.items())
+    ]
 
 
 # Plots
@@ -122,10 +127,10 @@ def plotted(tables: Tables, axis: Axis) -> Plotted:
 
 def _latency(tables: Tables, axis: Axis) -> list[Line]:
     lines = [Line(name, np.full(axis.steps, np.nan)) for name in ("p50", "p99")]
-    for row in tables.read("latencies_over_time").where("queue = ''").collect():
-        for line in lines:
-            value = row[line.name]
-            line.values[_step(axis, row)] = np.inf if value is None else value
+    over = (row for row in tables.fetch("latencies_over_time").to_pylist() if not row["queue"])
+    for row, line in product(over, lines):
+        value = row[line.name]
+        line.values[_step(axis, row)] = np.inf if value is None else value
     return lines
 
 
@@ -135,9 +140,9 @@ def _step(axis: Axis, row: Row) -> int:
 
 def _rates(tables: Tables, axis: Axis) -> list[Line]:
     counts = {kind: np.zeros(axis.steps) for kind in COUNTED}
-    for row in tables.read("rates").groupBy("at").agg(*(F.sum(kind).alias(kind) for kind in COUNTED)).collect():
+    for row in tables.fetch("rates").group_by("at").aggregate([(kind, "sum") for kind in COUNTED]).to_pylist():
         for kind, of_kind in counts.items():
-            of_kind[_step(axis, row)] += row[kind]
+            of_kind[_step(axis, row)] += row[f"{kind}_sum"]
     always = ("sent", "received", "acked")
     shown = {kind: of_kind for kind, of_kind in counts.items() if kind in always or of_kind.any()}
     return [Line(kind, of_kind / (axis.step_us / 1e6)) for kind, of_kind in shown.items()]
@@ -145,10 +150,10 @@ def _rates(tables: Tables, axis: Axis) -> list[Line]:
 
 def _noted(tables: Tables, axis: Axis) -> Noted:
     noting = Noting(axis)
-    for row in tables.read("looks").orderBy("at").collect():
+    for row in tables.fetch("looks").to_pylist():
         figures = {name: row[name] for name in SEEN if row[name] is not None}
         noting.take(Note(row["at"], row["kind"], row["queue"], row["lane"], figures=figures))
-    faults = tables.read("faults").orderBy("at").collect()
+    faults = tables.fetch("faults").to_pylist()
     totals = Counter({(row["what"], row["where"]): 0 for row in faults})
     for row in faults:
         totals[row["what"], row["where"]] += row["count"]
@@ -156,7 +161,7 @@ def _noted(tables: Tables, axis: Axis) -> Noted:
     for row in faults:
         if (row["what"], row["where"]) not in seldom:
             noting.take_faults(row["what"], row["where"], row["at"], row["count"], _TOO_OFTEN)
-    for row in _times(tables, [what for what, _ in seldom]):
+    for row in _times(tables, [what for what, _ in seldom]) if seldom else []:
         if (row["what"], row["where"]) in seldom:
             noting.take_faults(row["what"], row["where"], row["at"], 1, [row["at"]])
     return noting.noted()
@@ -165,7 +170,8 @@ def _noted(tables: Tables, axis: Axis) -> Noted:
 def _times(tables: Tables, whats: Sequence[str]) -> list[Row]:
     """When these faults happened, and others of their name."""
     happened = tables.read("events").where((F.col("kind") == "fault") & F.col("what").isin(*whats))
-    return happened.select("at", "what", F.coalesce("where", F.lit("")).alias("where")).orderBy("at").collect()
+    times = happened.select("at", "what", F.coalesce("where", F.lit("")).alias("where"))
+    return list(times.toArrow().sort_by("at").to_pylist())
 
 
 class _Part(Struct, frozen=True):
@@ -184,13 +190,19 @@ class _Part(Struct, frozen=True):
 
 
 def _curves(tables: Tables) -> dict[str, list[Curve]]:
-    parts = _parts(tables.read("throughput").collect())
+    parts = _parts(tables.fetch("throughput").to_pylist())
+    counts = {(*_cut(row), row["measure"]): row["count"] for row in tables.fetch("latencies").to_pylist()}
     messages, came = samples(tables.read("messages")), held_samples(tables.read("deliveries"))
-    return {
-        series.TO_CLAIM: _of_parts(messages, "to_claim", parts),
-        series.HELD: _of_parts(came, "held", parts),
-        series.TO_ACK: _of_parts(messages, "to_ack", parts),
+    wanted = [
+        _Distribution(part, measure, counts.get((part.queue, part.lane, "", measure), 0))
+        for measure in _DRAWN
+        for part in parts
+    ]
+    curves = {
+        **_of_rows(messages, [one for one in wanted if one.measure != "held"]),
+        **_of_rows(came, [one for one in wanted if one.measure == "held"]),
     }
+    return {title: [curves[one] for one in wanted if one.measure == measure] for measure, title in _DRAWN.items()}
 
 
 def _parts(throughput: Sequence[Row]) -> list[_Part]:
@@ -204,19 +216,31 @@ def _parts(throughput: Sequence[Row]) -> list[_Part]:
     return [_Part(row["queue"], row["lane"]) for row in chosen if any(row is one for one in largest)]
 
 
-def _of_parts(rows: DataFrame, measure: str, parts: Sequence[_Part]) -> list[Curve]:
-    """The CDFs of a measure: the samples at the ranks that are drawn, of all parts in one pass."""
-    if not parts:
-        return []
-    counts = rows.agg(*(F.count(F.when(part.has(), 1)) for part in parts)).collect()[0]
-    ranks = [series.cdf_ranks(count) for count in counts]
-    columns = [F.when(part.has(), F.col(measure)).alias(f"part_{place}") for place, part in enumerate(parts)]
-    found = rows.select(*columns).agg(
-        *(_at_ranks(f"part_{place}", *one) for place, one in enumerate(zip(ranks, counts, strict=True))),
-        *(_last(f"part_{place}") for place in range(len(parts))),
+class _Distribution(Struct, frozen=True):
+    """What is drawn of a part: so many samples of a measure."""
+
+    part: _Part
+    measure: str
+    count: int
+
+    def samples(self) -> Column:
+        return F.when(self.part.has(), F.col(self.measure))
+
+
+def _of_rows(rows: DataFrame, wanted: Sequence[_Distribution]) -> dict[_Distribution, Curve]:
+    """The CDFs: the samples at the ranks that are drawn, all in one pass."""
+    if not wanted:
+        return {}
+    ranks = [series.cdf_ranks(one.count) for one in wanted]
+    found = rows.select(*(one.samples().alias(f"of_{place}") for place, one in enumerate(wanted))).agg(
+        *(_at_ranks(f"of_{place}", ranks[place], one.count) for place, one in enumerate(wanted)),
+        *(_last(f"of_{place}") for place in range(len(wanted))),
     ).collect()[0]  # fmt: skip
-    points, last = found[: len(parts)], found[len(parts) :]
-    return [_curve(part.name, *of_part) for part, *of_part in zip(parts, ranks, counts, points, last, strict=True)]
+    points, last = found[: len(wanted)], found[len(wanted) :]
+    return {
+        one: _curve(one.part.name, of_one, one.count, *reached)
+        for one, of_one, *reached in zip(wanted, ranks, points, last, strict=True)
+    }
 
 
 def _at_ranks(column: str, ranks: Any, count: int) -> Column:

@@ -5,22 +5,32 @@ The lines are read once, into Parquet; all else is worked out from there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
+import fcntl
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec import Struct
 from msgspec.structs import replace
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 
 from sqew.body_files import files_of as matching
-from sqew.errors import BadValue, NotFound
+from sqew.errors import BadValue, Conflict, NotFound
+from sqew.spark.files import parts_of
+from sqew.spark.jobs import small_tables
 from sqew.spark.lake.files import Files, files_of
-from sqew.spark.transforms import depth, percentiles, rates, timelines
-from sqew.spark.transforms.events import BROKEN, KINDS, SCHEMA, as_events, broken_lines, census, names
+from sqew.spark.tables import Tables
+from sqew.spark.transforms import percentiles, rates, timelines
+from sqew.spark.transforms.depth import happenings
+from sqew.spark.transforms.events import KINDS, as_events, tallied
+from sqew.spark.transforms.ingesting import parts_frame
+from sqew.spark.transforms.lines import SPLIT_BYTES, lines
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -79,21 +89,39 @@ def analyse(
     """
     found, target = log_files(logs), files_of(spark, to)
     _check_folder(target)
-    target.remove(_UNFINISHED)
-    try:
-        tables = Tables(spark, f"{target.root}/{_UNFINISHED}")
-        step("reading the logs")
-        tables.write("events", read_lines(spark, found))
-        analysed = _counted(tables.read("events"), target.root, found, step_us)
-        with _groups_in_memory(spark):
-            messages = _work_out(tables, analysed, {*MESSAGES, *wanted}, step)
-        for name in {*MESSAGES, *wanted}:
-            target.remove(name)
-            target.move(f"{_UNFINISHED}/{name}", name)
-        target.remove(REPORT)
-    finally:
+    with _alone(target):
         target.remove(_UNFINISHED)
-    return replace(analysed, messages=messages)
+        try:
+            tables = Tables(spark, f"{target.root}/{_UNFINISHED}")
+            with _groups_in_memory(spark):
+                analysed = _Making(tables, {*MESSAGES, *wanted}, step).make(found, target.root, step_us)
+            # Those of an earlier analysis first: tables of two logs must never lie side by side.
+            for name in (REPORT, *TABLES):
+                target.remove(name)
+            for name in {*MESSAGES, *wanted}:
+                target.move(f"{_UNFINISHED}/{name}", name)
+        finally:
+            with suppress(OSError):
+                target.remove(_UNFINISHED)
+    return analysed
+
+
+@contextmanager
+def _alone(target: Files) -> Iterator[None]:
+    """Keep others from writing to the folder meanwhile, where the file system lets us."""
+    if "://" in target.root:
+        yield
+        return
+    Path(target.root).mkdir(parents=True, exist_ok=True)
+    folder = os.open(target.root, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise Conflict(f"Another analysis is writing to {target.root}. Wait for it, or name another folder.") from None
+    else:
+        yield
+    finally:
+        os.close(folder)
 
 
 @contextmanager
@@ -115,21 +143,6 @@ def add_report(spark: SparkSession, found: Analysed) -> str:
     target.remove(REPORT)
     target.create(name, page(Tables(spark, found.to), found).encode())
     return f"{target.root}/{name}"
-
-
-class Tables:
-    """The tables of an analysis, by name."""
-
-    def __init__(self, spark: SparkSession, folder: str) -> None:
-        self._spark, self._folder = spark, folder
-
-    def read(self, name: str) -> DataFrame:
-        return self._spark.read.parquet(f"{self._folder}/{name}")
-
-    def write(self, name: str, rows: DataFrame) -> DataFrame:
-        """Write a table; what is read from there is worked out no more."""
-        rows.write.parquet(f"{self._folder}/{name}", mode="overwrite")
-        return self.read(name)
 
 
 def log_files(logs: Sequence[str]) -> list[str]:
@@ -159,8 +172,7 @@ def _local(path: Path) -> list[Path]:
 
 def read_lines(spark: SparkSession, files: Sequence[str]) -> DataFrame:
     """The events of files, a line each."""
-    lines = spark.read.schema(SCHEMA).json(list(files), columnNameOfCorruptRecord=BROKEN)
-    return as_events(lines.withColumn("file", F.col("_metadata.file_path")))
+    return as_events(lines(parts_frame(spark, parts_of(files, "jsonl", SPLIT_BYTES))))
 
 
 def _check_folder(target: Files) -> None:
@@ -171,23 +183,27 @@ def _check_folder(target: Files) -> None:
         )
 
 
-def _counted(events: DataFrame, root: str, files: Sequence[str], step_us: int | None) -> Analysed:
-    counts = {row["kind"]: row for row in census(events).collect()}
-    lines = counts.pop(None, None)
-    if not counts:
-        raise BadValue(_nothing_in(files, lines is not None))
-    broken = {unquote(row["file"]): row["lines"] for row in broken_lines(events).collect()} if lines else {}
-    of_kinds = {kind: row["events"] for kind, row in sorted(counts.items())}
-    first, last = min(row["first_at"] for row in counts.values()), max(row["last_at"] for row in counts.values())
-    began_at = 0 if "run" in counts or first < 0 else first
+def _counted(tally: pa.Table, root: str, files: Sequence[str], step_us: int | None) -> Analysed:
+    rows = tally.to_pylist()
+    events = [row for row in rows if row["kind"] is not None]
+    if not events:
+        raise BadValue(_nothing_in(files, bool(rows)))
+    kinds, broken = Counter[str](), Counter[str]()
+    for row in rows:
+        if row["kind"] is None:
+            broken[row["broken_in"]] += row["events"]
+        else:
+            kinds[row["kind"]] += row["events"]
+    first, last = min(row["first_at"] for row in events), max(row["last_at"] for row in events)
+    began_at = 0 if "run" in kinds or first < 0 else first
     return Analysed(
         to=root,
         files=len(files),
-        events=sum(of_kinds.values()),
+        events=kinds.total(),
         messages=0,
-        kinds={kind: count for kind, count in of_kinds.items() if kind in KINDS},
-        unknown={kind: count for kind, count in of_kinds.items() if kind not in KINDS},
-        broken=broken,
+        kinds={kind: count for kind, count in sorted(kinds.items()) if kind in KINDS},
+        unknown={kind: count for kind, count in sorted(kinds.items()) if kind not in KINDS},
+        broken=dict(broken),
         began_at=began_at,
         ended_at=last,
         step_us=step_us or step_for(last - began_at),
@@ -211,35 +227,62 @@ def step_for(span_us: int) -> int:
     return next((step for step in rounded if span_us <= step * _MOST_STEPS), -(-span_us // _MOST_STEPS))
 
 
-def _work_out(tables: Tables, about: Analysed, wanted: Collection[str], step: Step) -> int:
-    """The tables besides the events; how many messages there are."""
-    events, write = tables.read("events"), tables.write
-    over = {"step_us": about.step_us, "began_at": about.began_at}
-    step("following the messages")
-    known = write("names", names(events))
-    dead = timelines.deaths(events)
-    came = write("deliveries", timelines.with_names(timelines.deliveries(events), known))
-    messages = _messages(tables, events, came, known, dead)
-    for doing, name, rows in (
-        ("working out latencies", "latencies", partial(percentiles.latencies, messages, came, _drops(events))),
-        ("working out latencies", "latencies_over_time", partial(percentiles.over_time, messages, **over)),
-        ("counting", "throughput", partial(rates.throughput, messages, came)),
-        ("counting", "rates", partial(rates.rates, events, known, **over)),
-        ("counting", "depths", partial(depth.depths, messages, **over)),
-        ("counting", "looks", partial(depth.looks, events, **over)),
-        ("counting", "faults", partial(depth.faults, events, **over)),
-        ("counting", "slowest", partial(rates.slowest, messages, SLOWEST)),
-    ):
-        if name in wanted:
-            step(doing)
-            write(name, rows())
-    return messages.count()
+class _Making:
+    """An analysis in the making: each table is made of those before it."""
 
+    def __init__(self, tables: Tables, wanted: set[str], step: Step) -> None:
+        self._tables, self._wanted, self._step = tables, wanted, step
 
-def _messages(tables: Tables, events: DataFrame, came: DataFrame, known: DataFrame, dead: DataFrame) -> DataFrame:
-    unheard = timelines.unheard(came, dead)
-    found = timelines.timelines(events, unheard, dead, known)
-    return tables.write("messages", timelines.with_processes(found))
+    def make(self, files: Sequence[str], root: str, step_us: int | None) -> Analysed:
+        """Make all tables that are wanted; what was found."""
+        self._step("reading the logs")
+        events = self._tables.write("events", read_lines(self._tables.spark, files))
+        tally = tallied(events).toArrow()
+        about = _counted(tally, root, files, step_us)
+        self._over = {"step_us": about.step_us, "began_at": about.began_at}
+        happened = happenings(events, **self._over).toArrow()
+        known = self._tables.put("names", small_tables.names(tally, happened))
+        self._put(
+            faults=small_tables.faults(happened, about.step_us), looks=small_tables.looks(happened, about.step_us)
+        )
+        self._step("following the messages")
+        came = self._tables.write("deliveries", timelines.with_names(timelines.deliveries(events), known))
+        messages = self._messages(events, came, known, small_tables.deaths(happened))
+        self._latencies(messages, came, _drops(events) if "dropped" in about.kinds else None)
+        self._step("counting")
+        if "rates" in self._wanted:
+            self._tables.write("rates", rates.rates(events, known, **self._over))
+        self._tallies(messages, came)
+        return replace(about, messages=messages.count())
+
+    def _messages(self, events: DataFrame, came: DataFrame, known: DataFrame, dead: pa.Table) -> DataFrame:
+        unheard = timelines.unheard(came, self._tables.spark.createDataFrame(dead)) if dead.num_rows else None
+        return self._tables.write("messages", timelines.timelines(events, known, unheard))
+
+    def _latencies(self, messages: DataFrame, came: DataFrame, drops: DataFrame | None) -> None:
+        if not self._wanted & {"latencies", "latencies_over_time"}:
+            return
+        self._step("working out latencies")
+        found = percentiles.latencies(messages, came, drops, **self._over).toArrow()
+        is_whole = pc.is_null(found["at"])
+        self._put(
+            latencies=found.filter(is_whole).drop_columns("at"),
+            latencies_over_time=found.filter(pc.invert(is_whole)).drop_columns(["lane", "worker"]),
+        )
+
+    def _tallies(self, messages: DataFrame, came: DataFrame) -> None:
+        if self._wanted & {"throughput", "depths"}:
+            found = rates.tallies(messages, came, **self._over).toArrow()
+            self._put(
+                throughput=small_tables.throughput(found), depths=small_tables.depths(found, self._over["step_us"])
+            )
+        if "slowest" in self._wanted:
+            self._put(slowest=rates.slowest(messages, SLOWEST).toArrow())
+
+    def _put(self, **tables: pa.Table) -> None:
+        for name, rows in tables.items():
+            if name in self._wanted:
+                self._tables.put(name, rows)
 
 
 def _drops(events: DataFrame) -> DataFrame:

@@ -9,7 +9,8 @@ import numpy as np
 from msgspec import Struct
 
 from sqew.errors import BadValue
-from sqew.spark.jobs.analyse import MESSAGES, Tables, analyse
+from sqew.spark.jobs.analyse import MESSAGES, analyse
+from sqew.spark.tables import Tables
 from sqew.spark.transforms.pairs import by_block, differences, pairs, unpaired
 from sqew.spark.transforms.percentiles import PARTS
 

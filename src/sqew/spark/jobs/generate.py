@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
+from pyspark.errors import AnalysisException
 
+from sqew.errors import BadValue
 from sqew.spark.files import located
 from sqew.spark.transforms.generating import Workload, generated, to_send
 
@@ -40,10 +42,15 @@ def send(
 def write(spark: SparkSession, workload: Workload, folder: str, format: Format, partitions: int | None = None) -> None:
     """Write it to a folder that does not exist yet: Parquet with all there is of a message, or JSONL of bodies."""
     rows = _made(spark, workload, partitions)
-    if format == "parquet":
-        rows.write.parquet(located(folder))
-    else:
-        rows.select("body").write.text(located(folder))
+    try:
+        if format == "parquet":
+            rows.write.parquet(located(folder))
+        else:
+            rows.select("body").write.text(located(folder))
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_ALREADY_EXISTS":
+            raise
+        raise BadValue(f"{folder} exists already. Name a folder that does not, or delete it first.") from error
 
 
 def _made(spark: SparkSession, workload: Workload, partitions: int | None) -> DataFrame:

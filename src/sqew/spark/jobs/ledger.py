@@ -10,9 +10,6 @@ from sqew.spark.source import calls
 if TYPE_CHECKING:
     from sqew.spark.source.wire import Wire
 
-_EPOCH = 0
-"""A job has but one."""
-
 
 def is_done(wire: Wire, queue: str, job_id: str) -> bool:
     """Whether what the job has written is in the queue, or will be."""
@@ -20,8 +17,3 @@ def is_done(wire: Wire, queue: str, job_id: str) -> bool:
         return wire.ask(calls.writer(queue, job_id)).epoch is not None
     except WriterNotFound:
         return False
-
-
-def note_done(wire: Wire, queue: str, job_id: str) -> None:
-    """Have the server know the job as one that is done, with nothing written by itself."""
-    wire.ask(calls.promote(queue, job_id, _EPOCH, {}))

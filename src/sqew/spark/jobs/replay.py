@@ -21,8 +21,6 @@ from msgspec import Struct
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from sqew.client.calls import Call, reads
-from sqew.client.native import path
 from sqew.errors import BadValue, WriterNotFound
 from sqew.spark.jobs.query import first_line
 from sqew.spark.lake.commits import Commit, Lake
@@ -38,8 +36,12 @@ if TYPE_CHECKING:
 PACED_TOGETHER = 500
 """How many messages are sent at a time where there is a rate, each delayed until its own time. A run that goes on makes
 the same batches, whatever its rate: so this must not change."""
+IN_ORDER_TOGETHER = 50
+"""The same for a FIFO queue: what others send to a group waits there behind what is delayed."""
 _SEEN_AT_ONCE = 12
 """How many characters of a hash tell jobs apart that one user would ever run."""
+_SAID_OF_JOB = 80
+"""How many characters of a job's id are told in the names of its writers."""
 
 Step = Callable[[int], object]
 """Told how many messages have been sent so far."""
@@ -105,7 +107,7 @@ class Replay:
     def run(self, rate: float | None = None, step: Step = lambda _count: None) -> Replayed:
         """Send what was not sent before; with a rate, so many a second."""
         self._lake.settle(self._choice.queue)
-        pace = Pace(rate, delays=not self._in_order)
+        pace = Pace(rate)
         sent = repeated = 0
         for commit in self._lake.commits(self._choice.queue):
             if self._choice.may_be_in(commit):
@@ -116,18 +118,23 @@ class Replay:
 
     def _send(self, commit: Commit, pace: Pace, step: Step) -> tuple[int, int]:
         """Send what a commit holds: how many messages now, and how many had been sent before."""
-        whole = f"{self.job_id}-{commit.queue}-{commit.number}"
+        whole = self._writer_of(commit)
         paced = f"{whole}-paced"
-        is_done = self._last_epoch(whole) is not None
-        if not is_done and (pace.rate or self._last_epoch(paced) is not None):
+        if (before := self._known(whole)) is not None:
+            return 0, before.promoted
+        if pace.rate or self._known(paced) is not None:
             return self._send_paced(commit, paced, pace, step)
         messages = self._messages(commit)
-        if is_done:
-            return 0, messages.count()
         writable = messages.coalesce(1).sortWithinPartitions("id") if self._in_order else messages
-        count = messages.count()
         writable.drop("id").write.format("sqew").options(**self._options, jobId=whole).mode("append").save()
-        return count, 0
+        sent = self._known(whole)
+        return 0 if sent is None else sent.promoted, 0
+
+    def _writer_of(self, commit: Commit) -> str:
+        """As whom the server knows what a commit holds. The hash keeps apart what is written alike."""
+        said = msgspec.json.encode([self.job_id, self._lake.id, commit.queue, commit.number])
+        short = hashlib.sha256(said).hexdigest()[: 2 * _SEEN_AT_ONCE]
+        return f"{self.job_id[:_SAID_OF_JOB]}-{commit.number}-{short}"
 
     def _messages(self, commit: Commit) -> DataFrame:
         rows, choice = read_files(self._spark, self._lake, commit.files), self._choice
@@ -140,10 +147,11 @@ class Replay:
         return to_send_again(some, self._lane)
 
     def _send_paced(self, commit: Commit, writer: str, pace: Pace, step: Step) -> tuple[int, int]:
-        last, sent, repeated = self._last_epoch(writer), 0, 0
+        known, sent, repeated = self._known(writer), 0, 0
         rows = self._messages(commit).orderBy("id").toLocalIterator(prefetchPartitions=True)
-        for epoch, batch in enumerate(_batches(rows)):
-            if last is not None and epoch <= last:
+        together = IN_ORDER_TOGETHER if self._in_order else PACED_TOGETHER
+        for epoch, batch in enumerate(_batches(rows, together)):
+            if known is not None and epoch <= known.epoch:
                 repeated += len(batch)
                 continue
             pace.wait()
@@ -160,31 +168,27 @@ class Replay:
             handed_in += request.count
         self._wire.ask(calls.promote(self._target, writer, epoch, {part: len(rows)}))
 
-    def _last_epoch(self, writer: str) -> int | None:
-        """The last epoch of a writer that is in the queue; None where the server knows of none."""
+    def _known(self, writer: str) -> _Known | None:
+        """What the server knows of a writer that has something in the queue."""
         try:
-            return self._wire.ask(_known(self._target, writer)).epoch
+            info = self._wire.ask(calls.writer(self._target, writer))
         except WriterNotFound:
             return None
+        return None if info.epoch is None else _Known(info.epoch, info.promoted)
 
 
-class _Known(Struct):
-    """What a server knows of a writer."""
+class _Known(Struct, frozen=True):
+    """The last epoch of a writer that is in the queue, and how many messages that were."""
 
-    epoch: int | None
-
-
-def _known(queue: str, writer: str) -> Call[_Known]:
-    where = path("queues", queue, "writers", writer)
-    return Call("GET", where, reads(_Known), repeatable=True, about={"queue": queue})
+    epoch: int
+    promoted: int
 
 
 class Pace:
     """When messages are due that are sent so many a second: without a rate, at once."""
 
-    def __init__(self, rate: float | None, *, delays: bool = True) -> None:
-        """``delays``: messages that are sent together wait in the queue, each until its own time."""
-        self.rate, self._delays = rate, delays
+    def __init__(self, rate: float | None) -> None:
+        self.rate = rate
         self._due = time.monotonic()
 
     def wait(self) -> None:
@@ -194,11 +198,11 @@ class Pace:
             time.sleep(pause)
 
     def delays_ms(self, count: int) -> list[int]:
-        """How long each of the next messages must wait yet."""
+        """How long each of the next messages must wait yet, in the queue."""
         if not self.rate:
             return [0] * count
         self._due += count / self.rate
-        return [int(1000 * number / self.rate) if self._delays else 0 for number in range(count)]
+        return [int(1000 * number / self.rate) for number in range(count)]
 
 
 _SENT = pa.schema(
@@ -225,6 +229,6 @@ def _batch(rows: Sequence[Row], delays: Sequence[int]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=_SENT)
 
 
-def _batches(rows: Iterator[Row]) -> Iterator[list[Row]]:
-    while batch := list(islice(rows, PACED_TOGETHER)):
+def _batches(rows: Iterator[Row], together: int) -> Iterator[list[Row]]:
+    while batch := list(islice(rows, together)):
         yield batch

@@ -7,6 +7,7 @@ with. Commits of a queue are numbered, and a number is given once: of two runs a
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
@@ -21,6 +22,8 @@ VERSION = 1
 """What lakes are written as. A lake of a later version is left alone."""
 T = TypeVar("T")
 _LAKE, _COMMITS, _STAGING = "_sqew/lake.json", "_sqew/commits", "_staging"
+_STAGED = re.compile(r"\d+-\w+")
+"""What runs call their folders: what others put there is left alone."""
 
 
 class LakeFile(Struct, frozen=True):
@@ -33,8 +36,6 @@ class LakeFile(Struct, frozen=True):
     first_finished_at: int
     """In epoch milliseconds, like the last one."""
     last_finished_at: int
-    damaged: int = 0
-    """How many of them have no body, because it was damaged before they came here."""
 
 
 class Commit(Struct, frozen=True):
@@ -123,14 +124,21 @@ class Lake:
 
     def commit(self, commit: Commit) -> None:
         """Have the files of a run count. Raises where another run has taken its number: then nothing has changed."""
-        if not self.files.create(commit.name, msgspec.json.encode(commit)):
+        try:
+            is_ours = self.files.create(commit.name, msgspec.json.encode(commit))
+        except Exception:
+            # Unless it was made after all, what was staged takes up room that may be what is missing.
+            if self.files.read(commit.name) is None:
+                self.files.remove(commit.staging)
+            raise
+        if not is_ours:
             self.files.remove(commit.staging)
             raise LakeConflict(commit.queue, self.files.root)
 
     def settle(self, queue: str | None = None) -> None:
         """Give the files of every commit their places, where a run was stopped before it had done so."""
         for name in self.queues() if queue is None else [queue]:
-            left = set(self.files.names(f"{_STAGING}/{name}"))
+            left = {each for each in self.files.names(f"{_STAGING}/{name}") if _STAGED.fullmatch(each)}
             if left:
                 self._settle(name, left, self.next_number(name) - 1)
 

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 from urllib.parse import unquote, urlsplit
+from uuid import uuid4
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,7 +69,7 @@ class LocalFiles:
     def create(self, name: str, content: bytes) -> bool:
         path = self._folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+        unfinished = path.with_name(_unfinished(path.name))
         try:
             with unfinished.open("wb") as file:
                 file.write(content)
@@ -101,6 +102,11 @@ class LocalFiles:
     def remove(self, folder: str) -> None:
         with suppress(FileNotFoundError):
             shutil.rmtree(self._folder / folder)
+
+
+def _unfinished(name: str) -> str:
+    """What a file is called until it is whole. Nobody else may write to it, on this machine or on another."""
+    return f".{name}.{uuid4().hex}"
 
 
 def _sync(path: Path) -> None:
@@ -144,7 +150,8 @@ class HadoopFiles:
             stream.close()
 
     def create(self, name: str, content: bytes) -> bool:
-        path, unfinished = self._path(name), self._path(f"{name}.unfinished")
+        folder, _, file = name.rpartition("/")
+        path, unfinished = self._path(name), self._path(f"{folder}/{_unfinished(file)}")
         stream = self._system.create(unfinished, True)
         try:
             stream.write(bytearray(content))

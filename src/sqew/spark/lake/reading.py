@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from urllib.parse import unquote
 
@@ -21,7 +22,7 @@ def read(spark: SparkSession, lake: Lake, queue: str | None = None) -> DataFrame
 
 def read_files(spark: SparkSession, lake: Lake, files: Iterable[LakeFile]) -> DataFrame:
     """The messages in some files of the lake. What others have put beside them is not read."""
-    paths = [lake.place(file) for file in files]
+    paths = [as_it_is(lake.place(file)) for file in files]
     if not paths:
         return spark.createDataFrame([], LAKE_SCHEMA)
     try:
@@ -29,7 +30,8 @@ def read_files(spark: SparkSession, lake: Lake, files: Iterable[LakeFile]) -> Da
     except AnalysisException as error:
         if error.getCondition() != "PATH_NOT_FOUND":
             raise
-        missing = (error.getMessageParameters() or {}).get("path", "A file").removeprefix("file:")
+        missing = re.sub(r"\\(.)", r"\1", (error.getMessageParameters() or {}).get("path", "A file"))
+        missing = missing.removeprefix("file:")
         raise LakeUnusable(f"{missing} is missing from the lake. Put it back from a backup.") from error
 
 
@@ -52,6 +54,15 @@ def check(spark: SparkSession, lake: Lake, files: Sequence[LakeFile]) -> None:
                 f"{lake.files.root}/{path} has {counted.get(path, 0)} messages and must have {rows_expected}, so "
                 "nothing was deleted from the queue. Put it back from a backup of the lake."
             )
+
+
+def as_it_is(path: str) -> str:
+    """A path for Spark to read, which takes some letters of it for a pattern.
+
+    >>> print(as_it_is("/data/lake[1]"))
+    /data/lake\\[1\\]
+    """
+    return re.sub(r"([*?\[\]{},\\])", r"\\\1", path)
 
 
 def place_of(url: str) -> str:

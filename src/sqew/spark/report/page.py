@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import Any
 
-from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
-
-from sqew.spark.jobs.analyse import Analysed, Tables
+from sqew.spark.jobs.analyse import Analysed
 from sqew.spark.report.plots import Points, over_time
+from sqew.spark.tables import Tables
 from sqew.spark.transforms.percentiles import CUT
 from sqew.spark.transforms.rates import COUNTED
 
-if TYPE_CHECKING:
-    from pyspark.sql import Row
-
+Row = Mapping[str, Any]
 SHOWN_SLOWEST = 20
 _MOST_LINES = 8
 _MOST_ROWS = 200
@@ -57,7 +54,7 @@ def warnings_of(about: Analysed) -> Iterator[str]:
 
 
 def _counts(tables: Tables) -> Iterator[str]:
-    rows = sorted(tables.read("throughput").collect(), key=_order)
+    rows = sorted(tables.fetch("throughput").to_pylist(), key=_order)
     figures = ("messages", "deliveries", "done", "retries", "deaths", "sent_per_s", "acked_per_s")
     yield "<h2>How much was done</h2>"
     yield _table(
@@ -71,7 +68,7 @@ def _counts(tables: Tables) -> Iterator[str]:
 
 def _latencies(tables: Tables) -> Iterator[str]:
     rows = sorted(
-        tables.read("latencies").collect(), key=lambda row: (_order(row), list(_MEASURES).index(row["measure"]))
+        tables.fetch("latencies").to_pylist(), key=lambda row: (_order(row), list(_MEASURES).index(row["measure"]))
     )
     yield "<h2>How long it took, in milliseconds</h2>"
     yield (
@@ -97,12 +94,12 @@ def _latencies(tables: Tables) -> Iterator[str]:
 def _plots(tables: Tables, about: Analysed) -> Iterator[str]:
     end_s = max((about.ended_at - about.began_at) / 1e6, about.step_us / 1e6)
     yield "<h2>Latency from due to ack</h2>"
-    over = tables.read("latencies_over_time").where("queue = ''").orderBy("at").collect()
+    over = [row for row in tables.fetch("latencies_over_time").sort_by("at").to_pylist() if not row["queue"]]
     quantiles = {name: [(row["at"] / 1e6, row[name]) for row in over] for name in ("p50", "p95", "p99")}
     yield over_time("Latency from due to ack", "ms", end_s, quantiles, log=True)
     yield "<h2>Messages a second</h2>"
     yield over_time("Messages a second", "messages/s", end_s, _rates(tables, about))
-    depths = _by_lane(tables.read("depths").orderBy("at").collect(), ("waiting", "unfinished"))
+    depths = _by_lane(tables.fetch("depths").to_pylist(), ("waiting", "unfinished"))
     yield "<h2>Messages waiting to be received</h2>"
     yield over_time("Messages waiting", "messages", end_s, depths["waiting"], steps=True)
     yield "<h2>Messages not done yet</h2>"
@@ -110,12 +107,12 @@ def _plots(tables: Tables, about: Analysed) -> Iterator[str]:
 
 
 def _rates(tables: Tables, about: Analysed) -> Mapping[str, Points]:
-    sums = tables.read("rates").groupBy("at").agg(*(F.sum(kind).alias(kind) for kind in COUNTED)).orderBy("at")
-    rows = {row["at"]: row for row in sums.collect()}
+    sums = tables.fetch("rates").group_by("at").aggregate([(kind, "sum") for kind in COUNTED])
+    rows = {row["at"]: row for row in sums.to_pylist()}
     seconds = about.step_us / 1e6
     steps = range(0, max(rows, default=0) + 1, about.step_us)
     lines = {
-        kind: [(at / 1e6, rows[at][kind] / seconds if at in rows else 0.0) for at in steps] for kind in COUNTED
+        kind: [(at / 1e6, rows[at][f"{kind}_sum"] / seconds if at in rows else 0.0) for at in steps] for kind in COUNTED
     }  # fmt: skip
     return {kind: points for kind, points in lines.items() if any(value for _, value in points)}
 
@@ -134,9 +131,7 @@ def _by_lane(rows: Sequence[Row], measures: Sequence[str]) -> dict[str, dict[str
 
 
 def _slowest(tables: Tables) -> Iterator[str]:
-    rows = (
-        tables.read("slowest").orderBy(F.col("to_ack").desc_nulls_first(), "queue", "n").limit(SHOWN_SLOWEST).collect()
-    )
+    rows = tables.fetch("slowest").slice(0, SHOWN_SLOWEST).to_pylist()
     yield "<h2>The slowest messages</h2>"
     yield _table(
         ["queue", "lane", "message", "due → claim", "due → ack, ms", "deliveries", "retries"],
@@ -161,7 +156,7 @@ def _order(row: Row) -> tuple[bool, tuple[str, ...]]:
 
 
 def _name(row: Row) -> str:
-    return row["worker"] or (f"{row['queue']}/{row['lane']}" if row["lane"] else row["queue"])
+    return str(row["worker"] or (f"{row['queue']}/{row['lane']}" if row["lane"] else row["queue"]))
 
 
 def _ms(value: float | None) -> str:

@@ -16,6 +16,8 @@ from sqew.rules import shown
 MOST_ROWS = 5_000
 MOST_BYTES = 3_000_000
 """How much one request holds at most. A single row may be larger."""
+_MOST_ENCODED = 2 * MOST_BYTES
+"""The same in bytes of JSON."""
 
 _encode = msgspec.json.Encoder().encode
 _as_json = msgspec.json.Decoder(Raw).decode
@@ -50,12 +52,17 @@ def requests(batches: Iterable[pa.RecordBatch], format: Format) -> Iterator[Requ
 
 
 def _fitting(batch: pa.RecordBatch, format: Format) -> Iterator[Request]:
-    if batch.num_rows > 1 and batch.nbytes > MOST_BYTES:
-        half = batch.num_rows // 2
-        yield from _fitting(batch.slice(0, half), format)
-        yield from _fitting(batch.slice(half), format)
-    elif batch.num_rows:
-        yield Request(_request(batch, format), batch.num_rows)
+    if not batch.num_rows:
+        return
+    if batch.num_rows == 1 or batch.nbytes <= MOST_BYTES:
+        body = _request(batch, format)
+        # Text may grow to six times its size on the way into JSON.
+        if batch.num_rows == 1 or len(body) <= _MOST_ENCODED:
+            yield Request(body, batch.num_rows)
+            return
+    half = batch.num_rows // 2
+    yield from _fitting(batch.slice(0, half), format)
+    yield from _fitting(batch.slice(half), format)
 
 
 def _request(batch: pa.RecordBatch, format: Format) -> bytes:

@@ -49,9 +49,11 @@ def hand_in(target: Target, writer: str, epoch: int, batches: Iterable[pa.Record
     return HandedIn(writer, part, handed_in)
 
 
-def promote(target: Target, epoch: int, messages: Sequence[WriterCommitMessage | None]) -> None:
-    """Put what the tasks have handed in into the queue."""
-    for writer in writers_of(messages):
+def promote(
+    target: Target, epoch: int, messages: Sequence[WriterCommitMessage | None], writers: Iterable[str] | None = None
+) -> None:
+    """Put what the tasks have handed in into the queue. ``writers``: for whom, where that is known without any task."""
+    for writer in writers_of(messages) if writers is None else writers:
         parts = {
             message.part: message.count
             for message in messages

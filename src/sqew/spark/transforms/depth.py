@@ -1,21 +1,21 @@
-"""How many messages were in the queues, over time: worked out from the messages, and as somebody saw it."""
+"""How many messages were in the queues, over time, and what else happened."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
-from pyspark.sql.window import Window
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 STATES = ("ready", "leased", "delayed", "blocked", "dead")
 SEEN = (*STATES, "wal_bytes", "lag_us")
+_CRASHES = ("before_commit", "after_commit", "before_reply")
 
 
-def depths(messages: DataFrame, step_us: int, began_at: int = 0) -> DataFrame:
-    """How many messages of a queue and lane were there at the end of each step in which that changed.
+def changes(messages: DataFrame, step_us: int, began_at: int = 0) -> DataFrame:
+    """By how much the messages of a queue and lane that were there became more or fewer in each step.
 
     ``waiting``: stored, and never received so far; ``unfinished``: stored, and neither acked, dead nor removed. What
     was there before the log began is not in it.
@@ -25,24 +25,16 @@ def depths(messages: DataFrame, step_us: int, began_at: int = 0) -> DataFrame:
     received = F.greatest("received_at", F.when(F.col("received_at").isNotNull(), F.col("sent_at")))
     ended = F.least("done_at", "died_at", "removed_at")
     ended = F.greatest(ended, F.when(ended.isNotNull(), F.col("sent_at")))
-    changes = F.explode(
+    all_changes = F.explode(
         F.array(
             _change(F.col("sent_at"), 1, 1), _change(received, -1, 0), _change(ended, 0, -1),
         )
     )  # fmt: skip
-    steps = (
-        stored.select("queue", "lane", changes.alias("change"))
+    return (
+        stored.select("queue", "lane", all_changes.alias("change"))
         .where(F.col("change.at").isNotNull())
         .groupBy("queue", "lane", F.floor((F.col("change.at") - began_at) / step_us).alias("step"))
         .agg(F.sum("change.waiting").alias("waiting"), F.sum("change.unfinished").alias("unfinished"))
-    )
-    so_far = Window.partitionBy("queue", "lane").orderBy("step")
-    return steps.select(
-        (F.col("step") * step_us).alias("at"),
-        "queue",
-        "lane",
-        F.sum("waiting").over(so_far).alias("waiting"),
-        F.sum("unfinished").over(so_far).alias("unfinished"),
     )
 
 
@@ -52,17 +44,23 @@ def _change(at: Column, waiting: int, unfinished: int) -> Column:
     )
 
 
-def looks(events: DataFrame, step_us: int, began_at: int = 0) -> DataFrame:
-    """The most that was seen in each step, where somebody looked: by state, the size of the log file, and lags."""
-    seen = events.where(F.col("kind").isin("depth", "generator"))
-    step = F.floor((F.col("at") - began_at) / step_us).alias("step")
-    most = seen.groupBy(step, "kind", "queue", "lane").agg(*(F.max(f"figures.{name}").alias(name) for name in SEEN))
-    return most.select((F.col("step") * step_us).alias("at"), "kind", "queue", "lane", *SEEN)
+def happenings(events: DataFrame, step_us: int, began_at: int = 0) -> DataFrame:
+    """What happened in each step besides messages: how often each fault, and the most that was seen of each queue.
 
-
-def faults(events: DataFrame, step_us: int, began_at: int = 0) -> DataFrame:
-    """How often each fault happened in each step."""
-    step = F.floor((F.col("at") - began_at) / step_us).alias("step")
-    where = F.coalesce("where", F.lit("")).alias("where")
-    happened = events.where(F.col("kind") == "fault").groupBy(step, "what", where).agg(F.count(F.lit(1)).alias("count"))
-    return happened.select((F.col("step") * step_us).alias("at"), "what", "where", "count")
+    A death has a row of its own: ``who`` died and when; ``settling``: what it had asked for may be done.
+    """
+    kind, is_fault = F.col("kind"), F.col("kind") == "fault"
+    crashed = is_fault & F.col("what").isin(*_CRASHES)
+    died = (kind == "worker") & (F.col("what") == "died")
+    settling = F.col("stream").startswith("queue/") & F.col("where").isin("ack", "retry")
+    settling = F.coalesce(settling, F.lit(False)) & (F.col("what") != "before_commit")
+    return events.where(kind.isin("fault", "depth", "generator") | died).groupBy(
+        F.floor((F.col("at") - began_at) / step_us).alias("step"),
+        "kind",
+        F.when(~is_fault, F.col("queue")).alias("queue"),
+        F.when(~is_fault, F.col("lane")).alias("lane"),
+        *(F.when(is_fault, F.coalesce(name, F.lit(""))).alias(name) for name in ("what", "where")),
+        F.when(crashed | died, F.col("worker")).alias("who"),
+        F.when(crashed | died, F.col("at")).alias("died_at"),
+        F.when(crashed | died, died | settling).alias("settling"),
+    ).agg(F.count(F.lit(1)).alias("count"), *(F.max(f"figures.{name}").alias(name) for name in SEEN))  # fmt: skip

@@ -10,17 +10,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 
+from sqew.spark.transforms.lines import BROKEN_IN
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-
-BROKEN = "broken"
-SCHEMA = (
-    "at long, event string, topic string, lane string, n long, `to` long, worker string, attempt int, due long, "
-    "took long, what string, `where` string, stream string, unknown boolean, "
-    "figures struct<ready: double, leased: double, delayed: double, blocked: double, dead: double, wal_bytes: double, "
-    f"lag_us: double, dropped: double>, t long, queue string, id long, attempts int, {BROKEN} string"
-)
-"""What is read of a line; the rest is passed over. A line that is none of it goes into the column ``broken``."""
 
 SENDS = ("sending", "sent", "unsent", "unsure")
 """``unsure``: the send failed, and the message may be stored all the same."""
@@ -35,7 +28,7 @@ _NO_ANSWER = ("OutcomeUnknown", "NoAnswer", "RequestTimeout")
 
 
 def as_events(lines: DataFrame) -> DataFrame:
-    """An event for each line that was read by `SCHEMA`, with the column ``file`` besides.
+    """An event for each line (`sqew.spark.transforms.lines`).
 
     ``at`` is in microseconds, of a server's log since 1970 and else since the run began. ``last`` is the last number
     where several messages are sent in one call. ``whose`` is a code for queue, lane and worker together. A line that is
@@ -44,7 +37,7 @@ def as_events(lines: DataFrame) -> DataFrame:
     at, queue = F.coalesce("at", "t"), F.coalesce("topic", "queue", F.lit(""))
     lane, worker = F.coalesce("lane", F.lit("")), F.coalesce("worker", F.lit(""))
     n = F.coalesce("n", "id", F.lit(0).cast("long"))
-    is_event = F.col(BROKEN).isNull() & at.isNotNull() & F.col("event").isNotNull()
+    is_event = F.col(BROKEN_IN).isNull()
     return lines.select(
         F.when(is_event, at).alias("at"),
         F.when(is_event, _kind()).alias("kind"),
@@ -52,8 +45,8 @@ def as_events(lines: DataFrame) -> DataFrame:
         lane.alias("lane"),
         worker.alias("worker"),
         n.alias("n"),
-        F.coalesce("to", n).alias("last"),
-        F.coalesce("attempt", "attempts", F.lit(0)).alias("attempt"),
+        F.greatest("to", n).alias("last"),
+        F.coalesce("attempt", "attempts", F.lit(0)).cast("int").alias("attempt"),
         # A server does not know when a message was meant to be sent: its time begins when it is stored.
         F.coalesce("due", F.when(F.col("event") == "sent", F.col("t"))).alias("due"),
         F.coalesce("took", F.lit(0).cast("long")).alias("took"),
@@ -63,7 +56,7 @@ def as_events(lines: DataFrame) -> DataFrame:
         "figures",
         F.xxhash64(queue).alias("queue_code"),
         F.xxhash64(queue, lane, worker).alias("whose"),
-        F.when(~is_event, F.col("file")).alias("broken_in"),
+        BROKEN_IN,
     )
 
 
@@ -79,24 +72,21 @@ def _kind() -> Column:
     )
 
 
-def census(events: DataFrame) -> DataFrame:
-    """How many events of each kind there are, and their first and last time; lines that are no events have no kind."""
-    return events.groupBy("kind").agg(
+def tallied(events: DataFrame) -> DataFrame:
+    """How many events there are of each kind, queue, lane and worker, their first and last time, and the codes of all.
+
+    Lines that are no events have no kind, and the file that they stand in.
+    """
+    counts = events.groupBy("kind", "queue", "lane", "worker", "broken_in").agg(
         F.count(F.lit(1)).alias("events"), F.min("at").alias("first_at"), F.max("at").alias("last_at")
     )
-
-
-def broken_lines(events: DataFrame) -> DataFrame:
-    """How many lines of each file are no events."""
-    broken = events.where(F.col("broken_in").isNotNull())
-    return broken.groupBy(F.col("broken_in").alias("file")).agg(F.count(F.lit(1)).alias("lines"))
-
-
-def names(events: DataFrame) -> DataFrame:
-    """The names behind the codes: a row for each queue, lane and worker that occur together."""
-    known = events.where(F.col("kind").isNotNull())
-    found = known.select("whose", "queue_code", "queue", "lane", "worker").distinct()
-    return found.withColumn("process", process_of("worker"))
+    return counts.withColumns(
+        {
+            "queue_code": F.xxhash64("queue"),
+            "whose": F.xxhash64("queue", "lane", "worker"),
+            "process": process_of("worker"),
+        }
+    )
 
 
 def process_of(slot: str) -> Column:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pyarrow as pa
 from msgspec import Struct
-from pyspark.sql.functions import broadcast, col, lit
+from pyspark.sql.functions import broadcast, col
 
 from sqew.body_files import LIMITS, Format, Reject, Row, group_in, rows_in
 from sqew.errors import Conflict
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-PARTS = "number int, file string, start long, end long"
-CHECKED = "part int, file string, line long, reason string, raw string, lines long, good long, digest string"
+PARTS = "number int, file string, start long, end long, size long"
+CHECKED = "part int, file string, line long, reason string, raw string, lines long, good long, bad long, digest string"
 """A reject, or what a whole part has: the one has a reason, the other a digest."""
 MESSAGES = "part int, line long, body binary, `group` string"
 REJECTS = ("file", "line", "reason", "raw")
@@ -41,6 +41,7 @@ _CHECKED = pa.schema(
         ("raw", pa.string()),
         ("lines", pa.int64()),
         ("good", pa.int64()),
+        ("bad", pa.int64()),
         ("digest", pa.string()),
     ]
 )
@@ -49,6 +50,7 @@ _MESSAGES = pa.schema(
 )  # fmt: skip
 
 Batches = Iterable[pa.RecordBatch]
+Then = Callable[[Batches], Iterator[pa.RecordBatch]]
 
 
 class Manner(Struct, frozen=True):
@@ -63,12 +65,12 @@ class Manner(Struct, frozen=True):
 
 def parts_frame(spark: SparkSession, parts: Sequence[Part]) -> DataFrame:
     """The parts, each for a task of its own."""
-    rows = [(part.number, part.file, part.start, part.end) for part in parts]
+    rows = [(part.number, part.file, part.start, part.end, part.size) for part in parts]
     return spark.createDataFrame(spark.sparkContext.parallelize(rows, max(len(rows), 1)), PARTS)
 
 
 def checked(parts: DataFrame, manner: Manner) -> DataFrame:
-    """The rejects of parts, and of each part how many lines it has and how many of them are good: `CHECKED`."""
+    """The rejects of parts, and of each part how many lines it has, how many are good and how many bad: `CHECKED`."""
 
     def check(batches: Batches) -> Iterator[pa.RecordBatch]:
         for part in _parts_in(batches):
@@ -77,20 +79,25 @@ def checked(parts: DataFrame, manner: Manner) -> DataFrame:
     return parts.mapInArrow(check, CHECKED)
 
 
-def messages(parts: DataFrame, manner: Manner, digests: Mapping[int, str]) -> DataFrame:
-    """The good lines of parts: `MESSAGES`. Where a part is not as it was when it was checked, it is an error."""
+def messages(
+    parts: DataFrame, manner: Manner, digests: Mapping[int, str], then: Then | None = None, schema: str = MESSAGES
+) -> DataFrame:
+    """The good lines of parts: `MESSAGES`. Where a part is not as it was when it was checked, it is an error.
+
+    ``then`` is what the same tasks do with them, to give rows of another schema: so they need not travel to Java.
+    """
     expected = dict(digests)
 
     def read(batches: Batches) -> Iterator[pa.RecordBatch]:
         for part in _parts_in(batches):
             yield from _messages(part, manner, expected[part.number])
 
-    return parts.mapInArrow(read, MESSAGES)
+    return parts.mapInArrow(read if then is None else lambda batches: then(read(batches)), schema)
 
 
 def tallies(checked: DataFrame) -> DataFrame:
     """What each part has: one row a part."""
-    return checked.where("digest IS NOT NULL").select("part", "file", "lines", "good", "digest")
+    return checked.where("digest IS NOT NULL").select("part", "file", "lines", "good", "bad", "digest")
 
 
 def rejects(checked: DataFrame, lines_before: DataFrame) -> DataFrame:
@@ -118,18 +125,6 @@ def in_order(messages: DataFrame) -> DataFrame:
     return messages.repartition("group").sortWithinPartitions("part", "line")
 
 
-def addressed(messages: DataFrame, lane: str | None, priority: int) -> DataFrame:
-    """The columns of a write: the body, and what of the rest is not as the queue has it by itself."""
-    columns = [col("body")]
-    if lane is not None:
-        columns.append(lit(lane).alias("lane"))
-    if priority:
-        columns.append(lit(priority).alias("priority"))
-    if "group" in messages.columns:
-        columns.append(col("group"))
-    return messages.select(*columns)
-
-
 def _parts_in(batches: Batches) -> Iterator[Part]:
     for batch in batches:
         for row in batch.to_pylist():
@@ -137,15 +132,16 @@ def _parts_in(batches: Batches) -> Iterator[Part]:
 
 
 def _checked(part: Part, manner: Manner) -> Iterator[pa.RecordBatch]:
-    good = 0
+    good = bad = 0
     with opened(part) as reading:
         rows = _rows(part, reading, manner)
         while some := list(islice(rows, _TOGETHER)):
-            bad = [row for row in some if isinstance(row, Reject)]
-            good += len(some) - len(bad)
-            if bad:
-                yield _batch_of_rejects(part, bad)
-        tally = {"part": part.number, "file": part.file, "lines": reading.count, "good": good, "digest": reading.digest}
+            rejects = [row for row in some if isinstance(row, Reject)]
+            good, bad = good + len(some) - len(rejects), bad + len(rejects)
+            if rejects:
+                yield _batch_of_rejects(part, rejects)
+        counts = {"lines": reading.count, "good": good, "bad": bad}
+        tally = {"part": part.number, "file": part.file, **counts, "digest": reading.digest}
     yield pa.RecordBatch.from_pylist([tally], _CHECKED)
 
 

@@ -10,6 +10,8 @@ from sqew.spark.source.schema import schema_of
 
 IDENTITY = ("id", "finished_at")
 """What tells finished messages of a queue apart: a dead one that is requeued has its id again when it finishes."""
+CONTENT = ("lane", "priority", "body", "format", "key", "group", "attempts", "created_at", "outcome", "reason")
+"""What a message says, beside its headers."""
 LAKE_SCHEMA = StructType([*schema_of(archive=True).fields, StructField("day", DateType())])
 """The columns of the lake: those of an archive, and the day (UTC) on which the message finished."""
 SENT_AGAIN = ("body", "format", "lane", "priority", "group", "headers")
@@ -31,9 +33,21 @@ def missing_from(lake: DataFrame, archive: DataFrame) -> DataFrame:
 
 
 def present_in(lake: DataFrame, archive: DataFrame) -> DataFrame:
-    """The messages of an archive that the lake has: their ids, and when each finished in epoch milliseconds."""
-    both = archive.select(*IDENTITY).join(lake.select(*IDENTITY), list(IDENTITY), "left_semi")
+    """The messages of an archive that the lake has: their ids, and when each finished in epoch milliseconds.
+
+    What is not in the lake as it is in the archive is not one of them, and what is damaged neither.
+    """
+    keys = [*IDENTITY, "content"]
+    both = _with_content(archive).join(_with_content(lake), keys, "left_semi")
     return both.select("id", F.unix_millis("finished_at").alias("finished_at"))
+
+
+def _with_content(messages: DataFrame) -> DataFrame:
+    """What tells messages apart, and a hash of what each says."""
+    whole = messages.where("body IS NOT NULL")
+    # Of a map there is no hash, and its entries may come in any order.
+    headers = F.to_json(F.array_sort(F.map_entries("headers")))
+    return whole.select(*IDENTITY, F.xxhash64(*CONTENT, headers).alias("content"))
 
 
 def spread_over_files(rows: DataFrame) -> DataFrame:
@@ -50,7 +64,6 @@ def facts_by_file(rows: DataFrame) -> DataFrame:
         F.max("id").alias("last_id"),
         F.min(finished).alias("first_finished_at"),
         F.max(finished).alias("last_finished_at"),
-        F.count_if(F.col("body").isNull()).alias("damaged"),
     )
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 
-from sqew.spark.transforms.percentiles import BY_LANE, CUT, cut, samples
+from sqew.spark.transforms.depth import changes
+from sqew.spark.transforms.percentiles import samples
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
-_OF_ACKS = ("first_due", "done", "last_done")
 COUNTED = ("sent", "received", "acked", "retried", "died")
 
 
@@ -37,38 +36,14 @@ def rates(events: DataFrame, names: DataFrame, step_us: int, began_at: int = 0) 
     )
 
 
-def throughput(messages: DataFrame, deliveries: DataFrame) -> DataFrame:
-    """Of each queue, lane and worker: messages, deliveries, retries and deaths, and messages a second while it lasted.
-
-    Of a worker, messages are those that it was the first to receive. Rates are from when the first message was due, or
-    was sent, to the last that was stored or acked.
-    """
-    sent, done = _sends(messages), F.col("last_done").isNotNull()
-    came = deliveries.groupBy("queue", "lane", "process").agg(
-        F.count(F.lit(1)).alias("deliveries"),
-        F.count(F.when(F.col("end") == "retried", 1)).alias("retries"),
-        F.count(F.when(F.col("end") == "died", 1)).alias("deaths"),
-    )
-    parts = [
-        cut(sent, *BY_LANE),
-        cut(sent.drop(*_OF_ACKS), {"worker": "claimed_process"}),
-        cut(sent.select("acked_process", *_OF_ACKS).where(done), {"worker": "acked_process"}),
-        cut(came, *BY_LANE, {"worker": "process"}),
-    ]
-    rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
-    counts = ("claimed", "sent", "done", "deliveries", "retries", "deaths")
-    return _rated(
-        rows.groupBy(*CUT).agg(
-            *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in counts),
-            F.least(F.min("first_began"), F.min("first_due")).alias("start"),
-            F.max("last_sent").alias("last_sent"),
-            F.max("last_done").alias("last_done"),
-        )
-    )
+def tallies(messages: DataFrame, deliveries: DataFrame, step_us: int, began_at: int = 0) -> DataFrame:
+    """All that throughput and depths are worked out from, in one table of few rows: sends, receives and changes."""
+    rows = sends(messages).unionByName(receives(deliveries), allowMissingColumns=True)
+    return rows.unionByName(changes(messages, step_us, began_at), allowMissingColumns=True)
 
 
-def _sends(messages: DataFrame) -> DataFrame:
-    """Counts, firsts and lasts of the messages that belong to the same cuts: few rows, however many messages."""
+def sends(messages: DataFrame) -> DataFrame:
+    """Counts, firsts and lasts of the messages that were received and acked by the same: few rows of many messages."""
     is_sent = F.col("outcome") == "sent"
     return samples(messages).groupBy("queue", "lane", "claimed_process", "acked_process").agg(
         F.count(F.lit(1)).alias("claimed"),
@@ -81,20 +56,13 @@ def _sends(messages: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def _rated(counts: DataFrame) -> DataFrame:
-    messages = F.when(F.col("worker") != "", F.col("claimed")).otherwise(F.col("sent"))
-    return counts.select(
-        *CUT,
-        messages.alias("messages"),
-        *("deliveries", "done", "retries", "deaths"),
-        _per_second("sent", "last_sent").alias("sent_per_s"),
-        _per_second("done", "last_done").alias("acked_per_s"),
+def receives(deliveries: DataFrame) -> DataFrame:
+    """How many deliveries there were of each queue, lane and worker, and how many of them ended in what."""
+    return deliveries.groupBy("queue", "lane", "process").agg(
+        F.count(F.lit(1)).alias("deliveries"),
+        F.count(F.when(F.col("end") == "retried", 1)).alias("retries"),
+        F.count(F.when(F.col("end") == "died", 1)).alias("deaths"),
     )
-
-
-def _per_second(count: str, last: str) -> Column:
-    seconds = (F.col(last) - F.col("start")) / 1e6
-    return F.coalesce(F.when(seconds > 0, F.col(count) / seconds), F.lit(0.0))
 
 
 def slowest(messages: DataFrame, most: int) -> DataFrame:

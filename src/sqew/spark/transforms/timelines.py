@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 from pyspark.sql.window import Window
 
-from sqew.spark.transforms.events import ENDS, REMOVALS, SENDS, process_of
+from sqew.spark.transforms.events import ENDS, REMOVALS, SENDS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-_CRASHES = ("before_commit", "after_commit", "before_reply")
 _OF_MESSAGES = (*SENDS, "received", *ENDS, *REMOVALS, "found", "left")
 _GONE = "gone"
 
@@ -46,17 +45,6 @@ def deliveries(events: DataFrame) -> DataFrame:
     )
 
 
-def deaths(events: DataFrame) -> DataFrame:
-    """When a slot, or the process of a worker or generator, died. ``settling``: what it had asked for may be done."""
-    crashed = (F.col("kind") == "fault") & F.col("what").isin(*_CRASHES)
-    died = (F.col("kind") == "worker") & (F.col("what") == "died")
-    settling = F.col("stream").startswith("queue/") & F.col("where").isin("ack", "retry")
-    settling = F.coalesce(settling, F.lit(False)) & (F.col("what") != "before_commit")
-    return events.where(crashed | died).select(
-        F.col("worker").alias("who"), F.col("at").alias("died_at"), (died | settling).alias("settling")
-    )
-
-
 def unheard(deliveries: DataFrame, deaths: DataFrame) -> DataFrame:
     """Deliveries whose worker died before anybody heard of their end, though they may be acked; and when it died."""
     is_open = deliveries.where(F.col("end").isNull())
@@ -68,15 +56,17 @@ def unheard(deliveries: DataFrame, deaths: DataFrame) -> DataFrame:
     return first.where("settling").select("n", F.xxhash64("queue").alias("queue_code"), F.col("died_at").alias("at"))
 
 
-def timelines(events: DataFrame, unheard: DataFrame, deaths: DataFrame, names: DataFrame) -> DataFrame:
+def timelines(events: DataFrame, names: DataFrame, unheard: DataFrame | None = None) -> DataFrame:
     """A row for each message: when it was due, sent, received and done, by whom, and how long that took.
 
     Times and durations are microseconds. What did not happen is null. ``done_at`` is when it was acked or, of an ack
     that nobody heard of, when its worker died.
     """
-    gone = unheard.select("n", "queue_code", "at", F.lit(_GONE).alias("kind"))
-    rows = _by_message(events).unionByName(gone, allowMissingColumns=True)
-    return _named(_of_messages(rows), deaths, names)
+    rows = _by_message(events)
+    if unheard is not None:
+        gone = unheard.select("n", "queue_code", "at", F.lit(_GONE).alias("kind"))
+        rows = rows.unionByName(gone, allowMissingColumns=True)
+    return _measured(_named(_of_messages(rows), names))
 
 
 def _by_message(events: DataFrame) -> DataFrame:
@@ -121,6 +111,7 @@ def _of_messages(rows: DataFrame) -> DataFrame:
         F.max(_is("found")).alias("is_found"),
         F.max(_is("left")).alias("is_left"),
         F.max(_is("left") & F.coalesce("dead", F.lit(False))).alias("is_left_dead"),
+        F.min(whose).alias("any_of"),
         F.min_by(F.when(is_send, whose), F.when(is_send, at)).alias("sent_by"),
         F.min_by(F.when(came, whose), F.when(came, at)).alias("claimed_by"),
         F.min_by(F.when(acked, whose), F.when(acked, at)).alias("acked_by"),
@@ -131,27 +122,18 @@ def _is(kind: str) -> Column:
     return F.col("kind") == kind
 
 
-def _named(found: DataFrame, deaths: DataFrame, names: DataFrame) -> DataFrame:
-    """The same with names in place of codes, and the durations."""
-    queues = names.groupBy("queue_code").agg(F.first("queue").alias("queue"))
-    dead = deaths.select(F.col("who").alias("dead_one")).distinct()
-    may_be_dead = F.col("dead_one").isin(F.col("worker"), F.col("process"))
-    senders = names.join(F.broadcast(dead), may_be_dead, "left").groupBy("whose").agg(
-        F.first("lane").alias("sent_lane"),
-        F.first("worker").alias("sender"),
-        F.max(F.col("dead_one").isNotNull()).alias("sender_died"),
-    )  # fmt: skip
-    claimers = names.select(
-        F.col("whose").alias("claimed_by"), F.col("lane").alias("claimed_lane"), F.col("worker").alias("claimer")
-    )
-    ackers = names.select(F.col("whose").alias("acked_by"), F.col("worker").alias("acker"))
-    joined = (
-        found.join(F.broadcast(queues), "queue_code", "left")
-        .join(F.broadcast(senders.withColumnRenamed("whose", "sent_by")), "sent_by", "left")
-        .join(F.broadcast(claimers), "claimed_by", "left")
-        .join(F.broadcast(ackers), "acked_by", "left")
-    )
-    return _measured(joined.withColumn("done_at", _done_at()))
+def _named(found: DataFrame, names: DataFrame) -> DataFrame:
+    """The same with names in place of codes, and when it was done."""
+    parts = {
+        "any_of": ("queue",),
+        "sent_by": ("lane", "worker", "is_dead"),
+        "claimed_by": ("lane", "worker", "process"),
+        "acked_by": ("worker", "process"),
+    }
+    for code, columns in parts.items():
+        known = names.select(F.col("whose").alias(code), *(F.col(name).alias(f"{code}_{name}") for name in columns))
+        found = found.join(F.broadcast(known), code, "left")
+    return found.withColumn("done_at", _done_at())
 
 
 def _done_at() -> Column:
@@ -164,13 +146,13 @@ def _done_at() -> Column:
 
 def _measured(messages: DataFrame) -> DataFrame:
     return messages.select(
-        "queue",
-        F.coalesce(F.nullif("sent_lane", F.lit("")), "claimed_lane", F.lit("")).alias("lane"),
+        F.col("any_of_queue").alias("queue"),
+        F.coalesce(F.nullif("sent_by_lane", F.lit("")), "claimed_by_lane", F.lit("")).alias("lane"),
         "n",
         _outcome().alias("outcome"),
-        "sender",
-        F.col("claimer").alias("claimed_by"),
-        F.col("acker").alias("acked_by"),
+        F.col("sent_by_worker").alias("sender"),
+        F.col("claimed_by_worker").alias("claimed_by"),
+        F.col("acked_by_worker").alias("acked_by"),
         "due",
         F.coalesce("sending_at", "sent_at").alias("began_at"),
         "sent_at",
@@ -189,6 +171,8 @@ def _measured(messages: DataFrame) -> DataFrame:
         _since_due("received_at").alias("to_claim"),
         (F.col("acked_at") - F.col("received_at")).alias("to_finish"),
         _since_due("done_at").alias("to_ack"),
+        F.col("claimed_by_process").alias("claimed_process"),
+        F.col("acked_by_process").alias("acked_process"),
     )
 
 
@@ -198,7 +182,7 @@ def _outcome() -> Column:
     # A sender that was refused, tried again and died meanwhile can't tell whether the last try was stored.
     return (
         F.when(F.col("sent_at").isNotNull(), "sent")
-        .when(unsent & ~F.coalesce("sender_died", F.lit(False)), "unsent")
+        .when(unsent & ~F.coalesce("sent_by_is_dead", F.lit(False)), "unsent")
         .when(F.col("is_ours"), "unsure")
     )
 
@@ -214,8 +198,3 @@ def with_names(deliveries: DataFrame, names: DataFrame) -> DataFrame:
     return deliveries.join(F.broadcast(names), "whose").select(
         "queue", "lane", "n", "worker", "process", "attempt", "at", "took", "end", "end_at", held.alias("held")
     )
-
-
-def with_processes(timelines: DataFrame) -> DataFrame:
-    """The same with the workers that the slots are of: ``claimed_process`` and ``acked_process``."""
-    return timelines.withColumns({"claimed_process": process_of("claimed_by"), "acked_process": process_of("acked_by")})

@@ -44,7 +44,7 @@ from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.exporting import columns_of
 from sqew.stores.sql.receiving import receive
 from sqew.stores.sql.rows import stored_message
-from sqew.stores.sql.settling import ack, extend
+from sqew.stores.sql.settling import ack, delete_acked, extend
 from sqew.stores.sql.work import Row, Work
 
 _ARCHIVED_AT_ONCE = 200
@@ -93,12 +93,14 @@ def _unpacked(packed: bytes) -> list[int]:
 
 def open_consumer(work: Work, op: OpenConsumer) -> OpenedConsumer:
     state = work.catalog.queue(op.queue)
-    work.execute(work.sql.insert_consumer, (state.id, op.consumer))
+    which = (state.id, op.consumer)
+    if work.execute(work.sql.find_consumer, which).fetchone() is None:
+        work.execute(work.sql.insert_consumer, which)
     found = _find(work, state, op.consumer)
     if found.is_closing or (found.held_until > work.now and found.owner != op.owner):
         raise _in_use(work, state, found)
-    work.execute(work.sql.open_consumer, (found.id, op.owner, op.hold_ms, work.now + op.hold_ms))
-    return OpenedConsumer(found.epoch + 1, [claim.number for claim in _open_claims(work, found)], found.last)
+    epoch = work.execute(work.sql.open_consumer, (found.id, op.owner, op.hold_ms, work.now + op.hold_ms)).get
+    return OpenedConsumer(epoch, [claim.number for claim in _open_claims(work, found)], found.last)
 
 
 def _find(work: Work, state: QueueState, name: str) -> _Consumer:
@@ -149,8 +151,21 @@ def finish_claims(work: Work, op: FinishClaims) -> Progress:
     limit = op.limit if state.policy.keep == "delete" else min(op.limit, _ARCHIVED_AT_ONCE)
     token, ids = _take_ids(work, own, number, limit)
     if ids:
-        ack(work, Ack(state.name, [Ref(id, token) for id in ids]))
+        _finish(work, state, [Ref(id, token) for id in ids], token)
     return Progress(len(ids), False)
+
+
+def _finish(work: Work, state: QueueState, refs: list[Ref], token: str) -> None:
+    """Ack messages of one token. Those that are kept move in one statement, where no group has to be looked at."""
+    policy = state.policy
+    if policy.fifo or policy.keep == "delete":
+        ack(work, Ack(state.name, refs))
+        return
+    retention = policy.archive_retention_ms
+    purge_at = None if retention is None else work.now + retention
+    ids = work.integers([ref.id for ref in refs])
+    work.execute(work.sql.archive_claimed, (ids, token, state.id, work.now, purge_at))
+    delete_acked(work, state, refs)
 
 
 def _take_ids(work: Work, consumer: _Consumer, number: int, limit: int) -> tuple[str, list[int]]:
@@ -218,7 +233,17 @@ def _chunk(work: Work, state: QueueState, op: ReadClaim | ReadClaimColumns) -> t
         # Not what is left of it, either, while it is given back: who reads it would take that for the whole.
         raise ClaimNotFound(state.name, op.consumer, op.number)
     found = work.execute(work.sql.find_claim_chunk, (consumer.id, op.number, op.chunk)).fetchone()
-    return None if found is None else (found[0], _unpacked(found[1]))
+    if found is None:
+        first = work.execute(work.sql.first_claim_chunk, (consumer.id, op.number)).fetchone()
+        if first is not None and first[0] < op.chunk:
+            return None
+    else:
+        count, token, packed = found
+        ids = _unpacked(packed)
+        if len(ids) == count:
+            return token, ids
+    # Nor while it is finished, which takes the first messages away first.
+    raise ClaimNotFound(state.name, op.consumer, op.number)
 
 
 def read_claim_columns(work: Work, op: ReadClaimColumns) -> Columns:
@@ -287,13 +312,17 @@ def give_back_claims(work: Work, op: GiveBackClaims) -> Progress:
 def _give_back(work: Work, state: QueueState, consumer: _Consumer, number: int, limit: int) -> int:
     """Give some messages of a claim back, as if their leases had run out; how many."""
     token, ids = _take_ids(work, consumer, number, limit)
-    if ids:
+    if not ids:
+        _forget_if_done(work, consumer.id, consumer.is_closing)
+    elif state.policy.fifo:
         facts = len(work.facts)
         extend(work, Extend(state.name, [Extension(Ref(id, token), 0) for id in ids]))
         # A lease that runs out is no news either.
         del work.facts[facts:]
     else:
-        _forget_if_done(work, consumer.id, consumer.is_closing)
+        # The same in one statement, where no group has to be looked at.
+        work.execute(work.sql.end_leases, (work.integers(ids), token, work.now))
+        work.stirred.add(state.name)
     return len(ids)
 
 

@@ -25,6 +25,7 @@ from sqew.stores.sql import (
     surveying,
     sweeping,
     topics,
+    writers,
 )
 from sqew.stores.sql.work import Work
 
@@ -46,8 +47,8 @@ HANDLERS: dict[type[ops.Operation[Any]], Callable[[Work, Any], Any]] = {
     ops.FinishPromotion: staging.finish,
     ops.NextPromotion: staging.next_promotion,
     ops.AbortStaging: staging.abort,
-    ops.GetWriter: staging.get_writer,
-    ops.ListWriters: staging.list_writers,
+    ops.GetWriter: writers.get_writer,
+    ops.ListWriters: writers.list_writers,
     ops.Receive: receiving.receive,
     ops.NextDue: receiving.next_due,
     ops.Ack: settling.ack,

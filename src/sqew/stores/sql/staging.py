@@ -16,16 +16,16 @@ from sqew.errors import (
     PartIncomplete,
     QuotaExceeded,
     RateLimited,
+    SqewError,
     StoreDamaged,
+    TooMuchStaged,
     UnknownLane,
     WriterNotFound,
 )
-from sqew.model import Fact, NewMessages, Promotion, Staged, Staging, WriterInfo
+from sqew.model import Fact, NewMessages, Promotion, Staged
 from sqew.operations import (
     AbortStaging,
     FinishPromotion,
-    GetWriter,
-    ListWriters,
     NextPromotion,
     Promote,
     Stage,
@@ -43,11 +43,14 @@ LEFT_UNDONE_MS = 30_000
 """When a promotion has not gone on for so long, its client is taken to be gone, and a server finishes it."""
 FORGOTTEN_MS = 86_400_000
 """What nobody adds to for so long, nor promotes, is swept away."""
+REMEMBERED_MS = 400 * 86_400_000
+"""How long a writer's last epoch is known, when it is all in the queue: whoever repeats it so late adds it again."""
 _KEEP_EVERY_MS = 60_000
 """How often it is written down that somebody adds to it: those who do so at the same time need not wait."""
 _CHUNKS_SWEPT = 20
 """How many chunks are swept away in a step."""
-_SUGGESTED = 1_000
+_STAGED_TO_QUOTA = 4
+"""How many times as many messages as a queue may hold can be staged for it: a task may be tried as often."""
 
 
 def stage(work: Work, op: Stage) -> Staged:
@@ -58,16 +61,24 @@ def stage(work: Work, op: Stage) -> Staged:
     writer = work.execute(work.sql.read_writer, (state.id, op.writer)).fetchone()
     if writer is not None and _is_decided(writer, op.epoch):
         return Staged(count, promoted=True)
-    staging_id = _open_staging(work, state, op, is_new=writer is None)
-    if staging_id is None:
-        return Staged(count, promoted=True)
     if not count:
         return Staged(0)
+    staging_id = _open_staging(work, state, op)
+    if staging_id is None:
+        return Staged(count, promoted=True)
     part_id, staged = work.execute(work.sql.open_part, (staging_id, op.part)).fetchall()[0]
-    if op.offset is None or not _was_staged(op, op.offset, staged):
-        work.execute(work.sql.change_part, (part_id, count))
-        for messages, chunk in packed(op.messages, in_order=state.policy.fifo):
-            work.execute(work.sql.insert_chunk, (staging_id, part_id, messages, chunk))
+    if op.offset is not None and staged >= op.offset + count:
+        # They are in the part already: who got no answer asks again.
+        return Staged(count)
+    try:
+        _check_part(work, state, op, staged)
+    except SqewError:
+        if not staged:
+            work.execute(work.sql.delete_part, (part_id,))
+        raise
+    work.execute(work.sql.change_part, (part_id, count))
+    for messages, chunk in packed(op.messages, in_order=state.policy.fifo):
+        work.execute(work.sql.insert_chunk, (staging_id, part_id, messages, chunk))
     return Staged(count)
 
 
@@ -94,13 +105,18 @@ def _is_decided(writer: Row, epoch: int) -> bool:
     return last is not None and epoch <= last
 
 
-def _open_staging(work: Work, state: QueueState, op: Stage, is_new: bool) -> int | None:
+def _open_staging(work: Work, state: QueueState, op: Stage) -> int | None:
     """Where the messages are kept; None if it was decided meanwhile that nothing is added."""
     which = (state.id, op.writer, op.epoch)
     row = work.execute(work.sql.open_staging, which).fetchone()
     if row is None:
-        if is_new:
-            work.execute(work.sql.insert_writer, (state.id, op.writer))
+        # As who decides does: there would be something staged of an epoch that is over.
+        work.hold(state)
+        writer = work.execute(work.sql.read_writer, (state.id, op.writer)).fetchone()
+        if writer is not None and _is_decided(writer, op.epoch):
+            return None
+        _check_part(work, state, op, 0)
+        work.execute(work.sql.insert_writer, (state.id, op.writer))
         work.execute(work.sql.insert_staging, (*which, work.now + FORGOTTEN_MS))
         row = work.execute(work.sql.open_staging, which).fetchone()
         if row is None:
@@ -111,13 +127,16 @@ def _open_staging(work: Work, state: QueueState, op: Stage, is_new: bool) -> int
     return cast("int", id)
 
 
-def _was_staged(op: Stage, offset: int, staged: int) -> bool:
-    """Whether these messages are in the part already: who got no answer asks again."""
-    if staged >= offset + len(op.messages):
-        return True
-    if staged != offset:
-        raise PartIncomplete(op.part, staged, offset)
-    return False
+def _check_part(work: Work, state: QueueState, op: Stage, staged: int) -> None:
+    """Raise unless these messages may be added to a part that has so many."""
+    if op.offset is not None and staged != op.offset:
+        raise PartIncomplete(op.part, staged, op.offset)
+    quota = state.policy.quota
+    if quota is not None:
+        stagings = work.execute(work.sql.stagings_in, (state.id,)).fetchall()
+        all_staged = sum(work.execute(work.sql.count_staged, staging).fetchall()[0][1] for staging in stagings)
+        if all_staged + len(op.messages) > _STAGED_TO_QUOTA * quota:
+            raise TooMuchStaged(state.name, all_staged, quota)
 
 
 def promote(work: Work, op: Promote) -> Promotion:
@@ -127,18 +146,24 @@ def promote(work: Work, op: Promote) -> Promotion:
     writer = work.execute(work.sql.read_writer, (state.id, op.writer)).fetchone()
     found = work.execute(work.sql.find_staging, (state.id, op.writer, op.epoch)).fetchone()
     if writer is not None and _is_decided(writer, op.epoch):
-        return _so_far(writer, op.epoch, done=found is None, repeated=found is None)
+        is_done = not _is_moving(found)
+        return _so_far(writer, op.epoch, done=is_done, repeated=is_done)
     staging_id = None if found is None else found[0]
     turns = _turns(work, staging_id, op)
     count = sum(op.parts.values())
     _check_room(work, state, count)
     work.execute(work.sql.decide, (state.id, op.writer, op.epoch))
     if not turns:
-        work.execute(work.sql.end_stagings_until, (state.id, op.writer, op.epoch, work.now))
+        _end(work, state, op.writer, op.epoch)
         return Promotion(0)
     work.executemany(work.sql.give_turn, turns)
     work.execute(work.sql.promote_staging, (staging_id, work.now + LEFT_UNDONE_MS))
     return Promotion(0, done=False)
+
+
+def _is_moving(staging: Row | None) -> bool:
+    """Whether it was decided that what is staged (a row of `find_staging`) is to be in the queue, and it is not yet."""
+    return staging is not None and staging[1] is not None
 
 
 def _turns(work: Work, staging_id: int | None, op: Promote) -> list[Row]:
@@ -160,12 +185,18 @@ def _check_room(work: Work, state: QueueState, count: int) -> None:
     """Raise unless the queue may take so many messages. When it is decided that it does, nothing can be refused."""
     policy = state.policy
     work.room.check(work.now)
-    if policy.quota is not None and work.catalog.depth(state) + count > policy.quota:
+    if policy.quota is not None and work.catalog.depth(state) + _on_their_way(work, state) + count > policy.quota:
         raise QuotaExceeded(state.name, policy.quota)
     if policy.rate_limit is not None and count:
         wait_ms = work.catalog.throttle(state).take(count, policy.rate_limit, work.now)
         if wait_ms:
             raise RateLimited(state.name, policy.rate_limit, wait_ms)
+
+
+def _on_their_way(work: Work, state: QueueState) -> int:
+    """How many messages are to be in the queue, and are not yet."""
+    stagings = work.execute(work.sql.decided_stagings, (state.id,)).fetchall()
+    return sum(work.execute(work.sql.count_turns, staging).get for staging in stagings)
 
 
 def step(work: Work, op: StepPromotion) -> Promotion:
@@ -182,7 +213,7 @@ def step(work: Work, op: StepPromotion) -> Promotion:
         # The queue was deleted meanwhile, and there is another of its name.
         raise WriterNotFound(op.queue, op.writer)
     left = work.execute(work.sql.find_staging, (state.id, op.writer, op.epoch)).fetchone()
-    return _so_far(writer, op.epoch, done=left is None)
+    return _so_far(writer, op.epoch, done=not _is_moving(left))
 
 
 def _so_far(writer: Row, epoch: int, *, done: bool, repeated: bool = False) -> Promotion:
@@ -193,15 +224,15 @@ def _so_far(writer: Row, epoch: int, *, done: bool, repeated: bool = False) -> P
     return Promotion(promoted, duplicates, repeated, done)
 
 
-def finish(work: Work, _op: FinishPromotion) -> None:
+def finish(work: Work, _op: FinishPromotion) -> bool:
     row = work.execute(work.sql.due_promotion, (work.now,)).fetchone()
     if row is None:
-        return
+        return False
     staging_id, queue_id, writer, epoch = row
     state = work.catalog.queue_by_id(queue_id)
     if state is None:
         work.execute(work.sql.end_staging, (staging_id, work.now))
-        return
+        return True
     if state.takes_one_at_a_time:
         work.hold(state)
     try:
@@ -212,6 +243,7 @@ def finish(work: Work, _op: FinishPromotion) -> None:
         work.execute(work.sql.promote_staging, (staging_id, work.now + LEFT_UNDONE_MS))
         fields = {"queue": state.name, "writer": writer, "epoch": epoch, "error": str(error)}
         _log.warning("a promotion can't go on", extra={"fields": fields})
+    return True
 
 
 def next_promotion(work: Work, _op: NextPromotion) -> int | None:
@@ -221,15 +253,10 @@ def next_promotion(work: Work, _op: NextPromotion) -> int | None:
 def _move_chunk(work: Work, state: QueueState, staging_id: int, writer: str, epoch: int) -> bool:
     """Move one chunk into the queue; whether there are more."""
     part = work.execute(work.sql.next_part, (staging_id,)).fetchone()
-    chunk = None if part is None else work.execute(work.sql.next_chunk, (staging_id, part[0])).fetchone()
-    if part is not None and chunk is None:
-        raise StoreDamaged(
-            f"The store is damaged: messages that writer '{writer}' has staged for queue '{state.name}' are missing. "
-            "Restore it from a backup."
-        )
-    if part is not None and chunk is not None:
-        (part_id, left), (chunk_id, count, content) = part, chunk
-        added = _add(work, state, unpack(content))
+    if part is not None:
+        part_id, left = part
+        chunk_id, count, chunk = _next_chunk(work, state, staging_id, part_id, writer)
+        added = _add(work, state, chunk)
         work.execute(work.sql.delete_chunk, (chunk_id,))
         work.execute(work.sql.count_promoted, (state.id, writer, epoch, count, count - added))
         if left > count:
@@ -238,8 +265,27 @@ def _move_chunk(work: Work, state: QueueState, staging_id: int, writer: str, epo
         work.execute(work.sql.delete_part, (part_id,))
         if work.execute(work.sql.next_part, (staging_id,)).fetchone() is not None:
             return True
-    work.execute(work.sql.end_stagings_until, (state.id, writer, epoch, work.now))
+    _end(work, state, writer, epoch)
     return False
+
+
+def _end(work: Work, state: QueueState, writer: str, epoch: int) -> None:
+    """An epoch is in the queue."""
+    work.execute(work.sql.end_stagings_until, (state.id, writer, epoch, work.now))
+    work.execute(work.sql.remember_writer, (state.id, writer, epoch, work.now + REMEMBERED_MS))
+
+
+def _next_chunk(work: Work, state: QueueState, staging_id: int, part_id: int, writer: str) -> tuple[int, int, Packed]:
+    row = work.execute(work.sql.next_chunk, (staging_id, part_id)).fetchone()
+    if row is not None:
+        id, count, content = row
+        chunk = unpack(content)
+        if len(chunk.messages) == count:
+            return id, count, chunk
+    raise StoreDamaged(
+        f"The store is damaged: messages that writer '{writer}' has staged for queue '{state.name}' are missing. "
+        "Restore it from a backup."
+    )
 
 
 def _add(work: Work, state: QueueState, chunk: Packed) -> int:
@@ -326,28 +372,3 @@ def damaged_chunks(work: Work) -> Iterator[str]:
             state = work.catalog.queue_by_id(queue_id)
             queue = "" if state is None else f" for queue '{state.name}'"
             yield f"messages that writer '{writer}' has staged{queue} (epoch {epoch}) are damaged"
-
-
-def get_writer(work: Work, op: GetWriter) -> WriterInfo:
-    state = work.catalog.queue(op.queue)
-    row = work.execute(work.sql.read_writer, (state.id, op.name)).fetchone()
-    if row is None:
-        others = work.execute(work.sql.writers_of, (state.id, "", _SUGGESTED)).fetchall()
-        raise WriterNotFound(op.queue, op.name, [other[0] for other in others])
-    return _info(work, state, row)
-
-
-def list_writers(work: Work, op: ListWriters) -> list[WriterInfo]:
-    state = work.catalog.queue(op.queue)
-    rows = work.execute(work.sql.writers_of, (state.id, op.after, op.limit)).fetchall()
-    return [_info(work, state, row) for row in rows]
-
-
-def _info(work: Work, state: QueueState, writer: Row) -> WriterInfo:
-    """A row of {writer}."""
-    name, epoch, promoted, duplicates = writer
-    staged = []
-    for id, staged_epoch, due_at in work.execute(work.sql.stagings_of, (state.id, name)).fetchall():
-        parts, messages = work.execute(work.sql.count_staged, (id,)).fetchall()[0]
-        staged.append(Staging(staged_epoch, parts, messages, due_at is not None))
-    return WriterInfo(name, epoch, promoted, duplicates, staged)

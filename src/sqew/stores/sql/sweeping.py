@@ -30,17 +30,17 @@ def sweep(work: Work, op: Sweep) -> Swept:
     removed = _sweep_deleted_queue(work, op.limit)
     deliveries = forget_exhausted(work, op.limit)
     subscriptions = end_unconfirmed(work, op.limit)
-    staged = sweep_staged(work)
+    staged = sweep_staged(work) + _changes(work, "forget_writers", work.now, op.limit)
     claimed = sweep_claims(work, op.limit)
     if op.limit in (expired, dead, keys, archived, attempts, deliveries, subscriptions) or removed or staged or claimed:
         next_at: int | None = work.now
     else:
-        next_at = work.execute(work.sql.next_sweep, (work.now,)).get
+        next_at = work.execute(work.sql.next_sweep).get
     return Swept(expired, dead, keys, archived, removed, deliveries, subscriptions, attempts, next_at, staged, claimed)
 
 
 def is_due(work: Work, _op: SweepDue) -> bool:
-    next_at = work.execute(work.sql.next_sweep, (work.now,)).get
+    next_at = work.execute(work.sql.next_sweep).get
     return (
         (next_at is not None and next_at <= work.now)
         or work.execute(work.sql.expired, (work.now, 1)).fetchone() is not None
@@ -123,7 +123,10 @@ def _sweep_deleted_queue(work: Work, limit: int) -> int:
         return 0
     id = state.id
     facts = len(work.facts)
-    count = _purge(work, state, _EVERYTHING, limit)
+    # First: what they have claimed can't be given back to it, and others' claims are looked at after theirs.
+    count = delete_consumers_of(work, id, limit)
+    if count < limit:
+        count += _purge(work, state, _EVERYTHING, limit)
     # Its messages ended with the queue: nothing happened to each.
     del work.facts[facts:]
     if count < limit:
@@ -132,8 +135,6 @@ def _sweep_deleted_queue(work: Work, limit: int) -> int:
         count += _changes(work, "delete_keys_of", id, limit)
     if count < limit:
         count += _changes(work, "delete_writers_of", id, limit)
-    if count < limit:
-        count += delete_consumers_of(work, id, limit)
     if count < limit:
         for statement in ("delete_activity_of", "delete_buckets_of", "delete_lanes_of", "delete_queue"):
             work.execute(work.sql[statement], (id,))

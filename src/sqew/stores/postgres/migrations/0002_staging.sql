@@ -5,8 +5,10 @@ CREATE TABLE sqew_writer (
   epoch      bigint,                     -- the last one that is to be in the queue; NULL: none yet
   promoted   bigint NOT NULL DEFAULT 0,  -- how many messages of it were moved into the queue,
   duplicates bigint NOT NULL DEFAULT 0,  -- and how many of these had keys that were known
+  expires_at bigint,                     -- until when all that is known; NULL: it is not all in the queue yet
   PRIMARY KEY (queue_id, name)
 );
+CREATE INDEX sqew_writer_expires ON sqew_writer (expires_at) WHERE expires_at IS NOT NULL;
 
 -- What a writer has sent of an epoch, and nobody receives yet.
 CREATE TABLE sqew_staging (

@@ -35,3 +35,8 @@ CREATE TABLE sqew_claim_chunk (
 );
 -- They are gone before they could be read from the disk: to compress them would be in vain.
 ALTER TABLE sqew_claim_chunk ALTER COLUMN ids SET STORAGE EXTERNAL;
+
+-- Of messages that are over but claimed there may be a million: they are not to be looked at before their leases end.
+DROP INDEX sqew_message_expires;
+CREATE INDEX sqew_message_expires ON sqew_message ((CASE WHEN lease_until > expires_at THEN lease_until ELSE expires_at END))
+ WHERE expires_at IS NOT NULL;

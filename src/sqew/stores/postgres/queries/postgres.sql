@@ -102,8 +102,8 @@ SELECT queue_id FROM unnest(?1::int[]) AS wanted (queue_id) WHERE NOT pg_try_adv
 -- name: queues_to_sweep
 -- Whose messages are going to be expired or exhausted, and so may expose others behind them.
 SELECT DISTINCT queue_id FROM (
-  SELECT * FROM (SELECT queue_id FROM sqew_message WHERE expires_at <= ?1 AND (lease_until IS NULL OR lease_until <= ?1)
-                  ORDER BY expires_at LIMIT ?2) AS expired
+  SELECT * FROM (SELECT queue_id FROM sqew_message WHERE expires_at IS NOT NULL AND {over_at} <= ?1
+                  ORDER BY {over_at} LIMIT ?2) AS expired
   UNION ALL
   SELECT * FROM (SELECT queue_id FROM sqew_message WHERE dies_at <= ?1 ORDER BY dies_at LIMIT ?2) AS dying) AS doomed
 

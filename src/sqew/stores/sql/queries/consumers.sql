@@ -22,7 +22,11 @@ INSERT INTO sqew_consumer (queue_id, name, owner, epoch, hold_ms, held_until, la
 VALUES (?1, ?2, '', 0, 0, 0, 0, 0) ON CONFLICT DO NOTHING
 
 -- name: open_consumer
-UPDATE sqew_consumer SET owner = ?2, epoch = epoch + 1, hold_ms = ?3, held_until = ?4 WHERE id = ?1
+-- Where one of that name was forgotten before, whoever had that one must not be taken for who has this one: so epochs
+-- begin with the number of the consumer, which no other ever had.
+UPDATE sqew_consumer
+   SET owner = ?2, epoch = CASE WHEN epoch = 0 THEN (id - 1) * 1000000 + 1 ELSE epoch + 1 END, hold_ms = ?3, held_until = ?4
+ WHERE id = ?1 RETURNING epoch
 
 -- name: keep_consumer
 UPDATE sqew_consumer SET hold_ms = ?2, held_until = ?3 WHERE id = ?1
@@ -77,7 +81,7 @@ DELETE FROM sqew_claim WHERE consumer_id = ?1 AND number = ?2
 DELETE FROM sqew_claim WHERE consumer_id = ?1
 
 -- name: find_claim_chunk
-SELECT token, ids FROM sqew_claim_chunk WHERE consumer_id = ?1 AND number = ?2 AND chunk = ?3
+SELECT messages, token, ids FROM sqew_claim_chunk WHERE consumer_id = ?1 AND number = ?2 AND chunk = ?3
 
 -- name: first_claim_chunk
 SELECT chunk, token, ids FROM sqew_claim_chunk WHERE consumer_id = ?1 AND number = ?2 ORDER BY chunk LIMIT 1
@@ -96,6 +100,20 @@ DELETE FROM sqew_claim_chunk WHERE consumer_id = ?1 AND number = ?2 AND chunk = 
 
 -- name: delete_claim_chunks_of
 DELETE FROM sqew_claim_chunk WHERE consumer_id = ?1
+
+-- name: archive_claimed
+-- What `archive_message` does, to all that a claim still holds of ?1. ?2 token, ?3 queue, ?4 now, ?5 purge_at
+INSERT INTO sqew_archive (id, queue_id, lane, priority, attempts, available_at, created_at, finished_at, purge_at,
+                          outcome, reason, key, group_id, is_text, checksum, headers, body)
+SELECT m.id, m.queue_id, (SELECT l.name FROM sqew_lane l WHERE l.queue_id = m.queue_id AND l.id = m.lane_id), m.priority,
+       m.attempts, m.available_at, m.created_at, ?4, ?5, 'done', NULL, m.key, m.group_id, m.is_text, m.checksum,
+       m.headers, coalesce(m.body, (SELECT b.body FROM sqew_body b WHERE b.id = m.id), x'')
+  FROM sqew_message m WHERE {among_ids} AND token = ?2 AND +queue_id = ?3 {locked}
+
+-- name: end_leases
+-- What `extend_lease` does, to all that a claim still holds of ?1.
+UPDATE sqew_message SET due_at = ?3, lease_until = ?3, dies_at = CASE WHEN dies_at IS NOT NULL THEN CAST(?3 AS BIGINT) END
+ WHERE {among_ids} AND token = ?2
 
 -- name: export_claimed
 -- What a claim still holds. ?1 ids, ?2 token, ?3 queue, ?4 now.

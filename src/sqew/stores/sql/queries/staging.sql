@@ -15,11 +15,20 @@ INSERT INTO sqew_writer (queue_id, name) VALUES (?1, ?2) ON CONFLICT DO NOTHING
 -- name: decide
 -- An epoch is to be in the queue: as good as done, whatever happens next.
 INSERT INTO sqew_writer (queue_id, name, epoch) VALUES (?1, ?2, ?3)
-ON CONFLICT (queue_id, name) DO UPDATE SET epoch = excluded.epoch, promoted = 0, duplicates = 0
+ON CONFLICT (queue_id, name) DO UPDATE SET epoch = excluded.epoch, promoted = 0, duplicates = 0, expires_at = NULL
 
 -- name: count_promoted
 UPDATE sqew_writer SET promoted = promoted + ?4, duplicates = duplicates + ?5
  WHERE queue_id = ?1 AND name = ?2 AND +epoch = ?3
+
+-- name: remember_writer
+-- Its last epoch is in the queue: that is known until ?4.
+UPDATE sqew_writer SET expires_at = ?4 WHERE queue_id = ?1 AND name = ?2 AND +epoch = ?3
+
+-- name: forget_writers
+-- +expires_at, looked at once more: somebody may have decided on another epoch while the row is waited for.
+DELETE FROM sqew_writer WHERE (queue_id, name) IN
+  (SELECT queue_id, name FROM sqew_writer WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2) AND +expires_at <= ?1
 
 -- name: forget_writer
 -- One that never had an epoch in the queue, and has nothing staged any more.
@@ -39,7 +48,9 @@ SELECT id, ends_at FROM sqew_staging WHERE queue_id = ?1 AND writer = ?2 AND epo
 INSERT INTO sqew_staging (queue_id, writer, epoch, ends_at) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING
 
 -- name: keep_staging
-UPDATE sqew_staging SET ends_at = ?2 WHERE id = ?1 AND +ends_at < ?2
+-- Unless somebody else adds to it just now: two who do would wait for each other. One who adds to it later will.
+UPDATE sqew_staging SET ends_at = ?2
+ WHERE id = (SELECT id FROM sqew_staging WHERE id = ?1 AND +ends_at < ?2 {unless_locked})
 
 -- name: find_staging
 SELECT id, due_at FROM sqew_staging WHERE queue_id = ?1 AND writer = ?2 AND epoch = ?3 {locked}
@@ -47,18 +58,28 @@ SELECT id, due_at FROM sqew_staging WHERE queue_id = ?1 AND writer = ?2 AND epoc
 -- name: stagings_of
 SELECT id, epoch, due_at FROM sqew_staging WHERE queue_id = ?1 AND writer = ?2 AND epoch IS NOT NULL ORDER BY epoch
 
+-- name: stagings_in
+SELECT id FROM sqew_staging WHERE queue_id = ?1 AND epoch IS NOT NULL
+
 -- name: next_promotion
 -- When a server goes on with a promotion that was left undone.
 SELECT due_at FROM sqew_staging WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1
 
 -- name: due_promotion
--- Where others are at it, it is not left undone.
-SELECT id, queue_id, writer, epoch FROM sqew_staging WHERE due_at <= ?1 ORDER BY due_at LIMIT 1 {unless_locked}
+-- The first of its writer's. Where others are at it, it is not left undone.
+SELECT id, queue_id, writer, epoch FROM sqew_staging s
+ WHERE due_at <= ?1 AND NOT EXISTS (SELECT 1 FROM sqew_staging e WHERE e.queue_id = s.queue_id AND e.writer = s.writer
+                                       AND e.epoch < s.epoch AND +e.due_at IS NOT NULL)
+ ORDER BY due_at LIMIT 1 {unless_locked}
 
 -- name: decided_staging
 -- The first of a writer's epochs that are not in the queue yet, and are to be.
 SELECT id, epoch FROM sqew_staging
  WHERE queue_id = ?1 AND writer = ?2 AND epoch IS NOT NULL AND +due_at IS NOT NULL ORDER BY epoch LIMIT 1 {locked}
+
+-- name: decided_stagings
+-- All that is to be in a queue, and is not yet.
+SELECT id FROM sqew_staging WHERE queue_id = ?1 AND epoch IS NOT NULL AND +due_at IS NOT NULL
 
 -- name: promote_staging
 UPDATE sqew_staging SET due_at = ?2, ends_at = NULL WHERE id = ?1
@@ -67,8 +88,9 @@ UPDATE sqew_staging SET due_at = ?2, ends_at = NULL WHERE id = ?1
 UPDATE sqew_staging SET epoch = NULL, due_at = NULL, ends_at = ?2 WHERE id = ?1
 
 -- name: end_stagings_until
--- What a writer has staged of older epochs, as well as of this one.
-UPDATE sqew_staging SET epoch = NULL, due_at = NULL, ends_at = ?4 WHERE queue_id = ?1 AND writer = ?2 AND epoch <= ?3
+-- What a writer has staged of this epoch; and of older ones, unless it was decided that they are to be in the queue.
+UPDATE sqew_staging SET epoch = NULL, due_at = NULL, ends_at = ?4
+ WHERE queue_id = ?1 AND writer = ?2 AND epoch <= ?3 AND (epoch = ?3 OR +due_at IS NULL)
 
 -- name: end_stagings_of
 UPDATE sqew_staging SET epoch = NULL, due_at = NULL, ends_at = ?2 WHERE queue_id = ?1
@@ -90,6 +112,9 @@ SELECT name, id, messages FROM sqew_part WHERE staging_id = ?1
 
 -- name: count_staged
 SELECT count(*), CAST(coalesce(sum(messages), 0) AS BIGINT) FROM sqew_part WHERE staging_id = ?1
+
+-- name: count_turns
+SELECT CAST(coalesce(sum(messages), 0) AS BIGINT) FROM sqew_part WHERE staging_id = ?1 AND turn IS NOT NULL
 
 -- name: give_turn
 UPDATE sqew_part SET turn = ?2 WHERE id = ?1

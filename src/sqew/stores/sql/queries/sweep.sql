@@ -3,11 +3,13 @@
 -- fragment: doomed
 id, queue_id, lane_id, attempts, key, group_id, body IS NULL
 
--- name: expired
+-- fragment: over_at
 -- A message that is being worked on may outlive its TTL until its lease ends.
-SELECT {doomed} FROM sqew_message
- WHERE expires_at <= ?1 AND (lease_until IS NULL OR lease_until <= ?1)
- ORDER BY expires_at LIMIT ?2 {unless_locked}
+CASE WHEN lease_until > expires_at THEN lease_until ELSE expires_at END
+
+-- name: expired
+SELECT {doomed} FROM sqew_message WHERE expires_at IS NOT NULL AND {over_at} <= ?1
+ ORDER BY {over_at} LIMIT ?2 {unless_locked}
 
 -- name: exhausted
 -- Leases of a last delivery that ended without ack.
@@ -29,10 +31,8 @@ DELETE FROM sqew_archive WHERE id IN
 -- name: next_sweep
 -- When the next of these is due: nothing needs to look before.
 SELECT min(at) FROM (
-  SELECT * FROM (SELECT expires_at AS at FROM sqew_message WHERE expires_at > ?1 ORDER BY expires_at LIMIT 1) AS messages
-  UNION ALL
-  -- What is expired and still there is in somebody's hands.
-  SELECT * FROM (SELECT min(lease_until) FROM sqew_message WHERE expires_at <= ?1) AS held
+  SELECT * FROM (SELECT {over_at} AS at FROM sqew_message WHERE expires_at IS NOT NULL AND {over_at} > 0
+                  ORDER BY {over_at} LIMIT 1) AS messages
   UNION ALL
   SELECT * FROM (SELECT dies_at FROM sqew_message WHERE dies_at IS NOT NULL ORDER BY dies_at LIMIT 1) AS dying
   UNION ALL
@@ -45,6 +45,8 @@ SELECT min(at) FROM (
   SELECT * FROM (SELECT ends_at FROM sqew_subscription WHERE ends_at IS NOT NULL ORDER BY ends_at LIMIT 1) AS subscriptions
   UNION ALL
   SELECT * FROM (SELECT ends_at FROM sqew_staging WHERE ends_at IS NOT NULL ORDER BY ends_at LIMIT 1) AS stagings
+  UNION ALL
+  SELECT * FROM (SELECT expires_at FROM sqew_writer WHERE expires_at IS NOT NULL ORDER BY expires_at LIMIT 1) AS writers
   UNION ALL
   SELECT * FROM (SELECT lease_until FROM sqew_claim WHERE lease_until >= 0 ORDER BY lease_until LIMIT 1) AS claims
 ) AS due

@@ -5,8 +5,10 @@ CREATE TABLE sqew_writer (
   epoch      INTEGER,                     -- the last one that is to be in the queue; NULL: none yet
   promoted   INTEGER NOT NULL DEFAULT 0,  -- how many messages of it were moved into the queue,
   duplicates INTEGER NOT NULL DEFAULT 0,  -- and how many of these had keys that were known
+  expires_at INTEGER,                     -- until when all that is known; NULL: it is not all in the queue yet
   PRIMARY KEY (queue_id, name)
 ) WITHOUT ROWID;
+CREATE INDEX sqew_writer_expires ON sqew_writer (expires_at) WHERE expires_at IS NOT NULL;
 
 -- What a writer has sent of an epoch, and nobody receives yet.
 CREATE TABLE sqew_staging (
