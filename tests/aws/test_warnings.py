@@ -17,7 +17,8 @@ TOKEN = "0123456789abcdef"
 
 def warnings(server):
     lines = [json.loads(line) for line in server.log.read_text().splitlines()]
-    return [line for line in lines if line["level"] == "warning"]
+    # On a busy machine anything may be slow, and that is not what is asked here.
+    return [line for line in lines if line["level"] == "warning" and not line["event"].startswith("slow ")]
 
 
 def soon(server, count, within_s=10):
