@@ -58,6 +58,12 @@ class Serving:
         with contextlib.closing(apsw.Connection(str(self.db))) as connection:
             return MessageUuids(connection.execute("SELECT salt FROM sqew_meta").get)
 
+    def figure(self, metric: str) -> float:
+        """What /metrics says of one; 0 where it says nothing of it."""
+        text = self.call("GET", "/metrics").body.decode()
+        found = re.search(rf"^{re.escape(metric)} (\S+)$", text, re.MULTILINE)
+        return 0 if found is None else float(found[1])
+
     def call(
         self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None, timeout: float = 30
     ) -> Answer:

@@ -77,8 +77,10 @@ class Waiter(threading.Thread):
 
 
 def bells(q):
-    folder = Path(f"{q._commits.store.path}-bells")
-    return sorted(folder.iterdir()) if folder.is_dir() else []
+    try:
+        return sorted(Path(f"{q._commits.store.path}-bells").iterdir())
+    except FileNotFoundError:  # the last one out takes the folder along
+        return []
 
 
 # What wakes a waiter

@@ -495,11 +495,11 @@ def test_the_time_to_stop_is_for_all_threads_together(q):
     until(lambda: depths(q).total("leased") == 4)
 
     began = time.monotonic()
-    worker.stop(timeout=0.3)
+    worker.stop(timeout=1)
     took = time.monotonic() - began
     end.set()
 
-    assert took < 0.9
+    assert took < 3
 
 
 def test_leases_were_lost_where_more_work_at_a_time_than_a_batch_may_hold(tmp_path):

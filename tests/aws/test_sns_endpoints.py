@@ -205,7 +205,7 @@ def test_without_dead_letters_it_is_kept_to_be_looked_at(server, sns, hook, topi
     sns.publish(TopicArn=topic, Message="hello")
 
     hook.wait_for(path, 3)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while not (exhausted := _exhausted(server, hook.url(path))):
         assert time.monotonic() < deadline
     assert exhausted[0]["error"] == "The endpoint answered 500."

@@ -17,10 +17,11 @@ TOKEN = "0123456789abcdef"
 
 def warnings(server):
     lines = [json.loads(line) for line in server.log.read_text().splitlines()]
-    return [line for line in lines if line["level"] == "warning"]
+    # On a busy machine anything may be slow, and that is not what is asked here.
+    return [line for line in lines if line["level"] == "warning" and not line["event"].startswith("slow ")]
 
 
-def soon(server, count, within_s=10):
+def soon(server, count, within_s=30):
     """So many warnings: it writes them a moment later."""
     deadline = time.monotonic() + within_s
     while len(found := warnings(server)) < count:
@@ -91,7 +92,7 @@ def test_an_endpoint_that_may_not_be_posted_to_left_its_subscription_pending_wit
     assert "hush" not in str(warning)
 
 
-def exhausted(server, within_s=10):
+def exhausted(server, within_s=30):
     """Wait until it has given the endpoint up."""
     deadline = time.monotonic() + within_s
     while not server.call("GET", "/v1/deliveries?state=exhausted").json:

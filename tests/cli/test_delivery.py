@@ -43,7 +43,7 @@ def _fail_all():
 
 
 def _once_exhausted(sqew):
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while len(found := sqew("delivery list --exhausted --json").json["deliveries"]) < 2:
         assert time.monotonic() < deadline, found
     return [one["id"] for one in found]

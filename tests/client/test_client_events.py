@@ -57,7 +57,7 @@ def q(connect, server, queue):
 def exhausted(q, hook, path, count=1):
     """Deliveries that failed for good, once they have."""
     hook.wait_for(path, 2 * count)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while len(found := q.deliveries.list("exhausted")) < count:
         assert time.monotonic() < deadline, found
     return found

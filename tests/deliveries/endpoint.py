@@ -183,18 +183,18 @@ class Hook:
         with self._news:
             return [request for request in self._received if path in (None, request.path)]
 
-    def wait_for(self, path: str, count: int = 1, within: float = 10) -> list[Received]:
+    def wait_for(self, path: str, count: int = 1, within: float = 30) -> list[Received]:
         """Wait until so many requests came to a path."""
         with self._news:
             assert self._news.wait_for(lambda: len(self.received(path)) >= count, within), self.received(path)
             return self.received(path)
 
-    def wait_for_any(self, count: int, within: float = 10) -> None:
+    def wait_for_any(self, count: int, within: float = 30) -> None:
         """Wait until so many requests came, to whatever path."""
         with self._news:
             assert self._news.wait_for(lambda: len(self._received) >= count, within), self._received
 
-    def wait_for_ends(self, count: int, within: float = 10) -> None:
+    def wait_for_ends(self, count: int, within: float = 30) -> None:
         """Wait until so many connections have ended."""
         with self._news:
             assert self._news.wait_for(lambda: self.ended >= count, within), self.ended

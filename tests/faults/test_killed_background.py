@@ -20,9 +20,9 @@ sys.path.append(str(Path(__file__).parents[1] / "deliveries"))
 from endpoint import Hook, endpoint, stalls
 from newsroom import FLAGS, SECOND, Database, File, Newsroom, Press
 
-KILLS = 12
-KILLS_ON_A_DATABASE = 5
-STOPS = 4
+KILLS = 6
+KILLS_ON_A_DATABASE = 3
+STOPS = 2
 
 
 @pytest.fixture

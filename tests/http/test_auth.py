@@ -281,7 +281,7 @@ def sqew_key(server, *words):
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
 
 
-def status_becomes(server, headers, status, within_s=5.0):
+def status_becomes(server, headers, status, within_s=30):
     """Whether a send with these headers is answered so before long."""
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:

@@ -43,7 +43,7 @@ def statuses(answers: bytes) -> list[int]:
     return [int(code) for code in re.findall(rb"HTTP/1\.1 (\d+) ", answers)]
 
 
-def wait_until(condition, within: float = 5) -> None:
+def wait_until(condition, within: float = 30) -> None:
     """Until another thread has come to see something; there is nothing to be told by."""
     deadline = time.monotonic() + within
     while not condition():

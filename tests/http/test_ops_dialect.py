@@ -63,7 +63,7 @@ def read_all(connection):
     return received
 
 
-def until(happened, within_s=10):
+def until(happened, within_s=30):
     deadline = time.monotonic() + within_s
     while not happened():
         assert time.monotonic() < deadline

@@ -83,7 +83,7 @@ def test_while_the_database_is_away_requests_are_refused_at_once(server: Serving
 
     assert {(answer.status, answer.headers.get("retry-after")) for answer in answers} == {(503, "1")}
     assert {answer.headers["x-sqew-error"] for answer in answers} == {"store_unavailable"}
-    assert took_s < 2
+    assert took_s < 10
 
 
 def test_readyz_tells_and_livez_stays_up(server: Serving, cluster: Cluster) -> None:
@@ -243,22 +243,17 @@ def test_servers_wake_each_other_again_when_the_database_is_back(
         received = waiting.result()
 
     assert len(received.json["messages"]) == 1
-    assert time.monotonic() - sent_at < 2
+    # Who is not told looks by itself every 5 seconds.
+    assert time.monotonic() - sent_at < 4
 
 
 def until_counted(server: Serving, metric: str, act: Callable[[], object]) -> None:
     """Act until a metric of the server is more than nothing."""
     deadline = time.monotonic() + WITHIN_S
-    while not (figure(server, metric) or 0) > 0:
+    while not server.figure(metric) > 0:
         assert time.monotonic() < deadline
         act()
         time.sleep(0.1)
-
-
-def figure(server: Serving, metric: str) -> float | None:
-    text = server.call("GET", "/metrics").body.decode()
-    found = re.search(rf"^{re.escape(metric)} (\S+)$", text, re.MULTILINE)
-    return None if found is None else float(found[1])
 
 
 def test_metrics_tell_of_the_database(server: Serving, cluster: Cluster) -> None:
@@ -266,15 +261,15 @@ def test_metrics_tell_of_the_database(server: Serving, cluster: Cluster) -> None
     with stopped(cluster):
         until(lambda: send(server), 503)
         send(server)
-        away = figure(server, "db_up")
+        away = server.figure("db_up")
     until(lambda: send(server), 201)
 
     assert away == 0
-    assert figure(server, "db_up") == 1
-    assert figure(server, "db_reconnects_total") == 1
-    assert figure(server, 'db_refusals_total{reason="away"}') >= 1
-    assert figure(server, "db_connections_max") == 8
-    assert figure(server, "db_transaction_operations_count") > 0
+    assert server.figure("db_up") == 1
+    assert server.figure("db_reconnects_total") == 1
+    assert server.figure('db_refusals_total{reason="away"}') >= 1
+    assert server.figure("db_connections_max") == 8
+    assert server.figure("db_transaction_operations_count") > 0
 
 
 def test_queues_that_could_not_be_counted_are_counted_again_soon(server: Serving, cluster: Cluster) -> None:
@@ -284,7 +279,7 @@ def test_queues_that_could_not_be_counted_are_counted_again_soon(server: Serving
     until(lambda: send(server), 201)
 
     began = time.monotonic()
-    while not (figure(server, 'queue_messages_sent_total{queue="orders"}') or 0) > 0:
+    while not server.figure('queue_messages_sent_total{queue="orders"}') > 0:
         assert time.monotonic() - began < WITHIN_S
         time.sleep(0.2)
 
@@ -326,13 +321,13 @@ def test_to_compact_is_refused_with_what_to_do_instead(server: Serving) -> None:
 def test_figures_are_stored_without_anybody_asking_for_them(server: Serving, cluster: Cluster, tmp_path: Path) -> None:
     sent = 'queue_messages_sent_total{queue="orders"}'
     with serving(tmp_path, "--database-url", cluster.url()) as other:
-        before = figure(other, sent) or 0
+        before = other.figure(sent)
         send(server)
         deadline = time.monotonic() + WITHIN_S
-        while (figure(other, sent) or 0) <= before and time.monotonic() < deadline:
+        while other.figure(sent) <= before and time.monotonic() < deadline:
             time.sleep(0.1)
 
-        assert figure(other, sent) == before + 1
+        assert other.figure(sent) == before + 1
 
 
 def test_the_log_names_the_database_and_not_its_password(cluster: Cluster, tmp_path: Path) -> None:

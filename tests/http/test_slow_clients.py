@@ -158,7 +158,7 @@ def test_slow_clients_hold_up_nobody(server):
         answer = server.talk(b"GET /b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
 
     assert answer.startswith(b"HTTP/1.1 200 ")
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 5
 
 
 def test_the_deadlines_are_settings_of_the_server(tmp_path: Path):

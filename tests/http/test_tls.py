@@ -167,4 +167,4 @@ def test_a_handshake_that_stops_is_cut_off(echo, part):
         connection.sendall(part)
         read_all(connection)
 
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 9

@@ -37,7 +37,7 @@ def publish(server: Serving, key: str, message: Any, **fields: Any) -> Any:
     return answer.json
 
 
-def eventually(look: Callable[[], T], within: float = 10) -> T:
+def eventually(look: Callable[[], T], within: float = 30) -> T:
     """What it sees, as soon as that is something."""
     deadline = time.monotonic() + within
     while not (seen := look()):

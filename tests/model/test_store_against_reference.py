@@ -45,13 +45,13 @@ class OnPostgres(StoreMachine):
 
 
 def test_a_store_does_what_the_reference_says():
-    brief = settings(max_examples=200, stateful_step_count=50, report_multiple_bugs=False)
+    brief = settings(max_examples=100, stateful_step_count=50, report_multiple_bugs=False)
     run_state_machine_as_test(OnSQLite, settings=brief)
 
 
 def test_a_store_on_postgresql_does_what_the_reference_says(reused_database):
     # What both have in common is tried harder above: a step takes ten times as long here.
-    brief = settings(max_examples=40, stateful_step_count=50, report_multiple_bugs=False)
+    brief = settings(max_examples=20, stateful_step_count=50, report_multiple_bugs=False)
     run_state_machine_as_test(lambda: OnPostgres(reused_database), settings=brief)
 
 
