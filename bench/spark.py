@@ -33,13 +33,14 @@ class Scale(Struct, frozen=True):
     messages: int
     streamed: int
     events: int
+    analyses: int
     needed_bytes: int = 6 << 30
 
 
 SCALES = {
-    "quick": Scale(rounds=1, messages=100_000, streamed=50_000, events=200_000),
-    "default": Scale(rounds=3, messages=1_000_000, streamed=500_000, events=5_000_000),
-    "full": Scale(rounds=5, messages=1_000_000, streamed=1_000_000, events=5_000_000),
+    "quick": Scale(rounds=1, messages=100_000, streamed=50_000, events=200_000, analyses=1),
+    "default": Scale(rounds=3, messages=1_000_000, streamed=500_000, events=5_000_000, analyses=1),
+    "full": Scale(rounds=5, messages=1_000_000, streamed=1_000_000, events=5_000_000, analyses=3),
 }
 
 

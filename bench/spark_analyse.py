@@ -40,7 +40,7 @@ class Scale(Protocol):
     """How long everything takes."""
 
     @property
-    def rounds(self) -> int:
+    def analyses(self) -> int:
         """How often everything is measured."""
 
     @property
@@ -162,9 +162,9 @@ def _rounds(cores: int, folder: Path, scale: Scale) -> dict[str, list[Taken]]:
         for name in taken:
             say(f"local[{cores}]: warming up {name}")
             _measured(spark, contenders.of(name), folder / "short", folder / "out")
-        for number in range(scale.rounds):
+        for number in range(scale.analyses):
             for name in in_turn(list(taken), number):
-                say(f"local[{cores}], round {number + 1} of {scale.rounds}: {name}")
+                say(f"local[{cores}], round {number + 1} of {scale.analyses}: {name}")
                 taken[name].append(_measured(spark, contenders.of(name), folder / "long", folder / "out"))
     return taken
 

@@ -27,8 +27,6 @@ def spark() -> Iterator[SparkSession]:
         **QUICK_JAVA,
         "spark.sql.shuffle.partitions": "2",
         "spark.driver.memory": "1g",
-        # Java would spend as much on making code faster that no test runs often as on running it.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
     }
     made = session("local[2,3]", "sqew tests", **settings)
@@ -54,7 +52,7 @@ def server(request: pytest.FixtureRequest, servers: Callable[[str], Serving]) ->
     return servers(request.param)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def new_queue() -> Callable[..., str]:
     """Make a queue of a name that no other test uses: ``new_queue(server, lanes={"fast": 1})``."""
 

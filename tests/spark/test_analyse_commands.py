@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 from lab.made_up import MadeUpRun, config_of, with_manifest
 from sqew.cli.main import sqew
 from sqew.lab.cli.main import plainbench
-from sqew.lab.verdict import summary as summaries
 
 
 @pytest.fixture
@@ -42,17 +41,6 @@ def test_analyse_of_something_else_is_one_sentence(spark: SparkSession, tmp_path
     assert done.exit_code != 0
     assert "is an event. Give event logs" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_a_report_by_spark_is_the_labs_page(spark: SparkSession, run: Path, tmp_path: Path) -> None:
-    summaries.write(summaries.summarize(run), run)
-    by_lab, by_spark = tmp_path / "lab.html", tmp_path / "spark.html"
-
-    CliRunner().invoke(plainbench, ["report", str(run), "-o", str(by_lab)])
-    done = CliRunner().invoke(plainbench, ["report", str(run), "-o", str(by_spark), "--spark"])
-
-    assert done.exit_code == 0
-    assert by_spark.read_text() == by_lab.read_text()
 
 
 def test_where_spark_runs_is_asked_for_only_with_spark(run: Path) -> None:

@@ -7,18 +7,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
 from lab.made_up import with_manifest
 from lab.runs import config, run_real, run_virtual
+from sqew.lab.cli.main import plainbench
 from sqew.lab.record import manifest
 from sqew.lab.report import by_spark, series
 from sqew.lab.report.page import MOST_LINES
 from sqew.lab.report.series import Curve, Line, Plotted
 from sqew.lab.verdict import summary as summaries
 from sqew.lab.verdict.summary import Summary, evidence_of, summarize
-from sqew.spark.jobs.analyse import analyse
 from sqew.spark.tables import Tables
 
 TROUBLE: dict[str, Any] = {
@@ -49,21 +50,33 @@ class Both:
         known = evidence_of(run, recorded)
         self.lab: tuple[Summary, Plotted] = summarize(run), series.plotted(run, known, MOST_LINES)
         summaries.write(self.lab[0], run)
-        analysed = analyse(
-            spark, [str(run)], str(run / "analysis"), step_us=self.lab[1].axis.step_us, wanted=by_spark.TABLES
-        )
-        self.tables = Tables(spark, analysed.to)
+        self.pages = _page(run), _page(run, "--spark")
+        self.tables = Tables(spark, str(run / by_spark.FOLDER))
         # What Spark does not work out must not seem to be right.
         bare = replace(self.lab[0], topics=[], lanes=[], workers=[], generators=[])
         self.spark = by_spark.summary_of(self.tables, recorded, bare), by_spark.plotted(self.tables, self.lab[1].axis)
 
 
-@pytest.fixture(scope="module", params=["virtual", "real"])
+# A real run takes its seconds: it is left to the soak.
+@pytest.fixture(scope="module", params=["virtual", pytest.param("real", marks=pytest.mark.soak)])
 def both(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Both:
     folder = tmp_path_factory.mktemp("runs")
     run = (run_virtual if request.param == "virtual" else run_real)(folder, **TROUBLE).folder
     mode = {"mode": "virtual"} if request.param == "virtual" else {}
     return Both(spark, with_manifest(run, config(**mode, **TROUBLE)))
+
+
+def _page(run: Path, *words: str) -> str:
+    """The page that the command makes."""
+    done = CliRunner().invoke(plainbench, ["report", str(run), *words])
+    assert done.exit_code == 0, done.stderr
+    return (run / "report.html").read_text()
+
+
+def test_the_page_is_the_same(both: Both) -> None:
+    by_lab, by_spark = both.pages
+
+    assert by_spark == by_lab
 
 
 def test_the_run_has_what_makes_it_hard(both: Both) -> None:

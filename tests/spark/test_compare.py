@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import reduce
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from pyspark.sql import DataFrame, SparkSession
@@ -16,35 +17,48 @@ from sqew.cli.main import sqew
 from sqew.errors import BadValue
 from sqew.spark.jobs.compare import Compared, Paired, compare_messages
 
-_COLUMNS = "queue string, n long, due long, is_found boolean, to_stored long, to_claim long, to_ack long"
-
-
 Took = Callable[[int], int | None]
 
 
-def messages(spark: SparkSession, queue: str, took: Took, numbers: range = range(1, 501)) -> DataFrame:
+def messages(queue: str, took: Took, numbers: range = range(1, 501)) -> list[dict[str, Any]]:
     """Messages that took so many microseconds from due to ack, and half of that to be claimed."""
-    rows = [((queue, n, n * 100, False, 10, None if (us := took(n)) is None else us // 2, us)) for n in numbers]
-    return spark.createDataFrame(rows, _COLUMNS)
+    return [
+        {
+            "queue": queue,
+            "n": n,
+            "due": n * 100,
+            "is_found": False,
+            "to_stored": 10,
+            "to_claim": None if (us := took(n)) is None else us // 2,
+            "to_ack": us,
+        }
+        for n in numbers
+    ]
+
+
+def table(spark: SparkSession, *queues: list[dict[str, Any]]) -> DataFrame:
+    return spark.createDataFrame(pa.Table.from_pylist([row for rows in queues for row in rows]))
 
 
 @pytest.fixture(scope="module")
 def compared(spark: SparkSession) -> Compared:
     """Two runs, with a queue for each thing that may be found."""
-    base = {
-        "faster": messages(spark, "faster", lambda n: 1_000 + n),
-        "stalled": messages(spark, "stalled", lambda _: 1_000),
-        "never": messages(spark, "never", lambda _: 1_000),
-        "moved": messages(spark, "moved", lambda _: 10, range(1, 11)),
-    }
-    other = {
-        "faster": messages(spark, "faster", lambda n: 900 + n),
+    base = table(
+        spark,
+        messages("faster", lambda n: 1_000 + n),
+        messages("stalled", lambda _: 1_000),
+        messages("never", lambda _: 1_000),
+        messages("moved", lambda _: 10, range(1, 11)),
+    )
+    other = table(
+        spark,
+        messages("faster", lambda n: 900 + n),
         # Drawn one by one, 260 slower of 500 with the rest equal would seem to be sure.
-        "stalled": messages(spark, "stalled", lambda n: 5_000 if n <= 260 else 999),
-        "never": messages(spark, "never", lambda _: None),
-        "moved": messages(spark, "moved", lambda _: 20, range(6, 16)),
-    }
-    return compare_messages(reduce(DataFrame.union, base.values()), reduce(DataFrame.union, other.values()))
+        messages("stalled", lambda n: 5_000 if n <= 260 else 999),
+        messages("never", lambda _: None),
+        messages("moved", lambda _: 20, range(6, 16)),
+    )
+    return compare_messages(base, other)
 
 
 def to_ack(found: Compared, queue: str) -> Paired:
@@ -80,7 +94,7 @@ def test_messages_of_one_run_only_are_counted_and_not_compared(compared: Compare
 
 
 def test_runs_without_a_message_in_common_are_one_error(spark: SparkSession) -> None:
-    base, other = (messages(spark, "orders", lambda _: 10, numbers) for numbers in (range(1, 3), range(5, 7)))
+    base, other = (table(spark, messages("orders", lambda _: 10, numbers)) for numbers in (range(1, 3), range(5, 7)))
 
     with pytest.raises(BadValue, match="no message in common"):
         compare_messages(base, other)

@@ -9,11 +9,13 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 
 import pytest
 from click.testing import CliRunner
 from lakes import ids_in, parquet_files
+from quick_java import QUICK_JAVA
 
 from sqew import Queue
 from sqew.cli.main import sqew
@@ -127,9 +129,10 @@ def test_what_can_not_be_done_is_said_in_a_sentence(sqlite_server, typed, words,
 def archiving(server, queue, lake):
     """`sqew spark archive … --delete` in a process of its own, which is killed with its Java if it still runs."""
     words = ["spark", "archive", "--url", server.url, "--queue", queue, "--lake", lake, "--delete", "--json"]
-    more = ["--master", "local[1]", "--spark-setting", "spark.driver.memory=600m"]
+    settings = {**QUICK_JAVA, "spark.driver.memory": "600m"}
+    more = [f"--spark-setting={name}={value}" for name, value in settings.items()]
     process = subprocess.Popen(
-        [sys.executable, "-m", "sqew", *map(str, words), *more],
+        [sys.executable, "-m", "sqew", *map(str, words), "--master", "local[1]", *more],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -152,12 +155,24 @@ def wait_for(process, folder, pattern):
         time.sleep(0.002)
 
 
-def test_an_archive_run_that_is_killed_loses_nothing_and_doubles_nothing(sqlite_server, new_queue, typed, tmp_path):
-    queue, lake = new_queue(sqlite_server, keep="archive"), tmp_path / "lake"
+@pytest.fixture(scope="module", autouse=True)
+def killed(spark, sqlite_server, new_queue, tmp_path_factory):
+    """An archive run that is killed, with what it has written, while the other tests go on: queue, ids and lake."""
+    queue, lake = new_queue(sqlite_server, keep="archive"), tmp_path_factory.mktemp("killed") / "lake"
     ids = finish(sqlite_server, queue, 1_000)
 
-    with archiving(sqlite_server, queue, lake) as run:
-        wait_for(run, lake, f"_sqew/commits/{queue}/*.json")
+    def kill():
+        with archiving(sqlite_server, queue, lake) as run:
+            wait_for(run, lake, f"_sqew/commits/{queue}/*.json")
+        return queue, ids, lake
+
+    with ThreadPoolExecutor() as meanwhile:
+        yield meanwhile.submit(kill)
+
+
+def test_an_archive_run_that_is_killed_loses_nothing_and_doubles_nothing(sqlite_server, typed, killed):
+    queue, ids, lake = killed.result()
+
     code, _, _ = typed("archive", "--url", sqlite_server.url, "--queue", queue, "--lake", lake, "--delete")
 
     assert code == 0

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -52,3 +56,26 @@ def test_of_a_cluster_little_is_chosen() -> None:
     chosen = chosen_settings("spark://host:7077", {})
 
     assert not any(key.startswith(("spark.driver", "spark.ui.enabled", "spark.sql.shuffle")) for key in chosen)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("after_s", [0.7, 1, 1.5, 2, 3, 4, 5, 7])
+def test_whoever_interrupts_the_start_leaves_no_java_behind(tmp_path: Path, after_s: float) -> None:
+    command = [
+        str(Path(sys.executable).with_name("sqew")),
+        "spark",
+        "generate",
+        "--count",
+        "9000000",
+        "--output",
+        "made",
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as running:
+        with pytest.raises(subprocess.TimeoutExpired):
+            running.wait(after_s)
+        running.send_signal(signal.SIGINT)
+        # Java holds on to both as long as it lives.
+        out, err = running.communicate(timeout=60)
+
+    assert (running.returncode, out) == (130, "")
+    assert err.strip().startswith("sqew: Interrupted.")

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -129,15 +130,33 @@ class Life:
         writer.trigger(availableNow=True).start().awaitTermination()
 
 
-@pytest.fixture
-def life(sqlite_server: Serving, postgres_server: Serving, new_queue: Callable[..., str], tmp_path: Path) -> Life:
-    """One that moves 500 numbers from one store to the other, in three batches."""
-    source, sink = new_queue(sqlite_server), new_queue(postgres_server)
-    _send(sqlite_server, source, 500)
-    reading = {"consumer": "copy", "maxMessagesPerTrigger": "200", "holdSeconds": "1"}
-    return Life(
-        {"url": sqlite_server.url, "queue": source, **reading}, {"url": postgres_server.url, "queue": sink}, tmp_path
-    )
+@pytest.fixture(scope="module")
+def new_life(
+    sqlite_server: Serving,
+    postgres_server: Serving,
+    new_queue: Callable[..., str],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Callable[[], Life]:
+    """Make one that moves 500 numbers from one store to the other, in three batches."""
+
+    def make() -> Life:
+        source, sink = new_queue(sqlite_server), new_queue(postgres_server)
+        _send(sqlite_server, source, 500)
+        folder = tmp_path_factory.mktemp("life")
+        reading = {"consumer": "copy", "maxMessagesPerTrigger": "200", "holdSeconds": "1"}
+        return Life(
+            {"url": sqlite_server.url, "queue": source, **reading}, {"url": postgres_server.url, "queue": sink}, folder
+        )
+
+    return make
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ending(spark: SparkSession, new_life: Callable[[], Life]) -> Iterator[list[tuple[Life, Future[int]]]]:
+    """Drivers that are killed while the other tests go on: one after a claim, one after a promotion."""
+    with ThreadPoolExecutor() as at_once:
+        lives = [(new_life(), moment) for moment in ("claimed", "promoted")]
+        yield [(life, at_once.submit(life.end_at, moment)) for life, moment in lives]
 
 
 def _check(life: Life, spark: SparkSession, sqlite_server: Serving, postgres_server: Serving) -> None:
@@ -147,19 +166,23 @@ def _check(life: Life, spark: SparkSession, sqlite_server: Serving, postgres_ser
 
 
 def test_a_driver_killed_after_a_claim_and_one_killed_after_a_promotion_lose_nothing_and_send_nothing_twice(
-    life: Life, spark: SparkSession, sqlite_server: Serving, postgres_server: Serving
+    ending: list[tuple[Life, Future[int]]], spark: SparkSession, sqlite_server: Serving, postgres_server: Serving
 ) -> None:
-    ends = [life.end_at("claimed"), life.end_at("promoted")]
-    life.go_on(spark)
+    ends = [end.result() for _, end in ending]
+    for life, _ in ending:
+        life.go_on(spark)
 
     assert ends == [-9, -9]
-    _check(life, spark, sqlite_server, postgres_server)
+    for life, _ in ending:
+        _check(life, spark, sqlite_server, postgres_server)
 
 
 @pytest.mark.soak
 def test_a_driver_that_is_killed_again_and_again_loses_nothing_and_sends_nothing_twice(
-    life: Life, spark: SparkSession, sqlite_server: Serving, postgres_server: Serving
+    new_life: Callable[[], Life], spark: SparkSession, sqlite_server: Serving, postgres_server: Serving
 ) -> None:
+    life = new_life()
+
     ends = [life.end_at(moment) for moment in ("planned", "claimed", "promoted", "planned", "promoted", "claimed")]
     life.go_on(spark)
 

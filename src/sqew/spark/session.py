@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from sqew.errors import BadValue, SparkUnusable
@@ -44,6 +49,7 @@ def session(master: str | None = None, name: str = "sqew", **settings: str) -> S
     """
     check_packages()
     check_master(master)
+    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
     at_work = session_at_work()
@@ -51,12 +57,49 @@ def session(master: str | None = None, name: str = "sqew", **settings: str) -> S
         return _as_asked(at_work, master)
     if not _is_submitted():
         prepare_environment(master)
-    builder = SparkSession.builder.appName(name)
+    chosen = {"spark.app.name": name, **chosen_settings(master, settings)}
     if master is not None:
-        builder = builder.master(master)
-    for key, value in chosen_settings(master, settings).items():
+        chosen["spark.master"] = master
+    conf = SparkConf().setAll(list(chosen.items()))
+    with _interrupts_later():
+        # As a context would: it goes on with this Java.
+        SparkContext._ensure_initialized(conf=conf)
+    # A cluster may keep us waiting for long.
+    waits = _interrupts_later if _is_here(master) else nullcontext
+    with waits():
+        SparkContext.getOrCreate(conf)
+    builder = SparkSession.builder
+    for key, value in chosen.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    # Once more: a context has put its own way with Ctrl-C in the place of ours.
+    with waits():
+        return builder.getOrCreate()
+
+
+@contextmanager
+def _interrupts_later() -> Iterator[None]:
+    """Have Ctrl-C wait for the end of the block.
+
+    A Java whose start is interrupted is left behind, and waits for ever for a program that is gone; and Spark tells of
+    an interrupt while it starts in a hundred lines.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came = threading.Event()
+
+    def wait(_number: int, _frame: FrameType | None) -> None:
+        came.set()
+
+    before = signal.signal(signal.SIGINT, wait)
+    try:
+        yield
+    finally:
+        # Spark has a way of its own with Ctrl-C, from when it has started.
+        if signal.getsignal(signal.SIGINT) is wait:
+            signal.signal(signal.SIGINT, before)
+    if came.is_set():
+        raise KeyboardInterrupt
 
 
 def session_at_work() -> SparkSession | None:

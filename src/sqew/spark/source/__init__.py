@@ -21,11 +21,7 @@ _FILTERING_PLANNER = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
 class SqewDataSource(DataSource):
-    """Queues on a server, or in a file.
-
-    >>> orders = spark.read.format("sqew").options(url="http://host:8888", queue="orders").load()  # doctest: +SKIP
-    >>> orders.count()  # doctest: +SKIP
-    """
+    """Queues on a server, or in a file: ``spark.read.format("sqew").options(url=…, queue="orders").load()``."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         # What Spark gave is not kept: the token would be shown with it.
