@@ -139,14 +139,14 @@ class NotServed(Exception):
     """A server does not start."""
 
 
-def sqew(folder: Path, durability: str, db: Path | None = None, *flags: str) -> Served:
+def sqew(folder: Path, durability: str, db: Path | None = None, *flags: str, beside: bool = False) -> Served:
     """``sqew serve``, on a new file unless one is given, with the queue that everything is sent to."""
     folder.mkdir(parents=True, exist_ok=True)
     db = db or folder / f"{durability}-{time.monotonic_ns()}.db"
     port = free_port()
     command = [sys.executable, "-m", "sqew", "--db", str(db), "--durability", durability, "serve", "--port", str(port)]
     command += flags
-    served = Served("sqew", command, port, folder, "/queues")
+    served = Served("sqew", command, port, folder, "/queues", beside=beside)
     with served.stopped_if_it_fails():
         if served.call("GET", f"/queues/{QUEUE}")[0] == 404:
             make_queue(served, QUEUE)

@@ -44,6 +44,28 @@ def _fill_queues(q: Queue) -> None:
     q.nack(q.claim("orders", lease_seconds=HOUR), delay_seconds=HOUR, reason="not now")
     q.create_key("orders", ["send", "receive"], "of the shop", signing=True)
     q.run(ops.StartMove("1c9e6f0a-move", "orders-dlq", None, 1, 2))
+    _fill_writers(q)
+    _fill_consumers(q)
+
+
+def _fill_consumers(q: Queue) -> None:
+    """One claim is open, and nobody holds the consumer of another queue."""
+    q.create("claimed")
+    q.enqueue_many("claimed", list(range(30)))
+    epoch = q.consumers.open("claimed", "query", owner="driver", hold_ms=HOUR * 1000).epoch
+    q.consumers.claim("claimed", "query", epoch, after=0, limit=20, lease_ms=HOUR * 1000)
+    q.consumers.open("claimed", "später", owner="driver", hold_ms=0)
+
+
+def _fill_writers(q: Queue) -> None:
+    """One epoch is promoted, one was left undone, and one waits to be promoted."""
+    q.create("staged")
+    q.writers.stage("staged", "load", 0, "p", [1, 2, 3])
+    q.writers.promote("staged", "load", 0, {"p": 3})
+    q.writers.stage("staged", "load", 1, "p", list(range(1_500)))
+    q.run(ops.Promote("staged", "load", 1, {"p": 1_500}))
+    q.run(ops.StepPromotion("staged", "load", 1))
+    q.writers.stage("staged", "stream", 7, "p", ["später", NewMessage(b"1", key="k")])
 
 
 def _fill_fifo(q: Queue) -> None:
@@ -73,7 +95,7 @@ def _of_each(q: Queue, view: Callable[[str], Any]) -> dict[str, Any]:
 
 VIEWS: dict[str, Callable[[Queue], Any]] = {
     "queues": lambda q: q.queues(),
-    "messages": lambda q: _of_each(q, lambda name: q.run(ops.Scan(name, 0, 1_000, 1_000)).messages),
+    "messages": lambda q: _of_each(q, lambda name: q.run(ops.Scan(name, 0, 10_000, 10_000)).messages),
     "depths": lambda q: _of_each(q, lambda name: q.stats(name).depths),
     "totals": lambda q: _of_each(q, lambda name: q.stats(name).totals),
     "archive": lambda q: q.archive("orders", 1_000),
@@ -85,6 +107,9 @@ VIEWS: dict[str, Callable[[Queue], Any]] = {
     "schedules": lambda q: q.schedules.list(),
     "signing keys": lambda q: q.run(ops.ReadSigningKeys()),
     "moves": lambda q: q.run(ops.ListMoves("orders-dlq")),
+    "writers": lambda q: q.writers.list("staged"),
+    "consumers": lambda q: q.consumers.list("claimed"),
+    "claimed": lambda q: q.consumers.read("claimed", "query", 1, 0),
     "salt": lambda q: q.run(ops.ReadSalt()),
     "export": lambda q: _of_each(q, lambda name: sorted(q.export(name))),
     "exported archive": lambda q: sorted(q.export("orders", archive=True)),

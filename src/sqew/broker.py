@@ -23,6 +23,7 @@ from sqew.model import (
     Extension,
     Message,
     NewMessage,
+    Promotion,
     QueueStats,
     QueueTotals,
     Received,
@@ -34,18 +35,22 @@ from sqew.model import (
 from sqew.observe.meter import summarize
 from sqew.operations import (
     Ack,
+    CloseConsumer,
     DeleteQueue,
     Extend,
+    GiveBackClaims,
     LastId,
     Measure,
     Nack,
     NextDue,
     Operation,
+    Promote,
     Purge,
     ReadActivity,
     Receive,
     Scan,
     Send,
+    StepPromotion,
     Survey,
     Sweep,
     SweepDue,
@@ -318,9 +323,21 @@ class Broker:
                 part = following(part, progress)
         return count
 
+    async def promote(self, operation: Promote) -> Promotion:
+        """Put what a writer has staged of an epoch into the queue, in steps, with others in between."""
+        promotion = await self.run(operation)
+        while not promotion.done:
+            promotion = await self._run(StepPromotion(operation.queue, operation.writer, operation.epoch))
+        return promotion
+
     async def purge(self, queue: str) -> int:
         """Delete every message that is in the queue now; how many there were."""
         return await self.in_steps(Purge(queue, await self.run(LastId()), self._limits.max_batch))
+
+    async def release_consumer(self, queue: str, consumer: str, *, force: bool = False) -> int:
+        """Forget a consumer and give back what it has claimed; how many messages that were."""
+        await self.run(CloseConsumer(queue, consumer, force))
+        return await self.in_steps(GiveBackClaims(queue, consumer))
 
     async def compact(self) -> tuple[int, int]:
         """Sweep out what is due and give free space back to the disk, in small steps with others in between.
@@ -352,12 +369,14 @@ class Broker:
             check_operation(operation, self._limits)
         return await self._drive.look(operations, self.now())
 
-    async def scan(self, queue: str) -> AsyncIterator[list[Message]]:
+    async def scan(self, queue: str, after: int = 0, up_to: int | None = None) -> AsyncIterator[list[Message]]:
         """Every message of a queue in the order of their ids, some at a time, with others' operations in between.
 
-        What is sent meanwhile is not in it. What is settled meanwhile may be.
+        ``after`` and ``up_to``: only those with ids between these. What is sent meanwhile is not in it, unless
+        ``up_to`` says so. What is settled meanwhile may be.
         """
-        up_to, after = await self.run(LastId()), 0
+        if up_to is None:
+            up_to = await self.run(LastId())
         while True:
             page = await self.run(Scan(queue, after, up_to, _SCAN_STEP))
             yield page.messages

@@ -22,6 +22,8 @@ from sqew.observe.meter import Meter
 from sqew.operations import (
     CreateQueue,
     DropDeliveries,
+    FinishClaims,
+    GiveBackClaims,
     Operation,
     Purge,
     PurgeDead,
@@ -39,7 +41,7 @@ from sqew.waiting import Bell, Doorbell, Waiters
 
 _log = logging.getLogger("sqew.engine")
 
-Stepwise = DropDeliveries | Purge | PurgeDead | Redrive | RequeueDead | RetryDeliveries
+Stepwise = DropDeliveries | FinishClaims | GiveBackClaims | Purge | PurgeDead | Redrive | RequeueDead | RetryDeliveries
 """What is done in steps, with others in between, until it says that it is done."""
 
 UPKEEP_EVERY_MS = 1_000
@@ -217,7 +219,7 @@ class RemoteEngine(Teller):
 
 def split(operation: Stepwise) -> list[Stepwise]:
     """An operation on messages by their ids as several, each of which is done in one step; any other as it is."""
-    if isinstance(operation, Purge | Redrive) or operation.ids is None:
+    if isinstance(operation, FinishClaims | GiveBackClaims | Purge | Redrive) or operation.ids is None:
         return [operation]
     ids, size = list(operation.ids), operation.limit
     # A limit of one more than there are: so each knows that it is done.

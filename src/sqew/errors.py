@@ -133,6 +133,18 @@ class UnknownLane(Invalid):
         )
 
 
+class UnknownColumn(BadValue):
+    """A column that messages don't have."""
+
+    code = "unknown_column"
+
+    def __init__(self, column: str, columns: Iterable[str]) -> None:
+        self.column, self.columns = column, tuple(columns)
+        super().__init__(
+            f"Messages have no column '{column}'{nearest(column, self.columns)}. There are: {', '.join(self.columns)}."
+        )
+
+
 class BadExpression(Invalid):
     """A schedule's expression that can't be understood, or that would never fire.
 
@@ -333,6 +345,32 @@ class QueueNotFound(NotFound):
         super().__init__(f"Queue '{queue}' does not exist{nearest(queue, known)}. Create it first, or list the queues.")
 
 
+class ConsumerNotFound(NotFound):
+    """No consumer of that name reads the queue."""
+
+    code = "consumer_not_found"
+
+    def __init__(self, queue: str, consumer: str, known: Iterable[str] = ()) -> None:
+        self.queue, self.consumer = queue, consumer
+        super().__init__(
+            f"Queue '{queue}' has no consumer '{consumer}'{nearest(consumer, known)}. Open it first, or list them."
+        )
+
+
+class ClaimNotFound(NotFound):
+    """The claim is finished, or was given back when its lease ended; or it has no such part."""
+
+    code = "claim_not_found"
+
+    def __init__(self, queue: str, consumer: str, number: int, part: int | None = None) -> None:
+        self.queue, self.consumer, self.number = queue, consumer, number
+        which = f"open claim {number}" if part is None else f"part {part} of claim {number}"
+        super().__init__(
+            f"Consumer '{consumer}' of queue '{queue}' has no {which}: it was finished, or its lease ran out. Ask for "
+            "the next claim."
+        )
+
+
 class MessageNotFound(NotFound):
     """No message of that id (any more)."""
 
@@ -405,10 +443,51 @@ class MoveNotFound(NotFound):
         super().__init__(f"There is no task '{id}' that moves messages, or it is over. List those of the queue.")
 
 
+class WriterNotFound(NotFound):
+    """Nobody of that name sends to the queue in epochs."""
+
+    code = "writer_not_found"
+
+    def __init__(self, queue: str, writer: str, existing: Iterable[str] = ()) -> None:
+        self.queue, self.writer = queue, writer
+        super().__init__(f"Queue '{queue}' has no writer '{writer}'{nearest(writer, existing)}. List its writers.")
+
+
 class Conflict(SqewError):
     """What was asked for contradicts what is there."""
 
     code = "conflict"
+
+
+class ConsumerInUse(Conflict):
+    """Somebody else reads as this consumer, or it is just being released."""
+
+    code = "consumer_in_use"
+
+    def __init__(self, queue: str, consumer: str, owner: str, retry_after_ms: int) -> None:
+        self.queue, self.consumer, self.owner, self.retry_after_ms = queue, consumer, owner, retry_after_ms
+        whose = (
+            f"is in the hands of '{owner}', for another {retry_after_ms / 1000:.3g} s"
+            if retry_after_ms
+            else ("is just being released")
+        )
+        super().__init__(
+            f"Consumer '{consumer}' of queue '{queue}' {whose}. Use another name, wait, or take it away: "
+            f"sqew consumer release --queue {queue} --name {consumer} --force."
+        )
+
+
+class Fenced(Conflict):
+    """Somebody else has opened the consumer since."""
+
+    code = "fenced"
+
+    def __init__(self, queue: str, consumer: str, epoch: int, now: int) -> None:
+        self.queue, self.consumer, self.epoch = queue, consumer, epoch
+        super().__init__(
+            f"Consumer '{consumer}' of queue '{queue}' was opened or released by somebody else since (its epoch is "
+            f"{now}, and not {epoch}), and nothing was changed. Stop this reader, or open the consumer again."
+        )
 
 
 class SubscriptionExists(Conflict):
@@ -487,6 +566,32 @@ class NotADeadLetterQueue(Conflict):
         super().__init__(f"No queue has '{queue}' as its dead-letter queue. Name one that is.")
 
 
+class PartIncomplete(Conflict):
+    """A part of an epoch does not hold as many messages as it should. Nothing was changed."""
+
+    code = "part_incomplete"
+
+    def __init__(self, part: str, staged: int, expected: int) -> None:
+        self.part, self.staged, self.expected = part, staged, expected
+        super().__init__(
+            f"Part '{part}' has {staged} messages staged, and not {expected}, so nothing was changed. "
+            "Abort the epoch, and stage it again."
+        )
+
+
+class AlreadyPromoted(Conflict):
+    """An epoch is in the queue already, or will be: it can't be aborted."""
+
+    code = "already_promoted"
+
+    def __init__(self, writer: str, epoch: int) -> None:
+        self.writer, self.epoch = writer, epoch
+        super().__init__(
+            f"Epoch {epoch} of writer '{writer}' is promoted, or is about to be, and can't be aborted. "
+            "Promote it again to see it finished."
+        )
+
+
 class QueueExists(Conflict):
     """A queue of that name exists with another policy."""
 
@@ -537,6 +642,19 @@ class QuotaExceeded(Limited):
         self.queue, self.quota = queue, quota
         super().__init__(
             f"Queue '{queue}' already holds its quota of {quota} messages. Consume some, or raise the quota."
+        )
+
+
+class TooMuchStaged(Limited):
+    """As many messages are staged for a queue as its quota allows."""
+
+    code = "too_much_staged"
+
+    def __init__(self, queue: str, staged: int, quota: int) -> None:
+        self.queue, self.staged, self.quota = queue, staged, quota
+        super().__init__(
+            f"{staged} messages are staged for queue '{queue}', whose quota is {quota}, and no more may be. "
+            "Promote or abort them, or raise the quota."
         )
 
 
@@ -686,6 +804,33 @@ class ScheduleDamaged(StoreError):
             f"What is stored of schedule '{name}' does not match its checksum: the file was damaged. "
             "Delete the schedule and create it again."
         )
+
+
+class SparkError(SqewError):
+    """A job on Spark could not do its work."""
+
+    code = "spark_error"
+
+
+class SparkUnusable(SparkError):
+    """Spark can't be started here: something that it needs is missing or will not do."""
+
+    code = "spark_unusable"
+
+
+class LakeUnusable(SparkError):
+    """A lake is none, or is damaged, or has no room."""
+
+    code = "lake_unusable"
+
+
+class LakeConflict(SparkError):
+    """Another run has added to the lake meanwhile; what this one wrote is gone."""
+
+    code = "lake_conflict"
+
+    def __init__(self, queue: str, lake: str) -> None:
+        super().__init__(f"Another run has archived queue '{queue}' to {lake} meanwhile. Run it again.")
 
 
 class ServerError(SqewError):

@@ -7,15 +7,17 @@ from typing import Any, get_args
 
 from msgspec import structs
 
-from sqew.errors import BadValue
+from sqew.errors import BadValue, UnknownColumn
 from sqew.filters import compile_filter
 from sqew.model import (
+    ARCHIVE_COLUMNS,
     EVENT_HEADER,
     SCHEDULE_HEADER,
     Advance,
     DeliveryOutcome,
     ExpressionKind,
     Extension,
+    Finished,
     Greeting,
     KeyScope,
     NewEvent,
@@ -44,6 +46,7 @@ from sqew.rules import (
     encode_json,
     shown,
 )
+from sqew.staged import check as check_staged
 from sqew.values import (
     LARGEST_ID,
     LONGEST_TARGET,
@@ -107,6 +110,13 @@ def ids(name: str, value: Any, _limits: Limits) -> None:
         check_id(id)
 
 
+def columns(name: str, value: Any, _limits: Limits) -> None:
+    check_collection(name, value)
+    for column in value:
+        if column not in ARCHIVE_COLUMNS:
+            raise UnknownColumn(column if isinstance(column, str) else shown(column), ARCHIVE_COLUMNS)
+
+
 def flag(name: str, value: Any, _limits: Limits | None = None) -> None:
     if type(value) is not bool:
         raise BadValue(f"{name} can't be {shown(value)}: it must be True or False.")
@@ -166,6 +176,18 @@ def messages(name: str, value: Any, limits: Limits) -> None:
         check_new_message(message, limits)
 
 
+def staged(_name: str, value: Any, limits: Limits) -> None:
+    check_staged(value, limits)
+
+
+def parts(name: str, value: Any, _limits: Limits) -> None:
+    if not isinstance(value, Mapping):
+        raise BadValue(f"{name} can't be {shown(value)}: it must be a mapping from parts to numbers of messages.")
+    for part, count in value.items():
+        check_text("The name of a part", part)
+        check_int(f"The number of messages of part '{part}'", count, 0, LARGEST_ID)
+
+
 def ref(ref: Any) -> None:
     if type(ref) is not Ref:
         raise BadValue(f"{shown(ref)} does not say which message is meant: it must be a Ref.")
@@ -174,6 +196,13 @@ def ref(ref: Any) -> None:
         check_unicode("token", ref.token)
     if ref.by is not None:
         check_text("by", ref.by)
+
+
+def finished(finished: Any) -> None:
+    if type(finished) is not Finished:
+        raise BadValue(f"{shown(finished)} does not say which archived message is meant: it must be a Finished.")
+    check_id(finished.id)
+    check_int("finished_at", finished.finished_at, 0, LARGEST_ID)
 
 
 def release(release: Any) -> None:

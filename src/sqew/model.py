@@ -6,10 +6,12 @@ clock's epoch milliseconds. ``gc=False`` spares the collector those that come by
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from collections.abc import Iterator, Sequence
+from itertools import repeat
+from typing import Any, ClassVar, Literal, get_args
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from sqew.errors import BodyDamaged, SqewError
 
@@ -17,6 +19,7 @@ Format = Literal["json", "text"]
 Keep = Literal["delete", "archive"]
 Outcome = Literal["done", "dead"]
 State = Literal["ready", "delayed", "leased", "blocked"]
+STATES: tuple[State, ...] = get_args(State)
 KeyScope = Literal["send", "receive", "admin"]
 """What a key allows. ``admin`` allows everything with its queue."""
 FactKind = Literal[
@@ -157,6 +160,38 @@ class NewMessage(Struct, frozen=True, gc=False):
     ttl_ms: int | None = None
 
 
+class NewMessages(Struct, frozen=True, array_like=True):
+    """Messages by the thousand: for each of their fields a list with one value each, or the value that all have."""
+
+    bodies: list[bytes]
+    formats: Format | list[Format] = "json"
+    headers: list[dict[str, Any] | None] | None = None
+    priorities: int | list[int] = 0
+    lanes: str | list[str | None] | None = None
+    groups: list[str | None] | None = None
+    keys: list[str | None] | None = None
+    delays_ms: int | list[int | None] | None = None
+    ttls_ms: int | list[int | None] | None = None
+
+    def __len__(self) -> int:
+        return len(self.bodies)
+
+    @property
+    def are_alike(self) -> bool:
+        """Whether the messages differ in their bodies alone, and have neither headers, nor groups, nor keys."""
+        return not any(isinstance(getattr(self, name), list) for name in self.__struct_fields__[1:])
+
+    def part(self, start: int, end: int) -> NewMessages:
+        """Some of the messages."""
+        return NewMessages(*(value[start:end] if isinstance(value, list) else value for value in structs.astuple(self)))
+
+    def messages(self) -> Iterator[NewMessage]:
+        """Each of the messages."""
+        return map(
+            NewMessage, *(value if isinstance(value, list) else repeat(value) for value in structs.astuple(self))
+        )
+
+
 class Lease(Struct, frozen=True, gc=False):
     """What a receiver holds: whoever knows the token may settle the message."""
 
@@ -212,6 +247,13 @@ class ArchivedMessage(Struct, frozen=True):
     outcome: Outcome
     finished_at: int
     reason: str
+
+
+class Finished(Struct, frozen=True, gc=False):
+    """Which archived message is meant. A dead one that is requeued has the same id when it finishes again."""
+
+    id: int
+    finished_at: int
 
 
 class Ref(Struct, frozen=True, gc=False):
@@ -276,6 +318,105 @@ class Page(Struct, frozen=True):
     after: int | None
 
 
+MESSAGE_COLUMNS = (
+    "id",
+    "queue",
+    "lane",
+    "priority",
+    "body",
+    "format",
+    "key",
+    "group",
+    "headers",
+    "attempts",
+    "state",
+    "created_at",
+    "available_at",
+    "expires_at",
+)
+"""What is known of a message, column by column."""
+
+ARCHIVE_COLUMNS = (*MESSAGE_COLUMNS, "outcome", "finished_at", "reason")
+"""The same of a finished one, and how it ended."""
+
+
+class Same(Struct, frozen=True, gc=False):
+    """A column in which every message has the same value."""
+
+    value: Any
+
+
+class Columns(Struct, frozen=True):
+    """Some of a queue's messages in the order of their ids, column by column. Times are in microseconds.
+
+    A body is bytes, or None where it is damaged. ``after``: where the next part begins; None: nowhere.
+    """
+
+    count: int
+    values: dict[str, Sequence[Any] | Same]
+    after: int | None
+
+
+class Bounds(Struct, frozen=True):
+    """The ids that the messages of a queue (or of its archive) lie between, and how many there are."""
+
+    first: int | None
+    last: int | None
+    count: int
+
+
+CLAIMED_AT_ONCE = 1_000
+"""How many messages are claimed, or finished, in one transaction at most: everybody else waits for some 8 ms."""
+
+CHUNKS_IN_PART = 5
+"""How many chunks of a claim, each of what was claimed at once, whoever reads it gets as one part."""
+
+
+class OpenedConsumer(Struct, frozen=True):
+    """A consumer that somebody has opened. Whoever had it before is fenced off by the ``epoch``."""
+
+    epoch: int
+    claims: list[int]
+    """The numbers of those that are open."""
+    last: int
+    """The highest number that a claim of it ever had; 0: there was none."""
+
+
+class ClaimPart(Struct, frozen=True):
+    """A part of a claim that one reader reads: its number, and how many messages it has."""
+
+    part: int
+    count: int
+
+
+class Claim(Struct, frozen=True):
+    """What a consumer has leased together."""
+
+    number: int
+    count: int
+    parts: list[ClaimPart]
+
+
+class OpenClaim(Struct, frozen=True):
+    """A claim that is neither finished nor given back yet: how many messages it was made of, and its lease's end."""
+
+    number: int
+    count: int
+    lease_until: int
+
+
+class ConsumerInfo(Struct, frozen=True):
+    """A consumer of a queue. ``held_until``: how long nobody but its owner may open it; None: anybody may."""
+
+    name: str
+    queue: str
+    owner: str
+    epoch: int
+    held_until: int | None
+    last: int
+    claims: list[OpenClaim]
+
+
 class Progress(Struct, frozen=True):
     """One step of work that is done in steps (purge, requeue): how many, and whether that was all."""
 
@@ -307,6 +448,50 @@ class MoveTask(Struct, frozen=True):
     started_at: int
 
 
+class Staged(Struct, frozen=True, omit_defaults=True):
+    """How many messages of a part were taken."""
+
+    staged: int
+    promoted: bool = False
+    """The writer's epoch is in the queue already, or will be: nothing was stored."""
+
+
+class Promotion(Struct, frozen=True):
+    """What became of an epoch of a writer."""
+
+    promoted: int | None
+    """How many messages of it were moved into the queue; None: that is forgotten, as of any but the last epoch."""
+    duplicates: int | None = 0
+    """How many of them had keys that were known, and so were not added."""
+    repeated: bool = False
+    """It was done before: nothing was added."""
+    done: bool = True
+    """False: there are more to be moved."""
+
+
+class Staging(Struct, frozen=True):
+    """What a writer has staged of an epoch."""
+
+    epoch: int
+    parts: int
+    messages: int
+    promoting: bool
+    """Whether it was decided that it is to be in the queue. Otherwise it waits for that."""
+
+
+class WriterInfo(Struct, frozen=True):
+    """Who sends to a queue in whole epochs."""
+
+    name: str
+    epoch: int | None
+    """The last epoch that is in the queue, or will be; None: none yet."""
+    promoted: int
+    """How many messages of that epoch were moved into the queue."""
+    duplicates: int
+    staged: list[Staging]
+    """What waits to be promoted."""
+
+
 class Swept(Struct, frozen=True):
     """One step of upkeep, and when the next one is due (None: nothing is waiting)."""
 
@@ -319,10 +504,12 @@ class Swept(Struct, frozen=True):
     subscriptions: int = 0
     attempts: int = 0
     next_at: int | None = None
+    staged: int = 0
+    claimed: int = 0
 
     @property
     def count(self) -> int:
-        messages = self.expired + self.dead + self.archived + self.removed
+        messages = self.expired + self.dead + self.archived + self.removed + self.staged + self.claimed
         return messages + self.keys + self.deliveries + self.subscriptions + self.attempts
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Raw, Struct, UnsetType, structs
 
 from sqew.errors import BadBody, BadValue, SqewError
 from sqew.model import ArchivedMessage, Format, Message, NewMessage
@@ -77,17 +77,27 @@ _decode = msgspec.json.Decoder(GivenLine).decode
 _decode_text = msgspec.json.Decoder(str).decode
 
 
-def line(message: Message) -> bytes:
-    """A message as a line, its line break included."""
-    return _encode(_line(message)) + b"\n"
+def line(message: Message, columns: Iterable[str] | None = None) -> bytes:
+    """A message as a line, its line break included; ``columns``: only these of it."""
+    return _written(_line(message), message.queue, columns)
 
 
-def archived_line(archived: ArchivedMessage) -> bytes:
-    """An archived message as a line, its line break included."""
+def archived_line(archived: ArchivedMessage, columns: Iterable[str] | None = None) -> bytes:
+    """An archived message as a line, its line break included; ``columns``: only these of it."""
     made = _line(archived.message)
     made.state = None
     made.outcome, made.finished_at, made.reason = archived.outcome, archived.finished_at, archived.reason or None
-    return _encode(made) + b"\n"
+    return _written(made, archived.message.queue, columns)
+
+
+def _written(made: Line, queue: str, columns: Iterable[str] | None) -> bytes:
+    if columns is None:
+        return _encode(made) + b"\n"
+    values = {**structs.asdict(made), "queue": queue}
+    kept = {name: values[name] for name in columns if values[name] is not UNSET}
+    if made.raw is not None and "body" in columns:
+        kept["raw"] = made.raw
+    return _encode(kept) + b"\n"
 
 
 def _line(message: Message) -> Line:
@@ -122,6 +132,15 @@ def _line(message: Message) -> Line:
 def _can_stand_in_a_line(body: bytes) -> bool:
     # A line break would end the line. Space around the body would be taken for the line's own when it is read.
     return b"\n" not in body and b"\r" not in body and body == body.strip(b" \t")
+
+
+def body_of(read: Line) -> bytes:
+    """The body in a line as `line` has written it: none where it is damaged."""
+    if read.raw is not None:
+        return read.raw.encode()
+    if isinstance(read.body, UnsetType):
+        return b""
+    return bytes(read.body) if read.format == "json" else _decode_text(read.body).encode()
 
 
 def batches(lines: Iterable[bytes], now: int, limits: Limits) -> Iterator[list[NewMessage]]:

@@ -13,11 +13,16 @@ from msgspec import Struct
 
 from sqew.errors import SqewError
 from sqew.model import (
+    MESSAGE_COLUMNS,
     Activity,
     Advance,
     ArchivedMessage,
     Audience,
+    Bounds,
+    Claim,
     Claimed,
+    Columns,
+    ConsumerInfo,
     Delivered,
     Delivery,
     DeliveryCounts,
@@ -27,6 +32,7 @@ from sqew.model import (
     Discreet,
     DueSchedules,
     Extension,
+    Finished,
     Fired,
     Form,
     Greeting,
@@ -37,10 +43,13 @@ from sqew.model import (
     MoveTask,
     NewEvent,
     NewMessage,
+    NewMessages,
+    OpenedConsumer,
     Outcome,
     Page,
     Policy,
     Progress,
+    Promotion,
     Protocol,
     Published,
     QueueInfo,
@@ -54,6 +63,8 @@ from sqew.model import (
     Sent,
     Settled,
     SigningKey,
+    Staged,
+    State,
     Subscribed,
     Subscription,
     SubscriptionDetails,
@@ -61,6 +72,7 @@ from sqew.model import (
     Swept,
     TargetKind,
     TopicInfo,
+    WriterInfo,
 )
 
 R = TypeVar("R")
@@ -175,6 +187,76 @@ class Send(Operation[list[Sent]], frozen=True, gc=False):
     sync_commit: bool | None = None
 
 
+class Stage(Operation[Staged], frozen=True):
+    """Keep messages until the epoch of their writer is promoted. ``part`` is one attempt of one task to send some.
+
+    ``offset``: how many messages of the part were staged before. Where these have been as well, nothing is stored.
+    """
+
+    queue: str
+    writer: str
+    epoch: int
+    part: str
+    messages: NewMessages
+    offset: int | None = None
+
+
+class Promote(Operation[Promotion], frozen=True):
+    """Decide that the messages of some parts of an epoch, so many each, are to be in the queue, and no others.
+
+    They are moved there by `StepPromotion`, again and again, until that is done.
+    """
+
+    queue: str
+    writer: str
+    epoch: int
+    parts: Mapping[str, int]
+
+
+class StepPromotion(Operation[Promotion], frozen=True):
+    """Move some of a writer's messages into the queue, if it was decided that they are to be there."""
+
+    queue: str
+    writer: str
+    epoch: int
+
+
+class FinishPromotion(Operation[bool], frozen=True):
+    """The same for the writer that has left it undone for longest; whether there was one that nobody else is at."""
+
+    polls: ClassVar[bool] = True
+
+
+class NextPromotion(Operation[int | None], frozen=True):
+    """When the next promotion is or will be left undone for too long."""
+
+    writes: ClassVar[bool] = False
+    polls: ClassVar[bool] = True
+
+
+class AbortStaging(Operation[None], frozen=True):
+    """Forget what was staged of an epoch, if anything was."""
+
+    queue: str
+    writer: str
+    epoch: int
+
+
+class GetWriter(Operation[WriterInfo], frozen=True):
+    writes: ClassVar[bool] = False
+    queue: str
+    name: str
+
+
+class ListWriters(Operation[list[WriterInfo]], frozen=True):
+    """The writers of a queue by name, those after ``after``."""
+
+    writes: ClassVar[bool] = False
+    queue: str
+    after: str = ""
+    limit: int = 100
+
+
 class Receive(Operation[Received], frozen=True, gc=False):
     """Lease up to ``limit`` ready messages.
 
@@ -266,6 +348,31 @@ class Scan(Operation[Page], frozen=True):
     after: int
     up_to: int
     limit: int
+
+
+class ReadBounds(Operation[Bounds], frozen=True):
+    """Between which ids the messages of a queue, or of its archive, lie, and how many. Grows as `Measure`."""
+
+    writes: ClassVar[bool] = False
+    queue: str
+    archive: bool = False
+
+
+class ReadColumns(Operation[Columns], frozen=True):
+    """The messages of a queue, or of its archive, by id: as `Scan` has them, but column by column.
+
+    ``columns``: at least these are in it. ``lane`` and ``state``: only the messages that are there, or so.
+    """
+
+    writes: ClassVar[bool] = False
+    queue: str
+    after: int
+    up_to: int
+    limit: int
+    columns: Sequence[str] = MESSAGE_COLUMNS
+    archive: bool = False
+    lane: str | None = None
+    state: State | None = None
 
 
 class LastId(Operation[int], frozen=True):
@@ -382,6 +489,118 @@ class ListArchive(Operation[list[ArchivedMessage]], frozen=True):
     limit: int = 100
     after: int = 0
     outcome: Outcome | None = None
+
+
+class DeleteArchived(Operation[int], frozen=True):
+    """Delete these finished messages from a queue's archive; how many were still there."""
+
+    queue: str
+    finished: Sequence[Finished]
+
+
+class OpenConsumer(Operation[OpenedConsumer], frozen=True):
+    """Read a queue as the consumer of that name, which is made if there is none.
+
+    Nobody but ``owner`` can open it for ``hold_ms``. What whoever had it before still does is refused.
+    """
+
+    queue: str
+    consumer: str
+    owner: str
+    hold_ms: int = 30_000
+
+
+class RenewConsumer(Operation[None], frozen=True):
+    """Hold a consumer for longer (None: as long as it was opened for), and its open claims for ``lease_ms``."""
+
+    queue: str
+    consumer: str
+    epoch: int
+    hold_ms: int | None = None
+    lease_ms: int = 3_600_000
+
+
+class FinishClaims(Operation[Progress], frozen=True):
+    """Ack what a consumer has claimed, up to a claim's number: ``limit`` messages at a time."""
+
+    queue: str
+    consumer: str
+    epoch: int
+    up_to: int
+    limit: int = 1000
+
+
+class GrowClaim(Operation[Progress], frozen=True):
+    """Receive up to ``limit`` messages into a claim. ``chunk``: how many such steps there were before.
+
+    It is done when nothing is ready, and where the claim is there already. `SealClaim` answers it.
+    """
+
+    queue: str
+    consumer: str
+    epoch: int
+    number: int
+    chunk: int = 0
+    limit: int = 1000
+    lease_ms: int = 3_600_000
+
+
+class SealClaim(Operation[Claim], frozen=True):
+    """A claim as it is, to which nothing is added from now on. There may be none: then it has no messages."""
+
+    queue: str
+    consumer: str
+    epoch: int
+    number: int
+    lease_ms: int = 3_600_000
+
+
+class ReadClaim(Operation[list[Message] | None], frozen=True):
+    """The messages of a claim that one step has received, as far as it still has them; None: there is no such step."""
+
+    writes: ClassVar[bool] = False
+    queue: str
+    consumer: str
+    number: int
+    chunk: int
+
+
+class ReadClaimColumns(Operation[Columns], frozen=True):
+    """The same column by column. ``after``: the next step; None: there is no such step."""
+
+    writes: ClassVar[bool] = False
+    queue: str
+    consumer: str
+    number: int
+    chunk: int
+
+
+class ListConsumers(Operation[list[ConsumerInfo]], frozen=True):
+    """The consumers of a queue by name, those after ``after``."""
+
+    writes: ClassVar[bool] = False
+    queue: str
+    after: str = ""
+    limit: int = 1000
+
+
+class CloseConsumer(Operation[None], frozen=True):
+    """Forget a consumer, and have what it has claimed given back: `GiveBackClaims` does it at once, a sweep later.
+
+    While somebody holds it that is a conflict, unless ``force``.
+    """
+
+    queue: str
+    consumer: str
+    force: bool = False
+
+
+class GiveBackClaims(Operation[Progress], frozen=True):
+    """Give back ``limit`` messages of a consumer that was closed."""
+
+    queue: str
+    consumer: str
+    limit: int = 200
 
 
 class Sweep(Operation[Swept], frozen=True):

@@ -24,10 +24,11 @@ def check_new_message(message: NewMessage, limits: Limits) -> None:
     if message.format == "json":
         parse_json(message.body, limits)
     else:
-        _check_utf8(message.body)
+        check_utf8(message.body)
 
 
-def _check_utf8(body: bytes) -> None:
+def check_utf8(body: bytes) -> None:
+    """Raise unless the bytes are text."""
     try:
         body.decode()
     except UnicodeDecodeError as error:

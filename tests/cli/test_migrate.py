@@ -253,7 +253,10 @@ def test_a_server_that_ran_before_the_move_does_not_go_on_before_it_is_finished(
         assert process(f"migrate --from {file} --to {database}").code == 0
         until(lambda: "orders" in answered(q))
 
-    assert sql(database, "SELECT count(*) FROM sqew_message")[0][0] == rows_of(file)["sqew_message"]
+    # It may have begun to sweep away what is left of a queue that was deleted.
+    alive = "SELECT count(*) FROM sqew_message WHERE queue_id IN (SELECT id FROM sqew_queue WHERE name IS NOT NULL)"
+    with closing(apsw.Connection(str(file))) as connection:
+        assert sql(database, alive)[0][0] == connection.execute(alive).get
 
 
 def answered(q):

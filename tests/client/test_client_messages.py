@@ -9,6 +9,7 @@ from clients import connect, q, queue, servers, shared_server
 from serving import serving
 from sqew import Client, MessageNotFound, NewMessage, Queue, QueueExists, QueueNotFound, StaleLease
 from sqew.errors import BadBody, BadName, BadValue, QuotaExceeded, RateLimited, TooLarge, UnknownLane
+from sqew.model import Finished
 
 __all__ = ["connect", "q", "queue", "servers", "shared_server"]
 
@@ -255,6 +256,21 @@ def test_finished_messages_are_in_the_archive(q, queue):
 
     assert (archived.message.value, archived.message.headers, archived.outcome) == ("text", {"a": 1}, "done")
     assert q.archive(queue, outcome="dead") == []
+
+
+def test_finished_messages_are_deleted_from_the_archive(q, queue):
+    q.update(queue, keep="archive")
+    for body in ("kept", "deleted"):
+        q.enqueue(queue, body)
+        q.ack(q.claim(queue))
+    kept, deleted = q.archive(queue)
+
+    count = q.delete_archived(
+        queue, [Finished(kept.message.id, kept.finished_at + 1), Finished(deleted.message.id, deleted.finished_at)]
+    )
+
+    assert count == 1
+    assert q.archive(queue) == [kept]
 
 
 def test_an_export_is_imported_as_it_was(q, queue):

@@ -1,7 +1,7 @@
 """The archive: where finished messages go when the policy keeps them, and for how long."""
 
-from sqew.model import Ref
-from sqew.operations import Ack, DeleteQueue, ListArchive
+from sqew.model import Finished, Ref
+from sqew.operations import Ack, DeleteArchived, DeleteQueue, ListArchive
 
 
 def finish(store, count):
@@ -141,3 +141,50 @@ def test_the_archive_goes_with_its_queue(store):
 
     assert store.archive() == {}
     assert store.measure().archived == 0
+
+
+def test_what_is_kept_elsewhere_may_be_deleted_from_the_archive(store):
+    store.create(keep="archive")
+    first, second, third = finish(store, 3)
+
+    deleted = store.run(DeleteArchived("jobs", [Finished(first, store.now), Finished(third, store.now)]))
+
+    assert deleted == 2
+    assert store.archive() == {second: "done"}
+
+
+def test_deleting_from_the_archive_again_deletes_nothing(store):
+    store.create(keep="archive")
+    which = [Finished(id, store.now) for id in finish(store, 2)]
+    store.run(DeleteArchived("jobs", which))
+
+    assert store.run(DeleteArchived("jobs", which)) == 0
+
+
+def test_a_dead_message_that_was_requeued_and_has_finished_since_is_not_deleted_for_what_it_was(store):
+    store.create(keep="archive", dead_letter=None)
+    id = store.kill()
+    died = Finished(id, store.now)
+    store.requeue()
+    store.advance(10)
+    store.ack(store.take())
+
+    assert store.run(DeleteArchived("jobs", [died])) == 0
+    assert store.archive() == {id: "done"}
+
+
+def test_what_another_queue_has_archived_is_not_deleted(store):
+    store.create(keep="archive")
+    store.create("other", keep="archive")
+    [id] = finish(store, 1)
+
+    assert store.run(DeleteArchived("other", [Finished(id, store.now)])) == 0
+    assert store.archive() == {id: "done"}
+
+
+def test_messages_that_are_not_finished_are_not_deleted_from_the_archive(store):
+    store.create(keep="archive")
+    id = store.send()
+
+    assert store.run(DeleteArchived("jobs", [Finished(id, store.now)])) == 0
+    assert store.total() == 1

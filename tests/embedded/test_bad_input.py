@@ -8,7 +8,7 @@ import pytest
 from sqew import NewMessage, Queue, SqewError
 from sqew import operations as ops
 from sqew.errors import StoreError
-from sqew.model import Extension, Ref, Release
+from sqew.model import Extension, Finished, Ref, Release
 
 THING = object()
 HELD = object()
@@ -109,6 +109,20 @@ WRONG = {
     "requeue": {"queue": NOT_A_NAME, "ids": NOT_IDS},
     "purge_dead": {"queue": NOT_A_NAME, "ids": NOT_IDS},
     "redrive": {"dead_letter": NOT_A_NAME, "to": NOT_A_NAME[1:]},
+    "delete_archived": {
+        "queue": NOT_A_NAME,
+        "finished": [
+            None,
+            5,
+            THING,
+            ["1"],
+            [None],
+            [THING],
+            [Finished("1", 1)],
+            [Finished(1, None)],
+            [Finished(2**70, 1)],
+        ],
+    },
     "archive": {"queue": NOT_A_NAME, "limit": NOT_A_COUNT, "after": NOT_A_COUNT, "outcome": ["gone", 5, [], THING]},
     "worker": {
         "queue": NOT_A_NAME,
@@ -142,6 +156,7 @@ WRONG = {
     },
 }
 RIGHT = {
+    "delete_archived": {"finished": []},
     "create": {"name": "fresh"},
     "update": {"name": "orders"},
     "enqueue": {"queue": "orders", "body": 1},
@@ -225,7 +240,8 @@ def test_an_argument_of_the_wrong_type_is_refused_in_a_sentence(q, method, name,
 
 def test_the_table_of_wrong_arguments_covers_every_public_method():
     without_arguments = {"close", "check", "maintain", "transaction", "wake_waiters", "open"}
-    parts = {"events", "deliveries", "schedules", "certificates"}  # see test_bad_events_and_schedules.py
+    # See test_bad_events_and_schedules.py and conformance/.
+    parts = {"events", "deliveries", "schedules", "certificates", "writers", "consumers"}
 
     public = {name for name in vars(Queue) if not name.startswith("_")}
 

@@ -1,4 +1,4 @@
-"""docs/embedded.md: its examples of events and schedules run as they stand there."""
+"""docs/embedded.md: its examples of events, schedules and writers run as they stand there."""
 
 import re
 import subprocess
@@ -11,11 +11,12 @@ PAGE = Path(__file__).parents[2] / "docs" / "embedded.md"
 EXAMPLES = [
     example
     for example in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    if "q.events" in example or "q.schedules" in example
+    if "q.events" in example or "q.schedules" in example or "q.writers" in example
 ]
 SHOWN = [
     "[('audit', 1)] 1\n{'sku': 7}\n",
     "0 9 * * 1-5 | At 09:00 on Monday to Friday, Europe/Berlin time | 5\n['tick']\nTrue\n",
+    "2\nTrue\n",
 ]
 
 

@@ -27,6 +27,7 @@ _HELD_UP = (
     "sqew_delivery",
     "sqew_subscription",
     "sqew_activity",
+    "sqew_staging",
 )
 _TURNSTILE = """
 CREATE FUNCTION turnstile() RETURNS trigger LANGUAGE plpgsql AS $$

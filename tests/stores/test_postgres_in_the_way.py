@@ -11,9 +11,22 @@ import pytest
 from postgres import Reused, reused_database
 from sqew.broker import Broker
 from sqew.engine import limits_of, open_database
-from sqew.model import NewMessage, Policy, Ref
-from sqew.operations import Ack, CreateQueue, DeleteQueue, Peek, Receive, Send, Sweep, SweepDue
+from sqew.model import NewMessage, Policy, Promotion, Ref, Staged
+from sqew.operations import (
+    Ack,
+    CreateQueue,
+    DeleteQueue,
+    GetWriter,
+    Peek,
+    Promote,
+    Receive,
+    Send,
+    Stage,
+    Sweep,
+    SweepDue,
+)
 from sqew.settings import resolve
+from sqew.staged import columns
 from stores.rivals import NOW, in_a_loop, rivals
 
 __all__ = ["reused_database"]
@@ -63,6 +76,42 @@ async def test_who_asks_what_is_to_be_swept_bears_that_another_has_just_removed_
             await both.holder.execute("DELETE FROM sqew_queue WHERE name IS NULL")
 
         assert (await asking).results == [True]
+
+
+# What is staged
+
+
+def stage(part: str) -> Stage:
+    return Stage("jobs", "load", 0, part, columns([NewMessage(b"1")]))
+
+
+@in_a_loop
+async def test_nothing_is_staged_of_an_epoch_that_another_server_is_just_promoting(reused_database: Reused) -> None:
+    async with rivals(reused_database) as both:
+        await both.run(CreateQueue("jobs", Policy()), stage("failed"))
+
+        promoted, staged = await both.overlap(Promote("jobs", "load", 0, {}), stage("late"))
+
+        assert (promoted, staged) == (Promotion(0), Staged(1, promoted=True))
+        [again, writer] = await both.run(Promote("jobs", "load", 0, {}), GetWriter("jobs", "load"))
+        assert (again, writer.staged) == (Promotion(0, repeated=True), [])
+
+
+@in_a_loop
+async def test_who_stages_does_not_wait_for_another_who_does(reused_database: Reused) -> None:
+    async with rivals(reused_database) as both:
+        await both.run(CreateQueue("jobs", Policy()), stage("first"))
+        [ends_at] = await both.holder.fetchrow("SELECT ends_at FROM sqew_staging")
+        # So much later that what is staged is to be kept for longer.
+        later = NOW + 3_600_000
+
+        async with both.holder.transaction(), asyncio.timeout(10):
+            # As somebody does who adds to it, too.
+            await both.holder.execute("SELECT FROM sqew_staging FOR SHARE")
+            await both.run(stage("second"), now=later)
+        await both.run(stage("third"), now=later)
+
+        assert await both.holder.fetchval("SELECT ends_at FROM sqew_staging") == ends_at + 3_600_000
 
 
 # New priorities

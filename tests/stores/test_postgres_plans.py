@@ -26,6 +26,10 @@ NAMES = {
     sqlite.SCHEDULES: "sqew_schedule_name_key",
     "sqlite_autoindex_sqew_subscription_1": "sqew_subscription_pattern_target_key",
     "sqlite_autoindex_sqew_move_task_1": "sqew_move_task_id_key",
+    sqlite.STAGINGS: "sqew_staging_queue_id_writer_epoch_key",
+    sqlite.PARTS: "sqew_part_staging_id_name_key",
+    sqlite.CONSUMERS: "sqew_consumer_queue_id_name_key",
+    sqlite.CLAIM_CHUNKS: ROW,
     WALK: ROW,
 }
 """What SQLite calls otherwise."""
@@ -37,6 +41,7 @@ HOT = {
     # Sending, receiving, acking.
     "insert_plain": NOTHING,
     "insert_alike": NOTHING,
+    "insert_staged": NOTHING,
     "claim_plain": {DUE, ROW},
     "unclaim": {ROW},
     "finish_alike": {ROW},
@@ -110,6 +115,21 @@ INSERT INTO sqew_schedule (name, version, status, target_kind, due_at, slot_at, 
 SELECT 's' || n, 1, 'active', 'queue', n, n, '{}', 0, 0, 'x' FROM generate_series(1, 2000) n;
 INSERT INTO sqew_move_task (id, queue_id, status, to_move, started_at, due_at, moved)
 SELECT 'm' || n, 1 + n % 40, 'running', 1, 1, CASE WHEN n <= 40 THEN n END, 0 FROM generate_series(1, 2000) n;
+INSERT INTO sqew_writer SELECT CASE WHEN others THEN 2 ELSE 1 END, 'w' || n, 1, 1, 0, n FROM generate_series(1, 2000) n;
+-- Nearly all epochs are one writer's, nearly all parts one epoch's, and nearly all chunks one part's.
+INSERT INTO sqew_staging (queue_id, writer, epoch, due_at, ends_at)
+SELECT 1, CASE WHEN others THEN 'w' || n ELSE 'w' END, n, CASE WHEN n % 2 = 0 THEN n END, CASE WHEN n % 2 = 1 THEN n END
+  FROM generate_series(1, 2000) n;
+INSERT INTO sqew_part (staging_id, name, messages, turn)
+SELECT CASE WHEN others THEN n ELSE 1 END, 'p' || n, 1, CASE WHEN n % 2 = 0 THEN n END FROM generate_series(1, 2000) n;
+INSERT INTO sqew_chunk (staging_id, part_id, messages, packed)
+SELECT 1, CASE WHEN others THEN n ELSE 1 END, 1, 'x' FROM generate_series(1, 2000) n;
+-- Nearly all claims are one consumer's, and nearly all chunks one claim's.
+INSERT INTO sqew_consumer (queue_id, name, owner, epoch, hold_ms, held_until, last, is_closing)
+SELECT CASE WHEN others THEN 2 ELSE 1 END, 'c' || n, 'o', 1, 1, n, 1, 0 FROM generate_series(1, 2000) n;
+INSERT INTO sqew_claim SELECT CASE WHEN others THEN n ELSE 1 END, n, n, 1, 1 FROM generate_series(1, 2000) n;
+INSERT INTO sqew_claim_chunk SELECT 1, CASE WHEN others THEN n ELSE 1 END, n, 1, 't', 'x'
+  FROM generate_series(1, 2000) n;
 INSERT INTO sqew_depth SELECT CASE WHEN others THEN 2 ELSE 1 END, 1, 0 FROM generate_series(1, 1000) n;
 INSERT INTO sqew_body SELECT n, 'x' FROM generate_series(1, 2000) n;
 INSERT INTO sqew_api_key SELECT 1 + n % 40, 'k' || n, 'x', 'send', '', NULL, 1 FROM generate_series(1, 2000) n;

@@ -19,6 +19,7 @@ from sqew.client import calls, streams
 from sqew.client.address import DEFAULT_URL, TOKEN_VARIABLE, URL_VARIABLE, address_of
 from sqew.client.async_worker import AsyncHandler, AsyncWorker
 from sqew.client.calls import Answer, Call, Held
+from sqew.client.consumers import AsyncConsumers
 from sqew.client.consuming import Hand, log_refused
 from sqew.client.deliveries import AsyncCertificates, AsyncDeliveries
 from sqew.client.events import AsyncEvents
@@ -37,10 +38,12 @@ from sqew.client.trying import (
     timeout_of,
 )
 from sqew.client.wire import Compacted
+from sqew.client.writers import AsyncWriters
 from sqew.errors import MessageNotFound, QueueExists, SqewError, StoreClosed
 from sqew.model import (
     ArchivedMessage,
     Extension,
+    Finished,
     KeyInfo,
     KeyScope,
     Message,
@@ -99,6 +102,10 @@ class AsyncClient:
         """Events on their way to HTTP endpoints."""
         self.schedules = AsyncSchedules(self._do)
         """Messages and events by the clock."""
+        self.consumers = AsyncConsumers(self._do)
+        """Reading in claims that outlast the reader."""
+        self.writers = AsyncWriters(self._do)
+        """Sending in whole epochs, each exactly once."""
         self.certificates = AsyncCertificates(self._do)
         """What receivers check the signatures of envelopes with."""
         self._workers: list[AsyncWorker] = []
@@ -442,6 +449,10 @@ class AsyncClient:
     ) -> list[ArchivedMessage]:
         """Finished messages by id, those after the given one."""
         return await self._do(calls.archive(queue, limit, after, outcome))
+
+    async def delete_archived(self, queue: str, finished: Sequence[Finished]) -> int:
+        """Delete finished messages from the archive, those that are still there as they were. How many were."""
+        return await self._do(calls.delete_archived(queue, finished))
 
     # Keys
 

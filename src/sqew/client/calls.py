@@ -11,9 +11,11 @@ from msgspec import Struct
 
 from sqew import operations as ops
 from sqew.client import wire
+from sqew.client.native import path as native_path
 from sqew.errors import BadBody, BadValue, NotSqew, ServerError, SqewError
 from sqew.model import (
     ArchivedMessage,
+    Finished,
     KeyInfo,
     KeyScope,
     Message,
@@ -372,6 +374,7 @@ _stored_batch = reads(wire.StoredBatch)
 _archived_batch = reads(wire.ArchivedBatch)
 _count_document = reads(wire.Count)
 _imported_document = reads(wire.Imported)
+_purged_document = reads(wire.Purged)
 _stats = reads(QueueStats)
 _document = reads(dict[str, Any])
 
@@ -445,6 +448,20 @@ def archive(queue: str, limit: int, after: int, outcome: Outcome | None) -> Call
         _path(queue, "archive"),
         lambda body: [one.archived(queue) for one in _archived_batch(body).messages],
         query_of(limit=limit, after=after, outcome=outcome),
+        repeatable=True,
+        about={"queue": queue},
+    )
+
+
+def delete_archived(queue: str, finished: Sequence[Finished]) -> Call[int]:
+    check_collection("finished", finished)
+    for one in finished:
+        check_id(one.id)
+    return Call(
+        "DELETE",
+        native_path("queues", queue, "archive"),
+        lambda body: _purged_document(body).deleted,
+        body=wire.encode({"messages": finished}),
         repeatable=True,
         about={"queue": queue},
     )

@@ -17,6 +17,7 @@ from sqew import operations as ops
 from sqew.client import calls, streams
 from sqew.client.address import DEFAULT_URL, TOKEN_VARIABLE, URL_VARIABLE, address_of
 from sqew.client.calls import Answer, Call, Held
+from sqew.client.consumers import Consumers
 from sqew.client.consuming import Hand, log_refused
 from sqew.client.deliveries import Certificates, Deliveries
 from sqew.client.events import Events
@@ -36,10 +37,12 @@ from sqew.client.trying import (
     timeout_of,
 )
 from sqew.client.wire import Compacted
+from sqew.client.writers import Writers
 from sqew.errors import MessageNotFound, QueueExists, SqewError, StoreClosed
 from sqew.model import (
     ArchivedMessage,
     Extension,
+    Finished,
     KeyInfo,
     KeyScope,
     Message,
@@ -104,6 +107,10 @@ class Client:
         """Events on their way to HTTP endpoints."""
         self.schedules = Schedules(self._do)
         """Messages and events by the clock."""
+        self.consumers = Consumers(self._do)
+        """Reading in claims that outlast the reader."""
+        self.writers = Writers(self._do)
+        """Sending in whole epochs, each exactly once."""
         self.certificates = Certificates(self._do)
         """What receivers check the signatures of envelopes with."""
         self._workers: list[Worker] = []
@@ -446,6 +453,10 @@ class Client:
     ) -> list[ArchivedMessage]:
         """Finished messages by id, those after the given one."""
         return self._do(calls.archive(queue, limit, after, outcome))
+
+    def delete_archived(self, queue: str, finished: Sequence[Finished]) -> int:
+        """Delete finished messages from the archive, those that are still there as they were. How many were."""
+        return self._do(calls.delete_archived(queue, finished))
 
     # Keys
 

@@ -254,6 +254,10 @@ class Imported(Struct):
     imported: int
 
 
+class Purged(Struct):
+    deleted: int
+
+
 class Compacted(Struct):
     """How many bytes the file that holds the queues had before, and has now."""
 

@@ -24,6 +24,7 @@ from sqew.keys import new_key
 from sqew.model import (
     ArchivedMessage,
     Extension,
+    Finished,
     KeyInfo,
     KeyScope,
     Message,
@@ -68,10 +69,12 @@ from sqew.worker import Handler, Worker
 # What is imported in the properties below takes 0.1 s, and most who open a queue need none of it.
 if TYPE_CHECKING:
     from sqew.embedded.certificates import Certificates
+    from sqew.embedded.consumers import Consumers
     from sqew.embedded.deliveries import Deliveries
     from sqew.embedded.events import Events
     from sqew.embedded.publishing import Publisher
     from sqew.embedded.schedules import Schedules
+    from sqew.embedded.writers import Writers
 
 R = TypeVar("R")
 DATABASE_SCHEMES = ("postgresql://", "postgres://")
@@ -472,6 +475,10 @@ class Queue:
         """Finished messages by id, those after the given one."""
         return self.run(ops.ListArchive(queue, limit, after, outcome))
 
+    def delete_archived(self, queue: str, finished: Sequence[Finished]) -> int:
+        """Delete finished messages from the archive, those that are still there as they were. How many were."""
+        return self.run(ops.DeleteArchived(queue, finished))
+
     def _in_steps(self, operation: Stepwise) -> int:
         check_operation(operation, self._limits)
         count = 0
@@ -505,6 +512,20 @@ class Queue:
         from sqew.embedded.schedules import Schedules
 
         return Schedules(self.run, self._publisher, self._engine.clock, self._settings, self._limits)
+
+    @cached_property
+    def consumers(self) -> Consumers:
+        """Reading in claims that outlast the reader."""
+        from sqew.embedded.consumers import Consumers
+
+        return Consumers(self.run, self._in_steps, self._limits)
+
+    @cached_property
+    def writers(self) -> Writers:
+        """Sending in whole epochs, each exactly once."""
+        from sqew.embedded.writers import Writers
+
+        return Writers(self.run, self._limits)
 
     @cached_property
     def certificates(self) -> Certificates:

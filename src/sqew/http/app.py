@@ -144,6 +144,8 @@ class App:
             if route.body_optional:
                 return
             raise BadBody(f"{route.method} {route.pattern} needs a JSON body. See /docs for its fields.")
+        if route.reads_body:
+            return
         check_json_type(request)
         try:
             request.data = route.decoder.decode(request.body)

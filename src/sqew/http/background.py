@@ -1,4 +1,4 @@
-"""What a server does besides answering requests: firing schedules, moving dead letters, and posting to endpoints."""
+"""What a server does besides answering requests: firing schedules, moving dead letters, promoting and posting."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from sqew.deliveries.posting import Poster
 from sqew.errors import SqewError, StoreClosed, StoreUnavailable
 from sqew.http.service import Service
 from sqew.mover import Mover
+from sqew.promoter import Promoter
 from sqew.scheduler import Scheduler
 from sqew.sealing import EVERYWHERE
 from sqew.settings import durations
@@ -34,6 +35,7 @@ class Background:
             )
             self.tasks.append(asyncio.create_task(for_ever("schedules", scheduler.run)))
         self.tasks.append(asyncio.create_task(for_ever("moves of dead letters", Mover(broker).run)))
+        self.tasks.append(asyncio.create_task(for_ever("promotions", Promoter(broker).run)))
         if settings.delivery_enabled:
             self._courier = Courier(
                 broker,

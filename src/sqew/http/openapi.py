@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Any
 
 import sqew
-from sqew.errors import BadSignature, DeliveryFailed, ServerError, SqewError
+from sqew.errors import BadSignature, DeliveryFailed, ServerError, SparkError, SqewError
 from sqew.http.exchange import JSON, NDJSON
 from sqew.http.glossary import words
 from sqew.http.router import Dialect, Route
@@ -76,7 +76,7 @@ def _kinds(routes: Iterable[Route]) -> Iterator[Any]:
     yield str
     for route in routes:
         candidates = (route.query, route.body, route.dialect.shape, *route.path.values(), *route.answers.values())
-        yield from (kind for kind in candidates if kind is not None and not isinstance(kind, str))
+        yield from (kind for kind in candidates if kind is not None and not isinstance(kind, str | tuple))
 
 
 def _operation_ids(routes: Sequence[Route]) -> list[str]:
@@ -146,13 +146,14 @@ def _request_body(route: Route, schemas: Schemas) -> dict[str, Any] | None:
     if route.body is None:
         return None
     content = {"schema": schemas.of(route.body), "examples": schemas.examples(route.body)}
-    return {"required": not route.body_optional, "content": {JSON.decode(): content}}
+    lines = {NDJSON.decode(): _TEXT} if route.reads_body else {}
+    return {"required": not route.body_optional, "content": {JSON.decode(): content, **lines}}
 
 
 def _answer(status: int, kind: Any, schemas: Schemas) -> dict[str, Any]:
     answer: dict[str, Any] = {"description": HTTPStatus(status).phrase}
-    if isinstance(kind, str):
-        answer["content"] = {kind: _TEXT}
+    if isinstance(kind, str | tuple):
+        answer["content"] = dict.fromkeys((kind,) if isinstance(kind, str) else kind, _TEXT)
     elif kind is not None:
         answer["content"] = {JSON.decode(): {"schema": schemas.of(kind)}}
     return answer
@@ -190,7 +191,7 @@ def _kinds_of_error(kind: type[SqewError]) -> Iterator[type[SqewError]]:
     for child in kind.__subclasses__():
         if child.__module__ != SqewError.__module__:
             continue  # of the lab or of somebody else's program: a server has none of them
-        if child in (ServerError, BadSignature, DeliveryFailed):
+        if child in (ServerError, BadSignature, DeliveryFailed, SparkError):
             continue  # what one side says of the other when it is the client: no server answers with it
         yield child
         yield from _kinds_of_error(child)

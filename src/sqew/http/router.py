@@ -70,13 +70,15 @@ class Route(Struct, frozen=True, kw_only=True):
     required: bytes = b""
     """The name of a field that the body must have, as it stands there."""
     answers: Mapping[int, Any] = {}  # msgspec copies it
-    """The type of the answer by status; None: no body. A string: a content type other than JSON."""
+    """The type of the answer by status; None: no body. A string: a content type other than JSON; or several of them."""
     guest: Dialect | None = None
     """Another dialect that has this route too."""
     is_guest: Callable[[Request], bool] | None = None
     """Whether a request is in that one."""
     streams: bool = False
     """The handler reads the body while it arrives."""
+    reads_body: bool = False
+    """The handler reads the body itself: it may be lines of JSON as well."""
     body_optional: bool = False
     raw: bool = False
     """The handler reads the URL's parameters and the body itself."""

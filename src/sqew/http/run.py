@@ -20,9 +20,12 @@ from sqew.http.app import App
 from sqew.http.auth import Guard, check_exposure
 from sqew.http.background import Background
 from sqew.http.dialects import (
+    archives,
     certificates,
+    consumers,
     deliveries,
     events,
+    exports,
     hq,
     keys,
     mailbox,
@@ -32,6 +35,7 @@ from sqew.http.dialects import (
     reference,
     schedules,
     sqew,
+    writers,
 )
 from sqew.http.dialects.aws import gateway
 from sqew.http.hub import Bounds
@@ -177,6 +181,10 @@ def make_router() -> Router:
         hq.routes,
         mailbox.routes,
         native.routes,
+        archives.routes,
+        exports.routes,
+        consumers.routes,
+        writers.routes,
         events.routes,
         deliveries.routes,
         schedules.keeping.routes,

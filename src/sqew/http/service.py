@@ -68,6 +68,8 @@ class Service:
         self.pressure = pressure
         self.uuids = uuids
         self._check: asyncio.Task[SqewError | None] | None = None
+        self.reading_in_turn = asyncio.Lock()
+        """Who reads by the million does it in turn: however many there are, one thread works for them."""
         labels = QueueLabels(settings.metrics_queues)
         self.figures = Figures(settings, labels, tracing)
         self.scraper = Scraper(broker, self.figures, labels)

@@ -8,6 +8,7 @@ from sqew.errors import (
     AwsAuthError,
     BodyDamaged,
     Conflict,
+    ConsumerInUse,
     Forbidden,
     HeadersTooLarge,
     Invalid,
@@ -72,7 +73,7 @@ def headers_of(error: SqewError) -> Headers:
 
 def _called_for(error: SqewError) -> Headers:
     """When to come back, what is allowed, how to say who it is."""
-    if isinstance(error, RateLimited | Overloaded):
+    if isinstance(error, RateLimited | Overloaded | ConsumerInUse):
         return ((b"retry-after", b"%d" % max(1, math.ceil(error.retry_after_ms / 1000))),)
     if isinstance(error, Limited | StoreBusy | StoreClosed):
         return COME_BACK

@@ -1,8 +1,6 @@
-"""A whole queue in one request: as a stream of lines, out and in."""
+"""Messages by the thousand in one request: as a stream of lines."""
 
 from __future__ import annotations
-
-from collections.abc import AsyncIterator
 
 import msgspec
 from msgspec import Struct
@@ -10,14 +8,12 @@ from msgspec import Struct
 from sqew import ndjson
 from sqew import operations as ops
 from sqew.errors import SqewError, TooLarge, UnknownLane, WrongContentType
-from sqew.http.exchange import NDJSON, BodyStream, Request, Response, Stream
+from sqew.http.exchange import BodyStream, Request, Response
 from sqew.http.service import Service
 from sqew.http.statuses import headers_of, status_of
 from sqew.model import NewMessage, Policy
 
 _encode = msgspec.json.Encoder().encode
-_ARCHIVE_STEP = 50
-"""How many archived messages are read between others' operations."""
 _BATCH = 200
 """How many are sent in one transaction, at most, since others wait for it: on a busy machine their median was 15 ms
 beside an import in steps of 200, and 40 in steps of 1,000 (17,000 and 25,000 imported a second, durable)."""
@@ -27,28 +23,6 @@ _LINES = frozenset(
     {b"x-ndjson", b"ndjson", b"jsonl", b"x-jsonl", b"jsonlines", b"x-jsonlines", b"json", b"octet-stream"}
 )
 """The content types under ``application/`` that lines may come as. What a form can send, any page could."""
-
-
-async def export(service: Service, queue: str, *, archive: bool) -> Stream:
-    """The messages of a queue, or of its archive, as lines of JSON."""
-    # An unknown queue is refused before the answer begins.
-    await service.broker.run(ops.GetQueue(queue))
-    return Stream(_archive_lines(service, queue) if archive else _lines(service, queue), NDJSON)
-
-
-async def _lines(service: Service, queue: str) -> AsyncIterator[bytes]:
-    async for messages in service.broker.scan(queue):
-        yield b"".join([ndjson.line(message) for message in messages])
-
-
-async def _archive_lines(service: Service, queue: str) -> AsyncIterator[bytes]:
-    after = 0
-    while True:
-        found = await service.broker.run(ops.ListArchive(queue, _ARCHIVE_STEP, after))
-        yield b"".join([ndjson.archived_line(archived) for archived in found])
-        if len(found) < _ARCHIVE_STEP:
-            return
-        after = found[-1].message.id
 
 
 class Imported(Struct):
@@ -63,7 +37,7 @@ async def import_lines(service: Service, request: Request) -> Response:
     """Send what the lines of a request stand for, while they arrive."""
     assert request.stream is not None
     assert request.route is not None
-    _check_type(request)
+    check_type(request)
     info = await service.broker.run(ops.GetQueue(request.params[0]))
     importing = _Import(service, info.name, info.policy)
     try:
@@ -79,7 +53,8 @@ async def import_lines(service: Service, request: Request) -> Response:
     return Response(200, _encode(Imported(importing.imported, importing.skipped)))
 
 
-def _check_type(request: Request) -> None:
+def check_type(request: Request) -> None:
+    """Raise unless the body is said to be lines of JSON, or JSON (or nothing is said)."""
     given = request.headers.get(b"content-type")
     kind, _, name = (given or b"application/x-ndjson").partition(b";")[0].strip().lower().partition(b"/")
     if kind != b"application" or name not in _LINES:

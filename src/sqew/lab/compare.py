@@ -72,15 +72,22 @@ def compare(named: Sequence[str | Path], *, force: bool = False) -> Comparison:
         raise BadValue("It takes two runs to compare: name their folders.")
     folders = [manifest.run_folder(one).resolve() for one in named]
     manifests = [manifest.read(folder) for folder in folders]
-    objections = [sentence for other in manifests[1:] for sentence in _objections(manifests[0], other)]
-    if objections and not force:
-        raise NotComparable(f"These runs can't be compared: {'; '.join(objections)}. --force compares them anyway.")
+    objections = check_comparable(folders, force=force)
     known = [evidence(folder, one.config) for folder, one in zip(folders, manifests, strict=True)]
     sides = [
         Side(one.id, str(folder), one.config.target.driver, one.durability, judge_evidence(run))
         for one, folder, run in zip(manifests, folders, known, strict=True)
     ]
     return Comparison(sides, _differences(manifests), objections, list(_figures(known)))
+
+
+def check_comparable(folders: Sequence[Path], *, force: bool = False) -> list[str]:
+    """Why these runs should not be compared with the first. Raise `NotComparable` for it, unless forced."""
+    base, *others = (manifest.read(folder) for folder in folders)
+    objections = [sentence for other in others for sentence in _objections(base, other)]
+    if objections and not force:
+        raise NotComparable(f"These runs can't be compared: {'; '.join(objections)}. --force compares them anyway.")
+    return objections
 
 
 def _objections(base: Manifest, other: Manifest) -> Iterator[str]:

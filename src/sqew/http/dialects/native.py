@@ -14,8 +14,7 @@ from sqew.errors import BadValue, MessageNotFound, SqewError
 from sqew.http import transfer
 from sqew.http.dialects.sqew.looking import ArchiveParameters, message_id
 from sqew.http.dialects.sqew.queues import ListParameters, policy_fields
-from sqew.http.dialects.sqew.streams import ExportParameters
-from sqew.http.exchange import Call, Request, Response, Stream
+from sqew.http.exchange import Call, Request, Response
 from sqew.http.router import Dialect, Routes
 from sqew.http.service import NO_STORE, Service, as_json, json_body, refuse_head
 from sqew.http.statuses import headers_of, status_of
@@ -450,18 +449,6 @@ def _archived(archived: ArchivedMessage) -> ArchivedView:
         message.lane,
         message.key,
     )
-
-
-@routes.get(
-    "/v1/queues/{name}/export",
-    scope="receive",
-    query=ExportParameters,
-    answers={200: "application/x-ndjson"},
-    long=True,
-)
-async def export(service: Service, request: Request) -> Stream:
-    """The messages of a queue (or of its archive) as lines of JSON, which `bulk` takes."""
-    return await transfer.export(service, request.params[0], archive=request.options.archive)
 
 
 @routes.post("/v1/queues/{name}/bulk", scope="send", streams=True, answers={200: transfer.Imported}, long=True)

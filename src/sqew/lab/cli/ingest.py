@@ -12,12 +12,15 @@ from sqew.cli.exits import Exit, Failure
 from sqew.cli.output import plural
 from sqew.cli.progress import Bar
 from sqew.cli.session import Session
+from sqew.cli.spark_work import spark_at_work, spark_options
 from sqew.lab.cli.command import Group, config_option, loaded
+from sqew.spark.session import check_packages
 
 if TYPE_CHECKING:
+    from sqew.body_files import Format
     from sqew.lab.config.model import TopicConfig
-    from sqew.lab.workload.ingest import Ingest, Into
-    from sqew.lab.workload.reading import Format
+    from sqew.lab.workload.ingest import Ingest, Into, Progress
+    from sqew.spark.jobs.ingest import Ingested
 
 KEPT = "ingest"
 """The folder beside the configuration that holds an ingest's rejects, and its progress while it goes on."""
@@ -40,6 +43,7 @@ _priority = click.option(
 )
 _group_by = click.option("--group-by", metavar="FIELD", help="The field that names the group, in a FIFO topic.")
 _restart = click.option("--restart", is_flag=True, help="Begin anew, also where an ingest was interrupted.")
+_by_spark = click.option("--spark", "by_spark", is_flag=True, help="Have Spark do it, for large files: see --master.")
 
 
 @ingest.command()
@@ -49,16 +53,22 @@ _restart = click.option("--restart", is_flag=True, help="Begin anew, also where 
 @_priority
 @_group_by
 @_restart
+@_by_spark
+@spark_options
 @config_option
 @click.pass_obj
 def jsonl(
     session: Session, files: tuple[str, ...], topic: str, lane: str | None, priority: int, group_by: str | None,
-    restart: bool, config: Path,
+    restart: bool, by_spark: bool, master: str | None, spark_settings: tuple[str, ...], config: Path,
 ) -> None:  # fmt: skip
     """Each line is a message: JSON of any kind. Files may be compressed with gzip."""
     from sqew.lab.workload.ingest import Into
 
-    _ingest(session, files, "jsonl", Into(topic, lane, priority, group_by), restart, config, ",")
+    into = Into(topic, lane, priority, group_by)
+    if by_spark:
+        _ingest_by_spark(session, files, "jsonl", into, restart, config, ",", (master, spark_settings))
+    else:
+        _ingest(session, files, "jsonl", into, restart, config, ",")
 
 
 @ingest.command()
@@ -69,11 +79,13 @@ def jsonl(
 @_group_by
 @click.option("--delimiter", default=",", metavar="CHARACTER", help="What is between two cells.  [default: a comma]")
 @_restart
+@_by_spark
+@spark_options
 @config_option
 @click.pass_obj
 def csv(
     session: Session, files: tuple[str, ...], topic: str, lane: str | None, priority: int, group_by: str | None,
-    delimiter: str, restart: bool, config: Path,
+    delimiter: str, restart: bool, by_spark: bool, master: str | None, spark_settings: tuple[str, ...], config: Path,
 ) -> None:  # fmt: skip
     """Each row is a message: an object of texts, named by the first row. Files may be compressed with gzip."""
     from sqew.lab.workload.ingest import Into
@@ -81,15 +93,19 @@ def csv(
     delimiter = "\t" if delimiter in ("\\t", "tab") else delimiter
     if len(delimiter) != 1 or delimiter in '"\r\n':
         raise Failure(f"--delimiter can't be {delimiter!r}: it must be one character, or tab.", Exit.INVALID)
-    _ingest(session, files, "csv", Into(topic, lane, priority, group_by), restart, config, delimiter)
+    into = Into(topic, lane, priority, group_by)
+    if by_spark:
+        _ingest_by_spark(session, files, "csv", into, restart, config, delimiter, (master, spark_settings))
+    else:
+        _ingest(session, files, "csv", into, restart, config, delimiter)
 
 
 def _ingest(
     session: Session, patterns: tuple[str, ...], format: Format, into: Into, restart: bool, config: Path, delimiter: str
 ) -> None:
+    from sqew.body_files import files_of
     from sqew.lab.cli.queues import as_made, queue_of, topic_of
     from sqew.lab.workload.ingest import Ingest
-    from sqew.lab.workload.reading import files_of
 
     read, folder = loaded(config)
     topic = topic_of(read, into.topic)
@@ -104,7 +120,32 @@ def _ingest(
             work.go_on()
         if work.went_on:
             session.note(f"Going on after the {plural(work.progress.sent, 'message')} of the interrupted ingest.")
-        _show(session, work, *_sent(session, work, delimiter), driver.durability)
+        sent, seconds = _sent(session, work, delimiter)
+        rejects = str(work.rejects) if work.progress.rejected else None
+        _show(session, work.progress, rejects, sent, seconds, driver.durability)
+
+
+def _ingest_by_spark(
+    session: Session, patterns: tuple[str, ...], format: Format, into: Into, restart: bool, config: Path,
+    delimiter: str, where: tuple[str | None, tuple[str, ...]],
+) -> None:  # fmt: skip
+    check_packages()
+    from sqew.lab.cli.ingest_by_spark import check_driver, sent_by_spark
+    from sqew.lab.cli.queues import as_made, queue_of, topic_of
+
+    read, folder = loaded(config)
+    check_driver(read)
+    topic = topic_of(read, into.topic)
+    _check(topic, into)
+    with queue_of(read, folder) as driver:
+        driver.create(as_made(read, topic))
+        durability = driver.durability
+    began = time.monotonic()
+    with spark_at_work(session, "ingesting", *where) as spark:
+        done = sent_by_spark(spark, read, folder, folder / KEPT, patterns, format, delimiter, into, restart)
+    if done.repeated:
+        session.note(f"Left {plural(done.repeated, 'message')} out that were sent before: --restart sends them again.")
+    _show(session, done, done.rejects, done.sent, time.monotonic() - began, durability)
 
 
 def _check(topic: TopicConfig, into: Into) -> None:
@@ -132,9 +173,9 @@ def _sent(session: Session, work: Ingest, delimiter: str) -> tuple[int, float]:
     return work.progress.sent - before, time.monotonic() - began
 
 
-def _show(session: Session, work: Ingest, sent: int, seconds: float, durability: str) -> None:
-    progress = work.progress
-    rejects = str(work.rejects) if progress.rejected else None
+def _show(
+    session: Session, progress: Progress | Ingested, rejects: str | None, sent: int, seconds: float, durability: str
+) -> None:
     rate = sent / max(seconds, 1e-9)
     parts = [f"Sent {plural(progress.sent, 'message')} ({rate:,.0f} a second, {durability})."]
     if rejects:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from sqew.body_files import files_of
 from sqew.errors import SqewError, nearest
 from sqew.lab.config.model import (
     AtOnce,
@@ -25,7 +26,6 @@ from sqew.lab.config.target import Mistake, check_target
 from sqew.lab.latency import recorded
 from sqew.lab.workload import NUMBERS_APART
 from sqew.lab.workload.arrivals import recorded_times
-from sqew.lab.workload.reading import files_of
 from sqew.rules import check_queue_name, default_policy
 
 _OURS = ("sqew", "sqew-http")

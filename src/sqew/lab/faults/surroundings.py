@@ -32,7 +32,8 @@ def surroundings(scene: Scene) -> Iterator[tuple[Config, Config]]:
     config = scene.config
     with ExitStack() as stack:
         if config.target.driver == "sqew-http" and "url" not in config.target.options:
-            config = _with_url(config, stack.enter_context(_server(scene)))
+            place = Place(config, scene.folder, scene.time)
+            config = _with_url(config, stack.enter_context(served(place, scene.run / "server.log")))
         theirs = config
         if config.faults.network != Network():
             name = url_option(config.target.driver)
@@ -52,13 +53,12 @@ def _with_url(config: Config, url: str, name: str = "url") -> Config:
 
 
 @contextmanager
-def _server(scene: Scene) -> Iterator[str]:
+def served(place: Place, log: Path) -> Iterator[str]:
     """`sqew serve` on the queue's file, and its URL."""
-    settings = settings_of(Place(scene.config, scene.folder, scene.time))
-    log = scene.run / "server.log"
+    settings = settings_of(place)
     flags = ["--durability", settings.durability, "--busy-timeout-ms", str(settings.busy_timeout_ms)]
     environment = dict(os.environ)
-    if database := scene.config.target.opened().get("database_url"):
+    if database := place.config.target.opened().get("database_url"):
         # Not as a flag: everybody on the machine may read those.
         environment["SQEW_DATABASE_URL"] = str(database)
     serve = [sys.executable, "-m", "sqew", "--db", settings.db, "serve", "--port", "0", *flags]

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from sqew.body_files import files_of
 from sqew.lab.config.model import CallFaults, Config, Histogram, Latency, Recorded, WorkerConfig
 from sqew.lab.events import SUFFIX
-from sqew.lab.workload.reading import files_of
 
 _READ_TOGETHER = 1024 * 1024
 

@@ -18,12 +18,11 @@ from sqew.lab.record import manifest as manifests
 from sqew.lab.record.manifest import Manifest
 from sqew.lab.report import markup, plots, series
 from sqew.lab.report.plots import milliseconds, number
-from sqew.lab.report.series import Axis, Cut, FaultRow, Line, Noted
-from sqew.lab.verdict.latencies import Samples
+from sqew.lab.report.series import FaultRow, Line, Plotted
 from sqew.lab.verdict.summary import Summary, evidence_of, summary_of
-from sqew.lab.verdict.verdict import Evidence
 
-_MOST_LINES = 8
+MOST_LINES = 8
+"""So many lanes are drawn, the largest."""
 _MOST_FAULT_ROWS = 12
 
 
@@ -31,15 +30,18 @@ def report(run: Path, *, progress: Callable[[int], None] = lambda _events: None)
     """The whole page. ``progress`` is told how many events were read."""
     recorded = manifests.read(run)
     known = evidence_of(run, recorded, progress=progress)
-    axis = series.axis_of(known.ended_us)
-    return _Page(recorded, summary_of(known, recorded), known, axis, series.noted(run, axis)).html()
+    return html(recorded, summary_of(known, recorded), series.plotted(run, known, MOST_LINES))
+
+
+def html(recorded: Manifest, summary: Summary, plotted: Plotted) -> str:
+    """The page of a run whose figures are known."""
+    return _Page(recorded, summary, plotted).html()
 
 
 class _Page:
-    def __init__(self, recorded: Manifest, summary: Summary, known: Evidence, axis: Axis, noted: Noted) -> None:
-        self._recorded, self._summary, self._known = recorded, summary, known
-        self._axis, self._noted = axis, noted
-        self._samples = Samples(known)
+    def __init__(self, recorded: Manifest, summary: Summary, plotted: Plotted) -> None:
+        self._recorded, self._summary, self._plotted = recorded, summary, plotted
+        self._axis, self._noted = plotted.axis, plotted.noted
         self._values: dict[str, list[tuple[str, list[str | None]]]] = {}
         """What `hover.js` shows, by plot."""
 
@@ -107,28 +109,24 @@ class _Page:
     # Plots
 
     def _plots(self) -> Iterator[str]:
-        cuts = series.cuts_of(self._known, self._samples, _MOST_LINES)
         yield "<h2>Over time</h2>"
         yield f'<p class="note">Each point stands for {self._step_worded()}.</p>'
         yield from self._latency()
-        rates = series.rates(self._axis, self._known)
         durability = escape(self._summary.durability or "durability unknown")
         yield f"<h3>Messages a second ({durability})</h3>"
-        yield self._over_time("rates", "Messages a second", rates)
+        yield self._over_time("rates", "Messages a second", self._plotted.rates)
         yield from self._depths()
         if np.isfinite(self._noted.lag_ms).any():
             lag = [Line("latest send", self._noted.lag_ms)]
             yield "<h3>How late the generators were</h3>"
             yield self._over_time("lag", "How late the generators were", lag, worded=milliseconds)
-        yield from self._cdfs(cuts)
+        yield from self._cdfs()
 
     def _step_worded(self) -> str:
         seconds = self._axis.step_us / 1e6
         return "a second" if seconds == 1 else f"{seconds:g} s"
 
     def _latency(self) -> Iterator[str]:
-        samples = self._samples
-        p50, p99 = series.quantiles_over_time(self._axis, samples.due, samples.to_ack, (0.5, 0.99))
         faults = self._noted.faults[:_MOST_FAULT_ROWS]
         yield "<h3>Latency end to end, and the faults</h3>"
         yield (
@@ -136,7 +134,7 @@ class _Page:
             "so many were never done that the quantile is for ever. Rare faults are drawn through it.</p>"
         )
         yield self._over_time(
-            "latency", "Latency end to end", [Line("p50", p50), Line("p99", p99)], scale="log", worded=milliseconds,
+            "latency", "Latency end to end", self._plotted.latency, scale="log", worded=milliseconds,
             faults=faults,
         )  # fmt: skip
         if left_out := self._noted.faults[_MOST_FAULT_ROWS:]:
@@ -163,14 +161,14 @@ class _Page:
         self._values[identifier] = values
         return plots.over_time(identifier, title, self._axis, lines, scale=scale, worded=worded, faults=faults)
 
-    def _cdfs(self, cuts: list[Cut]) -> Iterator[str]:
+    def _cdfs(self) -> Iterator[str]:
         yield "<h2>Distributions</h2>"
         yield (
             '<p class="note">Which part of the messages took no longer. The time is on a logarithmic axis; upwards, '
             "each line is a nine more, so the slowest show. Where a curve ends early, the rest never got there.</p>"
         )
         yield '<div class="cdfs">'
-        for title, curves in series.curves(self._known, self._samples, cuts).items():
+        for title, curves in self._plotted.curves.items():
             yield f"<div><h3>{escape(title)}</h3>{plots.cdf(title, curves)}</div>"
         yield "</div>"
 
@@ -213,7 +211,7 @@ def _count(recorded: Manifest) -> int:
 
 def _largest(lines: Sequence[Line]) -> list[Line]:
     """Those that are seen, if there are too many."""
-    kept = sorted(lines, key=lambda line: -float(np.nanmax(line.values, initial=0)))[:_MOST_LINES]
+    kept = sorted(lines, key=lambda line: -float(np.nanmax(line.values, initial=0)))[:MOST_LINES]
     return [line for line in lines if any(line is one for one in kept)]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ _MOST_STEPS = 240
 _FEW_STEPS = 60
 _CDF_POINTS = 160
 _KINDS = {"received": RECEIVED, "acked": ACKED, "retried": RETRIED, "died": DIED}
+TO_CLAIM, HELD, TO_ACK = "enqueue → claim", "claim → ack", "end to end"
+"""The latencies whose distributions are drawn."""
 _STATES = ("ready", "leased", "delayed", "blocked", "dead")
 _OPEN = ("ready", "delayed", "blocked")
 
@@ -89,6 +91,31 @@ class Noted(Struct, frozen=True):
     """All messages, by state."""
     wal_bytes: Values
     lag_ms: Values
+
+
+class Plotted(Struct, frozen=True):
+    """All that the plots of a report show."""
+
+    axis: Axis
+    latency: list[Line]
+    """End to end, of the messages that were due in each step: p50 and p99."""
+    rates: list[Line]
+    curves: dict[str, list[Curve]]
+    """The CDFs of each latency, by its title."""
+    noted: Noted
+
+
+def plotted(run: Path, known: Evidence, most_curves: int) -> Plotted:
+    """What the plots of a run show, from its log."""
+    axis, samples = axis_of(known.ended_us), Samples(known)
+    p50, p99 = quantiles_over_time(axis, samples.due, samples.to_ack, (0.5, 0.99))
+    return Plotted(
+        axis,
+        [Line("p50", p50), Line("p99", p99)],
+        rates(axis, known),
+        curves(known, samples, cuts_of(known, samples, most_curves)),
+        noted(run, axis),
+    )
 
 
 # Messages
@@ -165,9 +192,9 @@ def _per_second(axis: Axis, at: Numbers, counts: Numbers | None = None) -> Value
 def curves(known: Evidence, samples: Samples, cuts: list[Cut]) -> dict[str, list[Curve]]:
     """The CDFs of each latency."""
     return {
-        "enqueue → claim": [_curve(cut.name, samples.to_claim[cut.messages]) for cut in cuts],
-        "claim → ack": [_curve(cut.name, held(known, cut.deliveries)) for cut in cuts],
-        "end to end": [_curve(cut.name, samples.to_ack[cut.messages]) for cut in cuts],
+        TO_CLAIM: [_curve(cut.name, samples.to_claim[cut.messages]) for cut in cuts],
+        HELD: [_curve(cut.name, held(known, cut.deliveries)) for cut in cuts],
+        TO_ACK: [_curve(cut.name, samples.to_ack[cut.messages]) for cut in cuts],
     }
 
 
@@ -177,17 +204,20 @@ def _curve(name: str, took_us: Numbers) -> Curve:
     happened = np.sort(took_us[took_us < NEVER])
     if not len(happened):
         return Curve(name, np.zeros(0), np.zeros(0))
-    nines = np.log10(max(count, 2))
-    wanted = 1 - 10 ** -np.linspace(0, nines, _CDF_POINTS)
-    ranks = np.unique(np.clip(np.ceil(wanted * count).astype(np.int64) - 1, 0, len(happened) - 1))
-    ranks = np.unique(np.append(ranks, len(happened) - 1))
+    ranks = np.unique(np.append(np.minimum(cdf_ranks(count), len(happened) - 1), len(happened) - 1))
     return Curve(name, happened[ranks] / 1000, (ranks + 1) / count)
+
+
+def cdf_ranks(count: int) -> Numbers:
+    """Which samples of so many, in order, are the points of a CDF, from 0."""
+    wanted = 1 - 10 ** -np.linspace(0, np.log10(max(count, 2)), _CDF_POINTS)
+    return np.unique(np.maximum(np.ceil(wanted * count).astype(np.int64) - 1, 0))
 
 
 # The rest of the log
 
 
-class _Note(Struct, gc=False):
+class Note(Struct, gc=False):
     """The fields of an event that matter here; the others are passed over."""
 
     at: int
@@ -199,14 +229,15 @@ class _Note(Struct, gc=False):
     figures: dict[str, float] = {}  # msgspec copies it
 
 
-_decode = msgspec.json.Decoder(_Note).decode
+_decode = msgspec.json.Decoder(Note).decode
 _WANTED = frozenset({b"fault", b"depth", b"generator"})
-_SELDOM = 60
+SELDOM = 60
+"""A fault that happened more often is not told with its times."""
 
 
 def noted(run: Path, axis: Axis) -> Noted:
     """Faults, depths and lags. Most lines of a log are something else, and are not even decoded."""
-    reading = _Reading(axis)
+    reading = Noting(axis)
     for path in log_files(run):
         with path.open("rb") as file:
             for note in _notes(file):
@@ -214,7 +245,7 @@ def noted(run: Path, axis: Axis) -> Noted:
     return reading.noted()
 
 
-def _notes(lines: Iterator[bytes]) -> Iterator[_Note]:
+def _notes(lines: Iterator[bytes]) -> Iterator[Note]:
     for line in lines:
         # {"at":1,"event":"fault",…: the names and the order of the fields are those of the format.
         parts = line.split(b'"', 6)
@@ -226,17 +257,19 @@ _Look = dict[tuple[str, str], dict[str, float]]
 """The depths that were seen, by topic and lane."""
 
 
-class _Reading:
+class Noting:
+    """Puts together what the plots need besides the messages."""
+
     def __init__(self, axis: Axis) -> None:
         self._axis = axis
         self._faults: dict[tuple[str, str], tuple[Numbers, list[float]]] = {}
         self._looks: dict[int, _Look] = {}
         self._lag = np.full(axis.steps, np.nan)
 
-    def take(self, note: _Note) -> None:
-        step = min(max(note.at, 0) // self._axis.step_us, self._axis.steps - 1)
+    def take(self, note: Note) -> None:
+        step = self._step(note.at)
         if note.event == "fault":
-            self._take_fault(note, step)
+            self.take_faults(note.what, note.where, note.at, 1, [note.at])
         elif note.event == "depth":
             # The most that was seen in a step stands for it.
             known = self._looks.setdefault(step, {}).setdefault((note.topic, note.lane), {})
@@ -246,18 +279,22 @@ class _Reading:
             lag = note.figures.get("lag_us", 0.0) / 1000
             self._lag[step] = np.fmax(self._lag[step], lag)
 
-    def _take_fault(self, note: _Note, step: int) -> None:
-        found = self._faults.get((note.what, note.where))
+    def _step(self, at: int) -> int:
+        return min(max(at, 0) // self._axis.step_us, self._axis.steps - 1)
+
+    def take_faults(self, what: str, where: str, at: int, count: int, times: Sequence[int]) -> None:
+        """A fault that happened so often about then. One that is seldom is told with its times."""
+        found = self._faults.get((what, where))
         if found is None:
-            found = self._faults[note.what, note.where] = (np.zeros(self._axis.steps, np.int64), [])
-        counts, times = found
-        counts[step] += 1
-        if len(times) <= _SELDOM:
-            times.append(note.at / 1e6)
+            found = self._faults[what, where] = (np.zeros(self._axis.steps, np.int64), [])
+        counts, known = found
+        counts[self._step(at)] += count
+        if len(known) <= SELDOM:
+            known += [time / 1e6 for time in times]
 
     def noted(self) -> Noted:
         faults = [
-            FaultRow(fault_name(what, where), counts, times if len(times) <= _SELDOM else [])
+            FaultRow(fault_name(what, where), counts, times if len(times) <= SELDOM else [])
             for (what, where), (counts, times) in sorted(self._faults.items(), key=lambda one: int(one[1][0].sum()))
         ]  # fmt: skip
         depths = [Line(name, self._each(_waiting(key))) for name, key in self._lanes().items()]

@@ -12,9 +12,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from sqew.body_files import Format, Quarantine, Reject, Row, group_in, rows
 from sqew.errors import BadValue, Conflict, Invalid
 from sqew.lab.drivers.base import Driver, Item
-from sqew.lab.workload.reading import Format, Quarantine, Reject, Row, group_in, rows
 
 BATCH = 1_000
 _FAR = 1 << 45

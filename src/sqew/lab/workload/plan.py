@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
+from sqew.body_files import Quarantine, Reject, Row, files_of, format_of, group_in, rows
 from sqew.errors import BadValue
 from sqew.lab.config.model import Config, Workload
 from sqew.lab.drivers.base import Item
@@ -14,7 +15,6 @@ from sqew.lab.scene import Scene
 from sqew.lab.workload import NUMBERS_APART, Planned
 from sqew.lab.workload.arrivals import due_times
 from sqew.lab.workload.bodies import Synthetic, keys, shared_out, sizes
-from sqew.lab.workload.reading import Quarantine, Reject, Row, files_of, format_of, group_in, rows
 
 
 def plan(scene: Scene, number: int) -> Iterator[Planned]:

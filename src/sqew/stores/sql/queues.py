@@ -83,6 +83,7 @@ def delete_queue(work: Work, op: DeleteQueue) -> None:
     delete_keys_of(work, state.id)
     # (Receives that may be repeated expire by themselves: no other queue gets its number.)
     work.execute(work.sql.delete_moves_of, (state.id,))
+    work.execute(work.sql.end_stagings_of, (state.id, work.now))
     work.catalog.changed()
     work.stirred.add(op.name)
 

@@ -25,7 +25,7 @@ T = TypeVar("T")
 def ack(work: Work, op: Ack) -> list[Settled | SqewError]:
     state = _named(work, op.queue)
     if state is not None and state.policy.keep == "delete" and not op.in_time:
-        return _delete(work, state, op.refs)
+        return delete_acked(work, state, op.refs)
 
     def finish(state: QueueState, held: Held, _ref: Ref) -> Settled:
         if state.policy.keep == "archive":
@@ -34,18 +34,18 @@ def ack(work: Work, op: Ack) -> list[Settled | SqewError]:
             lane = state.lane_names[held.lane_id]
             work.facts.append(Fact("acked", state.name, lane, held.id, held.attempts, held.leased_by, age_ms))
         else:
-            _delete(work, state, (Ref(held.id),))
+            delete_acked(work, state, (Ref(held.id),))
         return Settled(held.id)
 
     return _each(work, state, ((ref, ref) for ref in op.refs), finish, op.in_time)
 
 
-def _delete(work: Work, state: QueueState, refs: Sequence[Ref]) -> list[Settled | SqewError]:
+def delete_acked(work: Work, state: QueueState, refs: Sequence[Ref]) -> list[Settled | SqewError]:
     """The hot path: one statement finds, checks and deletes."""
     ids = [ref.id for ref in refs]
     if len(set(ids)) < len(ids):
         # A message is named twice, perhaps by two who both think they hold it: each gets its own answer.
-        return [result for ref in refs for result in _delete(work, state, (ref,))]
+        return [result for ref in refs for result in delete_acked(work, state, (ref,))]
     rights = {(ref.token, ref.by) for ref in refs}
     token, holder = next(iter(rights), (None, None))
     if len(rights) == 1 and token is not None and holder is None:

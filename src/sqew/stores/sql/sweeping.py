@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import Iterator
 
 from sqew.model import Progress, Swept
-from sqew.operations import Purge, RecordActivity, Sweep, SweepDue
+from sqew.operations import DeleteArchived, Purge, RecordActivity, Sweep, SweepDue
 from sqew.stores.sql.catalog import QueueState
+from sqew.stores.sql.consuming import delete_consumers_of, sweep_claims
 from sqew.stores.sql.delivering import forget_exhausted, has_forgettable
 from sqew.stores.sql.ending import EXHAUSTED, Held, bury, drop
+from sqew.stores.sql.staging import sweep_staged
 from sqew.stores.sql.subscribing import end_unconfirmed
 from sqew.stores.sql.work import Row, Work
 
@@ -28,15 +30,17 @@ def sweep(work: Work, op: Sweep) -> Swept:
     removed = _sweep_deleted_queue(work, op.limit)
     deliveries = forget_exhausted(work, op.limit)
     subscriptions = end_unconfirmed(work, op.limit)
-    if op.limit in (expired, dead, keys, archived, attempts, deliveries, subscriptions) or removed:
+    staged = sweep_staged(work) + _changes(work, "forget_writers", work.now, op.limit)
+    claimed = sweep_claims(work, op.limit)
+    if op.limit in (expired, dead, keys, archived, attempts, deliveries, subscriptions) or removed or staged or claimed:
         next_at: int | None = work.now
     else:
-        next_at = work.execute(work.sql.next_sweep, (work.now,)).get
-    return Swept(expired, dead, keys, archived, removed, deliveries, subscriptions, attempts, next_at)
+        next_at = work.execute(work.sql.next_sweep).get
+    return Swept(expired, dead, keys, archived, removed, deliveries, subscriptions, attempts, next_at, staged, claimed)
 
 
 def is_due(work: Work, _op: SweepDue) -> bool:
-    next_at = work.execute(work.sql.next_sweep, (work.now,)).get
+    next_at = work.execute(work.sql.next_sweep).get
     return (
         (next_at is not None and next_at <= work.now)
         or work.execute(work.sql.expired, (work.now, 1)).fetchone() is not None
@@ -84,6 +88,13 @@ def purge(work: Work, op: Purge) -> Progress:
     return Progress(count, count < op.limit)
 
 
+def delete_archived(work: Work, op: DeleteArchived) -> int:
+    state = work.catalog.queue(op.queue)
+    # In one order: two that delete the same ones would wait for each other.
+    which = sorted({(one.id, state.id, one.finished_at) for one in op.finished})
+    return len(work.executemany(work.sql.delete_finished, which).fetchall()) if which else 0
+
+
 def _purge(work: Work, state: QueueState, up_to: int, limit: int) -> int:
     count = 0
     for doomed in _purgeable(work, state, up_to, limit):
@@ -112,13 +123,18 @@ def _sweep_deleted_queue(work: Work, limit: int) -> int:
         return 0
     id = state.id
     facts = len(work.facts)
-    count = _purge(work, state, _EVERYTHING, limit)
+    # First: what they have claimed can't be given back to it, and others' claims are looked at after theirs.
+    count = delete_consumers_of(work, id, limit)
+    if count < limit:
+        count += _purge(work, state, _EVERYTHING, limit)
     # Its messages ended with the queue: nothing happened to each.
     del work.facts[facts:]
     if count < limit:
         count += _changes(work, "delete_archive_of", id, limit)
     if count < limit:
         count += _changes(work, "delete_keys_of", id, limit)
+    if count < limit:
+        count += _changes(work, "delete_writers_of", id, limit)
     if count < limit:
         for statement in ("delete_activity_of", "delete_buckets_of", "delete_lanes_of", "delete_queue"):
             work.execute(work.sql[statement], (id,))

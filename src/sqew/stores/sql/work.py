@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -72,6 +72,12 @@ class Connection(Protocol):
     def integers(self, values: list[int], /) -> object:
         """A list of integers as one parameter."""
 
+    def insert_alike(self, alike: Row, ids: Sequence[int], checksums: list[int], bodies: list[bytes]) -> None:
+        """Write messages by the thousand that differ in these alone.
+
+        ``alike``: queue, lane, priority, when they are due, created and expire, and whether they are text.
+        """
+
     def hold(self, *states: QueueState) -> None:
         """Nobody else may change the order or the number of these queues' messages before the transaction ends."""
 
@@ -90,7 +96,8 @@ class Work:
 
     __slots__ = (
         "bindings", "catalog", "changes", "deferred", "defers", "delivery_keep_ms", "execute", "execute_at_once",
-        "executemany", "facts", "finding", "hold", "integers", "now", "random", "read", "room", "sql", "stirred",
+        "executemany", "facts", "finding", "hold", "insert_alike", "integers", "now", "random", "read", "room",
+        "sql", "stirred",
     )  # fmt: skip
 
     def __init__(
@@ -110,6 +117,7 @@ class Work:
         self.executemany = connection.executemany
         self.changes = connection.changes
         self.integers = connection.integers
+        self.insert_alike = connection.insert_alike
         self.hold = connection.hold
         self.sql = sql
         self.catalog = catalog

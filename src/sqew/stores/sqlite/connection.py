@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -56,6 +56,12 @@ class Link:
     def integers(self, values: list[int]) -> object:
         """A list of integers as one parameter, for ``carray(?)``."""
         return apsw.carray(array("q", values))
+
+    def insert_alike(self, alike: Row, ids: Sequence[int], checksums: list[int], bodies: list[bytes]) -> None:
+        """Write messages by the thousand that differ in these alone: in half the time that a row each would take."""
+        # An array can't be joined to another, so what differs goes together.
+        values = tuple(b"%010d%b" % both for both in zip(checksums, bodies, strict=True))
+        self.execute(SQL.insert_staged, (*alike, ids[0] - 1, apsw.carray(values)))
 
     def hold(self, *_states: QueueState) -> None:
         """Who writes is alone in any case."""

@@ -23,8 +23,12 @@ from sqew.stores.sql.work import NewRows, Work
 from sqew.stores.sqlite import upkeep
 from sqew.stores.sqlite.connection import MEMORY, SQL, Durability, Link, connect, set_durability, translate, translated
 from sqew.stores.sqlite.migrate import migrate
+from sqew.stores.sqlite.readers import KeptReader
 from sqew.stores.sqlite.room import Room
 from sqew.stores.sqlite.shortcuts import SHORTCUTS, WITHIN
+
+_READ_IN_STEPS = frozenset({ops.ReadColumns, ops.ReadClaim, ops.ReadClaimColumns})
+"""Of what is only looked at, what comes again and again until it is done."""
 
 
 class SQLiteStore:
@@ -87,6 +91,7 @@ class SQLiteStore:
         self._seen_version: int | None = None
         self._broken: SqewError | None = None
         self._idle = True
+        self._kept_reader = KeptReader()
 
     def run(self, operations: Sequence[ops.Operation[Any]], now: int) -> Commit:
         """Execute operations in one transaction; see `sqew.stores.base.Store`."""
@@ -297,7 +302,7 @@ class SQLiteStore:
 
     def look(self, operations: Sequence[ops.Operation[Any]], now: int) -> list[Any]:
         """Execute operations that only read, on a connection of their own: from any thread, and holding nobody up."""
-        with self._reader(now) as work:
+        with self._reader(now, keep=type(operations[0]) in _READ_IN_STEPS) as work:
             return [HANDLERS[type(operation)](work, operation) for operation in operations]
 
     def check(self, progress: Callable[[int], object] | None = None) -> upkeep.CheckReport:
@@ -319,20 +324,28 @@ class SQLiteStore:
             yield from list(archive) if self.path == MEMORY else archive
 
     @contextlib.contextmanager
-    def _reader(self, now: int) -> Iterator[Work]:
-        """A connection of its own for long reads: they see one moment, and hold nobody up."""
+    def _reader(self, now: int, keep: bool = False) -> Iterator[Work]:
+        """A connection of its own for long reads: they see one moment, and hold nobody up.
+
+        ``keep``: there will be more of them soon, and to open it takes as long as to read a thousand messages.
+        """
         with translated(self.path):
             if self.path == MEMORY:
                 # There is no other connection, and a transaction that is open on this one is somebody's.
                 yield self._work_on(self.connection, now)
                 return
-            connection = connect(self._file, create=False)
+            connection = (self._kept_reader.take() if keep else None) or connect(self._file, create=False)
+            kept = False
             try:
                 connection.execute("BEGIN")
                 yield self._work_on(connection, now)
+                if keep:
+                    connection.execute("COMMIT")
+                    kept = self._kept_reader.keep(connection)
             finally:
-                # Closing ends the transaction as well.
-                connection.close(True)
+                if not kept:
+                    # Closing ends the transaction as well.
+                    connection.close(True)
 
     def _work_on(self, connection: apsw.Connection, now: int) -> Work:
         catalog = Catalog(connection.execute, SQL)
@@ -343,4 +356,5 @@ class SQLiteStore:
     def close(self) -> None:
         """Close the file. The last one out puts the WAL back into it."""
         with translated(self.path):
+            self._kept_reader.close()
             self.connection.close()

@@ -14,6 +14,7 @@ from sqew.errors import StoreUnusable
 from sqew.stores.sql.delivering import damaged_deliveries
 from sqew.stores.sql.rows import checksum
 from sqew.stores.sql.scheduling import damaged_schedules
+from sqew.stores.sql.staging import damaged_chunks
 from sqew.stores.sql.work import Work
 from sqew.stores.sqlite.connection import SQL, connect, make_private, translated
 
@@ -173,6 +174,7 @@ def check(work: Work, progress: Callable[[int], object] | None) -> CheckReport:
             if progress is not None and count % _REPORT_EVERY == 0:
                 progress(count)
         counts.append(count)
+    problems += islice(damaged_chunks(work), MOST_DAMAGED_SHOWN)
     deliveries = list(islice(damaged_deliveries(work), MOST_DAMAGED_SHOWN))
     schedules = list(islice(damaged_schedules(work), MOST_DAMAGED_SHOWN))
     return CheckReport(counts[0], counts[1], damaged, problems, deliveries, schedules)

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from sqew import operations as ops
 from sqew.errors import QueueNotFound
-from sqew.http import transfer
+from sqew.http import exporting, transfer
 from sqew.http.dialects.sqew.wording import encode, routes
 from sqew.http.exchange import EVENTS, Request, Response, Stream
 from sqew.http.service import NO_STORE, Service, refuse_head
@@ -27,7 +27,7 @@ class ExportParameters(Struct, frozen=True, forbid_unknown_fields=True):
 )
 async def export(service: Service, request: Request) -> Stream:
     """The messages of a queue (or of its archive) as lines of JSON, which `import` takes."""
-    return await transfer.export(service, request.params[0], archive=request.options.archive)
+    return await exporting.export(service, request, exporting.Range(request.params[0], archive=request.options.archive))
 
 
 @routes.post("/queues/{queue}/import", scope="send", streams=True, answers={200: transfer.Imported}, long=True)

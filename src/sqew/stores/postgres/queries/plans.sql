@@ -75,6 +75,10 @@ SELECT id FROM sqew_delivery
  WHERE due_at IS NULL AND (subscription_id, id) > (?1, ?2) AND subscription_id <= ?1
  ORDER BY subscription_id, id LIMIT ?3 {locked}
 
+-- name: next_chunk
+SELECT id, messages, packed FROM sqew_chunk WHERE (staging_id, part_id) >= (?1, ?2) AND (staging_id, part_id) <= (?1, ?2)
+ ORDER BY staging_id, part_id, id LIMIT 1
+
 -- name: moves_of
 SELECT {move_task} FROM sqew_move_task WHERE queue_id >= ?1 AND queue_id <= ?1
  ORDER BY queue_id DESC, number DESC LIMIT ?2
@@ -94,3 +98,17 @@ SELECT 1 WHERE EXISTS (SELECT FROM sqew_message WHERE queue_id = ?1 AND lane_id 
                         ORDER BY priority, due_at, id LIMIT 1)
             OR EXISTS (SELECT FROM sqew_message WHERE queue_id = ?1 AND group_id IS NOT NULL AND lane_id + 0 = ?2
                         ORDER BY group_id, id LIMIT 1)
+
+-- fragment: archived_so
+-- What ended so, in the order of ids, between two of them.
+(queue_id, outcome, id) > (?1, ?2, ?3) AND (queue_id, outcome, id) <= (?1, ?2, ?4)
+
+-- name: archive_end
+SELECT max(id), count(*), CAST(coalesce(sum(size), 0) AS BIGINT)
+  FROM (SELECT id, length(body) + coalesce(length(headers), 0) AS size FROM sqew_archive
+         WHERE {archived_so} ORDER BY queue_id, outcome, id LIMIT ?5) AS step
+
+-- name: export_archived
+SELECT {exported_body}, lane, priority, attempts, created_at * 1000, available_at * 1000, key, group_id, outcome,
+       finished_at * 1000, coalesce(reason, '')
+  FROM sqew_archive WHERE {archived_so} ORDER BY queue_id, outcome, id

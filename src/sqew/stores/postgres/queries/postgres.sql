@@ -5,6 +5,10 @@
 -- Nobody else changes the row before the transaction ends.
 FOR UPDATE
 
+-- fragment: shared
+-- Nobody changes the row before the transaction ends, but others may say so as well.
+FOR SHARE
+
 -- fragment: unless_locked
 -- The same, and what others have locked is passed over: they are at it.
 FOR UPDATE SKIP LOCKED
@@ -23,6 +27,13 @@ convert_to(p.routing_key, 'UTF8'), convert_to(p.message_id, 'UTF8'), p.form, p.i
 d.id, d.subscription_id, convert_to(d.endpoint, 'UTF8'), convert_to(p.routing_key, 'UTF8'),
 convert_to(p.message_id, 'UTF8'), coalesce(p.form, 0), d.claimed, d.attempts, d.created_at, d.due_at, d.tried_at,
 d.status, convert_to(d.error, 'UTF8')
+
+-- name: insert_staged
+-- Messages that differ in their bodies only: three arrays to send and to read.
+INSERT INTO sqew_message (id, queue_id, lane_id, priority, due_at, available_at, created_at, expires_at, is_text,
+                          checksum, body)
+SELECT id, ?1::bigint, ?2::bigint, ?3::bigint, ?4::bigint, ?4::bigint, ?5::bigint, ?6::bigint, ?7::bigint, checksum, body
+  FROM unnest(?8::bigint[], ?9::bigint[], ?10::bytea[]) AS new (id, checksum, body)
 
 -- name: due_deliveries
 SELECT id, payload_id, convert_to(endpoint, 'UTF8'), checksum, expires_at <= ?2, attempts FROM sqew_delivery
@@ -91,8 +102,8 @@ SELECT queue_id FROM unnest(?1::int[]) AS wanted (queue_id) WHERE NOT pg_try_adv
 -- name: queues_to_sweep
 -- Whose messages are going to be expired or exhausted, and so may expose others behind them.
 SELECT DISTINCT queue_id FROM (
-  SELECT * FROM (SELECT queue_id FROM sqew_message WHERE expires_at <= ?1 AND (lease_until IS NULL OR lease_until <= ?1)
-                  ORDER BY expires_at LIMIT ?2) AS expired
+  SELECT * FROM (SELECT queue_id FROM sqew_message WHERE expires_at IS NOT NULL AND {over_at} <= ?1
+                  ORDER BY {over_at} LIMIT ?2) AS expired
   UNION ALL
   SELECT * FROM (SELECT queue_id FROM sqew_message WHERE dies_at <= ?1 ORDER BY dies_at LIMIT ?2) AS dying) AS doomed
 

@@ -3,11 +3,13 @@
 -- fragment: doomed
 id, queue_id, lane_id, attempts, key, group_id, body IS NULL
 
--- name: expired
+-- fragment: over_at
 -- A message that is being worked on may outlive its TTL until its lease ends.
-SELECT {doomed} FROM sqew_message
- WHERE expires_at <= ?1 AND (lease_until IS NULL OR lease_until <= ?1)
- ORDER BY expires_at LIMIT ?2 {unless_locked}
+CASE WHEN lease_until > expires_at THEN lease_until ELSE expires_at END
+
+-- name: expired
+SELECT {doomed} FROM sqew_message WHERE expires_at IS NOT NULL AND {over_at} <= ?1
+ ORDER BY {over_at} LIMIT ?2 {unless_locked}
 
 -- name: exhausted
 -- Leases of a last delivery that ended without ack.
@@ -29,10 +31,8 @@ DELETE FROM sqew_archive WHERE id IN
 -- name: next_sweep
 -- When the next of these is due: nothing needs to look before.
 SELECT min(at) FROM (
-  SELECT * FROM (SELECT expires_at AS at FROM sqew_message WHERE expires_at > ?1 ORDER BY expires_at LIMIT 1) AS messages
-  UNION ALL
-  -- What is expired and still there is in somebody's hands.
-  SELECT * FROM (SELECT min(lease_until) FROM sqew_message WHERE expires_at <= ?1) AS held
+  SELECT * FROM (SELECT {over_at} AS at FROM sqew_message WHERE expires_at IS NOT NULL AND {over_at} > 0
+                  ORDER BY {over_at} LIMIT 1) AS messages
   UNION ALL
   SELECT * FROM (SELECT dies_at FROM sqew_message WHERE dies_at IS NOT NULL ORDER BY dies_at LIMIT 1) AS dying
   UNION ALL
@@ -43,6 +43,12 @@ SELECT min(at) FROM (
   SELECT * FROM (SELECT expires_at FROM sqew_attempt WHERE expires_at > 0 ORDER BY expires_at LIMIT 1) AS attempts
   UNION ALL
   SELECT * FROM (SELECT ends_at FROM sqew_subscription WHERE ends_at IS NOT NULL ORDER BY ends_at LIMIT 1) AS subscriptions
+  UNION ALL
+  SELECT * FROM (SELECT ends_at FROM sqew_staging WHERE ends_at IS NOT NULL ORDER BY ends_at LIMIT 1) AS stagings
+  UNION ALL
+  SELECT * FROM (SELECT expires_at FROM sqew_writer WHERE expires_at IS NOT NULL ORDER BY expires_at LIMIT 1) AS writers
+  UNION ALL
+  SELECT * FROM (SELECT lease_until FROM sqew_claim WHERE lease_until >= 0 ORDER BY lease_until LIMIT 1) AS claims
 ) AS due
 
 -- name: deleted_queue
@@ -61,6 +67,10 @@ SELECT {doomed} FROM sqew_message
 -- name: purgeable_grouped
 SELECT {doomed} FROM sqew_message WHERE queue_id = ?1 AND group_id IS NOT NULL AND id <= ?2
  ORDER BY group_id, id LIMIT ?3 {locked}
+
+-- name: delete_finished
+-- When a lake has it. +: by its id, whatever statistics say of its queue.
+DELETE FROM sqew_archive WHERE id = ?1 AND +queue_id = ?2 AND +finished_at = ?3 RETURNING id
 
 -- name: delete_archive_of
 DELETE FROM sqew_archive WHERE id IN (SELECT id FROM sqew_archive WHERE queue_id = ?1 LIMIT ?2)

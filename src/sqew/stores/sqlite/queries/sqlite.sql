@@ -2,7 +2,17 @@
 
 -- fragment: locked
 
+-- fragment: shared
+
 -- fragment: unless_locked
+
+-- name: insert_staged
+-- Messages that differ in their bodies only, with ids after ?8 in a row. Each of ?9 is ten digits, the checksum, and the
+-- body behind them.
+INSERT INTO sqew_message (id, queue_id, lane_id, priority, due_at, available_at, created_at, expires_at, is_text,
+                          checksum, body)
+SELECT ?8 + rowid, ?1, ?2, ?3, ?4, ?4, ?5, ?6, ?7, CAST(substr(value, 1, 10) AS INTEGER), substr(value, 11)
+  FROM carray(?9)
 
 -- fragment: among_ids
 id IN (SELECT value FROM carray(?1))

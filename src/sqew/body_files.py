@@ -1,4 +1,4 @@
-"""Reads bodies from files: JSONL, a body a line, or CSV, a body a row, either also compressed with gzip.
+"""Reads bodies from files: JSONL, a body a line, or CSV, a body a row, either also compressed with gzip or zstd.
 
 What is no body is set aside with its file, its line and the reason, and never stops the rest.
 """
@@ -11,8 +11,9 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from glob import glob, has_magic
+from io import BufferedReader, RawIOBase
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -23,11 +24,19 @@ from sqew.rules import Limits, parse_json
 Format = Literal["jsonl", "csv"]
 
 LIMITS = Limits()
-_GZIP = b"\x1f\x8b"
+GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+"""What compressed files begin with."""
+_COMPRESSED = (".gz", ".zst", ".zstd")
 _BOM = b"\xef\xbb\xbf"
 _RAW_KEPT = 1_048_576
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
+
+
+class Lines(Protocol):
+    """What lines can be read from: a file, or a part of one that begins and ends with a line."""
+
+    def readline(self, size: int, /) -> bytes: ...
 
 
 class Row(Struct, frozen=True, gc=False):
@@ -91,32 +100,69 @@ def files_of(patterns: Sequence[str] | str, folder: Path) -> list[Path]:
 
 
 def format_of(path: Path) -> Format:
-    """CSV where the name says so, with or without ``.gz``; else JSONL."""
-    return "csv" if path.name.lower().removesuffix(".gz").endswith(".csv") else "jsonl"
+    """CSV where the name says so, compressed or not; else JSONL."""
+    plain = path.with_suffix("") if path.suffix.lower() in _COMPRESSED else path
+    return "csv" if plain.suffix.lower() == ".csv" else "jsonl"
 
 
 def rows(path: Path, format: Format, delimiter: str = ",", limits: Limits = LIMITS) -> Iterator[Row | Reject]:
     """What stands in a file, in its order. Empty lines are passed over."""
     try:
         with opened(path) as file:
-            yield from _csv(path, file, delimiter, limits) if format == "csv" else _jsonl(path, file, limits)
+            yield from rows_in(file, str(path), format, delimiter, limits)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise BadValue(f"{path} is not a whole gzip file: {error}.") from error
     except OSError as error:
         raise BadValue(f"{path} can't be read: {error.strerror or error}.") from error
 
 
+def rows_in(
+    file: Lines, name: str, format: Format, delimiter: str = ",", limits: Limits = LIMITS, first: bool = True
+) -> Iterator[Row | Reject]:
+    """What stands in an open file of that name. ``first``: whether it begins where the file does."""
+    return _csv(name, file, delimiter, limits) if format == "csv" else _jsonl(name, file, limits, first)
+
+
 def opened(path: Path) -> IO[bytes]:
-    """A file as it was before gzip, if that was there: its first bytes tell."""
+    """A file as it was before it was compressed, if it was: its first bytes tell."""
     file = path.open("rb")
-    if file.read(len(_GZIP)) == _GZIP:
+    start = file.read(len(ZSTD))
+    if start.startswith(GZIP):
         file.close()
         return gzip.open(path, "rb")  # type: ignore[return-value] # it is one in all but name
     file.seek(0)
-    return file
+    return decompressed(file) if start == ZSTD else file
 
 
-def _lines(file: IO[bytes], longest: int) -> Iterator[bytes]:
+def decompressed(file: IO[bytes]) -> IO[bytes]:
+    """What was compressed with zstd, as it was before."""
+    try:
+        import pyarrow as pa
+    except ModuleNotFoundError:
+        raise BadValue("Files compressed with zstd need the package pyarrow: pip install 'sqew[spark]'.") from None
+    return BufferedReader(_ArrowStream(pa.input_stream(file, compression="zstd")))
+
+
+class _ArrowStream(RawIOBase):
+    """What Arrow reads, for Python to find the lines in."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        read = self._stream.read(len(buffer))
+        buffer[: len(read)] = read
+        return len(read)
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+
+def _lines(file: Lines, longest: int) -> Iterator[bytes]:
     """The lines of a file. Of one that is too long only the beginning, and a byte more than may be."""
     # A document of gigabytes without a line break must not fill the memory.
     read: Callable[[], bytes] = partial(file.readline, longest + 2)
@@ -128,30 +174,29 @@ def _lines(file: IO[bytes], longest: int) -> Iterator[bytes]:
         yield line
 
 
-def _jsonl(path: Path, file: IO[bytes], limits: Limits) -> Iterator[Row | Reject]:
-    name = str(path)
+def _jsonl(name: str, file: Lines, limits: Limits, first: bool) -> Iterator[Row | Reject]:
     for number, line in enumerate(_lines(file, limits.max_body_bytes), 1):
-        body = line.removeprefix(_BOM).strip() if number == 1 else line.strip()
+        body = line.removeprefix(_BOM).strip() if first and number == 1 else line.strip()
         if not body:
             continue
         try:
             parse_json(body, limits)
         except BadBody as error:
-            yield _rejected(path, number, str(error), body, limits)
+            yield _rejected(name, number, str(error), body, limits)
             continue
         if len(body) > limits.max_body_bytes:
-            yield _rejected(path, number, "", body, limits)
+            yield _rejected(name, number, "", body, limits)
             continue
         yield Row(name, number, body)
 
 
-def _rejected(path: Path, line: int, reason: str, raw: bytes, limits: Limits) -> Reject:
+def _rejected(name: str, line: int, reason: str, raw: bytes, limits: Limits) -> Reject:
     if len(raw) > limits.max_body_bytes:
         reason = f"It is longer than {limits.max_body_bytes} bytes."
-    return Reject(str(path), line, reason, raw[:_RAW_KEPT].decode(errors="backslashreplace"))
+    return Reject(name, line, reason, raw[:_RAW_KEPT].decode(errors="backslashreplace"))
 
 
-def _csv(path: Path, file: IO[bytes], delimiter: str, limits: Limits) -> Iterator[Row | Reject]:
+def _csv(name: str, file: Lines, delimiter: str, limits: Limits) -> Iterator[Row | Reject]:
     """Each row as an object of texts, named by the first row."""
     taken: list[bytes] = []
     """The lines of the row that is being read: a text in quotes may have several."""
@@ -162,7 +207,6 @@ def _csv(path: Path, file: IO[bytes], delimiter: str, limits: Limits) -> Iterato
             # What is not UTF-8 becomes a lone surrogate, by which it is found below.
             yield (line if number else line.removeprefix(_BOM)).decode(errors="surrogateescape")
 
-    name = str(path)
     csv.field_size_limit(limits.max_body_bytes)
     reader = csv.reader(texts(), delimiter=delimiter, strict=True)
     header: list[str] | None = None
@@ -174,25 +218,25 @@ def _csv(path: Path, file: IO[bytes], delimiter: str, limits: Limits) -> Iterato
         except StopIteration:
             return
         except csv.Error as error:
-            yield _rejected(path, line, f"It is no CSV: {error}.", b"".join(taken), limits)
+            yield _rejected(name, line, f"It is no CSV: {error}.", b"".join(taken), limits)
             continue
         if not cells:
             continue
         if header is None:
-            header = _header(path, cells)
+            header = _header(name, cells)
             continue
         made = _object(header, cells)
         if isinstance(made, str) or len(made) > limits.max_body_bytes:
             reason = made if isinstance(made, str) else f"It is longer than {limits.max_body_bytes} bytes."
-            yield Reject(str(path), line, reason, b"".join(taken)[:_RAW_KEPT].decode(errors="backslashreplace"))
+            yield Reject(name, line, reason, b"".join(taken)[:_RAW_KEPT].decode(errors="backslashreplace"))
         else:
             yield Row(name, line, made)
 
 
-def _header(path: Path, cells: list[str]) -> list[str]:
+def _header(file: str, cells: list[str]) -> list[str]:
     names = [cell.strip() for cell in cells]
     if "" in names or len(set(names)) < len(names):
-        raise BadValue(f"{path}: its first line must name all columns, each by a name of its own.")
+        raise BadValue(f"{file}: its first line must name all columns, each by a name of its own.")
     return names
 
 

@@ -1,0 +1,26 @@
+"""`sqew spark`: the jobs that move and crunch many messages. Each is loaded when it is called for."""
+
+from __future__ import annotations
+
+import click
+
+from sqew.cli.command import LazyGroup
+
+COMMANDS = {
+    "doctor": ("sqew.cli.spark_doctor:doctor", "Say whether Spark can run here, and what to do where it can't."),
+    "ingest": ("sqew.cli.spark_ingest:ingest", "Send the lines of JSONL or CSV files to a queue."),
+    "generate": ("sqew.cli.spark_generate:generate", "Make up a workload, the same one for the same seed."),
+    "analyse": ("sqew.cli.spark_analyse:analyse", "Make tables and a report of event logs."),
+    "compare": ("sqew.lab.cli.spark_compare:compare", "Set two runs of PlainBench side by side."),
+    "archive": ("sqew.cli.spark_archive:archive", "Copy finished messages to a lake of Parquet files."),
+    "query": ("sqew.cli.spark_query:query", "Ask the lake and the queues in SQL."),
+    "replay": ("sqew.cli.spark_replay:replay", "Send messages of the lake to a queue again."),
+}
+
+
+@click.group(cls=LazyGroup, lazy=COMMANDS)
+def spark() -> None:
+    """Move and crunch many messages with Spark, on this machine or on a cluster.
+
+    It needs `pip install 'sqew[spark]'`, and brings its own Java where there is none: see `sqew spark doctor`.
+    """

@@ -1,0 +1,40 @@
+"""`sqew spark doctor`."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import click
+import msgspec
+
+from sqew.cli.command import Command
+from sqew.cli.exits import Exit, Failure
+from sqew.cli.output import Facts, plural
+from sqew.cli.progress import Bar
+from sqew.cli.session import Session
+from sqew.cli.spark_work import java_unheard, moving
+
+
+@click.command(cls=Command)
+@click.option("--quick", is_flag=True, help="Only look, and start no Spark.")
+@click.pass_obj
+def doctor(session: Session, quick: bool) -> None:
+    """Say whether Spark can run here, and what to do where it can't.
+
+    It looks at Python, Spark, Arrow and Java, and then has Spark do something small.
+    """
+    from sqew.spark.doctor import examine, try_it
+
+    findings = list(examine())
+    if not quick and not any(finding.trouble for finding in findings):
+        with nullcontext() if session.debug else java_unheard(), Bar("trying", session.plain) as bar, moving(bar):
+            findings.append(try_it())
+    troubles = [finding.trouble for finding in findings if finding.trouble]
+    session.show(
+        {"ok": not troubles, "findings": msgspec.to_builtins(findings)},
+        Facts([(finding.part, finding.found) for finding in findings]),
+        *troubles,
+    )
+    if troubles:
+        raise Failure(f"Spark can't run here: {plural(len(troubles), 'thing')} to put right, see above.", Exit.FAILED)
+    session.note("Spark can run here.")

@@ -1,0 +1,65 @@
+"""What the commands on the lake share: where the queues are, and which lake is meant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from sqew.cli.exits import Exit, Failure
+from sqew.cli.session import Session
+from sqew.errors import BadValue
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    _Type = click.ParamType[Any]
+else:
+    _Type = click.ParamType  # it took no type parameter in older versions
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def lake_option(help: str, *, required: bool = True) -> Callable[[F], F]:
+    """``--lake``: a folder, or what Hadoop calls one."""
+    return click.option("--lake", required=required, metavar="FOLDER|URL", help=help)
+
+
+class Moment(_Type):
+    """A time in ISO 8601, UTC unless it says otherwise; as epoch milliseconds."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            called = param.opts[0] if param else "time"
+            raise BadValue(f"{called} can't be {value!r}: write a time like 2026-01-31 or 2026-01-31T12:00Z.") from None
+        return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def place_of_queues(session: Session) -> dict[str, str]:
+    """Where ``format("sqew")`` finds the queues that are meant, as its options."""
+    if session.url:
+        token = session.settings.auth_token
+        return {"url": session.url, **({"token": token} if token else {})}
+    if session.database:
+        raise Failure(
+            "Spark reaches queues in PostgreSQL through a server: start one with `sqew serve`, and give --url.",
+            Exit.INVALID,
+        )
+    return {"path": str(Path(session.settings.db).absolute())}
+
+
+def read_queue(
+    spark: SparkSession, place: dict[str, str], queue: str, *, archive: bool, columns: str | None = None
+) -> DataFrame:
+    """The messages of a queue, or those of its archive. ``columns``: only these, as ``id LONG, body STRING``."""
+    reader = spark.read.format("sqew").options(**place, queue=queue)
+    if columns is not None:
+        reader = reader.schema(columns)
+    return (reader.option("archive", "true") if archive else reader).load()

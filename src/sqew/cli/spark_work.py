@@ -1,0 +1,172 @@
+"""What the commands of `sqew spark` share: how they start Spark, show how far it is and tell what went wrong."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sqew.cli.exits import Exit, Failure
+from sqew.cli.progress import Bar
+from sqew.cli.session import Session
+from sqew.errors import BadValue, SparkError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from sqew.spark.source.wire import Wire
+
+_BETWEEN_DRAWINGS_S = 0.1
+_JAVA_ENDED = (
+    "The Java that Spark runs in has ended, perhaps because the system ran out of memory. Run it again, with a smaller "
+    "spark.driver.memory if so."
+)
+_STDERR = 2
+
+
+def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that say where Spark runs, and how: the parameters ``master`` and ``spark_settings``."""
+    where = click.option(
+        "--master",
+        metavar="URL",
+        help="Where Spark runs: local[2], spark://HOST:7077, yarn.  [default: here]",
+    )
+    how = click.option(
+        "--spark-setting",
+        "spark_settings",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="A setting of Spark's own. May be repeated.",
+    )
+    return where(how(command))
+
+
+@contextmanager
+def spark_at_work(
+    session: Session, doing: str, master: str | None = None, spark_settings: tuple[str, ...] = (), *, bar: bool = True
+) -> Iterator[SparkSession]:
+    """A Spark session for a command: started quietly, with a bar while it works, and stopped at the end.
+
+    ``bar``: whether there is one of Spark's tasks; a command that knows better how far it is has one of its own.
+    What goes wrong with Spark in the block ends as one sentence. With --debug all that Java says is shown as well.
+    """
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+
+    from sqew.spark.progress import JAVA_IS_GONE, watched
+    from sqew.spark.trouble import in_a_sentence
+
+    settings = _parsed(spark_settings)
+    # It would tell of every connection that it closes.
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    with Bar("starting Spark", session.plain) as drawn, in_a_sentence():
+        made, is_ours = _started(session, drawn, f"sqew: {doing}", master, settings)
+        drawn.doing = doing
+        if not bar:
+            drawn.hide()
+        try:
+            with watched(made, drawn.reach if bar else _untold, doing):
+                yield made
+        except KeyboardInterrupt:
+            drawn.hide()
+            raise Failure("Interrupted. Spark was told to stop.", Exit.INTERRUPTED) from None
+        except JAVA_IS_GONE as error:
+            if isinstance(error, Py4JJavaError):
+                raise
+            raise SparkError(_JAVA_ENDED) from error
+        finally:
+            if is_ours:
+                with suppress(*JAVA_IS_GONE):
+                    made.stop()
+
+
+def _untold(_done: int, _total: int) -> None:
+    """Nobody is told."""
+
+
+def server_of(session: Session, command: str) -> str:
+    """The server that is meant. Where it is none, say that the command needs one."""
+    if not session.url:
+        raise Failure(
+            f"`sqew spark {command}` talks to a server: give --url, or set SQEW_URL. `sqew serve` starts one.",
+            Exit.INVALID,
+        )
+    return session.url
+
+
+def write_options(session: Session, queue: str) -> dict[str, str]:
+    """The options of ``format("sqew")`` for a queue on the server that is meant."""
+    token = session.settings.auth_token
+    return {"url": session.url, "queue": queue, **({"token": token} if token else {})}
+
+
+def wire_to(session: Session, queue: str) -> Wire:
+    """A connection to that server."""
+    from sqew.spark.source.options import options_of
+    from sqew.spark.source.wire import PATIENT, Wire
+
+    return Wire(options_of(write_options(session, queue)).target, retries=PATIENT)
+
+
+def _parsed(settings: tuple[str, ...]) -> dict[str, str]:
+    found = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals or not name.startswith("spark."):
+            raise BadValue(f"--spark-setting can't be {setting!r}: write spark.NAME=VALUE.")
+        found[name] = value
+    return found
+
+
+def _started(
+    session: Session, bar: Bar, name: str, master: str | None, settings: dict[str, str]
+) -> tuple[SparkSession, bool]:
+    """The session, and whether it was started here."""
+    from sqew.spark.session import check_packages, session_at_work
+    from sqew.spark.session import session as spark_session
+
+    check_packages()
+    is_ours = session_at_work() is None
+    with nullcontext() if session.debug else java_unheard(), moving(bar):
+        return spark_session(master, name, **settings), is_ours
+
+
+@contextmanager
+def moving(bar: Bar, done: Callable[[], int] = lambda: 0) -> Iterator[None]:
+    """A bar that goes to and fro while something takes its time. ``done``: how much of it is done by now."""
+    ended = threading.Event()
+
+    def move() -> None:
+        while not ended.wait(_BETWEEN_DRAWINGS_S):
+            bar.reach(done())
+
+    mover = threading.Thread(target=move, daemon=True)
+    mover.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        mover.join()
+
+
+@contextmanager
+def java_unheard() -> Iterator[None]:
+    """Nobody hears what a Java says that is started in this block, as long as it lives; we are heard as before."""
+    # Not by its settings: the launcher and the virtual machine speak before there are any, and tasks that fail and
+    # are tried again would tell of it in hundreds of lines.
+    heard = os.dup(_STDERR)
+    ours = sys.stderr
+    with open(os.devnull, "wb") as unheard, os.fdopen(heard, "w", errors="backslashreplace") as still_heard:  # noqa: PTH123
+        os.dup2(unheard.fileno(), _STDERR)
+        if ours is sys.__stderr__:
+            sys.stderr = still_heard
+        try:
+            yield
+        finally:
+            sys.stderr = ours
+            os.dup2(still_heard.fileno(), _STDERR)

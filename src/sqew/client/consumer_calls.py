@@ -1,0 +1,87 @@
+"""Requests and answers about consumers: reading in claims."""
+
+from __future__ import annotations
+
+import msgspec
+
+from sqew.client.calls import Call, nothing, query_of, reads, written
+from sqew.client.native import path
+from sqew.model import Claim, ConsumerInfo, Death, Message, OpenedConsumer
+from sqew.ndjson import Line, body_of
+from sqew.rules import check_int, check_queue_name, check_text
+from sqew.values import LARGEST_ID, check_unicode
+
+_decode_line = msgspec.json.Decoder(Line).decode
+
+
+def open_consumer(queue: str, consumer: str, owner: str, hold_ms: int) -> Call[OpenedConsumer]:
+    # Repeated by the same owner, it only raises the epoch again.
+    body = written({"owner": owner, "hold_ms": hold_ms}, "owner")
+    where = _consumer(queue, consumer, "open")
+    return Call("POST", where, reads(OpenedConsumer), body=body, repeatable=True, about=_about(queue, consumer))
+
+
+def claim(queue: str, consumer: str, epoch: int, after: int, limit: int, lease_ms: int) -> Call[Claim]:
+    body = written({"epoch": epoch, "after": after, "limit": limit, "lease_ms": lease_ms}, "limit")
+    where, about = _consumer(queue, consumer, "claims"), _about(queue, consumer)
+    return Call("POST", where, reads(Claim), body=body, repeatable=True, long=True, about=about)
+
+
+def read(queue: str, consumer: str, number: int, part: int) -> Call[list[Message]]:
+    check_int("number", number, 0, LARGEST_ID)
+    check_int("part", part, 0, LARGEST_ID)
+    where = _consumer(queue, consumer, "claims", number, "parts", part)
+
+    def messages(body: bytes) -> list[Message]:
+        return [_message(queue, _decode_line(line)) for line in body.splitlines()]
+
+    return Call("GET", where, messages, repeatable=True, long=True, about=_about(queue, consumer))
+
+
+def _message(queue: str, line: Line) -> Message:
+    return Message(
+        id=line.id or 0,
+        queue=queue,
+        body=body_of(line),
+        format=line.format,
+        headers=line.headers,
+        priority=line.priority,
+        lane=line.lane or "",
+        group=line.group,
+        key=line.key,
+        attempts=line.attempts,
+        created_at=line.created_at or 0,
+        available_at=line.available_at or 0,
+        expires_at=line.expires_at,
+        state="leased",
+        death=None if line.died_in is None else Death(line.died_in, line.reason or "", line.died_at or 0),
+        damaged=line.damaged,
+    )
+
+
+def renew(queue: str, consumer: str, epoch: int, hold_ms: int | None, lease_ms: int) -> Call[None]:
+    body = written({"epoch": epoch, "hold_ms": hold_ms, "lease_ms": lease_ms}, "lease_ms")
+    where = _consumer(queue, consumer, "renew")
+    return Call("POST", where, nothing, body=body, repeatable=True, about=_about(queue, consumer))
+
+
+def release(queue: str, consumer: str, force: bool) -> Call[None]:
+    query = query_of(force="true" if force else None)
+    return Call("DELETE", _consumer(queue, consumer), nothing, query, long=True, about=_about(queue, consumer))
+
+
+def consumers(queue: str, limit: int, after: str) -> Call[list[ConsumerInfo]]:
+    check_queue_name(queue)
+    check_unicode("after", after)
+    where, query = path("queues", queue, "consumers"), query_of(limit=limit, after=after or None)
+    return Call("GET", where, reads(list[ConsumerInfo]), query, repeatable=True, about={"queue": queue})
+
+
+def _consumer(queue: str, name: str, *rest: object) -> str:
+    check_queue_name(queue)
+    check_text("consumer", name)
+    return path("queues", queue, "consumers", name, *rest)
+
+
+def _about(queue: str, consumer: str) -> dict[str, str]:
+    return {"queue": queue, "consumer": consumer}

@@ -1,0 +1,92 @@
+"""Consumers of a server: `Client.consumers`, and its twin for an event loop."""
+
+from __future__ import annotations
+
+from sqew.client import consumer_calls as calls
+from sqew.client.doing import AsyncDo, Do
+from sqew.model import Claim, ConsumerInfo, Message, OpenedConsumer
+
+Found = list[ConsumerInfo]
+Claimed = list[Message]
+
+
+class Consumers:
+    """Reading a queue in claims that outlast the reader: each message at least once."""
+
+    def __init__(self, do: Do) -> None:
+        self._do = do
+
+    def open(self, queue: str, consumer: str, *, owner: str, hold_ms: int = 30_000) -> OpenedConsumer:
+        """Read as the consumer of that name, made if there is none; for ``hold_ms`` nobody but ``owner`` can open it.
+
+        What is done with an earlier epoch is refused from now on.
+        """
+        return self._do(calls.open_consumer(queue, consumer, owner, hold_ms))
+
+    def claim(
+        self, queue: str, consumer: str, epoch: int, *, after: int, limit: int = 10_000, lease_ms: int = 3_600_000
+    ) -> Claim:
+        """Ack all claims up to ``after``, and claim what is ready under the next number, or get it if it is open.
+
+        Its ``count`` is 0 where nothing is ready: there is no claim then.
+        """
+        return self._do(calls.claim(queue, consumer, epoch, after, limit, lease_ms))
+
+    def read(self, queue: str, consumer: str, number: int, part: int) -> Claimed:
+        """The messages of a part of a claim, in the order in which they were received."""
+        return self._do(calls.read(queue, consumer, number, part))
+
+    def renew(
+        self, queue: str, consumer: str, epoch: int, *, hold_ms: int | None = None, lease_ms: int = 3_600_000
+    ) -> None:
+        """Hold the consumer for longer (as long as it was opened for), and all that it has claimed."""
+        self._do(calls.renew(queue, consumer, epoch, hold_ms, lease_ms))
+
+    def release(self, queue: str, consumer: str, *, force: bool = False) -> None:
+        """Forget a consumer and give back what it has claimed. ``force``: even while its owner holds it."""
+        self._do(calls.release(queue, consumer, force))
+
+    def list(self, queue: str, *, limit: int = 100, after: str = "") -> Found:
+        """The consumers of a queue by name, those after the given one."""
+        return self._do(calls.consumers(queue, limit, after))
+
+
+class AsyncConsumers:
+    """The methods of `Consumers`, to be awaited."""
+
+    def __init__(self, do: AsyncDo) -> None:
+        self._do = do
+
+    async def open(self, queue: str, consumer: str, *, owner: str, hold_ms: int = 30_000) -> OpenedConsumer:
+        """Read as the consumer of that name, made if there is none; for ``hold_ms`` nobody but ``owner`` can open it.
+
+        What is done with an earlier epoch is refused from now on.
+        """
+        return await self._do(calls.open_consumer(queue, consumer, owner, hold_ms))
+
+    async def claim(
+        self, queue: str, consumer: str, epoch: int, *, after: int, limit: int = 10_000, lease_ms: int = 3_600_000
+    ) -> Claim:
+        """Ack all claims up to ``after``, and claim what is ready under the next number, or get it if it is open.
+
+        Its ``count`` is 0 where nothing is ready: there is no claim then.
+        """
+        return await self._do(calls.claim(queue, consumer, epoch, after, limit, lease_ms))
+
+    async def read(self, queue: str, consumer: str, number: int, part: int) -> Claimed:
+        """The messages of a part of a claim, in the order in which they were received."""
+        return await self._do(calls.read(queue, consumer, number, part))
+
+    async def renew(
+        self, queue: str, consumer: str, epoch: int, *, hold_ms: int | None = None, lease_ms: int = 3_600_000
+    ) -> None:
+        """Hold the consumer for longer (as long as it was opened for), and all that it has claimed."""
+        await self._do(calls.renew(queue, consumer, epoch, hold_ms, lease_ms))
+
+    async def release(self, queue: str, consumer: str, *, force: bool = False) -> None:
+        """Forget a consumer and give back what it has claimed. ``force``: even while its owner holds it."""
+        await self._do(calls.release(queue, consumer, force))
+
+    async def list(self, queue: str, *, limit: int = 100, after: str = "") -> Found:
+        """The consumers of a queue by name, those after the given one."""
+        return await self._do(calls.consumers(queue, limit, after))

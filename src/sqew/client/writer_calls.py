@@ -1,0 +1,100 @@
+"""Requests and answers about writers: sending in whole epochs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from sqew.client.calls import SENDABLE, Call, messages_of, nothing, query_of, reads, written
+from sqew.client.native import path
+from sqew.model import NewMessage, Promotion, Staged, WriterInfo
+from sqew.rules import check_int, check_queue_name, check_text
+from sqew.staged import LARGEST_EPOCH
+from sqew.values import check_new_message, check_unicode
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Line(Struct, omit_defaults=True):
+    """A message to stage, as it is written."""
+
+    message: Raw
+    format: str = "json"
+    headers: dict[str, Any] | None = None
+    priority: int = 0
+    lane: str | None = None
+    group: str | None = None
+    key: str | None = None
+    delay_ms: int | None = None
+    ttl_ms: int | None = None
+
+
+def stage(queue: str, writer: str, epoch: int, part: str, bodies: Iterable[Any], offset: int | None) -> Call[Staged]:
+    check_text("part", part)
+    messages = messages_of(bodies)
+    for message in messages:
+        check_new_message(message, SENDABLE)
+    # With the offset, the server knows whether it has them already.
+    return Call(
+        "POST",
+        _epoch(queue, writer, epoch, "parts", part),
+        reads(Staged),
+        query_of(offset=offset),
+        body=_encode([_line(message) for message in messages]),
+        repeatable=offset is not None,
+        about={"queue": queue, "writer": writer},
+    )
+
+
+def _line(message: NewMessage) -> Line:
+    body = message.body if message.format == "json" else _encode(message.body.decode())
+    return Line(
+        Raw(body),
+        message.format,
+        message.headers,
+        message.priority,
+        message.lane,
+        message.group,
+        message.key,
+        message.delay_ms,
+        message.ttl_ms,
+    )
+
+
+def promote(queue: str, writer: str, epoch: int, parts: Mapping[str, int]) -> Call[Promotion]:
+    body = written({"parts": parts}, "parts")
+    where, about = _epoch(queue, writer, epoch, "promote"), {"queue": queue, "writer": writer}
+    return Call("POST", where, reads(Promotion), body=body, repeatable=True, long=True, about=about)
+
+
+def abort(queue: str, writer: str, epoch: int) -> Call[None]:
+    about = {"queue": queue, "writer": writer}
+    return Call("DELETE", _epoch(queue, writer, epoch), nothing, repeatable=True, about=about)
+
+
+def writer(queue: str, name: str) -> Call[WriterInfo]:
+    about = {"queue": queue, "writer": name}
+    return Call("GET", _writer(queue, name), reads(WriterInfo), repeatable=True, about=about)
+
+
+def writers(queue: str, limit: int, after: str) -> Call[list[WriterInfo]]:
+    check_queue_name(queue)
+    check_unicode("after", after)
+    query = query_of(limit=limit, after=after or None)
+    return Call(
+        "GET", path("queues", queue, "writers"), reads(list[WriterInfo]), query, repeatable=True, about={"queue": queue}
+    )
+
+
+def _epoch(queue: str, writer: str, epoch: int, *rest: str) -> str:
+    check_int("epoch", epoch, 0, LARGEST_EPOCH)
+    return _writer(queue, writer, "epochs", epoch, *rest)
+
+
+def _writer(queue: str, name: str, *rest: object) -> str:
+    check_queue_name(queue)
+    check_text("writer", name)
+    return path("queues", queue, "writers", name, *rest)

@@ -1,0 +1,95 @@
+"""`Queue.consumers`: reading a queue in claims that outlast the reader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqew.embedded.publishing import Execute
+from sqew.engine import Stepwise
+from sqew.errors import ClaimNotFound
+from sqew.model import CHUNKS_IN_PART, CLAIMED_AT_ONCE, Claim, ConsumerInfo, Message, OpenedConsumer
+from sqew.operations import (
+    CloseConsumer,
+    FinishClaims,
+    GiveBackClaims,
+    GrowClaim,
+    ListConsumers,
+    OpenConsumer,
+    ReadClaim,
+    RenewConsumer,
+    SealClaim,
+)
+from sqew.rules import Limits
+
+Found = list[ConsumerInfo]
+Claimed = list[Message]
+
+
+class Consumers:
+    """Claim messages by the thousand, and go on after a crash with the claim that was open.
+
+    >>> from sqew import Queue
+    >>> with Queue.open(":memory:") as q:
+    ...     _ = q.create("orders")
+    ...     _ = q.enqueue("orders", {"sku": 7})
+    ...     epoch = q.consumers.open("orders", "billing", owner="me").epoch
+    ...     claim = q.consumers.claim("orders", "billing", epoch, after=0)
+    ...     [m.value for m in q.consumers.read("orders", "billing", claim.number, part=0)]
+    ...     q.consumers.claim("orders", "billing", epoch, after=claim.number).count
+    [{'sku': 7}]
+    0
+    """
+
+    def __init__(self, run: Execute, in_steps: Callable[[Stepwise], int], limits: Limits) -> None:
+        self._run, self._in_steps, self._limits = run, in_steps, limits
+
+    def open(self, queue: str, consumer: str, *, owner: str, hold_ms: int = 30_000) -> OpenedConsumer:
+        """Read as the consumer of that name, made if there is none; for ``hold_ms`` nobody but ``owner`` can open it.
+
+        What is done with an earlier epoch is refused from now on.
+        """
+        return self._run(OpenConsumer(queue, consumer, owner, hold_ms))
+
+    def claim(
+        self, queue: str, consumer: str, epoch: int, *, after: int, limit: int = 10_000, lease_ms: int = 3_600_000
+    ) -> Claim:
+        """Ack all claims up to ``after``, and claim what is ready under the next number, or get it if it is open.
+
+        Its ``count`` is 0 where nothing is ready: there is no claim then.
+        """
+        most = min(self._limits.max_batch, CLAIMED_AT_ONCE)
+        self._in_steps(FinishClaims(queue, consumer, epoch, after, most))
+        taken = chunk = 0
+        while taken < limit:
+            room = min(most, limit - taken)
+            grown = self._run(GrowClaim(queue, consumer, epoch, after + 1, chunk, room, lease_ms))
+            if grown.done:
+                break
+            # A step that gives back what was there before adds nothing.
+            taken, chunk = taken + (grown.count if grown.after else 0), grown.after
+        return self._run(SealClaim(queue, consumer, epoch, after + 1, lease_ms))
+
+    def read(self, queue: str, consumer: str, number: int, part: int) -> Claimed:
+        """The messages of a part of a claim, in the order in which they were received."""
+        messages: Claimed = []
+        for chunk in range(part * CHUNKS_IN_PART, (part + 1) * CHUNKS_IN_PART):
+            found = self._run(ReadClaim(queue, consumer, number, chunk))
+            if found is None and chunk == part * CHUNKS_IN_PART:
+                raise ClaimNotFound(queue, consumer, number, part)
+            messages += found or []
+        return messages
+
+    def renew(
+        self, queue: str, consumer: str, epoch: int, *, hold_ms: int | None = None, lease_ms: int = 3_600_000
+    ) -> None:
+        """Hold the consumer for longer (as long as it was opened for), and all that it has claimed."""
+        self._run(RenewConsumer(queue, consumer, epoch, hold_ms, lease_ms))
+
+    def release(self, queue: str, consumer: str, *, force: bool = False) -> None:
+        """Forget a consumer and give back what it has claimed. ``force``: even while its owner holds it."""
+        self._run(CloseConsumer(queue, consumer, force))
+        self._in_steps(GiveBackClaims(queue, consumer))
+
+    def list(self, queue: str, *, limit: int = 100, after: str = "") -> Found:
+        """The consumers of a queue by name, those after the given one."""
+        return self._run(ListConsumers(queue, after, limit))

@@ -1,0 +1,233 @@
+"""Consumers in the native dialect: reading a queue in claims that outlast the reader, each at least once."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from sqew import arrow, ndjson
+from sqew import operations as ops
+from sqew.errors import BadValue, ClaimNotFound
+from sqew.http.dialects.exports import ACCEPT, FORMS
+from sqew.http.dialects.native import DIALECT, encode
+from sqew.http.exchange import NDJSON, Call, Request, Response, Stream
+from sqew.http.exporting import check_columns, columns_named, read_batch, wants_arrow
+from sqew.http.router import Routes
+from sqew.http.service import Service
+from sqew.model import CHUNKS_IN_PART, CLAIMED_AT_ONCE, MESSAGE_COLUMNS, Claim, ConsumerInfo, OpenedConsumer
+from sqew.rules import check_int, check_ms, shown
+from sqew.values import LARGEST_ID
+
+routes = Routes(DIALECT)
+
+_MOST_CLAIMED = 10_000_000
+
+_Number = Annotated[int, Meta(extra_json_schema={"minimum": 0, "maximum": LARGEST_ID})]
+
+
+class Opening(Struct, forbid_unknown_fields=True):
+    """Who opens a consumer, and for how long nobody else can."""
+
+    owner: str
+    hold_ms: int = 30_000
+
+
+@routes.post(
+    "/v1/queues/{name}/consumers/{consumer}/open", scope="receive", body=Opening, answers={200: OpenedConsumer}
+)
+def open_consumer(_service: Service, request: Request) -> Call:
+    """Read as the consumer of that name, which is made if there is none. Whoever had it before is fenced off.
+
+    While another owner holds it that is refused, and `Retry-After` says for how long.
+    """
+    queue, consumer = request.params
+    given: Opening = request.data
+    operation = ops.OpenConsumer(queue, consumer, given.owner, given.hold_ms)
+    return Call(operation, lambda opened: Response(200, encode(opened)))
+
+
+class Claiming(Struct, forbid_unknown_fields=True):
+    """What the consumer is done with, and how much it wants next."""
+
+    epoch: _Number
+    """What opening it has answered."""
+    after: _Number
+    """The claims up to this number are done: their messages are acked."""
+    limit: Annotated[int, Meta(extra_json_schema={"minimum": 0, "maximum": _MOST_CLAIMED})] = 10_000
+    """How many messages the next claim has at most. 0: none is made, and one that is open is answered all the same."""
+    lease_ms: int = 3_600_000
+    """How long the claim is kept for the consumer."""
+
+
+@routes.post(
+    "/v1/queues/{name}/consumers/{consumer}/claims", scope="receive", body=Claiming, answers={200: Claim}, long=True
+)
+async def claim(service: Service, request: Request) -> Response:
+    """Ack what was claimed up to `after`, and claim the messages that are ready, under the number that follows.
+
+    Where that claim is open already, it is answered as it is. A `count` of 0: nothing is ready, and there is no claim.
+    """
+    queue, consumer = request.params
+    given: Claiming = request.data
+    # Before anything is acked.
+    check_int("limit", given.limit, 0, _MOST_CLAIMED)
+    check_ms("lease_ms", given.lease_ms)
+    broker, most = service.broker, min(service.broker.limits.max_batch, CLAIMED_AT_ONCE)
+    await broker.in_steps(ops.FinishClaims(queue, consumer, given.epoch, given.after, most))
+    number, lease_ms = given.after + 1, given.lease_ms
+    taken = chunk = 0
+    while taken < given.limit:
+        limit = min(most, given.limit - taken)
+        grown = await broker.run(ops.GrowClaim(queue, consumer, given.epoch, number, chunk, limit, lease_ms))
+        if grown.done:
+            break
+        # A step that gives back what was there before adds nothing.
+        taken, chunk = taken + (grown.count if grown.after else 0), grown.after
+    made = await broker.run(ops.SealClaim(queue, consumer, given.epoch, number, lease_ms))
+    request.rows = made.count
+    return Response(200, encode(made))
+
+
+class PartParameters(Struct, frozen=True, forbid_unknown_fields=True):
+    columns: str | None = None
+
+
+@routes.get(
+    "/v1/queues/{name}/consumers/{consumer}/claims/{number}/parts/{part}",
+    scope="receive",
+    path={"number": int, "part": int},
+    query=PartParameters,
+    headers=ACCEPT,
+    answers={200: FORMS},
+    long=True,
+)
+async def read_part(service: Service, request: Request) -> Stream:
+    """The messages of a part of a claim, in the order in which they were received: as lines of JSON, or as Arrow."""
+    queue, consumer, number, part = request.params
+    columns = columns_named(request.options.columns)
+    check_columns(columns, MESSAGE_COLUMNS)
+    wanted = _Part(queue, consumer, _position(number, "number"), _position(part, "part"))
+    pieces = (
+        _record_batches(service, request, wanted, columns or MESSAGE_COLUMNS)
+        if wants_arrow(request)
+        else _lines(service, request, wanted, columns)
+    )
+    # What is wrong is said before the answer begins.
+    begin = await anext(pieces)
+    return Stream(_going_on(begin, pieces), arrow.CONTENT_TYPE if wants_arrow(request) else NDJSON)
+
+
+def _position(text: str, what: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise BadValue(f"{what} can't be {shown(text)}: it must be a whole number.")
+    return int(text)
+
+
+class _Part(Struct, frozen=True):
+    """A part of a claim."""
+
+    queue: str
+    consumer: str
+    number: int
+    part: int
+
+    @property
+    def chunks(self) -> range:
+        first = self.part * CHUNKS_IN_PART
+        return range(first, first + CHUNKS_IN_PART)
+
+    def check(self, chunk: int) -> None:
+        """Raise if it is the first one that is not there: it is no part then."""
+        if chunk == self.chunks[0]:
+            raise ClaimNotFound(self.queue, self.consumer, self.number, self.part)
+
+
+async def _going_on(begin: bytes, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield begin
+    async for piece in pieces:
+        yield piece
+
+
+async def _record_batches(
+    service: Service, request: Request, wanted: _Part, columns: tuple[str, ...]
+) -> AsyncIterator[bytes]:
+    head = arrow.schema(columns)
+    for chunk in wanted.chunks:
+        step = ops.ReadClaimColumns(wanted.queue, wanted.consumer, wanted.number, chunk)
+        part, piece = await read_batch(service, step, columns)
+        if part.after is None:
+            wanted.check(chunk)
+            break
+        request.rows += part.count
+        yield head + piece
+        head = b""
+    yield arrow.END
+
+
+async def _lines(
+    service: Service, request: Request, wanted: _Part, columns: tuple[str, ...] | None
+) -> AsyncIterator[bytes]:
+    for chunk in wanted.chunks:
+        (found,) = await service.broker.look(ops.ReadClaim(wanted.queue, wanted.consumer, wanted.number, chunk))
+        if found is None:
+            wanted.check(chunk)
+            return
+        request.rows += len(found)
+        yield b"".join([ndjson.line(message, columns) for message in found])
+
+
+class Renewal(Struct, forbid_unknown_fields=True):
+    """How much longer the consumer is held, and what it has claimed."""
+
+    epoch: _Number
+    hold_ms: int | None = None
+    """Left out: as long as it was opened for."""
+    lease_ms: int = 3_600_000
+
+
+@routes.post("/v1/queues/{name}/consumers/{consumer}/renew", scope="receive", body=Renewal, answers={204: None})
+def renew(_service: Service, request: Request) -> Call:
+    """Hold a consumer for longer, and all that it has claimed."""
+    queue, consumer = request.params
+    given: Renewal = request.data
+    operation = ops.RenewConsumer(queue, consumer, given.epoch, given.hold_ms, given.lease_ms)
+    return Call(operation, lambda _: Response(204))
+
+
+class ConsumersParameters(Struct, frozen=True, forbid_unknown_fields=True):
+    after: str = ""
+    """Those after this name."""
+    limit: int | None = None
+
+
+@routes.get(
+    "/v1/queues/{name}/consumers", scope="receive", query=ConsumersParameters, answers={200: list[ConsumerInfo]}
+)
+def list_consumers(service: Service, request: Request) -> Call:
+    """The consumers of a queue by name, with what each has claimed."""
+    given: ConsumersParameters = request.options
+    limit = service.batch(given.limit, "limit", service.settings.max_batch)
+    return Call(
+        ops.ListConsumers(request.params[0], given.after, limit),
+        lambda found: Response(200, encode(found)),
+    )
+
+
+class ReleaseParameters(Struct, frozen=True, forbid_unknown_fields=True):
+    force: bool = False
+
+
+@routes.delete(
+    "/v1/queues/{name}/consumers/{consumer}",
+    scope="receive",
+    query=ReleaseParameters,
+    answers={204: None},
+    long=True,
+)
+async def release_consumer(service: Service, request: Request) -> Response:
+    """Forget a consumer, and give back what it has claimed. With `force`, even while its owner holds it."""
+    queue, consumer = request.params
+    await service.broker.release_consumer(queue, consumer, force=request.options.force)
+    return Response(204)

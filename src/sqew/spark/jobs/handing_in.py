@@ -1,0 +1,116 @@
+"""Tasks hand lines of files in, each for the writer of its file: what was sent is then known file by file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from uuid import uuid4
+
+import pyarrow as pa
+from msgspec import Struct
+from pyspark import TaskContext
+
+from sqew.errors import TooLarge
+from sqew.spark.source import calls
+from sqew.spark.source.messages import requests
+from sqew.spark.source.options import Target
+from sqew.spark.source.wire import PATIENT, Wire
+
+EPOCH = 0
+"""A writer of files has but one."""
+HANDED_IN = "writer string, staged string, count long, part int, line long, reason string, raw string"
+"""What a task has staged for a writer, and how many messages that is; or a line that the server refuses, and why."""
+_HANDED_IN = pa.schema(
+    [
+        ("writer", pa.string()),
+        ("staged", pa.string()),
+        ("count", pa.int64()),
+        ("part", pa.int32()),
+        ("line", pa.int64()),
+        ("reason", pa.string()),
+        ("raw", pa.string()),
+    ]
+)
+
+
+class HandIn(Struct, frozen=True):
+    """Hands in the rows of a task (`ingesting.MESSAGES`), and tells what it has handed in (`HANDED_IN`)."""
+
+    target: Target
+    writers: Mapping[int, str]
+    """For whom each part of a file is."""
+    lane: str | None = None
+    priority: int = 0
+    grouped: bool = False
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        turn = 0 if context is None else context.partitionId()
+        with Wire(self.target, turn, retries=PATIENT) as wire:
+            for writer, some in groupby(self._by_writer(batches), key=lambda pair: pair[0]):
+                handing = _Handing(wire, self.target.queue, writer)
+                refused = [line for _, rows in some for line in handing.hand_in(rows, self._addressed(rows))]
+                told = {"writer": writer, "staged": handing.staged, "count": handing.count}
+                yield pa.RecordBatch.from_pylist([told, *refused], _HANDED_IN)
+
+    def _by_writer(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.RecordBatch]]:
+        for batch in batches:
+            start = 0
+            writers = map(self.writers.__getitem__, batch.column("part").to_pylist())
+            for writer, those in groupby(writers):
+                count = sum(1 for _ in those)
+                yield writer, batch.slice(start, count)
+                start += count
+
+    def _addressed(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The columns of a message: the body, and what of the rest is not as the queue has it by itself."""
+        columns = {"body": rows.column("body")}
+        if self.lane is not None:
+            columns["lane"] = pa.repeat(self.lane, rows.num_rows)
+        if self.priority:
+            columns["priority"] = pa.repeat(self.priority, rows.num_rows)
+        if self.grouped:
+            columns["group"] = rows.column("group")
+        return pa.RecordBatch.from_pydict(columns)
+
+
+class _Handing:
+    """What one attempt of a task hands in for one writer."""
+
+    def __init__(self, wire: Wire, queue: str, writer: str) -> None:
+        self._wire, self._queue, self._writer = wire, queue, writer
+        self.staged, self.count = uuid4().hex, 0
+        self._is_over = False
+
+    def hand_in(self, rows: pa.RecordBatch, messages: pa.RecordBatch) -> Iterator[dict[str, object]]:
+        """Stage messages; those that are refused are given back, as the lines that they were."""
+        start = 0
+        for request in requests([messages], "json"):
+            end = start + request.count
+            if self._is_over:
+                return
+            try:
+                self._stage(request.body, request.count)
+            except TooLarge as error:
+                if request.count == 1:
+                    yield _refused(rows.slice(start, 1), error)
+                else:
+                    # The server takes less at a time than we send, or less in one message than it says of the queue.
+                    middle = (start + end) // 2
+                    for low, high in ((start, middle), (middle, end)):
+                        yield from self.hand_in(rows.slice(low, high - low), messages.slice(low, high - low))
+            start = end
+
+    def _stage(self, body: bytes, count: int) -> None:
+        call = calls.stage(self._queue, self._writer, EPOCH, self.staged, body, offset=self.count)
+        if self._wire.ask(call).promoted:
+            # Another run has sent the file meanwhile.
+            self._is_over = True
+        else:
+            self.count += count
+
+
+def _refused(row: pa.RecordBatch, error: TooLarge) -> dict[str, object]:
+    [line] = row.to_pylist()
+    raw = line["body"].decode()
+    return {"part": line["part"], "line": line["line"], "reason": str(error).removeprefix("Message 1: "), "raw": raw}

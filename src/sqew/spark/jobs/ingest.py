@@ -1,0 +1,225 @@
+"""`sqew spark ingest`: the lines of files into a queue, once however often it is run."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+from pyspark import StorageLevel
+
+from sqew.errors import AlreadyPromoted, BadValue, Conflict, PartIncomplete, SqewError, UnknownLane
+from sqew.rules import Limits
+from sqew.spark.files import SPLIT_BYTES, Part, located, parts_of
+from sqew.spark.jobs.handing_in import EPOCH, HANDED_IN, HandIn
+from sqew.spark.jobs.ledger import is_done
+from sqew.spark.source import calls
+from sqew.spark.source.options import options_of
+from sqew.spark.transforms import ingesting
+from sqew.spark.transforms.ingesting import Manner
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row, SparkSession
+
+    from sqew.model import Policy
+    from sqew.spark.source.wire import Wire
+
+_FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_OF_REFUSED = "part int, file string, line long, reason string, raw string"
+
+
+class Into(Struct, frozen=True):
+    """Where the messages go."""
+
+    queue: str
+    lane: str | None = None
+    priority: int = 0
+
+
+class Ingested(Struct, frozen=True):
+    """What a run has done."""
+
+    job_id: str
+    files: int
+    sent: int
+    repeated: int
+    """How many messages an earlier run had sent."""
+    rejected: int
+    rejects: str | None
+    """The folder that holds what was set aside."""
+
+
+class Tally(Struct, frozen=True):
+    """What a part has."""
+
+    part: int
+    file: str
+    lines: int
+    good: int
+    bad: int
+    digest: str
+
+
+def check_target(policy: Policy, into: Into, group_by: str | None) -> Limits:
+    """Raise where the queue would refuse everything; else how large its bodies may be."""
+    if into.lane is not None and into.lane not in policy.lanes:
+        raise UnknownLane(into.queue, into.lane, policy.lanes)
+    if policy.fifo and group_by is None:
+        raise BadValue(f"Queue '{into.queue}' is FIFO, so each message needs a group: give --group-by FIELD.")
+    limits = Limits()
+    return limits if policy.max_body_bytes is None else Limits(max_body_bytes=policy.max_body_bytes)
+
+
+class Ingest:
+    """One ingest: which files go where, and how they are read."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        wire: Wire,
+        into: Into,
+        manner: Manner,
+        options: Mapping[str, str],
+        *,
+        job_id: str | None = None,
+        in_order: bool = False,
+        split_bytes: int = SPLIT_BYTES,
+    ) -> None:
+        """``options`` are those of a write by ``format("sqew")``; ``in_order``: the queue is FIFO."""
+        self._spark, self._wire, self._into, self._manner = spark, wire, into, manner
+        self._target = options_of(options).target
+        self._job_id, self._in_order, self._split_bytes = job_id, in_order, split_bytes
+
+    def run(self, patterns: Sequence[str], quarantine: str) -> Ingested:
+        """Send what was not sent before. What can't be goes into a folder of this job's own in ``quarantine``."""
+        parts = parts_of(patterns, self._manner.format, self._split_bytes)
+        checked = ingesting.checked(ingesting.parts_frame(self._spark, parts), self._manner)
+        # Only rejects and tallies are kept: good lines are read again, which is quicker than to store them.
+        checked.persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            tallies = sorted((Tally(*row) for row in ingesting.tallies(checked).collect()), key=lambda one: one.part)
+            writers = self._writers(tallies)
+            new = self._unknown(writers.values())
+            good, files = sum(tally.good for tally in tallies), len(writers)
+            if not new:
+                # What was set aside is where the run has put it that sent the rest.
+                return Ingested(self._job_id or _named("ingest", writers.values()), files, 0, good, 0, None)
+            job_id = self._job_id or _named("ingest", new)
+            folder = f"{located(quarantine)}/{_folder_name(job_id)}"
+            some = [tally for tally in tallies if writers[tally.file] in new]
+            sent, refused, rejected = self._sent(parts, some, writers, new, checked, folder)
+        finally:
+            checked.unpersist()
+        return Ingested(job_id, files, sent, good - sent - refused, rejected, folder if rejected else None)
+
+    def _sent(
+        self, parts: Sequence[Part], tallies: Sequence[Tally], writers: Mapping[str, str], new: Mapping[str, None],
+        checked: DataFrame, folder: str,
+    ) -> tuple[int, int, int]:  # fmt: skip
+        """Send new files: how many messages, how many the server has refused, and how many lines were set aside."""
+        try:
+            handed_in = self._handed_in(parts, tallies, writers)
+            refused = [row for row in handed_in if row["reason"] is not None]
+            rejected = self._quarantined(checked, refused, tallies, folder)
+            return self._promoted(new, handed_in), len(refused), rejected
+        except BaseException:
+            self._abort(new)
+            raise
+
+    def _writers(self, tallies: Iterable[Tally]) -> dict[str, str]:
+        """As whom each file is sent: by that the server knows what was, whichever files a run has.
+
+        It is the content of the file, how it is read and where it goes, so a file may be moved; of several with the
+        same content, the how-manieth it is. A job that the user has named is known by that name alone.
+        """
+        digests = defaultdict[str, list[str]](list)
+        for tally in tallies:
+            digests[tally.file].append(tally.digest)
+        if self._job_id:
+            return dict.fromkeys(digests, self._job_id)
+        schema = self._manner.schema
+        how = [self._manner.format, self._manner.delimiter, schema and schema.json(), self._manner.group_by]
+        said = msgspec.json.encode([*how, self._into.lane, self._into.priority]).decode()
+        copies = Counter[str]()
+        found = {}
+        for file, parts in digests.items():
+            name = _named("file", ["/".join([said, *parts])])
+            copies[name] += 1
+            found[file] = name if copies[name] == 1 else f"{name}-{copies[name]}"
+        return found
+
+    def _unknown(self, writers: Iterable[str]) -> dict[str, None]:
+        """Those whose files were not sent before, in the order of the files."""
+        names = dict.fromkeys(writers)
+        return dict.fromkeys(name for name in names if not is_done(self._wire, self._into.queue, name))
+
+    def _handed_in(self, parts: Sequence[Part], tallies: Sequence[Tally], writers: Mapping[str, str]) -> list[Row]:
+        """Have tasks hand in the good lines of files. Nothing of it is in the queue yet."""
+        digests = {tally.part: tally.digest for tally in tallies}
+        some = [part for part in parts if part.number in digests]
+        names = {part.number: writers[part.file] for part in some}
+        into, grouped = self._into, self._manner.group_by is not None
+        hand_in = HandIn(self._target, names, into.lane, into.priority, grouped)
+        frame = ingesting.parts_frame(self._spark, some)
+        if self._in_order:
+            messages = ingesting.in_order(ingesting.messages(frame, self._manner, digests))
+            return messages.mapInArrow(hand_in, HANDED_IN).collect()
+        return ingesting.messages(frame, self._manner, digests, then=hand_in, schema=HANDED_IN).collect()
+
+    def _quarantined(self, checked: DataFrame, refused: Sequence[Row], tallies: Sequence[Tally], folder: str) -> int:
+        """Write down what was set aside, by us or by the server; how many lines it is."""
+        rejected = sum(tally.bad for tally in tallies) + len(refused)
+        if not rejected:
+            return 0
+        found = checked.where("reason IS NOT NULL").select("part", "file", "line", "reason", "raw")
+        if refused:
+            files = {tally.part: tally.file for tally in tallies}
+            rows = [(row["part"], files[row["part"]], row["line"], row["reason"], row["raw"]) for row in refused]
+            found = found.union(self._spark.createDataFrame(rows, _OF_REFUSED))
+        before = ingesting.lines_before([(tally.part, tally.file, tally.lines) for tally in tallies])
+        rejects = ingesting.rejects(found, self._spark.createDataFrame(before, "part int, before long"))
+        rejects.coalesce(1).write.mode("overwrite").json(folder)
+        return rejected
+
+    def _promoted(self, writers: Iterable[str], handed_in: Sequence[Row]) -> int:
+        """Put what was handed in into the queue, file by file; how many messages."""
+        sent = 0
+        staged = defaultdict[str, dict[str, int]](dict)
+        for row in handed_in:
+            if row["count"]:
+                staged[row["writer"]][row["staged"]] = row["count"]
+        for writer in writers:
+            # Also where a file has nothing: it need not be looked at again.
+            if not self._promote(writer, staged[writer]):
+                sent += sum(staged[writer].values())
+        return sent
+
+    def _promote(self, writer: str, staged: Mapping[str, int]) -> bool:
+        """Have the files of a writer be in the queue; whether another run was quicker."""
+        try:
+            return self._wire.ask(calls.promote(self._into.queue, writer, EPOCH, staged)).repeated
+        except PartIncomplete as error:
+            raise Conflict(
+                "Another run with the same files was stopped meanwhile, and what was handed in is gone. Run it again."
+            ) from error
+
+    def _abort(self, writers: Iterable[str]) -> None:
+        # Something else is wrong that is about to be told. The server drops in time what nobody promotes.
+        with suppress(SqewError):
+            for writer in writers:
+                with suppress(AlreadyPromoted):
+                    self._wire.ask(calls.abort(self._into.queue, writer, EPOCH))
+
+
+def _named(kind: str, digests: Iterable[str]) -> str:
+    return f"{kind}-{hashlib.sha256('/'.join(sorted(digests)).encode()).hexdigest()[:24]}"
+
+
+def _folder_name(job_id: str) -> str:
+    """What the folder of a job is called: what lies there is written over, so it must not be another's."""
+    return job_id if _FOLDER_NAME.fullmatch(job_id) else _named("job", [job_id])

@@ -1,0 +1,169 @@
+"""Reading a queue, or its archive, as it is now: each task takes a range of ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import count, pairwise
+from typing import get_args
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSourceReader,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    InputPartition,
+    LessThan,
+    LessThanOrEqual,
+)
+from pyspark.sql.types import StructType
+
+from sqew.errors import SqewError, UnknownLane
+from sqew.model import Bounds, State
+from sqew.spark.source import calls
+from sqew.spark.source.options import MOST_PARTITIONS, Options
+from sqew.spark.source.schema import check_readable
+from sqew.spark.source.shaping import Shape, batches_of
+from sqew.spark.source.wire import PATIENT, Wire
+
+_ROWS_PER_PARTITION = 100_000
+"""How many messages a task reads, about, where the user does not say how many tasks there are."""
+_LARGEST_ID = (1 << 63) - 1
+
+
+@dataclass
+class Wanted:
+    """Which messages are wanted: of which ids, and in which lane and state if that matters."""
+
+    after: int = 0
+    up_to: int = _LARGEST_ID
+    lane: str | None = None
+    state: State | None = None
+
+    def narrowed(self, filter: Filter) -> bool:
+        """Want only what the filter lets through; False if that can't be said."""
+        match filter:
+            case EqualTo(("id",), int(id)):
+                self.after, self.up_to = max(self.after, id - 1), min(self.up_to, id)
+            case GreaterThan(("id",), int(id)):
+                self.after = max(self.after, id)
+            case GreaterThanOrEqual(("id",), int(id)):
+                self.after = max(self.after, id - 1)
+            case LessThan(("id",), int(id)):
+                self.up_to = min(self.up_to, id - 1)
+            case LessThanOrEqual(("id",), int(id)):
+                self.up_to = min(self.up_to, id)
+            case EqualTo(("lane",), str(lane)) if self.lane in (None, lane):
+                self.lane = lane
+            case EqualTo(("state",), str(state)) if self.state in (None, state) and state in get_args(State):
+                self.state = state  # type: ignore[assignment]  # one of them, as was just seen
+            case _:
+                return False
+        return True
+
+
+@dataclass
+class Range(InputPartition):
+    """The part of a task. ``turn``: which of several servers it begins with."""
+
+    after: int
+    up_to: int
+    turn: int
+
+
+class QueueReader(DataSourceReader):
+    """Reads the messages that are there when the read is planned, and still there when their turn comes."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        options.check_use("batch read")
+        check_readable(schema, options.archive)
+        self._options, self._schema = options, schema
+        self._wanted = Wanted()
+
+    def partitions(self) -> list[Range]:
+        found = self._bounds()
+        if found.first is None or found.last is None:
+            return [Range(0, 0, 0)]
+        after, up_to = max(found.first - 1, self._wanted.after), min(found.last, self._wanted.up_to)
+        most = self._options.partitions or min(-(-found.count // _ROWS_PER_PARTITION), MOST_PARTITIONS)
+        return list(_ranges(after, max(after, up_to), most))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Range)
+        if partition.after >= partition.up_to:
+            return
+        shape = Shape(self._schema)
+        # The id says where to go on after an interruption.
+        columns = shape.names if "id" in shape.names else ("id", *shape.names)
+        try:
+            for batch in self._batches(partition, columns):
+                yield shape.of(batch)
+        except UnknownLane:
+            # No message can be in it, and a filter that nothing passes is no error.
+            return
+
+    def _bounds(self) -> Bounds:
+        options = self._options
+        if options.path is not None:
+            from sqew.spark.source import queue_file
+
+            return queue_file.bounds(options.path, options.queue, options.archive)
+        with Wire(options.target) as wire:
+            return wire.ask(calls.bounds(options.queue, options.archive))
+
+    def _batches(self, part: Range, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+        options, wanted = self._options, self._wanted
+        if options.path is None:
+            yield from self._from_server(part, columns)
+            return
+        # Imported only here: a store takes as long to import as all the rest of the source.
+        from sqew.spark.source import queue_file
+
+        yield from queue_file.batches(
+            options.path,
+            options.queue,
+            part.after,
+            part.up_to,
+            columns,
+            archive=options.archive,
+            lane=wanted.lane,
+            state=wanted.state,
+        )
+
+    def _from_server(self, part: Range, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+        options, after = self._options, part.after
+        only = {name: value for name, value in (("lane", self._wanted.lane), ("state", self._wanted.state)) if value}
+        with Wire(options.target, part.turn, retries=PATIENT) as wire:
+            for tried in count():
+                call = calls.export(options.queue, after, part.up_to, options.archive, columns, **only)
+                try:
+                    with wire.stream(call) as pieces:
+                        for batch in batches_of(pieces):
+                            yield batch
+                            after = batch.column("id")[-1].as_py()
+                    return
+                except SqewError as error:
+                    wire.wait_or_raise(call, error, tried)
+
+
+class FilteringReader(QueueReader):
+    """The same where Spark hands its filters down. Spark refuses such a reader where it does not."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 (Spark's name)
+        for filter in filters:
+            match filter:
+                case EqualTo(("state",), _) if self._options.archive:
+                    # What is finished has none.
+                    yield filter
+                case _ if not self._wanted.narrowed(filter):
+                    yield filter
+
+
+def _ranges(after: int, up_to: int, most: int) -> Iterator[Range]:
+    """Ranges of about the same width, one after the other."""
+    parts = max(1, min(most, up_to - after))
+    ends = [after + (up_to - after) * number // parts for number in range(parts + 1)]
+    for turn, (start, end) in enumerate(pairwise(ends)):
+        yield Range(start, end, turn)

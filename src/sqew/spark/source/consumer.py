@@ -1,0 +1,126 @@
+"""The driver's end of a consumer, which one query has at a time: opened, kept while it runs, and lost to another."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import suppress
+
+from sqew.errors import ConsumerInUse, Fenced, NotFound, SqewError
+from sqew.model import Claim, ClaimPart, OpenedConsumer
+from sqew.spark.source import calls
+from sqew.spark.source.options import Options
+from sqew.spark.source.wire import PATIENT, Wire
+
+_RENEWALS_PER_HOLD = 3
+_IDLE_S = 0.1
+"""How long to wait where nothing is ready: Spark asks again after 10 ms, and the server need not be asked so often."""
+_PATIENT_S = 1.0
+"""How often to look whether whoever had the consumer is still there."""
+_RENEWED_S = 1.5
+"""A hold that ends so much later than before was renewed: the server tells it in whole seconds."""
+_SHORTEST_HOLD_MS = 1
+
+
+class Consumer:
+    """A consumer of a queue that this query holds."""
+
+    def __init__(self, options: Options, owner: str) -> None:
+        self._options, self._owner = options, owner
+        self._wire = Wire(options.target)
+        try:
+            opened = self._opened()
+        finally:
+            self._wire.close()
+        # It was reached, so it is worth waiting for from now on.
+        self._wire = Wire(options.target, retries=PATIENT)
+        self._epoch = opened.epoch
+        self.found_open = frozenset(opened.claims)
+        """The claims that an earlier life of the query, or another query, has left open."""
+        self._base = min(opened.claims, default=opened.last + 1) - 1
+        """The claim before the first one that a new query is given."""
+        self._parts: dict[int, list[ClaimPart]] = {}
+        self._lost: SqewError | None = None
+        self._left = threading.Event()
+        self._keeping = threading.Thread(target=self._keep, name="sqew-consumer", daemon=True)
+        self._keeping.start()
+
+    def check_held(self) -> None:
+        """Raise if another query has taken the consumer over."""
+        if self._lost is not None:
+            raise self._lost
+
+    def claim_after(self, number: int, most: int) -> Claim | None:
+        """Ack all claims up to one, and get the next; None if nothing is ready."""
+        claim = self._claim(number or self._base, most)
+        if not claim.count:
+            time.sleep(_IDLE_S)
+            return None
+        self._parts = {claim.number: claim.parts}
+        return claim
+
+    def parts_of(self, number: int) -> list[ClaimPart]:
+        """The parts of a claim that was given, in this life of the driver or in an earlier one."""
+        if number in self._parts:
+            return self._parts[number]
+        if number not in self.found_open:
+            # Nobody came back for it in time, so its messages are in the queue again, for a later claim.
+            return []
+        return self._claim(number - 1, 0).parts
+
+    def leave(self) -> None:
+        """Let another query have it at once. Claims stay open, for whoever goes on with them."""
+        self._left.set()
+        self._keeping.join()
+        options = self._options
+        with suppress(SqewError):
+            self._wire.ask(
+                calls.renew(options.queue, options.consumer, self._epoch, _SHORTEST_HOLD_MS, options.lease_ms)
+            )
+        self._wire.close()
+
+    def _opened(self) -> OpenedConsumer:
+        opened = self._open_patiently()
+        if not opened.claims:
+            return opened
+        # A lease may be about to end. What is still open after it was renewed stays open.
+        self._renew(self._wire, opened.epoch)
+        return self._open()
+
+    def _open_patiently(self) -> OpenedConsumer:
+        """Open it, if need be when the hold of somebody ends who is gone; raise if that one is still there."""
+        ends_at = None
+        while True:
+            try:
+                return self._open()
+            except ConsumerInUse as error:
+                seen_to_end_at = time.monotonic() + error.retry_after_ms / 1000
+                if ends_at is not None and seen_to_end_at > ends_at + _RENEWED_S:
+                    raise
+                ends_at = seen_to_end_at if ends_at is None else min(ends_at, seen_to_end_at)
+            time.sleep(_PATIENT_S)
+
+    def _open(self) -> OpenedConsumer:
+        options = self._options
+        return self._wire.ask(calls.open_consumer(options.queue, options.consumer, self._owner, options.hold_ms))
+
+    def _claim(self, after: int, most: int) -> Claim:
+        options = self._options
+        return self._wire.ask(calls.claim(options.queue, options.consumer, self._epoch, after, most, options.lease_ms))
+
+    def _renew(self, wire: Wire, epoch: int) -> None:
+        options = self._options
+        wire.ask(calls.renew(options.queue, options.consumer, epoch, options.hold_ms, options.lease_ms))
+
+    def _keep(self) -> None:
+        """Renew the hold, and the leases of what is open, until it is left or lost."""
+        with Wire(self._options.target) as wire:
+            while not self._left.wait(self._options.hold_ms / 1000 / _RENEWALS_PER_HOLD):
+                try:
+                    self._renew(wire, self._epoch)
+                except (Fenced, NotFound) as error:
+                    self._lost = error
+                    return
+                except SqewError:
+                    # The server may come back in time. If it does not, the next claim says what is wrong.
+                    continue

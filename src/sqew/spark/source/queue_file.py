@@ -1,0 +1,45 @@
+"""A queue in a local file, read without a server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from sqew import arrow
+from sqew.clock import Clock
+from sqew.model import Bounds, State
+from sqew.operations import ReadBounds, ReadColumns
+from sqew.stores.sqlite.reading import SQLiteReader
+
+_STEP = 2_000
+"""How many messages are read at a time."""
+
+
+def bounds(path: str, queue: str, archive: bool) -> Bounds:
+    """Between which ids the messages lie."""
+    with SQLiteReader(path, now=Clock().now()) as file:
+        found: Bounds = file.look(ReadBounds(queue, archive))
+        return found
+
+
+def batches(
+    path: str,
+    queue: str,
+    after: int,
+    up_to: int,
+    columns: Sequence[str],
+    *,
+    archive: bool,
+    lane: str | None,
+    state: State | None,
+) -> Iterator[pa.RecordBatch]:
+    """The messages after one id and up to another."""
+    with SQLiteReader(path, now=Clock().now()) as file:
+        place: int | None = after
+        while place is not None:
+            part = file.look(ReadColumns(queue, place, up_to, _STEP, columns, archive, lane, state))
+            if part.count:
+                stream = arrow.schema(columns) + arrow.batch(part, columns) + arrow.END
+                yield from pa.ipc.open_stream(stream)
+            place = part.after

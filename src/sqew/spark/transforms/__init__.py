@@ -1,0 +1,1 @@
+"""Pure functions from DataFrame to DataFrame. The jobs put them together."""

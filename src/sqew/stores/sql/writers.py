@@ -1,0 +1,36 @@
+"""Looking at who sends in whole epochs, and at what they have staged."""
+
+from __future__ import annotations
+
+from sqew.errors import WriterNotFound
+from sqew.model import Staging, WriterInfo
+from sqew.operations import GetWriter, ListWriters
+from sqew.stores.sql.catalog import QueueState
+from sqew.stores.sql.work import Row, Work
+
+_SUGGESTED = 1_000
+
+
+def get_writer(work: Work, op: GetWriter) -> WriterInfo:
+    state = work.catalog.queue(op.queue)
+    row = work.execute(work.sql.read_writer, (state.id, op.name)).fetchone()
+    if row is None:
+        others = work.execute(work.sql.writers_of, (state.id, "", _SUGGESTED)).fetchall()
+        raise WriterNotFound(op.queue, op.name, [other[0] for other in others])
+    return _info(work, state, row)
+
+
+def list_writers(work: Work, op: ListWriters) -> list[WriterInfo]:
+    state = work.catalog.queue(op.queue)
+    rows = work.execute(work.sql.writers_of, (state.id, op.after, op.limit)).fetchall()
+    return [_info(work, state, row) for row in rows]
+
+
+def _info(work: Work, state: QueueState, writer: Row) -> WriterInfo:
+    """A row of {writer}."""
+    name, epoch, promoted, duplicates = writer
+    staged = []
+    for id, staged_epoch, due_at in work.execute(work.sql.stagings_of, (state.id, name)).fetchall():
+        parts, messages = work.execute(work.sql.count_staged, (id,)).fetchall()[0]
+        staged.append(Staging(staged_epoch, parts, messages, due_at is not None))
+    return WriterInfo(name, epoch, promoted, duplicates, staged)

@@ -1,0 +1,76 @@
+"""Looking into a file that is somebody else's: nothing is written to it, and nobody is held up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from types import TracebackType
+from typing import Any, Self
+
+import apsw
+
+from sqew import operations as ops
+from sqew.errors import StoreTooNew, StoreUnusable
+from sqew.stores.sql.bindings import Bindings
+from sqew.stores.sql.catalog import Catalog
+from sqew.stores.sql.finding import Finding
+from sqew.stores.sql.handlers import HANDLERS
+from sqew.stores.sql.migrations import migrations
+from sqew.stores.sql.work import Work
+from sqew.stores.sqlite.connection import SQL, Link, translated
+from sqew.stores.sqlite.migrate import version_of
+from sqew.stores.sqlite.room import Room
+
+
+class SQLiteReader:
+    """The queues of a file, to be looked at. It sees the moment when it was opened, until it is closed."""
+
+    def __init__(self, path: str | Path, *, now: int, busy_timeout_ms: int = 5_000) -> None:
+        self.path = str(path)
+        if not Path(path).is_file():
+            raise StoreUnusable(f"{path} is no file. Check the name: it must be there on every machine that reads it.")
+        with translated(self.path):
+            self._connection = apsw.Connection(self.path, flags=apsw.SQLITE_OPEN_READONLY)
+            try:
+                self._connection.set_busy_timeout(busy_timeout_ms)
+                self._connection.execute("BEGIN")
+                self._check_version()
+            except BaseException:
+                self._connection.close(True)
+                raise
+        catalog = Catalog(self._connection.execute, SQL)
+        self._work = Work(Link(self._connection), SQL, catalog, Bindings(), Finding(), Room(self.path, 0), Random())
+        self._work.now = now
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def look(self, operation: ops.Operation[Any]) -> Any:
+        """The result of an operation that only reads."""
+        assert not operation.writes
+        with translated(self.path):
+            return HANDLERS[type(operation)](self._work, operation)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._connection.close(True)
+
+    def _check_version(self) -> None:
+        version, newest = version_of(self._connection), migrations(__package__)[-1].version
+        if version == 0:
+            raise StoreUnusable(f"{self.path} holds no queues. Check the name.")
+        if version > newest:
+            raise StoreTooNew(
+                f"{self.path} was written by a newer Sqew (schema {version}; this one knows {newest}). "
+                "Upgrade Sqew: pip install --upgrade sqew."
+            )
+        if version < newest:
+            raise StoreUnusable(
+                f"{self.path} was written by an older Sqew (schema {version}; this one reads {newest}). "
+                f"Open it once for writing, which brings it up to date: sqew --db {self.path} stats."
+            )

@@ -1,0 +1,191 @@
+"""The streaming source as Spark calls it: claims, their acks, and who may have a consumer."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from sources import depth
+
+from serving import Serving
+from sqew.client import Client
+from sqew.errors import ConsumerInUse, Fenced, QueueNotFound
+from sqew.spark.source import calls
+from sqew.spark.source.options import options_of
+from sqew.spark.source.schema import schema_of
+from sqew.spark.source.stream_read import QueueStreamReader
+from sqew.spark.source.wire import Wire
+
+Offset = dict[str, Any]
+
+
+@contextlib.contextmanager
+def _reading(server: Serving, queue: str, **options: str) -> Iterator[QueueStreamReader]:
+    given = {"url": server.url, "queue": queue, "consumer": "sums", "holdseconds": "2", **options}
+    reader = QueueStreamReader(options_of(given), schema_of(archive=False))
+    try:
+        yield reader
+    finally:
+        reader.stop()
+
+
+def _send(server: Serving, queue: str, *numbers: int) -> None:
+    with Client(server.url) as client:
+        client.enqueue_many(queue, list(numbers))
+
+
+def _numbers(reader: QueueStreamReader, start: Offset, end: Offset) -> list[int]:
+    parts = reader.partitions(start, end)
+    return [int(body) for part in parts for batch in reader.read(part) for body in batch.column("body").to_pylist()]
+
+
+def _ready(server: Serving, queue: str) -> int:
+    found: int = server.call("GET", f"/v1/queues/{queue}").json["queue_visible_length"]
+    return found
+
+
+def _wait_until(happens: Callable[[], bool], seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not happens():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)
+
+
+def test_each_batch_is_a_claim_and_is_acked_when_the_next_is_asked_for(
+    server: Serving, new_queue: Callable[..., str]
+) -> None:
+    queue = new_queue(server)
+    _send(server, queue, *range(7))
+
+    with _reading(server, queue) as reader:
+        start = reader.initialOffset()
+        first = reader.latestOffset(start, ReadMaxRows(5))
+        seen, left_before = _numbers(reader, start, first), depth(server, queue)
+        second = reader.latestOffset(first, ReadAllAvailable())
+        left_between = depth(server, queue)
+        seen += _numbers(reader, first, second)
+        last = reader.latestOffset(second, ReadMaxRows(5))
+
+    assert seen == list(range(7))
+    assert (left_before, left_between, depth(server, queue)) == (7, 2, 0)
+    assert last == second
+    assert reader.partitions(second, last) == []
+
+
+def test_a_driver_that_comes_back_is_given_the_same_claim_at_once(
+    server: Serving, new_queue: Callable[..., str]
+) -> None:
+    queue = new_queue(server)
+    _send(server, queue, 1, 2, 3)
+
+    with _reading(server, queue) as gone:
+        start = gone.initialOffset()
+        end = gone.latestOffset(start, ReadMaxRows(2))
+        with _reading(server, queue) as back:
+            again = _numbers(back, back.initialOffset(), end)
+            following = back.latestOffset(end, ReadMaxRows(2))
+            rest = _numbers(back, end, following)
+
+    assert (again, rest) == ([1, 2], [3])
+    assert depth(server, queue) == 1
+
+
+def test_a_new_query_is_given_what_an_old_one_has_left_open(server: Serving, new_queue: Callable[..., str]) -> None:
+    queue = new_queue(server)
+    _send(server, queue, 1, 2, 3)
+    with _reading(server, queue) as old:
+        old.latestOffset(old.initialOffset(), ReadMaxRows(2))
+
+    with _reading(server, queue) as new:
+        start = new.initialOffset()
+        end = new.latestOffset(start, ReadMaxRows(100))
+        given = _numbers(new, start, end)
+
+    assert given == [1, 2]
+
+
+def test_a_consumer_in_use_is_refused(sqlite_server: Serving, new_queue: Callable[..., str]) -> None:
+    queue = new_queue(sqlite_server)
+
+    with _reading(sqlite_server, queue) as first, _reading(sqlite_server, queue) as second:
+        first.latestOffset(first.initialOffset(), ReadMaxRows(1))
+
+        with pytest.raises(ConsumerInUse, match=f"Consumer 'sums' of queue '{queue}' is in the hands of") as refused:
+            second.latestOffset(second.initialOffset(), ReadMaxRows(1))
+
+    assert str(refused.value).count("\n") == 0
+
+
+def test_who_has_lost_a_consumer_is_told(server: Serving, new_queue: Callable[..., str]) -> None:
+    queue = new_queue(server)
+
+    with _reading(server, queue) as first, _reading(server, queue) as second:
+        start = first.initialOffset()
+        first.latestOffset(start, ReadMaxRows(1))
+        second.latestOffset(start, ReadMaxRows(1))
+
+        with pytest.raises(Fenced, match="was opened or released by somebody else"):
+            first.latestOffset(start, ReadMaxRows(1))
+
+
+def test_a_hold_is_renewed_while_the_query_works(sqlite_server: Serving, new_queue: Callable[..., str]) -> None:
+    queue = new_queue(sqlite_server)
+    _send(sqlite_server, queue, 1)
+
+    def lease() -> int:
+        consumers = sqlite_server.call("GET", f"/v1/queues/{queue}/consumers").json
+        found: int = consumers[0]["claims"][0]["lease_until"]
+        return found
+
+    with _reading(sqlite_server, queue) as reader:
+        reader.latestOffset(reader.initialOffset(), ReadMaxRows(1))
+        before = lease()
+        _wait_until(lambda: lease() > before)
+
+
+def test_a_claim_whose_lease_has_ended_is_read_later_and_not_lost(
+    server: Serving, new_queue: Callable[..., str]
+) -> None:
+    queue = new_queue(server)
+    _send(server, queue, 1, 2, 3)
+    target = options_of({"url": server.url, "queue": queue}).target
+    with Wire(target) as wire:
+        opened = wire.ask(calls.open_consumer(queue, "sums", "gone", 1_000))
+        gone = wire.ask(calls.claim(queue, "sums", opened.epoch, opened.last, 3, 1_000))
+    _wait_until(lambda: _ready(server, queue) == 3)
+
+    with _reading(server, queue) as back:
+        start = back.initialOffset()
+        end = {"owner": "gone", "claim": gone.number}
+        given = _numbers(back, start, end)
+        following = back.latestOffset(end, ReadMaxRows(5))
+        later = _numbers(back, end, following)
+
+    assert (gone.count, given, sorted(later)) == (3, [], [1, 2, 3])
+
+
+def test_a_query_that_is_to_take_what_is_there_leaves_what_comes_later(
+    server: Serving, new_queue: Callable[..., str]
+) -> None:
+    queue = new_queue(server)
+    _send(server, queue, *range(5))
+
+    with _reading(server, queue) as reader:
+        reader.prepareForTriggerAvailableNow()
+        start, seen = reader.initialOffset(), []
+        while (end := reader.latestOffset(start, ReadMaxRows(2))) != start:
+            seen += _numbers(reader, start, end)
+            _send(server, queue, 100, 101)
+            start = end
+
+    assert seen == list(range(5))
+    assert (depth(server, queue), _ready(server, queue)) == (6, 6)
+
+
+def test_an_unknown_queue_is_refused(sqlite_server: Serving) -> None:
+    with _reading(sqlite_server, "no-such-queue") as reader, pytest.raises(QueueNotFound):
+        reader.latestOffset(reader.initialOffset(), ReadMaxRows(1))
