@@ -14,6 +14,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -59,17 +60,17 @@ class Contenders:
     """What is measured, each with the same number of cores."""
 
     def __init__(self, spark: SparkSession, cores: int) -> None:
-        self._spark, self._cores = spark, cores
+        self.spark, self._cores = spark, cores
 
     def of(self, name: str) -> Callable[[Path, Path], None]:
         return {_ANALYSE: self._analyse, _PLAIN: self._plain, _DUCKDB: self._duckdb}[name]
 
     def _analyse(self, log: Path, to: Path) -> None:
-        analyse(self._spark, [str(log)], str(to))
+        analyse(self.spark, [str(log)], str(to))
 
     def _plain(self, log: Path, to: Path) -> None:
         schema = "at long, event string, topic string, lane string, n long, worker string, due long"
-        events = self._spark.read.schema(schema).json(str(log / _LOGS))
+        events = self.spark.read.schema(schema).json(str(log / _LOGS))
         at, event, worker = F.col("at"), F.col("event"), F.col("worker")
         messages = events.where(event.isin(*_OF_MESSAGES)).groupBy("topic", "n").agg(
             F.max("lane").alias("lane"),
@@ -80,7 +81,7 @@ class Contenders:
             F.count(F.when(event == "retried", 1)).alias("retries"),
         )  # fmt: skip
         messages.write.parquet(str(to / "messages"))
-        kept = self._spark.read.parquet(str(to / "messages"))
+        kept = self.spark.read.parquet(str(to / "messages"))
         took = ("sent_at - due", "received_at - due", "acked_at - due", "acked_at - received_at")
         for number, cut in enumerate((["topic"], ["topic", "lane"], ["worker"])):
             quantiles = (
@@ -128,12 +129,16 @@ def _spark_on(cores: int) -> Iterator[SparkSession]:
         spark.stop()
 
 
+def _own_cpu_seconds() -> float:
+    """What this process has used of the processors so far."""
+    ours = os.times()
+    return ours.user + ours.system
+
+
 def _cpu_seconds(spark: SparkSession) -> float:
     """What Java, all that it has started, and we have used of the processors so far."""
     gateway = spark.sparkContext._gateway
-    ours = os.times()
-    used = ours.user + ours.system
-    return used if gateway is None else used + _cpu_seconds_below(gateway.proc.pid)
+    return _own_cpu_seconds() + (0 if gateway is None else _cpu_seconds_below(gateway.proc.pid))
 
 
 def _cpu_seconds_below(root: int) -> float:
@@ -148,11 +153,13 @@ def _cpu_seconds_below(root: int) -> float:
     return sum(ticks.get(process, 0) for process in family) / _TICKS
 
 
-def _measured(spark: SparkSession, work: Callable[[Path, Path], None], log: Path, to: Path) -> Taken:
+def _measured(contenders: Contenders, name: str, log: Path, to: Path) -> Taken:
+    # DuckDB is in this process; of Spark's that idle beside it some may end meanwhile, and their time with them.
+    used_by_now = _own_cpu_seconds if name == _DUCKDB else partial(_cpu_seconds, contenders.spark)
     shutil.rmtree(to, ignore_errors=True)
-    began, used = time.perf_counter(), _cpu_seconds(spark)
-    work(log, to)
-    return Taken(time.perf_counter() - began, _cpu_seconds(spark) - used)
+    began, used = time.perf_counter(), used_by_now()
+    contenders.of(name)(log, to)
+    return Taken(time.perf_counter() - began, used_by_now() - used)
 
 
 def _rounds(cores: int, folder: Path, scale: Scale) -> dict[str, list[Taken]]:
@@ -161,11 +168,11 @@ def _rounds(cores: int, folder: Path, scale: Scale) -> dict[str, list[Taken]]:
         contenders = Contenders(spark, cores)
         for name in taken:
             say(f"local[{cores}]: warming up {name}")
-            _measured(spark, contenders.of(name), folder / "short", folder / "out")
+            _measured(contenders, name, folder / "short", folder / "out")
         for number in range(scale.analyses):
             for name in in_turn(list(taken), number):
                 say(f"local[{cores}], round {number + 1} of {scale.analyses}: {name}")
-                taken[name].append(_measured(spark, contenders.of(name), folder / "long", folder / "out"))
+                taken[name].append(_measured(contenders, name, folder / "long", folder / "out"))
     return taken
 
 
