@@ -18,9 +18,7 @@ from sqew.spark.source.wire import PATIENT, Wire
 
 EPOCH = 0
 """A writer of files has but one."""
-HANDED_IN = "writer string, staged string, count long, part int, line long, reason string, raw string"
-"""What a task has staged for a writer, and how many messages that is; or a line that the server refuses, and why."""
-_HANDED_IN = pa.schema(
+HANDED_IN = pa.schema(
     [
         ("writer", pa.string()),
         ("staged", pa.string()),
@@ -31,6 +29,7 @@ _HANDED_IN = pa.schema(
         ("raw", pa.string()),
     ]
 )
+"""What a task has staged for a writer, and how many messages that is; or a line that the server refuses, and why."""
 
 
 class HandIn(Struct, frozen=True):
@@ -51,7 +50,7 @@ class HandIn(Struct, frozen=True):
                 handing = _Handing(wire, self.target.queue, writer)
                 refused = [line for _, rows in some for line in handing.hand_in(rows, self._addressed(rows))]
                 told = {"writer": writer, "staged": handing.staged, "count": handing.count}
-                yield pa.RecordBatch.from_pylist([told, *refused], _HANDED_IN)
+                yield pa.RecordBatch.from_pylist([told, *refused], HANDED_IN)
 
     def _by_writer(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.RecordBatch]]:
         for batch in batches:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 from pyspark import StorageLevel
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from sqew.errors import AlreadyPromoted, BadValue, Conflict, PartIncomplete, SqewError, UnknownLane
 from sqew.rules import Limits
@@ -168,7 +169,7 @@ class Ingest:
         frame = ingesting.parts_frame(self._spark, some)
         if self._in_order:
             messages = ingesting.in_order(ingesting.messages(frame, self._manner, digests))
-            return messages.mapInArrow(hand_in, HANDED_IN).collect()
+            return messages.mapInArrow(hand_in, from_arrow_schema(HANDED_IN)).collect()
         return ingesting.messages(frame, self._manner, digests, then=hand_in, schema=HANDED_IN).collect()
 
     def _quarantined(self, checked: DataFrame, refused: Sequence[Row], tallies: Sequence[Tally], folder: str) -> int:

@@ -14,6 +14,7 @@ import msgspec
 import pyarrow as pa
 from msgspec import Struct
 from pyspark.sql.functions import broadcast, col
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from sqew.body_files import LIMITS, Format, Reject, Row, group_in, rows_in
 from sqew.errors import Conflict
@@ -26,13 +27,10 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 PARTS = "number int, file string, start long, end long, size long"
-CHECKED = "part int, file string, line long, reason string, raw string, lines long, good long, bad long, digest string"
-"""A reject, or what a whole part has: the one has a reason, the other a digest."""
-MESSAGES = "part int, line long, body binary, `group` string"
 REJECTS = ("file", "line", "reason", "raw")
 
 _TOGETHER = 5_000
-_CHECKED = pa.schema(
+CHECKED = pa.schema(
     [
         ("part", pa.int32()),
         ("file", pa.string()),
@@ -45,7 +43,8 @@ _CHECKED = pa.schema(
         ("digest", pa.string()),
     ]
 )
-_MESSAGES = pa.schema(
+"""A reject, or what a whole part has: the one has a reason, the other a digest."""
+MESSAGES = pa.schema(
     [("part", pa.int32()), ("line", pa.int64()), ("body", pa.binary()), ("group", pa.string())]
 )  # fmt: skip
 
@@ -76,11 +75,11 @@ def checked(parts: DataFrame, manner: Manner) -> DataFrame:
         for part in _parts_in(batches):
             yield from _checked(part, manner)
 
-    return parts.mapInArrow(check, CHECKED)
+    return parts.mapInArrow(check, from_arrow_schema(CHECKED))
 
 
 def messages(
-    parts: DataFrame, manner: Manner, digests: Mapping[int, str], then: Then | None = None, schema: str = MESSAGES
+    parts: DataFrame, manner: Manner, digests: Mapping[int, str], then: Then | None = None, schema: pa.Schema = MESSAGES
 ) -> DataFrame:
     """The good lines of parts: `MESSAGES`. Where a part is not as it was when it was checked, it is an error.
 
@@ -92,7 +91,7 @@ def messages(
         for part in _parts_in(batches):
             yield from _messages(part, manner, expected[part.number])
 
-    return parts.mapInArrow(read if then is None else lambda batches: then(read(batches)), schema)
+    return parts.mapInArrow(read if then is None else lambda batches: then(read(batches)), from_arrow_schema(schema))
 
 
 def tallies(checked: DataFrame) -> DataFrame:
@@ -142,12 +141,12 @@ def _checked(part: Part, manner: Manner) -> Iterator[pa.RecordBatch]:
                 yield _batch_of_rejects(part, rejects)
         counts = {"lines": reading.count, "good": good, "bad": bad}
         tally = {"part": part.number, "file": part.file, **counts, "digest": reading.digest}
-    yield pa.RecordBatch.from_pylist([tally], _CHECKED)
+    yield pa.RecordBatch.from_pylist([tally], CHECKED)
 
 
 def _batch_of_rejects(part: Part, bad: Sequence[Reject]) -> pa.RecordBatch:
     found = [{**msgspec.structs.asdict(reject), "part": part.number} for reject in bad]
-    return pa.RecordBatch.from_pylist(found, _CHECKED)
+    return pa.RecordBatch.from_pylist(found, CHECKED)
 
 
 def _messages(part: Part, manner: Manner, expected: str) -> Iterator[pa.RecordBatch]:
@@ -164,8 +163,8 @@ def _batch_of_messages(part: Part, rows: Sequence[Row], group_by: str | None) ->
     bodies = [row.body for row in rows]
     groups = [None] * len(rows) if group_by is None else [group_in(body, group_by) for body in bodies]
     columns = [[part.number] * len(rows), [row.line for row in rows], bodies, groups]
-    arrays = [pa.array(values, kind) for values, kind in zip(columns, _MESSAGES.types, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=_MESSAGES)
+    arrays = [pa.array(values, kind) for values, kind in zip(columns, MESSAGES.types, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=MESSAGES)
 
 
 def _rows(part: Part, reading: Reading, manner: Manner) -> Iterator[Row | Reject]:

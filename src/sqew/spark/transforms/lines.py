@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Meta
 from pyarrow import json
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from sqew.spark.files import Part, opened
 
@@ -25,11 +26,6 @@ BROKEN_IN = "broken_in"
 FIGURES = ("ready", "leased", "delayed", "blocked", "dead", "wal_bytes", "lag_us", "dropped")
 _NUMBERS = ("at", "n", "to", "due", "took", "t", "id", "attempt", "attempts")
 _TEXTS = ("event", "topic", "queue", "lane", "worker", "what", "where", "stream")
-LINES = (
-    f"{', '.join(f'`{name}` long' for name in _NUMBERS)}, {', '.join(f'`{name}` string' for name in _TEXTS)}, "
-    f"unknown boolean, figures struct<{', '.join(f'{name}: double' for name in FIGURES)}>, {BROKEN_IN} string"
-)
-"""What is read of a line; the rest is passed over. Of a line that is no event the file is noted, in ``broken_in``."""
 
 _LINE = pa.schema(
     [
@@ -39,6 +35,8 @@ _LINE = pa.schema(
         ("figures", pa.struct([(name, pa.float64()) for name in FIGURES])),
     ]
 )
+LINES = _LINE.append(pa.field(BROKEN_IN, pa.string()))
+"""What is read of a line; the rest is passed over. Of a line that is no event the file is noted, in ``broken_in``."""
 _BLOCK_BYTES = 4 << 20
 _LONGEST_LINE = 16 << 20
 _MOST_AT_ONCE = 1_000_000
@@ -65,7 +63,7 @@ def lines(parts: DataFrame) -> DataFrame:
             for row in batch.to_pylist():
                 yield from read_part(Part(**row))
 
-    return parts.mapInArrow(read, LINES)
+    return parts.mapInArrow(read, from_arrow_schema(LINES))
 
 
 def read_part(part: Part) -> Iterator[pa.RecordBatch]:
