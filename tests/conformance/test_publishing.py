@@ -1,5 +1,7 @@
 """Publish: one event to every queue and endpoint that wants it, or to none."""
 
+from itertools import zip_longest
+
 import pytest
 
 from conformance.driver import ENDPOINT, Driver, event
@@ -14,7 +16,7 @@ from sqew.errors import (
     UnknownLane,
 )
 from sqew.model import DELIVERIES, Fact, NewEvent, NewMessage, Published
-from sqew.operations import DeleteQueue, Publish
+from sqew.operations import DeleteQueue, Publish, Send
 from sqew.rules import Limits
 
 LARGE = b'"' + b"x" * 100_000 + b'"'
@@ -92,6 +94,40 @@ def test_events_are_answered_in_their_order(store):
     answers = store.run(Publish([event("b"), event("x"), event("a"), event("b")]))
 
     assert [[queue for queue, _ in published.messages] for published in answers] == [["b"], [], ["a"], ["b"]]
+
+
+def test_events_of_one_transaction_reach_the_same_queues_each_with_its_own_body(store):
+    for queue in ("a", "b", "c"):
+        create_with_subscription(store, queue)
+    # Alike in all but their bodies, with others between them; bodies that look like numbers, and an empty one.
+    alike = [Publish([event("orders.1", body, format="text")]) for body in (b"12345", b"0", b"", b"\xc3\xa9" * 200)]
+    others = [
+        Send("b", [NewMessage(b'"sent"')]),
+        Publish([event("orders.1", b'"high"', priority=9)]),
+        Publish([event("orders.1", b'"late"', delay_ms=5_000)]),
+        Publish([event("orders.1", b'"short"', ttl_ms=60_000), event("orders.2", b'"key"')]),
+        Publish([event("orders.1", b'"headed"', headers={"size": "5"})]),
+        Publish([event("nobody.wants", b'"lost"')]),
+    ]
+    operations = [op for pair in zip_longest(alike, others) for op in pair if op is not None]
+
+    commit = store.commit(*operations)
+
+    expected: dict[int, tuple[str, bytes]] = {}
+    for op, result in zip(operations, commit.results, strict=True):
+        if isinstance(op, Send):
+            expected[result[0].id] = ("b", op.messages[0].body)
+            continue
+        for published, sent in zip(result, op.events, strict=True):
+            expected |= {id: (queue, sent.message.body) for queue, id in published.messages}
+    assert len(expected) == 3 * 9 + 1
+    assert {id: (queue, store.get(id, queue).body) for id, (queue, _) in expected.items()} == expected
+    assert sorted((fact.id, fact.queue, fact.kind) for fact in commit.facts) == sorted(
+        (id, queue, "sent") for id, (queue, _) in expected.items()
+    )
+    assert bodies(store, "a")[:2] == [b'"high"', b"12345"]
+    store.advance(5_000)
+    assert bodies(store, "a") == [b'"late"']
 
 
 # What arrives

@@ -96,6 +96,7 @@ HOT = {
     "delete_parts_of": {PARTS},
     "insert_chunk": NOTHING,
     "insert_staged": NOTHING,
+    "insert_copies": NOTHING,
     "next_chunk": {CHUNKS},
     "delete_chunk": {ROW},
     "delete_chunks_of": {CHUNKS, ROW},
@@ -447,9 +448,10 @@ def test_a_statement_finds_its_rows_by_the_index_meant_for_it(connection, name):
 
 @pytest.mark.parametrize("name", HOT)
 def test_a_statement_reads_no_table_whole_and_sorts_nothing(connection, name):
-    # Over the one row of a subquery or of the step before it, or over the ids that were given.
+    # Over the one row of a subquery or of the step before it, or over arrays that were given.
+    arrays = "|".join(["carray", *re.findall(r"carray\(\?\d+\) AS (\w+)", SQL.texts[name])])
     subqueries = "".join(rf"|{alias}" for alias in re.findall(r"\) AS (\w+)", SQL.texts[name]))
-    few = re.compile(rf"SCAN (\(subquery-\d+\){subqueries}|turn|CONSTANT ROW|carray VIRTUAL TABLE INDEX 1:)")
+    few = re.compile(rf"SCAN (\(subquery-\d+\){subqueries}|turn|CONSTANT ROW|({arrays}) VIRTUAL TABLE INDEX 1:)")
     for step in plan_of(connection, name):
         assert few.fullmatch(step) or not step.startswith("SCAN")
         assert "TEMP B-TREE" not in step

@@ -12,7 +12,7 @@ import asyncpg
 from sqew.stores.postgres.bridge import wait_for
 from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.statements import Statements
-from sqew.stores.sql.work import Row
+from sqew.stores.sql.work import Copies, Row
 
 _PARAMETER = re.compile(r"\?(\d+)")
 _BLOB = re.compile(r"CAST\((coalesce\([^)]*\)|[\w.]+) AS BLOB\)")
@@ -172,6 +172,16 @@ class Link:
     def insert_alike(self, alike: Row, ids: Sequence[int], checksums: list[int], bodies: list[bytes]) -> None:
         """Write messages by the thousand that differ in these alone."""
         self.execute(SQL.insert_staged, (*alike, ids, checksums, bodies))
+
+    def insert_copies(self, copies: Copies) -> None:
+        """Write messages that go to several queues each: their ids are not in a row here, as others draw some too."""
+        lane, priority, due_at, created_at, expires_at, is_text, headers = copies.alike
+        rows = [
+            (id, taker.queue_id, lane, priority, due_at, created_at, expires_at, is_text, check, headers, body)
+            for ids, check, body in zip(copies.ids, copies.checksums, copies.bodies, strict=True)
+            for id, taker in zip(ids, copies.takers, strict=True)
+        ]
+        self.executemany(SQL.insert_small, rows)
 
     def integers(self, values: list[int], /) -> object:
         """A list of integers as one parameter."""

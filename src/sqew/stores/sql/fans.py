@@ -29,8 +29,13 @@ class Taker(Struct, frozen=True, gc=False):
     delay_ms: int
     ttl_ms: int | None
 
+    @property
+    def terms(self) -> tuple[int, int, int | None]:
+        """What its rows get of the queue's, besides their place in it."""
+        return self.lane, self.delay_ms, self.ttl_ms
 
-class Fan(Struct, frozen=True):
+
+class Fan(Struct, frozen=True, eq=False):
     """Where the events of one routing key go, found once for many of them."""
 
     epoch: int
@@ -43,6 +48,10 @@ class Fan(Struct, frozen=True):
     takers: list[Taker]
     names: list[str]
     """Theirs."""
+    takes_copies: bool
+    """An event becomes the same row in several of them, and in no other."""
+    is_plain: bool
+    """There are only these."""
     picky: list[tuple[QueueState, Binding]]
     """The other queues."""
     endpoints: list[Binding]
@@ -137,25 +146,44 @@ def _new_fan(work: Work, routing_key: str, bindings: list[Binding]) -> Fan:
     wanted, wanted_in_queues = frozenset(forms - {RAW}), frozenset(in_queues - {RAW})
     chooses = any(binding.filter is not None for binding in bindings)
     headers = encode_headers(event_headers(routing_key, None))
-    fan = Fan(work.catalog.epoch, bindings, chooses, headers, [], [], [], [], [], wanted, wanted_in_queues, {}, set())
+    takers: list[Taker] = []
+    picky: list[tuple[QueueState, Binding]] = []
+    endpoints: list[Binding] = []
+    missing: list[str] = []
+    order: dict[str, int] = {}
     seen: set[str] = set()
     for binding in bindings:
         if binding.protocol != "queue":
-            fan.endpoints.append(binding)
+            endpoints.append(binding)
         elif binding.target not in seen:
             # A queue that two patterns lead to gets the event once.
             seen.add(binding.target)
             state = work.catalog.find(binding.target) or work.catalog.find(binding.dead_letter or None)
             if state is None:
-                fan.missing.append(binding.target)
+                missing.append(binding.target)
                 continue
-            fan.order.setdefault(state.name, len(fan.order))
+            order.setdefault(state.name, len(order))
             if state.takes_plain and binding.form == RAW and state.name == binding.target:
-                fan.takers.append(_taker(state))
-                fan.names.append(state.name)
+                takers.append(_taker(state))
             else:
-                fan.picky.append((state, binding))
-    return fan
+                picky.append((state, binding))
+    return Fan(
+        work.catalog.epoch,
+        bindings,
+        chooses,
+        headers,
+        takers,
+        [taker.queue for taker in takers],
+        len(takers) > 1 and len({taker.terms for taker in takers}) == 1,
+        bool(takers) and not (chooses or picky or endpoints),
+        picky,
+        endpoints,
+        missing,
+        wanted,
+        wanted_in_queues,
+        order,
+        set(),
+    )
 
 
 def _taker(state: QueueState) -> Taker:

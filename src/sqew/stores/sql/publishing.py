@@ -23,11 +23,11 @@ from sqew.operations import Publish
 from sqew.sealing import addressed
 from sqew.stores.sql.bindings import Binding
 from sqew.stores.sql.catalog import QueueState
-from sqew.stores.sql.fans import MOST_ATTRIBUTES, Fan, event_headers, ways_of
+from sqew.stores.sql.fans import MOST_ATTRIBUTES, Fan, Taker, event_headers, ways_of
 from sqew.stores.sql.rows import INLINE_BODY_BYTES, checksum, delivery_checksum, encode_headers, payload_checksum
 from sqew.stores.sql.sending import accept, put, write_deferred
 from sqew.stores.sql.topics import check_topic
-from sqew.stores.sql.work import Row, Work
+from sqew.stores.sql.work import Copies, Row, Work
 
 MOST_ROWS = 20_000
 """How many messages and deliveries a batch of events may become: a million would hold everybody up for 5 s."""
@@ -51,10 +51,35 @@ class _Plan(Struct):
 
 
 def publish(work: Work, op: Publish) -> list[Published]:
+    if len(op.events) == 1 and not op.to_topics:
+        published = _publish_plain(work, op.events[0])
+        if published is not None:
+            return [published]
     if op.to_topics:
         for name in {event.routing_key for event in op.events}:
             check_topic(work, name)
     return publish_events(work, op.events, each_for_itself=op.to_topics)
+
+
+def _publish_plain(work: Work, event: NewEvent) -> Published | None:
+    """Publish an event that all queues take as it is, as most do; None: there is more to it, and nothing was done."""
+    work.bindings.refresh(work)
+    fan = work.bindings.fans.get(event.routing_key)
+    if (
+        fan is None
+        or not fan.is_plain
+        or fan.epoch != work.catalog.epoch
+        or event.attributes
+        or event.numbered
+        or event.only
+        or not _is_small(event)
+    ):
+        return None
+    work.room.check(work.now)
+    ids = _put_plain(work, fan, event)
+    if not work.defers:
+        write_deferred(work)
+    return Published(list(zip(fan.names, ids, strict=True)), 0, fan.missing)
 
 
 def publish_events(work: Work, events: Sequence[NewEvent], *, each_for_itself: bool = False) -> list[Published]:
@@ -75,7 +100,7 @@ def publish_events(work: Work, events: Sequence[NewEvent], *, each_for_itself: b
     accepted, contested = _accepted(work, plans, each_for_itself)
     for plan in plans:
         if plan.fan.takers and _is_small(plan.event):
-            _put_plain(work, plan)
+            plan.sent.extend(zip(plan.fan.names, _put_plain(work, plan.fan, plan.event), strict=True))
     for state, takers, messages, lanes in accepted:
         for plan, one in zip(takers, put(work, state, messages, lanes, work.deferred), strict=True):
             plan.sent.append((state.name, one.id))
@@ -182,42 +207,49 @@ def letter_headers(message_id: str, status: int, error: str) -> dict[str, Any]:
     return {name: {"DataType": "String", "StringValue": text} for name, text in told.items() if text}
 
 
-def _put_plain(work: Work, plan: _Plan) -> None:
-    """Add the rows of one event in all queues that take it as it is: most of each is the same for all."""
-    now, catalog, facts, rows, fan = work.now, work.catalog, work.facts, work.deferred.small, plan.fan
-    message = plan.event.message
+def _put_plain(work: Work, fan: Fan, event: NewEvent) -> Sequence[int]:
+    """Add the rows of one event in all queues that take it as it is: most of each is the same for all. Their ids."""
+    now, catalog, rows, takers = work.now, work.catalog, work.deferred, fan.takers
+    message = event.message
     body, priority, delay_ms, ttl_ms = message.body, message.priority, message.delay_ms, message.ttl_ms
     is_text = message.format == "text"
     headers = fan.headers
-    if message.headers or plan.event.attributes:
-        given = {**plan.event.attributes, **(message.headers or {})}
-        headers = encode_headers(event_headers(plan.event.routing_key, given))
+    if message.headers or event.attributes:
+        given = {**event.attributes, **(message.headers or {})}
+        headers = encode_headers(event_headers(event.routing_key, given))
     check = checksum(body, headers, is_text)
     if priority not in fan.priorities:
-        for taker in fan.takers:
+        for taker in takers:
             catalog.ensure_bucket(taker.state, taker.lane, priority)
         fan.priorities.add(priority)
-    ids = catalog.take_ids(len(fan.takers))
-    expires_at = None if ttl_ms is None else now + ttl_ms
-    rows += [
-        (
-            id,
-            taker.queue_id,
-            taker.lane,
-            priority,
-            now + (taker.delay_ms if delay_ms is None else delay_ms),
-            now,
-            expires_at if taker.ttl_ms is None or ttl_ms is not None else now + taker.ttl_ms,
-            is_text,
-            check,
-            headers,
-            body,
+    ids = catalog.take_ids(len(takers))
+    if fan.takes_copies:
+        kind = fan, priority, delay_ms, ttl_ms, is_text, headers
+        copies = rows.copies.get(kind)
+        if copies is None:
+            due_at, expires_at = _times(now, takers[0], message)
+            alike = takers[0].lane, priority, due_at, now, expires_at, is_text, headers
+            copies = rows.copies[kind] = Copies(takers, alike)
+            work.stirred.update(fan.names)
+        copies.ids.append(ids)
+        copies.checksums.append(check)
+        copies.bodies.append(body)
+        return ids
+    for id, taker in zip(ids, takers, strict=True):
+        due_at, expires_at = _times(now, taker, message)
+        rows.small.append(
+            (id, taker.queue_id, taker.lane, priority, due_at, now, expires_at, is_text, check, headers, body)
         )
-        for id, taker in zip(ids, fan.takers, strict=True)
-    ]
-    facts += [Fact("sent", taker.queue, taker.lane_name, id, 0) for id, taker in zip(ids, fan.takers, strict=True)]
+        work.facts.append(Fact("sent", taker.queue, taker.lane_name, id, 0))
     work.stirred.update(fan.names)
-    plan.sent.extend(zip(fan.names, ids, strict=True))
+    return ids
+
+
+def _times(now: int, taker: Taker, message: NewMessage) -> tuple[int, int | None]:
+    """When a message is due in a queue, and when it expires there."""
+    delay_ms = taker.delay_ms if message.delay_ms is None else message.delay_ms
+    ttl_ms = taker.ttl_ms if message.ttl_ms is None else message.ttl_ms
+    return now + delay_ms, None if ttl_ms is None else now + ttl_ms
 
 
 _Contested = tuple[QueueState, list[_Plan], list[NewMessage]]

@@ -168,6 +168,12 @@ def write_deferred(work: Work) -> None:
         work.deferred = NewRows()
         if rows.small:
             work.executemany(work.sql.insert_small, rows.small)
+        for copies in rows.copies.values():
+            work.insert_copies(copies)
+            # Queue by queue: who counts them counts the runs.
+            for place, taker in enumerate(copies.takers):
+                name, lane = taker.queue, taker.lane_name
+                work.facts += [Fact("sent", name, lane, ids[place], 0) for ids in copies.ids]
         if rows.others:
             work.executemany(work.sql.insert_message, rows.others)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -11,6 +11,7 @@ from sqew.model import Fact
 if TYPE_CHECKING:
     from sqew.stores.sql.bindings import Bindings
     from sqew.stores.sql.catalog import Catalog, QueueState
+    from sqew.stores.sql.fans import Taker
     from sqew.stores.sql.finding import Finding
     from sqew.stores.sql.statements import Statements
 
@@ -33,17 +34,35 @@ class Execute(Protocol):
     def __call__(self, statement: str, parameters: Any = ..., /) -> Rows: ...
 
 
-class NewRows:
-    """Rows of messages that are to be written together: small ones, and those that need more columns."""
+class Copies:
+    """Small messages of which each is written once for every one of the same queues.
 
-    __slots__ = ("others", "small")
+    ``alike``: lane, priority, when they are due, created and expire, whether they are text, and their headers.
+    """
+
+    __slots__ = ("alike", "bodies", "checksums", "ids", "takers")
+
+    def __init__(self, takers: Sequence[Taker], alike: Row) -> None:
+        self.takers = takers
+        self.alike = alike
+        # Each message by its ids, one for every queue.
+        self.ids: list[Sequence[int]] = []
+        self.checksums: list[int] = []
+        self.bodies: list[bytes] = []
+
+
+class NewRows:
+    """Rows of messages that are to be written together: small ones, copies, and those that need more columns."""
+
+    __slots__ = ("copies", "others", "small")
 
     def __init__(self) -> None:
         self.small: list[Row] = []
+        self.copies: dict[Hashable, Copies] = {}
         self.others: list[Row] = []
 
     def __bool__(self) -> bool:
-        return bool(self.small or self.others)
+        return bool(self.small or self.copies or self.others)
 
 
 class Connection(Protocol):
@@ -78,6 +97,9 @@ class Connection(Protocol):
         ``alike``: queue, lane, priority, when they are due, created and expire, and whether they are text.
         """
 
+    def insert_copies(self, copies: Copies, /) -> None:
+        """Write messages that go to several queues each."""
+
     def hold(self, *states: QueueState) -> None:
         """Nobody else may change the order or the number of these queues' messages before the transaction ends."""
 
@@ -96,8 +118,8 @@ class Work:
 
     __slots__ = (
         "bindings", "catalog", "changes", "deferred", "defers", "delivery_keep_ms", "execute", "execute_at_once",
-        "executemany", "facts", "finding", "hold", "insert_alike", "integers", "now", "random", "read", "room",
-        "sql", "stirred",
+        "executemany", "facts", "finding", "hold", "insert_alike", "insert_copies", "integers", "now", "random",
+        "read", "room", "sql", "stirred",
     )  # fmt: skip
 
     def __init__(
@@ -118,6 +140,7 @@ class Work:
         self.changes = connection.changes
         self.integers = connection.integers
         self.insert_alike = connection.insert_alike
+        self.insert_copies = connection.insert_copies
         self.hold = connection.hold
         self.sql = sql
         self.catalog = catalog

@@ -6,6 +6,7 @@ import contextlib
 import os
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -22,7 +23,7 @@ from sqew.errors import (
 )
 from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.statements import Statements
-from sqew.stores.sql.work import Execute, Row, Rows
+from sqew.stores.sql.work import Copies, Execute, Row, Rows
 from sqew.stores.sqlite.migrate import version_of
 
 Durability = Literal["durable", "fast"]
@@ -62,6 +63,16 @@ class Link:
         # An array can't be joined to another, so what differs goes together.
         values = tuple(b"%010d%b" % both for both in zip(checksums, bodies, strict=True))
         self.execute(SQL.insert_staged, (*alike, ids[0] - 1, apsw.carray(values)))
+
+    def insert_copies(self, copies: Copies) -> None:
+        """Write messages that go to several queues each: those whose ids are in a row by one statement."""
+        takers, ids, count = len(copies.takers), copies.ids, len(copies.ids)
+        queues = self.integers([taker.queue_id for taker in copies.takers])
+        values = [b"%010d%b" % both for both in zip(copies.checksums, copies.bodies, strict=True)]
+        starts = [place for place in range(count) if not place or ids[place][0] != ids[place - 1][0] + takers]
+        for start, end in pairwise([*starts, count]):
+            together = apsw.carray(tuple(values[start:end]))
+            self.execute(SQL.insert_copies, (*copies.alike, takers, ids[start][0], together, queues))
 
     def hold(self, *_states: QueueState) -> None:
         """Who writes is alone in any case."""
