@@ -10,10 +10,12 @@ from __future__ import annotations
 import heapq
 import io
 import os
+import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
 import msgspec
@@ -42,8 +44,14 @@ Kind = Literal[
 ]
 
 
+NO_FIGURES: Mapping[str, float] = MappingProxyType({})
+
+
 class Event(Struct, frozen=True, gc=False, omit_defaults=True):
-    """One line. The names and the order of the fields are those of the file; those that are empty are left out."""
+    """One line. The names and the order of the fields are those of the file; those that are empty are left out.
+
+    No default can be changed, so all events share them: a list and a dict for each would take as long as the rest.
+    """
 
     at: int
     """When it was over: microseconds since the run began."""
@@ -60,7 +68,7 @@ class Event(Struct, frozen=True, gc=False, omit_defaults=True):
     group: str = ""
     check: int | None = None
     """sending, received: a checksum of body, lane and group (`sqew.lab.checks`) …"""
-    checks: list[int] = []  # msgspec copies it
+    checks: Sequence[int] = ()
     """… of each, where several are sent in one call."""
     due: int | None = None
     """sending, sent, dropped: when it was meant to be sent. Latencies count from there, whether or not the generator
@@ -80,7 +88,7 @@ class Event(Struct, frozen=True, gc=False, omit_defaults=True):
     unknown: bool = False
     """unsent: they may be stored all the same; run: nobody could look what was left in the queue."""
     reason: str = ""
-    figures: dict[str, float] = {}  # msgspec copies it
+    figures: Mapping[str, float] = NO_FIGURES
     """depth: ready, leased, delayed, dead; generator: lag_us, dropped; wal_bytes; run: what is known of the driver …"""
 
 
@@ -172,28 +180,44 @@ def log_files(run: Path) -> list[Path]:
     return files
 
 
-def read_chunks(path: Path, size: int = 16 * 1024 * 1024) -> Iterator[list[Event]]:
-    """The events of a file in the order of the file, many at a time. Half a line at the end is passed over."""
-    rest, line = b"", 1
+def read_chunks(
+    path: Path, size: int = 16 * 1024 * 1024, *, start: int = 0, stop: int = sys.maxsize
+) -> Iterator[list[Event]]:
+    """The events of a file in the order of the file, many at a time. Half a line at the end is passed over.
+
+    With ``start`` and ``stop``: those whose lines begin between these two bytes.
+    """
     with path.open("rb") as file:
-        while block := file.read(size):
-            block = rest + block
-            whole = block.rfind(b"\n") + 1
-            rest = block[whole:]
+        if start:
+            file.seek(start - 1)
+            file.readline()
+        while (at := file.tell()) < stop and (block := file.read(min(size, stop - at))):
+            if not block.endswith(b"\n"):
+                block += file.readline()
+            whole = block[: block.rfind(b"\n") + 1]
             try:
-                yield _decode_lines(block[:whole])
-            except msgspec.MsgspecError:
-                raise _first_mistake(path, block[:whole], line) from None
-            line += block.count(b"\n", 0, whole)
+                yield _decode_lines(whole)
+            except (msgspec.MsgspecError, UnicodeDecodeError):
+                raise _first_mistake(path, whole, at) from None
+            if len(whole) < len(block):
+                # Its other half may come meanwhile, and would not be a line.
+                return
 
 
-def _first_mistake(path: Path, lines: bytes, first: int) -> StoreDamaged:
-    for number, line in enumerate(io.BytesIO(lines), first):
+def _first_mistake(path: Path, lines: bytes, at: int) -> StoreDamaged:
+    """Which of the lines, that begin at that byte of the file, is no event."""
+    for number, line in enumerate(io.BytesIO(lines), _lines_before(path, at) + 1):
         try:
             _decode(line)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             return StoreDamaged(f"{path}, line {number} is not an event: {error}.")
     raise AssertionError("one of them is no event")
+
+
+def _lines_before(path: Path, at: int) -> int:
+    with path.open("rb") as file:
+        blocks = iter(lambda: file.read(min(1 << 20, at - file.tell())), b"")
+        return sum(block.count(b"\n") for block in blocks)
 
 
 def read(run: Path) -> Iterator[Event]:

@@ -27,20 +27,26 @@ class Held:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._held: dict[int, tuple[str, str, Delivered]] = {}
+        self._held: dict[str, tuple[str, Sequence[Delivered]]] = {}
 
     def take(self, slot: str, topic: str, deliveries: Sequence[Delivered]) -> None:
+        """All that the slot works on now."""
         with self._lock:
-            self._held.update((id(delivery), (slot, topic, delivery)) for delivery in deliveries)
+            self._held[slot] = topic, deliveries
 
-    def drop(self, deliveries: Sequence[Delivered]) -> None:
+    def drop(self, slot: str, settled: Delivered) -> None:
+        """One of them is none of its any more."""
         with self._lock:
-            for delivery in deliveries:
-                self._held.pop(id(delivery), None)
+            topic, deliveries = self._held[slot]
+            self._held[slot] = topic, [delivery for delivery in deliveries if delivery is not settled]
+
+    def drop_all(self, slot: str) -> None:
+        with self._lock:
+            del self._held[slot]
 
     def now(self) -> list[tuple[str, str, Delivered]]:
         with self._lock:
-            return list(self._held.values())
+            return [(slot, topic, one) for slot, (topic, deliveries) in self._held.items() for one in deliveries]
 
 
 class Heart:
@@ -146,10 +152,10 @@ class Slot:
                 if isinstance(verdict, Done):
                     done.append(delivery)
                 else:
-                    self._held.drop([delivery])
+                    self._held.drop(self._name, delivery)
                     self._give_back(topic, delivery, verdict)
         finally:
-            self._held.drop(deliveries)
+            self._held.drop_all(self._name)
         if done:
             self._ack(topic, done)
 
@@ -164,9 +170,9 @@ class Slot:
             refusals = self._driver.ack(topic, done)
         except SqewError as error:
             refusals = [error] * len(done)
-        took = self._time.now_us() - began
+        at = self._time.now_us()
         self._scene.recorder.record_all(
-            self._settled("acked" if refusal is None else "refused", topic, delivery, took, refusal)
+            self._settled(at, "acked" if refusal is None else "refused", topic, delivery, at - began, refusal)
             for delivery, refusal in zip(done, refusals, strict=True)
         )
 
@@ -181,14 +187,15 @@ class Slot:
         except SqewError as error:
             refusal = error
         kind = "refused" if refusal is not None else "retried" if isinstance(verdict, Retry) else "died"
-        took = self._time.now_us() - began
-        self._scene.recorder.record(self._settled(kind, topic, delivery, took, refusal, verdict.reason))
+        at = self._time.now_us()
+        self._scene.recorder.record(self._settled(at, kind, topic, delivery, at - began, refusal, verdict.reason))
 
     def _settled(
-        self, kind: str, topic: str, delivery: Delivered, took: int, refusal: SqewError | None, reason: str = ""
-    ) -> Event:
+        self, at: int, kind: str, topic: str, delivery: Delivered, took: int, refusal: SqewError | None,
+        reason: str = "",
+    ) -> Event:  # fmt: skip
         return Event(
-            self._time.now_us(), kind, topic, delivery.lane, delivery.number,  # type: ignore[arg-type]
+            at, kind, topic, delivery.lane, delivery.number,  # type: ignore[arg-type]
             worker=self._name, attempt=delivery.attempt, group=delivery.group or "", took=took,
             what="" if refusal is None else type(refusal).__name__,
             reason=reason if refusal is None else self._scene.said(refusal),

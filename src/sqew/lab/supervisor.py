@@ -8,7 +8,7 @@ from sqew.errors import SqewError
 from sqew.lab.appdb import load_fixtures
 from sqew.lab.drivers.base import Driver, Topic
 from sqew.lab.ending import Ending
-from sqew.lab.events import Event
+from sqew.lab.events import NO_FIGURES, Event
 from sqew.lab.scene import Scene
 
 Depths = Mapping[str, Mapping[str, Mapping[str, int]]]
@@ -72,7 +72,9 @@ class Supervisor:
         # A driver of somebody's own need not say so.
         known = {name: 1.0 for name in ("shows_dead", "leases_outlive") if getattr(self.driver, name, False)}
         self._scene.recorder.record(
-            Event(self._scene.time.now_us(), "run", what=what, reason=reason, unknown=unknown, figures=known)
+            Event(
+                self._scene.time.now_us(), "run", what=what, reason=reason, unknown=unknown, figures=known or NO_FIGURES
+            )
         )
         self._scene.recorder.flush()
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from sqew.lab.config.model import Config
 from sqew.lab.faults.unfired import unfired
-from sqew.lab.verdict import fairness, order, redeliveries
+from sqew.lab.verdict import fairness, order, reading, redeliveries
 from sqew.lab.verdict import log as logs
 from sqew.lab.verdict.fairness import LaneShare
 from sqew.lab.verdict.log import LEFT, NEVER, SENT, UNSENT, UNSURE, Flags, Log, Numbers, numbers_of, topics_of
@@ -114,7 +114,7 @@ class Evidence:
 
 def evidence(run: Path, config: Config, *, progress: Callable[[int], None] = lambda _events: None) -> Evidence:
     """What a run's log says. ``progress`` is told how many events were read."""
-    return Evidence(config, logs.read(run, progress=progress))
+    return Evidence(config, reading.read(run, progress=progress))
 
 
 def judge(run: Path, config: Config) -> Verdict:
