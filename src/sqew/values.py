@@ -58,6 +58,15 @@ def check_id(id: object) -> None:
     check_int("A message id", id, 1, LARGEST_ID)
 
 
+def claims_done(after: int, done: int | None) -> int:
+    """Up to which claim a consumer is done that asks for the one after another. None: up to that one."""
+    check_int("after", after, 0, LARGEST_ID)
+    if done is None:
+        return after
+    check_int("done", done, 0, after)
+    return done
+
+
 def check_collection(name: str, values: object) -> None:
     """Raise `BadValue` unless there are entries to count and to go through."""
     if type(values) is tuple or type(values) is list:

@@ -39,6 +39,22 @@ def test_a_queue_is_read_claim_by_claim(anywhere, queue):
     assert anywhere.peek(queue) == []
 
 
+def test_the_next_claim_is_made_while_the_one_before_it_is_worked_on(anywhere, queue):
+    anywhere.create(queue)
+    sent = anywhere.enqueue_many(queue, [1, 2, 3])
+    consumers = anywhere.consumers
+    epoch = consumers.open(queue, "c", owner="me").epoch
+    consumers.claim(queue, "c", epoch, after=0, limit=2)
+
+    assert consumers.claim(queue, "c", epoch, after=1, limit=2, done=0) == Claim(2, 1, [ClaimPart(0, 1)])
+
+    assert [message.id for number in (1, 2) for message in consumers.read(queue, "c", number, 0)] == sent
+    consumers.claim(queue, "c", epoch, after=2, done=1)
+    assert consumers.open(queue, "c", owner="me").claims == [2]
+    with pytest.raises(BadValue, match="done can't be 3: it must be a whole number from 0 to 2"):
+        consumers.claim(queue, "c", epoch + 1, after=2, done=3)
+
+
 def test_whoever_comes_back_has_the_claim_and_the_other_is_fenced_off(anywhere, queue):
     anywhere.create(queue)
     anywhere.enqueue(queue, 1)

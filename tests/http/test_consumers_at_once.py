@@ -50,6 +50,9 @@ class Fight:
             limit, lease_ms = random.choice([10, 700, 1_500]), random.choice([0, 1, 50, 60_000])
             body = {"epoch": epoch, "after": number, "limit": limit, "lease_ms": lease_ms}
             claim = server.call("POST", f"{CONSUMER}/claims", body)
+            if random.random() < 0.5:
+                # The next one while this one is worked on.
+                self.answered(server.call("POST", f"{CONSUMER}/claims", {**body, "after": number + 1, "done": number}))
             # Now and then a reader dies between reading and acking.
             if not self.answered(claim) or not self._read_parts(server, claim) or random.random() < 0.3:
                 return

@@ -115,6 +115,42 @@ def test_with_a_limit_of_nothing_claims_are_finished_and_none_is_made(
     assert length(server, queue) == 1
 
 
+def test_the_next_claim_can_be_made_while_the_one_before_it_is_worked_on(
+    server: Serving, queue: str, reader: Reader
+) -> None:
+    ids = send(server, queue, 9)
+    reader.open()
+    reader.claim(0, 4)
+
+    ahead = reader.claim(1, 4, done=0)
+
+    assert ahead.json == {"number": 2, "count": 4, "parts": [{"part": 0, "count": 4}]}
+    assert (reader.read(1)["id"].to_pylist(), reader.read(2)["id"].to_pylist()) == (ids[:4], ids[4:8])
+    assert length(server, queue) == 9
+    assert reader.claim(1, 0, done=0).json == ahead.json
+    assert reader.claim(2, 4, done=1).json == {"number": 3, "count": 1, "parts": [{"part": 0, "count": 1}]}
+    assert length(server, queue) == 5
+    assert reader.claim(3).json == {"number": 4, "count": 0, "parts": []}
+    assert length(server, queue) == 0
+
+
+def test_all_claims_that_are_open_are_renewed_and_found_again(server: Serving, queue: str, reader: Reader) -> None:
+    send(server, queue, 4)
+    reader.open()
+    made = [reader.claim(number, 2, done=0, lease_ms=60_000).json for number in (0, 1)]
+
+    def leases() -> list[int]:
+        [found] = server.call("GET", f"/v1/queues/{queue}/consumers").json
+        return [claim["lease_until"] for claim in found["claims"]]
+
+    before = leases()
+    assert reader.renew(lease_ms=600_000).status == 204
+    assert [after - early > 500_000 for after, early in zip(leases(), before, strict=True)] == [True, True]
+
+    assert reader.open().json["claims"] == [1, 2]
+    assert [reader.claim(number, 2, done=0).json for number in (0, 1)] == made
+
+
 def test_a_part_is_read_as_lines_by_those_who_want_lines(server: Serving, queue: str, reader: Reader) -> None:
     [id] = send(server, queue, 1)
     reader.open()
@@ -215,6 +251,9 @@ def test_consumers_are_listed(server: Serving, queue: str, reader: Reader) -> No
         ("POST", "/claims", {"epoch": 1, "after": -1}, 400),
         ("POST", "/claims", {"epoch": 1, "after": 0, "limit": -1}, 400),
         ("POST", "/claims", {"epoch": 1, "after": 0, "lease_ms": -5}, 400),
+        ("POST", "/claims", {"epoch": 1, "after": 1, "done": 2}, 400),
+        ("POST", "/claims", {"epoch": 1, "after": 1, "done": -1}, 400),
+        ("POST", "/claims", {"epoch": 7, "after": 1, "done": 0}, 409),
         ("POST", "/renew", {"epoch": 7}, 409),
         ("GET", "/claims/1/parts/0", None, 404),
         ("GET", "/claims/x/parts/0", None, 400),
@@ -232,6 +271,26 @@ def test_what_is_wrong_is_refused(
 
     assert answer.status == status, answer.body
     assert answer.json["error"].endswith(".")
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_a_claim_made_ahead_outlasts_the_server_as_the_one_before_it_does(store: str, tmp_path: Path) -> None:
+    database = new_database() if store == "postgres" else None
+    with serving(tmp_path, database=database) as server:
+        server.call("POST", "/v1/queues", {"name": "orders"})
+        ids = send(server, "orders", 3_000)
+        reader = Reader(server, "orders")
+        reader.open()
+        made = [reader.claim(0, 1_200).json, reader.claim(1, 1_200, done=0).json]
+        server.stop(signal.SIGKILL)
+
+    with serving(tmp_path, database=database) as server:
+        reader = Reader(server, "orders")
+        assert reader.open().json["claims"] == [1, 2]
+        assert [reader.claim(0, 0).json, reader.claim(1, 0, done=0).json] == made
+        assert [id for number in (1, 2) for id in reader.read(number)["id"].to_pylist()] == ids[:2_400]
+        assert reader.claim(2, done=1).json["count"] == 600
+        assert length(server, "orders") == 1_800
 
 
 @pytest.mark.parametrize("store", STORES)

@@ -21,8 +21,10 @@ def open_consumer(queue: str, consumer: str, owner: str, hold_ms: int) -> Call[O
     return Call("POST", where, reads(OpenedConsumer), body=body, repeatable=True, about=_about(queue, consumer))
 
 
-def claim(queue: str, consumer: str, epoch: int, after: int, limit: int, lease_ms: int) -> Call[Claim]:
-    body = written({"epoch": epoch, "after": after, "limit": limit, "lease_ms": lease_ms}, "limit")
+def claim(
+    queue: str, consumer: str, epoch: int, after: int, limit: int, lease_ms: int, done: int | None
+) -> Call[Claim]:
+    body = written({"epoch": epoch, "after": after, "limit": limit, "lease_ms": lease_ms, "done": done}, "limit")
     where, about = _consumer(queue, consumer, "claims"), _about(queue, consumer)
     return Call("POST", where, reads(Claim), body=body, repeatable=True, long=True, about=about)
 

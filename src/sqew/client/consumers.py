@@ -24,13 +24,22 @@ class Consumers:
         return self._do(calls.open_consumer(queue, consumer, owner, hold_ms))
 
     def claim(
-        self, queue: str, consumer: str, epoch: int, *, after: int, limit: int = 10_000, lease_ms: int = 3_600_000
+        self,
+        queue: str,
+        consumer: str,
+        epoch: int,
+        *,
+        after: int,
+        limit: int = 10_000,
+        lease_ms: int = 3_600_000,
+        done: int | None = None,
     ) -> Claim:
         """Ack all claims up to ``after``, and claim what is ready under the next number, or get it if it is open.
 
-        Its ``count`` is 0 where nothing is ready: there is no claim then.
+        Its ``count`` is 0 where nothing is ready: there is no claim then. With ``done``, only the claims up to that
+        one are acked: so the next can be claimed while those before it are worked on.
         """
-        return self._do(calls.claim(queue, consumer, epoch, after, limit, lease_ms))
+        return self._do(calls.claim(queue, consumer, epoch, after, limit, lease_ms, done))
 
     def read(self, queue: str, consumer: str, number: int, part: int) -> Claimed:
         """The messages of a part of a claim, in the order in which they were received."""
@@ -65,13 +74,22 @@ class AsyncConsumers:
         return await self._do(calls.open_consumer(queue, consumer, owner, hold_ms))
 
     async def claim(
-        self, queue: str, consumer: str, epoch: int, *, after: int, limit: int = 10_000, lease_ms: int = 3_600_000
+        self,
+        queue: str,
+        consumer: str,
+        epoch: int,
+        *,
+        after: int,
+        limit: int = 10_000,
+        lease_ms: int = 3_600_000,
+        done: int | None = None,
     ) -> Claim:
         """Ack all claims up to ``after``, and claim what is ready under the next number, or get it if it is open.
 
-        Its ``count`` is 0 where nothing is ready: there is no claim then.
+        Its ``count`` is 0 where nothing is ready: there is no claim then. With ``done``, only the claims up to that
+        one are acked: so the next can be claimed while those before it are worked on.
         """
-        return await self._do(calls.claim(queue, consumer, epoch, after, limit, lease_ms))
+        return await self._do(calls.claim(queue, consumer, epoch, after, limit, lease_ms, done))
 
     async def read(self, queue: str, consumer: str, number: int, part: int) -> Claimed:
         """The messages of a part of a claim, in the order in which they were received."""

@@ -20,6 +20,7 @@ from sqew.operations import (
     SealClaim,
 )
 from sqew.rules import Limits
+from sqew.values import claims_done
 
 Found = list[ConsumerInfo]
 Claimed = list[Message]
@@ -51,14 +52,24 @@ class Consumers:
         return self._run(OpenConsumer(queue, consumer, owner, hold_ms))
 
     def claim(
-        self, queue: str, consumer: str, epoch: int, *, after: int, limit: int = 10_000, lease_ms: int = 3_600_000
+        self,
+        queue: str,
+        consumer: str,
+        epoch: int,
+        *,
+        after: int,
+        limit: int = 10_000,
+        lease_ms: int = 3_600_000,
+        done: int | None = None,
     ) -> Claim:
         """Ack all claims up to ``after``, and claim what is ready under the next number, or get it if it is open.
 
-        Its ``count`` is 0 where nothing is ready: there is no claim then.
+        Its ``count`` is 0 where nothing is ready: there is no claim then. With ``done``, only the claims up to that
+        one are acked: so the next can be claimed while those before it are worked on.
         """
+        done = claims_done(after, done)
         most = min(self._limits.max_batch, CLAIMED_AT_ONCE)
-        self._in_steps(FinishClaims(queue, consumer, epoch, after, most))
+        self._in_steps(FinishClaims(queue, consumer, epoch, done, most))
         taken = chunk = 0
         while taken < limit:
             room = min(most, limit - taken)

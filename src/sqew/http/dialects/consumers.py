@@ -18,7 +18,7 @@ from sqew.http.router import Routes
 from sqew.http.service import Service
 from sqew.model import CHUNKS_IN_PART, CLAIMED_AT_ONCE, MESSAGE_COLUMNS, Claim, ConsumerInfo, OpenedConsumer
 from sqew.rules import check_int, check_ms, shown
-from sqew.values import LARGEST_ID
+from sqew.values import LARGEST_ID, claims_done
 
 routes = Routes(DIALECT)
 
@@ -54,18 +54,22 @@ class Claiming(Struct, forbid_unknown_fields=True):
     epoch: _Number
     """What opening it has answered."""
     after: _Number
-    """The claims up to this number are done: their messages are acked."""
+    """The claim before the one that is wanted. The claims up to it are done, unless `done` says less."""
     limit: Annotated[int, Meta(extra_json_schema={"minimum": 0, "maximum": _MOST_CLAIMED})] = 10_000
     """How many messages the next claim has at most. 0: none is made, and one that is open is answered all the same."""
     lease_ms: int = 3_600_000
     """How long the claim is kept for the consumer."""
+    done: _Number | None = None
+    """The claims up to this number are done: their messages are acked. Left out: those up to `after`.
+
+    With less than `after` the next claim is made while the ones before it are still worked on."""
 
 
 @routes.post(
     "/v1/queues/{name}/consumers/{consumer}/claims", scope="receive", body=Claiming, answers={200: Claim}, long=True
 )
 async def claim(service: Service, request: Request) -> Response:
-    """Ack what was claimed up to `after`, and claim the messages that are ready, under the number that follows.
+    """Ack what was claimed up to `after`, or only up to `done`, and claim what is ready under the number after `after`.
 
     Where that claim is open already, it is answered as it is. A `count` of 0: nothing is ready, and there is no claim.
     """
@@ -74,8 +78,9 @@ async def claim(service: Service, request: Request) -> Response:
     # Before anything is acked.
     check_int("limit", given.limit, 0, _MOST_CLAIMED)
     check_ms("lease_ms", given.lease_ms)
+    done = claims_done(given.after, given.done)
     broker, most = service.broker, min(service.broker.limits.max_batch, CLAIMED_AT_ONCE)
-    await broker.in_steps(ops.FinishClaims(queue, consumer, given.epoch, given.after, most))
+    await broker.in_steps(ops.FinishClaims(queue, consumer, given.epoch, done, most))
     number, lease_ms = given.after + 1, given.lease_ms
     taken = chunk = 0
     while taken < given.limit:

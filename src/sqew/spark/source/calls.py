@@ -71,9 +71,14 @@ def open_consumer(queue: str, consumer: str, owner: str, hold_ms: int) -> Call[O
     return Call("POST", where, reads(OpenedConsumer), body=body, repeatable=True, about=_about(queue))
 
 
-def claim(queue: str, consumer: str, epoch: int, after: int, limit: int, lease_ms: int) -> Call[Claim]:
-    """Ack all claims up to one, and get the next. Repeatable: an open claim is given again as it is."""
-    body = _encode({"epoch": epoch, "after": after, "limit": limit, "lease_ms": lease_ms})
+def claim(
+    queue: str, consumer: str, epoch: int, after: int, limit: int, lease_ms: int, done: int | None = None
+) -> Call[Claim]:
+    """Ack all claims up to one (``done``: only up to that one), and get the next.
+
+    Repeatable: an open claim is given again as it is.
+    """
+    body = _encode({"epoch": epoch, "after": after, "limit": limit, "lease_ms": lease_ms, "done": done})
     where = path("queues", queue, "consumers", consumer, "claims")
     return Call("POST", where, reads(Claim), body=body, repeatable=True, long=True, about=_about(queue))
 

@@ -1,10 +1,16 @@
-"""The driver's end of a consumer, which one query has at a time: opened, kept while it runs, and lost to another."""
+"""The driver's end of a consumer, which one query has at a time: opened, kept while it runs, and lost to another.
+
+While a batch is worked on, the claim before it is acked and the one after it is made, so that Spark need not wait for
+that between batches.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from sqew.errors import ConsumerInUse, Fenced, NotFound, SqewError
 from sqew.model import Claim, ClaimPart, OpenedConsumer
@@ -12,7 +18,8 @@ from sqew.spark.source import calls
 from sqew.spark.source.options import Options
 from sqew.spark.source.wire import PATIENT, Wire
 
-_RENEWALS_PER_HOLD = 3
+_RENEWALS = 3
+"""How often a hold, and a lease, is renewed before it would end."""
 _IDLE_S = 0.1
 """How long to wait where nothing is ready: Spark asks again after 10 ms, and the server need not be asked so often."""
 _PATIENT_S = 1.0
@@ -20,6 +27,23 @@ _PATIENT_S = 1.0
 _RENEWED_S = 1.5
 """A hold that ends so much later than before was renewed: the server tells it in whole seconds."""
 _SHORTEST_HOLD_MS = 1
+_LEAVING_S = 5.0
+"""How long to wait, when all is over, for a claim that is on its way."""
+
+
+class _Ahead(threading.Thread):
+    """A claim that is made while the one before it, ``after``, is worked on."""
+
+    def __init__(self, after: int, make: Callable[[], Claim]) -> None:
+        super().__init__(name="sqew-claim-ahead", daemon=True)
+        self.after, self._make = after, make
+        self.has_messages = False
+        self.start()
+
+    def run(self) -> None:
+        # When its turn comes it is asked for again, and that says what is wrong.
+        with suppress(SqewError):
+            self.has_messages = self._make().count > 0
 
 
 class Consumer:
@@ -40,6 +64,9 @@ class Consumer:
         self._base = min(opened.claims, default=opened.last + 1) - 1
         """The claim before the first one that a new query is given."""
         self._parts: dict[int, list[ClaimPart]] = {}
+        self._acked = 0
+        """Up to which claim all are acked, as far as this query knows."""
+        self._ahead: _Ahead | None = None
         self._lost: SqewError | None = None
         self._left = threading.Event()
         self._keeping = threading.Thread(target=self._keep, name="sqew-consumer", daemon=True)
@@ -52,12 +79,19 @@ class Consumer:
 
     def claim_after(self, number: int, most: int) -> Claim | None:
         """Ack all claims up to one, and get the next; None if nothing is ready."""
-        claim = self._claim(number or self._base, most)
+        number = number or self._base
+        claim = self._claimed_ahead(number) or self._claim(self._wire, number, most, done=number)
         if not claim.count:
-            time.sleep(_IDLE_S)
+            if most:
+                time.sleep(_IDLE_S)
             return None
         self._parts = {claim.number: claim.parts}
         return claim
+
+    def go_ahead(self, claim: Claim, most: int) -> None:
+        """While a claim is worked on, ack those before it and make the next, of up to so many messages; 0: none."""
+        if most or self._acked < claim.number - 1:
+            self._ahead = _Ahead(claim.number, partial(self._claim_ahead, claim.number, most))
 
     def parts_of(self, number: int) -> list[ClaimPart]:
         """The parts of a claim that was given, in this life of the driver or in an earlier one."""
@@ -66,7 +100,7 @@ class Consumer:
         if number not in self.found_open:
             # Nobody came back for it in time, so its messages are in the queue again, for a later claim.
             return []
-        return self._claim(number - 1, 0).parts
+        return self._claim(self._wire, number - 1, 0, done=number - 1).parts
 
     def leave(self) -> None:
         """Let another query have it at once. Claims stay open, for whoever goes on with them."""
@@ -78,6 +112,8 @@ class Consumer:
                 calls.renew(options.queue, options.consumer, self._epoch, _SHORTEST_HOLD_MS, options.lease_ms)
             )
         self._wire.close()
+        if self._ahead is not None:
+            self._ahead.join(_LEAVING_S)
 
     def _opened(self) -> OpenedConsumer:
         opened = self._open_patiently()
@@ -104,9 +140,27 @@ class Consumer:
         options = self._options
         return self._wire.ask(calls.open_consumer(options.queue, options.consumer, self._owner, options.hold_ms))
 
-    def _claim(self, after: int, most: int) -> Claim:
+    def _claimed_ahead(self, number: int) -> Claim | None:
+        """The claim after one, if it was made ahead. The server is asked whether it is still there, and still ours."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is None:
+            return None
+        ahead.join()
+        if ahead.after != number or not ahead.has_messages:
+            return None
+        claim = self._claim(self._wire, number, 0, done=self._acked)
+        return claim if claim.count else None
+
+    def _claim_ahead(self, after: int, most: int) -> Claim:
+        with Wire(self._options.target, retries=PATIENT) as wire:
+            return self._claim(wire, after, most, done=after - 1)
+
+    def _claim(self, wire: Wire, after: int, most: int, *, done: int) -> Claim:
         options = self._options
-        return self._wire.ask(calls.claim(options.queue, options.consumer, self._epoch, after, most, options.lease_ms))
+        call = calls.claim(options.queue, options.consumer, self._epoch, after, most, options.lease_ms, done)
+        claim = wire.ask(call)
+        self._acked = max(self._acked, done)
+        return claim
 
     def _renew(self, wire: Wire, epoch: int) -> None:
         options = self._options
@@ -115,7 +169,7 @@ class Consumer:
     def _keep(self) -> None:
         """Renew the hold, and the leases of what is open, until it is left or lost."""
         with Wire(self._options.target) as wire:
-            while not self._left.wait(self._options.hold_ms / 1000 / _RENEWALS_PER_HOLD):
+            while not self._left.wait(min(self._options.hold_ms, self._options.lease_ms) / 1000 / _RENEWALS):
                 try:
                     self._renew(wire, self._epoch)
                 except (Fenced, NotFound) as error:

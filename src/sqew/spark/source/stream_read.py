@@ -1,8 +1,8 @@
 """Reading a queue as a stream: at least once, and nothing is lost.
 
 Each batch of Spark's is one claim of a named consumer: messages that the server has leased together and remembers by a
-number. A claim is acked when Spark asks for the one after it, because then the batch before is in the checkpoint; a
-claim that is still open is given again, whole and unchanged, to a driver that comes back.
+number. A claim is acked after Spark has asked for the one after it, because then the batch before is in the checkpoint;
+claims that are still open are given again, whole and unchanged, to a driver that comes back.
 """
 
 from __future__ import annotations
@@ -81,11 +81,15 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 (Spark's name)
         consumer = self._consumer_of(start)
-        claim = consumer.claim_after(start["claim"], self._most(limit))
+        most = self._most(limit)
+        claim = consumer.claim_after(start["claim"], most)
         if claim is None:
             return start
         if self._left is not None and claim.number not in consumer.found_open:
             self._left = max(self._left - claim.count, 0)
+        # Only where there was more than it could take is the next one made at once: what comes while Spark is at work
+        # would have to wait for the one after that.
+        consumer.go_ahead(claim, self._most(limit) if claim.count >= most else 0)
         return {"owner": start["owner"], "claim": claim.number}
 
     def partitions(self, start: Offset, end: Offset) -> list[PartsOfClaim]:
