@@ -29,9 +29,7 @@ MESSAGES = st.lists(
 
 
 def unpacked(messages, *, in_order=False):
-    return [
-        message for _, chunk in packed(messages, in_order=in_order) for message in unpack(chunk).messages.messages()
-    ]
+    return [message for _, chunk in packed(messages, in_order=in_order) for message in unpack(chunk).messages]
 
 
 def written(message):
@@ -43,7 +41,7 @@ def written(message):
 
 @given(MESSAGES)
 def test_messages_are_the_same_by_the_column(messages):
-    assert list(columns(messages).messages()) == messages
+    assert list(columns(messages)) == messages
 
 
 @given(MESSAGES)
@@ -51,8 +49,8 @@ def test_messages_are_read_as_they_were_written(messages):
     array = msgspec.json.encode(list(map(written, messages)))
     lines = b"\n".join(msgspec.json.encode(written(message)) for message in messages)
 
-    assert list(read(array).messages()) == messages
-    assert list(read(lines).messages()) == messages
+    assert list(read(array)) == messages
+    assert list(read(lines)) == messages
 
 
 @given(MESSAGES)

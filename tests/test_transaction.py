@@ -4,6 +4,7 @@ import contextlib
 import threading
 import time
 
+import apsw
 import pytest
 
 from sqew import Queue, QueueNotFound
@@ -129,6 +130,35 @@ def test_an_error_in_the_callers_sql_undoes_everything_unless_it_is_dealt_with(q
         sell()
 
     assert values(q) == []
+
+
+def test_an_exit_stack_commits_and_undoes_as_a_with_does(q):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(q.transaction())
+        q.enqueue("orders", "kept")
+    with contextlib.suppress(Oops), contextlib.ExitStack() as stack:
+        stack.enter_context(q.transaction())
+        q.enqueue("orders", "undone")
+        raise Oops
+
+    assert values(q) == ["kept"]
+
+
+def test_sql_after_a_statement_that_undid_the_transaction_is_refused(q):
+    """It would be committed by itself, at once."""
+
+    def sell():
+        with q.transaction() as tx:
+            tx.execute("CREATE TABLE once (sku INTEGER PRIMARY KEY)")
+            tx.execute("INSERT INTO once VALUES (1)")
+            with contextlib.suppress(apsw.ConstraintError):
+                tx.execute("INSERT OR ROLLBACK INTO once VALUES (1)")
+            tx.execute("INSERT INTO shop_order VALUES (7)")
+
+    with pytest.raises(BadValue, match="is over"):
+        sell()
+
+    assert orders(q) == []
 
 
 def test_the_block_sees_its_own_messages(q):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sqew.client import AsyncClient, Client, EnvelopeVerifier
     from sqew.embedded import Queue
     from sqew.errors import MessageNotFound, QueueExists, QueueNotFound, SqewError, StaleLease, StoreError
-    from sqew.model import Backoff, Message, NewMessage, Policy, QueueInfo, QueueStats
+    from sqew.model import Backoff, Message, NewMessage, NewMessages, Policy, QueueInfo, QueueStats
     from sqew.worker import Ack, Dead, Retry, Worker
 
 __version__ = "0.1.0"
@@ -31,6 +31,7 @@ __all__ = [
     "Message",
     "MessageNotFound",
     "NewMessage",
+    "NewMessages",
     "Policy",
     "Queue",
     "QueueExists",
@@ -50,7 +51,7 @@ _HOMES = {
     "sqew.client": ("AsyncClient", "Client", "EnvelopeVerifier"),
     "sqew.embedded": ("Queue",),
     "sqew.errors": ("MessageNotFound", "QueueExists", "QueueNotFound", "SqewError", "StaleLease", "StoreError"),
-    "sqew.model": ("Backoff", "Message", "NewMessage", "Policy", "QueueInfo", "QueueStats"),
+    "sqew.model": ("Backoff", "Message", "NewMessage", "NewMessages", "Policy", "QueueInfo", "QueueStats"),
     "sqew.worker": ("Ack", "Dead", "Retry", "Worker"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

@@ -11,8 +11,9 @@ import re
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -133,7 +134,12 @@ class GroupCommit:
 
     def _join(self, operations: Sequence[Operation[Any]]) -> list[Any]:
         _check_not_ended(self.store)
-        return [self.store.attempt(operation) for operation in operations]
+        try:
+            return [self.store.attempt(operation) for operation in operations]
+        except BaseException:
+            # It may be done by halves, and the block may deal with the exception and go on.
+            self.store.rollback()
+            raise
 
     def _queue_up(self, operations: Sequence[Operation[Any]]) -> list[Any]:
         """Wait for the thread that is committing; the first to get its place commits for all who wait."""
@@ -143,20 +149,32 @@ class GroupCommit:
             with self._lock:
                 if ticket.results is None:
                     self._commit_pending()
-        except BaseException:
-            # Interrupted while it waited. It must not be done some day when nobody expects it any more.
-            with contextlib.suppress(ValueError):
-                self._pending.remove(ticket)
-            raise
-        assert ticket.results is not None
-        return ticket.results
+        finally:
+            # Done; or interrupted, and then it must not be done some day when nobody expects it any more.
+            self._take_away(ticket)
+        results = ticket.results
+        assert results is not None
+        return results
+
+    def _take_away(self, ticket: _Ticket) -> None:
+        with contextlib.suppress(ValueError):
+            self._pending.remove(ticket)
 
     def _commit_pending(self) -> None:
+        # A ticket stays where it is until it has its results, and then its own thread takes it away. So whenever a
+        # thread is interrupted, the next does what is left to do.
         tickets: list[_Ticket] = []
-        while self._pending:
-            tickets.append(self._pending.popleft())
+        for ticket in list(self._pending):
+            if ticket.results is None:
+                tickets.append(ticket)
+            else:
+                self._take_away(ticket)
+        together = _Together()
+        count = 0
+        for ticket in tickets:
+            ticket.together, ticket.first = together, count
+            count += len(ticket.operations)
         # Unless they get others: what happens when this thread is interrupted.
-        count = sum(len(ticket.operations) for ticket in tickets)
         results: list[Any] = [_interrupted()] * count
         try:
             self._busy = True
@@ -166,15 +184,13 @@ class GroupCommit:
             results = [error] * count
         finally:
             self._busy = False
-            position = 0
-            for ticket in tickets:
-                end = position + len(ticket.operations)
-                ticket.results = results[position:end]
-                position = end
+            together.results = results
 
-    @contextlib.contextmanager
-    def transaction(self) -> Iterator[Transaction]:
+    def transaction(self) -> Block:
         """One transaction for all that this thread does inside the block."""
+        return Block(self._transaction())
+
+    def _transaction(self) -> Generator[Transaction]:
         self.check_open()
         self.check_outside("Another transaction can't be begun")
         with self._lock:
@@ -192,8 +208,8 @@ class GroupCommit:
                 self.store.rollback()
                 raise
             finally:
-                transaction.end()
                 self._owner, self._busy = None, False
+                transaction.end()
             self.engine.publish(commit, now)
 
     def flush(self) -> None:
@@ -257,6 +273,56 @@ class GroupCommit:
             raise BadValue(f"{what}: this thread is in a transaction already. Leave its block first.")
 
 
+class Block:
+    """The ``with`` block of a transaction, which an interrupt can't leave open.
+
+    One of contextlib's would be, if the interrupt came between its own steps and those of the generator.
+    """
+
+    def __init__(self, steps: Generator[Transaction]) -> None:
+        self.steps = steps
+
+    def __enter__(self) -> Transaction:
+        try:
+            return next(self.steps)
+        except BaseException:
+            self.steps.close()
+            raise
+
+    class _Exit:
+        """What is to be called at the end.
+
+        An interrupt may come as that begins, before it has done anything. So it only refers to the steps: the traceback
+        would keep them alive, and the transaction open, for as long as the interrupt is dealt with. The ``with`` drops
+        this object, and with it the steps, which undoes the transaction.
+        """
+
+        def __get__(self, block: Block | None, owner: type[Block]) -> Callable[..., None]:
+            if block is None:
+                # Whoever has no ``with``, as ExitStack.
+                return lambda block, *raised: _end(block.steps, *raised)
+            call = _Call(_end, weakref.proxy(block.steps))
+            call.keeps = block.steps
+            return call
+
+    __exit__ = _Exit()
+
+
+class _Call(partial[None]):
+    """A call that keeps alive what its arguments only refer to."""
+
+    keeps: object
+
+
+def _end(steps: Generator[Transaction], _kind: object, error: BaseException | None, _trace: object) -> None:
+    """Take the last step, or have the others undone."""
+    try:
+        if error is None:
+            next(steps, None)
+    finally:
+        steps.close()
+
+
 class Transaction:
     """The caller's side of a transaction."""
 
@@ -273,6 +339,7 @@ class Transaction:
         """
         if self._over:
             raise BadValue("This transaction is over. Begin another.")
+        _check_not_ended(self._store)
         cursor = self._store.connection.cursor()
         cursor.exec_trace = _refuse_transaction_control
         self._cursors.add(cursor)
@@ -302,7 +369,10 @@ def _refuse_transaction_control(_cursor: apsw.Cursor, sql: str, _parameters: obj
 def _check_not_ended(store: SQLiteStore) -> None:
     # What came after would be committed by itself, piece by piece.
     if not store.connection.in_transaction:
-        raise BadValue("The block ended the transaction itself (COMMIT or ROLLBACK). Leave that to its end.")
+        raise BadValue(
+            "The transaction is over: an operation in its block was cut off, or the block ended it itself. "
+            "Leave the block, and begin another."
+        )
 
 
 def _interrupted() -> StoreError:
@@ -311,11 +381,27 @@ def _interrupted() -> StoreError:
     )
 
 
-class _Ticket:
-    """Operations that wait to be committed, and then their results."""
+class _Together:
+    """What is committed together. All of it gets its results in one step, which no interrupt can cut in two."""
 
-    __slots__ = ("operations", "results")
+    __slots__ = ("results",)
+
+    def __init__(self) -> None:
+        self.results: list[Any] | None = None
+
+
+class _Ticket:
+    """Operations that wait to be committed with others, of whose results theirs are a part."""
+
+    __slots__ = ("first", "operations", "together")
 
     def __init__(self, operations: Sequence[Operation[Any]]) -> None:
         self.operations = operations
-        self.results: list[Any] | None = None
+        self.together = _Together()
+        self.first = 0
+
+    @property
+    def results(self) -> list[Any] | None:
+        """None: they still wait."""
+        results = self.together.results
+        return None if results is None else results[self.first : self.first + len(self.operations)]

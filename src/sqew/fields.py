@@ -22,6 +22,7 @@ from sqew.model import (
     KeyScope,
     NewEvent,
     NewMessage,
+    NewMessages,
     Policy,
     Ref,
     Release,
@@ -170,6 +171,10 @@ def extras(name: str, value: Any, limits: Limits) -> None:
 
 
 def messages(name: str, value: Any, limits: Limits) -> None:
+    if type(value) is NewMessages:
+        check_staged(value, limits)
+        check_batch(len(value), limits)
+        return
     check_collection(name, value)
     check_batch(len(value), limits)
     for message in value:

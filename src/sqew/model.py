@@ -7,7 +7,7 @@ clock's epoch milliseconds. ``gc=False`` spares the collector those that come by
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import repeat
+from itertools import repeat, starmap
 from typing import Any, ClassVar, Literal, get_args
 
 import msgspec
@@ -185,11 +185,11 @@ class NewMessages(Struct, frozen=True, array_like=True):
         """Some of the messages."""
         return NewMessages(*(value[start:end] if isinstance(value, list) else value for value in structs.astuple(self)))
 
-    def messages(self) -> Iterator[NewMessage]:
+    def __iter__(self) -> Iterator[NewMessage]:
         """Each of the messages."""
-        return map(
-            NewMessage, *(value if isinstance(value, list) else repeat(value) for value in structs.astuple(self))
-        )
+        columns = (value if isinstance(value, list) else repeat(value, len(self)) for value in structs.astuple(self))
+        # Strict: a column that is too short must not cut off the others.
+        return starmap(NewMessage, zip(*columns, strict=True))
 
 
 class Lease(Struct, frozen=True, gc=False):

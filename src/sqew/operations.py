@@ -182,7 +182,7 @@ class Send(Operation[list[Sent]], frozen=True, gc=False):
     """
 
     queue: str
-    messages: Sequence[NewMessage]
+    messages: Sequence[NewMessage] | NewMessages
     keyed: bool = False
     sync_commit: bool | None = None
 

@@ -204,13 +204,14 @@ def check(messages: object, limits: Limits) -> None:
     """Raise unless the messages may be staged; the error says which one may not."""
     if type(messages) is not NewMessages:
         raise BadValue("What is staged must be NewMessages: make them with sqew.staged.columns.")
+    _check_columns(messages)
     if len(messages) > MOST_STAGED:
         raise TooLarge(f"{MOST_STAGED} messages may be staged at once; these are {len(messages)}. Split them.")
     try:
         _check_together(messages, limits)
     except SqewError:
         # One of them is at fault. Which one?
-        for number, message in enumerate(messages.messages(), 1):
+        for number, message in enumerate(messages, 1):
             try:
                 check_new_message(message, limits)
             except SqewError as error:
@@ -218,12 +219,26 @@ def check(messages: object, limits: Limits) -> None:
         raise
 
 
+def _check_columns(messages: NewMessages) -> None:
+    """Raise unless every column is of the right type, and says something of every message."""
+    try:
+        converted = msgspec.convert(structs.astuple(messages), NewMessages, builtin_types=(bytes,))
+    except msgspec.ValidationError as error:
+        raise BadValue(f"That can't be the columns of messages: {error}.") from error
+    if converted != messages:
+        raise BadValue("Each column of NewMessages must be a list, or the one value that all of them have.")
+    for name in messages.__struct_fields__:
+        column = getattr(messages, name)
+        if isinstance(column, list) and len(column) != len(messages):
+            raise BadValue(f"{name} has {len(column)} values for {len(messages)} messages: it must have one for each.")
+
+
 def _check_together(messages: NewMessages, limits: Limits) -> None:
     """The same as `check_new_message` of each. What is said of many alike is looked at once."""
     if not messages.bodies:
         return
     if messages.headers is not None:
-        for message in messages.messages():
+        for message in messages:
             check_message(message, limits)
     else:
         longest = max(messages.bodies, key=len)

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from sqew import NewMessage, Queue, SqewError
+from sqew import NewMessage, NewMessages, Queue, SqewError
 from sqew import operations as ops
 from sqew.errors import StoreError
 from sqew.model import Extension, Finished, Ref, Release
@@ -20,7 +20,7 @@ NOT_A_NAME = [*NOT_TEXT, "", "\ud800"]
 NOT_A_LANE = [5, True, b"normal", [], {}, THING, "\ud800"]
 NOT_A_SHORT_TEXT = [5, True, b"k", [], {}, THING, "", "\ud800", "x" * 257, "a\0b"]
 NOT_A_REASON = [None, 5, b"r", [], THING, "\ud800"]
-NOT_A_NUMBER = ["1", b"1", [], {}, THING, True, 1j, HUGE]
+NOT_A_NUMBER = ["1", b"1", [], {}, THING, True, False, 1j, HUGE]
 NOT_A_COUNT = ["1", None, 1.5, [], {}, THING, True, -1, 2**70, HUGE]
 NOT_AN_ID = ["1", None, 1.5, [], {}, THING, True, -1, 2**70]
 NOT_IDS = [5, THING, "12", ["1"], [None], [THING], [2**70], [1.5], [[]]]
@@ -71,6 +71,15 @@ WRONG = {
             5,
             THING,
             [THING],
+            NewMessages(None),
+            NewMessages(["text"]),
+            NewMessages([b"1"], "xml"),
+            NewMessages([b"1"], keys="k"),
+            NewMessages([b"1"], keys=("k",)),
+            NewMessages([b"1"], priorities=[True]),
+            NewMessages([b"1"], headers=[{"a": THING}]),
+            NewMessages([b"1"], lanes=5),
+            NewMessages([b"1"], groups=["a", "b"]),
             [NewMessage("text")],
             [NewMessage(None)],
             [NewMessage(b"1", "xml")],

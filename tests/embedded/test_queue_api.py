@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sqew import Message, MessageNotFound, NewMessage, Queue, QueueExists, QueueNotFound, StaleLease
+from sqew import Message, MessageNotFound, NewMessage, NewMessages, Queue, QueueExists, QueueNotFound, StaleLease
 from sqew.clock import ManualClock
 from sqew.errors import BadBody, BadName, BadValue, SqewError, TooLarge, UnknownLane
 
@@ -187,6 +187,49 @@ def test_a_batch_may_say_more_of_each_message(q):
 
 def test_an_empty_batch_sends_nothing(q):
     assert q.enqueue_many("orders", []) == []
+
+
+def test_a_batch_may_be_given_in_columns(q):
+    ids = q.enqueue_many(
+        "orders", NewMessages([b"1", b"2", b"3"], priorities=[0, 5, 0], headers=[None, {"a": 1}, None])
+    )
+
+    received = q.claim_many("orders", 3)
+
+    assert [message.id for message in received] == [ids[1], ids[0], ids[2]]
+    assert (received[0].value, received[0].headers) == (2, {"a": 1})
+
+
+@pytest.mark.parametrize("keys", [["a", "b"], ["a", "b", "c", "d"]], ids=["too short", "too long"])
+def test_columns_of_different_lengths_are_refused(q, keys):
+    with pytest.raises(BadValue, match=f"keys has {len(keys)} values for 3 messages"):
+        q.enqueue_many("orders", NewMessages([b"1", b"2", b"3"], keys=keys))
+
+    assert q.peek("orders") == []
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        NewMessages([b"1", b"{not json"]),
+        NewMessages([b"1", b"\xff"], "text"),
+        NewMessages([b"1", b"2"], priorities=[0, 1_001]),
+        NewMessages([b"1", b"x" * 2_000_000], "text"),
+        NewMessages([b"1"] * 1_001),
+    ],
+    ids=["not JSON", "not UTF-8", "a priority out of range", "too large", "too many"],
+)
+def test_columns_are_checked_as_messages_are(q, columns):
+    with pytest.raises(SqewError):
+        q.enqueue_many("orders", columns)
+
+    assert q.peek("orders") == []
+
+
+def test_a_batch_may_hold_bodies_and_messages_side_by_side(q):
+    ids = q.enqueue_many("orders", [1, NewMessage(b"2", headers={"a": 1}), "three"])
+
+    assert [q.get("orders", id).value for id in ids] == [1, 2, "three"]
 
 
 def test_a_batch_over_the_limit_is_refused_whole(q):

@@ -98,20 +98,18 @@ def send(service: Service, request: Request) -> Call | Awaitable[Response]:
         return Response(201, encode(Text(sent[0].id, timestamp(service.broker.ran_at), given.body)))
 
     if given.dedupe_key is not None:
-        return _send_once(service, operation)
+        return _send_once(service, operation, given.body)
     return _call(service, operation, render)
 
 
-async def _send_once(service: Service, operation: ops.Send) -> Response:
+async def _send_once(service: Service, operation: ops.Send, body: str) -> Response:
     """Send, and answer what is stored: the message itself, or the first one of its key."""
     topic = operation.queue
     await service.ensure_queue(topic, **_POLICY)
     (sent,) = await service.broker.run(operation)
     stored = await _find(service, topic, sent.id)
     if stored is None:
-        return Response(
-            201, encode(Text(sent.id, timestamp(service.broker.now()), operation.messages[0].body.decode()))
-        )
+        return Response(201, encode(Text(sent.id, timestamp(service.broker.now()), body)))
     return Response(201, encode(_text(stored)))
 
 

@@ -88,8 +88,8 @@ class FaultyStore:
     def _write_and_die(self, operations: Sequence[Operation[Any]], now: int, die: Callable[[], None]) -> None:
         """Everything is written, and nothing committed."""
         store = self._shared.store
-        store.begin(now)
         try:
+            store.begin(now)
             for operation in operations:
                 store.attempt(operation)
             die()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import cast
 
 from sqew.errors import (
     AlreadyPromoted,
@@ -22,7 +22,7 @@ from sqew.errors import (
     UnknownLane,
     WriterNotFound,
 )
-from sqew.model import Fact, NewMessages, Promotion, Staged
+from sqew.model import NewMessages, Promotion, Staged
 from sqew.operations import (
     AbortStaging,
     FinishPromotion,
@@ -33,8 +33,8 @@ from sqew.operations import (
 )
 from sqew.staged import Packed, checksums, packed, unpack
 from sqew.stores.sql.catalog import QueueState
-from sqew.stores.sql.rows import DAMAGE, INLINE_BODY_BYTES, size_of
-from sqew.stores.sql.sending import put, write_deferred
+from sqew.stores.sql.rows import DAMAGE, size_of
+from sqew.stores.sql.sending import are_small, put, put_alike, write_deferred
 from sqew.stores.sql.work import Row, Work
 
 _log = logging.getLogger("sqew.store")
@@ -92,7 +92,7 @@ def _check_policy(state: QueueState, messages: NewMessages) -> None:
         raise error
     most = state.policy.max_body_bytes
     if most is not None:
-        for number, message in enumerate(messages.messages(), 1):
+        for number, message in enumerate(messages, 1):
             if (size := size_of(message)) > most:
                 too_large = BodyTooLarge(state.name, size, most)
                 too_large.args = (f"Message {number}: {too_large}",)
@@ -291,44 +291,19 @@ def _next_chunk(work: Work, state: QueueState, staging_id: int, part_id: int, wr
 def _add(work: Work, state: QueueState, chunk: Packed) -> int:
     """Send the messages of a chunk; how many were not sent before."""
     messages, policy = chunk.messages, state.policy
-    if messages.are_alike and not policy.fifo and policy.deduplicate == "key" and _are_small(messages):
-        _add_alike(work, state, messages, chunk.checksums)
-        return len(messages)
+    if messages.are_alike and not policy.fifo and policy.deduplicate == "key" and are_small(messages):
+        lane = state.lane_ids.get(cast("str", messages.lanes or ""), state.default_lane)
+        return len(put_alike(work, state, messages, lane, chunk.checksums))
     if checksums(messages) != chunk.checksums:
         raise StoreDamaged(
             f"The store is damaged: messages that were staged for queue '{state.name}' are not what they were. "
             "Restore it from a backup."
         )
     # A lane that the queue has no more: the message goes on all the same.
-    lanes = [state.lane_ids.get(message.lane or "", state.default_lane) for message in messages.messages()]
-    sent = put(work, state, list(messages.messages()), lanes, work.deferred)
+    lanes = [state.lane_ids.get(message.lane or "", state.default_lane) for message in messages]
+    sent = put(work, state, list(messages), lanes, work.deferred)
     write_deferred(work)
     return sum(not one.duplicate for one in sent)
-
-
-def _are_small(messages: NewMessages) -> bool:
-    return max(map(len, messages.bodies)) <= INLINE_BODY_BYTES
-
-
-def _add_alike(work: Work, state: QueueState, messages: NewMessages, checks: list[int]) -> None:
-    """The same as `sqew.stores.sql.sending.put` in a third of the time, where there is nothing to look at."""
-    policy, now = state.policy, work.now
-    said: Any = messages
-    lane = state.lane_ids.get(said.lanes or "", state.default_lane)
-    due_at = now + (policy.delay_ms if said.delays_ms is None else said.delays_ms)
-    ttl_ms = policy.ttl_ms if said.ttls_ms is None else said.ttls_ms
-    expires_at = None if ttl_ms is None else now + ttl_ms
-    priority = said.priorities
-    work.catalog.ensure_bucket(state, lane, priority)
-    ids = work.catalog.take_ids(len(messages))
-    work.insert_alike(
-        (state.id, lane, priority, due_at, now, expires_at, int(said.formats == "text")), ids, checks, messages.bodies
-    )
-    name, lane_name = state.name, state.lane_names[lane]
-    work.facts += [Fact("sent", name, lane_name, id, 0) for id in ids]
-    work.stirred.add(name)
-    if state.depth is not None:
-        state.depth += len(messages)
 
 
 def abort(work: Work, op: AbortStaging) -> None:

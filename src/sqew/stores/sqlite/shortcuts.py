@@ -13,7 +13,7 @@ from typing import Any
 from zlib import crc32
 
 from sqew.ids import new_token
-from sqew.model import Fact, Lease, Received, Sent, Settled
+from sqew.model import Fact, Lease, NewMessages, Received, Sent, Settled
 from sqew.operations import Ack, Operation, Receive, Send
 from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.receiving import NEVER, delivered, tell_dead_letter_queue
@@ -26,9 +26,10 @@ def send(work: Work, op: Send) -> list[Sent] | None:
     """The one answer, or None where it takes the general way."""
     catalog = work.catalog
     state = catalog.by_name.get(op.queue)
-    if state is None or not state.takes_plain or len(op.messages) != 1:
+    messages = op.messages
+    if state is None or not state.takes_plain or len(messages) != 1 or isinstance(messages, NewMessages):
         return None
-    row = plain_row(work, state, op.messages[0])
+    row = plain_row(work, state, messages[0])
     if row is None:
         return None
     work.execute_at_once(work.sql.insert_plain, (*row, catalog.version, catalog.reserved_below))

@@ -35,7 +35,11 @@ class SQLiteStore:
     """Queues in one SQLite file. One thread at a time may use it; any number of processes may open the file.
 
     `run` is one transaction. `begin`, `attempt`, `commit` and `rollback` are its parts, for callers that write to the
-    same file in the same transaction.
+    same file in the same transaction. Whatever one of them raises, `rollback` comes next.
+
+    An interrupt (Ctrl-C) may come where a function begins, and after any call of SQLite: between BEGIN and COMMIT, or
+    before the rows of a statement are read, which holds its locks until they are. So there is one place for all of it,
+    around everything that `run` does. A second interrupt may hit that: then the next `begin` goes through it again.
     """
 
     def __init__(
@@ -57,6 +61,8 @@ class SQLiteStore:
         # The working folder may change; later connections must find the same file.
         self._file = self.path if self.path == MEMORY else str(Path(path).absolute())
         self.durability = durability
+        # What the connection is set to; None: an interrupt came while it was being set.
+        self._set_to: Durability | None = durability
         # In memory there is no other connection.
         self.looks_aside = self.path != MEMORY
         self.connection = connect(
@@ -87,7 +93,9 @@ class SQLiteStore:
             random or Random(),
             delivery_keep_ms,
         )
-        # SQLite's count of changes to the file as this connection last saw it; None: to be looked at anew.
+        self._data_version = self.connection.data_version
+        # SQLite's count of changes to the file as this connection last saw it; None: a transaction is under way, or was
+        # cut off, and the file is to be looked at anew.
         self._seen_version: int | None = None
         self._broken: SqewError | None = None
         self._idle = True
@@ -95,25 +103,31 @@ class SQLiteStore:
 
     def run(self, operations: Sequence[ops.Operation[Any]], now: int) -> Commit:
         """Execute operations in one transaction; see `sqew.stores.base.Store`."""
-        wish = ops.sync_wish(operations)
-        if wish is None or wish == (self.durability == "durable"):
-            return self._run_as_set(operations, now)
         try:
-            set_durability(self.connection, "durable" if wish else "fast")
-            return self._run_as_set(operations, now)
-        finally:
-            set_durability(self.connection, self.durability)
+            wish = ops.sync_wish(operations)
+            wanted = self.durability if wish is None else "durable" if wish else "fast"
+            if wanted != self._set_to:
+                self._set(wanted)
+            commit = self._run_shortcut(operations[0], now) if len(operations) == 1 else None
+            if commit is None:
+                commit = self._run_at_length(operations, now)
+            if wanted != self.durability:
+                self._set(self.durability)
+        except BaseException:
+            self.rollback()
+            raise
+        return commit
 
-    def _run_as_set(self, operations: Sequence[ops.Operation[Any]], now: int) -> Commit:
-        if len(operations) == 1:
-            shortcut = SHORTCUTS.get(type(operations[0]))
-            if shortcut is not None:
-                commit = self._run_shortcut(shortcut, operations[0], now)
-                if commit is not None:
-                    return commit
+    def _set(self, durability: Durability) -> None:
+        self._set_to = None
+        set_durability(self.connection, durability)
+        self._set_to = durability
+
+    def _run_at_length(self, operations: Sequence[ops.Operation[Any]], now: int) -> Commit:
         try:
             return self._run(operations, now)
         except StoreFull:
+            self.rollback()
             # One of them did not fit on the disk. With the WAL copied into the file there is some room in it; let each
             # stand alone, so that those that need no more go through.
             upkeep.checkpoint(self.connection)
@@ -124,16 +138,15 @@ class SQLiteStore:
             set[str]().union(*(commit.stirred for commit in commits)),
         )
 
-    def _run_shortcut(
-        self, shortcut: Callable[[Work, Any], Any], operation: ops.Operation[Any], now: int
-    ) -> Commit | None:
+    def _run_shortcut(self, operation: ops.Operation[Any], now: int) -> Commit | None:
         """Execute an operation that is a single statement; None: it changed nothing and must go the general way."""
-        if self._broken is not None:
+        shortcut = SHORTCUTS.get(type(operation))
+        if shortcut is None or self._broken is not None:
             return None
         work = self._work
         work.now = now
         try:
-            if self.connection.data_version() != self._seen_version:
+            if self._data_version() != self._seen_version:
                 # Others have written, and something has been read since (to tidy up, say): the catalog may be stale.
                 return None
             result = shortcut(work, operation)
@@ -147,30 +160,27 @@ class SQLiteStore:
             return None
         # SQLite counts one for this transaction. If it counts more, others have written since the last one, and the
         # next to begin must see that.
-        if self.connection.data_version() == self._seen_version + 1:
+        if self._data_version() == self._seen_version + 1:
             self._seen_version += 1
         if result is None:
             return None
         self._idle = False
-        return self._handed_over([result])
+        commit = Commit([result], work.facts, work.stirred)
+        work.facts, work.stirred = [], set()
+        return commit
 
     def _run(self, operations: Sequence[ops.Operation[Any]], now: int) -> Commit:
         writing = operations[0].writes if len(operations) == 1 else any(operation.writes for operation in operations)
         self.begin(now, writing=writing)
         work = self._work
         work.defers = len(operations) > 1
-        try:
-            results = []
-            for operation in operations:
-                if work.deferred and type(operation) not in sending.DEFERRING:
-                    self._write_deferred()
-                results.append(self.attempt(operation))
-            self._write_deferred()
-        except BaseException:
-            self.rollback()
-            raise
-        finally:
-            work.defers = False
+        results = []
+        for operation in operations:
+            if work.deferred and type(operation) not in sending.DEFERRING:
+                self._write_deferred()
+            results.append(self.attempt(operation))
+        self._write_deferred()
+        work.defers = False
         return self.commit(results)
 
     def _write_deferred(self) -> None:
@@ -183,25 +193,25 @@ class SQLiteStore:
         try:
             return self._run([operation], now)
         except SqewError as error:
+            self.rollback()
             return Commit([error], [], set())
 
     def begin(self, now: int, *, writing: bool = True) -> None:
         """Start a transaction at the given time."""
         if self._broken is not None:
             raise StoreClosed(f"{self.path} must be opened again: {self._broken}") from self._broken
+        if self._seen_version is None:
+            self.rollback()
+        seen, self._seen_version = self._seen_version, None
         try:
             self._work.execute_at_once("BEGIN IMMEDIATE" if writing else "BEGIN")
             if not writing:
                 self._catalog.touch()
-            if self.connection.data_version() != self._seen_version:
+            if self._data_version() != seen:
                 self._catalog.refresh()
                 self._bindings.is_current = False
         except apsw.Error as error:
-            self.rollback()
             raise translate(error, self.path) from error
-        except BaseException:
-            self.rollback()
-            raise
         self._work.now = now
         self._idle = self._idle and not writing
 
@@ -238,17 +248,9 @@ class SQLiteStore:
             if isinstance(error, apsw.IOError) and not isinstance(failure, StoreFull):
                 # After a failed fsync nobody knows what is on the disk; only reading it anew can tell.
                 self._broken = failure
-            self.rollback()
             raise failure from error
-        except BaseException:
-            # Python may interrupt between SQLite's statements (Ctrl-C), never within one.
-            self.rollback()
-            raise
         # Nobody else's changes are seen before the next transaction begins, so this is the state that it left.
-        self._seen_version = self.connection.data_version()
-        return self._handed_over(results)
-
-    def _handed_over(self, results: list[Any]) -> Commit:
+        self._seen_version = self._data_version()
         work = self._work
         commit = Commit(results, work.facts, work.stirred)
         work.facts, work.stirred = [], set()
@@ -256,14 +258,17 @@ class SQLiteStore:
         return commit
 
     def rollback(self) -> None:
-        """Undo the transaction."""
+        """Undo the transaction, if there is one, and be ready for the next, whatever was under way."""
+        work = self._work
+        self._seen_version = None
         with contextlib.suppress(apsw.Error):
-            if self.connection.in_transaction:
-                self.connection.execute("ROLLBACK")
+            # Even nothing, executed, ends the statement before it: one that stands alone is committed, whole.
+            work.execute_at_once("ROLLBACK" if self.connection.in_transaction else "")
+            if self._set_to != self.durability:
+                self._set(self.durability)
         self._catalog.forget()
         self._bindings.undone()
-        self._seen_version = None
-        self._work.facts, self._work.stirred, self._work.deferred = [], set(), NewRows()
+        work.facts, work.stirred, work.defers, work.deferred = [], set(), False, NewRows()
 
     def idle(self) -> None:
         """There is nothing else to do: put the WAL back into the file, and give some free pages back to the disk."""

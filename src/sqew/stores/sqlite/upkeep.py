@@ -71,8 +71,8 @@ def shrink_wal(path: str) -> None:
 
 def drop_empty_buckets(connection: apsw.Connection) -> None:
     """Forget lanes and priorities that no message has, so that no claim looks into them."""
-    connection.execute("BEGIN IMMEDIATE")
     try:
+        connection.execute("BEGIN IMMEDIATE")
         empty = connection.execute(SQL.empty_buckets).fetchall()
         if empty:
             connection.executemany(SQL.delete_bucket, empty)
