@@ -34,6 +34,7 @@ from sqew.model import (
     Settled,
 )
 from sqew.rules import FIFO_SUFFIX, seconds_as_ms
+from sqew.staged import columns
 
 encode = msgspec.json.Encoder().encode
 
@@ -230,7 +231,7 @@ def send(_service: Service, request: Request) -> Call:
     if isinstance(given, list):
         request.rows = len(given)
         sync_commit = ops.sync_together(item.sync_commit for item in given)
-        messages = [_new_message(item) for item in given]
+        messages = columns([_new_message(item) for item in given])
         return Call(ops.Send(request.params[0], messages, sync_commit=sync_commit), _sent_many)
     request.rows = 1
     return Call(ops.Send(request.params[0], (_new_message(given),), sync_commit=given.sync_commit), _sent_one)

@@ -16,6 +16,7 @@ from sqew.model import (
     NewMessage,
     Sent,
 )
+from sqew.staged import columns
 
 
 class NewItem(Struct, forbid_unknown_fields=True):
@@ -68,7 +69,7 @@ def send(_service: Service, request: Request) -> Call:
         raise BadValue("Idempotency-Key is for a single message. Give each message of an array its idempotency_key.")
     request.rows = len(given)
     sync_commit = ops.sync_together(item.sync_commit for item in given)
-    messages = [_new_message(item, item.idempotency_key) for item in given]
+    messages = columns([_new_message(item, item.idempotency_key) for item in given])
     return Call(ops.Send(queue, messages, sync_commit=sync_commit), _sent_many)
 
 
