@@ -15,6 +15,8 @@ from typing import Any, Protocol
 
 BODY = b'{"order": 17, "text": "' + b"x" * 370 + b'"}'
 CONNECTIONS = 8
+WARM_UP_CALLS = 5
+"""How many calls each client makes before the clock runs."""
 
 
 class Contender(Protocol):
@@ -42,10 +44,18 @@ class Sqew:
         from sqew.settings import resolve
 
         settings = resolve({"database_url": url, "database_connections": CONNECTIONS}, {}, None)
-        self.broker = Broker(await open_database(settings), limits_of(settings))
+        engine = await open_database(settings)
+        await self._open_all(engine.store)
+        self.broker = Broker(engine, limits_of(settings))
         self._message = NewMessage(BODY)
         with contextlib.suppress(QueueExists):
             await self.broker.run(CreateQueue("bench", Policy()))
+
+    async def _open_all(self, store: Any) -> None:
+        """As the pools of the others have theirs: it opens its connections when they are needed."""
+        async with contextlib.AsyncExitStack() as held:
+            for _ in range(CONNECTIONS):
+                await held.enter_async_context(store._session())
 
     async def send(self, client: int, size: int) -> int:
         from sqew.operations import Send
@@ -208,13 +218,21 @@ async def _together(contender: Contender, job: str, clients: int, size: int, cou
     return took
 
 
+async def _warm_up(contender: Contender, job: str, clients: int, size: int) -> None:
+    """Make calls as those that are timed: statements are prepared, and what is remembered is known."""
+
+    async def client(number: int) -> None:
+        for call in (contender.send, *([contender.take] if job == "take" else [])):
+            for _ in range(WARM_UP_CALLS):
+                await call(number, size)
+
+    await asyncio.gather(*map(client, range(clients)))
+
+
 async def main(name: str, url: str, job: str, clients: int, size: int, count: int) -> None:
     contender = CONTENDERS[name]()
     await contender.open(url, clients)
-    # Statements are prepared, and what is remembered is known.
-    await _together(contender, "send", clients, 1, clients * 3)
-    if job == "take":
-        await _together(contender, "take", clients, 1, clients * 2)
+    await _warm_up(contender, job, clients, size)
     print("ready", flush=True)
     await asyncio.to_thread(sys.stdin.readline)
     began = time.time()

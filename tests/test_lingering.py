@@ -16,8 +16,8 @@ from postgres import Reused, reused_database
 from serving import Serving, serving
 from sqew.broker import Broker
 from sqew.engine import creation, limits_of, open_database
-from sqew.model import NewMessage, Sent
-from sqew.operations import Operation, Receive, Send
+from sqew.model import NewMessage, Ref, Sent
+from sqew.operations import Ack, Operation, Receive, Send
 from sqew.settings import resolve
 
 __all__ = ["reused_database"]
@@ -76,6 +76,40 @@ def test_sends_that_arrive_one_after_another_within_the_linger_are_one_transacti
             received = await counted.broker.run(Receive("jobs", 10))
             assert [message.body for message in received.messages] == [b"%d" % value for value in range(SENDS)]
             assert [message.id for message in received.messages] == [one.id for (one,) in sent]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(("size", "together"), [(1, [16]), (100, [2] * 8)])
+def test_what_clients_send_in_one_moment_goes_in_parts_of_some_hundred_messages(
+    database: str, size: int, together: list[int]
+) -> None:
+    """One statement for all would have the database wait while it is made ready, and the server while it is run."""
+
+    async def scenario() -> None:
+        async with lingering(database, linger_ms=0) as counted:
+            send = Send("jobs", [NewMessage(b"1")] * size)
+            sent = await asyncio.gather(*(counted.broker.run(send) for _ in range(16)))
+
+            assert counted.together == together
+            assert len({one.id for each in sent for one in each}) == 16 * size
+
+    asyncio.run(scenario())
+
+
+def test_what_is_received_and_acked_in_one_moment_goes_in_such_parts_too(database: str) -> None:
+    async def scenario() -> None:
+        async with lingering(database, linger_ms=0) as counted:
+            await counted.broker.run(Send("jobs", [NewMessage(b"1")] * 800))
+            parts: list[int] = []
+            counted.broker.executed = lambda operations, *_: parts.append(len(operations))
+
+            received = await asyncio.gather(*(counted.broker.run(Receive("jobs", 100)) for _ in range(8)))
+            refs = [[Ref(one.id, one.lease.token) for one in each.messages if one.lease] for each in received]
+            await asyncio.gather(*(counted.broker.run(Ack("jobs", each)) for each in refs))
+
+            assert (sum(parts), max(parts)) == (16, 4)
+            assert len({ref.id for each in refs for ref in each}) == 800
 
     asyncio.run(scenario())
 

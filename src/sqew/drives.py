@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from time import perf_counter
@@ -31,6 +32,11 @@ _QUARTER = 4
 
 _MOST_TOGETHER = 1_000
 """How many operations are committed together at most: a longer transaction holds everybody up."""
+
+_MOST_MESSAGES = {Send: 200, Receive: 400, Ack: 400}
+"""How many messages one statement is about, unless a single operation has more. What clients want at the same moment
+would otherwise be one long statement: nothing is done here while the database is at it, nor there while the next is
+made ready. Those who receive side by side step over what the others have locked: of them fewer are better."""
 
 
 class Drive(Protocol):
@@ -219,10 +225,12 @@ class InFlight:
             if left is not None:
                 kind = _kind(left)
                 self._held_up[kind] += 1
-                flying = self._fly_left(_take(self._left, kind), kind)
+                # All of it: most wait for the same queues.
+                flying = self._fly_left(_take(self._left, kind, sys.maxsize), kind)
             elif self._waiting:
-                kind = _kind(self._waiting[0])
-                flying = self._fly(_take(self._waiting, kind), kind)
+                first = self._waiting[0]
+                kind, most = _kind(first), _MOST_MESSAGES.get(type(first[0]), sys.maxsize)
+                flying = self._fly(_take(self._waiting, kind, most), kind)
             else:
                 return
             flight = asyncio.ensure_future(flying)
@@ -313,12 +321,29 @@ class InFlight:
         await self.engine.close()
 
 
-def _take(waiting: list[Entry], kind: object) -> list[Entry]:
+def _take(waiting: list[Entry], kind: object, most_messages: int) -> list[Entry]:
     """Take what goes together: of one kind, so that nobody waits for what others do besides."""
-    together = [entry for entry in waiting if _kind(entry) == kind][:_MOST_TOGETHER]
-    taken = set(map(id, together))
-    waiting[:] = [entry for entry in waiting if id(entry) not in taken]
+    together: list[Entry] = []
+    others: list[Entry] = []
+    messages = 0
+    for entry in waiting:
+        if _kind(entry) != kind or len(together) == _MOST_TOGETHER or messages >= most_messages:
+            others.append(entry)
+            continue
+        together.append(entry)
+        messages += _messages(entry)
+    waiting[:] = others
     return together
+
+
+def _messages(entry: Entry) -> int:
+    """How many messages an operation is about."""
+    operation = entry[0]
+    if isinstance(operation, Send):
+        return len(operation.messages)
+    if isinstance(operation, Receive):
+        return operation.limit
+    return len(operation.refs) if isinstance(operation, Ack) else 0
 
 
 def _kind(entry: Entry) -> object:

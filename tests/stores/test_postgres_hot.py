@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from conformance.driver import Driver, ids, ref
-from postgres import Awaited, Reused, fetch_column, reused_database
+from postgres import Awaited, Reused, fetch_column, new_database, reused_database
 from sqew.errors import BadValue, MessageNotFound, StaleLease
 from sqew.model import NewMessage, Policy, Ref, Release, Settled
 from sqew.operations import Ack, CreateQueue, ListArchive, Measure, Nack, Receive, Send, UpdateQueue
@@ -97,6 +97,18 @@ def test_the_sends_of_a_flight_to_several_queues_are_one_statement(store, statem
     assert (text.id, text.format, text.expires_at) == (third, "text", store.now + 5)
 
 
+def test_messages_that_differ_by_turns_are_written_as_they_were_sent(store, statements):
+    delays = [0, 9, 0, 0, 9]
+    messages = [NewMessage(b"%d" % n, delay_ms=delay) for n, delay in enumerate(delays)]
+    commit = store.commit(Send("jobs", messages), Send("jobs", messages[4:]), Send("jobs", messages[:1]))
+
+    assert statements == ["insert_plain"]
+    sent = [entry.id for result in commit.results for entry in result]
+    stored = {m.id: (m.body, m.available_at - store.now) for m in store.peek(10)}
+    given = [*enumerate(delays), (4, 9), (0, 0)]
+    assert [stored[id] for id in sent] == [(b"%d" % n, delay) for n, delay in given]
+
+
 def test_the_receives_of_a_flight_are_one_statement_with_a_lease_each(store, statements):
     sent = store.send_many(5)
     statements.clear()
@@ -123,6 +135,21 @@ def test_the_acks_of_a_flight_are_one_statement(store, statements):
     assert commit.results == [[Settled(m.id) for m in messages] for messages in (a, b)]
     assert {fact.kind for fact in commit.facts} == {"acked"}
     assert store.run(Measure("jobs")).total() == 0
+
+
+def test_acks_of_leases_that_take_turns_each_go_by_their_own(store, statements):
+    store.send_many(6)
+    held = [store.take(by="ab"[n % 2]) for n in range(6)]
+    refs = [Ref(m.id, m.lease.token, m.lease.by) for m in held]
+    statements.clear()
+
+    # The third names the lease of the first, and the last another holder.
+    refs[2], refs[5] = Ref(held[2].id, held[0].lease.token), Ref(held[5].id, held[5].lease.token, "a")
+    evens, odds = store.commit(Ack("jobs", refs[::2]), Ack("jobs", refs[1::2])).results
+
+    assert statements[0] == "finish_plain"
+    assert [type(result) for result in evens] == [Settled, StaleLease, Settled]
+    assert [type(result) for result in odds] == [Settled, Settled, StaleLease]
 
 
 def test_of_an_ack_the_part_that_is_refused_is_told_why(store):
@@ -206,6 +233,34 @@ def test_an_exhausted_message_is_buried_by_who_comes_to_it(store):
 
     assert ids(commit.results[0].messages) == [other]
     assert [(fact.kind, fact.id) for fact in commit.facts] == [("dead", exhausted), ("received", other)]
+
+
+@pytest.mark.parametrize("tick_ms", [30, 200])
+def test_a_claim_whose_time_runs_out_takes_all_of_its_messages(statements, tick_ms):
+    """It looked at the clock for every message, and left those to which it came after 100 ms."""
+    url = new_database()
+    fetch_column(url, f"ALTER DATABASE {url.rpartition('/')[2]} SET search_path = public, pg_catalog")
+    asyncio.run(slow_down_clock(url, tick_ms))
+    slow = Driver(lambda now, random: Awaited(url, now, random))
+    slow.create()
+    sent = slow.send_many(10)
+    fetch_column(url, "ALTER SEQUENCE ticks RESTART")
+    statements.clear()
+
+    assert slow.receive_ids(10) == sent
+    assert (statements == ["claim_plain"]) == (tick_ms < 100)
+    slow.store.close()
+
+
+async def slow_down_clock(url: str, tick_ms: int) -> None:
+    """Have the database's clock go on by so much whenever it is looked at."""
+    connection = await asyncpg.connect(url)
+    await connection.execute(f"""
+        CREATE SEQUENCE ticks;
+        CREATE FUNCTION clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS $$
+          SELECT statement_timestamp() + nextval('ticks') * interval '{tick_ms} ms' $$;
+    """)
+    await connection.close()
 
 
 def test_large_bodies_go_the_long_way(store):
@@ -313,7 +368,7 @@ async def plan(url: str, name: str, execute: str) -> str:
     [
         ("claim_plain", CLAIM.format(now=2**60, due_at=-1, id=0)),
         ("finish_alike", "EXECUTE finish_alike(sqew_catalog(), '{1,2}', 1, 't')"),
-        ("finish_plain", "EXECUTE finish_plain(sqew_catalog(), '{1,2}', '{1,1}', '{t,t}', '{a,a}')"),
+        ("finish_plain", "EXECUTE finish_plain(sqew_catalog(), '{1,2}', '{1}', '{1}', '{t}', '{a}')"),
         ("ready", f"EXECUTE ready(1, 0, 0, {2**60}, -1, 0, 10)"),
     ],
     ids=["claim", "ack", "acks", "receive"],

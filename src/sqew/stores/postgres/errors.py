@@ -25,8 +25,9 @@ from sqew.settings import DEFINITIONS, HIDDEN, password_in, without_password
 
 CONTESTED = (pg.DeadlockDetectedError, pg.SerializationError, pg.LockNotAvailableError)
 """Two transactions were in each other's way, and this one was undone: done again, it goes through."""
-STALE = (pg.InvalidCachedStatementError,)
-"""What a connection remembers of the tables is no longer so, as after an upgrade; nothing was done yet."""
+STALE = (pg.InvalidCachedStatementError, pg.InvalidSQLStatementNameError, pg.DuplicatePreparedStatementError)
+"""What a connection remembers is no longer so: of the tables, as after an upgrade, or of the statements that it has
+prepared, as after a DISCARD ALL. Nothing was done yet, and those that are idle are likely to be in the same state."""
 AWAY = (
     OSError,
     TimeoutError,

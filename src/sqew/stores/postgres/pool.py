@@ -100,7 +100,10 @@ class Pool:
                 # It was the primary once; so were those that all the others lead to.
                 self._drop(session)
                 raise StoreUnavailable(str(translate(error, self._url))) from error
-            except (TimeoutError, asyncpg.InternalClientError, *STALE):
+            except STALE:
+                self._drop(session)
+                raise
+            except (TimeoutError, asyncpg.InternalClientError):
                 # The answer may still come, and would be taken for that to the next question; or it is not understood.
                 session.connection.terminate()
                 raise

@@ -1,15 +1,16 @@
 -- Sends, receives and acks of plain messages: statements that are a transaction each (see hot.py).
 
 -- name: insert_plain
--- All of a flight, in the order in which they are given: rows that RETURNING names are in the order of their ids.
+-- All of a flight, in the order in which they are given: rows that RETURNING names are in the order of their ids. What
+-- those from place ?3[n] on have in common is the n-th of ?4 to ?9.
 INSERT INTO sqew_message (id, queue_id, lane_id, priority, due_at, available_at, created_at, expires_at, is_text,
                           checksum, headers, body)
-SELECT nextval('sqew_message_id'), queue_id, lane_id, priority, due_at, due_at, ?2, expires_at, is_text,
+SELECT nextval('sqew_message_id'), (?4::bigint[])[kind], (?5::bigint[])[kind], (?6::bigint[])[kind],
+       (?7::bigint[])[kind], (?7::bigint[])[kind], ?2, (?8::bigint[])[kind], (?9::bigint[])[kind],
        checksum, headers, body
-  FROM unnest(?3::bigint[], ?4::bigint[], ?5::bigint[], ?6::bigint[], ?7::bigint[], ?8::bigint[], ?9::bigint[],
-              ?10::bytea[], ?11::bytea[])
-       AS new (queue_id, lane_id, priority, due_at, expires_at, is_text, checksum, headers, body)
- WHERE (SELECT sqew_catalog()) = ?1 AND (?12::text IS NULL OR (SELECT set_config('synchronous_commit', ?12, TRUE)) = ?12)
+  FROM unnest(?10::bigint[], ?11::bytea[], ?12::bytea[]) WITH ORDINALITY AS new (checksum, headers, body, place),
+       LATERAL width_bucket(place, ?3::bigint[]) AS kind
+ WHERE (SELECT sqew_catalog()) = ?1 AND (?13::text IS NULL OR (SELECT set_config('synchronous_commit', ?13, TRUE)) = ?13)
 RETURNING id
 
 -- name: insert_alike
@@ -34,16 +35,16 @@ queue_id = ?1 AND lane_id = ?2 AND priority = ?3 AND due_at IS NOT NULL AND due_
 
 -- name: claim_plain
 -- Lease up to ?7 messages of one (lane, priority) after the position (?5, ?6). Where one of them is not plain, none is
--- leased; nor where it had to wait (for who changes a queue), and the leases have begun long ago. The lease of the
--- message that comes n-th is that of slot ?10[n]: until ?11, token ?12, holder ?13.
+-- leased; nor where it had to wait (for who changes a queue), and the leases have begun long ago. Those from place
+-- ?10[n] on have the n-th lease: until ?11, token ?12, holder ?13.
 WITH candidate AS MATERIALIZED (
   SELECT {candidate} FROM sqew_message WHERE {of_bucket} AND (due_at, id) > (?5::bigint, ?6::bigint)
                                          AND (SELECT sqew_catalog()) = ?8
    ORDER BY due_at, id LIMIT ?7 FOR UPDATE SKIP LOCKED
 ), placed AS MATERIALIZED (
-  SELECT candidate_id, (?10::int[])[(row_number() OVER ())::int] AS slot FROM candidate
-   WHERE NOT EXISTS (SELECT FROM candidate WHERE other)
-     AND clock_timestamp() < statement_timestamp() + interval '100 ms'
+  SELECT candidate_id, width_bucket(row_number() OVER (), ?10::bigint[]) AS slot FROM candidate
+   -- Decided once, for all: the clock goes on from row to row.
+   WHERE (SELECT NOT bool_or(other) AND clock_timestamp() < statement_timestamp() + interval '100 ms' FROM candidate)
 )
 UPDATE sqew_message
    SET available_at = due_at, due_at = (?11::bigint[])[slot], lease_until = (?11::bigint[])[slot],
@@ -66,6 +67,12 @@ UPDATE sqew_message
 -- No key to remember, no group to go on with, no body elsewhere.
 m.key IS NULL AND m.group_id IS NULL AND m.body IS NOT NULL
 
+-- fragment: named
+-- Messages by their ids (?2). Of those from place ?3[n] on, the queue, the token and the holder are the n-th of ?4 to ?6.
+(SELECT id, (?4::bigint[])[lease] AS queue_id, (?5::text[])[lease] AS token, (?6::text[])[lease] AS holder
+   FROM unnest(?2::bigint[]) WITH ORDINALITY AS listed (id, place), LATERAL width_bucket(place, ?3::bigint[]) AS lease
+) AS named
+
 -- fragment: is_named
 -- As in `claim_plain`, so that the table is never read whole.
 m.id >= named.id AND m.id <= named.id AND m.queue_id + 0 = named.queue_id AND (named.token IS NULL OR m.token = named.token)
@@ -81,19 +88,19 @@ RETURNING m.id, m.lane_id, m.attempts, m.leased_by, m.received_at
 -- name: finish_plain
 -- The same for messages of all queues and leases.
 DELETE FROM sqew_message AS m
- USING unnest(?2::bigint[], ?3::bigint[], ?4::text[], ?5::text[]) AS named (id, queue_id, token, holder)
+ USING {named}
  WHERE {is_named} AND {leaves_nothing} AND (SELECT sqew_catalog()) = ?1
 RETURNING m.id, m.lane_id, m.attempts, m.leased_by, m.received_at
 
 -- name: finish_counted
--- The same where some are of queues with a quota (?6): how many those hold is written down.
+-- The same where some are of queues with a quota (?7): how many those hold is written down.
 WITH gone AS (
   DELETE FROM sqew_message AS m
-   USING unnest(?2::bigint[], ?3::bigint[], ?4::text[], ?5::text[]) AS named (id, queue_id, token, holder)
+   USING {named}
    WHERE {is_named} AND {leaves_nothing} AND (SELECT sqew_catalog()) = ?1
   RETURNING m.id, m.lane_id, m.attempts, m.leased_by, m.received_at, m.queue_id
 ), counted AS (
   INSERT INTO sqew_depth (queue_id, change, is_sum)
-  SELECT queue_id, -count(*), 0 FROM gone WHERE queue_id = ANY(?6::bigint[]) GROUP BY queue_id
+  SELECT queue_id, -count(*), 0 FROM gone WHERE queue_id = ANY(?7::bigint[]) GROUP BY queue_id
 )
 SELECT id, lane_id, attempts, leased_by, received_at FROM gone

@@ -41,7 +41,9 @@ SELECT id, payload_id, convert_to(endpoint, 'UTF8'), checksum, expires_at <= ?2,
 
 -- name: payload_with_details
 SELECT s.details, convert_to(d.endpoint, 'UTF8'), d.payload_id, d.checksum, {payload}, p.kind
-  FROM sqew_delivery d JOIN sqew_payload p ON p.id = d.payload_id JOIN sqew_subscription s ON s.id = d.subscription_id
+  FROM sqew_delivery d
+  CROSS JOIN LATERAL (SELECT * FROM sqew_payload WHERE id = d.payload_id OFFSET 0) AS p
+  CROSS JOIN LATERAL (SELECT details FROM sqew_subscription WHERE id = d.subscription_id OFFSET 0) AS s
  WHERE d.id = ?1
 
 -- name: check_deliveries

@@ -128,10 +128,10 @@ DELETE FROM sqew_payload WHERE id = ?1
 -- name: postpone_delivery
 -- It failed: it is tried again at its time, or never. Unless somebody else has taken it over since.
 UPDATE sqew_delivery SET due_at = ?3, claimed = 0, attempts = attempts + 1, tried_at = ?4, status = ?5, error = ?6
- WHERE id = ?1 AND claimed = 1 AND +due_at = ?2
+ WHERE id = ?1 AND claimed = 1 AND coalesce(due_at, -1) = ?2
 
 -- name: unclaim_delivery
-UPDATE sqew_delivery SET due_at = ?3, claimed = 0 WHERE id = ?1 AND claimed = 1 AND +due_at = ?2
+UPDATE sqew_delivery SET due_at = ?3, claimed = 0 WHERE id = ?1 AND claimed = 1 AND coalesce(due_at, -1) = ?2
 
 -- name: payload_with_details
 -- What a delivery that is exhausted would have posted, and what SNS says of its subscription.
@@ -143,23 +143,27 @@ SELECT s.details, CAST(d.endpoint AS BLOB), d.payload_id, d.checksum, {payload},
 d.id, d.subscription_id, CAST(d.endpoint AS BLOB), CAST(p.routing_key AS BLOB), CAST(p.message_id AS BLOB),
 coalesce(p.form, 0), d.claimed, d.attempts, d.created_at, d.due_at, d.tried_at, d.status, CAST(d.error AS BLOB)
 
+-- fragment: with_payload
+-- What it would post, if that is there.
+LEFT JOIN sqew_payload p ON p.id = d.payload_id
+
 -- name: get_delivery
-SELECT {delivery}, d.payload_id, d.checksum FROM sqew_delivery d LEFT JOIN sqew_payload p ON p.id = d.payload_id
+SELECT {delivery}, d.payload_id, d.checksum FROM sqew_delivery d {with_payload}
  WHERE d.id = ?1
 
 -- name: list_deliveries
-SELECT {delivery} FROM sqew_delivery d LEFT JOIN sqew_payload p ON p.id = d.payload_id
+SELECT {delivery} FROM sqew_delivery d {with_payload}
  WHERE d.id > ?1 AND (CAST(?2 AS BIGINT) IS NULL OR d.subscription_id = ?2)
    AND (CAST(?3 AS TEXT) IS NULL OR d.due_at IS NOT NULL
                       AND ?3 = CASE WHEN d.claimed = 1 AND d.due_at > ?4 THEN 'delivering' ELSE 'pending' END)
  ORDER BY d.id LIMIT ?5
 
 -- name: list_exhausted
-SELECT {delivery} FROM sqew_delivery d LEFT JOIN sqew_payload p ON p.id = d.payload_id
+SELECT {delivery} FROM sqew_delivery d {with_payload}
  WHERE d.due_at IS NULL AND d.id > ?1 ORDER BY d.id LIMIT ?2
 
 -- name: list_exhausted_of
-SELECT {delivery} FROM sqew_delivery d LEFT JOIN sqew_payload p ON p.id = d.payload_id
+SELECT {delivery} FROM sqew_delivery d {with_payload}
  WHERE d.due_at IS NULL AND d.subscription_id = ?1 AND d.id > ?2 ORDER BY d.id LIMIT ?3
 
 -- name: count_waiting_deliveries
@@ -188,7 +192,7 @@ SELECT id FROM sqew_delivery WHERE due_at IS NULL AND subscription_id = ?1 AND i
 UPDATE sqew_delivery
    SET due_at = ?2, claimed = 0, attempts = 0, expires_at = NULL, status = NULL, error = NULL
  WHERE id = ?1 AND +due_at IS NULL
-   AND EXISTS (SELECT 1 FROM sqew_subscription s WHERE s.id = sqew_delivery.subscription_id)
+   AND (SELECT s.id FROM sqew_subscription s WHERE s.id = sqew_delivery.subscription_id) IS NOT NULL
 
 -- name: signing_keys
 SELECT id, private_key, certificate, created_at FROM sqew_signing_key ORDER BY number DESC

@@ -50,7 +50,7 @@ INSERT INTO sqew_staging (queue_id, writer, epoch, ends_at) VALUES (?1, ?2, ?3, 
 -- name: keep_staging
 -- Unless somebody else adds to it just now: two who do would wait for each other. One who adds to it later will.
 UPDATE sqew_staging SET ends_at = ?2
- WHERE id = (SELECT id FROM sqew_staging WHERE id = ?1 AND +ends_at < ?2 {unless_locked})
+ WHERE id = (SELECT id FROM sqew_staging WHERE id = ?1 AND coalesce(ends_at, ?2) < ?2 {unless_locked})
 
 -- name: find_staging
 SELECT id, due_at FROM sqew_staging WHERE queue_id = ?1 AND writer = ?2 AND epoch = ?3 {locked}

@@ -69,8 +69,8 @@ SELECT {doomed} FROM sqew_message WHERE queue_id = ?1 AND group_id IS NOT NULL A
  ORDER BY group_id, id LIMIT ?3 {locked}
 
 -- name: delete_finished
--- When a lake has it. +: by its id, whatever statistics say of its queue.
-DELETE FROM sqew_archive WHERE id = ?1 AND +queue_id = ?2 AND +finished_at = ?3 RETURNING id
+-- When a lake has it. By its id, whatever statistics say of its queue: coalesce and + keep its index out of it.
+DELETE FROM sqew_archive WHERE id = ?1 AND coalesce(queue_id, -1) = ?2 AND +finished_at = ?3 RETURNING id
 
 -- name: delete_archive_of
 DELETE FROM sqew_archive WHERE id IN (SELECT id FROM sqew_archive WHERE queue_id = ?1 LIMIT ?2)
