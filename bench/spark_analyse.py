@@ -14,7 +14,6 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -135,31 +134,31 @@ def _own_cpu_seconds() -> float:
     return ours.user + ours.system
 
 
-def _cpu_seconds(spark: SparkSession) -> float:
-    """What Java, all that it has started, and we have used of the processors so far."""
+def _cpu_seconds(spark: SparkSession) -> dict[int, float]:
+    """What Java, all that it has started, and we have used of the processors so far, by process."""
     gateway = spark.sparkContext._gateway
-    return _own_cpu_seconds() + (0 if gateway is None else _cpu_seconds_below(gateway.proc.pid))
+    return {os.getpid(): _own_cpu_seconds(), **({} if gateway is None else _cpu_seconds_below(gateway.proc.pid))}
 
 
-def _cpu_seconds_below(root: int) -> float:
-    parents, ticks = {}, {}
+def _cpu_seconds_below(root: int) -> dict[int, float]:
+    parents, used = {}, {}
     for process in (int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()):
         with suppress(OSError):  # it has ended meanwhile
             fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-            parents[process], ticks[process] = int(fields[1]), sum(map(int, fields[11:15]))
+            parents[process], used[process] = int(fields[1]), sum(map(int, fields[11:13])) / _TICKS
     family = {root}
     while more := {process for process, parent in parents.items() if parent in family} - family:
         family |= more
-    return sum(ticks.get(process, 0) for process in family) / _TICKS
+    return {process: used[process] for process in family if process in used}
 
 
 def _measured(contenders: Contenders, name: str, log: Path, to: Path) -> Taken:
-    # DuckDB is in this process; of Spark's that idle beside it some may end meanwhile, and their time with them.
-    used_by_now = _own_cpu_seconds if name == _DUCKDB else partial(_cpu_seconds, contenders.spark)
     shutil.rmtree(to, ignore_errors=True)
-    began, used = time.perf_counter(), used_by_now()
+    began, before = time.perf_counter(), _cpu_seconds(contenders.spark)
     contenders.of(name)(log, to)
-    return Taken(time.perf_counter() - began, used_by_now() - used)
+    seconds, used = time.perf_counter() - began, _cpu_seconds(contenders.spark)
+    # By process: those of Python that idled for a minute end, and the time that they used before with them.
+    return Taken(seconds, sum(total - before.get(process, 0) for process, total in used.items()))
 
 
 def _rounds(cores: int, folder: Path, scale: Scale) -> dict[str, list[Taken]]:

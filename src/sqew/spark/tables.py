@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec import Struct
+from pyspark import TaskContext
+from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from sqew.errors import NotFound
-from sqew.spark.lake.files import files_of
+from sqew.spark.lake.files import LocalFiles, files_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+TOLD = pa.schema([("what", pa.string()), ("part", pa.int32()), ("content", pa.binary())])
+"""What tasks in Python give: bytes, of what, and for which part of the next tasks."""
+FILES = "file"
+"""A file that a task has written, with its table's folder."""
+_ATTEMPTS = ".attempts"
 
 
 class Tables:
@@ -44,6 +56,27 @@ class Tables:
         self._files.create(f"{name}/part-0.parquet", content.getvalue())
         return self.read(name)
 
+    def by_tasks(self, name: str, schema: pa.Schema) -> TaskTable:
+        """A table for tasks in Python to write: what comes of it is for `take`."""
+        folder = f"{self._files.root}/{_ATTEMPTS}" if isinstance(self._files, LocalFiles) else None
+        return TaskTable(name, schema, folder)
+
+    def take(self, table: TaskTable, told: DataFrame, files: Sequence[bytes]) -> DataFrame:
+        """Give a table what tasks have written, of each that one attempt that Spark took: ``files`` (`FILES`).
+
+        Where they could not write themselves, their rows are in what they ``told``.
+        """
+        mine = [name for name in map(bytes.decode, files) if name.startswith(f"{table.name}/")]
+        if table.folder is None:
+            rows = told.where(F.col("what") == table.name).select("content")
+            return self.write(table.name, rows.mapInArrow(_rows_in, from_arrow_schema(table.schema)))
+        if not mine:
+            return self.put(table.name, table.schema.empty_table())
+        for name in mine:
+            self._files.move(f"{_ATTEMPTS}/{name}", name)
+        self._schemas[table.name] = from_arrow_schema(table.schema)
+        return self.read(table.name)
+
     def fetch(self, name: str) -> pa.Table:
         """All of a small table, without Spark."""
         parts = [part for part in self._files.names(name) if part.endswith(".parquet")]
@@ -51,6 +84,91 @@ class Tables:
             raise NotFound(f"There is no table {name!r} in {self._files.root}. Analyse the log again.")
         contents = [self._files.read(f"{name}/{part}") for part in parts]
         return pa.concat_tables([pq.read_table(io.BytesIO(content)) for content in contents if content is not None])
+
+
+class TaskTable(Struct, frozen=True):
+    """A table that tasks in Python write, each attempt of a task to a file of its own: so rows need not go to Java.
+
+    Only Java knows how to write to some file systems; there, tasks tell the rows.
+    """
+
+    name: str
+    schema: pa.Schema
+    folder: str | None
+    """Where attempts write; None where they can't."""
+
+    @contextmanager
+    def writing(self) -> Iterator[Writing]:
+        """What a task writes. Files that are not `done` are taken by nobody."""
+        writing = Writing(self)
+        try:
+            yield writing
+        finally:
+            writing.close()
+
+
+class Writing:
+    """The rows that an attempt of a task writes."""
+
+    def __init__(self, table: TaskTable) -> None:
+        self._table = table
+        self._writer: pq.ParquetWriter | None = None
+        context = TaskContext.get()
+        attempt = (0, 0) if context is None else (context.partitionId(), context.taskAttemptId())
+        self._name = "{}/part-{:05}-{}.parquet".format(table.name, *attempt)
+
+    def add(self, rows: pa.RecordBatch | pa.Table) -> Iterator[pa.RecordBatch]:
+        """Write some rows, and tell what is to be told of them."""
+        if self._table.folder is None:
+            yield tell(self._table.name, {0: to_bytes(rows)})
+            return
+        if self._writer is None:
+            path = Path(self._table.folder, self._name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # Texts that are dictionaries here are texts to whoever reads the file.
+            self._writer = pq.ParquetWriter(path, rows.schema, store_schema=False)
+        self._writer.write(rows)
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+    def done(self) -> Iterator[pa.RecordBatch]:
+        """Tell that the file is whole."""
+        if self._writer is not None:
+            yield tell(FILES, {0: self._name.encode()})
+
+
+def tell(what: str, contents: Mapping[int, bytes]) -> pa.RecordBatch:
+    """Contents by the part that they are for, as `TOLD`."""
+    columns = [[what] * len(contents), list(contents), list(contents.values())]
+    arrays = [pa.array(values, kind) for values, kind in zip(columns, TOLD.types, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=TOLD)
+
+
+def to_bytes(rows: pa.RecordBatch | pa.Table) -> bytes:
+    """Rows as bytes, for `from_bytes`."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write(rows)
+    return bytes(sink.getvalue())
+
+
+def from_bytes(content: bytes) -> pa.Table:
+    return pa.ipc.open_stream(content).read_all()
+
+
+def _rows_in(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows of tables that were told as bytes."""
+    for batch in batches:
+        for content in batch["content"]:
+            yield from _plain(from_bytes(content.as_py())).to_batches()
+
+
+def _plain(rows: pa.Table) -> pa.Table:
+    """The same with texts in place of dictionaries."""
+    types = [field.type.value_type if pa.types.is_dictionary(field.type) else field.type for field in rows.schema]
+    return rows.cast(pa.schema(list(zip(rows.schema.names, types, strict=True))))
 
 
 def literal(path: str) -> str:

@@ -1,6 +1,7 @@
 """`sqew spark analyse`: event logs into tables: what became of each message, rates, latencies, depths.
 
-The lines are read once, into Parquet; all else is worked out from there.
+The lines are read once, by tasks in Python, which also follow each message, write what they find as Parquet, and count:
+rows that Java need not see cost a fraction.
 """
 
 from __future__ import annotations
@@ -8,29 +9,50 @@ from __future__ import annotations
 import fcntl
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 from msgspec.structs import replace
+from pyspark import StorageLevel
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from sqew.body_files import files_of as matching
 from sqew.errors import BadValue, Conflict, NotFound
-from sqew.spark.files import parts_of
+from sqew.spark.files import Part, parts_of
 from sqew.spark.jobs import small_tables
+from sqew.spark.jobs.analyse_tasks import (
+    COUNTS,
+    DONE,
+    HOW_MANY,
+    MOST,
+    SLOWEST,
+    SPEEDS,
+    STEPS,
+    TALLIES,
+    FindQuantiles,
+    Follow,
+    Over,
+    ReadLogs,
+    Task,
+    hand_on_counts,
+)
 from sqew.spark.lake.files import Files, files_of
-from sqew.spark.tables import Tables
-from sqew.spark.transforms import percentiles, rates, timelines
+from sqew.spark.tables import FILES, TOLD, Tables, from_bytes
 from sqew.spark.transforms.depth import happenings
-from sqew.spark.transforms.events import KINDS, as_events, tallied
+from sqew.spark.transforms.events import EVENTS, KINDS, tallied_together, with_codes
+from sqew.spark.transforms.histograms import LATENCIES, counts_of_drops
 from sqew.spark.transforms.ingesting import parts_frame
-from sqew.spark.transforms.lines import SPLIT_BYTES, lines
+from sqew.spark.transforms.lines import SPLIT_BYTES
+from sqew.spark.transforms.timelines import DELIVERIES as DELIVERY_ROWS
+from sqew.spark.transforms.timelines import MESSAGES as MESSAGE_ROWS
+from sqew.spark.transforms.timelines import Names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,13 +64,13 @@ TABLES = (
 MESSAGES = ("events", "names", "deliveries", "messages")
 """The tables that all others are worked out from."""
 REPORT = "report"
-SLOWEST = 100
-"""How many of the slowest messages are kept."""
 RUN_LOGS = "*.events.jsonl"
 """What the logs in the folder of a run of PlainBench are called."""
 
 _UNFINISHED = ".unfinished"
-_GROUPS, _MOST_GROUPS = "spark.sql.objectHashAggregate.sortBased.fallbackThreshold", 10_000
+_MOST_TASKS = 2_000
+_PACKED = 10
+"""So many times as large are logs as when they are compressed."""
 _STEPS_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600)
 _MOST_STEPS = 240
 Step = Callable[[str], object]
@@ -93,8 +115,7 @@ def analyse(
         target.remove(_UNFINISHED)
         try:
             tables = Tables(spark, f"{target.root}/{_UNFINISHED}")
-            with _groups_in_memory(spark):
-                analysed = _Making(tables, {*MESSAGES, *wanted}, step).make(found, target.root, step_us)
+            analysed = _Making(tables, {*MESSAGES, *wanted}, step).make(found, target.root, step_us)
             # Those of an earlier analysis first: tables of two logs must never lie side by side.
             for name in (REPORT, *TABLES):
                 target.remove(name)
@@ -122,17 +143,6 @@ def _alone(target: Files) -> Iterator[None]:
         yield
     finally:
         os.close(folder)
-
-
-@contextmanager
-def _groups_in_memory(spark: SparkSession) -> Iterator[None]:
-    """Have Spark keep thousands of groups of samples at once. By itself it sorts all of them when there are 128."""
-    before = spark.conf.get(_GROUPS, "128")
-    spark.conf.set(_GROUPS, _MOST_GROUPS)
-    try:
-        yield
-    finally:
-        spark.conf.set(_GROUPS, str(before))
 
 
 def add_report(spark: SparkSession, found: Analysed) -> str:
@@ -168,11 +178,6 @@ def _local(path: Path) -> list[Path]:
     if rotated and not path.is_file():
         return sorted(rotated)
     return [*matching(str(path), Path.cwd()), *sorted(rotated)]
-
-
-def read_lines(spark: SparkSession, files: Sequence[str]) -> DataFrame:
-    """The events of files, a line each."""
-    return as_events(lines(parts_frame(spark, parts_of(files, "jsonl", SPLIT_BYTES))))
 
 
 def _check_folder(target: Files) -> None:
@@ -232,52 +237,83 @@ class _Making:
 
     def __init__(self, tables: Tables, wanted: set[str], step: Step) -> None:
         self._tables, self._wanted, self._step = tables, wanted, step
+        self._kept = ExitStack()
 
     def make(self, files: Sequence[str], root: str, step_us: int | None) -> Analysed:
         """Make all tables that are wanted; what was found."""
-        self._step("reading the logs")
-        events = self._tables.write("events", read_lines(self._tables.spark, files))
-        tally = tallied(events).toArrow()
-        about = _counted(tally, root, files, step_us)
-        self._over = {"step_us": about.step_us, "began_at": about.began_at}
-        happened = happenings(events, **self._over).toArrow()
-        known = self._tables.put("names", small_tables.names(tally, happened))
-        self._put(
-            faults=small_tables.faults(happened, about.step_us), looks=small_tables.looks(happened, about.step_us)
-        )
-        self._step("following the messages")
-        came = self._tables.write("deliveries", timelines.with_names(timelines.deliveries(events), known))
-        messages = self._messages(events, came, known, small_tables.deaths(happened))
-        self._latencies(messages, came, _drops(events) if "dropped" in about.kinds else None)
-        self._step("counting")
-        if "rates" in self._wanted:
-            self._tables.write("rates", rates.rates(events, known, **self._over))
-        self._tallies(messages, came)
-        return replace(about, messages=messages.count())
+        with self._kept:
+            self._step("reading the logs")
+            steps, events, tally = self._read(parts_of(files, "jsonl", SPLIT_BYTES))
+            about = _counted(tally, root, files, step_us)
+            self._over = {"step_us": about.step_us, "began_at": about.began_at}
+            happened = happenings(events, **self._over).toArrow()
+            names = small_tables.names(tally, happened)
+            self._tables.put("names", names)
+            self._put(
+                faults=small_tables.faults(happened, about.step_us), looks=small_tables.looks(happened, about.step_us)
+            )
+            self._step("following the messages")
+            followed = self._follow(steps, names, small_tables.deaths(happened))
+            told = _told(followed, HOW_MANY, SPEEDS, DONE, SLOWEST)
+            if self._wanted & {"latencies", "latencies_over_time"}:
+                self._latencies(followed.where(F.col("what") == COUNTS), names, tally)
+            self._count(told, names)
+        return replace(about, messages=sum(map(int, told[HOW_MANY])))
 
-    def _messages(self, events: DataFrame, came: DataFrame, known: DataFrame, dead: pa.Table) -> DataFrame:
-        unheard = timelines.unheard(came, self._tables.spark.createDataFrame(dead)) if dead.num_rows else None
-        return self._tables.write("messages", timelines.timelines(events, known, unheard))
+    def _read(self, parts: Sequence[Part]) -> tuple[DataFrame, DataFrame, pa.Table]:
+        """What happened to messages, the table of events, and a tally of them."""
+        self._tasks = _tasks_for(parts)
+        table = self._tables.by_tasks("events", EVENTS)
+        read = self._done(ReadLogs(table, self._tasks), parts_frame(self._tables.spark, parts))
+        told = _told(read, FILES, TALLIES)
+        tally = with_codes(tallied_together([from_bytes(content) for content in told[TALLIES]]))
+        return read.where(F.col("what") == STEPS), self._tables.take(table, read, told[FILES]), tally
 
-    def _latencies(self, messages: DataFrame, came: DataFrame, drops: DataFrame | None) -> None:
-        if not self._wanted & {"latencies", "latencies_over_time"}:
-            return
+    def _follow(self, steps: DataFrame, names: pa.Table, deaths: pa.Table) -> DataFrame:
+        """Make the tables of messages and deliveries; what else was told of them."""
+        tables = self._tables.by_tasks("messages", MESSAGE_ROWS), self._tables.by_tasks("deliveries", DELIVERY_ROWS)
+        over = Over(**self._over) if self._wanted - {*MESSAGES, "faults", "looks"} else None
+        followed = self._done(Follow(names, deaths, *tables, self._tasks, over), self._spread(steps))
+        files = _told(followed, FILES)[FILES]
+        for table in tables:
+            self._tables.take(table, followed, files)
+        return followed
+
+    def _latencies(self, counts: DataFrame, names: pa.Table, tally: pa.Table) -> None:
         self._step("working out latencies")
-        found = percentiles.latencies(messages, came, drops, **self._over).toArrow()
+        drops = tally.filter(pc.equal(tally["kind"], "dropped"))
+        if drops.num_rows:
+            dropped = hand_on_counts(counts_of_drops(drops, Names(names)), self._tasks)
+            counts = counts.unionByName(self._tables.spark.createDataFrame(pa.Table.from_batches([dropped])))
+        found = self._spread(counts).mapInArrow(FindQuantiles(names), from_arrow_schema(LATENCIES)).toArrow()
         is_whole = pc.is_null(found["at"])
         self._put(
             latencies=found.filter(is_whole).drop_columns("at"),
             latencies_over_time=found.filter(pc.invert(is_whole)).drop_columns(["lane", "worker"]),
         )
 
-    def _tallies(self, messages: DataFrame, came: DataFrame) -> None:
-        if self._wanted & {"throughput", "depths"}:
-            found = rates.tallies(messages, came, **self._over).toArrow()
-            self._put(
-                throughput=small_tables.throughput(found), depths=small_tables.depths(found, self._over["step_us"])
-            )
-        if "slowest" in self._wanted:
-            self._put(slowest=rates.slowest(messages, SLOWEST).toArrow())
+    def _done(self, task: Task, rows: DataFrame) -> DataFrame:
+        """What a task in Python tells of rows. It is done once, though it is asked for more than one thing."""
+        told = rows.mapInArrow(task, from_arrow_schema(TOLD)).persist(StorageLevel.DISK_ONLY)
+        self._kept.callback(told.unpersist)
+        return told
+
+    def _spread(self, told: DataFrame) -> DataFrame:
+        """What was told, each part in a task of its own."""
+        return told.repartitionById(self._tasks, "part").select("content")
+
+    def _count(self, told: Mapping[str, Sequence[bytes]], names: pa.Table) -> None:
+        """Make the tables of what tasks have counted."""
+        if not told[DONE]:
+            return
+        speeds, tallies, slowest = (pa.concat_tables(map(from_bytes, told[what])) for what in (SPEEDS, DONE, SLOWEST))
+        step_us = self._over["step_us"]
+        self._put(
+            rates=small_tables.rates(speeds, names, step_us),
+            throughput=small_tables.throughput(tallies),
+            depths=small_tables.depths(tallies, step_us),
+            slowest=small_tables.slowest(slowest, MOST),
+        )
 
     def _put(self, **tables: pa.Table) -> None:
         for name, rows in tables.items():
@@ -285,6 +321,15 @@ class _Making:
                 self._tables.put(name, rows)
 
 
-def _drops(events: DataFrame) -> DataFrame:
-    """What a generator was too late for, and did not send."""
-    return events.where(F.col("kind") == "dropped").select("queue", "lane")
+def _tasks_for(parts: Sequence[Part]) -> int:
+    """How many tasks the messages are spread over: what happened to those of one must fit into its memory."""
+    sizes = [part.end - part.start for part in parts]
+    # What was not split is compressed.
+    unpacked = sum(size * _PACKED if size > SPLIT_BYTES else size for size in sizes)
+    return max(1, min(-(-unpacked // SPLIT_BYTES), _MOST_TASKS))
+
+
+def _told(done: DataFrame, *whats: str) -> dict[str, list[Any]]:
+    """What tasks have told of these."""
+    rows = done.where(F.col("what").isin(*whats)).select("what", "content").toArrow().to_pylist()
+    return {what: [row["content"] for row in rows if row["what"] == what] for what in whats}

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from sqew.spark.transforms.depth import SEEN
 from sqew.spark.transforms.percentiles import CUT
+from sqew.spark.transforms.rates import COUNTED, summed, together
 
 _BY_LANE: tuple[dict[str, str], ...] = ({"queue": "queue"}, {"queue": "queue", "lane": "lane"})
 _OF_SENDS = ("claimed", "sent", "first_began", "last_sent")
@@ -48,7 +49,7 @@ def looks(happenings: pa.Table, step_us: int) -> pa.Table:
 
 def depths(tallies: pa.Table, step_us: int) -> pa.Table:
     """How many messages of a queue and lane were there at the end of each step in which that changed."""
-    changes = tallies.filter(pc.is_valid(tallies["step"])).sort_by(
+    changes = summed(tallies.filter(pc.is_valid(tallies["step"]))).sort_by(
         [(name, "ascending") for name in ("queue", "lane", "step")]
     )
     place = changes.select(["queue", "lane"]).to_pylist()
@@ -70,6 +71,34 @@ def _totals(values: np.ndarray[Any, Any], begins: np.ndarray[Any, Any]) -> np.nd
 def _over_time(rows: pa.Table, step_us: int, columns: Sequence[str]) -> pa.Table:
     at = pc.multiply(rows["step"], step_us)
     return rows.select(columns).add_column(0, "at", at).sort_by("at")
+
+
+def rates(speeds: pa.Table, names: pa.Table, step_us: int) -> pa.Table:
+    """How many messages were sent, received, acked, retried and given up in each step of time, and how many a second.
+
+    A row for each step, queue, lane and worker; ``at`` is where the step begins, from the beginning of the log.
+    """
+    counted = together(speeds)
+    places = pc.index_in(counted["whose"], names["whose"])
+    counts = {kind: counted[kind] for kind in COUNTED}
+    return pa.table(
+        {
+            "at": pc.multiply(counted["step"], step_us),
+            **{name: names[name].take(places) for name in CUT},
+            **counts,
+            **{
+                f"{kind}_per_s": pc.divide(pc.cast(count, pa.float64()), step_us / 1e6)
+                for kind, count in counts.items()
+            },
+        }
+    )
+
+
+def slowest(some: pa.Table, most: int) -> pa.Table:
+    """The slowest of all, from those of each task: first those that were never acked."""
+    took = pc.fill_null(some["to_ack"], np.iinfo(np.int64).max)
+    order = [("took", "descending"), ("queue", "ascending"), ("n", "ascending")]
+    return some.append_column("took", took).sort_by(order).slice(0, most).drop_columns("took")
 
 
 def throughput(tallies: pa.Table) -> pa.Table:

@@ -1,4 +1,4 @@
-"""How many messages were in the queues, over time, and what else happened."""
+"""What happened besides messages: faults, deaths, and how full the queues were when somebody looked."""
 
 from __future__ import annotations
 
@@ -7,41 +7,11 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 STATES = ("ready", "leased", "delayed", "blocked", "dead")
 SEEN = (*STATES, "wal_bytes", "lag_us")
 _CRASHES = ("before_commit", "after_commit", "before_reply")
-
-
-def changes(messages: DataFrame, step_us: int, began_at: int = 0) -> DataFrame:
-    """By how much the messages of a queue and lane that were there became more or fewer in each step.
-
-    ``waiting``: stored, and never received so far; ``unfinished``: stored, and neither acked, dead nor removed. What
-    was there before the log began is not in it.
-    """
-    stored = messages.where(F.col("sent_at").isNotNull())
-    # A message may be received before the answer to its send is noted.
-    received = F.greatest("received_at", F.when(F.col("received_at").isNotNull(), F.col("sent_at")))
-    ended = F.least("done_at", "died_at", "removed_at")
-    ended = F.greatest(ended, F.when(ended.isNotNull(), F.col("sent_at")))
-    all_changes = F.explode(
-        F.array(
-            _change(F.col("sent_at"), 1, 1), _change(received, -1, 0), _change(ended, 0, -1),
-        )
-    )  # fmt: skip
-    return (
-        stored.select("queue", "lane", all_changes.alias("change"))
-        .where(F.col("change.at").isNotNull())
-        .groupBy("queue", "lane", F.floor((F.col("change.at") - began_at) / step_us).alias("step"))
-        .agg(F.sum("change.waiting").alias("waiting"), F.sum("change.unfinished").alias("unfinished"))
-    )
-
-
-def _change(at: Column, waiting: int, unfinished: int) -> Column:
-    return F.struct(
-        at.alias("at"), F.lit(waiting).cast("long").alias("waiting"), F.lit(unfinished).cast("long").alias("unfinished")
-    )
 
 
 def happenings(events: DataFrame, step_us: int, began_at: int = 0) -> DataFrame:

@@ -5,20 +5,16 @@ It takes many lines at once, and fails at the first that is damaged. Where it do
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import IO, TYPE_CHECKING, Annotated, Any, TypedDict, cast
+from collections.abc import Iterator
+from typing import IO, Annotated, Any, TypedDict, cast
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Meta
 from pyarrow import json
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from sqew.spark.files import Part, opened
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 SPLIT_BYTES = 32 << 20
 """How much of a file one task reads."""
@@ -53,17 +49,6 @@ _Line = TypedDict(  # type: ignore[misc]
     total=False,
 )
 _decode = msgspec.json.Decoder(_Line).decode
-
-
-def lines(parts: DataFrame) -> DataFrame:
-    """The lines of parts of files (`parts_frame`), as `LINES`."""
-
-    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for row in batch.to_pylist():
-                yield from read_part(Part(**row))
-
-    return parts.mapInArrow(read, from_arrow_schema(LINES))
 
 
 def read_part(part: Part) -> Iterator[pa.RecordBatch]:

@@ -1,71 +1,123 @@
-"""How much was done: over time, and by each queue, lane and worker."""
+"""How much was done: over time, and by each queue, lane and worker. Tasks count some of it each, by Arrow."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
-from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from sqew.spark.transforms.depth import changes
-from sqew.spark.transforms.percentiles import samples
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from sqew.spark.transforms.timelines import MESSAGES, NONE, Followed, place_of
 
 COUNTED = ("sent", "received", "acked", "retried", "died")
+SPEEDS = pa.schema([("step", pa.int64()), ("whose", pa.int64()), *((kind, pa.int64()) for kind in COUNTED)])
+"""How many messages a worker sent, received, acked, retried and gave up in a step of time."""
+TALLIES = pa.schema(
+    [
+        *((name, pa.string()) for name in ("queue", "lane", "claimed_process", "acked_process", "process")),
+        *(
+            (name, pa.int64())
+            for name in (
+                "claimed", "sent", "first_began", "last_sent", "first_due", "done", "last_done",
+                "deliveries", "retries", "deaths", "step", "waiting", "unfinished",
+            )
+        ),
+    ]
+)  # fmt: skip
+"""All that throughput and depths are worked out from, in one table of few rows: sends, receives and changes.
+
+Of each but its own columns; the others are null. Rows of the same may come from several tasks.
+"""
 
 
-def rates(events: DataFrame, names: DataFrame, step_us: int, began_at: int = 0) -> DataFrame:
-    """How many messages were sent, received, acked, retried and given up in each step of time, and how many a second.
-
-    A row for each step, queue, lane and worker; ``at`` is where the step begins, from the beginning of the log.
-    """
-    counted = events.where(F.col("kind").isin(*COUNTED))
-    step = F.floor((F.col("at") - began_at) / step_us).alias("step")
-    count = F.col("last") - F.col("n") + 1
-    counts = counted.groupBy(step, "whose").agg(
-        *(F.sum(F.when(F.col("kind") == kind, count).otherwise(0)).alias(kind) for kind in COUNTED)
-    )
-    return counts.join(F.broadcast(names), "whose").select(
-        (F.col("step") * step_us).alias("at"),
-        "queue",
-        "lane",
-        "worker",
-        *COUNTED,
-        *((F.col(kind) / (step_us / 1e6)).alias(f"{kind}_per_s") for kind in COUNTED),
-    )
+def speeds(steps: np.ndarray[Any, Any], step_us: int, began_at: int) -> pa.Table:
+    """What happened to messages, counted: `SPEEDS`."""
+    kinds = {kind: pa.array((steps["kind"] == place_of(kind)).astype(np.int64)) for kind in COUNTED}
+    rows = pa.table({"step": (steps["at"] - began_at) // step_us, "whose": steps["whose"], **kinds})
+    counted = rows.filter(pc.is_in(pa.array(steps["kind"]), pa.array([*map(place_of, COUNTED)], pa.int8())))
+    return together(counted)
 
 
-def tallies(messages: DataFrame, deliveries: DataFrame, step_us: int, began_at: int = 0) -> DataFrame:
-    """All that throughput and depths are worked out from, in one table of few rows: sends, receives and changes."""
-    rows = sends(messages).unionByName(receives(deliveries), allowMissingColumns=True)
-    return rows.unionByName(changes(messages, step_us, began_at), allowMissingColumns=True)
+def together(counted: pa.Table) -> pa.Table:
+    """`SPEEDS` with one row for each step and worker."""
+    found = counted.group_by(["step", "whose"], use_threads=False).aggregate([(kind, "sum") for kind in COUNTED])
+    return found.rename_columns(SPEEDS.names).cast(SPEEDS)
 
 
-def sends(messages: DataFrame) -> DataFrame:
+def tallies(messages: pa.Table, deliveries: pa.Table, step_us: int, began_at: int) -> pa.Table:
+    """Messages and their deliveries, counted: `TALLIES`."""
+    parts = [sends(messages), receives(deliveries), changes(messages, step_us, began_at)]
+    plain = [part.cast(pa.schema([TALLIES.field(name) for name in part.column_names])) for part in parts]
+    return pa.concat_tables([TALLIES.empty_table(), *plain], promote_options="default")
+
+
+def sends(messages: pa.Table) -> pa.Table:
     """Counts, firsts and lasts of the messages that were received and acked by the same: few rows of many messages."""
-    is_sent = F.col("outcome") == "sent"
-    return samples(messages).groupBy("queue", "lane", "claimed_process", "acked_process").agg(
-        F.count(F.lit(1)).alias("claimed"),
-        F.count(F.when(is_sent, 1)).alias("sent"),
-        F.min(F.when(is_sent, F.col("began_at"))).alias("first_began"),
-        F.max(F.when(is_sent, F.col("sent_at"))).alias("last_sent"),
-        F.min("due").alias("first_due"),
-        F.count("done_at").alias("done"),
-        F.max("done_at").alias("last_done"),
-    )  # fmt: skip
+    sampled = messages.filter(pc.and_(pc.is_valid(messages["due"]), pc.invert(messages["is_found"])))
+    is_sent = pc.fill_null(pc.equal(sampled["outcome"].cast(pa.string()), "sent"), False)
+    keys = ["queue", "lane", "claimed_process", "acked_process"]
+    rows = sampled.select([*keys, "due", "done_at"])
+    rows = rows.append_column("sent", pc.cast(is_sent, pa.int64()))
+    for name in ("began_at", "sent_at"):
+        rows = rows.append_column(name, pc.if_else(is_sent, sampled[name], pa.scalar(None, pa.int64())))
+    figures = {
+        "claimed": ([], "count_all"), "sent": ("sent", "sum"), "first_began": ("began_at", "min"),
+        "last_sent": ("sent_at", "max"), "first_due": ("due", "min"), "done": ("done_at", "count"),
+        "last_done": ("done_at", "max"),
+    }  # fmt: skip
+    found = rows.group_by(keys, use_threads=False).aggregate(list(figures.values()))
+    return found.rename_columns([*keys, *figures])
 
 
-def receives(deliveries: DataFrame) -> DataFrame:
+def receives(deliveries: pa.Table) -> pa.Table:
     """How many deliveries there were of each queue, lane and worker, and how many of them ended in what."""
-    return deliveries.groupBy("queue", "lane", "process").agg(
-        F.count(F.lit(1)).alias("deliveries"),
-        F.count(F.when(F.col("end") == "retried", 1)).alias("retries"),
-        F.count(F.when(F.col("end") == "died", 1)).alias("deaths"),
+    keys = ["queue", "lane", "process"]
+    end = deliveries["end"].cast(pa.string())
+    rows = deliveries.select(keys)
+    for name, how in (("retries", "retried"), ("deaths", "died")):
+        rows = rows.append_column(name, pc.cast(pc.fill_null(pc.equal(end, how), False), pa.int64()))
+    figures = [([], "count_all"), ("retries", "sum"), ("deaths", "sum")]
+    found = rows.group_by(keys, use_threads=False).aggregate(figures)
+    return found.rename_columns([*keys, "deliveries", "retries", "deaths"])
+
+
+def changes(messages: pa.Table, step_us: int, began_at: int) -> pa.Table:
+    """By how much the messages of a queue and lane that were there became more or fewer in each step.
+
+    ``waiting``: stored, and never received so far; ``unfinished``: stored, and neither acked, dead nor removed. What
+    was there before the log began is not in it.
+    """
+    stored = messages.filter(pc.is_valid(messages["sent_at"]))
+    sent = stored["sent_at"]
+    ended = pc.min_element_wise(*(stored[name] for name in ("done_at", "died_at", "removed_at")))
+    # A message may be received before the answer to its send is noted.
+    received, ended = (pc.max_element_wise(at, sent, skip_nulls=False) for at in (stored["received_at"], ended))
+    rows = pa.concat_tables(
+        [_change(stored, sent, 1, 1), _change(stored, received, -1, 0), _change(stored, ended, 0, -1)]
     )
+    step = (rows["at"].to_numpy() - began_at) // step_us
+    return summed(rows.append_column("step", pa.array(step)))
 
 
-def slowest(messages: DataFrame, most: int) -> DataFrame:
+def _change(stored: pa.Table, at: Any, waiting: int, unfinished: int) -> pa.Table:
+    rows = stored.select(["queue", "lane"]).append_column("at", at).filter(pc.is_valid(at))
+    for name, by in (("waiting", waiting), ("unfinished", unfinished)):
+        rows = rows.append_column(name, pa.repeat(pa.scalar(by, pa.int64()), rows.num_rows))
+    return rows
+
+
+def summed(changes: pa.Table) -> pa.Table:
+    """Changes with one row for each queue, lane and step."""
+    keys = ["queue", "lane", "step"]
+    found = changes.group_by(keys, use_threads=False).aggregate([("waiting", "sum"), ("unfinished", "sum")])
+    return found.rename_columns([*keys, "waiting", "unfinished"])
+
+
+def slowest(found: Followed, messages: pa.Table, most: int) -> pa.Table:
     """The messages that took the longest from when they were due to their ack; first those that were never acked."""
-    sampled = messages.where(F.col("due").isNotNull() & ~F.col("is_found"))
-    return sampled.orderBy(F.col("to_ack").desc_nulls_first(), "queue", "n").limit(most)
+    columns = found.messages
+    sampled = np.flatnonzero((columns["due"] != NONE) & ~columns["is_found"])
+    to_ack = np.where(columns["to_ack"] == NONE, np.iinfo(np.int64).max, columns["to_ack"])
+    order = np.lexsort((columns["n"][sampled], columns["queue"][sampled], -to_ack[sampled]))
+    return messages.take(pa.array(sampled[order[:most]])).cast(MESSAGES)

@@ -1,0 +1,124 @@
+"""What the tasks of an analysis do, in Python: they read logs, follow messages and find quantiles.
+
+What they give is little, or bytes for the next task (`TOLD`): the tables of events, messages and deliveries they write
+themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from msgspec import Struct
+
+from sqew.spark.files import Part
+from sqew.spark.tables import TaskTable, tell, to_bytes
+from sqew.spark.transforms import histograms, rates, timelines
+from sqew.spark.transforms.events import TALLY, as_events, tallied, tallied_together
+from sqew.spark.transforms.lines import read_part
+
+TALLIES, STEPS, COUNTS, HOW_MANY = "tally", "steps", "counts", "messages followed"
+"""What is told besides tables: how many events there are, what happened to messages, how long that took."""
+SPEEDS, DONE, SLOWEST = "speeds", "done", "slowest"
+"""What was counted of messages: `rates.SPEEDS`, `rates.TALLIES`, and the slowest of them."""
+MOST = 100
+"""How many of the slowest messages are kept."""
+_TOGETHER = 500_000
+"""So many steps are handed on at once: a compressed file may have any number of them."""
+
+Batches = Iterable[pa.RecordBatch]
+Task = Callable[[Batches], Iterator[pa.RecordBatch]]
+
+
+class ReadLogs(Struct, frozen=True):
+    """Reads parts of logs: counts and keeps the events, and hands on what happened to messages."""
+
+    events: TaskTable
+    parts: int
+    """Into how many parts the messages are spread."""
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        tallies, steps = [TALLY.empty_table()], list[np.ndarray[Any, Any]]()
+        with self.events.writing() as events:
+            for block in (as_events(lines) for part in _parts_in(batches) for lines in read_part(part)):
+                yield from events.add(block)
+                tallies.append(tallied(block))
+                steps.append(timelines.steps_of(block))
+                if sum(map(len, steps)) >= _TOGETHER:
+                    yield self._hand_on(steps)
+                    tallies, steps = [tallied_together(tallies)], []
+            yield self._hand_on(steps)
+        yield from events.done()
+        yield tell(TALLIES, {0: to_bytes(tallied_together(tallies))})
+
+    def _hand_on(self, steps: Sequence[np.ndarray[Any, Any]]) -> pa.RecordBatch:
+        together = np.concatenate([np.empty(0, timelines.STEPS), *steps])
+        return tell(STEPS, timelines.spread(together, together["n"], self.parts))
+
+
+def _parts_in(batches: Batches) -> Iterator[Part]:
+    for batch in batches:
+        for row in batch.to_pylist():
+            yield Part(**row)
+
+
+class Over(Struct, frozen=True):
+    """The steps of time."""
+
+    step_us: int
+    began_at: int
+
+
+class Follow(Struct, frozen=True):
+    """Follows the messages of a part: keeps them and their deliveries, and hands on how long they took."""
+
+    names: pa.Table
+    deaths: pa.Table
+    messages: TaskTable
+    deliveries: TaskTable
+    parts: int
+    over: Over | None
+    """None where nobody asks how much was done, and how long it took."""
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        names, steps = timelines.Names(self.names), _all_of(batches, timelines.STEPS)
+        found = timelines.followed(steps, names, timelines.Deaths(self.deaths))
+        messages, deliveries = timelines.messages_of(found, names), timelines.deliveries_of(found, names)
+        yield from _kept(self.messages, messages)
+        yield from _kept(self.deliveries, deliveries)
+        yield tell(HOW_MANY, {0: str(messages.num_rows).encode()})
+        if self.over is None:
+            return
+        over = self.over.step_us, self.over.began_at
+        yield tell(SPEEDS, {0: to_bytes(rates.speeds(steps, *over))})
+        yield tell(DONE, {0: to_bytes(rates.tallies(messages, deliveries, *over))})
+        yield tell(SLOWEST, {0: to_bytes(rates.slowest(found, messages, MOST))})
+        yield hand_on_counts(histograms.counts_of(found, names, *over), self.parts)
+
+
+def _kept(table: TaskTable, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+    with table.writing() as writing:
+        yield from writing.add(rows)
+    yield from writing.done()
+
+
+def hand_on_counts(counts: np.ndarray[Any, Any], parts: int) -> pa.RecordBatch:
+    """Tell how often durations occur, those of a group for the same part."""
+    return tell(COUNTS, timelines.spread(counts, counts["group"] + counts["at"], parts))
+
+
+class FindQuantiles(Struct, frozen=True):
+    """Finds the quantiles of groups (`histograms.LATENCIES`), all of whose counts it is given."""
+
+    names: pa.Table
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        found = histograms.latencies(_all_of(batches, histograms.COUNTS), timelines.Names(self.names))
+        yield from found.to_batches()
+
+
+def _all_of(batches: Batches, kind: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    contents = [content.as_py() for batch in batches for content in batch["content"]]
+    return np.concatenate([np.empty(0, kind), *(np.frombuffer(content, kind) for content in contents)])
