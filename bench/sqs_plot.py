@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import sqs_boto3, sqs_fifo, sqs_raw
-from bench.http_plot import PEER_COLOURS
+from bench.http_plot import COLOURS, PEER_COLOURS
 from bench.report import Section
 
 
@@ -48,12 +48,13 @@ def _bars(axis: Any, heights: dict[str, dict[str, float]], title: str) -> None:
             places,
             [found[name] for found in heights.values() if name in found],
             width,
-            color=PEER_COLOURS[number % len(PEER_COLOURS)],
+            color=COLOURS.get(name) or PEER_COLOURS[number % len(PEER_COLOURS)],
             label=name,
         )
     axis.set(yscale="log", title=title)
     axis.set_xticks(range(len(heights)), list(heights), rotation=20)
-    axis.legend(frameon=False)
+    # Below: there are bars of every height.
+    axis.legend(frameon=False, fontsize=9, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.16))
 
 
 def _raw(axis: Any, outcomes: Sequence[sqs_raw.Outcome]) -> None:
