@@ -1,7 +1,7 @@
 """The broker: what can be done to queues from an event loop.
 
 Operations that arrive in one tick of the loop run in one transaction at its end, so that they share one commit (and, if
-durable, one fsync). Each gets its own answer.
+durable, one fsync); where there are several, so do those that arrive while they do. Each gets its own answer.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Generic, Self, TypeVar, cast
+from typing import Any, Generic, Protocol, Self, TypeVar, cast
 
 from sqew.checks import check_operation
 from sqew.drives import Done, Executed, drive_of
@@ -62,6 +62,8 @@ from sqew.waiting import IDLE_MS, pause
 _log = logging.getLogger("sqew.broker")
 
 R = TypeVar("R")
+_ENOUGH = 500
+"""With so many waiting there is no more to be gained by waiting for others."""
 _SCAN_STEP = 50
 """How many messages a scan looks at between others' operations: half a millisecond's worth."""
 _LOOK_AGAIN_MS = 1_000
@@ -70,6 +72,16 @@ _NEWS_EVERY_S = 0.05
 """How often a watcher is told, at most: thousands of sends a second are one piece of news."""
 _UPKEEP_S = 0.25
 """How long a round of upkeep sweeps at most: what is left is for the next."""
+
+
+class Gathering(Protocol):
+    """Operations in the making, of what comes until the next transaction begins."""
+
+    def __len__(self) -> int:
+        """How much has come."""
+
+    def set_off(self) -> None:
+        """Submit them."""
 
 
 class Broker:
@@ -81,6 +93,9 @@ class Broker:
         self._limits = limits or Limits()
         self._loop = asyncio.get_running_loop()
         self._pending: list[tuple[Operation[Any], Done]] = []
+        self._gatherings: list[Gathering] = []
+        self._commit_is_due = False
+        self._seen = 0
         self._closed = False
         self._dismissed = False
         self._told_of_deletions: list[Callable[[str], None]] = []
@@ -109,7 +124,11 @@ class Broker:
     @property
     def backlog(self) -> int:
         """How many operations wait: for the end of this tick, or for the database to take them."""
-        return len(self._pending) + self._drive.backlog
+        return self._waiting + self._drive.backlog
+
+    @property
+    def _waiting(self) -> int:
+        return len(self._pending) + sum(map(len, self._gatherings))
 
     def database(self) -> DatabaseFigures | None:
         """How this process gets on with its database; None where the queues are in a file."""
@@ -153,12 +172,37 @@ class Broker:
     def _enter(self, operation: Operation[Any], done: Done) -> None:
         if self._closed:
             raise StoreClosed("The broker was closed. Start it again.")
-        if not self._pending:
-            self._loop.call_soon(self._commit)
+        if not self._commit_is_due:
+            self._expect_commit()
         self._pending.append((operation, done))
 
+    def await_gathering(self, gathering: Gathering) -> None:
+        """Have something set off before the next transaction begins: what it submits is still a part of that."""
+        if not self._commit_is_due:
+            self._expect_commit()
+        self._gatherings.append(gathering)
+
+    def _expect_commit(self) -> None:
+        self._commit_is_due = True
+        self._seen = 0
+        self._loop.call_soon(self._look_round)
+
+    def _look_round(self) -> None:
+        """Commit, unless there are several and more keep coming: then look for more, which takes far less than a
+        transaction for those would."""
+        waiting = self._waiting
+        if 1 < waiting < _ENOUGH and waiting > self._seen:
+            self._seen = waiting
+            self._loop.call_soon(self._look_round)
+        else:
+            self._commit()
+
     def _commit(self) -> None:
+        gatherings, self._gatherings = self._gatherings, []
+        for gathering in gatherings:
+            gathering.set_off()
         pending, self._pending = self._pending, []
+        self._commit_is_due = False
         # Who was cancelled before the transaction began wants nothing done.
         pending = [entry for entry in pending if not isinstance(entry[1], _Promise) or not entry[1].future.cancelled()]
         self._count += sum(not operation.polls for operation, _ in pending)
@@ -430,7 +474,7 @@ class Broker:
         """Finish what was begun, then close the store."""
         if not self._closed:
             # What is answered now may bring something in: a receive that nobody waits for any more is given back.
-            while self._pending:
+            while self._waiting:
                 self._commit()
                 await self._drive.settle()
             await self._drive.settle()

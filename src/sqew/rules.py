@@ -361,19 +361,31 @@ def _has_non_finite(value: Any) -> bool:
 
 def parse_json(body: bytes, limits: Limits) -> None:
     """Raise `BadBody` unless the bytes are strict JSON of an allowed depth."""
+    parse_all((body,), limits)
+
+
+def parse_all(bodies: Sequence[bytes], limits: Limits) -> None:
+    """The same of many bodies."""
     try:
-        _decode(body)
+        for body in bodies:
+            _decode(body)
     except RecursionError as error:
         raise BadBody(f"The body is nested too deep; {limits.max_depth} levels are allowed (max_depth).") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadBody(f"The body is not valid JSON: {error}.") from error
     # Only now: strings are cut out in one pass where every one of them ends.
-    _check_depth(body, limits.max_depth, "body")
+    if len(bodies) == 1 or not _is_shallow(b"".join(bodies), limits.max_depth):
+        for body in bodies:
+            _check_depth(body, limits.max_depth, "body")
+
+
+def _is_shallow(encoded: bytes, max_depth: int) -> bool:
+    # Most bodies have fewer brackets than the limit allows levels. (translate counts twice as fast as count.)
+    return len(encoded) <= 2 * max_depth or len(encoded) - len(encoded.translate(None, b"[{")) <= max_depth
 
 
 def _check_depth(encoded: bytes, max_depth: int, what: str) -> None:
-    # Most bodies have fewer brackets than the limit allows levels. (translate counts twice as fast as count.)
-    if len(encoded) <= 2 * max_depth or len(encoded) - len(encoded.translate(None, b"[{")) <= max_depth:
+    if _is_shallow(encoded, max_depth):
         return
     depth = deepest = 0
     for character in _STRING.sub(b"", encoded):

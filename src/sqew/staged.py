@@ -17,7 +17,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType, structs
 
 from sqew.errors import BadBody, BadValue, SqewError, StoreDamaged, TooLarge, nearest
 from sqew.model import Format, NewMessage, NewMessages
-from sqew.rules import Limits, check_message, check_text, parse_json, seconds_as_ms
+from sqew.rules import Limits, check_message, check_text, parse_all, parse_json, seconds_as_ms
 from sqew.values import check_new_message, check_utf8
 
 MOST_STAGED = 10_000
@@ -248,12 +248,15 @@ def _check_together(messages: NewMessages, limits: Limits) -> None:
         for value in values or ():
             if value is not None:
                 check_text(name, value)
-    formats = messages.formats
-    for body, format in zip(messages.bodies, repeat(formats) if isinstance(formats, str) else formats, strict=False):
-        if format == "json":
-            parse_json(body, limits)
-        else:
-            check_utf8(body)
+    bodies, formats = messages.bodies, messages.formats
+    if formats == "json":
+        parse_all(bodies, limits)
+    else:
+        for body, format in zip(bodies, repeat(formats) if isinstance(formats, str) else formats, strict=False):
+            if format == "json":
+                parse_json(body, limits)
+            else:
+                check_utf8(body)
 
 
 def _kinds(messages: NewMessages) -> set[tuple[Any, ...]]:

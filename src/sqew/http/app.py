@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, get_args
 from urllib.parse import unquote_plus
@@ -13,7 +14,8 @@ from msgspec import Struct
 
 from sqew.errors import BadBody, BadRequest, BadValue, RequestTimeout, SqewError, WrongContentType, nearest
 from sqew.http.auth import Guard
-from sqew.http.exchange import JSON, BodyStream, Call, Request, Response, Stream
+from sqew.http.convoys import Convoy, Convoys
+from sqew.http.exchange import BodyStream, Call, Request, Response, Stream, is_json
 from sqew.http.repeats import check_repeats
 from sqew.http.router import Dialect, Route
 from sqew.http.service import Service
@@ -35,10 +37,10 @@ class App:
     """What happens to requests. Implements `sqew.http.connection.Application`."""
 
     def __init__(self, service: Service, guard: Guard, fallback: Dialect) -> None:
-        self._service = service
+        self.service = service
         self._router = service.router
         self._broker = service.broker
-        self._guard = guard
+        self.guard = guard
         self._figures = service.figures
         self._tracing = service.figures.tracing
         # How to word failures where no route says whose dialect it is.
@@ -46,6 +48,7 @@ class App:
         self._options: dict[tuple[int, bytes], Any] = {}
         self._request_timeout_s = service.settings.request_timeout_ms / 1000
         self._tasks: dict[asyncio.Task[None], Request] = {}
+        self._convoys = Convoys(self)
 
     # The connection's side
 
@@ -59,7 +62,7 @@ class App:
         if request.method == b"OPTIONS":
             return
         request.route, request.params = self._router.find(request.method, request.path)
-        self._guard.admit(request)
+        self.guard.admit(request)
         if request.route.streams:
             request.stream = BodyStream(request.connection)
 
@@ -69,10 +72,10 @@ class App:
             if request.refusal is not None:
                 raise request.refusal
             if request.route is None:
-                self._answer(request, self._guard.options(request, self._router.methods(request.path)))
+                self._answer(request, self.guard.options(request, self._router.methods(request.path)))
                 return
             self._decode(request, request.route)
-            answer = request.route.handler(self._service, request)
+            answer = request.route.handler(self.service, request)
             if type(answer) is Call:
                 if request.trace is not None:
                     request.trace.through(answer.operation)
@@ -84,7 +87,16 @@ class App:
         except SqewError as error:
             self._answer(request, self.failure(request, error))
         except Exception:  # noqa: BLE001 (it is logged, and the client must get an answer)
-            self._answer(request, self._mistake(request))
+            self._answer(request, self.mistake(request))
+
+    def taker_of(self, request: Request) -> Convoy | None:
+        """Who takes requests with this head together with others."""
+        return self._convoys.of(request)
+
+    @property
+    def may_gather(self) -> bool:
+        """Whether nobody wants to know about requests one by one."""
+        return not self._figures.notes_all and self.guard.leaves_answers
 
     def failure(self, request: Request | None, error: SqewError) -> Response:
         """What is wrong, in the words of the dialect that was spoken."""
@@ -107,7 +119,7 @@ class App:
         """Answer a request that never came whole."""
         self._answer(request, self.failure(request, error))
 
-    def _mistake(self, request: Request) -> Response:
+    def mistake(self, request: Request) -> Response:
         """Something that should not happen did: the log has the traceback, the client a name to find it by."""
         _log.exception("request %s failed", request.id.decode("latin-1"))
         id = request.id.decode("latin-1")
@@ -118,7 +130,7 @@ class App:
     def keep_up(self) -> None:
         """To be called once a second: end what goes on under a key that has been deleted since it began."""
         for task, request in list(self._tasks.items()):
-            if request.key_id and not self._guard.still_opens(request):
+            if request.key_id and not self.guard.still_opens(request):
                 request.connection.abandon(request)
                 task.cancel()
 
@@ -135,7 +147,7 @@ class App:
         if request.stream is not None:
             return
         if request.key is not None:
-            self._guard.verify_body(request, request.key)
+            self.guard.verify_body(request, request.key)
         if route.decoder is None:
             if request.body:
                 raise BadBody(_takes_no_body(route))
@@ -195,7 +207,7 @@ class App:
             elif isinstance(result, Exception):
                 raise result
             elif type(operation) is Receive:
-                if not result.messages and (wait_ms := self._service.patience_ms(call.wait_ms, result)):
+                if not result.messages and (wait_ms := self.service.patience_ms(call.wait_ms, result)):
                     if self._came_to_nobody(request, operation, result):
                         return
                     request.waits = True
@@ -208,7 +220,7 @@ class App:
             else:
                 response = call.render(result)
         except Exception:  # noqa: BLE001 (it is logged, and the client must get an answer)
-            response = self._mistake(request)
+            response = self.mistake(request)
         self._answer(request, response)
 
     def _came_to_nobody(self, request: Request, operation: Receive, received: Received) -> bool:
@@ -243,7 +255,7 @@ class App:
                 async with asyncio.timeout(None if request.route.long else self._request_timeout_s):
                     answer = await answer
             if isinstance(answer, Stream):
-                await request.connection.stream(request, self._guard.finish(request, answer))
+                await request.connection.stream(request, self.guard.finish(request, answer))
                 self._figures.answered(request, answer.status, 0)
                 return
             if isinstance(answer, Call):
@@ -257,25 +269,27 @@ class App:
         except SqewError as error:
             response = self.failure(request, error)
         except Exception:  # noqa: BLE001 (it is logged, and the client must get an answer)
-            response = self._mistake(request)
+            response = self.mistake(request)
         finally:
             request.task = None
         self._answer(request, response)
 
+    def answer_all(self, requests: Sequence[Request], responses: Sequence[Response]) -> None:
+        """Answer requests to one route that were handled together."""
+        self._figures.answered_all(requests, responses)
+        for request, response in zip(requests, responses, strict=True):
+            request.connection.respond(request, response)
+
     def _answer(self, request: Request, response: Response) -> None:
-        response = self._guard.finish(request, response)
+        response = self.guard.finish(request, response)
         self._figures.answered(request, response.status, len(response.body))
         request.connection.respond(request, response)
 
 
 def check_json_type(request: Request) -> None:
     """Raise unless the body is said to be JSON (or nothing is said). What a form can send, any page could."""
-    given = request.headers.get(b"content-type")
-    if given is None or given == JSON:
-        return
-    kind = given.partition(b";")[0].strip().lower()
-    if kind != b"application/json" and not kind.endswith(b"+json") and kind != b"text/json":
-        shown = kind.decode("latin-1")[:60]
+    if not is_json(request):
+        shown = request.headers[b"content-type"].decode("latin-1")[:60]
         raise WrongContentType(f"The body must be JSON, not {shown}. Add the header 'Content-Type: application/json'.")
 
 

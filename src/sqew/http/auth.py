@@ -46,6 +46,10 @@ class Guard:
         if scope == "send":
             self.pressure.check()
 
+    def still_admits(self, route: Route, key_id: str) -> bool:
+        """Whether a request would be let in that has the same head as another that was, which came with that key."""
+        return (not key_id or key_id in self.keys.ids) and (route.scope != "send" or not self.pressure.is_high)
+
     def _authorize(self, request: Request, route: Route, token: bytes) -> None:
         given = digest_of(_credentials(request))
         if hmac.compare_digest(given, token):
@@ -77,9 +81,14 @@ class Guard:
         headers: Headers = ((b"allow", ", ".join(methods).encode()),)
         return Response(204, headers=headers + self._origins.preflight(request, methods))
 
+    @property
+    def leaves_answers(self) -> bool:
+        """Whether answers go out as they are made."""
+        return not self._origins.are_allowed
+
     def finish(self, request: Request, answer: A) -> A:
         """The answer as it goes out."""
-        if not self._origins.are_allowed:
+        if self.leaves_answers:
             return answer
         return replace(answer, headers=answer.headers + self._origins.headers(request))
 

@@ -45,6 +45,11 @@ class Callers:
         self._names: dict[str, Names] = {}
         self._by_credential: dict[bytes, Caller] = {}
 
+    @property
+    def trust_all(self) -> bool:
+        """Whether signatures are not checked."""
+        return self._verifier is None
+
     def identify(self, request: Request) -> Caller:
         """Who makes the request; raises unless it may make any."""
         headers = request.headers

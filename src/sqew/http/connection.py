@@ -184,12 +184,11 @@ class Connection(asyncio.Protocol):
         if known is not None and known.length == len(data) - end:
             request = Request(self, known.method, known.path, known.query, known.headers)
             request.body, request.started = data[end:], hub.now()
-            try:
-                hub.application.begin(request)
-            except SqewError as error:
-                request.refusal = error.with_traceback(None)
             self._busy, self.deadline = request, math.inf
-            hub.application.handle(request)
+            if known.taker is None:
+                self.start(request)
+            else:
+                known.taker.take(request)
             return
         if len(data) > _PARSED_AT_ONCE:
             self._receive_much(data)
@@ -198,6 +197,15 @@ class Connection(asyncio.Protocol):
         if len(self._queue) == 1 and self._current is None:
             self._remember(head, self._queue[0], len(data) - end)
         self._advance()
+
+    def start(self, request: Request) -> None:
+        """Have a request begun and handled that is there whole."""
+        application = self.hub.application
+        try:
+            application.begin(request)
+        except SqewError as error:
+            request.refusal = error.with_traceback(None)
+        application.handle(request)
 
     def _remember(self, head: bytes, request: Request | SqewError, length: int) -> None:
         """Remember a head that can only mean one thing: a request with a body of known length, and nothing special."""
@@ -214,7 +222,8 @@ class Connection(asyncio.Protocol):
             known_heads = self.hub.known_heads
             if len(known_heads) >= _MOST_REMEMBERED:
                 known_heads.clear()
-            known_heads[head] = KnownHead(request.method, request.path, request.query, request.headers, length)
+            taker = self.hub.application.taker_of(request)
+            known_heads[head] = KnownHead(request.method, request.path, request.query, request.headers, length, taker)
 
     def _receive_much(self, data: bytes) -> None:
         """Parse in pieces: there may be thousands of requests in it, and the first ones' answers may have to wait."""

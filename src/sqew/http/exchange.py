@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -91,6 +91,15 @@ class Request:
         return self.connection.has_left()
 
 
+def is_json(request: Request) -> bool:
+    """Whether the body is said to be JSON, or nothing is said."""
+    given = request.headers.get(b"content-type")
+    if given is None or given == JSON:
+        return True
+    kind = given.partition(b";")[0].strip().lower()
+    return kind == b"application/json" or kind.endswith(b"+json") or kind == b"text/json"
+
+
 class Response(Struct, frozen=True, gc=False):
     """A whole answer."""
 
@@ -120,6 +129,14 @@ class Call(Struct, frozen=True, gc=False):
     render: Callable[[Any], Response]
     wait_ms: int | None = 0
     otherwise: Callable[[SqewError], Awaitable[Call | Response] | None] | None = None
+
+
+class SharedCall(Struct, frozen=True, gc=False):
+    """The answers to several requests that take one operation for all of them."""
+
+    operation: Operation[Any]
+    render: Callable[[Any, Sequence[Request]], list[Response]]
+    """From the result, an answer for each of the requests."""
 
 
 class BodyStream:

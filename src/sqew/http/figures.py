@@ -25,7 +25,7 @@ from sqew.operations import Ack, Extend, Nack, Operation, Receive, Send
 from sqew.settings import Settings
 
 if TYPE_CHECKING:
-    from sqew.http.exchange import Request
+    from sqew.http.exchange import Request, Response
 
 _log = logging.getLogger("sqew.server")
 
@@ -77,16 +77,32 @@ class Figures:
     def answered(self, request: Request, status: int, size: int) -> None:
         """A request was answered, with a body of that size."""
         seconds = monotonic() - request.started
-        key = (request.method, id(request.route), status)
-        histogram = self._requests.get(key)
-        if histogram is None:
-            histogram = self._new_request(request, key)
+        histogram = self._histogram(request, status)
         histogram.counts[bisect_left(_REQUEST_S, seconds)] += 1
         histogram.sum += seconds
         if status >= self._noted_from or seconds >= self._slow_s:
             self._access.note(request, status, seconds, size)
         if request.trace is not None:
             _end_trace(request, status)
+
+    def answered_all(self, requests: Sequence[Request], responses: Sequence[Response]) -> None:
+        """The same for requests to one route that were handled together. None of them is traced."""
+        now = monotonic()
+        histograms: dict[int, Histogram] = {}
+        for request, response in zip(requests, responses, strict=True):
+            seconds, status = now - request.started, response.status
+            histogram = histograms.get(status)
+            if histogram is None:
+                histogram = histograms[status] = self._histogram(request, status)
+            histogram.counts[bisect_left(_REQUEST_S, seconds)] += 1
+            histogram.sum += seconds
+            if status >= self._noted_from or seconds >= self._slow_s:
+                self._access.note(request, status, seconds, len(response.body))
+
+    @property
+    def notes_all(self) -> bool:
+        """Whether even an answer that is quick, and no refusal, leaves more behind than a count."""
+        return self._noted_from == 0 or self.tracing is not None
 
     def failed(self, error: SqewError) -> None:
         """A request was refused, or one message of a batch."""
@@ -145,10 +161,13 @@ class Figures:
         """A schedule was due."""
         self._fires["success" if has_fired else "failure"] += 1
 
-    def _new_request(self, request: Request, key: tuple[bytes, int, int]) -> Histogram:
-        method, path = request.method, UNKNOWN_PATH if request.route is None else request.route.pattern
-        self._described[key] = (method.decode() if method in _METHODS else "OTHER", path)
-        histogram = self._requests[key] = Histogram(_REQUEST_S)
+    def _histogram(self, request: Request, status: int) -> Histogram:
+        key = (request.method, id(request.route), status)
+        histogram = self._requests.get(key)
+        if histogram is None:
+            method, path = request.method, UNKNOWN_PATH if request.route is None else request.route.pattern
+            self._described[key] = (method.decode() if method in _METHODS else "OTHER", path)
+            histogram = self._requests[key] = Histogram(_REQUEST_S)
         return histogram
 
     def _new_duration(self, kind: type[Operation[Any]], queue: str | None, result: Any) -> Histogram:

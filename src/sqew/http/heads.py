@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Protocol
+
 import httptools
 from msgspec import Struct
 
 from sqew.errors import BadRequest
+
+if TYPE_CHECKING:
+    from sqew.http.exchange import Request
+
+
+class Taker(Protocol):
+    """Whoever handles requests of one kind together."""
+
+    def take(self, request: Request) -> None:
+        """A request has come whole."""
 
 
 class KnownHead(Struct, frozen=True, gc=False):
@@ -20,6 +32,8 @@ class KnownHead(Struct, frozen=True, gc=False):
     headers: dict[bytes, bytes]
     length: int
     """How long the body is."""
+    taker: Taker | None = None
+    """What requests with this head are handled by, together with others; None: each goes by itself."""
 
 
 def size_of(target: bytes, headers: dict[bytes, bytes]) -> int:

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from sqew.errors import SqewError
 from sqew.http.exchange import Request
-from sqew.http.heads import KnownHead
+from sqew.http.heads import KnownHead, Taker
 
 if TYPE_CHECKING:
     from sqew.http.connection import Connection
@@ -34,6 +34,9 @@ class Application(Protocol):
 
     def handle(self, request: Request) -> None:
         """Answer a request that is complete, or whose body is streamed: now or later, by `Connection.respond`."""
+
+    def taker_of(self, request: Request) -> Taker | None:
+        """Who takes this request, and whatever has the same head; None: each is to be begun and handled by itself."""
 
     def refuse(self, request: Request, error: SqewError) -> None:
         """Answer a request that can't be made sense of, or that did not come whole."""

@@ -14,22 +14,23 @@ class Keychain:
         self._broker = broker
         self._version = 0
         self._by_digest: dict[bytes, GuardKey] = {}
+        self.ids: set[str] = set()
         broker.when_deleted(self._drop_keys_of)
 
     def find(self, digest: bytes) -> GuardKey | None:
         """The key with that digest. How long this takes tells nothing of a key: its digest can't be chosen."""
         return self._by_digest.get(digest)
 
-    @property
-    def ids(self) -> set[str]:
-        return {key.info.id for key in self._by_digest.values()}
-
     async def refresh(self) -> None:
         """Read the keys again if any has changed."""
         ring = await self._broker.run(ReadKeys(self._version))
         if ring is not None:
             self._version = ring.version
-            self._by_digest = {key.digest: key for key in ring.keys}
+            self._keep({key.digest: key for key in ring.keys})
 
     def _drop_keys_of(self, queue: str) -> None:
-        self._by_digest = {digest: key for digest, key in self._by_digest.items() if key.info.queue != queue}
+        self._keep({digest: key for digest, key in self._by_digest.items() if key.info.queue != queue})
+
+    def _keep(self, by_digest: dict[bytes, GuardKey]) -> None:
+        self._by_digest = by_digest
+        self.ids = {key.info.id for key in by_digest.values()}

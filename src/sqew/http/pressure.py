@@ -29,6 +29,11 @@ class Pressure:
         if self._broker.backlog > self._max_pending:
             raise Overloaded("more operations wait than max_pending allows", RETRY_AFTER_MS)
 
+    @property
+    def is_high(self) -> bool:
+        """Whether `check` would raise."""
+        return self._wal_is_full or self._broker.backlog > self._max_pending
+
     async def look(self) -> None:
         """See how large the write-ahead log is, and cut it if it is too large: with sends refused, nobody else may."""
         if not self._wal:

@@ -7,7 +7,7 @@ its body and its answers, and what a key must allow for it.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 from urllib.parse import unquote
 
@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from sqew.errors import BadRequest, MethodNotAllowed, RouteNotFound, SqewError
-from sqew.http.exchange import JSON, Call, Request, Response, Stream
+from sqew.http.exchange import JSON, Call, Request, Response, SharedCall, Stream, is_json
 from sqew.http.repeats import required_name
 
 if TYPE_CHECKING:
@@ -47,6 +47,20 @@ class Dialect(Struct, frozen=True):
     """The whole answer that refuses, for a dialect in which more than its body depends on the request."""
     refusal_types: tuple[str, ...] = (JSON.decode(),)
     """The content types that it may have."""
+
+
+class Together(Struct, frozen=True):
+    """How requests to one path that come at the same time are answered together. It must make no other difference."""
+
+    kind: Callable[[Service, Request], Hashable]
+    """What kind of request has this head: those of one kind go together. None: it goes alone."""
+    call: Callable[[Service, Sequence[Request]], SharedCall | None]
+    """One operation for all of them; None, or an error: each must go alone."""
+
+
+def plain_kind(_service: Service, request: Request) -> bool | None:
+    """All requests with a JSON body and nothing else are of one kind."""
+    return True if not request.query and is_json(request) else None
 
 
 class Route(Struct, frozen=True, kw_only=True):
@@ -86,6 +100,7 @@ class Route(Struct, frozen=True, kw_only=True):
     """Its path names no queue, and it touches none but `Request.only_queue` where that is set."""
     long: bool = False
     """It may take as long as it takes: no request timeout."""
+    together: Together | None = None
 
     @property
     def parameters(self) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -12,7 +12,7 @@ from sqew.errors import SqewError
 from sqew.http.aws_refusals import JSON_TYPE, XML_TYPE, AwsError, Wire, in_aws_words, missing
 from sqew.http.callers import Caller
 from sqew.http.dialects.aws.query import Elements, Shapes, as_xml, escape
-from sqew.http.exchange import Call, Headers, Request, Response
+from sqew.http.exchange import Call, Headers, Request, Response, SharedCall
 from sqew.http.service import Service
 from sqew.http.statuses import headers_of
 
@@ -73,6 +73,8 @@ class AwsCall:
 
 
 Handler = Callable[[AwsCall, Any], Answer]
+HandlerTogether = Callable[[AwsCall, Sequence[Request]], SharedCall | None]
+"""Answers several requests, all as the call says, in JSON; None, or an error: each must be answered by itself."""
 H = TypeVar("H", bound=Handler)
 
 
@@ -87,6 +89,7 @@ class Action(Struct, frozen=True):
     required: tuple[str, ...]
     sends: bool
     """Whether it is asked to wait while there is more to write than can be written."""
+    together: HandlerTogether | None = None
 
     def decoded(self, body: bytes) -> Any:
         """The parameters, from JSON."""
@@ -145,12 +148,15 @@ class Api(Struct, frozen=True):
         )
         return Response(said.status, text.encode(), XML_TYPE, more)
 
-    def action(self, shape: type[Struct], *required: str, sends: bool = False) -> Callable[[H], H]:
+    def action(
+        self, shape: type[Struct], *required: str, sends: bool = False, together: HandlerTogether | None = None
+    ) -> Callable[[H], H]:
         """A decorator: the function answers the action that is called as its shape is."""
 
         def register(handler: H) -> H:
             name = shape.__name__
-            self.actions[name] = Action(name, self, shape, msgspec.json.Decoder(shape), handler, required, sends)
+            decoder = msgspec.json.Decoder(shape)
+            self.actions[name] = Action(name, self, shape, decoder, handler, required, sends, together)
             return handler
 
         return register

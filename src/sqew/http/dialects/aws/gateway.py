@@ -6,6 +6,7 @@ body. Actions that SNS has go to SNS, all others to SQS; where both have one, th
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from typing import Annotated
 
 import msgspec
@@ -18,8 +19,8 @@ from sqew.http.dialects.aws.calls import Action, Answer, Api, AwsCall
 from sqew.http.dialects.aws.query import nested, parse
 from sqew.http.dialects.aws.sns import SNS
 from sqew.http.dialects.aws.sqs import SQS
-from sqew.http.exchange import TEXT, Request, Response
-from sqew.http.router import Dialect, Routes
+from sqew.http.exchange import TEXT, Request, Response, SharedCall
+from sqew.http.router import Dialect, Routes, Together
 from sqew.http.service import Service, refuse_head
 
 _JSON = b"application/x-amz-json"
@@ -71,13 +72,41 @@ DIALECT = Dialect(
 routes = Routes(DIALECT)
 
 
-@routes.post("/", scope="open", raw=True, answers={200: "application/x-amz-json-1.0"})
+def _kind(service: Service, request: Request) -> Hashable:
+    """What is asked for, and in whose name, where others may ask for the same at the same time."""
+    action = _TARGETS.get(request.headers.get(b"x-amz-target", b""))
+    if action is None or action.together is None or request.query or not service.callers.trust_all:
+        # A signature is checked with the body that it stands for.
+        return None
+    return action.name, request.headers.get(b"authorization")
+
+
+def _call_together(service: Service, requests: Sequence[Request]) -> SharedCall | None:
+    first = requests[0]
+    caller = service.callers.identify(first)
+    action = _TARGETS[first.headers[b"x-amz-target"]]
+    _admit(service, first, action, caller)
+    assert action.together is not None
+    return action.together(AwsCall(service, first, "json", action, caller), requests)
+
+
+_TOGETHER = Together(_kind, _call_together)
+
+
+@routes.post("/", scope="open", raw=True, answers={200: "application/x-amz-json-1.0"}, together=_TOGETHER)
 def call(service: Service, request: Request) -> Answer:
     """An action of SQS or SNS, named by `X-Amz-Target` (JSON 1.0) or by `Action` in a form (Query)."""
     return _answer(service, request)
 
 
-@routes.post("/{account}/{queue}", scope="open", raw=True, path=_ON_QUEUE, answers={200: "application/x-amz-json-1.0"})
+@routes.post(
+    "/{account}/{queue}",
+    scope="open",
+    raw=True,
+    path=_ON_QUEUE,
+    answers={200: "application/x-amz-json-1.0"},
+    together=_TOGETHER,
+)
 def call_on_queue(service: Service, request: Request) -> Answer:
     """The same at a queue's URL."""
     return _answer(service, request)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, json
 
 from sqew import operations as ops
 from sqew.errors import SqewError
 from sqew.http.dialects.sqew.wording import Trouble, encode, failure, routes
-from sqew.http.exchange import Call, Request, Response
+from sqew.http.exchange import Call, Request, Response, SharedCall
+from sqew.http.repeats import required_name
+from sqew.http.router import Together, plain_kind
 from sqew.http.service import Service, as_json
 from sqew.http.statuses import headers_of, status_of
 from sqew.model import (
@@ -126,7 +128,33 @@ class SettledBatch(Struct):
 _SETTLED = {200: SettledView | SettledBatch}
 
 
-@routes.post("/queues/{queue}/ack", scope="receive", body=AckItem | list[AckItem], answers=_SETTLED)
+_decode_ack = json.Decoder(AckItem).decode
+_NAME = required_name(AckItem)
+
+
+def _ack_together(_service: Service, requests: Sequence[Request]) -> SharedCall | None:
+    bodies = [request.body for request in requests]
+    # A field that stands twice in one of them is to be refused.
+    if b"\n".join(bodies).count(_NAME) != len(bodies):
+        return None
+    items = [_decode_ack(body) for body in bodies]
+    refs = [Ref(item.id, item.token, item.consumer) for item in items]
+    return SharedCall(ops.Ack(requests[0].params[0], refs), _settled_together)
+
+
+def _settled_together(results: list[Settled | SqewError], requests: Sequence[Request]) -> list[Response]:
+    for request in requests:
+        request.rows = 1
+    return [_settled_one((result,)) for result in results]
+
+
+@routes.post(
+    "/queues/{queue}/ack",
+    scope="receive",
+    body=AckItem | list[AckItem],
+    answers=_SETTLED,
+    together=Together(plain_kind, _ack_together),
+)
 def ack(_service: Service, request: Request) -> Call:
     """The work is done: the messages are gone (or archived, as the policy says). One, or an array."""
     items = _items(request)
@@ -168,7 +196,7 @@ def _settler(request: Request, items: Sequence[Any]) -> Any:
     return _settled_one
 
 
-def _settled_one(results: list[Settled | SqewError]) -> Response:
+def _settled_one(results: Sequence[Settled | SqewError]) -> Response:
     (result,) = results
     if isinstance(result, SqewError):
         status = status_of(result)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from functools import partial
 
+import msgspec
 from msgspec import Struct
 
 from sqew import operations as ops
@@ -16,9 +17,9 @@ from sqew.http.dialects.aws.sqs.api import SQS
 from sqew.http.dialects.aws.sqs.attributes import MOST_BODY_BYTES
 from sqew.http.dialects.aws.sqs.batches import Failed, check_entries, each, failure, none_left
 from sqew.http.dialects.aws.sqs.message_attributes import check, md5, md5_of, size_of, trace_in
-from sqew.http.exchange import Call, Response
+from sqew.http.exchange import Call, Request, Response, SharedCall
 from sqew.ids import MessageUuids
-from sqew.model import NewMessage, Sent
+from sqew.model import NewMessage, NewMessages, Sent
 from sqew.rules import FIFO_SUFFIX, Limits, attribute_bytes, check_message
 from sqew.sealing import sequence_number
 
@@ -46,7 +47,44 @@ class SendMessageResult(Struct, omit_defaults=True):
     SequenceNumber: str | None = None
 
 
-@SQS.action(SendMessage, sends=True)
+class _PlainMessage(Struct, forbid_unknown_fields=True, gc=False):
+    """A message of which nothing is said but what it is."""
+
+    MessageBody: str
+    QueueUrl: str | None = None
+
+
+_decode_plain = msgspec.json.Decoder(_PlainMessage).decode
+
+
+def _send_together(call: AwsCall, requests: Sequence[Request]) -> SharedCall | None:
+    given = [_decode_plain(request.body) for request in requests]
+    urls, texts = {one.QueueUrl for one in given}, [one.MessageBody for one in given]
+    if len(urls) > 1 or not all(texts) or not is_legal("".join(texts)):
+        return None
+    queue = call.queue(urls.pop())
+    if queue.endswith(FIFO_SUFFIX):
+        return None
+    bodies = [text.encode() for text in texts]
+    checksums = [md5(body).hexdigest() for body in bodies]
+    return SharedCall(
+        ops.Send(queue, NewMessages(bodies, "text"), keyed=True),
+        partial(_sent_together, call.service.uuids, checksums),
+    )
+
+
+def _sent_together(
+    uuids: MessageUuids, checksums: Sequence[str], sent: list[Sent], requests: Sequence[Request]
+) -> list[Response]:
+    for request in requests:
+        request.rows = 1
+    return [
+        _plainly_sent(uuids, request.id, checksum, [one])
+        for request, checksum, one in zip(requests, checksums, sent, strict=True)
+    ]
+
+
+@SQS.action(SendMessage, sends=True, together=_send_together)
 def send_message(call: AwsCall, given: SendMessage) -> Call:
     queue = call.queue(given.QueueUrl)
     is_fifo = queue.endswith(FIFO_SUFFIX)

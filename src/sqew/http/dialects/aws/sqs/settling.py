@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
+import msgspec
 from msgspec import Struct
 
 from sqew import operations as ops
 from sqew.errors import LeaseTooLong, SqewError, StaleLease
-from sqew.http.aws_refusals import invalid_value, missing
+from sqew.http.aws_refusals import JSON_TYPE, invalid_value, missing
 from sqew.http.dialects.aws.calls import AwsCall
 from sqew.http.dialects.aws.sqs.api import SQS
 from sqew.http.dialects.aws.sqs.batches import DoneEntry, Failed, check_entries, each, failure, none_left
 from sqew.http.dialects.aws.sqs.handles import ref_of
 from sqew.http.dialects.aws.sqs.receiving import MOST_VISIBILITY_S
-from sqew.http.exchange import Call, Response
+from sqew.http.exchange import Call, Request, Response, SharedCall
 from sqew.model import Extension, Ref, Settled
 from sqew.rules import FIFO_SUFFIX
 
@@ -27,7 +29,29 @@ class DeleteMessage(Struct):
     ReceiptHandle: str | None = None
 
 
-@SQS.action(DeleteMessage, "ReceiptHandle")
+_decode = msgspec.json.Decoder(DeleteMessage).decode
+
+
+def _delete_together(call: AwsCall, requests: Sequence[Request]) -> SharedCall | None:
+    given = [_decode(request.body) for request in requests]
+    urls = {one.QueueUrl for one in given}
+    if len(urls) > 1:
+        return None
+    queue = call.queue(urls.pop())
+    if queue.endswith(FIFO_SUFFIX):
+        return None
+    refs = [ref_of(one.ReceiptHandle or "", queue) for one in given]
+    return SharedCall(ops.Ack(queue, refs), _deleted_together)
+
+
+def _deleted_together(_results: list[Settled | SqewError], requests: Sequence[Request]) -> list[Response]:
+    """What is gone is deleted: whatever became of each, it is gone."""
+    for request in requests:
+        request.rows = 1
+    return [Response(200, b"", JSON_TYPE, ((b"x-amzn-requestid", request.id),)) for request in requests]
+
+
+@SQS.action(DeleteMessage, "ReceiptHandle", together=_delete_together)
 def delete_message(call: AwsCall, given: DeleteMessage) -> Call:
     queue = call.queue(given.QueueUrl)
     ref = ref_of(given.ReceiptHandle or "", queue)

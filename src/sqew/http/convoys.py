@@ -1,0 +1,120 @@
+"""Requests that come in one tick and differ in their bodies alone are handled together.
+
+A busy server gets the same request over and over: send this to that queue. To find the route of each, to let it in, to
+make an operation of it and to hand its result back takes more time than to store the message. Together they are one
+operation, and what is the same of them is looked at once. Where anything is out of the ordinary, each goes by itself.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Hashable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+
+from msgspec import MsgspecError
+
+from sqew.errors import SqewError, StoreError
+from sqew.http.exchange import Request
+
+if TYPE_CHECKING:
+    from sqew.http.app import App
+    from sqew.http.exchange import SharedCall
+    from sqew.http.router import Together
+
+_log = logging.getLogger("sqew.http")
+
+_LARGEST_BODY = 4_096
+"""Larger ones cost what they cost."""
+_MOST_TOGETHER = 500
+"""How many requests go together at most. Those after them are looked at one by one: there may be too many."""
+
+
+class Convoys:
+    """All that are on their way."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        # Known heads keep theirs; one that no head leads to any more is forgotten.
+        self._known: WeakValueDictionary[Hashable, Convoy] = WeakValueDictionary()
+
+    def of(self, request: Request) -> Convoy | None:
+        """The one that a request may go with, and any other that has the same head; None: it goes alone."""
+        route = request.route
+        if route is None or route.together is None or len(request.body) > _LARGEST_BODY:
+            return None
+        if request.key is not None or b"x-request-id" in request.headers or not self._app.may_gather:
+            return None
+        kind = route.together.kind(self._app.service, request)
+        if kind is None:
+            return None
+        key = (id(route), request.params, request.key_id, kind)
+        convoy = self._known.get(key)
+        if convoy is None:
+            convoy = self._known[key] = Convoy(self._app, route.together, request)
+        return convoy
+
+
+class Convoy:
+    """Requests to the same end, by somebody who was let in before. Implements `sqew.broker.Gathering`."""
+
+    def __init__(self, app: App, together: Together, first: Request) -> None:
+        assert first.route is not None
+        self._app = app
+        self._together = together
+        self._route, self._params, self._key_id = first.route, first.params, first.key_id
+        self._new_id = first.connection.hub.new_id
+        self._waiting: list[Request] = []
+
+    def take(self, request: Request) -> None:
+        """A request whose head is known has come whole."""
+        waiting = self._waiting
+        if not waiting:
+            if not self._app.guard.still_admits(self._route, self._key_id):
+                request.connection.start(request)
+                return
+            self._app.service.broker.await_gathering(self)
+        elif len(waiting) >= _MOST_TOGETHER:
+            request.connection.start(request)
+            return
+        request.id, request.route, request.params = self._new_id(), self._route, self._params
+        waiting.append(request)
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def set_off(self) -> None:
+        """A transaction is about to begin."""
+        requests, self._waiting = self._waiting, []
+        if len(requests) > 1:
+            try:
+                call = self._together.call(self._app.service, requests)
+                if call is not None:
+                    self._app.service.broker.submit(call.operation, partial(self._done, requests, call))
+                    return
+            except (SqewError, MsgspecError, UnicodeDecodeError, RecursionError):
+                pass  # One of them is not as it should be.
+            except Exception:  # noqa: BLE001 (it is logged, and by itself each gets an answer)
+                _log.exception("requests could not be handled together")
+        self._scatter(requests)
+
+    def _scatter(self, requests: Sequence[Request]) -> None:
+        for request in requests:
+            request.connection.start(request)
+
+    def _done(self, requests: Sequence[Request], call: SharedCall, result: Any) -> None:
+        """The transaction is over."""
+        if isinstance(result, StoreError):
+            # Whether anything was stored is not for sure, so none of it may be done a second time.
+            for request in requests:
+                self._app.refuse(request, result)
+        elif isinstance(result, Exception):
+            # Nothing was done, for a reason that need not be everybody's: a queue that has room for some of them.
+            self._scatter(requests)
+        else:
+            try:
+                responses = call.render(result, requests)
+            except Exception:  # noqa: BLE001 (it is logged, and the clients must get an answer)
+                responses = [self._app.mistake(request) for request in requests]
+            self._app.answer_all(requests, responses)
