@@ -41,6 +41,8 @@ _BYTES_PER_LOOK = 32
 _NOT_PLAIN_DATA = (TypeError, ValueError, OverflowError, AttributeError, RecursionError, msgspec.MsgspecError)
 """What msgspec raises, or the object that it reads, when something can't be told in JSON."""
 
+_NOT_OPENING = bytes(set(range(256)) - set(b"[{\0"))
+
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
@@ -335,7 +337,7 @@ def encode_json(value: Any, what: str, max_depth: int) -> bytes:
                 break
         else:
             return encoded
-    _check_depth(encoded, max_depth, what)
+    _check_depth((encoded,), max_depth, what)
     # msgspec writes NaN and infinity as null, which would alter the body in silence. (`in` takes twice as long as find:
     # it asks first whether the bytes are a number.)
     if encoded.find(b"null") >= 0 and _has_non_finite(value):
@@ -373,20 +375,27 @@ def parse_all(bodies: Sequence[bytes], limits: Limits) -> None:
         raise BadBody(f"The body is nested too deep; {limits.max_depth} levels are allowed (max_depth).") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadBody(f"The body is not valid JSON: {error}.") from error
-    # Only now: strings are cut out in one pass where every one of them ends.
-    if len(bodies) == 1 or not _is_shallow(b"".join(bodies), limits.max_depth):
-        for body in bodies:
-            _check_depth(body, limits.max_depth, "body")
+    # Only now: strings are cut out in one pass where every one of them ends, and none holds what stands between them.
+    _check_depth(bodies, limits.max_depth, "body")
 
 
-def _is_shallow(encoded: bytes, max_depth: int) -> bool:
-    # Most bodies have fewer brackets than the limit allows levels. (translate counts twice as fast as count.)
-    return len(encoded) <= 2 * max_depth or len(encoded) - len(encoded.translate(None, b"[{")) <= max_depth
-
-
-def _check_depth(encoded: bytes, max_depth: int, what: str) -> None:
-    if _is_shallow(encoded, max_depth):
+def _check_depth(encoded: Sequence[bytes], max_depth: int, what: str) -> None:
+    together = b"\0".join(encoded)
+    if len(together) <= 2 * max_depth:
         return
+    # Most bodies have fewer brackets than the limit allows levels. (translate counts twice as fast as count.)
+    opening = together.translate(None, _NOT_OPENING)
+    if len(opening) - len(encoded) < max_depth:
+        return
+    for one, brackets in zip(encoded, opening.split(b"\0"), strict=True):
+        deepest = _depth(one) if len(brackets) > max_depth else 0
+        if deepest > max_depth:
+            raise BadBody(
+                f"The {what} is nested {deepest} levels deep; {max_depth} are allowed (max_depth). Flatten it."
+            )
+
+
+def _depth(encoded: bytes) -> int:
     depth = deepest = 0
     for character in _STRING.sub(b"", encoded):
         if character in b"[{":
@@ -394,8 +403,7 @@ def _check_depth(encoded: bytes, max_depth: int, what: str) -> None:
             deepest = max(deepest, depth)
         elif character in b"]}":
             depth -= 1
-    if deepest > max_depth:
-        raise BadBody(f"The {what} is nested {deepest} levels deep; {max_depth} are allowed (max_depth). Flatten it.")
+    return deepest
 
 
 def reason_of(cause: object) -> str:
