@@ -12,9 +12,10 @@ from urllib.parse import unquote_plus
 import msgspec
 from msgspec import Struct
 
+from sqew.checks import check_operation
 from sqew.errors import BadBody, BadRequest, BadValue, RequestTimeout, SqewError, WrongContentType, nearest
 from sqew.http.auth import Guard
-from sqew.http.convoys import Convoy, Convoys
+from sqew.http.convoys import Convoy, Convoys, Repetition
 from sqew.http.exchange import BodyStream, Call, Request, Response, Stream, is_json
 from sqew.http.repeats import check_repeats
 from sqew.http.router import Dialect, Route
@@ -40,7 +41,7 @@ class App:
         self.service = service
         self._router = service.router
         self._broker = service.broker
-        self.guard = guard
+        self._guard = guard
         self._figures = service.figures
         self._tracing = service.figures.tracing
         # How to word failures where no route says whose dialect it is.
@@ -62,7 +63,7 @@ class App:
         if request.method == b"OPTIONS":
             return
         request.route, request.params = self._router.find(request.method, request.path)
-        self.guard.admit(request)
+        self._guard.admit(request)
         if request.route.streams:
             request.stream = BodyStream(request.connection)
 
@@ -72,14 +73,14 @@ class App:
             if request.refusal is not None:
                 raise request.refusal
             if request.route is None:
-                self._answer(request, self.guard.options(request, self._router.methods(request.path)))
+                self._answer(request, self._guard.options(request, self._router.methods(request.path)))
                 return
             self._decode(request, request.route)
             answer = request.route.handler(self.service, request)
             if type(answer) is Call:
                 if request.trace is not None:
                     request.trace.through(answer.operation)
-                self._broker.submit(answer.operation, partial(self._done, request, answer))
+                self.submit(request, answer)
             elif type(answer) is Response:
                 self._answer(request, answer)
             else:
@@ -89,14 +90,30 @@ class App:
         except Exception:  # noqa: BLE001 (it is logged, and the client must get an answer)
             self._answer(request, self.mistake(request))
 
-    def taker_of(self, request: Request) -> Convoy | None:
-        """Who takes requests with this head together with others."""
+    def still_admits(self, route: Route, key_id: str) -> bool:
+        """Whether a request can be let in without a look that has the same head, and key, as one that was."""
+        return not self._broker.is_closed and self._guard.still_admits(route, key_id)
+
+    def submit(self, request: Request, call: Call, *, is_checked: bool = False) -> None:
+        """Answer a request by a call. ``is_checked``: one that was made before."""
+        self._broker.submit(call.operation, partial(self._done, request, call), is_checked=is_checked)
+
+    def call_of(self, request: Request, route: Route) -> Call:
+        """The call that a route answers a head with, as it always does."""
+        self._decode(request, route)
+        call = route.handler(self.service, request)
+        assert isinstance(call, Call)
+        check_operation(call.operation, self._broker.limits)
+        return call
+
+    def taker_of(self, request: Request) -> Convoy | Repetition | None:
+        """Who takes requests with this head."""
         return self._convoys.of(request)
 
     @property
     def may_gather(self) -> bool:
         """Whether nobody wants to know about requests one by one."""
-        return not self._figures.notes_all and self.guard.leaves_answers
+        return not self._figures.notes_all and self._guard.leaves_answers
 
     def failure(self, request: Request | None, error: SqewError) -> Response:
         """What is wrong, in the words of the dialect that was spoken."""
@@ -130,7 +147,7 @@ class App:
     def keep_up(self) -> None:
         """To be called once a second: end what goes on under a key that has been deleted since it began."""
         for task, request in list(self._tasks.items()):
-            if request.key_id and not self.guard.still_opens(request):
+            if request.key_id and not self._guard.still_opens(request):
                 request.connection.abandon(request)
                 task.cancel()
 
@@ -147,7 +164,7 @@ class App:
         if request.stream is not None:
             return
         if request.key is not None:
-            self.guard.verify_body(request, request.key)
+            self._guard.verify_body(request, request.key)
         if route.decoder is None:
             if request.body:
                 raise BadBody(_takes_no_body(route))
@@ -255,11 +272,11 @@ class App:
                 async with asyncio.timeout(None if request.route.long else self._request_timeout_s):
                     answer = await answer
             if isinstance(answer, Stream):
-                await request.connection.stream(request, self.guard.finish(request, answer))
+                await request.connection.stream(request, self._guard.finish(request, answer))
                 self._figures.answered(request, answer.status, 0)
                 return
             if isinstance(answer, Call):
-                self._broker.submit(answer.operation, partial(self._done, request, answer))
+                self.submit(request, answer)
                 return
             response: Response = answer
         except TimeoutError:
@@ -281,7 +298,7 @@ class App:
             request.connection.respond(request, response)
 
     def _answer(self, request: Request, response: Response) -> None:
-        response = self.guard.finish(request, response)
+        response = self._guard.finish(request, response)
         self._figures.answered(request, response.status, len(response.body))
         request.connection.respond(request, response)
 

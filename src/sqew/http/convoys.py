@@ -20,8 +20,8 @@ from sqew.http.exchange import Request
 
 if TYPE_CHECKING:
     from sqew.http.app import App
-    from sqew.http.exchange import SharedCall
-    from sqew.http.router import Together
+    from sqew.http.exchange import Call, SharedCall
+    from sqew.http.router import Route, Together
 
 _log = logging.getLogger("sqew.http")
 
@@ -32,28 +32,57 @@ _MOST_TOGETHER = 500
 
 
 class Convoys:
-    """All that are on their way."""
+    """All that are on their way, and who repeats itself."""
 
     def __init__(self, app: App) -> None:
         self._app = app
         # Known heads keep theirs; one that no head leads to any more is forgotten.
         self._known: WeakValueDictionary[Hashable, Convoy] = WeakValueDictionary()
 
-    def of(self, request: Request) -> Convoy | None:
-        """The one that a request may go with, and any other that has the same head; None: it goes alone."""
+    def of(self, request: Request) -> Convoy | Repetition | None:
+        """Who takes a request, and any other that has the same head; None: it is looked at as if it were the first."""
         route = request.route
-        if route is None or route.together is None or len(request.body) > _LARGEST_BODY:
+        if route is None or len(request.body) > _LARGEST_BODY or not self._app.may_gather:
             return None
-        if request.key is not None or b"x-request-id" in request.headers or not self._app.may_gather:
+        if request.key is not None or b"x-request-id" in request.headers:
             return None
-        kind = route.together.kind(self._app.service, request)
-        if kind is None:
+        if route.is_all_head and not request.body:
+            return self._repetition(request, route)
+        if route.together is None or (kind := route.together.kind(self._app.service, request)) is None:
             return None
         key = (id(route), request.params, request.key_id, kind)
         convoy = self._known.get(key)
         if convoy is None:
             convoy = self._known[key] = Convoy(self._app, route.together, request)
         return convoy
+
+    def _repetition(self, request: Request, route: Route) -> Repetition | None:
+        try:
+            call = self._app.call_of(request, route)
+        except SqewError:
+            return None
+        return Repetition(self._app, request, call)
+
+
+class Repetition:
+    """Requests of which each asks for the same as the one before, by somebody who was let in before."""
+
+    def __init__(self, app: App, first: Request, call: Call) -> None:
+        assert first.route is not None
+        self._app = app
+        self._call = call
+        self._route, self._params, self._options = first.route, first.params, first.options
+        self._key_id = first.key_id
+        self._new_id = first.connection.hub.new_id
+
+    def take(self, request: Request) -> None:
+        """A request whose head is known has come."""
+        if not self._app.still_admits(self._route, self._key_id):
+            request.connection.start(request)
+            return
+        request.id, request.route, request.params = self._new_id(), self._route, self._params
+        request.options, request.key_id = self._options, self._key_id
+        self._app.submit(request, self._call, is_checked=True)
 
 
 class Convoy:
@@ -71,7 +100,7 @@ class Convoy:
         """A request whose head is known has come whole."""
         waiting = self._waiting
         if not waiting:
-            if not self._app.guard.still_admits(self._route, self._key_id):
+            if not self._app.still_admits(self._route, self._key_id):
                 request.connection.start(request)
                 return
             self._app.service.broker.await_gathering(self)

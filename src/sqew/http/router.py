@@ -101,6 +101,8 @@ class Route(Struct, frozen=True, kw_only=True):
     long: bool = False
     """It may take as long as it takes: no request timeout."""
     together: Together | None = None
+    is_all_head: bool = False
+    """It has no body, and always answers the same head with the same `Call`."""
 
     @property
     def parameters(self) -> list[str]:

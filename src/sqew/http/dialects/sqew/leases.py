@@ -59,7 +59,7 @@ class Polled(Struct):
     messages: list[MessageView]
 
 
-@routes.post("/queues/{queue}/poll", scope="receive", query=PollParameters, answers={200: Polled})
+@routes.post("/queues/{queue}/poll", scope="receive", query=PollParameters, answers={200: Polled}, is_all_head=True)
 def poll(service: Service, request: Request) -> Call:
     """Take up to `batch` messages under a lease; when there are none, wait for one for up to `wait_ms`."""
     given: PollParameters = request.options
