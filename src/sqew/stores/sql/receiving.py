@@ -61,11 +61,7 @@ def receive(work: Work, op: Receive) -> Received:
             _lease(work, claim, messages)
     if not messages:
         return Received([], _next_arrival(work, state, lanes), policy.receive_wait_ms)
-    facts, now, by = work.facts, work.now, op.by
-    for m in messages:
-        facts.append(Fact("received", m.queue, m.lane, m.id, m.attempts, by, now - m.available_at))
-        if m.attempts >= claim.last_attempt and not op.finish:
-            tell_dead_letter_queue(work, state)
+    _tell_received(work, op, state, messages)
     if op.finish:
         for message in messages:
             _finish(work, state, message)
@@ -74,12 +70,51 @@ def receive(work: Work, op: Receive) -> Received:
     return Received(messages)
 
 
+def receive_each(work: Work, op: Receive, count: int) -> list[Received] | None:
+    """The same as `receive` for as many who all want one message, each under a lease of its own, in less than half the
+    time; None, with nothing done, where they can't be served together."""
+    state = work.catalog.find(op.queue)
+    if state is None or state.policy.fifo or op.limit != 1 or op.finish or (op.lane is None and len(state.lanes) > 1):
+        return None
+    policy, now = state.policy, work.now
+    lease_ms = policy.visibility_ms if op.lease_ms is None else op.lease_ms
+    if not lease_ms:
+        # What is leased for no time is there for the next.
+        return None
+    lane, last_attempt = state.lane(op.lane), policy.max_attempts or NEVER
+    messages, leases = [], []
+    for row in work.finding.rows(work, state, lane, count):
+        claim = _Claim(state, Lease(new_token(), now + lease_ms, op.by), last_attempt)
+        message = _deliverable(work, claim, row)
+        if message is not None:
+            messages.append(message)
+            leases.append(_lease_parameters(work, claim, message))
+            if len(messages) == count:
+                break
+    work.finding.took(work, state, messages)
+    work.executemany(work.sql.lease, leases)
+    _tell_received(work, op, state, messages)
+    received = [Received([message]) for message in messages]
+    if len(received) < count:
+        nothing = Received([], _next_arrival(work, state, (lane,)), policy.receive_wait_ms)
+        received += [nothing] * (count - len(received))
+    return received
+
+
 def _again(work: Work, state: QueueState, op: Receive, same: attempts.Same) -> Received:
     """The same messages as before, which counts as the same delivery."""
     lease, rows = same
     messages = [delivered(state, lease, row, body, row[3], row[4], work.now) for row, body in rows]
     attempts.remember(work, state, op, lease, messages)
     return Received(messages)
+
+
+def _tell_received(work: Work, op: Receive, state: QueueState, messages: Sequence[Message]) -> None:
+    facts, now, by, last_attempt = work.facts, work.now, op.by, state.policy.max_attempts or NEVER
+    for m in messages:
+        facts.append(Fact("received", m.queue, m.lane, m.id, m.attempts, by, now - m.available_at))
+        if m.attempts >= last_attempt and not op.finish:
+            tell_dead_letter_queue(work, state)
 
 
 def next_due(work: Work, op: NextDue) -> int | None:

@@ -14,7 +14,7 @@ import msgspec
 from sqew import operations as ops
 from sqew.errors import SqewError, StoreClosed, StoreDamaged, StoreFull
 from sqew.model import ArchivedMessage, Commit, Message
-from sqew.stores.sql import looking, sending
+from sqew.stores.sql import looking, receiving, sending
 from sqew.stores.sql.bindings import Bindings
 from sqew.stores.sql.catalog import Catalog
 from sqew.stores.sql.finding import Finding
@@ -27,6 +27,8 @@ from sqew.stores.sqlite.readers import KeptReader
 from sqew.stores.sqlite.room import Room
 from sqew.stores.sqlite.shortcuts import SHORTCUTS, WITHIN
 
+_UNLIKELY = (ValueError, TypeError, LookupError, AttributeError)
+"""What rows may lead to that hold what was never written to them; or a mistake in the code."""
 _READ_IN_STEPS = frozenset({ops.ReadColumns, ops.ReadClaim, ops.ReadClaimColumns})
 """Of what is only looked at, what comes again and again until it is done."""
 
@@ -174,11 +176,14 @@ class SQLiteStore:
         self.begin(now, writing=writing)
         work = self._work
         work.defers = len(operations) > 1
-        results = []
-        for operation in operations:
+        results: list[Any] = []
+        for operation, count in _runs(operations):
             if work.deferred and type(operation) not in sending.DEFERRING:
                 self._write_deferred()
-            results.append(self.attempt(operation))
+            if count > 1:
+                results += self._receive_each(operation, count)
+            else:
+                results.append(self.attempt(operation))
         self._write_deferred()
         work.defers = False
         return self.commit(results)
@@ -221,16 +226,33 @@ class SQLiteStore:
             shortcut = WITHIN.get(type(operation))
             result = None if shortcut is None else shortcut(self._work, operation)
             return HANDLERS[type(operation)](self._work, operation) if result is None else result
-        except SqewError as error:
-            return error
-        except apsw.Error as error:
-            raise translate(error, self.path) from error
-        except (ValueError, TypeError, LookupError, AttributeError) as error:
-            if isinstance(error, UnicodeDecodeError | msgspec.DecodeError) or self._is_damaged():
-                raise StoreDamaged(
-                    f"{self.path} is damaged ({error}). Run `sqew check`, and restore the file from a backup."
-                ) from error
-            raise
+        except Exception as error:  # noqa: BLE001 (it is returned, or raised again)
+            return self._refusal(error)
+
+    def _receive_each(self, operation: Any, count: int) -> list[Any]:
+        """The same for an operation that as many want, each for itself."""
+        try:
+            results = receiving.receive_each(self._work, operation, count)
+        except Exception as error:  # noqa: BLE001 (it is returned, or raised again)
+            return [self._refusal(error)] * count
+        return [self.attempt(operation) for _ in range(count)] if results is None else results
+
+    def _refusal(self, error: Exception) -> SqewError:
+        """The error that stands for an operation, or for all of the transaction: then it is raised."""
+        match error:
+            case SqewError():
+                return error
+            case apsw.Error():
+                raise translate(error, self.path) from error
+            case UnicodeDecodeError() | msgspec.DecodeError():
+                damaged = True
+            case _:
+                damaged = isinstance(error, _UNLIKELY) and self._is_damaged()
+        if damaged:
+            raise StoreDamaged(
+                f"{self.path} is damaged ({error}). Run `sqew check`, and restore the file from a backup."
+            ) from error
+        raise error
 
     def _is_damaged(self) -> bool:
         """Whether an error that should not be is the file's fault: rows that hold what was never written to them."""
@@ -363,3 +385,15 @@ class SQLiteStore:
         with translated(self.path):
             self._kept_reader.close()
             self.connection.close()
+
+
+def _runs(operations: Sequence[ops.Operation[Any]]) -> Iterator[tuple[ops.Operation[Any], int]]:
+    """Each operation, and how often it comes in a row: receives by clients who all want the same."""
+    place = 0
+    while place < len(operations):
+        operation, end = operations[place], place + 1
+        if type(operation) is ops.Receive:
+            while end < len(operations) and operations[end] == operation:
+                end += 1
+        yield operation, end - place
+        place = end
