@@ -12,6 +12,7 @@ from sqew.clock import timestamp
 from sqew.engine import creation
 from sqew.errors import BadValue, MessageNotFound, SqewError
 from sqew.http import transfer
+from sqew.http.dialects.plain_sends import plain_sends
 from sqew.http.dialects.sqew.looking import ArchiveParameters, message_id
 from sqew.http.dialects.sqew.queues import ListParameters, policy_fields
 from sqew.http.exchange import Call, Request, Response
@@ -222,8 +223,16 @@ class SentMany(Struct):
     ids: list[int]
 
 
+def _sent_view(one: Sent) -> bytes:
+    return b'{"id":%d}' % one.id
+
+
 @routes.post(
-    "/v1/queues/{name}/messages", scope="send", body=NewItem | list[NewItem], answers={201: SentOne | SentMany}
+    "/v1/queues/{name}/messages",
+    scope="send",
+    body=NewItem | list[NewItem],
+    answers={201: SentOne | SentMany},
+    together=plain_sends("message", _sent_view),
 )
 def send(_service: Service, request: Request) -> Call:
     """Send one message, or an array of them, all or none."""
@@ -252,7 +261,7 @@ def _new_message(item: NewItem) -> NewMessage:
 
 
 def _sent_one(sent: list[Sent]) -> Response:
-    return Response(201, b'{"id":%d}' % sent[0].id)
+    return Response(201, _sent_view(sent[0]))
 
 
 def _sent_many(sent: list[Sent]) -> Response:

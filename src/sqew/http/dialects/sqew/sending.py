@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from msgspec import Raw, Struct, json
+from msgspec import Raw, Struct
 
 from sqew import operations as ops
 from sqew.errors import BadValue
+from sqew.http.dialects.plain_sends import plain_sends
 from sqew.http.dialects.sqew.wording import encode, routes
-from sqew.http.exchange import Call, Request, Response, SharedCall
-from sqew.http.repeats import required_name
-from sqew.http.router import Together, plain_kind
+from sqew.http.exchange import Call, Request, Response
+from sqew.http.router import plain_kind
 from sqew.http.service import Service, body_in
 from sqew.model import (
     Format,
     NewMessage,
-    NewMessages,
     Sent,
 )
 from sqew.staged import columns
@@ -48,33 +46,12 @@ class SentBatch(Struct):
     messages: list[SentView]
 
 
-class _Plain(Struct, forbid_unknown_fields=True, gc=False):
-    """A message of which nothing is said but what it is."""
-
-    payload: Raw
-
-
-_decode_plain = json.Decoder(_Plain).decode
-_NAME = required_name(_Plain)
-
-
 def _kind(service: Service, request: Request) -> bool | None:
     return None if b"idempotency-key" in request.headers else plain_kind(service, request)
 
 
-def _send_together(_service: Service, requests: Sequence[Request]) -> SharedCall | None:
-    bodies = [request.body for request in requests]
-    # A field that stands twice in one of them is to be refused.
-    if b"\n".join(bodies).count(_NAME) != len(bodies):
-        return None
-    payloads = [bytes(_decode_plain(body).payload) for body in bodies]
-    return SharedCall(ops.Send(requests[0].params[0], NewMessages(payloads)), _sent_together)
-
-
-def _sent_together(sent: list[Sent], requests: Sequence[Request]) -> list[Response]:
-    for request in requests:
-        request.rows = 1
-    return [Response(201, _sent_view(one)) for one in sent]
+def _sent_view(one: Sent) -> bytes:
+    return b'{"message_id":%d,"duplicate":%b}' % (one.id, b"true" if one.duplicate else b"false")
 
 
 @routes.post(
@@ -83,7 +60,7 @@ def _sent_together(sent: list[Sent], requests: Sequence[Request]) -> list[Respon
     headers={"Idempotency-Key": "The key of a single message that brings none: a repeated send stores nothing."},
     body=NewItem | list[NewItem],
     answers={201: SentView | SentBatch},
-    together=Together(_kind, _send_together),
+    together=plain_sends("payload", _sent_view, _kind),
 )
 def send(_service: Service, request: Request) -> Call:
     """Send one message, or an array of them, all or none. `Idempotency-Key` is the key of a single one."""
@@ -116,10 +93,6 @@ def _new_message(item: NewItem, key: str | None) -> NewMessage:
 
 def _sent_one(sent: list[Sent]) -> Response:
     return Response(201, _sent_view(sent[0]))
-
-
-def _sent_view(one: Sent) -> bytes:
-    return b'{"message_id":%d,"duplicate":%b}' % (one.id, b"true" if one.duplicate else b"false")
 
 
 def _sent_many(sent: list[Sent]) -> Response:

@@ -1,0 +1,41 @@
+"""Sends of which each says nothing but what its message is: those that come together are one operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from operator import attrgetter
+
+from msgspec import Raw, defstruct, json
+
+from sqew import operations as ops
+from sqew.http.exchange import Request, Response, SharedCall
+from sqew.http.repeats import required_name
+from sqew.http.router import Together, plain_kind
+from sqew.http.service import Service
+from sqew.model import NewMessages, Sent
+
+Kind = Callable[[Service, Request], Hashable]
+
+
+def plain_sends(field: str, view: Callable[[Sent], bytes], kind: Kind = plain_kind) -> Together:
+    """How they are answered together by a route that has the queue in its path and JSON in a field of its body.
+
+    ``view``: what is answered about one that was sent, with the status 201.
+    """
+    plain = defstruct("Plain", [(field, Raw)], forbid_unknown_fields=True, gc=False)
+    decode, payload, name = json.Decoder(plain).decode, attrgetter(field), required_name(plain)
+
+    def call(_service: Service, requests: Sequence[Request]) -> SharedCall | None:
+        bodies = [request.body for request in requests]
+        # A field that stands twice in one of them is to be refused.
+        if b"\n".join(bodies).count(name) != len(bodies):
+            return None
+        messages = NewMessages([bytes(payload(decode(body))) for body in bodies])
+        return SharedCall(ops.Send(requests[0].params[0], messages), render)
+
+    def render(sent: list[Sent], requests: Sequence[Request]) -> list[Response]:
+        for request in requests:
+            request.rows = 1
+        return [Response(201, view(one)) for one in sent]
+
+    return Together(kind, call)
