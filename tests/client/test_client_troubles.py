@@ -447,6 +447,12 @@ def test_a_client_takes_what_the_embedded_queue_takes():
 
 
 def test_importing_sqew_does_not_load_the_client():
-    code = "import sys, sqew; assert 'httpx2' not in sys.modules; sqew.Client; assert 'httpx2' in sys.modules"
+    code = "import sys, sqew; assert 'sqew.client' not in sys.modules; sqew.Client; assert 'sqew.client' in sys.modules"
+
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_client_for_threads_does_not_load_the_loop():
+    code = "import sys, sqew; sqew.Client('http://127.0.0.1:1').close(); assert 'asyncio' not in sys.modules"
 
     subprocess.run([sys.executable, "-c", code], check=True)

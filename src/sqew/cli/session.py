@@ -82,13 +82,9 @@ class Session:
 
     def connect(self) -> Client:
         """The server."""
-        import logging
-
         from sqew.client import Client
 
         self._log()
-        # It would tell of every request.
-        logging.getLogger("httpx2").setLevel(logging.WARNING)
         # Whoever types a command is told at once that the server is not there, and decides what to do.
         return Client(self.url, token=self.settings.auth_token, retries=0)
 

@@ -3,8 +3,28 @@
 `EnvelopeVerifier` is for those whom a server posts to.
 """
 
-from sqew.client.asynchronous import AsyncClient
-from sqew.client.synchronous import Client
-from sqew.client.verifying import EnvelopeVerifier, VerifiedNotice
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sqew.client.asynchronous import AsyncClient
+    from sqew.client.synchronous import Client
+    from sqew.client.verifying import EnvelopeVerifier, VerifiedNotice
 
 __all__ = ["AsyncClient", "Client", "EnvelopeVerifier", "VerifiedNotice"]
+
+# Names are looked up when first used: a command or a task that has a `Client` need not wait for asyncio to load.
+_HOME_OF = {
+    "AsyncClient": "sqew.client.asynchronous",
+    "Client": "sqew.client.synchronous",
+    "EnvelopeVerifier": "sqew.client.verifying",
+    "VerifiedNotice": "sqew.client.verifying",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'sqew.client' has no attribute {name!r}")
+    return getattr(import_module(_HOME_OF[name]), name)

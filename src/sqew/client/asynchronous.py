@@ -8,11 +8,9 @@ import socket
 import ssl
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from types import TracebackType
 from typing import Any, Self, TypeVar
-
-import httpx2
 
 from sqew import operations as ops
 from sqew.client import calls, streams
@@ -23,19 +21,20 @@ from sqew.client.consumers import AsyncConsumers
 from sqew.client.consuming import Hand, log_refused
 from sqew.client.deliveries import AsyncCertificates, AsyncDeliveries
 from sqew.client.events import AsyncEvents
-from sqew.client.opening import check_options, connection_options, environment_explained, sign
+from sqew.client.opening import check_options, route_to, signed, target_of
 from sqew.client.schedules import AsyncSchedules
+from sqew.client.transport.failures import TransportError
+from sqew.client.transport.looped import LoopedResponse, LoopedTransport
 from sqew.client.trying import (
     CLOSED,
     DEFAULT_RETRIES,
     DEFAULT_TIMEOUT_S,
-    FAILURES,
     HASTY_S,
     LONGEST_WAIT_MS,
     Patience,
+    check_plain,
     explained,
-    is_of_caller,
-    timeout_of,
+    timeouts_of,
 )
 from sqew.client.wire import Compacted
 from sqew.client.writers import AsyncWriters
@@ -91,10 +90,7 @@ class AsyncClient:
         self._secret = signing_secret
         self._timeout_s = timeout_seconds
         self._patience = Patience(retries)
-        options = connection_options(self._address, token, tls)
-        with environment_explained():
-            transport = httpx2.AsyncHTTPTransport(uds=self._address.socket) if self._address.socket else None
-            self._http = httpx2.AsyncClient(transport=transport, **options)
+        self._transport = LoopedTransport(route_to(self._address, token, tls))
         self._hand = Hand()
         self.events = AsyncEvents(self._do)
         """Publishing under routing keys, and subscriptions."""
@@ -124,7 +120,7 @@ class AsyncClient:
             await worker.stop()
         for message in self._hand.drop_all():
             await self._give_back(message)
-        await self._http.aclose()
+        await self._transport.close()
 
     @property
     def url(self) -> str:
@@ -149,39 +145,31 @@ class AsyncClient:
             await asyncio.sleep(pause)
 
     def _check_open(self) -> None:
-        if self._http.is_closed:
+        if self._transport.is_closed:
             raise StoreClosed(CLOSED)
 
     async def _ask(self, call: Call[Any], content: AsyncIterable[bytes] | None = None) -> Answer:
         async with self._asked(call, content) as response:
-            return Answer(response.status_code, await response.aread(), response.headers)
+            return Answer(response.status, await response.read(), response.headers)
 
     @asynccontextmanager
     async def _asked(
         self, call: Call[Any], content: AsyncIterable[bytes] | None = None
-    ) -> AsyncIterator[httpx2.Response]:
-        status = 0
+    ) -> AsyncIterator[LoopedResponse]:
+        headers = streams.headers_of(call, content is not None)
+        if self._secret:
+            headers = signed(headers, call, self._secret)
+        body = call.body if content is None else content
+        timeouts = timeouts_of(call, self._timeout_s)
         try:
-            request = self._http.build_request(
-                call.method,
-                self._address.base + call.path,
-                params=call.query or None,
-                content=call.body if content is None else content,
-                headers=streams.headers_of(call, content is not None),
-                timeout=timeout_of(call, self._timeout_s),
-            )
-            if self._secret:
-                sign(request, self._address, self._secret, call.body or b"")
-            response = await self._http.send(request, stream=True)
-            status = response.status_code
+            response = await self._transport.send(call.method, target_of(call), headers, body, timeouts)
             try:
+                check_plain(self._address, response.status, response.headers)
                 yield response
             finally:
-                await response.aclose()
-        except FAILURES as error:
-            if not self._http.is_closed and is_of_caller(error, content is not None):
-                raise
-            raise explained(error, self._address, is_closed=self._http.is_closed, status=status) from error
+                response.close()
+        except TransportError as error:
+            raise explained(error, self._address, is_closed=self._transport.is_closed) from error
 
     # Queues
 
@@ -527,11 +515,11 @@ class AsyncClient:
         call = calls.export(queue, archive)
         self._check_open()
         async with self._asked(call) as response:
-            if response.status_code != 200:
-                answer = Answer(response.status_code, await response.aread(), response.headers)
+            if response.status != 200:
+                answer = Answer(response.status, await response.read(), response.headers)
                 raise calls.refusal(call, answer, self._address.name)
             splitter = streams.Splitter()
-            async for chunk in response.aiter_bytes():
+            async for chunk in response.pieces():
                 for line in splitter.lines(chunk):
                     yield line
             splitter.check_end(self._address.name)
@@ -544,4 +532,6 @@ class AsyncClient:
         """
         call = calls.import_lines(queue)
         self._check_open()
-        yield calls.read(call, await self._ask(call, streams.chunks_of(lines)), self._address.name)
+        async with aclosing(streams.chunks_of(lines)) as content:
+            answer = await self._ask(call, content)
+        yield calls.read(call, answer, self._address.name)

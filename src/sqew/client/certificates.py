@@ -10,13 +10,14 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import httpx2
 from msgspec import Struct
 
-from sqew import __version__
-from sqew.client.opening import environment_explained
+from sqew.client.opening import USER_AGENT
+from sqew.client.transport.failures import TransportError
+from sqew.client.transport.looped import LoopedTransport
+from sqew.client.transport.routes import Route, Timeouts
 from sqew.clock import Clock
 from sqew.errors import BadSignature, BadValue, SqewError, Unreachable
 from sqew.rules import shown
@@ -114,12 +115,7 @@ class Certificates:
         self._allow_http = allow_http
         self._timeout_s = timeout_seconds
         self._clock = clock
-        self._http: dict[str, Any] = {
-            "headers": {"user-agent": f"sqew/{__version__}", "accept-encoding": "identity"},
-            "follow_redirects": False,
-            "timeout": timeout_seconds,
-            "verify": True if tls is None else tls,
-        }
+        self._tls = tls
         # Apart, so that what can't be had does not push out what can: anybody may send envelopes that name it.
         self._kept: OrderedDict[Place, _Outcome] = OrderedDict()
         self._failed: OrderedDict[Place, _Outcome] = OrderedDict()
@@ -217,18 +213,21 @@ class Certificates:
 
     async def _downloaded(self, place: Place) -> bytes:
         """Ask the host for the certificate. Redirects are not followed."""
+        headers = {"user-agent": USER_AGENT, "accept-encoding": "identity"}
+        http = LoopedTransport(Route(f"{place.scheme}://{place.host}:{place.port}", headers, tls=self._tls))
+        timeouts = Timeouts(self._timeout_s, self._timeout_s, self._timeout_s)
         pem = bytearray()
-        with environment_explained():
-            http = httpx2.AsyncClient(**self._http)
-        async with http:
+        try:
             with _failures_explained(place.url):
-                try:
-                    async with asyncio.timeout(self._timeout_s), http.stream("GET", place.url) as answer:
-                        _check_status(place.url, answer.status_code)
-                        async for chunk in answer.aiter_raw():
-                            _add(pem, chunk, place.url)
-                except TimeoutError:
-                    raise self._too_slow(place) from None
+                async with asyncio.timeout(self._timeout_s):
+                    answer = await http.send("GET", place.path, {}, None, timeouts)
+                    _check_status(place.url, answer.status)
+                    async for chunk in answer.pieces():
+                        _add(pem, chunk, place.url)
+        except TimeoutError:
+            raise self._too_slow(place) from None
+        finally:
+            await http.close()
         return bytes(pem)
 
     def _too_slow(self, place: Place) -> Unreachable:
@@ -259,8 +258,8 @@ def _host_and_port(allowed: object) -> tuple[str, int | None]:
 def _failures_explained(url: str) -> Iterator[None]:
     try:
         yield
-    except (httpx2.RequestError, httpx2.InvalidURL, httpx2.StreamError, UnicodeError) as error:
-        why = str(error).strip().rstrip(".") or type(error).__name__
+    except TransportError as error:
+        why = str(error).strip().rstrip(".")
         raise Unreachable(
             f"The certificate at {url} can't be fetched ({why}), so the envelope could not be checked. "
             "Answer 503, so that the sender tries again, and check that the host can be reached from here."
@@ -268,13 +267,13 @@ def _failures_explained(url: str) -> Iterator[None]:
 
 
 def _check_status(url: str, status: int) -> None:
-    if status == httpx2.codes.OK:
+    if status == 200:
         return
-    if status >= httpx2.codes.INTERNAL_SERVER_ERROR:
+    if status >= 500:
         raise Unreachable(
             f"{url} answers {status}, so the envelope could not be checked. Answer 503, so that the sender tries again."
         )
-    if httpx2.codes.is_redirect(status):
+    if 300 <= status < 400:
         raise BadSignature(f"{url} leads elsewhere ({status}), and redirects are not followed to a certificate.")
     raise BadSignature(f"There is no certificate at {url} ({status}).")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator
 from typing import Any
 
 from sqew.client.calls import NDJSON, Call
@@ -48,7 +48,7 @@ def chunks(lines: Iterable[bytes]) -> Iterator[bytes]:
         yield b"".join(waiting)
 
 
-async def chunks_of(lines: Iterable[bytes] | AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+async def chunks_of(lines: Iterable[bytes] | AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:
     """The same from lines that may have to be waited for."""
     if not isinstance(lines, AsyncIterable):
         for chunk in chunks(lines):

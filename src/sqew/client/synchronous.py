@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-import httpx2
-
 from sqew import operations as ops
 from sqew.client import calls, streams
 from sqew.client.address import DEFAULT_URL, TOKEN_VARIABLE, URL_VARIABLE, address_of
@@ -21,20 +19,21 @@ from sqew.client.consumers import Consumers
 from sqew.client.consuming import Hand, log_refused
 from sqew.client.deliveries import Certificates, Deliveries
 from sqew.client.events import Events
-from sqew.client.opening import check_options, connection_options, environment_explained, sign
+from sqew.client.opening import check_options, route_to, signed, target_of
 from sqew.client.schedules import Schedules
+from sqew.client.transport.blocking import BlockingResponse, BlockingTransport
+from sqew.client.transport.failures import TransportError
 from sqew.client.trying import (
     ATTENTIVE_WAIT_MS,
     CLOSED,
     DEFAULT_RETRIES,
     DEFAULT_TIMEOUT_S,
-    FAILURES,
     HASTY_S,
     LONGEST_WAIT_MS,
     Patience,
+    check_plain,
     explained,
-    is_of_caller,
-    timeout_of,
+    timeouts_of,
 )
 from sqew.client.wire import Compacted
 from sqew.client.writers import Writers
@@ -96,10 +95,7 @@ class Client:
         self._secret = signing_secret
         self._timeout_s = timeout_seconds
         self._patience = Patience(retries)
-        options = connection_options(self._address, token, tls)
-        with environment_explained():
-            transport = httpx2.HTTPTransport(uds=self._address.socket) if self._address.socket else None
-            self._http = httpx2.Client(transport=transport, **options)
+        self._transport = BlockingTransport(route_to(self._address, token, tls))
         self._hand = Hand()
         self.events = Events(self._do)
         """Publishing under routing keys, and subscriptions."""
@@ -129,7 +125,7 @@ class Client:
             worker.stop()
         for message in self._hand.drop_all():
             self._give_back(message)
-        self._http.close()
+        self._transport.close()
 
     @property
     def url(self) -> str:
@@ -154,37 +150,29 @@ class Client:
             time.sleep(pause)
 
     def _check_open(self) -> None:
-        if self._http.is_closed:
+        if self._transport.is_closed:
             raise StoreClosed(CLOSED)
 
     def _ask(self, call: Call[Any], content: Iterable[bytes] | None = None) -> Answer:
         with self._asked(call, content) as response:
-            return Answer(response.status_code, response.read(), response.headers)
+            return Answer(response.status, response.read(), response.headers)
 
     @contextmanager
-    def _asked(self, call: Call[Any], content: Iterable[bytes] | None = None) -> Iterator[httpx2.Response]:
-        status = 0
+    def _asked(self, call: Call[Any], content: Iterable[bytes] | None = None) -> Iterator[BlockingResponse]:
+        headers = streams.headers_of(call, content is not None)
+        if self._secret:
+            headers = signed(headers, call, self._secret)
+        body = call.body if content is None else content
+        timeouts = timeouts_of(call, self._timeout_s)
         try:
-            request = self._http.build_request(
-                call.method,
-                self._address.base + call.path,
-                params=call.query or None,
-                content=call.body if content is None else content,
-                headers=streams.headers_of(call, content is not None),
-                timeout=timeout_of(call, self._timeout_s),
-            )
-            if self._secret:
-                sign(request, self._address, self._secret, call.body or b"")
-            response = self._http.send(request, stream=True)
-            status = response.status_code
+            response = self._transport.send(call.method, target_of(call), headers, body, timeouts)
             try:
+                check_plain(self._address, response.status, response.headers)
                 yield response
             finally:
                 response.close()
-        except FAILURES as error:
-            if not self._http.is_closed and is_of_caller(error, content is not None):
-                raise
-            raise explained(error, self._address, is_closed=self._http.is_closed, status=status) from error
+        except TransportError as error:
+            raise explained(error, self._address, is_closed=self._transport.is_closed) from error
 
     # Queues
 
@@ -534,11 +522,11 @@ class Client:
         call = calls.export(queue, archive)
         self._check_open()
         with self._asked(call) as response:
-            if response.status_code != 200:
-                answer = Answer(response.status_code, response.read(), response.headers)
+            if response.status != 200:
+                answer = Answer(response.status, response.read(), response.headers)
                 raise calls.refusal(call, answer, self._address.name)
             splitter = streams.Splitter()
-            for chunk in response.iter_bytes():
+            for chunk in response.pieces():
                 yield from splitter.lines(chunk)
             splitter.check_end(self._address.name)
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from typing import Any
 
-import httpx2
 from msgspec import Struct
 
 from sqew.client.address import Address
 from sqew.client.calls import Call
+from sqew.client.transport.failures import BadHost, NoConnection, NotSafe, TooSlow, TooSlowToConnect, TransportError
+from sqew.client.transport.routes import Timeouts
 from sqew.errors import NoAnswer, NotSqew, Overloaded, RequestTimeout, SqewError, StoreBusy, StoreClosed, Unreachable
 
 DEFAULT_RETRIES = 5
@@ -56,47 +58,43 @@ def _may_be_repeated(call: Call[Any], error: SqewError) -> bool:
             return False
 
 
-def timeout_of(call: Call[Any], seconds: float) -> httpx2.Timeout:
+def timeouts_of(call: Call[Any], seconds: float) -> Timeouts:
     """How long each part of a request may take."""
     read = LONG_TIMEOUT_S if call.long else seconds + call.wait_ms / 1000
-    return httpx2.Timeout(seconds, connect=min(seconds, CONNECT_TIMEOUT_S), read=read, pool=None)
+    return Timeouts(connect=min(seconds, CONNECT_TIMEOUT_S), write=seconds, read=read)
 
 
 CLOSED = "The client was closed. Make a new one."
 
-FAILURES = (httpx2.RequestError, httpx2.InvalidURL, httpx2.StreamError, UnicodeError, RuntimeError)
-"""What a request may end with. A RuntimeError is raised where the client was closed meanwhile."""
+
+def check_plain(address: Address, status: int, headers: Mapping[str, str]) -> None:
+    """Raise if the body of an answer is packed: we ask for it as it is, and a Sqew server gives it so."""
+    if headers.get("content-encoding", "identity") != "identity":
+        raise NotSqew(address.name, status)
 
 
-def is_of_caller(error: Exception, streamed: bool) -> bool:
-    """Whether it is none of a request's own failures: what the lines to be sent raise, say."""
-    return isinstance(error, RuntimeError) or (streamed and isinstance(error, UnicodeError))
-
-
-def explained(error: Exception, address: Address, *, is_closed: bool, status: int) -> SqewError:
-    """What a failure of the network means. ``status`` is that of the answer, 0 if there was none."""
+def explained(error: TransportError, address: Address, *, is_closed: bool) -> SqewError:
+    """What a failure of the network means."""
     if is_closed:
         return StoreClosed(CLOSED)
-    why = str(error).strip().rstrip(".") or type(error).__name__
+    why = str(error).strip().rstrip(".")
     match error:
-        case httpx2.ConnectTimeout():
+        case TooSlowToConnect():
             return Unreachable(
                 f"{address.name} did not accept a connection in time. Check the URL, and whether a firewall is between."
             )
-        case httpx2.ConnectError() if why.startswith("[SSL"):
+        case NotSafe():
             return Unreachable(
                 f"There is no safe connection to {address.name} ({why}). "
                 "Check that it speaks HTTPS, and name a certificate of your own in SSL_CERT_FILE."
             )
-        case httpx2.DecodingError() | httpx2.TooManyRedirects():
-            return NotSqew(address.name, status)
-        case httpx2.InvalidURL() | UnicodeError():
+        case BadHost():
             return Unreachable(f"{address.name} can't be the URL of a server ({why}). Check it.")
-        case httpx2.ConnectError() | httpx2.PoolTimeout() | httpx2.ProxyError() | httpx2.UnsupportedProtocol():
+        case NoConnection():
             return Unreachable(
                 f"There is no server at {address.name} ({why}). Start one with `sqew serve`, or check the URL."
             )
-        case httpx2.TimeoutException():
+        case TooSlow():
             return RequestTimeout(
                 f"{address.name} did not answer in time, and may have done what was asked or not. "
                 "Look, then ask again, or allow more time."

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import ssl
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from itertools import count
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-import httpx2
-
 from sqew.client import calls
 from sqew.client.address import Address, address_of
 from sqew.client.calls import Answer, Call
-from sqew.client.opening import connection_options, environment_explained
+from sqew.client.opening import route_to, target_of
 from sqew.client.streams import headers_of
-from sqew.client.trying import DEFAULT_RETRIES, DEFAULT_TIMEOUT_S, FAILURES, Patience, explained, timeout_of
+from sqew.client.transport.blocking import BlockingResponse, BlockingTransport
+from sqew.client.transport.failures import TransportError
+from sqew.client.trying import DEFAULT_RETRIES, DEFAULT_TIMEOUT_S, Patience, check_plain, explained, timeouts_of
 from sqew.errors import SqewError
 from sqew.spark.source.options import Target
 
@@ -40,7 +38,7 @@ class Wire:
         self._addresses = addresses[first:] + addresses[:first]
         self._token = target.token
         self._patience = Patience(retries)
-        self._connection: httpx2.Client | None = None
+        self._connection: BlockingTransport | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -61,7 +59,7 @@ class Wire:
         for tried in count():
             try:
                 with self._sent(call) as response:
-                    answer = Answer(response.status_code, response.read(), response.headers)
+                    answer = Answer(response.status, response.read(), response.headers)
                 return calls.read(call, answer, self._address.name)
             except SqewError as error:
                 self.wait_or_raise(call, error, tried)
@@ -71,11 +69,11 @@ class Wire:
     def stream(self, call: Call[Any]) -> Iterator[Iterator[bytes]]:
         """The body of an answer piece by piece. It is not asked again: what came already can't be taken back."""
         with self._sent(call, {"accept": ARROW}) as response:
-            if response.status_code != 200:
+            if response.status != 200:
                 raise calls.refusal(
-                    call, Answer(response.status_code, response.read(), response.headers), self._address.name
+                    call, Answer(response.status, response.read(), response.headers), self._address.name
                 )
-            yield response.iter_raw()
+            yield response.pieces()
 
     def wait_or_raise(self, call: Call[Any], error: SqewError, tried: int) -> None:
         """Wait until the call may be tried again, at the next server; raise the error if it may not be."""
@@ -91,38 +89,21 @@ class Wire:
         return self._addresses[0]
 
     @contextmanager
-    def _sent(self, call: Call[Any], headers: dict[str, str] | None = None) -> Iterator[httpx2.Response]:
-        address, status = self._address, 0
+    def _sent(self, call: Call[Any], headers: dict[str, str] | None = None) -> Iterator[BlockingResponse]:
+        address = self._address
+        said = {**headers_of(call, streamed=False), **(headers or {})}
+        timeouts = timeouts_of(call, DEFAULT_TIMEOUT_S)
         try:
-            connection = self._connected()
-            request = connection.build_request(
-                call.method,
-                address.base + call.path,
-                params=call.query or None,
-                content=call.body,
-                headers={**headers_of(call, streamed=False), **(headers or {})},
-                timeout=timeout_of(call, DEFAULT_TIMEOUT_S),
-            )
-            response = connection.send(request, stream=True)
-            status = response.status_code
+            response = self._connected().send(call.method, target_of(call), said, call.body, timeouts)
             try:
+                check_plain(address, response.status, response.headers)
                 yield response
             finally:
                 response.close()
-        except FAILURES as error:
-            raise explained(error, address, is_closed=False, status=status) from error
+        except TransportError as error:
+            raise explained(error, address, is_closed=False) from error
 
-    def _connected(self) -> httpx2.Client:
+    def _connected(self) -> BlockingTransport:
         if self._connection is None:
-            address = self._address
-            with environment_explained():
-                transport = httpx2.HTTPTransport(uds=address.socket) if address.socket else None
-                options = connection_options(address, self._token, _tls_for(address))
-                self._connection = httpx2.Client(transport=transport, **options)
+            self._connection = BlockingTransport(route_to(self._address, self._token, tls=None))
         return self._connection
-
-
-@cache
-def _tls_for(address: Address) -> ssl.SSLContext | None:
-    """None: as usual. Without TLS no certificates are read, which takes 40 ms of each task."""
-    return None if address.base.startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
