@@ -37,14 +37,14 @@ class Contender(ABC):
 
     name: str
     file: Path
+    connection: Any
+    """To its file, by the library that it uses itself: locks don't keep two of them apart within a process."""
     jobs: frozenset[Job] = frozenset(JOBS)
 
     def checkpoint(self) -> None:
-        """Between rounds, untimed: copy the WAL into the file, for everybody in the same way."""
-        connection = apsw.Connection(str(self.file))
-        connection.set_busy_timeout(5_000)
-        connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-        connection.close()
+        """Between rounds, untimed: copy the WAL into the file, for everybody alike. The next one writes over it."""
+        _, pages, copied = self.connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        assert copied == pages >= 0, f"{self.name} has copied {copied} of {pages} pages into its file"
 
     @abstractmethod
     def synchronous(self) -> str:
@@ -94,12 +94,12 @@ class RawSQL(Contender):
 
     def __init__(self, folder: Path, durability: Durability) -> None:
         self.file = folder / "raw.db"
-        self._connection = connection = apsw.Connection(str(self.file))
+        self.connection = connection = apsw.Connection(str(self.file))
         # As Sqew. Otherwise SQLite compiles a statement anew when a parameter is bound that its plan may depend on.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         for pragma in (
             "auto_vacuum = INCREMENTAL", "journal_mode = WAL", f"synchronous = {SYNCHRONOUS[durability]}",
-            "wal_autocheckpoint = 0", f"journal_size_limit = {16 << 20}", "cache_size = -16384",
+            "wal_autocheckpoint = 0", f"journal_size_limit = {NEVER_PAGES * 4096}", "cache_size = -16384",
             "temp_store = MEMORY",
         ):  # fmt: skip
             connection.execute(f"PRAGMA {pragma}").fetchall()
@@ -133,7 +133,7 @@ class RawSQL(Contender):
     _ACK = "DELETE FROM message WHERE id = ?1 AND token = ?2"
 
     def synchronous(self) -> str:
-        return LEVELS[self._connection.pragma("synchronous")]
+        return LEVELS[self.connection.pragma("synchronous")]
 
     def enqueue(self, value: Value) -> None:
         self._execute(self._INSERT, (_now(), encode(value)))
@@ -146,7 +146,7 @@ class RawSQL(Contender):
 
     def ack(self, handle: Any) -> None:
         self._execute(self._ACK, handle)
-        assert self._connection.changes() == 1
+        assert self.connection.changes() == 1
 
     def take(self) -> Value:
         row = self._execute(self._TAKE, (1, 1, 0, _now())).fetchone()
@@ -169,17 +169,17 @@ class RawSQL(Contender):
         return [(row[0], token) for row in rows], [decode(row[2]) for row in rows]
 
     def ack_many(self, handles: Sequence[Any]) -> None:
-        before = self._connection.total_changes()
+        before = self.connection.total_changes()
         self._execute("BEGIN IMMEDIATE")
         self._executemany(self._ACK, handles)
         self._execute("COMMIT")
-        assert self._connection.total_changes() - before == len(handles)
+        assert self.connection.total_changes() - before == len(handles)
 
     def waiting(self) -> int:
         return int(self._execute("SELECT count(*) FROM message").get)
 
     def close(self) -> None:
-        self._connection.close()
+        self.connection.close()
 
 
 class RawTransactions(RawSQL):
@@ -218,6 +218,7 @@ class Sqew(Contender):
         self.file = folder / "sqew.db"
         self._queue = queue = Queue.open(self.file, durability=durability, wal_autocheckpoint_pages=NEVER_PAGES)
         queue.create(QUEUE)
+        self.connection = apsw.Connection(str(self.file))
         self._take = Receive(QUEUE, finish=True)
 
     def synchronous(self) -> str:
@@ -253,6 +254,7 @@ class Sqew(Contender):
         return self._queue.stats(QUEUE).depths.total()
 
     def close(self) -> None:
+        self.connection.close()
         self._queue.close()
 
 
@@ -268,10 +270,11 @@ class LiteQueue(Contender):
         self.file = folder / "lite.db"
         self._queue = litequeue.LiteQueue(self.file)
         # It sets NORMAL itself.
-        _set(self._queue.conn, durability)
+        self.connection = self._queue.conn
+        _set(self.connection, durability)
 
     def synchronous(self) -> str:
-        return _level(self._queue.conn)
+        return _level(self.connection)
 
     def enqueue(self, value: Value) -> None:
         self._queue.put(encode(value).decode())
@@ -296,7 +299,7 @@ class LiteQueue(Contender):
 
     def tidy(self) -> None:
         with self._queue.transaction():
-            self._queue.conn.execute(f"DELETE FROM {self._queue.table}")
+            self.connection.execute(f"DELETE FROM {self._queue.table}")
 
     def close(self) -> None:
         self._queue.close()
@@ -314,11 +317,11 @@ class PersistQueue(Contender):
         self.file = folder / "persist" / "data.db"
         self._queue = SQLiteAckQueue(str(self.file.parent), serializer=_Codec)
         # It leaves SQLite's default and offers no setting; this is the one connection that it has.
-        self._connection: Any = self._queue._putter
-        _set(self._connection, durability)
+        self.connection = self._queue._putter
+        _set(self.connection, durability)
 
     def synchronous(self) -> str:
-        return _level(self._connection)
+        return _level(self.connection)
 
     def enqueue(self, value: Value) -> None:
         self._queue.put(value)
@@ -352,11 +355,11 @@ class Huey(Contender):
         self.file = folder / "huey.db"
         self._storage = SqliteStorage(filename=str(self.file), fsync=durability == "durable")
         # Its setting knows FULL and OFF only.
-        self._connection: Any = self._storage.conn
-        _set(self._connection, durability)
+        self.connection = self._storage.conn
+        _set(self.connection, durability)
 
     def synchronous(self) -> str:
-        return _level(self._connection)
+        return _level(self.connection)
 
     def enqueue(self, value: Value) -> None:
         self._storage.enqueue(encode(value))

@@ -1,5 +1,6 @@
 """Ids as UUIDs, and tokens."""
 
+import os
 import uuid
 
 import pytest
@@ -72,6 +73,23 @@ def test_a_uuid_with_one_bit_changed_names_no_message(id, bit):
 def test_the_uuids_of_all_zeros_and_all_ones_name_no_message(foreign):
     with pytest.raises(MessageNotFound):
         UUIDS.id_of(uuid.UUID(foreign))
+
+
+def test_a_forked_child_has_other_tokens_than_its_parent():
+    """They are drawn many at a time."""
+    new_token()
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.write(writing, "".join(new_token() for _ in range(100)).encode())
+        os._exit(0)
+    os.waitpid(pid, 0)
+    of_the_child = os.read(reading, 100 * 32).decode()
+    os.close(reading)
+    os.close(writing)
+
+    assert len(of_the_child) == 100 * 32
+    assert not any(new_token() in of_the_child for _ in range(100))
 
 
 def test_tokens_are_long_and_never_the_same():

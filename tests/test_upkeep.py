@@ -210,6 +210,18 @@ def test_maintain_gives_free_pages_back_and_empties_the_wal(q):
     assert q.check().ok
 
 
+@pytest.mark.parametrize(("pages", "kept"), [(1_000, 16 << 20), (6_000, 6_000 * 4096)])
+def test_a_log_is_cut_back_to_16_mib_or_to_the_length_that_the_settings_allow(tmp_path, pages, kept):
+    path = tmp_path / "queue.db"
+    with Queue.open(path, durability="fast", wal_autocheckpoint_pages=pages) as q:
+        q.create("orders")
+        q.enqueue_many("orders", ["x" * 1_000_000] * 30)
+
+        q.enqueue("orders", "into a new log")
+
+        assert size(f"{path}-wal") == kept
+
+
 def test_maintain_leaves_what_is_in_use(q):
     q.enqueue("orders", "small")
     q.enqueue("orders", "large" * 1_000, priority=5, lane="normal")

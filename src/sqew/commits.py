@@ -28,6 +28,17 @@ from sqew.stores.sqlite.upkeep import CheckReport
 
 R = TypeVar("R")
 
+_pid = os.getpid()
+"""Of this process, without asking the system, which takes 0.3 µs each time."""
+
+
+def _note_pid() -> None:
+    global _pid
+    _pid = os.getpid()
+
+
+os.register_at_fork(after_in_child=_note_pid)
+
 
 class Commits(Protocol):
     """An engine for many threads, wherever its queues are."""
@@ -79,7 +90,7 @@ class Commits(Protocol):
 
 def check_usable(opened_by: int, closed: bool, where: str) -> None:
     """Raise `StoreClosed` unless this process has opened the queue and not closed it."""
-    if os.getpid() != opened_by:
+    if opened_by != _pid:
         raise StoreClosed("A queue can't be used across a fork. Open it in the child.")
     if closed:
         raise StoreClosed(f"The queue in {where} was closed. Open it again.")
@@ -102,7 +113,7 @@ class GroupCommit:
         # The thread that is inside transaction(): what it does joins that.
         self._owner: int | None = None
         self._closed = False
-        self._pid = os.getpid()
+        self._pid = _pid
 
     @property
     def in_transaction(self) -> bool:
@@ -111,9 +122,9 @@ class GroupCommit:
 
     def run(self, operations: Sequence[Operation[Any]]) -> list[Any]:
         """Operations in one transaction: their results, or the first of their errors raised."""
-        if os.getpid() != self._pid:
+        if self._pid != _pid:
             self.check_open()
-        if self._owner == threading.get_ident():
+        if self._owner is not None and self.in_transaction:
             results = self._join(operations)
         elif self._busy:
             results = self._queue_up(operations)
@@ -210,7 +221,7 @@ class GroupCommit:
             finally:
                 self._owner, self._busy = None, False
                 transaction.end()
-            self.engine.publish(commit, now)
+            self.engine.tell(commit, now)
 
     def flush(self) -> None:
         """Store the figures that are still in memory."""
@@ -253,7 +264,7 @@ class GroupCommit:
 
     def close(self) -> None:
         """Close the engine, once. In a forked child nothing is touched: it is the parent's."""
-        if os.getpid() != self._pid:
+        if self._pid != _pid:
             return
         with self._lock:
             if not self._closed:

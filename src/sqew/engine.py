@@ -65,32 +65,28 @@ class Teller:
         self.ran_at = 0
         """The time of the last transaction: what was sent in it was created then."""
 
-    def _wants_upkeep(self, operations: Sequence[Operation[Any]], now: int) -> bool:
-        return now >= self._next_sweep_at and any(operation.writes for operation in operations)
-
     def _kept_up(self, swept: object, now: int) -> None:
         """A step of upkeep was made: when the next is due."""
         backlog = isinstance(swept, Swept) and swept.next_at is not None and swept.next_at <= now
         self._next_sweep_at = now if backlog else now + UPKEEP_EVERY_MS
 
-    def _tell(self, commit: Commit, now: int) -> None:
+    def tell(self, commit: Commit, now: int) -> None:
+        """Tell everybody what a transaction did, now that it is done."""
+        facts, stirred = commit.facts, commit.stirred
         try:
-            self.publish(commit, now)
+            if facts:
+                self._meter.record(facts, now)
+                if self._event_log is not None:
+                    self._event_log.record(facts, self.clock.now_us())
+            if stirred:
+                if self.bells:
+                    for place in self.bells.keys() & stirred:
+                        for tell in self.bells[place]:
+                            tell()
+                self.waiters.wake(stirred)
+                self.doorbell.ring(stirred)
         except Exception:  # noqa: BLE001 (it must not look as if the transaction had failed: that would be repeated)
             _log.exception("a transaction was committed, but not everybody could be told of it")
-
-    def publish(self, commit: Commit, now: int) -> None:
-        """Tell everybody what a transaction did, now that it is done."""
-        if commit.facts:
-            self._meter.record(commit.facts, now)
-            if self._event_log is not None:
-                self._event_log.record(commit.facts, self.clock.now_us())
-        if commit.stirred:
-            for place in self.bells.keys() & commit.stirred:
-                for tell in self.bells[place]:
-                    tell()
-            self.waiters.wake(commit.stirred)
-            self.doorbell.ring(commit.stirred)
 
     def sweep_if_overdue(self, due_at: int | None) -> None:
         """What was due has not come by itself, as a death does not: have the next transaction sweep."""
@@ -113,15 +109,15 @@ class Engine(Teller):
     def run(self, operations: Sequence[Operation[Any]]) -> list[Any]:
         """Execute operations in one transaction: a result or an error for each."""
         now = self.ran_at = self.clock.now()
-        if self._wants_upkeep(operations, now):
+        if now >= self._next_sweep_at and _write(operations):
             return self._run_with_upkeep(operations, now)
         commit = self.store.run(operations, now)
-        self._tell(commit, now)
+        self.tell(commit, now)
         return commit.results
 
     def _run_with_upkeep(self, operations: Sequence[Operation[Any]], now: int) -> list[Any]:
         commit = self._run_and_record([*operations, Sweep()], self._meter.drain(now), now)
-        self._tell(commit, now)
+        self.tell(commit, now)
         *results, swept, _ = commit.results
         self._kept_up(swept, now)
         return results
@@ -177,13 +173,13 @@ class RemoteEngine(Teller):
         each of the others. It says whether these are to be done as well.
         """
         now = self.clock.now()
-        overdue = self._wants_upkeep(operations, now)
+        overdue = now >= self._next_sweep_at and _write(operations)
         if overdue:
             self._next_sweep_at = _NOT_SOON
 
         def told(commit: Commit) -> list[Any]:
             self.ran_at = now if commit.ran_at is None else commit.ran_at
-            self._tell(commit, self.ran_at)
+            self.tell(commit, self.ran_at)
             return commit.results[: len(operations)]
 
         asked = None if go_on is None else lambda commit: go_on(told(commit))
@@ -215,6 +211,10 @@ class RemoteEngine(Teller):
             await self.store.close()
             if self._event_log is not None:
                 self._event_log.close()
+
+
+def _write(operations: Sequence[Operation[Any]]) -> bool:
+    return any(operation.writes for operation in operations)
 
 
 def split(operation: Stepwise) -> list[Stepwise]:

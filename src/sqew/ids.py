@@ -15,9 +15,20 @@ _SPREAD = 0x1B03_B7D5_6A9F_4E2D | 1
 _GATHER = pow(_SPREAD, -1, 1 << _ID_BITS)
 
 
+# Drawn together: one by one they take ten times as long (0.9 µs each). A forked child draws its own.
+_TOKENS_AT_ONCE = 64
+_tokens: list[str] = []
+os.register_at_fork(after_in_child=_tokens.clear)
+
+
 def new_token() -> str:
     """A secret that nobody can guess: 128 random bits."""
-    return os.urandom(16).hex()
+    try:
+        return _tokens.pop()
+    except IndexError:
+        drawn = os.urandom(16 * _TOKENS_AT_ONCE).hex()
+        _tokens.extend([drawn[start : start + 32] for start in range(32, len(drawn), 32)])
+        return drawn[:32]
 
 
 class MessageUuids:

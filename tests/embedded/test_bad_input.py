@@ -247,6 +247,14 @@ def test_an_argument_of_the_wrong_type_is_refused_in_a_sentence(q, method, name,
     assert not wrong
 
 
+def test_a_receive_that_was_refused_is_refused_when_it_is_given_again(q):
+    wrong = ops.Receive("orders", limit=0)
+
+    for _ in range(2):
+        with pytest.raises(SqewError, match="limit can't be 0"):
+            q.receive(wrong)
+
+
 def test_the_table_of_wrong_arguments_covers_every_public_method():
     without_arguments = {"close", "check", "maintain", "transaction", "wake_waiters", "open"}
     # See test_bad_events_and_schedules.py and conformance/.

@@ -105,6 +105,8 @@ class Queue:
         self._settings = settings
         self._limits = limits_of(settings)
         self._workers: list[Worker] = []
+        # The last Receive that was given as a whole and found fit: a worker comes with the same one time and again.
+        self._checked: object = ops.Receive("")
 
     @classmethod
     def open(
@@ -222,25 +224,40 @@ class Queue:
         setting `durability` says.
         """
         # The hottest of all: what nearly always holds is asked in place, and a check is called to refuse the rest.
+        limits = self._limits
         if type(queue) is not str or not queue.isascii():
             check_queue_name(queue)
-        if lane is not None and type(lane) is not str:
-            check_lane(lane)
         if type(body) is NewMessage or type(body) is NewMessages:
             raise BadValue("A NewMessage says everything of itself. Send it with enqueue_many, in a list.")
-        encoded, format = encode_body(body, self._limits)
-        message = NewMessage(
-            encoded,
-            format,
-            headers,
-            priority,
-            lane,
-            group,
-            key,
-            None if delay_seconds is None else seconds_as_ms("delay_seconds", delay_seconds),
-            None if ttl_seconds is None else seconds_as_ms("ttl_seconds", ttl_seconds),
-        )
-        check_message(message, self._limits)
+        encoded, format = encode_body(body, limits)
+        if (
+            type(priority) is int
+            and not priority
+            and lane is None
+            and headers is None
+            and key is None
+            and group is None
+            and delay_seconds is None
+            and ttl_seconds is None
+        ):
+            message = NewMessage(encoded, format)
+            if len(encoded) > limits.max_body_bytes:
+                check_message(message, limits)
+        else:
+            if lane is not None:
+                check_lane(lane)
+            message = NewMessage(
+                encoded,
+                format,
+                headers,
+                priority,
+                lane,
+                group,
+                key,
+                None if delay_seconds is None else seconds_as_ms("delay_seconds", delay_seconds),
+                None if ttl_seconds is None else seconds_as_ms("ttl_seconds", ttl_seconds),
+            )
+            check_message(message, limits)
         sent: list[Sent] = self._commits.run((ops.Send(queue, (message,), sync_commit=sync_commit),))[0]
         return sent[0].id
 
@@ -335,9 +352,11 @@ class Queue:
 
     def receive(self, operation: ops.Receive, wait_ms: int = 0, stopping: Callable[[], bool] | None = None) -> Received:
         """Receive; when nothing is ready, wait for it for up to ``wait_ms``, or until woken and ``stopping``."""
-        if type(operation) is not ops.Receive:
-            raise BadValue(f"receive takes a Receive, and not {shown(operation)}.")
-        check_operation(operation, self._limits)
+        if operation is not self._checked:
+            if type(operation) is not ops.Receive:
+                raise BadValue(f"receive takes a Receive, and not {shown(operation)}.")
+            check_operation(operation, self._limits)
+            self._checked = operation
         check_ms("wait_ms", wait_ms)
         return self._receive(operation, wait_ms, stopping)
 

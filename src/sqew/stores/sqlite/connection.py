@@ -34,7 +34,8 @@ MEMORY = ":memory:"
 _SYNCHRONOUS = {"durable": "FULL", "fast": "NORMAL"}
 # One entry per statement in queries/, with room for the caller's own.
 _STATEMENT_CACHE = 256
-# After a checkpoint the WAL is cut back to this; it is reused in place, so cutting it to nothing would cost.
+# After a checkpoint the WAL is cut back to this, or to the length at which the next is due: it is reused in place, and
+# what was cut off has to be added again.
 _WAL_KEPT_BYTES = 16 * 1024 * 1024
 # File systems without the shared memory and locks that WAL needs between processes.
 _NETWORK_FILE_SYSTEMS = frozenset(
@@ -118,7 +119,8 @@ def connect(
                 )
             set_durability(connection, durability)
             connection.execute(f"PRAGMA wal_autocheckpoint = {wal_autocheckpoint_pages}").fetchall()
-            connection.execute(f"PRAGMA journal_size_limit = {_WAL_KEPT_BYTES}").fetchall()
+            kept_bytes = max(_WAL_KEPT_BYTES, wal_autocheckpoint_pages * connection.pragma("page_size"))
+            connection.execute(f"PRAGMA journal_size_limit = {kept_bytes}").fetchall()
             connection.execute(f"PRAGMA cache_size = -{cache_kib}")
             connection.execute("PRAGMA temp_store = MEMORY")
         except BaseException:

@@ -32,7 +32,8 @@ def send(work: Work, op: Send) -> list[Sent] | None:
     row = plain_row(work, state, messages[0])
     if row is None:
         return None
-    work.execute_at_once(work.sql.insert_plain, (*row, catalog.version, catalog.reserved_below))
+    # + takes half as long as (*row, …).
+    work.execute_at_once(work.sql.insert_plain, row + (catalog.version, catalog.reserved_below))  # noqa: RUF005
     return sent_plain(work, state, row) if work.changes() else None
 
 

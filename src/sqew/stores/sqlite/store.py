@@ -107,13 +107,11 @@ class SQLiteStore:
         """Execute operations in one transaction; see `sqew.stores.base.Store`."""
         try:
             wish = ops.sync_wish(operations)
-            wanted = self.durability if wish is None else "durable" if wish else "fast"
-            if wanted != self._set_to:
-                self._set(wanted)
-            commit = self._run_shortcut(operations[0], now) if len(operations) == 1 else None
-            if commit is None:
-                commit = self._run_at_length(operations, now)
-            if wanted != self.durability:
+            if wish is None and self._set_to == self.durability:
+                return self._execute(operations, now)
+            self._set(self.durability if wish is None else "durable" if wish else "fast")
+            commit = self._execute(operations, now)
+            if self._set_to != self.durability:
                 self._set(self.durability)
         except BaseException:
             self.rollback()
@@ -140,18 +138,21 @@ class SQLiteStore:
             set[str]().union(*(commit.stirred for commit in commits)),
         )
 
-    def _run_shortcut(self, operation: ops.Operation[Any], now: int) -> Commit | None:
-        """Execute an operation that is a single statement; None: it changed nothing and must go the general way."""
-        shortcut = SHORTCUTS.get(type(operation))
-        if shortcut is None or self._broken is not None:
-            return None
-        work = self._work
+    def _execute(self, operations: Sequence[ops.Operation[Any]], now: int) -> Commit:
+        """By the one statement that does all there is to do, where there is such; otherwise at length."""
+        shortcut = SHORTCUTS.get(type(operations[0])) if len(operations) == 1 else None
+        if shortcut is None:
+            return self._run_at_length(operations, now)
+        work, seen, result = self._work, self._seen_version, None
         work.now = now
         try:
-            if self._data_version() != self._seen_version:
-                # Others have written, and something has been read since (to tidy up, say): the catalog may be stale.
-                return None
-            result = shortcut(work, operation)
+            # Otherwise others have written, and something was read since (to tidy up, say): the catalog may be stale.
+            if self._data_version() == seen is not None:
+                result = shortcut(work, operations[0])
+                # SQLite counts one for this transaction. If it counts more, others have written since the last one, and
+                # the next to begin must see that.
+                if self._data_version() == seen + 1:
+                    self._seen_version = seen + 1
         except apsw.IOError as error:
             self._broken = translate(error, self.path)
             raise self._broken from error
@@ -159,13 +160,9 @@ class SQLiteStore:
             raise translate(error, self.path) from error
         except apsw.Error:
             # A full disk, damage …: nothing was changed, and the general way knows what to do.
-            return None
-        # SQLite counts one for this transaction. If it counts more, others have written since the last one, and the
-        # next to begin must see that.
-        if self._data_version() == self._seen_version + 1:
-            self._seen_version += 1
+            result = None
         if result is None:
-            return None
+            return self._run_at_length(operations, now)
         self._idle = False
         commit = Commit([result], work.facts, work.stirred)
         work.facts, work.stirred = [], set()

@@ -5,11 +5,12 @@
 (SELECT catalog FROM sqew_meta WHERE id = 1)
 
 -- name: insert_plain
--- Nobody else has reserved ids since this process did: then its next id is the highest yet.
-INSERT INTO sqew_message (id, queue_id, lane_id, priority, due_at, available_at, created_at, expires_at, is_text,
-                          checksum, headers, body)
-SELECT ?1, ?2, ?3, ?4, ?5, ?5, ?6, ?7, ?8, ?9, ?10, ?11
-  FROM sqew_meta WHERE id = 1 AND catalog = ?12 AND next_id = ?13
+-- Nobody else has reserved ids since this process did: then its next id is the highest yet. Otherwise the message is of
+-- no queue, and left out. (INSERT … SELECT … FROM sqew_meta, which says it more plainly, takes 0.8 µs longer.)
+INSERT OR IGNORE INTO sqew_message (id, queue_id, lane_id, priority, due_at, available_at, created_at, expires_at,
+                                    is_text, checksum, headers, body)
+VALUES (?1, (SELECT ?2 FROM sqew_meta WHERE id = 1 AND catalog = ?12 AND next_id = ?13), ?3, ?4, ?5, ?5, ?6, ?7, ?8,
+        ?9, ?10, ?11)
 
 -- fragment: head
 -- The first ready message of one (lane, priority), unless it must be dealt with otherwise.
