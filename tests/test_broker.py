@@ -97,6 +97,73 @@ def test_operations_of_one_tick_share_one_transaction(tmp_path):
         assert h.commits["all"] - before == 1
 
 
+def test_operations_do_not_wait_for_those_of_many_slow_ticks(tmp_path):
+    @run(tmp_path)
+    async def _(h):
+        sends = [asyncio.ensure_future(h.broker.send("orders", [message(n)])) for n in range(2)]
+        ticks = 0
+        while not sends[0].done():
+            ticks += 1
+            sends.append(asyncio.ensure_future(h.broker.send("orders", [message()])))
+            time.sleep(0.01)  # noqa: ASYNC251 (the loop is to be held up)
+            await asyncio.sleep(0)
+
+        assert ticks < 10
+        await asyncio.gather(*sends)
+
+
+class Gathered:
+    """Something that submits an operation when a transaction is about to begin, or fails to."""
+
+    def __init__(self, broker, operation=None):
+        self.broker, self.operation, self.results = broker, operation, []
+
+    def __len__(self):
+        return 1
+
+    def set_off(self):
+        if self.operation is None:
+            raise ZeroDivisionError
+        self.broker.submit(self.operation, self.results.append)
+
+
+def test_what_gathers_is_submitted_with_the_operations_of_its_tick(tmp_path):
+    @run(tmp_path)
+    async def _(h):
+        before, gathered = h.commits["all"], Gathered(h.broker, ops.Send("orders", [message()]))
+
+        h.broker.await_gathering(gathered)
+        await h.broker.send("orders", [message()])
+
+        assert [len(result) for result in gathered.results] == [1]
+        assert h.commits["all"] - before == 1
+
+
+def test_what_gathers_and_fails_holds_nobody_up(tmp_path, caplog):
+    @run(tmp_path)
+    async def _(h):
+        gathered = Gathered(h.broker, ops.Send("orders", [message()]))
+
+        h.broker.await_gathering(Gathered(h.broker))
+        h.broker.await_gathering(gathered)
+        await h.broker.send("orders", [message()])
+        await h.broker.send("orders", [message()])
+
+        assert [len(result) for result in gathered.results] == [1]
+        assert "could not be submitted" in caplog.text
+
+
+def test_what_gathers_when_the_broker_is_closed_is_submitted_before(tmp_path):
+    @run(tmp_path)
+    async def _(h):
+        gathered = Gathered(h.broker, ops.Send("orders", [message()]))
+
+        h.broker.await_gathering(gathered)
+        await h.broker.close()
+
+        assert [len(result) for result in gathered.results] == [1]
+
+
 def test_operations_of_different_kinds_share_it_too_and_see_each_other_in_order(tmp_path):
     @run(tmp_path)
     async def _(h):

@@ -64,6 +64,8 @@ _log = logging.getLogger("sqew.broker")
 R = TypeVar("R")
 _ENOUGH = 500
 """With so many waiting there is no more to be gained by waiting for others."""
+_LOOK_S = 0.005
+"""Nor after so long: where a tick takes its time, to look for others costs more than a transaction."""
 _SCAN_STEP = 50
 """How many messages a scan looks at between others' operations: half a millisecond's worth."""
 _LOOK_AGAIN_MS = 1_000
@@ -96,6 +98,7 @@ class Broker:
         self._gatherings: list[Gathering] = []
         self._commit_is_due = False
         self._seen = 0
+        self._look_until = 0.0
         self._closed = False
         self._dismissed = False
         self._told_of_deletions: list[Callable[[str], None]] = []
@@ -192,13 +195,14 @@ class Broker:
     def _expect_commit(self) -> None:
         self._commit_is_due = True
         self._seen = 0
+        self._look_until = perf_counter() + _LOOK_S
         self._loop.call_soon(self._look_round)
 
     def _look_round(self) -> None:
         """Commit, unless there are several and more keep coming: then look for more, which takes far less than a
         transaction for those would."""
         waiting = self._waiting
-        if 1 < waiting < _ENOUGH and waiting > self._seen:
+        if 1 < waiting < _ENOUGH and waiting > self._seen and perf_counter() < self._look_until:
             self._seen = waiting
             self._loop.call_soon(self._look_round)
         else:
@@ -207,7 +211,10 @@ class Broker:
     def _commit(self) -> None:
         gatherings, self._gatherings = self._gatherings, []
         for gathering in gatherings:
-            gathering.set_off()
+            try:
+                gathering.set_off()
+            except Exception:  # noqa: BLE001 (the others must be committed all the same)
+                _log.exception("what had come together could not be submitted")
         pending, self._pending = self._pending, []
         self._commit_is_due = False
         # Who was cancelled before the transaction began wants nothing done.

@@ -82,7 +82,7 @@ _FIELDS: dict[type[ops.Operation[Any]], tuple[tuple[str, Check], ...]] = {
     ops.ListKeys: (("queue", or_none(queue)),),
     ops.DeleteKey: (("queue", queue), ("id", any_text)),
     ops.ReadKeys: (("known_version", position),),
-    ops.Send: (("queue", queue), ("messages", messages), ("keyed", flag)),
+    ops.Send: (("queue", queue), ("messages", messages), ("keyed", flag), ("apart", flag)),
     ops.Stage: (
         ("queue", queue),
         ("writer", text),

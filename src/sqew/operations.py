@@ -178,13 +178,15 @@ class ReadKeys(Operation[KeyRing | None], frozen=True):
 class Send(Operation[list[Sent]], frozen=True, gc=False):
     """Send messages. ``keyed``: to a FIFO queue only with a key each, unless the queue makes them of their bodies.
 
-    ``sync_commit``: whether the answer waits for the disk; None: as the store is set.
+    ``sync_commit``: whether the answer waits for the disk; None: as the store is set. ``apart``: they come from several
+    who each send one, so they are no batch that a rate limit would let through as a whole.
     """
 
     queue: str
     messages: Sequence[NewMessage] | NewMessages
     keyed: bool = False
     sync_commit: bool | None = None
+    apart: bool = False
 
 
 class Stage(Operation[Staged], frozen=True):

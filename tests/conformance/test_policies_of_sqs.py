@@ -27,6 +27,12 @@ def test_a_body_as_large_as_the_queue_takes_is_sent(store):
     assert store.take().body == b'"xxx"'
 
 
+def test_an_empty_batch_to_a_queue_that_limits_bodies_met_a_mistake(store):
+    store.create(max_body_bytes=5)
+
+    assert store.run(Send("jobs", [])) == []
+
+
 def test_a_larger_body_is_refused_and_nothing_of_its_batch_is_sent(store):
     store.create(max_body_bytes=5)
 

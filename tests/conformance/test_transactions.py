@@ -357,6 +357,20 @@ def test_a_rate_limit_refuses_what_comes_too_fast_and_says_when_to_come_again(st
     store.send()
 
 
+def test_a_batch_goes_through_a_rate_limit_as_a_whole_and_as_many_single_messages_do_not(store):
+    store.create(rate_limit=10)
+    messages = [NewMessage(b"1")] * 20
+
+    with pytest.raises(RateLimited):
+        store.run(Send("jobs", messages, apart=True))
+    assert store.total() == 0
+
+    store.run(Send("jobs", messages[:4], apart=True))
+    store.advance(1_000)
+    store.run(Send("jobs", messages))
+    assert store.total() == 24
+
+
 def test_deduplication_by_content_takes_the_body_for_the_key(store):
     store.create(deduplicate="content", key_retention_ms=1000)
     first = store.send(b"same")

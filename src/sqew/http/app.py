@@ -306,7 +306,7 @@ class App:
 def check_json_type(request: Request) -> None:
     """Raise unless the body is said to be JSON (or nothing is said). What a form can send, any page could."""
     if not is_json(request):
-        shown = request.headers[b"content-type"].decode("latin-1")[:60]
+        shown = request.headers[b"content-type"].partition(b";")[0].decode("latin-1").strip().lower()[:60]
         raise WrongContentType(f"The body must be JSON, not {shown}. Add the header 'Content-Type: application/json'.")
 
 

@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 
 from msgspec import MsgspecError
 
-from sqew.errors import SqewError, StoreError
+from sqew.errors import SqewError, StoreDamaged, StoreError, StoreFull
 from sqew.http.exchange import Request
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ _LARGEST_BODY = 4_096
 """Larger ones cost what they cost."""
 _MOST_TOGETHER = 500
 """How many requests go together at most. Those after them are looked at one by one: there may be too many."""
+_UNDONE = (StoreDamaged, StoreFull)
+"""What may be wrong with the store after which it is for sure that nothing was stored."""
 
 
 class Convoys:
@@ -95,6 +97,7 @@ class Convoy:
         self._route, self._params, self._key_id = first.route, first.params, first.key_id
         self._new_id = first.connection.hub.new_id
         self._waiting: list[Request] = []
+        self._most = min(_MOST_TOGETHER, app.service.broker.limits.max_batch)
 
     def take(self, request: Request) -> None:
         """A request whose head is known has come whole."""
@@ -104,7 +107,7 @@ class Convoy:
                 request.connection.start(request)
                 return
             self._app.service.broker.await_gathering(self)
-        elif len(waiting) >= _MOST_TOGETHER:
+        elif len(waiting) >= self._most:
             request.connection.start(request)
             return
         request.id, request.route, request.params = self._new_id(), self._route, self._params
@@ -118,6 +121,8 @@ class Convoy:
         requests, self._waiting = self._waiting, []
         if len(requests) > 1:
             try:
+                if self._route.scope == "send":
+                    self._app.service.pressure.check(len(requests))
                 call = self._together.call(self._app.service, requests)
                 if call is not None:
                     self._app.service.broker.submit(call.operation, partial(self._done, requests, call))
@@ -134,12 +139,13 @@ class Convoy:
 
     def _done(self, requests: Sequence[Request], call: SharedCall, result: Any) -> None:
         """The transaction is over."""
-        if isinstance(result, StoreError):
+        if isinstance(result, StoreError) and not isinstance(result, _UNDONE):
             # Whether anything was stored is not for sure, so none of it may be done a second time.
             for request in requests:
                 self._app.refuse(request, result)
         elif isinstance(result, Exception):
-            # Nothing was done, for a reason that need not be everybody's: a queue that has room for some of them.
+            # Nothing was done, for a reason that need not be everybody's: a queue that has room for some of them, a row
+            # that is damaged.
             self._scatter(requests)
         else:
             try:

@@ -22,11 +22,11 @@ class Pressure:
         self._max_wal_bytes = settings.max_wal_bytes
         self._wal_is_full = False
 
-    def check(self) -> None:
-        """Raise `Overloaded` if nothing more should be sent at the moment."""
+    def check(self, count: int = 1) -> None:
+        """Raise `Overloaded` if so much more should not be sent at the moment."""
         if self._wal_is_full:
             raise Overloaded("its write-ahead log is larger than max_wal_bytes", RETRY_AFTER_MS)
-        if self._broker.backlog > self._max_pending:
+        if self._broker.backlog + count - 1 > self._max_pending:
             raise Overloaded("more operations wait than max_pending allows", RETRY_AFTER_MS)
 
     @property

@@ -40,7 +40,7 @@ def send(work: Work, op: Send) -> list[Sent]:
     write_deferred(work)
     if op.keyed and state.policy.fifo and state.policy.deduplicate == "key":
         check_keyed(state, messages)
-    lanes = accept(work, state, messages)
+    lanes = accept(work, state, messages, apart=op.apart)
     sent = put(work, state, messages, lanes, work.deferred)
     write_deferred(work)
     return sent
@@ -59,7 +59,7 @@ def check_keyed(state: QueueState, messages: Sequence[NewMessage]) -> None:
         raise KeyMissing(state.name)
 
 
-def accept(work: Work, state: QueueState, messages: Sequence[NewMessage]) -> list[int]:
+def accept(work: Work, state: QueueState, messages: Sequence[NewMessage], *, apart: bool = False) -> list[int]:
     """The lanes of messages that the queue takes; raises if it does not, and then nothing was written.
 
     Whatever can be refused is refused before the first write, so that a failed send leaves no trace.
@@ -70,12 +70,12 @@ def accept(work: Work, state: QueueState, messages: Sequence[NewMessage]) -> lis
     work.room.check(work.now)
     lanes = [state.default_lane if message.lane is None else state.lane(message.lane) for message in messages]
     most = policy.max_body_bytes
-    if most is not None and (largest := max(map(size_of, messages))) > most:
+    if most is not None and (largest := max(map(size_of, messages), default=0)) > most:
         raise BodyTooLarge(state.name, largest, most)
     if policy.quota is not None and _exceeds(work, state, messages, policy.quota):
         raise QuotaExceeded(state.name, policy.quota)
     if policy.rate_limit is not None:
-        wait_ms = work.catalog.throttle(state).take(len(messages), policy.rate_limit, work.now)
+        wait_ms = work.catalog.throttle(state).take(len(messages), policy.rate_limit, work.now, apart=apart)
         if wait_ms:
             raise RateLimited(state.name, policy.rate_limit, wait_ms)
     return lanes

@@ -85,7 +85,7 @@ def _call_together(service: Service, requests: Sequence[Request]) -> SharedCall 
     first = requests[0]
     caller = service.callers.identify(first)
     action = _TARGETS[first.headers[b"x-amz-target"]]
-    _admit(service, first, action, caller)
+    _admit(service, first, action, caller, len(requests))
     assert action.together is not None
     return action.together(AwsCall(service, first, "json", action, caller), requests)
 
@@ -165,13 +165,13 @@ def _by_form(service: Service, request: Request, caller: Caller, parameters: dic
     return action.handler(AwsCall(service, request, "query", action, caller), given)
 
 
-def _admit(service: Service, request: Request, action: Action, caller: Caller) -> None:
-    """Raise unless the action may be carried out: by who calls, and at the moment."""
+def _admit(service: Service, request: Request, action: Action, caller: Caller, count: int = 1) -> None:
+    """Raise unless the action may be carried out: by who calls, and so many times at the moment."""
     request.data = action
     if caller.service and caller.service != action.api.name:
         raise wrong_service(action.api.name, caller.service)
     if action.sends:
-        service.pressure.check()
+        service.pressure.check(count)
 
 
 def _action(name: str, parameters: dict[str, str]) -> Action:

@@ -68,7 +68,7 @@ def _send_together(call: AwsCall, requests: Sequence[Request]) -> SharedCall | N
     bodies = [text.encode() for text in texts]
     checksums = [md5(body).hexdigest() for body in bodies]
     return SharedCall(
-        ops.Send(queue, NewMessages(bodies, "text"), keyed=True),
+        ops.Send(queue, NewMessages(bodies, "text"), keyed=True, apart=True),
         partial(_sent_together, call.service.uuids, checksums),
     )
 
