@@ -130,6 +130,8 @@ def wait_until_refused(server) -> None:
             server.connect().close()
         except ConnectionRefusedError:
             return
+        except ConnectionResetError:
+            pass  # it was not accepted any more: the next is refused
         time.sleep(0.01)
     raise AssertionError("it still listens")
 
