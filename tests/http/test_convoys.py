@@ -173,7 +173,7 @@ def test_messages_to_a_fifo_queue_stand_in_the_order_in_which_they_came(tmp_path
 # What was found to differ
 
 
-def test_a_field_that_stands_twice_was_taken_beside_one_with_an_escaped_name(tmp_path):
+def test_a_field_that_stands_twice_is_refused_even_beside_one_with_an_escaped_name(tmp_path):
     requests = [Sent(SEND, b'{"payload":1,"payload":2}'), Sent(SEND, b'{"p\\u0061yload":3}')]
 
     answers = run(lambda: both(tmp_path, requests))
@@ -182,7 +182,7 @@ def test_a_field_that_stands_twice_was_taken_beside_one_with_an_escaped_name(tmp
 
 
 @pytest.mark.parametrize("send", [plain, native, aws_plain])
-def test_a_burst_of_single_sends_went_through_a_rate_limit_as_if_it_were_a_batch(tmp_path, send):
+def test_a_burst_of_single_sends_is_no_batch_for_a_rate_limit(tmp_path, send):
     async def story():
         async with place(tmp_path / "queue.db", Policy(rate_limit=4)) as here:
             return await here.at_once([send(number) for number in range(20)]), await here.stored()
@@ -194,7 +194,7 @@ def test_a_burst_of_single_sends_went_through_a_rate_limit_as_if_it_were_a_batch
 
 
 @pytest.mark.parametrize("send", [plain, native, aws_plain])
-def test_a_burst_of_sends_was_let_in_whatever_max_pending_said(tmp_path, send):
+def test_of_a_burst_of_sends_no_more_are_let_in_than_max_pending_says(tmp_path, send):
     async def story():
         async with place(tmp_path / "queue.db", max_pending=5) as here:
             burst = await here.at_once([send(number) for number in range(20)])
@@ -208,7 +208,7 @@ def test_a_burst_of_sends_was_let_in_whatever_max_pending_said(tmp_path, send):
     assert [answer.headers.get("x-sqew-error") for answer in few] == [None] * 6
 
 
-def test_one_damaged_row_had_the_acks_of_all_others_refused(tmp_path):
+def test_one_damaged_row_is_only_the_trouble_of_who_acks_it(tmp_path):
     async def story():
         async with place(tmp_path / "queue.db") as here:
             mine = await held(here, 4)
@@ -222,7 +222,7 @@ def test_one_damaged_row_had_the_acks_of_all_others_refused(tmp_path):
     assert [answer.status for answer in answers] == [200, 500, 200, 200]
 
 
-def test_where_not_all_fit_into_the_file_those_that_do_were_refused_too(tmp_path):
+def test_where_not_all_fit_into_the_file_those_that_do_are_kept(tmp_path):
     async def story():
         async with place(tmp_path / "queue.db") as here:
             connection = here.engine.store.connection
@@ -236,7 +236,7 @@ def test_where_not_all_fit_into_the_file_those_that_do_were_refused_too(tmp_path
     assert len(stored) == sum(answer.status == 201 for answer in answers) < 40
 
 
-def test_a_server_that_had_known_heads_was_never_freed(tmp_path):
+def test_a_server_that_has_known_heads_can_be_freed(tmp_path):
     async def use():
         async with place(tmp_path / "queue.db") as here:
             await here.at_once([plain(number) for number in range(3)])
@@ -387,6 +387,71 @@ def test_after_the_broker_was_closed_each_is_refused(tmp_path):
             return await here.hear(5)
 
     assert [answer.headers.get("x-sqew-error") for answer in run(story)] == ["store_closed"] * 5
+
+
+# Polls, of which a head says everything
+
+
+POLL = Sent("/queues/orders/poll?batch=1", b"")
+
+
+def test_polls_of_one_tick_get_messages_of_their_own_and_the_later_ones_none(tmp_path):
+    async def story():
+        async with place(tmp_path / "queue.db") as here:
+            # Before there is anything to take: a poll can't be made known without being one.
+            await here.know([POLL] * 7)
+            await here.at_once([plain(number) for number in range(5)])
+            return await here.at_once([POLL] * 7)
+
+    found = [answer.json["messages"] for answer in run(story)]
+
+    assert [len(messages) for messages in found] == [1] * 5 + [0] * 2
+    assert [messages[0]["payload"] for messages in found[:5]] == list(range(5))
+    assert len({messages[0]["token"] for messages in found[:5]}) == 5
+
+
+def test_a_poll_is_remembered_with_all_that_its_url_says(tmp_path):
+    async def story():
+        async with place(tmp_path / "queue.db") as here:
+            two = Sent("/queues/orders/poll?batch=2&visibility_ms=60000&consumer=me", b"")
+            bad = Sent("/queues/orders/poll?batch=0", b"")
+            elsewhere = Sent("/queues/others/poll?batch=1", b"")
+            nowhere = Sent("/queues/nowhere/poll?batch=1", b"")
+            polls = [POLL, two, bad, elsewhere, nowhere]
+            await here.know(polls)
+            await here.at_once([plain(number) for number in range(6)])
+            return [await here.at_once(polls) for _ in range(2)]
+
+    for answers in run(story):
+        assert [answer.status for answer in answers] == [200, 200, 400, 200, 404]
+        assert [len(answers[place].json["messages"]) for place in (0, 1, 3)] == [1, 2, 0]
+
+
+def test_a_poll_is_refused_as_soon_as_its_key_is_deleted(tmp_path):
+    async def story():
+        async with place(tmp_path / "queue.db", auth_token="token") as here:
+            key = await key_of_orders(here, "receive")
+            polls = [with_headers(POLL, Authorization=f"Bearer {key.key}")] * 3
+            before = await here.at_once(polls)
+            await here.broker.run(DeleteKey("orders", key.creation.id))
+            await here.guard.keep_up()
+            return before, await here.at_once(polls)
+
+    before, after = run(story)
+
+    assert [answer.status for answer in before] == [200] * 3
+    assert [answer.status for answer in after] == [401] * 3
+
+
+def test_after_the_broker_was_closed_polls_are_refused(tmp_path):
+    async def story():
+        async with place(tmp_path / "queue.db") as here:
+            await here.at_once([POLL] * 3)
+            await here.broker.close()
+            here.say([POLL] * 3)
+            return await here.hear(3)
+
+    assert [answer.headers.get("x-sqew-error") for answer in run(story)] == ["store_closed"] * 3
 
 
 # Who may, and who wants to be told of each

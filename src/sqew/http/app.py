@@ -133,7 +133,7 @@ class App:
         return route.dialect
 
     def refuse(self, request: Request, error: SqewError) -> None:
-        """Answer a request that never came whole."""
+        """Answer a request that never came whole, or whose transaction failed with those of others."""
         self._answer(request, self.failure(request, error))
 
     def mistake(self, request: Request) -> Response:

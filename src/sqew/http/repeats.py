@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any, get_args
 
 from msgspec import Struct, structs
@@ -26,6 +27,14 @@ def check_repeats(body: bytes, data: Any, name: bytes) -> None:
     """
     if body.count(name) > (len(data) if type(data) is list else 1):
         _look_closely(body)
+
+
+def stands_once(name: bytes, bodies: Iterable[bytes]) -> bool:
+    """Whether the required field of that name certainly stands in each of the bodies once.
+
+    Not in all of them taken together: an escaped name, which is not counted, would make up for one that stands twice.
+    """
+    return {body.count(name) for body in bodies} == {1}
 
 
 class _Pairs(list[tuple[str, Any]]):

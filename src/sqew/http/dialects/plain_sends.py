@@ -9,7 +9,7 @@ from msgspec import Raw, defstruct, json
 
 from sqew import operations as ops
 from sqew.http.exchange import Request, Response, SharedCall
-from sqew.http.repeats import required_name
+from sqew.http.repeats import required_name, stands_once
 from sqew.http.router import Together, plain_kind
 from sqew.http.service import Service
 from sqew.model import NewMessages, Sent
@@ -27,9 +27,7 @@ def plain_sends(field: str, view: Callable[[Sent], bytes], kind: Kind = plain_ki
 
     def call(_service: Service, requests: Sequence[Request]) -> SharedCall | None:
         bodies = [request.body for request in requests]
-        # A field that stands twice in one of them is to be refused. (Not in all of them taken together: an escaped
-        # name, which is not counted, would make up for that.)
-        if {body.count(name) for body in bodies} != {1}:
+        if not stands_once(name, bodies):
             return None
         messages = NewMessages([bytes(payload(decode(body))) for body in bodies])
         return SharedCall(ops.Send(requests[0].params[0], messages, apart=True), render)

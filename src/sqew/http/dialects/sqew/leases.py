@@ -11,7 +11,7 @@ from sqew import operations as ops
 from sqew.errors import SqewError
 from sqew.http.dialects.sqew.wording import Trouble, encode, failure, routes
 from sqew.http.exchange import Call, Request, Response, SharedCall
-from sqew.http.repeats import required_name
+from sqew.http.repeats import required_name, stands_once
 from sqew.http.router import Together, plain_kind
 from sqew.http.service import Service, as_json
 from sqew.http.statuses import headers_of, status_of
@@ -134,9 +134,7 @@ _NAME = required_name(AckItem)
 
 def _ack_together(_service: Service, requests: Sequence[Request]) -> SharedCall | None:
     bodies = [request.body for request in requests]
-    # A field that stands twice in one of them is to be refused. (Not in all of them taken together: an escaped name,
-    # which is not counted, would make up for that.)
-    if {body.count(_NAME) for body in bodies} != {1}:
+    if not stands_once(_NAME, bodies):
         return None
     items = [_decode_ack(body) for body in bodies]
     refs = [Ref(item.id, item.token, item.consumer) for item in items]
