@@ -148,6 +148,8 @@ class Convoy:
             # that is damaged.
             self._scatter(requests)
         else:
+            for request in requests:
+                request.rows = 1
             try:
                 responses = call.render(result, requests)
             except Exception:  # noqa: BLE001 (it is logged, and the clients must get an answer)

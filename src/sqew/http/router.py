@@ -50,7 +50,8 @@ class Dialect(Struct, frozen=True):
 
 
 class Together(Struct, frozen=True):
-    """How requests to one path that come at the same time are answered together. It must make no other difference."""
+    """How requests to one path, each about one message, are answered together if they come together. It must make no
+    other difference."""
 
     kind: Callable[[Service, Request], Hashable]
     """What kind of request has this head: those of one kind go together. None: it goes alone."""

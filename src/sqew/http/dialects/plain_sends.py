@@ -32,9 +32,7 @@ def plain_sends(field: str, view: Callable[[Sent], bytes], kind: Kind = plain_ki
         messages = NewMessages([bytes(payload(decode(body))) for body in bodies])
         return SharedCall(ops.Send(requests[0].params[0], messages, apart=True), render)
 
-    def render(sent: list[Sent], requests: Sequence[Request]) -> list[Response]:
-        for request in requests:
-            request.rows = 1
+    def render(sent: list[Sent], _requests: Sequence[Request]) -> list[Response]:
         return [Response(201, view(one)) for one in sent]
 
     return Together(kind, call)

@@ -141,9 +141,7 @@ def _ack_together(_service: Service, requests: Sequence[Request]) -> SharedCall 
     return SharedCall(ops.Ack(requests[0].params[0], refs), _settled_together)
 
 
-def _settled_together(results: list[Settled | SqewError], requests: Sequence[Request]) -> list[Response]:
-    for request in requests:
-        request.rows = 1
+def _settled_together(results: list[Settled | SqewError], _requests: Sequence[Request]) -> list[Response]:
     return [_settled_one((result,)) for result in results]
 
 

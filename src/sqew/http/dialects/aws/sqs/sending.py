@@ -76,8 +76,6 @@ def _send_together(call: AwsCall, requests: Sequence[Request]) -> SharedCall | N
 def _sent_together(
     uuids: MessageUuids, checksums: Sequence[str], sent: list[Sent], requests: Sequence[Request]
 ) -> list[Response]:
-    for request in requests:
-        request.rows = 1
     return [
         _plainly_sent(uuids, request.id, checksum, [one])
         for request, checksum, one in zip(requests, checksums, sent, strict=True)

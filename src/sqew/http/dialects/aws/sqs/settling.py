@@ -46,8 +46,6 @@ def _delete_together(call: AwsCall, requests: Sequence[Request]) -> SharedCall |
 
 def _deleted_together(_results: list[Settled | SqewError], requests: Sequence[Request]) -> list[Response]:
     """What is gone is deleted: whatever became of each, it is gone."""
-    for request in requests:
-        request.rows = 1
     return [Response(200, b"", JSON_TYPE, ((b"x-amzn-requestid", request.id),)) for request in requests]
 
 
