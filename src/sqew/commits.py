@@ -21,7 +21,7 @@ import apsw
 
 from sqew.engine import Engine, Teller
 from sqew.errors import BadValue, SqewError, StoreClosed, StoreError
-from sqew.model import ArchivedMessage, Message
+from sqew.model import ArchivedMessage, Format, Message
 from sqew.operations import Operation
 from sqew.stores.sqlite import SQLiteStore
 from sqew.stores.sqlite.upkeep import CheckReport
@@ -51,8 +51,17 @@ class Commits(Protocol):
     def in_transaction(self) -> bool:
         """Whether this thread is inside `transaction`."""
 
-    def run(self, operations: Sequence[Operation[Any]]) -> list[Any]:
-        """Carry out operations, one after the other: their results, or the first of their errors raised."""
+    def run(self, operation: Operation[R]) -> R:
+        """Carry out an operation: its result, or its error raised."""
+
+    def send_plain(self, queue: str, body: bytes, format: Format) -> int | None:
+        """Send a message of which nothing is said but its body: its id, or None if it was not sent and is to be `run`.
+
+        The shortest way there is, for what an embedded queue does most: a tenth less time.
+        """
+
+    def run_all(self, operations: Sequence[Operation[Any]]) -> list[Any]:
+        """Carry out several, one after the other: their results, or the first of their errors raised."""
 
     def transaction(self) -> AbstractContextManager[Transaction]:
         """One transaction for all that this thread does inside the block."""
@@ -120,14 +129,11 @@ class GroupCommit:
         """Whether this thread is inside `transaction`."""
         return self._owner == threading.get_ident()
 
-    def run(self, operations: Sequence[Operation[Any]]) -> list[Any]:
-        """Operations in one transaction: their results, or the first of their errors raised."""
-        if self._pid != _pid:
-            self.check_open()
-        if self._owner is not None and self.in_transaction:
-            results = self._join(operations)
-        elif self._busy:
-            results = self._queue_up(operations)
+    def run(self, operation: Operation[R]) -> R:
+        """One operation: its result, or its error raised."""
+        result: R | SqewError
+        if self._busy or self._pid != _pid:
+            result = self.run_all((operation,))[0]
         else:
             # Nobody else is at it: no need to queue.
             with self._lock:
@@ -135,9 +141,32 @@ class GroupCommit:
                     self._busy = True
                     if self._closed:
                         self.check_open()
-                    results = self.engine.run(operations)
+                    result = self.engine.run((operation,))[0]
                 finally:
                     self._busy = False
+        if isinstance(result, SqewError):
+            raise result
+        return result
+
+    def send_plain(self, queue: str, body: bytes, format: Format) -> int | None:
+        """A message of which nothing is said but its body, if nobody else is at it."""
+        if self._busy or self._pid != _pid:
+            return None
+        with self._lock:
+            try:
+                self._busy = True
+                return None if self._closed else self.engine.send_plain(queue, body, format)
+            finally:
+                self._busy = False
+
+    def run_all(self, operations: Sequence[Operation[Any]]) -> list[Any]:
+        """Operations in one transaction: their results, or the first of their errors raised."""
+        if self._pid != _pid:
+            self.check_open()
+        if self._owner is not None and self.in_transaction:
+            results = self._join(operations)
+        else:
+            results = self._queue_up(operations)
         for result in results:
             if isinstance(result, SqewError):
                 raise result
@@ -221,7 +250,7 @@ class GroupCommit:
             finally:
                 self._owner, self._busy = None, False
                 transaction.end()
-            self.engine.tell(commit, now)
+            self.engine.tell(commit.facts, commit.stirred, now)
 
     def flush(self) -> None:
         """Store the figures that are still in memory."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from sqew.clock import Clock
 from sqew.errors import BadValue, StoreError, StoreUnusable
-from sqew.model import Activity, Commit, Progress, Swept
+from sqew.model import Activity, Commit, Fact, Format, Progress, Swept
 from sqew.observe.eventlog import EventLog
 from sqew.observe.meter import Meter
 from sqew.operations import (
@@ -70,9 +70,8 @@ class Teller:
         backlog = isinstance(swept, Swept) and swept.next_at is not None and swept.next_at <= now
         self._next_sweep_at = now if backlog else now + UPKEEP_EVERY_MS
 
-    def tell(self, commit: Commit, now: int) -> None:
+    def tell(self, facts: Sequence[Fact], stirred: Collection[str], now: int) -> None:
         """Tell everybody what a transaction did, now that it is done."""
-        facts, stirred = commit.facts, commit.stirred
         try:
             if facts:
                 self._meter.record(facts, now)
@@ -80,7 +79,7 @@ class Teller:
                     self._event_log.record(facts, self.clock.now_us())
             if stirred:
                 if self.bells:
-                    for place in self.bells.keys() & stirred:
+                    for place in self.bells.keys() & set(stirred):
                         for tell in self.bells[place]:
                             tell()
                 self.waiters.wake(stirred)
@@ -112,12 +111,24 @@ class Engine(Teller):
         if now >= self._next_sweep_at and _write(operations):
             return self._run_with_upkeep(operations, now)
         commit = self.store.run(operations, now)
-        self.tell(commit, now)
+        self.tell(commit.facts, commit.stirred, now)
         return commit.results
+
+    def send_plain(self, queue: str, body: bytes, format: Format) -> int | None:
+        """Send a message of which nothing is said but its body: its id, or None if it is to be `run`."""
+        now = self.clock.now()
+        if now >= self._next_sweep_at:
+            return None
+        fact = self.store.send_plain(queue, body, format, now)
+        if fact is None:
+            return None
+        self.ran_at = now
+        self.tell((fact,), (queue,), now)
+        return fact.id
 
     def _run_with_upkeep(self, operations: Sequence[Operation[Any]], now: int) -> list[Any]:
         commit = self._run_and_record([*operations, Sweep()], self._meter.drain(now), now)
-        self.tell(commit, now)
+        self.tell(commit.facts, commit.stirred, now)
         *results, swept, _ = commit.results
         self._kept_up(swept, now)
         return results
@@ -179,7 +190,7 @@ class RemoteEngine(Teller):
 
         def told(commit: Commit) -> list[Any]:
             self.ran_at = now if commit.ran_at is None else commit.ran_at
-            self.tell(commit, self.ran_at)
+            self.tell(commit.facts, commit.stirred, self.ran_at)
             return commit.results[: len(operations)]
 
         asked = None if go_on is None else lambda commit: go_on(told(commit))

@@ -7,6 +7,7 @@ clock's epoch milliseconds. ``gc=False`` spares the collector those that come by
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import repeat, starmap
 from typing import Any, ClassVar, Literal, get_args
 
@@ -601,7 +602,7 @@ class Commit(Struct, frozen=True):
 
     results: list[Any]
     facts: list[Fact]
-    stirred: set[str]
+    stirred: AbstractSet[str]
     """The queues in which a message became ready, or got a new time to become so; and `DELIVERIES`, `SCHEDULES`,
     `MOVES`."""
     ran_at: int | None = None

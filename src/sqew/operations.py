@@ -82,6 +82,8 @@ class Operation(Struct, Generic[R], frozen=True):
     """Something to do to the store, answered with an ``R``."""
 
     writes: ClassVar[bool] = True
+    sync_commit: ClassVar[bool | None] = None
+    """Whether its answer waits for the disk; None: as the store is set. Only sends may choose."""
     polls: ClassVar[bool] = False
     """Asked by the clock, mostly in vain: it is nobody's wish, and no sign that there is anything to do."""
 
@@ -185,7 +187,7 @@ class Send(Operation[list[Sent]], frozen=True, gc=False):
     queue: str
     messages: Sequence[NewMessage] | NewMessages
     keyed: bool = False
-    sync_commit: bool | None = None
+    sync_commit: bool | None = None  # type: ignore[misc]  # an operation's own, where others have their kind's
     apart: bool = False
 
 
@@ -931,8 +933,5 @@ def sync_together(wishes: Iterable[bool | None]) -> bool | None:
 
 
 def sync_wish(operations: Sequence[Operation[Any]]) -> bool | None:
-    """The same of operations. Only sends may choose."""
-    if len(operations) == 1:
-        op = operations[0]
-        return op.sync_commit if type(op) is Send else None
-    return sync_together(op.sync_commit if type(op) is Send else None for op in operations if op.writes)
+    """The same of operations."""
+    return sync_together(op.sync_commit for op in operations if op.writes)

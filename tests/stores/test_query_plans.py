@@ -43,7 +43,6 @@ HOT = {
     "claim_head": {DUE, ROW},
     "unclaim": {ROW},
     "take_head": {DUE, ROW},
-    "put_back": NOTHING,
     "lease_many": {ROW},
     "next_due": {DUE},
     "next_death": {"sqew_message_dies"},

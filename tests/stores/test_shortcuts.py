@@ -1,15 +1,18 @@
 """The short way (one statement that commits itself) does exactly what the general way does."""
 
+from collections import Counter
 from random import Random
 
 import pytest
 
-from sqew.model import Commit, Extension, NewMessage, Policy, Ref, Release
+from sqew.errors import QueueNotFound
+from sqew.model import Commit, Extension, NewMessage, Policy, Ref, Release, Sent
 from sqew.operations import Ack, CreateQueue, DeleteQueue, Extend, Nack, Peek, Receive, Remove, Send, Sweep, UpdateQueue
 from sqew.stores.sqlite import SQLiteStore, shortcuts
 
 POLICIES = {
-    "plain": Policy(max_attempts=3),
+    "letters": Policy(),
+    "plain": Policy(max_attempts=3, dead_letter="letters"),
     "short-lived": Policy(ttl_ms=40, delay_ms=5),
     "archived": Policy(keep="archive", max_attempts=2),
     "laned": Policy(lanes={"a": 2, "b": 1}),
@@ -94,6 +97,58 @@ def test_a_run_of_operations_leaves_the_same_rows_either_way(stores, seed, monke
         assert commits[0].stirred == commits[1].stirred
         assert contents(short) == contents(general)
     assert taken > 50
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_message_of_which_only_the_body_is_said_is_sent_alike_by_the_shortest_way(stores, seed, monkeypatch):
+    monkeypatch.setattr("sqew.stores.sqlite.store.SHORTCUTS", {})
+    random = Random(seed)
+    shortest, general = stores
+    for store in stores:
+        store.run([CreateQueue(name, policy) for name, policy in POLICIES.items()], 0)
+    ways = Counter()
+
+    for now in range(1, 300):
+        if random.random() < 0.05:
+            change = {"delay_ms": random.choice([0, 4]), "ttl_ms": random.choice([None, 9])}
+            for store in stores:
+                store.run([UpdateQueue("plain", change)], now)
+        queue, format = random.choice(["plain", "plain", *POLICIES]), random.choice(["json", "text"])
+        body = b"7" * random.choice([1, 300, 2048, 2049])
+        expected = general.run([Send(queue, [NewMessage(body, format)])], now)
+        fact = shortest.send_plain(queue, body, format, now)
+        ways[fact is not None] += 1
+        if fact is None:
+            commit = shortest.run([Send(queue, [NewMessage(body, format)])], now)
+            assert (commit.facts, str(commit.results), commit.stirred) == (
+                expected.facts, str(expected.results), expected.stirred,
+            )  # fmt: skip
+        else:
+            assert ([fact], [[Sent(fact.id)]], {queue}) == (expected.facts, expected.results, expected.stirred)
+
+        assert contents(shortest) == contents(general)
+    assert min(ways.values()) > 30
+
+
+def test_the_shortest_way_leaves_to_others_what_needs_more_than_a_statement(stores):
+    store, _ = stores
+    store.run([CreateQueue("jobs", Policy())], 0)
+    assert store.send_plain("jobs", b"1", "json", 1) is None, "the queue holds no message of that priority yet"
+    # Ids are reserved in blocks, for as many messages more as there were.
+    for _ in range(2):
+        store.run([Send("jobs", [NewMessage(b"1")] * 2)], 1)
+    assert store.send_plain("nowhere", b"1", "json", 2) is None
+    assert store.send_plain("jobs", b"1" * 5000, "json", 2) is None
+    assert [store.send_plain("jobs", b"1", "json", 2).id for _ in range(2)] == [5, 6]
+    assert store.send_plain("jobs", b"1", "json", 2) is None, "the next id is to be reserved"
+    store.run([Send("jobs", [NewMessage(b"1")])], 2)
+
+    other = SQLiteStore(store.path, now=50)
+    other.run([DeleteQueue("jobs")], 50)
+    assert store.send_plain("jobs", b"1", "json", 51) is None, "another process has deleted the queue"
+    other.close()
+    with pytest.raises(QueueNotFound):
+        raise store.run([Send("jobs", [NewMessage(b"1")])], 52).results[0]
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -17,7 +17,7 @@ from sqew.broker import Broker
 from sqew.commits import Transaction, check_usable
 from sqew.engine import UPKEEP_EVERY_MS, RemoteEngine, limits_of, open_database
 from sqew.errors import BadValue, SqewError
-from sqew.model import ArchivedMessage, Message
+from sqew.model import ArchivedMessage, Format, Message
 from sqew.operations import LastId, ListArchive, Operation, Receive, Scan
 from sqew.settings import Settings, without_password
 from sqew.stores.sqlite.upkeep import CheckReport
@@ -87,11 +87,20 @@ class LoopThread:
                 _log.exception("upkeep failed")
             await asyncio.sleep(UPKEEP_EVERY_MS / 1000)
 
-    def run(self, operations: Sequence[Operation[Any]]) -> list[Any]:
-        """Operations one after the other: their results, or the first of their errors raised."""
-        return self._wait_for(self._run, operations)
+    def run(self, operation: Operation[R]) -> R:
+        """One operation: its result, or its error raised."""
+        result: R = self._wait_for(self._carry_out, operation)
+        return result
 
-    async def _run(self, operations: Sequence[Operation[Any]]) -> list[Any]:
+    def send_plain(self, queue: str, body: bytes, format: Format) -> int | None:
+        """To the database there is but one way."""
+        return None
+
+    def run_all(self, operations: Sequence[Operation[Any]]) -> list[Any]:
+        """Operations one after the other: their results, or the first of their errors raised."""
+        return self._wait_for(self._carry_out_all, operations)
+
+    async def _carry_out_all(self, operations: Sequence[Operation[Any]]) -> list[Any]:
         return [await self._carry_out(operation) for operation in operations]
 
     async def _carry_out(self, operation: Operation[Any]) -> Any:
@@ -148,17 +157,17 @@ class LoopThread:
 
     def export(self, queue: str) -> Iterator[Message]:
         """The messages of a queue in the order of their ids. What is sent meanwhile is not among them."""
-        up_to = self.run((LastId(),))[0]
+        up_to = self.run(LastId())
         after: int | None = 0
         while after is not None:
-            page = self.run((Scan(queue, after, up_to, _PAGE),))[0]
+            page = self.run(Scan(queue, after, up_to, _PAGE))
             yield from page.messages
             after = page.after
 
     def export_archive(self, queue: str) -> Iterator[ArchivedMessage]:
         """The archived messages of a queue in the order of their ids."""
         after = 0
-        while page := self.run((ListArchive(queue, _PAGE, after),))[0]:
+        while page := self.run(ListArchive(queue, _PAGE, after)):
             yield from page
             after = page[-1].message.id
 

@@ -31,13 +31,11 @@ from sqew.model import (
     NewMessage,
     NewMessages,
     Outcome,
-    Progress,
     QueueInfo,
     QueueStats,
     Received,
     Ref,
     Release,
-    Sent,
     Settled,
 )
 from sqew.observe.meter import summarize
@@ -150,8 +148,7 @@ class Queue:
     def run(self, operation: ops.Operation[R]) -> R:
         """Execute one of `sqew.operations`: its result, or its error raised. The other methods are made of this."""
         check_operation(operation, self._limits)
-        result: R = self._commits.run((operation,))[0]
-        return result
+        return self._commits.run(operation)
 
     # Queues
 
@@ -227,7 +224,7 @@ class Queue:
         limits = self._limits
         if type(queue) is not str or not queue.isascii():
             check_queue_name(queue)
-        if type(body) is NewMessage or type(body) is NewMessages:
+        if type(body) is not dict and isinstance(body, NewMessage | NewMessages):
             raise BadValue("A NewMessage says everything of itself. Send it with enqueue_many, in a list.")
         encoded, format = encode_body(body, limits)
         if (
@@ -239,27 +236,27 @@ class Queue:
             and group is None
             and delay_seconds is None
             and ttl_seconds is None
+            and sync_commit is None
+            and len(encoded) <= limits.max_body_bytes
         ):
-            message = NewMessage(encoded, format)
-            if len(encoded) > limits.max_body_bytes:
-                check_message(message, limits)
-        else:
-            if lane is not None:
-                check_lane(lane)
-            message = NewMessage(
-                encoded,
-                format,
-                headers,
-                priority,
-                lane,
-                group,
-                key,
-                None if delay_seconds is None else seconds_as_ms("delay_seconds", delay_seconds),
-                None if ttl_seconds is None else seconds_as_ms("ttl_seconds", ttl_seconds),
-            )
-            check_message(message, limits)
-        sent: list[Sent] = self._commits.run((ops.Send(queue, (message,), sync_commit=sync_commit),))[0]
-        return sent[0].id
+            id = self._commits.send_plain(queue, encoded, format)
+            if id is not None:
+                return id
+        if lane is not None:
+            check_lane(lane)
+        message = NewMessage(
+            encoded,
+            format,
+            headers,
+            priority,
+            lane,
+            group,
+            key,
+            None if delay_seconds is None else seconds_as_ms("delay_seconds", delay_seconds),
+            None if ttl_seconds is None else seconds_as_ms("ttl_seconds", ttl_seconds),
+        )
+        check_message(message, limits)
+        return self._commits.run(ops.Send(queue, (message,), sync_commit=sync_commit))[0].id
 
     def enqueue_many(self, queue: str, bodies: Iterable[Any], *, sync_commit: bool | None = None) -> list[int]:
         """Send a batch in one transaction: bodies, or `sqew.NewMessage` objects where more must be said of each.
@@ -274,7 +271,7 @@ class Queue:
             operation = ops.Send(queue, self._messages(bodies), sync_commit=sync_commit)
         if not len(operation.messages):
             return []
-        sent: list[Sent] = self._commits.run((operation,))[0]
+        sent = self._commits.run(operation)
         return [one.id for one in sent]
 
     def _messages(self, bodies: Iterable[Any]) -> Sequence[NewMessage] | NewMessages:
@@ -361,7 +358,7 @@ class Queue:
         return self._receive(operation, wait_ms, stopping)
 
     def _receive(self, operation: ops.Receive, wait_ms: int, stopping: Callable[[], bool] | None) -> Received:
-        received: Received = self._commits.run((operation,))[0]
+        received = self._commits.run(operation)
         if received.messages or not wait_ms or self._commits.in_transaction:
             return received
         return self._wait(operation, self._engine.clock.now() + wait_ms, stopping)
@@ -374,7 +371,7 @@ class Queue:
             heard = self._engine.doorbell.listen(waiters)
             try:
                 # Again, now that nothing can be missed.
-                received: Received = self._commits.run((operation,))[0]
+                received = self._commits.run(operation)
                 stop = stopping is not None and stopping()
                 pause_ms = pause(clock.now(), deadline, received.next_due_at, heard)
                 if not received.messages and not stop and pause_ms:
@@ -397,7 +394,7 @@ class Queue:
         Raises `sqew.StaleLease` if the lease was lost: somebody else has the message, or will get it.
         """
         queue, ref = _ref(message, consumer)
-        _raise_refusal(self._commits.run((ops.Ack(queue, (ref,)),))[0])
+        _raise_refusal(self._commits.run(ops.Ack(queue, (ref,))))
 
     def ack_many(self, messages: Sequence[Held], consumer: str | None = None) -> list[SqewError | None]:
         """Ack a batch: for each, None or why not."""
@@ -454,7 +451,7 @@ class Queue:
             queues.add(queue)
             refs.append(ref)
         queue = queues.pop() if len(queues) == 1 else None
-        results: list[Settled | SqewError] = self._commits.run((operation(queue, refs),))[0]
+        results = self._commits.run(operation(queue, refs))
         return [result if isinstance(result, SqewError) else None for result in results]
 
     # Looking, and cleaning up
@@ -484,7 +481,7 @@ class Queue:
         check_queue_name(queue)
         self._store_figures()
         # What is over by the clock must not be counted as ready only because nothing has swept it yet.
-        _, depths, activity = self._commits.run([ops.Sweep(), ops.Measure(queue), ops.ReadActivity(queue)])
+        _, depths, activity = self._commits.run_all((ops.Sweep(), ops.Measure(queue), ops.ReadActivity(queue)))
         return summarize(queue, depths, activity, self._engine.clock.now())
 
     def _store_figures(self) -> None:
@@ -524,7 +521,7 @@ class Queue:
         for part in split(operation):
             done = False
             while not done:
-                progress: Progress = self._commits.run((part,))[0]
+                progress = self._commits.run(part)
                 count, done = count + progress.count, progress.done
                 part = following(part, progress)
         return count

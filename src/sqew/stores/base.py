@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from sqew.model import Commit, DatabaseFigures
+from sqew.model import Commit, DatabaseFigures, Fact, Format
 from sqew.operations import Operation
 
 
@@ -24,6 +24,12 @@ class Store(Protocol):
     """
 
     def run(self, operations: Sequence[Operation[Any]], now: int) -> Commit: ...
+
+    def send_plain(self, queue: str, body: bytes, format: Format, now: int) -> Fact | None:
+        """Send a message of which nothing is said but its body, in a transaction of its own: what there is to tell.
+
+        None: nothing was done, and it is to be `run`, for whatever reason.
+        """
 
     looks_aside: bool
     """Whether `look` may be called from another thread."""

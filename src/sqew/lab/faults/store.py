@@ -9,7 +9,7 @@ from typing import Any
 
 from sqew.clock import Clock
 from sqew.lab.faults.injector import Decision, Injector
-from sqew.model import Commit
+from sqew.model import Commit, Format
 from sqew.operations import Operation
 from sqew.stores.base import Store
 from sqew.stores.sqlite import SQLiteStore
@@ -96,6 +96,9 @@ class FaultyStore:
         finally:
             # In virtual time nobody dies for good.
             store.rollback()
+
+    def send_plain(self, _queue: str, _body: bytes, _format: Format, _now: int) -> None:
+        """Faults befall what is `run`."""
 
     def look(self, operations: Sequence[Operation[Any]], now: int) -> list[Any]:
         with self._shared.lock:

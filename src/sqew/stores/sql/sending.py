@@ -36,7 +36,9 @@ def send(work: Work, op: Send) -> list[Sent]:
                 work.deferred.small.append(row)
             else:
                 work.execute_at_once(work.sql.insert_small, row)
-            return sent_plain(work, state, row)
+            work.facts.append(sent_plain(work, state, row))
+            work.stirred.add(state.name)
+            return [Sent(row[0])]
     write_deferred(work)
     if op.keyed and state.policy.fifo and state.policy.deduplicate == "key":
         check_keyed(state, messages)
@@ -194,14 +196,12 @@ def plain_row(work: Work, state: QueueState, message: NewMessage) -> Row | None:
     return id, state.id, lane, priority, due_at, now, expires_at, is_text, crc32(body, is_text), None, body
 
 
-def sent_plain(work: Work, state: QueueState, row: Row) -> list[Sent]:
-    """A plain message has its id: the next one gets the next."""
-    id = row[0]
-    work.catalog.next_id = id + 1
-    work.catalog.taken_ids += 1
-    work.facts.append(Fact("sent", state.name, state.lane_names[row[2]], id, 0))
-    work.stirred.add(state.name)
-    return [Sent(id)]
+def sent_plain(work: Work, state: QueueState, row: Row) -> Fact:
+    """A plain message has its id: the next one gets the next. What is to be told of it."""
+    catalog, id = work.catalog, row[0]
+    catalog.next_id = id + 1
+    catalog.taken_ids += 1
+    return Fact("sent", state.name, state.lane_names[row[2]], id, 0)
 
 
 def write_deferred(work: Work) -> None:

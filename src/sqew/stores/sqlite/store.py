@@ -13,7 +13,7 @@ import msgspec
 
 from sqew import operations as ops
 from sqew.errors import SqewError, StoreClosed, StoreDamaged, StoreFull
-from sqew.model import ArchivedMessage, Commit, Message
+from sqew.model import ArchivedMessage, Commit, Fact, Format, Message
 from sqew.stores.sql import looking, receiving, sending
 from sqew.stores.sql.bindings import Bindings
 from sqew.stores.sql.catalog import Catalog
@@ -25,7 +25,7 @@ from sqew.stores.sqlite.connection import MEMORY, SQL, Durability, Link, connect
 from sqew.stores.sqlite.migrate import migrate
 from sqew.stores.sqlite.readers import KeptReader
 from sqew.stores.sqlite.room import Room
-from sqew.stores.sqlite.shortcuts import SHORTCUTS, WITHIN
+from sqew.stores.sqlite.shortcuts import SHORTCUTS, WITHIN, Shortcut, changing, send_plain
 
 _UNLIKELY = (ValueError, TypeError, LookupError, AttributeError)
 """What rows may lead to that hold what was never written to them; or a mistake in the code."""
@@ -95,6 +95,7 @@ class SQLiteStore:
             random or Random(),
             delivery_keep_ms,
         )
+        self._change = changing(self.connection)
         self._data_version = self.connection.data_version
         # SQLite's count of changes to the file as this connection last saw it; None: a transaction is under way, or was
         # cut off, and the file is to be looked at anew.
@@ -105,13 +106,19 @@ class SQLiteStore:
 
     def run(self, operations: Sequence[ops.Operation[Any]], now: int) -> Commit:
         """Execute operations in one transaction; see `sqew.stores.base.Store`."""
+        commit = None
         try:
-            wish = ops.sync_wish(operations)
-            if wish is None and self._set_to == self.durability:
-                return self._execute(operations, now)
-            self._set(self.durability if wish is None else "durable" if wish else "fast")
-            commit = self._execute(operations, now)
-            if self._set_to != self.durability:
+            alone = operations[0] if len(operations) == 1 else None
+            wish = ops.sync_wish(operations) if alone is None else alone.sync_commit
+            wanted: Durability = self.durability if wish is None else "durable" if wish else "fast"
+            if wanted != self._set_to:
+                self._set(wanted)
+            # By the one statement that does all there is to do, where there is such; otherwise at length.
+            if alone is not None and (shortcut := SHORTCUTS.get(type(alone))) is not None:
+                commit = self._run_short(shortcut, alone, now)
+            if commit is None:
+                commit = self._run_at_length(operations, now)
+            if wanted != self.durability:
                 self._set(self.durability)
         except BaseException:
             self.rollback()
@@ -138,35 +145,49 @@ class SQLiteStore:
             set[str]().union(*(commit.stirred for commit in commits)),
         )
 
-    def _execute(self, operations: Sequence[ops.Operation[Any]], now: int) -> Commit:
-        """By the one statement that does all there is to do, where there is such; otherwise at length."""
-        shortcut = SHORTCUTS.get(type(operations[0])) if len(operations) == 1 else None
-        if shortcut is None:
-            return self._run_at_length(operations, now)
-        work, seen, result = self._work, self._seen_version, None
-        work.now = now
+    def _run_short(self, shortcut: Shortcut, operation: ops.Operation[Any], now: int) -> Commit | None:
+        seen, commit = self._seen_version, None
         try:
             # Otherwise others have written, and something was read since (to tidy up, say): the catalog may be stale.
             if self._data_version() == seen is not None:
-                result = shortcut(work, operations[0])
+                self._work.now = now
+                commit = shortcut(self._work, self._change, operation)
                 # SQLite counts one for this transaction. If it counts more, others have written since the last one, and
                 # the next to begin must see that.
                 if self._data_version() == seen + 1:
                     self._seen_version = seen + 1
-        except apsw.IOError as error:
-            self._broken = translate(error, self.path)
-            raise self._broken from error
-        except apsw.BusyError as error:
-            raise translate(error, self.path) from error
-        except apsw.Error:
-            # A full disk, damage …: nothing was changed, and the general way knows what to do.
-            result = None
-        if result is None:
-            return self._run_at_length(operations, now)
-        self._idle = False
-        commit = Commit([result], work.facts, work.stirred)
-        work.facts, work.stirred = [], set()
+        except apsw.Error as error:
+            self._raise_unless_avoidable(error)
+        self._idle = self._idle and commit is None
         return commit
+
+    def send_plain(self, queue: str, body: bytes, format: Format, now: int) -> Fact | None:
+        """One message by one statement; see `sqew.stores.base.Store`."""
+        seen, fact = self._seen_version, None
+        try:
+            # As in `_run_short`.
+            if self._data_version() == seen is not None and self._set_to == self.durability:
+                self._work.now = now
+                fact = send_plain(self._work, queue, body, format)
+                if self._data_version() == seen + 1:
+                    self._seen_version = seen + 1
+        except BaseException as error:
+            self.rollback()
+            if not isinstance(error, apsw.Error):
+                raise
+            self._raise_unless_avoidable(error)
+        self._idle = self._idle and fact is None
+        return fact
+
+    def _raise_unless_avoidable(self, error: apsw.Error) -> None:
+        """Raise the error of a short way as ours, unless the general way knows what to do: a full disk, damage …"""
+        failure = translate(error, self.path)
+        if isinstance(error, apsw.IOError):
+            self._broken = failure
+        elif not isinstance(error, apsw.BusyError):
+            # Nothing was changed.
+            return
+        raise failure from error
 
     def _run(self, operations: Sequence[ops.Operation[Any]], now: int) -> Commit:
         writing = operations[0].writes if len(operations) == 1 else any(operation.writes for operation in operations)
@@ -220,9 +241,14 @@ class SQLiteStore:
     def attempt(self, operation: ops.Operation[Any]) -> Any:
         """Execute one operation: its result, or the error that stands for it. It failed before it wrote anything."""
         try:
+            work = self._work
             shortcut = WITHIN.get(type(operation))
-            result = None if shortcut is None else shortcut(self._work, operation)
-            return HANDLERS[type(operation)](self._work, operation) if result is None else result
+            done = None if shortcut is None else shortcut(work, self._change, operation)
+            if done is None:
+                return HANDLERS[type(operation)](work, operation)
+            work.facts += done.facts
+            work.stirred |= done.stirred
+            return done.results[0]
         except Exception as error:  # noqa: BLE001 (it is returned, or raised again)
             return self._refusal(error)
 

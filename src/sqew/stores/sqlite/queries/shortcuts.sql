@@ -30,22 +30,14 @@ UPDATE sqew_message
    SET available_at = due_at, due_at = ?7, lease_until = ?7, attempts = attempts + 1, token = ?8, leased_by = ?9,
        received_at = ?4, first_received_at = coalesce(first_received_at, ?4),
        dies_at = CASE WHEN attempts + 1 >= ?5 THEN ?7 END
- WHERE {head}
-RETURNING {delivered}
+ WHERE {head} AND sqew_intact({delivered})
 
 -- name: take_head
--- Receive the head for good. (A dead letter would have more to it than put_back knows.)
-DELETE FROM sqew_message WHERE {head} AND {leaves_nothing} AND origin IS NULL RETURNING {delivered}
-
--- name: put_back
--- The taken message turned out to be damaged: back with it, for the long way to deal with.
-INSERT INTO sqew_message (id, lane_id, priority, attempts, available_at, created_at, expires_at, key, group_id,
-                          origin, reason, died_at, is_text, checksum, headers, body, due_at, first_received_at,
-                          queue_id)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)
+-- Receive the head for good.
+DELETE FROM sqew_message WHERE {head} AND {leaves_nothing} AND sqew_intact({delivered})
 
 -- name: unclaim
--- The claimed message turned out to be damaged: as it was, for the long way to deal with.
+-- The large body of the claimed message turned out to be damaged: as it was, for the long way to deal with.
 UPDATE sqew_message
    SET due_at = available_at, lease_until = NULL, attempts = attempts - 1, token = NULL, leased_by = NULL,
        received_at = NULL, dies_at = NULL
@@ -55,4 +47,4 @@ UPDATE sqew_message
 -- Delete a message that leaves nothing behind.
 DELETE FROM sqew_message
  WHERE {authority} AND {leaves_nothing} AND {same_catalog} = ?5
-RETURNING lane_id, attempts, leased_by, received_at
+   AND sqew_note(lane_id, attempts, leased_by, received_at)
