@@ -165,6 +165,10 @@ class Link:
         """Run a statement once for every row of parameters, in one round trip."""
         return Answer(wait_for(wait_for(self._prepare(statement)).fetchmany(list(rows))))
 
+    def delete(self, statement: str, rows: Iterable[Row], /) -> Sequence[Row]:
+        """The same for one that deletes: what it returns."""
+        return self.executemany(statement, rows).fetchall()
+
     def changes(self) -> int:
         """How many rows the last statement changed."""
         return self._changed

@@ -49,9 +49,9 @@ def delete_acked(work: Work, state: QueueState, refs: Sequence[Ref]) -> list[Set
     rights = {(ref.token, ref.by) for ref in refs}
     token, holder = next(iter(rights), (None, None))
     if len(rights) == 1 and token is not None and holder is None:
-        rows = work.execute_at_once(work.sql.finish_many, (work.integers(ids), state.id, token)).fetchall()
+        rows = work.delete(work.sql.finish_many, [(work.integers(ids), state.id, token)])
     else:
-        rows = work.executemany(work.sql.finish, [(ref.id, state.id, ref.token, ref.by) for ref in refs]).fetchall()
+        rows = work.delete(work.sql.finish, [(ref.id, state.id, ref.token, ref.by) for ref in refs])
     now, facts, name, lane_names, counted = work.now, work.facts, state.name, state.lane_names, state.depth is not None
     for id, lane_id, attempts, by, received_at, key, group, large in rows:
         if key is not None or group is not None or large or counted:

@@ -85,6 +85,10 @@ class Connection(Protocol):
         """Run a statement once for every row of parameters."""
 
     @property
+    def delete(self) -> Callable[[str, Iterable[Row]], Sequence[Row]]:
+        """The same for one that deletes: what it says of the rows that it deleted, in {of_deleted}."""
+
+    @property
     def changes(self) -> Callable[[], int]:
         """How many rows the last statement changed."""
 
@@ -117,9 +121,9 @@ class Work:
     """The connection to work on, the time, and what is to be told when the transaction is committed."""
 
     __slots__ = (
-        "bindings", "catalog", "changes", "deferred", "defers", "delivery_keep_ms", "execute", "execute_at_once",
-        "executemany", "facts", "finding", "hold", "insert_alike", "insert_copies", "integers", "now", "random",
-        "read", "room", "sql", "stirred",
+        "bindings", "catalog", "changes", "deferred", "defers", "delete", "delivery_keep_ms", "execute",
+        "execute_at_once", "executemany", "facts", "finding", "hold", "insert_alike", "insert_copies", "integers",
+        "now", "random", "read", "room", "sql", "stirred",
     )  # fmt: skip
 
     def __init__(
@@ -137,6 +141,7 @@ class Work:
         self.execute_at_once = connection.execute_at_once
         self.read = connection.read
         self.executemany = connection.executemany
+        self.delete = connection.delete
         self.changes = connection.changes
         self.integers = connection.integers
         self.insert_alike = connection.insert_alike

@@ -25,6 +25,7 @@ from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.statements import Statements
 from sqew.stores.sql.work import Copies, Execute, Row, Rows
 from sqew.stores.sqlite.migrate import version_of
+from sqew.stores.sqlite.noting import noting
 
 Durability = Literal["durable", "fast"]
 SQL = Statements(__package__)
@@ -54,6 +55,7 @@ class Link:
         self.read: Callable[[str, Row], Iterable[Row]] = connection.execute
         self.executemany: Callable[[str, Iterable[Row]], Rows] = connection.executemany
         self.changes = connection.changes
+        self.change, self.delete = noting(connection)
 
     def integers(self, values: list[int]) -> object:
         """A list of integers as one parameter, for ``carray(?)``."""

@@ -12,8 +12,6 @@ from collections.abc import Callable
 from typing import Any
 from zlib import crc32
 
-import apsw
-
 from sqew.ids import new_token
 from sqew.model import Commit, Fact, Format, Lease, NewMessages, Received, Sent, Settled
 from sqew.operations import Ack, Operation, Receive, Send
@@ -21,49 +19,13 @@ from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.receiving import NEVER, delivered
 from sqew.stores.sql.rows import INLINE_BODY_BYTES, body_of, checksum
 from sqew.stores.sql.sending import plain_row, sent_plain
-from sqew.stores.sql.work import Row, Work
+from sqew.stores.sql.work import Work
+from sqew.stores.sqlite.noting import Change
 
-Change = Callable[[str, Row], Row | None]
-"""Execute a statement that changes at most one row: what it noted of that row; None if it changed none."""
 Shortcut = Callable[[Work, Change, Any], Commit | None]
 """What an operation did; None where it takes the general way."""
 
 _NOBODY: frozenset[str] = frozenset()
-
-
-def changing(connection: apsw.Connection) -> Change:
-    """Have statements note the row that they change, as it was before: by ``sqew_note(…)`` at the end of their WHERE.
-
-    ``sqew_intact({delivered})`` does the same, and leaves the row alone if its body is not what was sent. RETURNING
-    says it more plainly, but SQLite builds a table for what it returns: that takes 2 µs, and up to 14 of a commit that
-    waits for the disk.
-    """
-    noted: Row = ()
-
-    def note(*row: Any) -> bool:
-        nonlocal noted
-        noted = row
-        return True
-
-    def is_intact(*row: Any) -> bool:
-        nonlocal noted
-        noted = row
-        # Positions: is_text 12, checksum 13, headers 14, body 15. A large body is elsewhere.
-        is_text, expected, headers, body = row[12:16]
-        if body is None:
-            return True
-        intact: bool = (checksum(body, headers, is_text) if headers else crc32(body, is_text)) == expected
-        return intact
-
-    connection.create_scalar_function("sqew_note", note, flags=apsw.SQLITE_DIRECTONLY)
-    connection.create_scalar_function("sqew_intact", is_intact, flags=apsw.SQLITE_DIRECTONLY)
-    execute, changes = connection.cursor().execute, connection.changes
-
-    def change(statement: str, parameters: Row) -> Row | None:
-        execute(statement, parameters)
-        return noted if changes() else None
-
-    return change
 
 
 def send(work: Work, _change: Change, op: Send) -> Commit | None:

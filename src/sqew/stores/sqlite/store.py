@@ -25,7 +25,7 @@ from sqew.stores.sqlite.connection import MEMORY, SQL, Durability, Link, connect
 from sqew.stores.sqlite.migrate import migrate
 from sqew.stores.sqlite.readers import KeptReader
 from sqew.stores.sqlite.room import Room
-from sqew.stores.sqlite.shortcuts import SHORTCUTS, WITHIN, Shortcut, changing, send_plain
+from sqew.stores.sqlite.shortcuts import SHORTCUTS, WITHIN, Shortcut, send_plain
 
 _UNLIKELY = (ValueError, TypeError, LookupError, AttributeError)
 """What rows may lead to that hold what was never written to them; or a mistake in the code."""
@@ -85,8 +85,10 @@ class SQLiteStore:
         self._catalog = Catalog(self.connection.execute, SQL)
         room = Room(self.path, disk_reserve_bytes)
         self._bindings = Bindings()
+        link = Link(self.connection)
+        self._change = link.change
         self._work = Work(
-            Link(self.connection),
+            link,
             SQL,
             self._catalog,
             self._bindings,
@@ -95,7 +97,6 @@ class SQLiteStore:
             random or Random(),
             delivery_keep_ms,
         )
-        self._change = changing(self.connection)
         self._data_version = self.connection.data_version
         # SQLite's count of changes to the file as this connection last saw it; None: a transaction is under way, or was
         # cut off, and the file is to be looked at anew.

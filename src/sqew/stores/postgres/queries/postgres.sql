@@ -13,6 +13,9 @@ FOR SHARE
 -- The same, and what others have locked is passed over: they are at it.
 FOR UPDATE SKIP LOCKED
 
+-- fragment: of_deleted
+RETURNING {ended}
+
 -- fragment: among_ids
 id = ANY(?1::bigint[])
 

@@ -13,11 +13,11 @@ id, lane_id, attempts, leased_by, received_at, key, group_id, body IS NULL
 
 -- name: finish
 -- The hot path of ack: a queue that keeps nothing.
-DELETE FROM sqew_message WHERE {authority} RETURNING {ended}
+DELETE FROM sqew_message WHERE {authority} {of_deleted}
 
 -- name: finish_many
 -- The same for a batch that was received under one lease.
-DELETE FROM sqew_message WHERE {among_ids} AND queue_id = ?2 AND token = ?3 RETURNING {ended}
+DELETE FROM sqew_message WHERE {among_ids} AND queue_id = ?2 AND token = ?3 {of_deleted}
 
 -- name: find_held
 -- A message that the caller may settle.

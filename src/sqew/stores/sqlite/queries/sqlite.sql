@@ -23,5 +23,9 @@ SELECT ?9 + (new.rowid - 1) * ?8 + queue.rowid - 1, queue.value, ?1, ?2, ?3, ?3,
        CAST(substr(new.value, 1, 10) AS INTEGER), substr(new.value, 11)
   FROM carray(?10) AS new CROSS JOIN carray(?11) AS queue
 
+-- fragment: of_deleted
+-- See noting.py.
+AND sqew_notes({ended})
+
 -- fragment: among_ids
 id IN (SELECT value FROM carray(?1))

@@ -1,0 +1,68 @@
+"""Statements that note the rows they change, as they were before.
+
+They call a function of ours at the end of their WHERE. RETURNING says it more plainly, but SQLite builds a table for
+what it returns: that takes 2 µs of an ack's 18, and up to 14 where the commit waits for the disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+from zlib import crc32
+
+import apsw
+
+from sqew.stores.sql.rows import checksum
+from sqew.stores.sql.work import Row
+
+Change = Callable[[str, Row], Row | None]
+"""Execute a statement that changes at most one row: what it noted of that row; None if it changed none."""
+Delete = Callable[[str, Iterable[Row]], list[Row]]
+"""Execute a statement that deletes, once for every row of parameters: what it noted of all that it deleted."""
+
+
+def noting(connection: apsw.Connection) -> tuple[Change, Delete]:
+    """Have statements of this connection note rows.
+
+    ``sqew_note(…)`` keeps what it is given, ``sqew_intact({delivered})`` as well, but leaves the row alone if its body
+    is not what was sent, and ``sqew_notes(…)`` adds what it is given to the rest.
+    """
+    noted: Row = ()
+    all_noted: list[Row] = []
+
+    def note(*row: Any) -> bool:
+        nonlocal noted
+        noted = row
+        return True
+
+    def is_intact(*row: Any) -> bool:
+        nonlocal noted
+        noted = row
+        # Positions: is_text 12, checksum 13, headers 14, body 15. A large body is elsewhere.
+        is_text, expected, headers, body = row[12:16]
+        if body is None:
+            return True
+        intact: bool = (checksum(body, headers, is_text) if headers else crc32(body, is_text)) == expected
+        return intact
+
+    def add(*row: Any) -> bool:
+        all_noted.append(row)
+        return True
+
+    for name, function in {"sqew_note": note, "sqew_intact": is_intact, "sqew_notes": add}.items():
+        connection.create_scalar_function(name, function, flags=apsw.SQLITE_DIRECTONLY)
+    execute, changes, executemany = connection.cursor().execute, connection.changes, connection.executemany
+
+    def change(statement: str, parameters: Row) -> Row | None:
+        execute(statement, parameters)
+        return noted if changes() else None
+
+    def delete(statement: str, parameters: Iterable[Row]) -> list[Row]:
+        # An interrupt may have left some.
+        all_noted.clear()
+        executemany(statement, parameters)
+        rows = all_noted.copy()
+        all_noted.clear()
+        return rows
+
+    return change, delete
