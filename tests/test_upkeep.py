@@ -58,6 +58,17 @@ def test_expired_messages_are_swept_by_ordinary_use(q, clock):
     assert q.stats("orders").totals["expired"] == 10
 
 
+def test_expired_messages_are_swept_by_one_who_only_sends_as_well(q, clock):
+    q.enqueue_many("orders", [NewMessage(b"1", ttl_ms=5 * SECOND)] * 10)
+    for n in range(10):
+        q.enqueue("other", n)
+    clock.advance(6 * SECOND)
+
+    q.enqueue("other", 10)
+
+    assert rows(q, "sqew_message") == 11
+
+
 def test_sweeping_goes_in_small_steps_one_for_each_use(q, clock):
     q.enqueue_many("orders", [NewMessage(b"1", ttl_ms=5 * SECOND)] * 500)
     clock.advance(6 * SECOND)

@@ -123,7 +123,7 @@ class Engine(Teller):
         if fact is None:
             return None
         self.ran_at = now
-        self.tell((fact,), (queue,), now)
+        self.tell((fact,), (fact.queue,), now)
         return fact.id
 
     def _run_with_upkeep(self, operations: Sequence[Operation[Any]], now: int) -> list[Any]:

@@ -213,6 +213,16 @@ def test_a_forked_child_may_not_use_the_queue(q):
     assert q.peek("orders") == []
 
 
+def test_nor_may_it_by_the_shortest_way_that_the_parent_has_prepared(q):
+    ids = [q.enqueue("orders", n) for n in range(5)]
+
+    answers = [in_a_fork(lambda: q.enqueue("orders", "from the child")) for _ in range(3)]
+
+    assert {answer.partition(":")[0] for answer in answers} == {"StoreClosed"}
+    ids += [q.enqueue("orders", n) for n in range(5)]
+    assert [message.id for message in q.peek("orders", limit=50)] == ids
+
+
 def test_a_child_forked_in_the_middle_of_a_commit_is_told_and_does_not_hang(q):
     """The lock was held by a thread that does not exist in the child."""
     inside, done = threading.Event(), threading.Event()

@@ -10,6 +10,7 @@ import pytest
 from sqew import Message, MessageNotFound, NewMessage, NewMessages, Queue, QueueExists, QueueNotFound, StaleLease
 from sqew.clock import ManualClock
 from sqew.errors import BadBody, BadName, BadValue, SqewError, TooLarge, UnknownLane
+from sqew.observe.eventlog import read
 
 
 @pytest.fixture
@@ -621,6 +622,24 @@ def _run_or_fail(script):
     except subprocess.TimeoutExpired:
         pytest.fail("It was still running after 3 seconds.")
     assert done.returncode == 0 or "sqew.errors" in done.stderr
+
+
+def test_a_name_that_is_more_than_a_string_is_logged_as_the_string(tmp_path):
+    """The log could not write it, nor anything after it, and closing the queue failed."""
+
+    class Name(str):
+        __slots__ = ()
+
+    log = str(tmp_path / "events.jsonl")
+    with Queue.open(tmp_path / "queue.db", durability="fast", event_log=log) as q:
+        q.create("orders")
+        ids = [q.enqueue(Name("orders"), n) for n in range(9)]
+        ids += q.enqueue_many(Name("orders"), [9])
+        q.ack(q.claim("orders", consumer=Name("w1")))
+
+    *sent, received, acked = read(log)
+    assert [(event.queue, event.id) for event in sent] == [("orders", id) for id in ids]
+    assert received.worker == acked.worker == "w1"
 
 
 def test_the_path_may_be_a_path_or_a_string(tmp_path):

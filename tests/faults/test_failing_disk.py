@@ -56,6 +56,24 @@ def test_a_failed_fsync_is_told_and_shuts_the_store(tmp_path: Path, disk: Failin
     shut(store)
 
 
+def test_a_failed_fsync_of_the_shortest_way_is_told_and_shuts_the_store(tmp_path: Path, disk: FailingDisk) -> None:
+    store = SQLiteStore(tmp_path / "queue.db", now=1, vfs=disk.name)
+    create_queues(store, 1)
+    for _ in range(2):
+        store.run([Send(STANDARD, [NewMessage(b"1")] * 2)], 1)
+
+    disk.syncs_fail = True
+    with pytest.raises(StoreError) as failure:
+        store.send_plain(STANDARD, b"1", "json", 2)
+
+    assert not isinstance(failure.value, StoreFull | StoreClosed)
+    disk.syncs_fail = False
+    assert store.send_plain(STANDARD, b"1", "json", 3) is None
+    with pytest.raises(StoreClosed, match="opened again"):
+        store.run([Send(STANDARD, [NewMessage(b"1")])], 3)
+    shut(store)
+
+
 def test_after_a_failed_fsync_nothing_acknowledged_is_missing_when_opened_again(
     tmp_path: Path, disk: FailingDisk
 ) -> None:

@@ -1,11 +1,14 @@
 """The short way (one statement that commits itself) does exactly what the general way does."""
 
+import os
 from collections import Counter
+from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 
-from sqew.errors import QueueNotFound
+from sqew.errors import QueueNotFound, StoreBusy, StoreDamaged, StoreFull
 from sqew.model import Commit, Extension, NewMessage, Policy, Ref, Release, Sent
 from sqew.operations import Ack, CreateQueue, DeleteQueue, Extend, Nack, Peek, Receive, Remove, Send, Sweep, UpdateQueue
 from sqew.stores.sqlite import SQLiteStore, shortcuts
@@ -151,6 +154,105 @@ def test_the_shortest_way_leaves_to_others_what_needs_more_than_a_statement(stor
         raise store.run([Send("jobs", [NewMessage(b"1")])], 52).results[0]
 
 
+def test_what_the_shortest_way_left_to_others_does_not_hide_what_others_did(tmp_path):
+    """To tidy up reads the file: then SQLite has counted the other's change before the send that looks for it."""
+    ours = SQLiteStore(tmp_path / "q.db", now=0, durability="fast")
+    ours.run([CreateQueue("jobs", Policy())], 0)
+    ours.run([Send("jobs", [NewMessage(b"1"), NewMessage(b"2")])], 0)
+    theirs = SQLiteStore(tmp_path / "q.db", now=0, durability="fast")
+    # One change, for one that is ours is what it would be taken for.
+    theirs.run([DeleteQueue("jobs"), CreateQueue("jobs", Policy())], 1)
+    ours.idle()
+
+    assert ours.send_plain("jobs", b"1" * 5000, "json", 2) is None
+    ours.run([Send("jobs", [NewMessage(b"3"), NewMessage(b"4")])], 2)
+
+    received = theirs.run([Receive("jobs", 10)], 3).results[0].messages
+    assert [message.body for message in received] == [b"3", b"4"]
+    ours.close()
+    theirs.close()
+
+
+def test_a_message_of_a_priority_that_receivers_do_not_look_for_is_not_sent_by_the_shortest_way(stores):
+    store = stores[0]
+    store.run([CreateQueue("jobs", Policy())], 0)
+    for _ in range(2):
+        store.run([Send("jobs", [NewMessage(b"1", priority=4)] * 2)], 0)
+
+    assert store.send_plain("jobs", b"2", "json", 1) is None
+
+
+def test_who_waits_for_dead_letters_is_told_of_a_last_delivery_by_the_short_way_as_well(stores, monkeypatch):
+    policy = Policy(max_attempts=2, dead_letter="letters", visibility_ms=5)
+    stirred = []
+    for store, ways in zip(stores, (shortcuts.SHORTCUTS, {}), strict=True):
+        monkeypatch.setattr("sqew.stores.sqlite.store.SHORTCUTS", ways)
+        monkeypatch.setattr("sqew.stores.sqlite.store.WITHIN", ways)
+        store.run([CreateQueue("letters", Policy()), CreateQueue("jobs", policy)], 0)
+        store.run([Send("jobs", [NewMessage(b"1")])], 0)
+        stirred.append([store.run([Receive("jobs")], now).stirred for now in (1, 10)])
+
+    assert stirred == [[set(), {"letters"}]] * 2
+
+
+def test_the_shortest_way_leaves_the_reserve_of_the_disk_alone(stores, monkeypatch):
+    store = stores[0]
+    store.run([CreateQueue("jobs", Policy())], 0)
+    for _ in range(2):
+        store.run([Send("jobs", [NewMessage(b"1")] * 2)], 0)
+    disk = os.statvfs(store.path)
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_bavail=1, f_frsize=disk.f_frsize))
+
+    with pytest.raises(StoreFull, match="disk_reserve_bytes"):
+        store.send_plain("jobs", b"2", "json", 1_000)
+
+    assert len(contents(store)["sqew_message"]) == 4
+
+
+def test_who_finds_the_file_busy_by_the_shortest_way_is_told_and_does_not_wait_again(tmp_path):
+    store = SQLiteStore(tmp_path / "q.db", now=0, durability="fast", busy_timeout_ms=20)
+    store.run([CreateQueue("jobs", Policy())], 0)
+    for _ in range(2):
+        store.run([Send("jobs", [NewMessage(b"1")] * 2)], 0)
+    other = SQLiteStore(tmp_path / "q.db", now=0, durability="fast")
+    other.begin(1)
+
+    with pytest.raises(StoreBusy, match="busy_timeout_ms"):
+        store.send_plain("jobs", b"2", "json", 1)
+
+    other.rollback()
+    store.run([Send("jobs", [NewMessage(b"3")])], 2)
+    received = store.run([Receive("jobs", 10)], 3).results[0].messages
+    assert [message.body for message in received] == [b"1"] * 4 + [b"3"]
+    store.close()
+    other.close()
+
+
+@pytest.mark.parametrize("way", ["send_plain", "send", "receive", "take", "ack"])
+def test_what_was_written_by_a_short_way_is_put_into_the_file_when_there_is_time(stores, way):
+    store = stores[0]
+    store.run([CreateQueue("jobs", Policy())], 0)
+    for _ in range(2):
+        store.run([Send("jobs", [NewMessage(b"1")] * 4)], 0)
+    held = store.run([Receive("jobs")], 0).results[0].messages[0]
+    store.idle()
+    into_the_file = Path(store.path).read_bytes()
+
+    match way:
+        case "send_plain":
+            assert store.send_plain("jobs", b"2", "json", 1) is not None
+        case "send":
+            store.run([Send("jobs", [NewMessage(b"2")])], 1)
+        case "receive" | "take":
+            store.run([Receive("jobs", finish=way == "take")], 1)
+        case _:
+            store.run([Ack("jobs", [Ref(held.id, held.lease.token)])], 1)
+    assert Path(store.path).read_bytes() == into_the_file
+    store.idle()
+
+    assert Path(store.path).read_bytes() != into_the_file
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_operations_that_are_committed_together_leave_the_same_rows_either_way(stores, seed, monkeypatch):
     """Plain sends of one transaction are written together, before whatever might look at them."""
@@ -259,6 +361,41 @@ def test_a_damaged_message_is_not_delivered_the_short_way(stores, finish):
 
     assert [message.body for message in received] == [b"2"]
     assert store.connection.execute("SELECT id, reason, attempts FROM sqew_archive").fetchall() == [(1, "damaged", 0)]
+
+
+@pytest.mark.parametrize("finish", [False, True])
+@pytest.mark.parametrize("column", ["origin", "reason"])
+def test_text_that_is_none_is_told_as_damage_by_the_short_way_as_well(stores, finish, column):
+    store = stores[0]
+    store.run([CreateQueue("jobs", Policy())], 0)
+    store.run([Send("jobs", [NewMessage(b"1")])], 0)
+    store.connection.execute(f"UPDATE sqew_message SET {column} = CAST(x'ff' AS TEXT)")
+    before = contents_of_bytes(store)
+    # After a transaction of its own the store takes the short way again.
+    store.run([Sweep()], 0)
+
+    with pytest.raises(StoreDamaged):
+        store.run([Receive("jobs", finish=finish)], 1)
+    assert contents_of_bytes(store) == before
+
+
+def test_a_damaged_holder_is_told_by_the_short_way_to_ack_as_well(stores):
+    store = stores[0]
+    store.run([CreateQueue("jobs", Policy())], 0)
+    store.run([Send("jobs", [NewMessage(b"1")])], 0)
+    held = store.run([Receive("jobs", by="w")], 0).results[0].messages[0]
+    store.connection.execute("UPDATE sqew_message SET leased_by = CAST(x'ff' AS TEXT)")
+    store.run([Sweep()], 0)
+
+    with pytest.raises(StoreDamaged):
+        store.run([Ack("jobs", [Ref(held.id, held.lease.token)])], 1)
+    assert len(contents_of_bytes(store)) == 1
+
+
+def contents_of_bytes(store):
+    """Of each message what a delivery changes, and as bytes what is no text."""
+    columns = "id, attempts, due_at, lease_until, CAST(origin AS BLOB), CAST(reason AS BLOB)"
+    return store.connection.execute(f"SELECT {columns} FROM sqew_message ORDER BY id").fetchall()
 
 
 def test_a_queue_that_was_made_anew_elsewhere_is_noticed_although_something_was_read_meanwhile(tmp_path):

@@ -65,7 +65,8 @@ class Event(Struct, frozen=True, gc=False, omit_defaults=True):
     reason: str = NO_REASON
 
 
-_encode_lines = msgspec.json.Encoder().encode_lines
+# Names may be of a class that is more than a string, which msgspec does not know.
+_encode_lines = msgspec.json.Encoder(enc_hook=str.__str__).encode_lines
 _decode = msgspec.json.Decoder(Event).decode
 
 

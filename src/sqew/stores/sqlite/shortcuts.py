@@ -42,7 +42,7 @@ def send(work: Work, _change: Change, op: Send) -> Commit | None:
     if not work.changes():
         return None
     fact = sent_plain(work, state, row)
-    return Commit([[Sent(fact.id)]], [fact], {op.queue})
+    return Commit([[Sent(fact.id)]], [fact], {fact.queue})
 
 
 def send_plain(work: Work, queue: str, body: bytes, format: Format) -> Fact | None:
@@ -67,7 +67,7 @@ def send_plain(work: Work, queue: str, body: bytes, format: Format) -> Fact | No
         return None
     catalog.next_id = id + 1
     catalog.taken_ids += 1
-    return Fact("sent", queue, state.lane_names[lane], id, 0)
+    return Fact("sent", state.name, state.lane_names[lane], id, 0)
 
 
 def receive(work: Work, change: Change, op: Receive) -> Commit | None:

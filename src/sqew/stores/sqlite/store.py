@@ -113,6 +113,9 @@ class SQLiteStore:
             wish = ops.sync_wish(operations) if alone is None else alone.sync_commit
             wanted: Durability = self.durability if wish is None else "durable" if wish else "fast"
             if wanted != self._set_to:
+                if self.connection.in_transaction:
+                    # Two interrupts have left one open, in which it can't be set.
+                    self.rollback()
                 self._set(wanted)
             # By the one statement that does all there is to do, where there is such; otherwise at length.
             if alone is not None and (shortcut := SHORTCUTS.get(type(alone))) is not None:
@@ -157,6 +160,9 @@ class SQLiteStore:
                 # the next to begin must see that.
                 if self._data_version() == seen + 1:
                     self._seen_version = seen + 1
+        except UnicodeDecodeError:
+            # Damage that SQLite does not see. Nothing was changed, and the general way says so.
+            pass
         except apsw.Error as error:
             self._raise_unless_avoidable(error)
         self._idle = self._idle and commit is None
