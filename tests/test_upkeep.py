@@ -74,20 +74,20 @@ def test_sweeping_goes_in_small_steps_one_for_each_use(q, clock):
     clock.advance(6 * SECOND)
     left = []
 
-    for _ in range(3):
+    for sent in range(1, 4):
         q.enqueue("other", 1)
-        left.append(q.stats("orders").depths.total())
+        left.append(rows(q, "sqew_message") - sent)
 
     assert left == sorted(left, reverse=True)
     assert left[0] > 0 == left[-1]
 
 
-def test_looking_sweeps_nothing(q, clock):
+def test_who_asks_for_no_messages_sweeps_none(q, clock):
     q.enqueue("orders", 1, ttl_seconds=5)
     clock.advance(6 * SECOND)
 
     q.queues()
-    q.peek("other")
+    q.info("orders")
 
     assert rows(q, "sqew_message") == 1
 
@@ -464,3 +464,42 @@ def test_a_check_holds_nobody_up(q):
     q.check(lambda count: q.enqueue("orders", "meanwhile"))
 
     assert q.stats("orders").depths.total() == 1_001
+
+
+# Looking
+
+
+def test_who_only_looks_is_shown_a_message_as_dead_whose_last_lease_ran_out(q, clock):
+    """It was shown as ready, and was not among the dead letters, until somebody wrote."""
+    q.update("orders", max_attempts=1)
+    id = q.enqueue("orders", 1)
+    q.claim("orders", lease_seconds=1)
+    clock.advance(2 * SECOND)
+
+    assert [letter.id for letter in q.dead_letters("orders")] == [id]
+    assert q.peek("orders") == []
+    assert [message.id for message in q.peek("orders-dlq")] == [id]
+    assert q.get("orders-dlq", id).death.queue == "orders"
+
+
+def test_who_only_looks_is_not_shown_what_has_expired(q, clock):
+    """However much of it there is, within reason."""
+    q.enqueue_many("orders", [NewMessage(b"1", ttl_ms=1_000)] * 900)
+    clock.advance(2 * SECOND)
+
+    assert q.peek("orders") == []
+    stats = q.stats("orders")
+    assert (stats.depths.total(), stats.totals["expired"]) == (0, 900)
+
+
+def test_who_looks_does_not_wait_for_who_writes(tmp_path, q, clock):
+    id = q.enqueue("orders", 1)
+    q.enqueue("orders", 2, ttl_seconds=1)
+    with Queue.open(tmp_path / "queue.db", clock=clock, busy_timeout_ms=1) as other, q.transaction():
+        assert other.stats("orders").depths.lanes["normal"].ready == 2
+        clock.advance(2 * SECOND)
+
+        # What has expired can't be swept now.
+        assert next(message.id for message in other.peek("orders")) == id
+        assert other.dead_letters("orders") == []
+        assert other.stats("orders").depths.total() == 2

@@ -5,6 +5,7 @@ In a file that is a group commit: who comes first commits for all who wait, and 
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import re
@@ -27,6 +28,9 @@ from sqew.stores.sqlite import SQLiteStore
 from sqew.stores.sqlite.upkeep import CheckReport
 
 R = TypeVar("R")
+
+_EXIT_WITHIN_S = 1.0
+"""How long the end of a program waits for a thread that is still at it."""
 
 _pid = os.getpid()
 """Of this process, without asking the system, which takes 0.3 µs each time."""
@@ -123,6 +127,7 @@ class GroupCommit:
         self._owner: int | None = None
         self._closed = False
         self._pid = _pid
+        _open.add(self)
 
     @property
     def in_transaction(self) -> bool:
@@ -300,6 +305,16 @@ class GroupCommit:
                 self._closed = True
                 self.engine.close()
 
+    def flush_at_exit(self) -> None:
+        """Who forgot to close it shall not lose the figures of the last second."""
+        # A thread that has the lock may never let go of it.
+        if self._pid == _pid and self._lock.acquire(timeout=_EXIT_WITHIN_S):
+            try:
+                if not self._closed:
+                    self.engine.flush()
+            finally:
+                self._lock.release()
+
     def check_open(self) -> None:
         """Raise `StoreClosed` unless this process has the queue open.
 
@@ -311,6 +326,16 @@ class GroupCommit:
         """Raise `BadValue` if this thread is inside `transaction`: ``what`` can't be done there."""
         if self.in_transaction:
             raise BadValue(f"{what}: this thread is in a transaction already. Leave its block first.")
+
+
+_open: weakref.WeakSet[GroupCommit] = weakref.WeakSet()
+
+
+@atexit.register
+def _flush_open_queues() -> None:
+    for commits in list(_open):
+        with contextlib.suppress(Exception):
+            commits.flush_at_exit()
 
 
 class Block:

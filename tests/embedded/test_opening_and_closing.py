@@ -280,3 +280,43 @@ handle.start()
     )
 
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("end", ["", "raise SystemExit(3)", "os.fork() or raise_(SystemExit(3))"])
+def test_the_figures_of_a_program_that_ends_without_closing_are_stored(tmp_path, end):
+    script = f"""
+import os, sys
+from sqew import Queue
+def raise_(error): raise error
+q = Queue.open(sys.argv[1])
+q.create("orders")
+for n in range(50): q.enqueue("orders", n)
+{end}
+"""
+    path = tmp_path / "queue.db"
+    done = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, timeout=20)
+
+    assert (done.returncode, done.stderr) == (3 if end.startswith("raise") else 0, "")
+    with Queue.open(path) as q:
+        assert q.stats("orders").totals["sent"] == 50
+
+
+def test_a_thread_that_does_not_let_go_does_not_keep_a_program_from_ending(tmp_path):
+    script = """
+import sys, threading
+from sqew import Queue
+q = Queue.open(sys.argv[1])
+q.create("orders")
+inside = threading.Event()
+def hold():
+    with q.transaction():
+        inside.set()
+        threading.Event().wait()
+threading.Thread(target=hold, daemon=True).start()
+inside.wait()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "queue.db")], capture_output=True, text=True, timeout=20
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")

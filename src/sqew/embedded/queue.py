@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
@@ -19,7 +21,7 @@ from sqew.checks import check_operation
 from sqew.clock import Clock
 from sqew.commits import Commits, GroupCommit, Transaction
 from sqew.engine import Stepwise, creation, following, limits_of, open_file, split
-from sqew.errors import BadValue, SqewError
+from sqew.errors import BadValue, SqewError, StoreBusy
 from sqew.keys import new_key
 from sqew.model import (
     ArchivedMessage,
@@ -74,6 +76,9 @@ if TYPE_CHECKING:
     from sqew.embedded.publishing import Publisher
     from sqew.embedded.schedules import Schedules
     from sqew.embedded.writers import Writers
+
+_CATCH_UP_S = 0.2
+"""How long who looks waits at most for what is over by the clock to be swept."""
 
 R = TypeVar("R")
 DATABASE_SCHEMES = ("postgresql://", "postgres://")
@@ -459,11 +464,13 @@ class Queue:
     def peek(self, queue: str, limit: int = 10, *, lane: str | None = None) -> list[Message]:
         """The next messages, without taking them."""
         check_int("limit", limit, 1, self._limits.max_batch)
+        self._catch_up()
         return self.run(ops.Peek(queue, limit, lane))
 
     def get(self, queue: str, id: int) -> Message:
         """One message by its id, without taking it."""
         check_queue_name(queue)
+        self._catch_up()
         return self.run(ops.Get(queue, id))
 
     def remove(self, queue: str, ids: Sequence[int]) -> list[bool]:
@@ -479,10 +486,23 @@ class Queue:
     def stats(self, queue: str) -> QueueStats:
         """Depths by lane and state, totals, rates and latencies."""
         check_queue_name(queue)
-        self._store_figures()
-        # What is over by the clock must not be counted as ready only because nothing has swept it yet.
-        _, depths, activity = self._commits.run_all((ops.Sweep(), ops.Measure(queue), ops.ReadActivity(queue)))
+        with contextlib.suppress(StoreBusy):
+            self._store_figures()
+        self._catch_up()
+        depths, activity = self._commits.run_all((ops.Measure(queue), ops.ReadActivity(queue)))
         return summarize(queue, depths, activity, self._engine.clock.now())
+
+    def _catch_up(self) -> None:
+        """Sweep before somebody looks: what is over by the clock would be shown as ready, for as long as nobody writes.
+
+        To see whether there is any takes no lock. Where another process has it, who looks is shown what there is.
+        """
+        clock, enough = self._engine.clock, time.monotonic() + _CATCH_UP_S
+        with contextlib.suppress(StoreBusy):
+            is_due = self._commits.run(ops.SweepDue())
+            while is_due and time.monotonic() < enough:
+                next_at = self._commits.run(ops.Sweep()).next_at
+                is_due = next_at is not None and next_at <= clock.now()
 
     def _store_figures(self) -> None:
         # Inside a transaction they stay in memory: they are of other threads too, and must not be undone with it.
@@ -491,6 +511,7 @@ class Queue:
 
     def dead_letters(self, queue: str, limit: int = 100, after: int = 0) -> list[Message]:
         """Messages of this queue that died, by id, those after the given one."""
+        self._catch_up()
         return self.run(ops.ListDead(queue, limit, after))
 
     def requeue(self, queue: str, ids: Sequence[int] | None = None) -> int:

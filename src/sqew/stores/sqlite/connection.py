@@ -40,7 +40,8 @@ _STATEMENT_CACHE = 256
 _WAL_KEPT_BYTES = 16 * 1024 * 1024
 # File systems without the shared memory and locks that WAL needs between processes.
 _NETWORK_FILE_SYSTEMS = frozenset(
-    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "fuse.sshfs", "glusterfs"}
+    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs"}
+    | {f"fuse.{name}" for name in ("ceph-fuse", "glusterfs", "rclone", "s3fs", "sshfs")}
 )
 
 
