@@ -262,12 +262,53 @@ def test_a_field_out_of_its_range_is_refused(fields):
         checked_changes(fields)
 
 
-def test_a_lane_named_twice_is_refused_or_counted_once():
-    try:
-        lanes = make_policy("orders", {"lanes": ["a", "a"]}).lanes
-    except Invalid:
-        return
-    assert lanes == {"a": 1}
+LANES = "a list of names, or a mapping from names to weights that are whole numbers"
+
+
+@pytest.mark.parametrize("lanes", [["a", "b", "a"], ("a", "a")])
+def test_a_lane_named_twice_is_refused(lanes):
+    with pytest.raises(BadValue, match=r"^lanes can't be .*: a lane is named twice\. Name each once\.$"):
+        make_policy("orders", {"lanes": lanes})
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"keep": "no"}, "keep can't be 'no': it must be 'delete' or 'archive'."),
+        ({"lanes": ["a"], "keep": None}, "keep can't be None: it must be 'delete' or 'archive'."),
+        ({"backoff": {"kind": "linear"}}, "backoff.kind can't be 'linear': it must be 'exponential' or 'fixed'."),
+        ({"backoff": {"base_ms": "1"}}, "backoff.base_ms can't be '1': it must be a whole number."),
+        (
+            {"backoff": {"bse_ms": 1}},
+            "A backoff has no 'bse_ms' (did you mean 'base_ms'?). It has: kind, base_ms, cap_ms, jitter_ms.",
+        ),
+        (
+            {"backoff": "fixed"},
+            "backoff can't be 'fixed': it must be a mapping with any of kind, base_ms, cap_ms, jitter_ms.",
+        ),
+        (
+            {"backoff": {1: 2}},
+            "backoff can't be {1: 2}: it must be a mapping with any of kind, base_ms, cap_ms, jitter_ms.",
+        ),
+        *(
+            (
+                {"lanes": lanes},
+                f"lanes can't be {lanes!r}: it must be {LANES}.",
+            )
+            for lanes in ("abc", b"aa", 5, [1], [["a"]], {"a": "heavy"})
+        ),
+        ({"max_attempts": "3"}, "max_attempts can't be '3': it must be a whole number, or none."),
+        ({"rate_limit": "1"}, "rate_limit can't be '1': it must be a number, or none."),
+        ({"dead_letter": 5}, "dead_letter can't be 5: it must be a text, or none."),
+        ({"fifo": "yes"}, "fifo can't be 'yes': it must be true or false."),
+    ],
+    ids=repr,
+)
+def test_a_field_of_another_kind_is_told_with_what_it_must_be(fields, sentence):
+    with pytest.raises(BadValue) as refused:
+        make_policy("orders", fields)
+
+    assert str(refused.value) == sentence
 
 
 def test_changes_name_only_what_was_given():

@@ -1,5 +1,6 @@
 """Workers: what their function returns is what becomes of the message; leases held; signals obeyed."""
 
+import functools
 import logging
 import signal
 import subprocess
@@ -10,7 +11,7 @@ import time
 import pytest
 
 from sqew import Ack, Dead, Queue, Retry, Worker
-from sqew.errors import BadValue, SqewError
+from sqew.errors import BadValue, QueueNotFound, SqewError, StoreClosed, UnknownLane
 
 PROMPT = 5
 
@@ -122,6 +123,20 @@ def test_an_impossible_lease_is_refused(q, lease_seconds):
 def test_what_can_not_be_called_is_no_worker(q):
     with pytest.raises(SqewError):
         q.worker("orders")("not a function")
+
+
+class Later:
+    async def __call__(self, message):
+        pass
+
+
+@pytest.mark.parametrize(
+    "handler", [Later(), Later().__call__, functools.partial(Later.__call__, None)], ids=["object", "method", "partial"]
+)
+def test_a_coroutine_function_is_refused(q, handler):
+    """Nobody would await what it returns, and every message would fail."""
+    with pytest.raises(BadValue, match="it is a coroutine function, which only the worker of an AsyncClient awaits"):
+        q.worker("orders")(handler)
 
 
 @pytest.mark.parametrize("wrong", [{"lane": 5}, {"lane": "\ud800"}, {"name": 5}, {"name": "x" * 257}], ids=ascii)
@@ -530,6 +545,105 @@ def test_an_error_in_receiving_does_not_kill_the_worker(q, caplog):
 
     assert seen.wait(PROMPT)
     worker.stop()
+
+
+WITHOUT_A_QUEUE = """
+import sys
+from sqew import Queue
+from sqew.errors import SqewError
+with Queue.open(sys.argv[1], durability="fast") as q:
+    for queue, lane in [("order", None), ("orders", "fast")]:
+        for until_empty in (False, True):
+            try:
+                q.worker(queue, lane=lane, concurrency=3)(print).run(until_empty=until_empty)
+            except SqewError as error:
+                print(error)
+"""
+
+
+def test_running_without_a_queue_or_a_lane_never_ended(q, child):
+    """In a process of its own: where it does not end, only that can be ended."""
+    output, _ = child(WITHOUT_A_QUEUE).communicate(timeout=PROMPT * 4)
+
+    assert output.splitlines() == [
+        *["Queue 'order' does not exist (did you mean 'orders'?). Create it first, or list the queues."] * 2,
+        *["Queue 'orders' has no lane 'fast'. Its lanes are: normal."] * 2,
+    ]
+
+
+def raised_by(run):
+    """What running raises: in a thread, so that what never ends does not keep the other tests waiting."""
+    raised = []
+
+    def catch():
+        with pytest.raises(SqewError) as refused:
+            run()
+        raised.append(refused.value)
+
+    thread = threading.Thread(target=catch, daemon=True)
+    thread.start()
+    thread.join(PROMPT * 2)
+    assert raised, "it did not raise"
+    return raised[0]
+
+
+def test_a_queue_that_goes_ends_those_who_work_it_off_when_they_have_finished(q):
+    """The other thread finishes what it has in hand first."""
+    q.enqueue_many("orders", range(2))
+    both = threading.Barrier(2, timeout=PROMPT)
+    finished = []
+
+    def handle(message):
+        if both.wait() == 0:
+            q.delete("orders")
+        else:
+            until(lambda: worker.error is not None)
+            finished.append(message.value)
+
+    worker = q.worker("orders", concurrency=2)(handle)
+    error = raised_by(lambda: worker.run(until_empty=True))
+
+    assert isinstance(error, QueueNotFound)
+    assert error is worker.error
+    assert len(finished) == 1
+
+
+def test_a_queue_that_goes_while_a_worker_waits_for_messages_is_waited_for(q, caplog):
+    seen = threading.Event()
+    worker = q.worker("orders")(lambda message: seen.set())
+    running = threading.Thread(target=worker.run)
+    running.start()
+    until(lambda: q._engine.waiters)
+
+    q.delete("orders")
+    until(lambda: "can't receive from 'orders'" in caplog.text)
+    q.create("orders")
+    q.enqueue("orders", 1)
+
+    assert seen.wait(PROMPT)
+    worker.stop()
+    running.join(PROMPT)
+    assert not running.is_alive()
+
+
+def test_a_worker_that_was_started_to_end_says_why_it_did(q, caplog):
+    worker = q.worker("orders", lane="fast")(print)
+    worker.start(until_empty=True)
+
+    until(lambda: worker.error is not None)
+
+    assert isinstance(worker.error, UnknownLane)
+    assert "can't receive from 'orders': Queue 'orders' has no lane 'fast'" in caplog.text
+    q.update("orders", lanes=["fast"])
+    worker.run(until_empty=True)
+    assert worker.error is None
+
+
+def test_running_when_the_queue_is_closed_says_so(q):
+    worker = q.worker("orders")(print)
+    q.close()
+
+    assert isinstance(raised_by(worker.run), StoreClosed)
 
 
 # Signals

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 from msgspec import Struct
@@ -147,18 +147,62 @@ def checked_changes(changes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _convert(fields: Mapping[str, Any]) -> Policy:
-    known = Policy.__struct_fields__
-    for name in fields:
-        if name not in known:
-            raise BadValue(f"A policy has no '{name}'{nearest(name, known)}. It has: {', '.join(known)}.")
+    _check_fields(Policy, fields)
     plain = dict(fields)
     lanes = plain.get("lanes")
     try:
-        if isinstance(lanes, Sequence) and not isinstance(lanes, str):
+        if isinstance(lanes, Sequence) and not isinstance(lanes, str | bytes):
             plain["lanes"] = dict.fromkeys(lanes, 1)
+            if len(plain["lanes"]) < len(lanes):
+                raise BadValue(f"lanes can't be {shown(lanes)}: a lane is named twice. Name each once.")
         return msgspec.convert(msgspec.to_builtins(plain), Policy)
     except _NOT_PLAIN_DATA as error:
-        raise BadValue(f"That is not a policy: {error}.") from error
+        raise BadValue(_misfit(Policy, plain, fields)) from error
+
+
+def _check_fields(of: type[Struct], fields: Mapping[str, Any]) -> None:
+    known = of.__struct_fields__
+    for name in fields:
+        if name not in known:
+            what = of.__name__.lower()
+            raise BadValue(f"A {what} has no '{name}'{nearest(name, known)}. It has: {', '.join(known)}.")
+
+
+_KINDS = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "a text",
+    type(None): "none",
+    Backoff: f"a mapping with any of {', '.join(Backoff.__struct_fields__)}",
+    dict[str, int]: "a list of names, or a mapping from names to weights that are whole numbers",
+}
+
+
+def _misfit(of: type[Struct], fields: Mapping[str, Any], given: Mapping[str, Any], prefix: str = "") -> str:
+    """Which of the fields does not fit its type, as it was given, and what it must be."""
+    types = {field.name: field.type for field in msgspec.structs.fields(of)}
+    name, value = next((name, value) for name, value in fields.items() if not _fits(value, types[name]))
+    if types[name] is Backoff and isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        _check_fields(Backoff, value)
+        return _misfit(Backoff, value, value, "backoff.")
+    return f"{prefix}{name} can't be {shown(given[name])}: it must be {_kind(types[name])}."
+
+
+def _fits(value: object, kind: Any) -> bool:
+    try:
+        msgspec.convert(msgspec.to_builtins(value), kind)
+    except _NOT_PLAIN_DATA:
+        return False
+    return True
+
+
+def _kind(of: Any) -> str:
+    if of in _KINDS:
+        return _KINDS[of]
+    if get_origin(of) is Literal:
+        return " or ".join(map(repr, get_args(of)))
+    return ", or ".join(map(_kind, get_args(of)))
 
 
 def check_policy(policy: Policy) -> None:

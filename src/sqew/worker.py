@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import signal
 import threading
@@ -12,7 +13,17 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from sqew.errors import BadValue, SqewError, StaleLease, TooLarge
+from sqew.errors import (
+    BadValue,
+    Forbidden,
+    Invalid,
+    NotFound,
+    SqewError,
+    StaleLease,
+    StoreClosed,
+    TooLarge,
+    Unauthorized,
+)
 from sqew.model import Message, Received
 from sqew.operations import Receive
 from sqew.rules import check_int, check_queue_name, check_text, reason_of, seconds_as_ms, shown
@@ -84,6 +95,11 @@ def said(error: Exception) -> str:
     return str(error) if isinstance(error, SqewError) else reason_of(error)
 
 
+def is_lasting(error: Exception) -> bool:
+    """Whether the same claim can't succeed either when it is made again: only whoever made the worker can mend it."""
+    return isinstance(error, Invalid | NotFound | Unauthorized | Forbidden | StoreClosed)
+
+
 def claim_of(
     queue: str,
     handler: object,
@@ -113,6 +129,9 @@ class Worker:
     tried again with the queue's backoff. While it runs, a heartbeat extends the lease, however long it takes.
     """
 
+    error: Exception | None = None
+    """Why it ended by itself, where it had to: its queue is not there, or has no such lane."""
+
     def __init__(
         self,
         queue: Queues,
@@ -133,6 +152,11 @@ class Worker:
             lease_seconds=lease_seconds,
             name=name,
         )
+        if inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__):
+            raise BadValue(
+                f"{shown(handler)} can't work in a thread: it is a coroutine function, which only the worker of an "
+                "AsyncClient awaits. Give a function that is no coroutine, such as one that calls asyncio.run."
+            )
         self._queue, self._name_of_queue, self._handler = queue, name_of_queue, handler
         self._concurrency, self._name = concurrency, name
         self._lease_seconds = lease_seconds
@@ -150,9 +174,12 @@ class Worker:
         """Work in this process until SIGINT or SIGTERM (or, ``until_empty``, until there is nothing ready).
 
         What is being worked on when the signal comes is finished first. A second signal interrupts it.
+
+        Raises what is wrong with the worker itself, such as `sqew.QueueNotFound`: when it sets out, or,
+        ``until_empty``, at any time.
         """
         with _stop_on_signals(self):
-            self.start(until_empty=until_empty)
+            self._set_out(until_empty, patient=False)
             try:
                 for thread in self._threads:
                     while thread.is_alive():
@@ -163,18 +190,30 @@ class Worker:
                 self._stopping.set()
                 self._threads = []
                 raise
+        if self.error is not None:
+            raise self.error
 
     def start(self, *, until_empty: bool = False) -> None:
-        """Work in threads of their own; returns at once. Does nothing if it is at work already."""
+        """Work in threads of their own; returns at once. Does nothing if it is at work already.
+
+        A queue that is not there yet is waited for, and the log says so; ``until_empty`` it ends the worker, and
+        ``error`` says why.
+        """
+        self._set_out(until_empty, patient=True)
+
+    def _set_out(self, until_empty: bool, *, patient: bool) -> None:
         with self._lock:
             finishing = [thread for thread in self._threads if thread.is_alive()]
             if finishing and not self._stopping.is_set():
                 return
             # A new event: who is still finishing after a stop that ran out of time must not go on to claim.
-            self._stopping = threading.Event()
+            self._stopping, self.error = threading.Event(), None
             threads = [
                 threading.Thread(
-                    target=self._loop, args=(until_empty, self._stopping), name=f"sqew-worker-{n}", daemon=True
+                    target=self._loop,
+                    args=(until_empty, patient, self._stopping),
+                    name=f"sqew-worker-{n}",
+                    daemon=True,
                 )
                 for n in range(self._concurrency)
             ]
@@ -200,19 +239,26 @@ class Worker:
         for thread in self._threads:
             thread.join(None if deadline is None else max(deadline - time.monotonic(), 0))
 
-    def _loop(self, until_empty: bool, stopping: threading.Event) -> None:
-        wait_ms = 0 if until_empty else _FOREVER_MS
+    def _loop(self, until_empty: bool, patient: bool, stopping: threading.Event) -> None:
+        # The first claim does not wait: a queue that is deleted after it has not been wrong from the beginning.
+        may_end = until_empty or not patient
         while not stopping.is_set():
             try:
-                received = self._queue.receive(self._claim, wait_ms, stopping.is_set)
+                received = self._queue.receive(self._claim, 0 if may_end else _FOREVER_MS, stopping.is_set)
             except Exception as error:  # noqa: BLE001 (whatever it is, the next claim may succeed)
                 if stopping.is_set():
                     return
                 log.error("Worker %s can't receive from '%s': %s", self._name, self._name_of_queue, said(error))
+                if may_end and is_lasting(error):
+                    self.error = error
+                    stopping.set()
+                    self._queue.wake_waiters()
+                    return
                 stopping.wait(PAUSE_AFTER_ERROR_SECONDS)
                 continue
             if not received.messages and until_empty:
                 return
+            may_end = until_empty
             for message in received.messages:
                 self._handle(message)
 

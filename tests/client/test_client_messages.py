@@ -127,6 +127,20 @@ def test_a_batch_is_nacked_and_extended(q, queue):
     assert len(q.claim_many(queue, 2)) == 2
 
 
+def test_a_batch_is_nacked_for_a_reason(q, queue):
+    q.update(queue, max_attempts=1)
+    q.enqueue_many(queue, range(2))
+
+    assert q.nack_many(q.claim_many(queue, 2), reason="no stock") == [None, None]
+
+    assert [message.death.reason for message in q.dead_letters(queue)] == ["no stock"] * 2
+
+
+def test_a_life_of_no_millisecond_is_refused_in_seconds(q, queue):
+    with pytest.raises(BadValue, match=r"^ttl_seconds can't be 0: it must be a number of seconds from 0\.001 "):
+        q.enqueue(queue, 1, ttl_seconds=0)
+
+
 def test_a_stale_lease_changes_nothing_and_says_so(q, queue):
     id = q.enqueue(queue, 1)
     message = q.claim(queue)

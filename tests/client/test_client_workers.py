@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import os
 import signal
 import threading
@@ -11,7 +12,7 @@ from clients import queue, servers, shared_server
 
 from scripted import Scripted
 from sqew import AsyncClient, Client, Dead, Retry
-from sqew.errors import BadValue
+from sqew.errors import BadValue, QueueNotFound, UnknownLane
 
 __all__ = ["queue", "servers", "shared_server"]
 
@@ -272,6 +273,113 @@ def test_one_garbled_answer_ended_a_worker_of_tasks():
 
     with Scripted(GARBLED, RECEIVED, NOTHING) as server:
         asyncio.run(work(server.url))
+
+
+WITHOUT = pytest.mark.parametrize(
+    ("suffix", "lane", "error"), [("-b", None, QueueNotFound), ("", "fast", UnknownLane)], ids=["queue", "lane"]
+)
+UNTIL = pytest.mark.parametrize("until_empty", [False, True], ids=["for-ever", "until-empty"])
+
+
+@UNTIL
+@WITHOUT
+def test_running_threads_without_a_queue_or_a_lane_never_ended(client, queue, suffix, lane, error, until_empty):
+    worker = client.worker(queue + suffix, lane=lane, concurrency=2)(print)
+    raised = []
+
+    def run():
+        with pytest.raises(error) as refused:
+            worker.run(until_empty=until_empty)
+        raised.append(refused.value)
+
+    running = threading.Thread(target=run, daemon=True)
+    running.start()
+    running.join(WITHIN_S)
+
+    assert raised == [worker.error]
+
+
+@UNTIL
+@WITHOUT
+def test_running_tasks_without_a_queue_or_a_lane_never_ended(queue, on_loop, suffix, lane, error, until_empty):
+    async def work(q):
+        @q.worker(queue + suffix, lane=lane, concurrency=2)
+        async def handle(message):
+            pass
+
+        with pytest.raises(error) as refused:
+            await handle.run(until_empty=until_empty)
+        assert refused.value is handle.error
+
+    on_loop(work)
+
+
+BUSY = (503, b'{"error":{"code":"store_busy","message":"Busy."}}')
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_a_server_that_is_busy_at_first_is_waited_for(kind, caplog):
+    """Nobody who runs a worker is told of what passes by itself."""
+    seen = []
+
+    def note(message):
+        seen.append(message.value)
+
+    async def note_later(message):
+        note(message)
+
+    async def work(url):
+        async with asyncio.timeout(WITHIN_S), AsyncClient(url, retries=0) as q:
+            await q.worker("orders")(note_later).run(until_empty=True)
+
+    settled = (200, b'{"results":[{"ok":true}]}')
+    with Scripted(BUSY, RECEIVED, settled, NOTHING) as server:
+        if kind is AsyncClient:
+            asyncio.run(work(server.url))
+        else:
+            with Client(server.url, retries=0) as q:
+                q.worker("orders")(note).run(until_empty=True)
+
+    assert seen == [1]
+    assert "can't receive from 'orders': Busy." in caplog.text
+
+
+def test_a_queue_that_goes_while_a_worker_of_tasks_waits_is_waited_for(queue, on_loop, monkeypatch):
+    async def work(q):
+        handled, logged = asyncio.Event(), asyncio.Event()
+
+        def listen(record):
+            if f"can't receive from '{queue}'" in record.getMessage():
+                logged.set()
+            return True
+
+        monkeypatch.setattr(logging.getLogger("sqew.worker"), "filters", [listen])
+
+        @q.worker(queue)
+        async def handle(message):
+            handled.set()
+
+        running = asyncio.create_task(handle.run())
+        await q.enqueue(queue, 1)
+        await handled.wait()
+        handled.clear()
+        await q.delete(queue)
+        await logged.wait()
+        await q.create(queue)
+        await q.enqueue(queue, 2)
+        await handled.wait()
+        await handle.stop()
+        await running
+
+    on_loop(work)
+
+
+def test_a_worker_of_threads_takes_no_coroutine_function(client, queue):
+    async def handle(message):
+        pass
+
+    with pytest.raises(BadValue, match="it is a coroutine function"):
+        client.worker(queue)(handle)
 
 
 def test_a_heartbeat_of_threads_keeps_the_lease(client, queue):

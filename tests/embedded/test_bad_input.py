@@ -105,7 +105,7 @@ WRONG = {
         "delay_seconds": NOT_A_NUMBER,
         "reason": NOT_A_REASON,
     },
-    "nack_many": {"messages": NOT_HELD_MANY, "delay_seconds": NOT_A_NUMBER},
+    "nack_many": {"messages": NOT_HELD_MANY, "delay_seconds": NOT_A_NUMBER, "reason": NOT_A_REASON},
     "dead_letter": {"message": NOT_HELD, "consumer": NOT_A_SHORT_TEXT, "reason": NOT_A_REASON},
     "extend_lease": {"message": NOT_HELD, "seconds": [None, *NOT_A_NUMBER], "consumer": NOT_A_SHORT_TEXT},
     "extend_many": {"messages": NOT_HELD_MANY, "seconds": [None, *NOT_A_NUMBER]},

@@ -261,6 +261,15 @@ def test_a_batch_answers_for_each_entry(q, settle):
     assert answers[2] is None
 
 
+def test_a_batch_is_nacked_for_a_reason(q):
+    q.create("brief", max_attempts=1)
+    q.enqueue_many("brief", range(2))
+
+    assert q.nack_many(q.claim_many("brief", 2), reason="no stock") == [None, None]
+
+    assert [message.death.reason for message in q.dead_letters("brief")] == ["no stock"] * 2
+
+
 def test_a_batch_may_settle_messages_of_several_queues(q):
     q.create("other")
     q.enqueue("orders", 1)
@@ -548,6 +557,16 @@ def test_a_name_too_long_for_its_dead_letter_queue_says_what_to_do(q):
 def test_impossible_times_of_a_message_are_refused(q, name, seconds):
     with pytest.raises(BadValue, match=name):
         q.enqueue("orders", 1, **{name: seconds})
+
+
+@pytest.mark.parametrize("seconds", [0, 0.0009])
+def test_a_life_of_no_millisecond_is_refused_in_seconds(q, seconds):
+    sentence = rf"^ttl_seconds can't be {seconds}: it must be a number of seconds from 0\.001 to \d+\.$"
+
+    with pytest.raises(BadValue, match=sentence):
+        q.enqueue("orders", 1, ttl_seconds=seconds)
+    with pytest.raises(BadValue, match=sentence):
+        q.events.publish("order.made", 1, ttl_seconds=seconds)
 
 
 @pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf"), 1e12])

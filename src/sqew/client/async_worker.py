@@ -14,7 +14,17 @@ from sqew.errors import BadValue, SqewError, StaleLease
 from sqew.model import Message, Received
 from sqew.operations import Receive
 from sqew.rules import reason_of
-from sqew.worker import HEARTBEATS_PER_LEASE, PAUSE_AFTER_ERROR_SECONDS, Ack, Dead, Retry, claim_of, decided, said
+from sqew.worker import (
+    HEARTBEATS_PER_LEASE,
+    PAUSE_AFTER_ERROR_SECONDS,
+    Ack,
+    Dead,
+    Retry,
+    claim_of,
+    decided,
+    is_lasting,
+    said,
+)
 
 log = logging.getLogger("sqew.worker")
 
@@ -43,6 +53,9 @@ class AsyncWorker:
     It returns `sqew.Ack` (or None), `sqew.Retry` or `sqew.Dead`; when it raises, the message is tried again with the
     queue's backoff. While it runs, a heartbeat extends the lease, however long it takes.
     """
+
+    error: Exception | None = None
+    """Why it ended by itself, where it had to: its queue is not there, or has no such lane."""
 
     def __init__(
         self,
@@ -79,9 +92,12 @@ class AsyncWorker:
         """Work until SIGINT or SIGTERM, or `stop` (or, ``until_empty``, until there is nothing ready).
 
         What is being worked on when the signal comes is finished first. A second signal interrupts it.
+
+        Raises what is wrong with the worker itself, such as `sqew.QueueNotFound`: when it sets out, or,
+        ``until_empty``, at any time.
         """
         with _stop_on_signals(self._claim_no_more):
-            self.start(until_empty=until_empty)
+            self._set_out(until_empty, patient=False)
             try:
                 await asyncio.gather(*self._tasks)
             except BaseException:
@@ -90,14 +106,23 @@ class AsyncWorker:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
                 raise
+        if self.error is not None:
+            raise self.error
 
     def start(self, *, until_empty: bool = False) -> None:
-        """Work in tasks of their own; returns at once. Does nothing if it is at work already."""
+        """Work in tasks of their own; returns at once. Does nothing if it is at work already.
+
+        A queue that is not there yet is waited for, and the log says so; ``until_empty`` it ends the worker, and
+        ``error`` says why.
+        """
+        self._set_out(until_empty, patient=True)
+
+    def _set_out(self, until_empty: bool, *, patient: bool) -> None:
         if self._tasks and not self._stopping.is_set():
             return
-        self._stopping = asyncio.Event()
+        self._stopping, self.error = asyncio.Event(), None
         for _ in range(self._concurrency):
-            task = asyncio.create_task(self._loop(until_empty, self._stopping))
+            task = asyncio.create_task(self._loop(until_empty, patient, self._stopping))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
@@ -115,12 +140,22 @@ class AsyncWorker:
         # The event of the tasks that are at work now: every start has one of its own.
         self._stopping.set()
 
-    async def _loop(self, until_empty: bool, stopping: asyncio.Event) -> None:
+    async def _loop(self, until_empty: bool, patient: bool, stopping: asyncio.Event) -> None:
+        may_end = until_empty or not patient
         while not stopping.is_set():
             try:
-                messages = await self._next(until_empty, stopping)
+                messages = (await self._queues.receive(self._claim)).messages
+                may_end = until_empty
+                if not messages and not until_empty:
+                    messages = await self._next(stopping)
             except Exception as error:  # noqa: BLE001 (whatever it is, the next claim may succeed)
+                if stopping.is_set():
+                    return
                 log.error("Worker %s can't receive from '%s': %s", self._name, self._claim.queue, said(error))
+                if may_end and is_lasting(error):
+                    self.error = error
+                    stopping.set()
+                    return
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(stopping.wait(), PAUSE_AFTER_ERROR_SECONDS)
                 continue
@@ -129,11 +164,8 @@ class AsyncWorker:
             for message in messages:
                 await self._handle(message)
 
-    async def _next(self, until_empty: bool, stopping: asyncio.Event) -> list[Message]:
+    async def _next(self, stopping: asyncio.Event) -> list[Message]:
         """The next message; none when nothing came for a while."""
-        messages = (await self._queues.receive(self._claim)).messages
-        if messages or until_empty:
-            return messages
         async with self._waiting:
             if stopping.is_set():
                 return []

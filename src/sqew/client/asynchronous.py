@@ -305,12 +305,16 @@ class AsyncClient:
         consumer: str | None = None,
         *,
         delay_seconds: float | None = None,
+        reason: str = "",
         queue: str | None = None,
     ) -> list[SqewError | None]:
-        """Nack a batch: for each, None or why not."""
+        """Nack a batch, all of it for one reason: for each, None or why not."""
         delay_ms = None if delay_seconds is None else seconds_as_ms("delay_seconds", delay_seconds)
         return await self._settle_many(
-            messages, consumer, queue, lambda name, refs: ops.Nack(name, [Release(ref, delay_ms) for ref in refs])
+            messages,
+            consumer,
+            queue,
+            lambda name, refs: ops.Nack(name, [Release(ref, delay_ms, reason=reason) for ref in refs]),
         )
 
     async def dead_letter(

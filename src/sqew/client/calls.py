@@ -224,7 +224,7 @@ def message_of(
         group,
         key,
         None if delay_seconds is None else seconds_as_ms("delay_seconds", delay_seconds),
-        None if ttl_seconds is None else seconds_as_ms("ttl_seconds", ttl_seconds),
+        None if ttl_seconds is None else seconds_as_ms("ttl_seconds", ttl_seconds, at_least=1),
     )
 
 

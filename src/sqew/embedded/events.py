@@ -55,7 +55,7 @@ class Events:
             priority,
             group=group,
             delay_ms=None if delay_seconds is None else seconds_as_ms("delay_seconds", delay_seconds),
-            ttl_ms=None if ttl_seconds is None else seconds_as_ms("ttl_seconds", ttl_seconds),
+            ttl_ms=None if ttl_seconds is None else seconds_as_ms("ttl_seconds", ttl_seconds, at_least=1),
         )
         return self._publisher.publish([new_event(routing_key, message)])[0]
 

@@ -63,6 +63,7 @@ from sqew.values import (
     check_lane,
     check_new_message,
     check_path,
+    check_unicode,
 )
 from sqew.waiting import IDLE_MS, pause
 from sqew.worker import Handler, Worker
@@ -258,7 +259,7 @@ class Queue:
             group,
             key,
             None if delay_seconds is None else seconds_as_ms("delay_seconds", delay_seconds),
-            None if ttl_seconds is None else seconds_as_ms("ttl_seconds", ttl_seconds),
+            None if ttl_seconds is None else seconds_as_ms("ttl_seconds", ttl_seconds, at_least=1),
         )
         check_message(message, limits)
         return self._commits.run(ops.Send(queue, (message,), sync_commit=sync_commit))[0].id
@@ -414,12 +415,20 @@ class Queue:
         _raise_refusal(self.run(ops.Nack(queue, (Release(ref, delay_ms, reason=reason),))))
 
     def nack_many(
-        self, messages: Sequence[Held], consumer: str | None = None, *, delay_seconds: float | None = None
+        self,
+        messages: Sequence[Held],
+        consumer: str | None = None,
+        *,
+        delay_seconds: float | None = None,
+        reason: str = "",
     ) -> list[SqewError | None]:
-        """Nack a batch: for each, None or why not."""
+        """Nack a batch, all of it for one reason: for each, None or why not."""
+        check_unicode("reason", reason)
         delay_ms = None if delay_seconds is None else seconds_as_ms("delay_seconds", delay_seconds)
         return self._settle_many(
-            messages, consumer, lambda queue, refs: ops.Nack(queue, [Release(ref, delay_ms) for ref in refs])
+            messages,
+            consumer,
+            lambda queue, refs: ops.Nack(queue, [Release(ref, delay_ms, reason=reason) for ref in refs]),
         )
 
     def dead_letter(self, message: Held, consumer: str | None = None, *, reason: str = "") -> None:
