@@ -727,7 +727,7 @@ def _from_environment(environ: Mapping[str, str]) -> _Found:
         if variable.startswith("SQEW_") and variable not in known:
             raise BadSetting(
                 f"The environment variable {variable} is not a setting of Sqew{nearest(variable, known)}. "
-                "Unset it, or see `sqew config show` for the names."
+                "Unset it, or see `sqew --help-settings` for the names."
             )
     for name, setting in DEFINITIONS.items():
         for alias in (Alias(setting.variable), *setting.aliases):
@@ -750,7 +750,7 @@ def _from_file(file: Path) -> _Found:
         if key not in DEFINITIONS:
             raise BadSetting(
                 f"{file} has a key '{key}' that is not a setting{nearest(str(key), DEFINITIONS)}. "
-                "Remove it, or see `sqew config show` for the names."
+                "Remove it, or see `sqew --help-settings` for the names."
             )
         source = f"file {file}: {key}"
         yield key, DEFINITIONS[key].parse(given, source), source
@@ -825,7 +825,8 @@ Every setting can be given in four places. The first of these that names it wins
 
 The settings file is the one named by `--config FILE`, else by `{variable}`, else {files} in the current folder.
 A name that is not a setting is an error in each of these places, so a misspelt one is never silently ignored.
-`sqew config show` prints every setting with its value and where that came from.
+`sqew config show` prints every setting with its value and where that came from; `sqew --help-settings` lists the names,
+also while one is misspelt.
 
 Sizes and durations are plain numbers in the unit that the name ends in, or numbers with a unit:
 `64MiB`, `1.5 GiB`, `30s`, `5m`. Units of size are {sizes}; of time {durations}.

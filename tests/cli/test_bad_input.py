@@ -136,6 +136,16 @@ def test_a_folder_is_not_a_file(sqew, folder):
     assert "is a folder" in done.err
 
 
+@pytest.mark.parametrize("command", ["queue list", "queue add --name q", "check"])
+def test_a_pipe_or_a_device_was_taken_for_a_disk_that_fails(process, folder, command):
+    os.mkfifo(folder / "pipe")
+    for place in ("pipe", "/dev/null"):
+        done = process(f"{command} --db {place}")
+
+        assert done.code == 5
+        assert done.err == f"sqew: {place} is not a regular file but a pipe, a socket or a device. Name another.\n"
+
+
 def bound_by_rights(*words, cwd):
     """Run as somebody whom the rights of files stop: root is not, unless it gives that up."""
     if os.geteuid() == 0:

@@ -1,5 +1,6 @@
 """backup, check, completion and the demo."""
 
+import random
 import shutil
 import sqlite3
 import subprocess
@@ -63,6 +64,65 @@ def test_check_said_that_all_is_well_where_a_delivery_and_a_schedule_were_damage
     assert "These schedules changed on the disk: 'nightly'." in done.err
     report = sqew("check --json").json
     assert (report["damaged_deliveries"], report["damaged_schedules"]) == ([1], ["nightly"])
+
+
+PAGE = 4096
+
+
+@pytest.fixture
+def broad(sqew, folder):
+    """A file of many pages, and what it holds."""
+    sqew("queue add --name orders")
+    sqew("message enqueue --queue orders --file -", input=f'"{"x" * 200}"\n' * 500)
+    return (folder / "queue.db").read_bytes()
+
+
+def lies_in(content, page):
+    """Noise in place of one page."""
+    start = page * PAGE
+    return content[:start] + random.Random(page).randbytes(PAGE) + content[start + PAGE :]
+
+
+def test_check_sent_whoever_had_damaged_pages_to_check(sqew, folder, broad):
+    hit = 0
+    for page in range(1, len(broad) // PAGE):
+        (folder / "queue.db").write_bytes(lies_in(broad, page))
+
+        done, told = sqew("check"), sqew("check --json")
+
+        assert (done.code, told.code) == (6, 6)
+        assert done.out.endswith("in the archive: there is damage.\n")
+        assert "sqew: SQLite says: " in done.err
+        assert "sqew: Restore queue.db from a backup" in done.err
+        assert "Run `sqew check`" not in done.err
+        assert (told.json["ok"], told.json["problems"] != []) == (False, True)
+        hit += 0 < told.json["messages"] < 500
+    assert hit  # what can be read is counted
+
+
+@pytest.mark.parametrize("left", [1 / 100, 1 / 4, 1 / 2, 9 / 10])
+def test_check_sent_whoever_had_a_truncated_file_to_check(sqew, folder, broad, left):
+    (folder / "queue.db").write_bytes(broad[: int(len(broad) * left)])
+
+    done = sqew("check --json")
+
+    assert done.code == 6
+    assert done.json["ok"] is False
+    assert done.err.endswith("sqew: Restore queue.db from a backup.\n")
+
+
+def test_check_tells_that_what_was_not_hit_can_still_be_exported(sqew, folder, broad):
+    connection = sqlite3.connect(folder / "queue.db")
+    page = connection.execute("SELECT rootpage - 1 FROM sqlite_schema WHERE name = 'sqew_schedule'").fetchone()[0]
+    connection.close()
+    (folder / "queue.db").write_bytes(lies_in(broad, page))
+
+    done = sqew("check")
+
+    assert done.code == 6
+    assert "the schedules can't be read to the end: database disk image is malformed" in done.err
+    assert "until then `sqew export --queue NAME` writes what can still be read of a queue." in done.err
+    assert len(sqew("export --queue orders").out.splitlines()) == 500
 
 
 def test_a_bar_shows_how_far_long_work_is(folder, terminal, process):

@@ -24,6 +24,52 @@ def test_what_stands_nearer_to_the_command_wins(sqew):
     assert setting(done, "db")["value"] == "b.db"
 
 
+TWICE = {
+    "message enqueue --queue orders --payload 5 --payload 6": ("--payload", "several messages go as lines of JSON"),
+    "message enqueue --queue orders --text a --text=b": ("--text", "several messages go as lines of JSON"),
+    "message enqueue --queue orders --file a --file b": ("--file", "cat FILES | sqew … --file -"),
+    "import --queue orders --file a --file b": ("--file", "cat FILES | sqew … --file -"),
+    "message ack --queue orders --ids 1 --ids 2": ("--ids", "with commas between them, 1,2,3"),
+    "message remove --queue orders --id 1 --ids 2": ("--id/--ids", "with commas between them, 1,2,3"),
+    "event publish --key a --body 1 --payload 2": ("--body/--payload", "Give it once."),
+    "message enqueue --queue orders --payload 1 --sync-commit --no-sync-commit": (
+        "--sync-commit/--no-sync-commit", "Give it once.",
+    ),
+    "queue list --db a.db --db b.db": ("--db", "Give it once."),
+    "--db a.db --db b.db queue list": ("--db", "Give it once."),
+    "queue --db a.db --db b.db list": ("--db", "Give it once."),
+    "queue list --max-batch 1 --max-batch 2": ("--max-batch", "Give it once."),
+    "--aws-strict --aws-strict queue list": ("--aws-strict", "Give it once."),
+}  # fmt: skip
+
+
+@pytest.mark.usefixtures("orders")
+@pytest.mark.parametrize("command", TWICE)
+def test_of_an_option_that_was_given_twice_only_the_last_was_kept(sqew, command):
+    option, instead = TWICE[command]
+    sqew("message enqueue --queue orders --payload 1")
+
+    done = sqew(command)
+
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"sqew: {option} takes one value and was given 2 times. Give it once")
+    assert instead in done.err
+    depths = sqew("stats --queue orders --json").json["depths"]["lanes"]["normal"]
+    assert (depths["ready"], depths["leased"]) == (1, 0)
+
+
+@pytest.mark.usefixtures("orders")
+def test_what_may_be_given_several_times_still_may(sqew):
+    sent = sqew("message enqueue --queue orders --payload 1 --header a=1 --header b=2 --json --json")
+
+    assert sent.json == {"queue": "orders", "id": 1, "duplicate": False}
+    assert sqew("message peek --queue orders --id 1 --json").json["headers"] == {"a": "1", "b": "2"}
+
+
+def test_the_help_is_shown_whatever_else_is_on_the_line(sqew):
+    assert sqew("message enqueue --payload 1 --payload 2 --help").code == 0
+
+
 EXAMPLES = {"url": "https://queue.example.com", "database": "postgresql://queue.example.com/sqew"}
 
 
@@ -102,6 +148,18 @@ def test_an_unknown_variable_is_an_error_that_suggests_the_nearest(process):
 
     assert done.code == 2
     assert "SQEW_DURABILITY" in done.err
+
+
+def test_a_misspelt_name_pointed_to_a_command_that_failed_of_it_too(process, folder):
+    (folder / "misspelt.toml").write_text('durabilty = "fast"\n')
+    for line, env in ((" ", {"SQEW_DURABILTY": "fast"}), ("--config misspelt.toml ", {})):
+        refused = process(line + "config show", **env)
+        shown = process(line + "--help-settings", **env)
+
+        assert refused.code == 2
+        assert "see `sqew --help-settings` for the names" in refused.err
+        assert (shown.code, shown.err) == (0, "")
+        assert "--durability" in shown.out
 
 
 def test_an_unknown_flag_suggests_the_nearest_setting(sqew):

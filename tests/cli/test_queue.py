@@ -1,6 +1,14 @@
 """`sqew queue …`."""
 
+import signal
+import sqlite3
+import subprocess
+import time
+from contextlib import closing, suppress
+
 import pytest
+
+from cli.conftest import SCRIPT, environment
 
 
 def policy(sqew, name="orders"):
@@ -113,6 +121,55 @@ def test_purge_and_rm_delete_what_they_say(sqew):
     assert sqew("queue purge --name orders --yes --json").json == {"name": "orders", "purged": 3}
     assert sqew("queue rm --name orders --yes").out == "Deleted queue 'orders'.\n"
     assert sqew("queue show --name orders").code == 3
+
+
+TOTAL = 30_000
+
+
+@pytest.fixture
+def purging(sqew, orders, folder):
+    """A purge under way, and a look into the file."""
+    sqew("message enqueue --queue orders --file -", input="1\n" * TOTAL)
+    with closing(sqlite3.connect(folder / "queue.db", timeout=0, isolation_level=None)) as file:
+        running = subprocess.Popen(
+            [SCRIPT, *["queue", "purge", "--name", "orders", "--yes", "--max-batch", "1", "--busy-timeout-ms", "1"]],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(), cwd=folder,
+        )  # fmt: skip
+        deadline = time.monotonic() + 30
+        while left_in(file) == TOTAL:
+            assert time.monotonic() < deadline
+        yield running, file
+        running.kill()
+        running.communicate()
+
+
+def left_in(file):
+    return file.execute("SELECT count(*) FROM sqew_message").fetchone()[0]
+
+
+def test_ctrl_c_during_a_purge_did_not_say_how_much_was_deleted(purging):
+    running, file = purging
+    running.send_signal(signal.SIGINT)
+
+    out, err = running.communicate(timeout=30)
+
+    left = left_in(file)
+    told = f"sqew: Interrupted: deleted {TOTAL - left} messages, and left the rest. Run it again to go on.\n"
+    assert (running.returncode, out.decode(), err.decode()) == (130, "", told)
+    assert 0 < left < TOTAL
+
+
+def test_an_error_during_a_purge_did_not_say_how_much_was_deleted(purging):
+    running, file = purging
+    while not file.in_transaction and running.poll() is None:
+        with suppress(sqlite3.OperationalError):
+            file.execute("BEGIN IMMEDIATE")
+
+    out, err = running.communicate(timeout=30)
+
+    told = f"sqew: Stopped: deleted {TOTAL - left_in(file)} messages, and left the rest."
+    assert (running.returncode, out.decode(), err.decode().splitlines()[0]) == (5, "", told)
+    assert "Another process is writing to queue.db." in err.decode()
 
 
 @pytest.mark.usefixtures("orders")

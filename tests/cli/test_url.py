@@ -346,6 +346,22 @@ def test_ctrl_c_waited_for_an_answer_that_never_came_and_told_what_it_could_not_
     assert told == "sqew: Interrupted: 0 of 2 messages were sent, and perhaps the 2 after them.\n"
 
 
+def test_ctrl_c_did_not_say_that_the_server_goes_on(folder):
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Silent) as server:
+        server.was_sent, server.may_end = threading.Event(), threading.Event()
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        command = ["--url", f"http://127.0.0.1:{server.server_port}", "queue", "requeue-dlq", "--name", "orders"]
+        with subprocess.Popen([SCRIPT, *command], stderr=subprocess.PIPE, env=environment(), cwd=folder) as running:
+            assert server.was_sent.wait(30)
+            running.send_signal(signal.SIGINT)
+            told = running.stderr.read().decode()
+        server.may_end.set()
+        server.shutdown()
+
+    assert running.returncode == 130
+    assert told == "sqew: Interrupted: the server was asked already, and may have requeued all of them or go on.\n"
+
+
 @pytest.fixture(scope="module")
 def locked(tmp_path_factory):
     with serving(tmp_path_factory.mktemp("locked"), env={"SQEW_AUTH_TOKEN": TOKEN}) as server:

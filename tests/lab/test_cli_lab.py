@@ -54,6 +54,13 @@ def test_a_setting_of_the_server_is_no_option_here(plainbench):
     assert plainbench("--durability fast init").code == 2
 
 
+def test_of_an_option_that_was_given_twice_only_the_last_was_kept(plainbench):
+    done = plainbench("run --config a.yaml --config b.yaml")
+
+    assert done.code == 2
+    assert done.err.startswith("plainbench: --config takes one value and was given 2 times. Give it once.")
+
+
 def test_init_writes_a_configuration_that_can_be_read(begun, tmp_path):
     assert load(tmp_path / "plainbench.yaml").topics[0].name == "orders"
 

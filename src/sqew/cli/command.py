@@ -6,6 +6,7 @@ an option that the command does not know: `sqew --help` must not wait for it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,9 @@ class Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         _note_settings(self, ctx, args)
-        return super().parse_args(ctx, args)
+        rest = super().parse_args(ctx, [*args])
+        check_repeated(self, ctx, args)
+        return rest
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         return _with_settings(ctx, super().get_params(ctx))
@@ -48,7 +51,10 @@ class Group(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         _note_settings(self, ctx, args)
-        return super().parse_args(ctx, _switched_on(args, self.list_commands(ctx)))
+        args = _switched_on(args, self.list_commands(ctx))
+        rest = super().parse_args(ctx, [*args])
+        check_repeated(self, ctx, args)
+        return rest
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         return _with_settings(ctx, super().get_params(ctx))
@@ -91,6 +97,25 @@ class LazyGroup(Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in self.lazy.items()])
+
+
+def check_repeated(command: click.Command, ctx: click.Context, args: Sequence[str]) -> None:
+    """Raise if an option that takes one value is given several: click would silently keep the last."""
+    if ctx.resilient_parsing:
+        return
+    given = command.make_parser(ctx).parse_args([*args])[2]
+    for option, times in Counter(given).items():
+        if times > 1 and isinstance(option, click.Option) and _takes_one(option):
+            several = getattr(option.type, "several", "")
+            ctx.fail(
+                f"{'/'.join([*option.opts, *option.secondary_opts])} takes one value and was given {times} times. "
+                f"Give it once{several and ': '}{several}."
+            )
+
+
+def _takes_one(option: click.Option) -> bool:
+    # A flag says the same however often it is given, unless it has an opposite.
+    return not (option.multiple or option.count or (option.is_flag and not option.secondary_opts))
 
 
 def shared_options(shown: Sequence[str]) -> list[click.Parameter]:

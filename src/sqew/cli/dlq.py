@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from sqew import operations as ops
 from sqew.cli import views
 from sqew.cli.command import Group
 from sqew.cli.exits import Exit, complain
@@ -11,6 +12,7 @@ from sqew.cli.output import plural
 from sqew.cli.pages import listed
 from sqew.cli.parameters import Ids, after_option, limit_option, queue_option, yes_option
 from sqew.cli.session import Session, now_ms
+from sqew.cli.steps import in_steps
 
 ids_option = click.option("--ids", type=Ids(), help="Only these.  [default: all]")
 
@@ -44,7 +46,9 @@ def list_dead(session: Session, queue: str, limit: int, after: int) -> None:
 def requeue(session: Session, queue: str, ids: list[int] | None) -> int:
     """Bring dead letters back to their queue, with attempts 0."""
     with session.open() as q:
-        count = q.requeue(queue, ids)
+        count = in_steps(
+            session, q, lambda: ops.RequeueDead(queue, ids), lambda: q.requeue(queue, ids), "requeued", "message"
+        )
     session.show({"queue": queue, "requeued": count}, views.sentence_of(count, "Requeued"))
     return _found_all(queue, ids, count)
 
@@ -59,7 +63,9 @@ def purge(session: Session, queue: str, ids: list[int] | None, yes: bool) -> int
     with session.open() as q:
         doomed = q.stats(queue).depths.dead if ids is None else len(ids)
         session.confirm(f"Deleting {plural(doomed, 'dead letter')} of queue '{queue}'", yes)
-        count = q.purge_dead(queue, ids)
+        count = in_steps(
+            session, q, lambda: ops.PurgeDead(queue, ids), lambda: q.purge_dead(queue, ids), "deleted", "dead letter"
+        )
     session.show({"queue": queue, "purged": count}, views.sentence_of(count, "Purged", "dead letter"))
     return _found_all(queue, ids, count)
 

@@ -12,7 +12,7 @@ from sqew.cli.bodies import body_of, body_option, text_option
 from sqew.cli.command import Group
 from sqew.cli.exits import Exit, Failure, complain
 from sqew.cli.output import plural
-from sqew.cli.parameters import Milliseconds, Name, Pair
+from sqew.cli.parameters import LINES_FILE, Milliseconds, Name, Pair
 from sqew.cli.session import Session
 from sqew.errors import SqewError, TooLarge
 from sqew.model import NewMessage, Published
@@ -34,7 +34,9 @@ def event() -> None:
 @click.option("--key", "routing_key", required=True, metavar="KEY", help="The routing key, as in orders.created.")
 @body_option
 @text_option
-@click.option("--file", metavar="FILE", help="Newline-delimited JSON, an event to a line; - for stdin.")
+@click.option(
+    "--file", type=LINES_FILE, metavar="FILE", help="Newline-delimited JSON, an event to a line; - for stdin."
+)
 @click.option("--priority", type=int, default=0, help="Higher ones are received first: -1000 to 1000.")
 @click.option(
     "--delay-ms", "--delay", "delay_ms", type=Milliseconds(), help="How long it waits before its first delivery."

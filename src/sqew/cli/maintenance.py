@@ -11,6 +11,7 @@ from sqew.cli.output import byte_count, plural
 from sqew.cli.progress import Bar
 from sqew.cli.session import Session
 from sqew.cli.stats import file_bytes
+from sqew.errors import StoreDamaged
 from sqew.rules import shown
 
 
@@ -40,13 +41,28 @@ def check(session: Session) -> int:
     Ends with exit code 6 if there is any.
     """
     session.check_file("check", "pg_amcheck")
-    with session.open_file() as q, Bar("checking messages", session.plain) as bar:
-        report = q.check(bar.reach)
+    file = session.settings.db
+    can_be_opened = True
+    try:
+        with session.open_file() as q, Bar("checking messages", session.plain) as bar:
+            report = q.check(bar.reach)
+    except StoreDamaged as error:
+        from sqew.stores.sqlite.upkeep import CheckReport, structural_problems  # here: the help must not wait for it
+
+        # Of one that is no database at all this says so, and raises as well.
+        problems = structural_problems(file)
+        report = CheckReport(0, 0, [], problems or [str(error.__cause__ or error)])
+        can_be_opened = False
     sentence = f"Checked {plural(report.messages, 'message')} and {report.archived} in the archive: "
     verdict = "all is well." if report.ok else "there is damage."
     session.show({"ok": report.ok, **msgspec.to_builtins(report)}, sentence + verdict)
     for problem in report.problems:
         complain(f"SQLite says: {problem}")
+    if report.problems:
+        still = (
+            "; until then `sqew export --queue NAME` writes what can still be read of a queue" if can_be_opened else ""
+        )
+        complain(f"Restore {file} from a backup{still}.")
     if report.damaged:
         ids = ", ".join(map(str, report.damaged))
         complain(

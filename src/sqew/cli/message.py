@@ -17,10 +17,12 @@ from sqew.cli.exits import Exit, complain
 from sqew.cli.failures import code_of
 from sqew.cli.output import moment, plural
 from sqew.cli.parameters import (
+    LINES_FILE,
     MESSAGE_ID,
     Ids,
     Milliseconds,
     Name,
+    OneText,
     Pair,
     lane_option,
     queue_option,
@@ -31,6 +33,7 @@ from sqew.errors import BadBody, MessageNotFound, SqewError
 from sqew.model import Extension, NewMessage, Ref, Release, Settled
 from sqew.rules import Limits, check_batch, check_int, check_message, encode_body, parse_json
 
+_ONE_MESSAGE = OneText("several messages go as lines of JSON with --file")
 batch_option = click.option("--batch", type=int, default=1, show_default=True, metavar="N", help="How many at most.")
 wait_option = click.option(
     "--wait-ms", type=Milliseconds(), default=0, help="Wait up to this long for a message if there is none."
@@ -46,9 +49,11 @@ def message() -> None:
 
 @message.command("enqueue")
 @queue_option
-@click.option("--payload", metavar="JSON", help="The message, as JSON.")
-@click.option("--text", help="The message, as plain text.")
-@click.option("--file", metavar="FILE", help="Newline-delimited JSON, a message to a line; - for stdin.")
+@click.option("--payload", type=_ONE_MESSAGE, metavar="JSON", help="The message, as JSON.")
+@click.option("--text", type=_ONE_MESSAGE, help="The message, as plain text.")
+@click.option(
+    "--file", type=LINES_FILE, metavar="FILE", help="Newline-delimited JSON, a message to a line; - for stdin."
+)
 @click.option("--priority", type=int, default=0, help="Higher ones are received first: -1000 to 1000.")
 @click.option("--delay-ms", type=Milliseconds(), help="How long it waits before its first delivery.")
 @click.option("--ttl-ms", type=Milliseconds(at_least=1), help="How long it lives.")

@@ -64,6 +64,13 @@ class Name(_Type):
         return str(value)
 
 
+class OneText(click.types.StringParamType):
+    """Any text, and what whoever has several of them can do: ``several``, as an error says it."""
+
+    def __init__(self, several: str) -> None:
+        self.several = several
+
+
 class Milliseconds(_Type):
     """A length of time: a number of milliseconds, or one with a unit such as ``30s``."""
 
@@ -102,6 +109,7 @@ class Ids(_Type):
     """Message ids with commas between them."""
 
     name = "id,…"
+    several = "several ids go together with commas between them, 1,2,3"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[int]:
         if isinstance(value, list):
@@ -153,6 +161,7 @@ class Whole(_Type):
         return number
 
 
+LINES_FILE = OneText("several files go through a pipe, cat FILES | sqew … --file -")
 MESSAGE_ID = Whole(1, LARGEST_ID)
 COUNT = Whole(1, 1_000_000)
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 from msgspec import structs
 
+from sqew import operations as ops
 from sqew.cli import views
 from sqew.cli.command import Group
 from sqew.cli.output import byte_count, plural
@@ -24,6 +25,7 @@ from sqew.cli.parameters import (
 )
 from sqew.cli.session import Session, now_ms
 from sqew.cli.stats import file_bytes
+from sqew.cli.steps import in_steps
 from sqew.errors import BadValue
 from sqew.model import Backoff, Policy
 
@@ -194,7 +196,11 @@ def purge(session: Session, name: str, yes: bool) -> None:
     """Delete every message of a queue, leased ones included."""
     with session.open() as q:
         session.confirm(f"Deleting {plural(q.stats(name).depths.total(), 'message')} of queue '{name}'", yes)
-        count = q.purge(name)
+
+        def purging() -> ops.Purge:
+            return ops.Purge(name, q.run(ops.LastId()), session.limits.max_batch)
+
+        count = in_steps(session, q, purging, lambda: q.purge(name), "deleted", "message")
     session.show({"name": name, "purged": count}, views.sentence_of(count, "Purged"))
 
 
@@ -218,7 +224,7 @@ def peek(session: Session, name: str, limit: int, lane: str | None) -> None:
 def requeue_dlq(session: Session, name: str) -> None:
     """Bring a queue's dead letters back to it, with attempts 0."""
     with session.open() as q:
-        count = q.requeue(name)
+        count = in_steps(session, q, lambda: ops.RequeueDead(name), lambda: q.requeue(name), "requeued", "message")
     session.show({"name": name, "requeued": count}, views.sentence_of(count, "Requeued"))
 
 

@@ -16,7 +16,7 @@ from sqew.cli.command import Command
 from sqew.cli.exits import Exit, Failure
 from sqew.cli.message import show_tally
 from sqew.cli.output import plural
-from sqew.cli.parameters import queue_option
+from sqew.cli.parameters import LINES_FILE, queue_option
 from sqew.cli.progress import Bar
 from sqew.cli.session import Session, now_ms
 from sqew.errors import UnknownLane
@@ -81,7 +81,7 @@ def _written(output: str) -> Iterator[IO[bytes]]:
 
 @click.command("import", cls=Command)
 @queue_option
-@click.option("--file", default="-", metavar="FILE", help="Where from.  [default: stdin]")
+@click.option("--file", type=LINES_FILE, default="-", metavar="FILE", help="Where from.  [default: stdin]")
 @click.pass_obj
 def import_(session: Session, queue: str, file: str) -> None:
     """Send messages that `sqew export` wrote.

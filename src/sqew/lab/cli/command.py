@@ -10,7 +10,7 @@ import click
 
 from sqew.cli.command import Group as SqewGroup
 from sqew.cli.command import LazyGroup as SqewLazyGroup
-from sqew.cli.command import shared_options
+from sqew.cli.command import check_repeated, shared_options
 
 if TYPE_CHECKING:
     from sqew.lab.config.model import Config
@@ -32,6 +32,11 @@ class Command(click.Command):
         super().__init__(*args, **keywords)
         self.params += _lab_options()
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        rest = super().parse_args(ctx, [*args])
+        check_repeated(self, ctx, args)
+        return rest
+
 
 class Group(SqewGroup):
     """A group of commands."""
@@ -45,7 +50,9 @@ class Group(SqewGroup):
         self.params = [*own, *_lab_options()]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return click.Group.parse_args(self, ctx, args)
+        rest = click.Group.parse_args(self, ctx, [*args])
+        check_repeated(self, ctx, args)
+        return rest
 
 
 class LazyGroup(Group, SqewLazyGroup):

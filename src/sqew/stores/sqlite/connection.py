@@ -166,6 +166,8 @@ def _check_file(path: Path, create: bool) -> None:
             raise StoreUnusable(f"{path} does not exist. Check the name, or create a queue in it first.")
         if not os.access(folder, os.W_OK):
             raise StoreUnusable(f"The folder {folder} is read-only. Make it writable, or choose another place.")
+    elif not path.is_file():
+        raise StoreUnusable(f"{path} is not a regular file but a pipe, a socket or a device. Name another.")
     elif not os.access(path, os.R_OK | os.W_OK) or not os.access(folder, os.W_OK):
         raise StoreUnusable(
             f"{path} or its folder is read-only; a queue must write both. Change the rights, or copy it elsewhere."

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import apsw
 from msgspec import Struct
 
 from sqew.errors import StoreUnusable
 from sqew.stores.sql.delivering import damaged_deliveries
-from sqew.stores.sql.rows import checksum
+from sqew.stores.sql.rows import DAMAGE, checksum
 from sqew.stores.sql.scheduling import damaged_schedules
 from sqew.stores.sql.staging import damaged_chunks
-from sqew.stores.sql.work import Work
+from sqew.stores.sql.work import Execute, Work
 from sqew.stores.sqlite.connection import SQL, connect, make_private, translated
 
 _BACKUP_STEP_PAGES = 1_000
@@ -162,19 +163,60 @@ def backup(origin: str | apsw.Connection, to: str, progress: Callable[[int, int]
 
 def check(work: Work, progress: Callable[[int], object] | None) -> CheckReport:
     """Read every page and every body."""
-    problems = [row[0] for row in work.execute("PRAGMA integrity_check(100)") if row[0] != "ok"]
+    problems = list(_structural(work.execute))
     damaged: list[int] = []
+    deliveries: list[int] = []
+    schedules: list[str] = []
     counts = []
-    for statement in ("check_messages", "check_archive"):
+    for statement, name in (("check_messages", "the messages"), ("check_archive", "the archive")):
         count = 0
-        for id, check, is_text, headers, body in work.execute(SQL[statement]):
-            if checksum(body, headers, is_text) != check and len(damaged) < MOST_DAMAGED_SHOWN:
-                damaged.append(id)
-            count += 1
-            if progress is not None and count % _REPORT_EVERY == 0:
-                progress(count)
+        with _as_far_as_it_goes(name, problems):
+            for id, check, is_text, headers, body in work.execute(SQL[statement]):
+                if not _is_whole(check, is_text, headers, body) and len(damaged) < MOST_DAMAGED_SHOWN:
+                    damaged.append(id)
+                count += 1
+                if progress is not None and count % _REPORT_EVERY == 0:
+                    progress(count)
         counts.append(count)
-    problems += islice(damaged_chunks(work), MOST_DAMAGED_SHOWN)
-    deliveries = list(islice(damaged_deliveries(work), MOST_DAMAGED_SHOWN))
-    schedules = list(islice(damaged_schedules(work), MOST_DAMAGED_SHOWN))
+    with _as_far_as_it_goes("what writers have staged", problems):
+        problems.extend(islice(damaged_chunks(work), MOST_DAMAGED_SHOWN))
+    with _as_far_as_it_goes("the deliveries", problems):
+        deliveries.extend(islice(damaged_deliveries(work), MOST_DAMAGED_SHOWN))
+    with _as_far_as_it_goes("the schedules", problems):
+        schedules.extend(islice(damaged_schedules(work), MOST_DAMAGED_SHOWN))
     return CheckReport(counts[0], counts[1], damaged, problems, deliveries, schedules)
+
+
+def _is_whole(check: Any, is_text: Any, headers: Any, body: Any) -> bool:
+    try:
+        return bool(checksum(body, headers, is_text) == check)
+    except DAMAGE:
+        return False
+
+
+def structural_problems(path: str) -> list[str]:
+    """What SQLite finds wrong with a file, also with one that is too damaged to be opened as a queue's."""
+    with translated(path):
+        connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
+        try:
+            return list(_structural(connection.execute))
+        finally:
+            connection.close(True)
+
+
+def _structural(execute: Execute) -> Iterator[str]:
+    try:
+        for (found,) in execute("PRAGMA integrity_check(100)"):
+            # What is wrong with the pages comes as one row of many lines, under a title.
+            yield from (line for line in found.splitlines() if line != "ok" and not line.startswith("***"))
+    except apsw.CorruptError as error:
+        yield str(error)
+
+
+@contextlib.contextmanager
+def _as_far_as_it_goes(what: str, problems: list[str]) -> Iterator[None]:
+    """Damage that ends the reading of one table is one problem more, and no reason not to look at the others."""
+    try:
+        yield
+    except (apsw.CorruptError, UnicodeDecodeError) as error:
+        problems.append(f"{what} can't be read to the end: {error}")

@@ -1,0 +1,55 @@
+"""What is done in many transactions, so that nobody waits long for it: Ctrl-C may leave a part of it done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from sqew.cli.exits import Exit, Failure, complain
+from sqew.cli.output import plural
+from sqew.errors import SqewError
+
+if TYPE_CHECKING:
+    from sqew.cli.session import Queues, Session
+    from sqew.engine import Stepwise
+
+
+def in_steps(
+    session: Session, q: Queues, operation: Callable[[], Stepwise], ask: Callable[[], int], done: str, noun: str
+) -> int:
+    """Carry out an operation to its end, or ``ask`` a server to; how many it dealt with.
+
+    On Ctrl-C, and on an error after the first step, it says how far it came.
+    ``done`` and ``noun``: what is done to what, as in deleted and message.
+    """
+    if session.url:
+        try:
+            return ask()
+        except KeyboardInterrupt:
+            raise Failure(
+                f"Interrupted: the server was asked already, and may have {done} all of them or go on.",
+                Exit.INTERRUPTED,
+            ) from None
+    # Here, because not every command that may come to this does, and a server needs none of it.
+    from sqew.cli.lines import CtrlC
+    from sqew.engine import following, split
+
+    count, unsure = 0, ""
+    with CtrlC() as ctrl_c:
+        try:
+            for part in split(operation()):
+                is_done = False
+                while not is_done:
+                    with ctrl_c.held():
+                        unsure = " and perhaps some more"
+                        progress = q.run(part)
+                        count, unsure = count + progress.count, ""
+                    is_done, part = progress.done, following(part, progress)
+        except KeyboardInterrupt:
+            so_far = f"{done} {plural(count, noun)}{unsure}, and left the rest"
+            raise Failure(f"Interrupted: {so_far}. Run it again to go on.", Exit.INTERRUPTED) from None
+        except SqewError:
+            if count:
+                complain(f"Stopped: {done} {plural(count, noun)}, and left the rest.")
+            raise
+    return count
