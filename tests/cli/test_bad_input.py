@@ -19,6 +19,7 @@ BAD = [
     ("queue add --name q --lane 'b d=1'", 2, "can't be a lane's name"),
     ("queue add --name q --lane x=0", 2, "weight"),
     ("queue add --name q --lane x=heavy", 2, "weight"),
+    ("queue add --name q --lane x=1 --lane x=2", 2, "A lane is named twice"),
     ("queue add --name q --max-attempts 0", 2, "max_attempts"),
     ("queue add --name q --max-attempts many", 2, "--max-attempts can't be 'many'"),
     ("queue add --name q --ttl-ms 0", 2, "--ttl-ms can't be '0'"),

@@ -94,7 +94,10 @@ def policy_fields(options: dict[str, Any], backoff: Backoff) -> dict[str, Any]:
         given["dead_letter"] = None
     lanes: Any = given.get("lanes")
     if lanes:
-        given["lanes"] = {lane: _weight(lane, weight) for lane, weight in lanes}
+        weights = {lane: _weight(lane, weight) for lane, weight in lanes}
+        if len(weights) < len(lanes):
+            raise BadValue("A lane is named twice. Name each once, with its weight: --lane NAME=WEIGHT.")
+        given["lanes"] = weights
     return given
 
 
