@@ -24,6 +24,13 @@ def test_what_stands_nearer_to_the_command_wins(sqew):
     assert setting(done, "db")["value"] == "b.db"
 
 
+@pytest.mark.parametrize(
+    "command", ["config show --json --max-batch 1 --max-batch 2", "--max-batch 1 --max-batch 2 config show --json"]
+)
+def test_of_a_setting_the_last_counts(sqew, command):
+    assert setting(sqew(command), "max_batch")["value"] == 2
+
+
 TWICE = {
     "message enqueue --queue orders --payload 5 --payload 6": ("--payload", "several messages go as lines of JSON"),
     "message enqueue --queue orders --text a --text=b": ("--text", "several messages go as lines of JSON"),
@@ -35,11 +42,6 @@ TWICE = {
     "message enqueue --queue orders --payload 1 --sync-commit --no-sync-commit": (
         "--sync-commit/--no-sync-commit", "Give it once.",
     ),
-    "queue list --db a.db --db b.db": ("--db", "Give it once."),
-    "--db a.db --db b.db queue list": ("--db", "Give it once."),
-    "queue --db a.db --db b.db list": ("--db", "Give it once."),
-    "queue list --max-batch 1 --max-batch 2": ("--max-batch", "Give it once."),
-    "--aws-strict --aws-strict queue list": ("--aws-strict", "Give it once."),
 }  # fmt: skip
 
 

@@ -100,12 +100,15 @@ class LazyGroup(Group):
 
 
 def check_repeated(command: click.Command, ctx: click.Context, args: Sequence[str]) -> None:
-    """Raise if an option that takes one value is given several: click would silently keep the last."""
+    """Raise if an option that takes one value is given several: click would silently keep the last.
+
+    Of settings the last counts: programs that call this one put their own behind those that they are given.
+    """
     if ctx.resilient_parsing:
         return
     given = command.make_parser(ctx).parse_args([*args])[2]
     for option, times in Counter(given).items():
-        if times > 1 and isinstance(option, click.Option) and _takes_one(option):
+        if times > 1 and isinstance(option, click.Option) and _takes_one(option) and not _is_setting(option):
             several = getattr(option.type, "several", "")
             ctx.fail(
                 f"{'/'.join([*option.opts, *option.secondary_opts])} takes one value and was given {times} times. "
@@ -190,6 +193,12 @@ def _switched_on(args: Sequence[str], commands: Sequence[str]) -> list[str]:
         f"{arg}=on" if after in commands and arg.startswith("--") and _is_switch(arg) else arg
         for arg, after in zip(args, [*args, ""][1:], strict=True)
     ]
+
+
+def _is_setting(option: click.Option) -> bool:
+    from sqew.settings import DEFINITIONS
+
+    return option.name in DEFINITIONS
 
 
 def _is_switch(flag: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+import threading
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
@@ -80,7 +81,7 @@ def _kept() -> Path:
 def _write(program: Path, text: str) -> None:
     """It appears whole: others may want it at the same moment."""
     program.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = program.with_name(f"{program.name}.{os.getpid()}")
+    unfinished = program.with_name(f"{program.name}.{os.getpid()}.{threading.get_ident()}")
     unfinished.write_text(text)
     unfinished.chmod(0o755)
     unfinished.replace(program)
