@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -242,6 +242,16 @@ def following(operation: Stepwise, progress: Progress) -> Stepwise:
     if isinstance(operation, RetryDeliveries | Redrive) and progress.after:
         return replace(operation, after=progress.after)
     return operation
+
+
+def steps(run: Callable[[Stepwise], Progress], operation: Stepwise) -> Iterator[int]:
+    """Carry out an operation to its end: with how many messages (or deliveries) each step dealt."""
+    for part in split(operation):
+        done = False
+        while not done:
+            progress = run(part)
+            part, done = following(part, progress), progress.done
+            yield progress.count
 
 
 def creation(settings: Settings, name: str, fields: Mapping[str, Any], *, exist_ok: bool = False) -> CreateQueue:

@@ -12,6 +12,7 @@ from sqew.errors import SqewError
 if TYPE_CHECKING:
     from sqew.cli.session import Queues, Session
     from sqew.engine import Stepwise
+    from sqew.model import Progress
 
 
 def in_steps(
@@ -32,19 +33,22 @@ def in_steps(
             ) from None
     # Here, because not every command that may come to this does, and a server needs none of it.
     from sqew.cli.lines import CtrlC
-    from sqew.engine import following, split
+    from sqew.engine import steps
 
     count, unsure = 0, ""
+
+    def run(part: Stepwise) -> Progress:
+        nonlocal count, unsure
+        with ctrl_c.held():
+            unsure = " and perhaps some more"
+            progress = q.run(part)
+            count, unsure = count + progress.count, ""
+        return progress
+
     with CtrlC() as ctrl_c:
         try:
-            for part in split(operation()):
-                is_done = False
-                while not is_done:
-                    with ctrl_c.held():
-                        unsure = " and perhaps some more"
-                        progress = q.run(part)
-                        count, unsure = count + progress.count, ""
-                    is_done, part = progress.done, following(part, progress)
+            for _ in steps(run, operation()):
+                pass
         except KeyboardInterrupt:
             so_far = f"{done} {plural(count, noun)}{unsure}, and left the rest"
             raise Failure(f"Interrupted: {so_far}. Run it again to go on.", Exit.INTERRUPTED) from None

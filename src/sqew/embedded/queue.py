@@ -20,7 +20,7 @@ from sqew import operations as ops
 from sqew.checks import check_operation
 from sqew.clock import Clock
 from sqew.commits import Commits, GroupCommit, Transaction
-from sqew.engine import Stepwise, creation, following, limits_of, open_file, split
+from sqew.engine import Stepwise, creation, limits_of, open_file, steps
 from sqew.errors import BadValue, SqewError, StoreBusy
 from sqew.keys import new_key
 from sqew.model import (
@@ -547,14 +547,7 @@ class Queue:
 
     def _in_steps(self, operation: Stepwise) -> int:
         check_operation(operation, self._limits)
-        count = 0
-        for part in split(operation):
-            done = False
-            while not done:
-                progress = self._commits.run(part)
-                count, done = count + progress.count, progress.done
-                part = following(part, progress)
-        return count
+        return sum(steps(self._commits.run, operation))
 
     # Events and schedules
 
