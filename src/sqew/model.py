@@ -507,11 +507,12 @@ class Swept(Struct, frozen=True):
     next_at: int | None = None
     staged: int = 0
     claimed: int = 0
+    redated: int = 0
 
     @property
     def count(self) -> int:
         messages = self.expired + self.dead + self.archived + self.removed + self.staged + self.claimed
-        return messages + self.keys + self.deliveries + self.subscriptions + self.attempts
+        return messages + self.keys + self.deliveries + self.subscriptions + self.attempts + self.redated
 
 
 class LaneDepth(Struct, frozen=True):

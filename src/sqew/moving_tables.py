@@ -25,6 +25,7 @@ NAMES = {
     "sqew_body": "large_bodies",
     "sqew_bucket": "priorities_in_use",
     "sqew_key": "idempotency_keys",
+    "sqew_redating": "changed_retentions",
     "sqew_attempt": "repeatable_receives",
     "sqew_archive": "archived_messages",
     "sqew_move_task": "moves_of_dead_letters",

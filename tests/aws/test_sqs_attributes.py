@@ -65,6 +65,17 @@ def test_a_fifo_queue_has_some_more(sqs, fifo):
     }
 
 
+def test_another_retention_holds_for_the_messages_that_are_there_already(sqs, queue, shared_server):
+    sqs.send_message(QueueUrl=queue, MessageBody="x")
+
+    sqs.set_queue_attributes(QueueUrl=queue, Attributes={"MessageRetentionPeriod": "60"})
+
+    name = queue.rsplit("/", 1)[1]
+    shared_server.call("POST", f"/queues/{name}/compact")
+    [message] = shared_server.call("GET", f"/queues/{name}/peek").json["messages"]
+    assert message["expires_at"] - message["created_at"] == 60_000
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

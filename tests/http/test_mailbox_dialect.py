@@ -237,6 +237,17 @@ def test_archived_messages_are_kept_for_as_long_as_was_chosen(server, topic):
     assert server.call("GET", f"/v1/stats?topic={topic}").json["archived"] == 0
 
 
+def test_a_shorter_retention_covers_what_was_archived_before(server, topic):
+    post(server, "long-lived", topic=topic)
+    bodies(server, f"topic={topic}")
+    assert server.call("GET", f"/v1/stats?topic={topic}").json["archived"] == 1
+
+    server.call("PUT", "/v1/retention", {"topic": topic, "seconds": 0.001})
+
+    server.call("POST", f"/queues/{topic}/compact")
+    assert server.call("GET", f"/v1/stats?topic={topic}").json["archived"] == 0
+
+
 def test_retention_is_a_week_unless_another_is_chosen(server, topic):
     post(server, "x", topic=topic)
 

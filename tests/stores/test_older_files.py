@@ -11,7 +11,7 @@ import pytest
 from sqew import Queue
 from sqew.stores.sql.migrations import migrations
 
-_LATER = ("writer", "staging", "part", "chunk", "consumer", "claim", "claim_chunk")
+_LATER = ("writer", "staging", "part", "chunk", "consumer", "claim", "claim_chunk", "redating")
 """The tables that came with version 5 and after."""
 
 

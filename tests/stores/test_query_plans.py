@@ -211,7 +211,17 @@ HOT = {
         "sqew_attempt_expires",
     },
     "forget_keys": {"sqew_key_expires", ROW},
-    "forget_archived": {"sqew_archive_purge", ROW},
+    "seem_over_in_archive": {"sqew_archive_purge"},
+    "begin_redating": NOTHING,
+    "former_lifetimes": {ROW},
+    "redating_reached": {ROW},
+    "end_redating": {ROW},
+    "end_redatings_of": {ROW},
+    "archive_to_redate": {"sqew_archive_queue"},
+    "redate_archived": {ROW},
+    "keys_end": {ROW},
+    "redate_keys": {ROW},
+    "redate_messages": {WALK},
     "purgeable_claimable": {DUE},
     "purgeable_grouped": {GROUP},
     "deleted_queue": {NAMES},
@@ -330,6 +340,8 @@ HOT = {
 }
 
 COLD = {
+    "any_redating": "the few queues whose policies have changed of late",
+    "next_redating": "the first of those",
     "forget_old_moves": "the few tasks of one dead-letter queue, when another is started",
     "count_filters": "along the index of those, of which there are 10,000 at most",
     "count_subscriptions_to_topic": "counts the subscriptions of one topic, when its attributes are asked for",

@@ -13,6 +13,7 @@ from sqew.operations import CreateQueue, DeleteQueue, GetQueue, ListDeadLetterSo
 from sqew.rules import checked_changes
 from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.keys import delete_keys_of
+from sqew.stores.sql.redating import note_changes
 from sqew.stores.sql.statements import names
 from sqew.stores.sql.work import Work
 
@@ -61,6 +62,7 @@ def update_queue(work: Work, op: UpdateQueue) -> QueueInfo:
     extras = {name: value for name, value in {**state.extras, **op.extras}.items() if value is not None}
     row = (state.id, _encode(policy).decode(), _encode(extras).decode(), policy.dead_letter)
     work.execute(work.sql.update_policy, row)
+    note_changes(work, state, policy)
     work.catalog.changed()
     # A waiting receiver may have to look again: what is due has not changed, but the lanes may have.
     work.stirred.add(op.name)
@@ -83,6 +85,7 @@ def delete_queue(work: Work, op: DeleteQueue) -> None:
     delete_keys_of(work, state.id)
     # (Receives that may be repeated expire by themselves: no other queue gets its number.)
     work.execute(work.sql.delete_moves_of, (state.id,))
+    work.execute(work.sql.end_redatings_of, (state.id,))
     work.execute(work.sql.end_stagings_of, (state.id, work.now))
     work.catalog.changed()
     work.stirred.add(op.name)

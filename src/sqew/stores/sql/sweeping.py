@@ -11,6 +11,7 @@ from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.consuming import delete_consumers_of, sweep_claims
 from sqew.stores.sql.delivering import forget_exhausted, has_forgettable
 from sqew.stores.sql.ending import EXHAUSTED, Held, bury, drop
+from sqew.stores.sql.redating import redate, sweep_archive
 from sqew.stores.sql.staging import sweep_staged
 from sqew.stores.sql.subscribing import end_unconfirmed
 from sqew.stores.sql.work import Row, Work
@@ -25,18 +26,22 @@ def sweep(work: Work, op: Sweep) -> Swept:
     expired = _sweep_expired(work, op.limit)
     dead = _sweep_exhausted(work, op.limit)
     keys = _changes(work, "forget_keys", work.now, op.limit)
-    archived = _changes(work, "forget_archived", work.now, op.limit)
+    over, archived = sweep_archive(work, op.limit)
     attempts = _changes(work, "forget_attempts", work.now, op.limit)
     removed = _sweep_deleted_queue(work, op.limit)
     deliveries = forget_exhausted(work, op.limit)
     subscriptions = end_unconfirmed(work, op.limit)
     staged = sweep_staged(work) + _changes(work, "forget_writers", work.now, op.limit)
     claimed = sweep_claims(work, op.limit)
-    if op.limit in (expired, dead, keys, archived, attempts, deliveries, subscriptions) or removed or staged or claimed:
+    redated = redate(work, op.limit)
+    full_steps = (expired, dead, keys, over, attempts, deliveries, subscriptions)
+    if op.limit in full_steps or removed or staged or claimed or redated:
         next_at: int | None = work.now
     else:
         next_at = work.execute(work.sql.next_sweep).get
-    return Swept(expired, dead, keys, archived, removed, deliveries, subscriptions, attempts, next_at, staged, claimed)
+    return Swept(
+        expired, dead, keys, archived, removed, deliveries, subscriptions, attempts, next_at, staged, claimed, redated
+    )
 
 
 def is_due(work: Work, _op: SweepDue) -> bool:
@@ -45,6 +50,7 @@ def is_due(work: Work, _op: SweepDue) -> bool:
         (next_at is not None and next_at <= work.now)
         or work.execute(work.sql.expired, (work.now, 1)).fetchone() is not None
         or work.execute(work.sql.any_deleted_queue).fetchone() is not None
+        or work.execute(work.sql.any_redating).fetchone() is not None
         or has_forgettable(work)
     )
 

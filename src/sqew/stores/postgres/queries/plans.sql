@@ -53,6 +53,11 @@ SELECT {archived} FROM sqew_archive
  WHERE queue_id IS NOT NULL AND (queue_id, outcome, id) > (?1, ?4, ?2) AND (queue_id, outcome) <= (?1, ?4)
  ORDER BY queue_id, outcome, id LIMIT ?3
 
+-- name: archive_to_redate
+SELECT id, finished_at, purge_at, length(body) FROM sqew_archive
+ WHERE queue_id IS NOT NULL AND (queue_id, outcome, id) > (?1, ?2, ?3) AND (queue_id, outcome) <= (?1, ?2)
+ ORDER BY queue_id, outcome, id LIMIT ?4
+
 -- name: subscriptions_to_pattern
 SELECT {subscription} FROM sqew_subscription s WHERE (s.pattern, s.id) > (?1, ?2) AND s.pattern <= ?1
  ORDER BY s.pattern, s.id LIMIT ?3
@@ -179,10 +184,6 @@ SELECT 1 FROM sqew_move_task WHERE queue_id >= ?1 AND queue_id <= ?1 AND due_at 
 
 -- name: delete_archive_of
 DELETE FROM sqew_archive WHERE id = ANY(ARRAY(SELECT id FROM sqew_archive WHERE queue_id = ?1 LIMIT ?2))
-
--- name: forget_archived
-DELETE FROM sqew_archive
- WHERE id = ANY(ARRAY(SELECT id FROM sqew_archive WHERE purge_at <= ?1 ORDER BY purge_at LIMIT ?2))
 
 -- name: delete_chunks_of
 DELETE FROM sqew_chunk

@@ -24,9 +24,9 @@ UPDATE sqew_message SET dies_at = NULL WHERE id = ?1
 DELETE FROM sqew_key WHERE (queue_id, key) IN
   (SELECT queue_id, key FROM sqew_key WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2) AND +expires_at <= ?1
 
--- name: forget_archived
-DELETE FROM sqew_archive WHERE id IN
-  (SELECT id FROM sqew_archive WHERE purge_at <= ?1 ORDER BY purge_at LIMIT ?2)
+-- name: seem_over_in_archive
+-- By the retention of when they were archived.
+SELECT id, queue_id, finished_at FROM sqew_archive WHERE purge_at <= ?1 ORDER BY purge_at LIMIT ?2
 
 -- name: next_sweep
 -- When the next of these is due: nothing needs to look before.
@@ -69,7 +69,7 @@ SELECT {doomed} FROM sqew_message WHERE queue_id = ?1 AND group_id IS NOT NULL A
  ORDER BY group_id, id LIMIT ?3 {locked}
 
 -- name: delete_finished
--- When a lake has it. By its id, whatever statistics say of its queue: coalesce and + keep its index out of it.
+-- When a lake has it, or it is over. By its id, whatever statistics say of its queue: coalesce and + keep its index out of it.
 DELETE FROM sqew_archive WHERE id = ?1 AND coalesce(queue_id, -1) = ?2 AND +finished_at = ?3 RETURNING id
 
 -- name: delete_archive_of
