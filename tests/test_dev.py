@@ -235,6 +235,13 @@ def test_only_what_is_missing_of_other_queues_is_asked_for(dev, monkeypatch):
         dev.need_other_queues()
 
 
+def test_the_tests_without_chromium_say_how_to_install_it(dev, monkeypatch):
+    monkeypatch.setenv("PATH", str(dev.ROOT))  # neither Chromium nor apt-get here
+
+    with pytest.raises(SystemExit, match=r"need Chromium; install it \(Debian: sudo apt-get install chromium\)"):
+        dev.need_browser()
+
+
 def test_a_postgresql_that_is_off_the_path_as_debian_has_it_is_found(dev, npm, monkeypatch):
     (dev.ROOT / "15" / "bin").mkdir(parents=True)
     (dev.ROOT / "15" / "bin" / "postgres").touch(mode=0o755)
