@@ -80,8 +80,8 @@ def _sign(auth, request, at):
     auth._inject_signature_to_request(request, auth.signature(text, request))
 
 
-def get(server, target):
-    return answer_to(server, raw("GET", target, authorization=None, Host=urlsplit(server.url).netloc))
+def get(server, target, **headers):
+    return answer_to(server, raw("GET", target, authorization=None, Host=urlsplit(server.url).netloc, **headers))
 
 
 def post(server, body, headers):
@@ -225,6 +225,15 @@ def test_a_presigned_url_is_good_for_a_while(guarded):
 
     assert answer.status == 200
     assert b"<Body>presigned</Body>" in answer.body
+
+
+def test_a_presigned_url_works_on_a_page_of_another_site(guarded):
+    with signed_by(guarded) as sqs:
+        sqs.create_queue(QueueName="signed")
+
+    answer = get(guarded, presigned(guarded, "ReceiveMessage"), **{"Sec-Fetch-Site": "cross-site"})
+
+    assert answer.status == 200
 
 
 def test_a_presigned_url_that_was_tampered_with_is_refused(guarded):

@@ -1,6 +1,7 @@
 """Who may do what: the server's token, the keys of queues, web pages, and addresses beyond this machine."""
 
 import contextlib
+import re
 import subprocess
 import sys
 import time
@@ -9,6 +10,7 @@ import apsw
 import pytest
 
 from serving import serving
+from sqew.http.run import make_router
 from sqew.stores.sql.migrations import migrations
 
 TOKEN = "open-sesame-7e1f"
@@ -344,6 +346,16 @@ def test_pages_may_not_call_unless_they_are_allowed(shared_server):
     assert preflight(shared_server, PAGE).status == 403
 
 
+@pytest.mark.parametrize(
+    "written",
+    ["https://shop.example:443", "HTTPS://Shop.Example", "https://shop.example."],
+    ids=["port", "case", "dot"],
+)
+def test_a_page_is_allowed_however_its_origin_is_written(tmp_path, written):
+    with serving(tmp_path, "--cors-origins", written) as server:
+        assert server.call("GET", "/queues", None, {"Origin": PAGE}).status == 200
+
+
 @pytest.mark.parametrize("origin", ["null", "", "https://shop.example.evil.example", "http://shop.example", "*"])
 def test_an_origin_that_is_nearly_the_allowed_one_is_another(with_pages, origin):
     assert with_pages.call("GET", "/queues", None, {"Origin": origin}).status == 403
@@ -425,7 +437,24 @@ def test_options_says_what_a_path_takes(shared_server):
 
 @pytest.mark.parametrize(
     "host",
-    ["evil.example", "evil.example:8888", "127.0.0.1.evil.example", "localhost.evil.example", "10.0.0.1", "[::2]"],
+    [
+        "evil.example",
+        "evil.example:8888",
+        "127.0.0.1.evil.example",
+        "localhost.evil.example",
+        "10.0.0.1",
+        "[::2]",
+        "[::1].evil.example",
+        "[::1]evil.example",
+        "[127.0.0.1]",
+        "localhost:x@evil.example",
+        "localhost:8888@evil.example",
+        "localhost:8888:evil.example",
+        "localhost:99999",
+        "localhost, evil.example",
+        "127.0.0.1/evil.example",
+        "",
+    ],
 )
 def test_a_name_that_was_made_to_mean_this_machine_is_refused(shared_server, host):
     answer = shared_server.call("GET", "/queues", None, {"Host": host, "Origin": f"http://{host}"})
@@ -452,6 +481,50 @@ def test_a_picture_on_another_site_takes_no_messages(shared_server, site, status
     answer = shared_server.call("GET", "/queues/pictures/receive", None, {"Sec-Fetch-Site": site})
 
     assert answer.status == status
+
+
+def filled(route):
+    """A path of a route, about the queue ``pictures`` where it is about one."""
+    values = {"queue": "pictures", "name": "pictures", "account": "000000000000"}
+    return re.sub(r"{(\w+)}", lambda found: values.get(found[1], "1"), route.pattern)
+
+
+ROUTES = make_router().routes
+EMBEDDED = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}
+FOLLOWED = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+FRAMED = {**FOLLOWED, "Sec-Fetch-Dest": "iframe"}
+
+
+@pytest.mark.parametrize("headers", [EMBEDDED, FRAMED], ids=["embedded", "framed"])
+def test_no_route_lets_in_what_is_part_of_a_page_of_another_site(shared_server, headers):
+    statuses = {
+        (route.method, route.pattern): shared_server.call(route.method, filled(route), None, headers).status
+        for route in ROUTES
+    }
+
+    assert statuses == dict.fromkeys(statuses, 403)
+
+
+def test_a_link_of_another_site_leads_to_nothing_that_changes_anything(shared_server):
+    shared_server.call("POST", "/queues", {"name": "pictures"})
+    shared_server.call("POST", "/queues/pictures/messages", {"payload": 1})
+    before = shared_server.call("GET", "/queues/pictures/stats").json["totals"]
+
+    statuses = {}
+    for route in ROUTES:
+        path = filled(route) + ("?topic=pictures" if route.pattern.startswith("/v1/messages") else "")
+        if route.pattern.endswith("/notify"):
+            continue  # it goes on for ever
+        statuses[route.method, route.pattern] = shared_server.call(route.method, path, None, FOLLOWED).status
+
+    assert shared_server.call("GET", "/queues/pictures/stats").json["totals"] == before
+    assert {key for key, status in statuses.items() if status == 403 and key[0] == "GET"} == {
+        ("GET", "/queues/{queue}/receive"),
+        ("GET", "/v1/messages"),
+        ("GET", "/v1/queues/{name}/messages"),
+        ("GET", "/{account}/{queue}"),
+    }
+    assert {status for key, status in statuses.items() if key[0] != "GET"} == {403}
 
 
 # Addresses beyond this machine

@@ -11,10 +11,11 @@ from msgspec.structs import replace
 from sqew.broker import Broker
 from sqew.errors import BadSetting, Forbidden, RouteNotFound, Unauthorized
 from sqew.http.exchange import Headers, Request, Response, Stream
+from sqew.http.hosts import is_loopback
 from sqew.http.keychain import Keychain
-from sqew.http.origins import Origins, is_loopback
+from sqew.http.origins import Origins
 from sqew.http.pressure import Pressure
-from sqew.http.router import Route, shown_path
+from sqew.http.router import KEYLESS, Route, shown_path
 from sqew.http.signatures import Signatures
 from sqew.keys import digest_of
 from sqew.model import GuardKey
@@ -41,7 +42,7 @@ class Guard:
             self._origins.check(request)
         assert route is not None
         scope = route.scope
-        if self._token is not None and scope != "open":
+        if self._token is not None and scope not in KEYLESS:
             self._authorize(request, route, self._token)
         if scope == "send":
             self.pressure.check()
@@ -106,7 +107,7 @@ class Guard:
 
 def check_exposure(settings: Settings) -> None:
     """Raise `BadSetting` if others than this machine's users could do as they like."""
-    if settings.auth_token or settings.insecure or settings.unix_socket or is_loopback(settings.host):
+    if settings.auth_token or settings.insecure or settings.unix_socket or is_loopback(settings.host.strip("[]")):
         return
     although = " (aws_credentials guard SQS and SNS only)" if settings.aws_credentials else ""
     raise BadSetting(

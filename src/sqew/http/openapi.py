@@ -12,7 +12,7 @@ import sqew
 from sqew.errors import BadSignature, DeliveryFailed, ServerError, SparkError, SqewError
 from sqew.http.exchange import JSON, NDJSON
 from sqew.http.glossary import words
-from sqew.http.router import Dialect, Route
+from sqew.http.router import KEYLESS, Dialect, Route
 from sqew.http.schemas import Schemas, paragraph, without_null
 from sqew.http.statuses import status_of
 from sqew.settings import Settings
@@ -103,7 +103,7 @@ def _operation(route: Route, name: str, schemas: Schemas) -> dict[str, Any]:
         **{str(status): _answer(status, kind, schemas) for status, kind in route.answers.items()},
         "default": _failures(route, schemas),
     }
-    operation["security"] = [] if route.scope == "open" else [{scheme: [route.scope]} for scheme in _SCHEMES]
+    operation["security"] = [] if route.scope in KEYLESS else [{scheme: [route.scope]} for scheme in _SCHEMES]
     return operation
 
 

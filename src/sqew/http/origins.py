@@ -1,22 +1,25 @@
 """Which web pages may call the server, and under which names it may be called.
 
 A page in a browser can send requests to any server that the browser reaches, its user's own machine included. So a
-page is let in only where its origin is allowed, or is the server itself.
+page is let in only where its origin is allowed, or is the server itself. Browsers tell in three headers who asks:
+``Origin`` with whatever is posted or read by a script, ``Sec-Fetch-Site`` with pictures, frames and links too, and
+``Host``, which a page can't choose. Other clients send no more than the last.
 """
 
 from __future__ import annotations
 
-import ipaddress
 import re
 
 from sqew.errors import BadSetting, Forbidden
 from sqew.http.exchange import Headers, Request
+from sqew.http.hosts import Origin, is_loopback, is_same_server, read_host, read_origin
 from sqew.settings import Settings
 
-_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s@?#,*]+")
 _HEADER_NAMES = re.compile(rb"[A-Za-z0-9!#$%&'*+.^_`|~, -]{1,1000}")
 _EXPOSED: Headers = ((b"access-control-expose-headers", b"retry-after, x-request-id, x-sqew-error, location"),)
 _VARY: Headers = ((b"vary", b"origin"),)
+_OWN_SITES = frozenset({b"none", b"same-origin"})
+"""Who typed the address or took a bookmark, and the pages of the server itself. ``same-site`` may be another port."""
 _PREFLIGHT_S = b"600"
 _REMEMBERED = 1_000
 _LONGEST_REMEMBERED = 256
@@ -32,6 +35,7 @@ class Origins:
         """Whether any pages but the server's own may call."""
         self._trusts_all = not settings.auth_token
         """Whoever gets through may do everything."""
+        self._checks_signatures = bool(settings.aws_credentials.strip())
         self._host = settings.host.lower()
         self._checks_host = (
             self._trusts_all and not settings.insecure and not settings.unix_socket and is_loopback(settings.host)
@@ -52,34 +56,42 @@ class Origins:
         if origin is not None:
             self._check_origin(origin, host)
         elif self._trusts_all and not self._any:
-            self._check_embedded(request)
+            self._check_site(request)
 
     def _check_host(self, host: bytes) -> None:
         """A name of somebody else's may be made to mean this machine, and then their page is the server's own."""
         if not self._checks_host:
             return
-        name = _name_in(host)
-        if not is_loopback(name) and name != self._host:
+        called = read_host(host)
+        if called is None or not (is_loopback(called.name) or called.name == self._host):
+            shown = host.decode("latin-1")[:100]
             raise Forbidden(
-                f"This server has no token, so it answers only to this machine's own names, and not to '{name[:100]}'. "
+                f"This server has no token, so it answers only to this machine's own names, and not to '{shown}'. "
                 "Call it as localhost, set auth_token, or start it with --insecure."
             )
 
-    def _check_origin(self, origin: bytes, host: bytes | None) -> None:
-        is_own = host is not None and origin.lower().partition(b"://")[2] == host.lower()
-        if not is_own and not self._allows(origin):
-            shown = origin.decode("latin-1")[:100]
+    def _check_origin(self, given: bytes, host: bytes | None) -> None:
+        origin, called = read_origin(given), read_host(host or b"")
+        is_own = origin is not None and called is not None and is_same_server(origin, called)
+        if not is_own and not self._allows(given):
+            shown = given.decode("latin-1")[:100]
             raise Forbidden(f"Pages of {shown} may not call this server. Add that origin to cors_origins.")
 
-    def _check_embedded(self, request: Request) -> None:
-        """Pictures and frames come without an origin, and there are GETs that take messages; browsers tell of them."""
-        site = request.headers.get(b"sec-fetch-site", b"none")
-        is_open = request.route is None or request.route.scope == "open"
-        if site not in (b"none", b"same-origin") and not is_open:
-            raise Forbidden("A page of another site may not call this server. Open the address by itself.")
+    def _check_site(self, request: Request) -> None:
+        """Pictures, frames, scripts and links come without an origin, and there are GETs that take or delete."""
+        site, route = request.headers.get(b"sec-fetch-site"), request.route
+        if site is None or site in _OWN_SITES or route is None:
+            return
+        if route.scope == "signed" and self._checks_signatures:
+            return  # A page that can sign was given what it needs.
+        if not (_is_followed_link(request) and route.by_link(request)):
+            raise Forbidden(
+                "A page of another site may not make this request. Type its address into the browser, or send it from "
+                "a program; a page that is meant to call this server is named in cors_origins."
+            )
 
-    def _allows(self, origin: bytes) -> bool:
-        return self._any or origin.lower() in self._allowed
+    def _allows(self, given: bytes) -> bool:
+        return self._any or read_origin(given) in self._allowed
 
     def headers(self, request: Request) -> Headers:
         """What tells a browser whether its page may see the answer."""
@@ -107,32 +119,25 @@ class Origins:
         )
 
 
-def is_loopback(host: str) -> bool:
-    """Whether an address (or ``localhost``) reaches this machine only."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
+def _is_followed_link(request: Request) -> bool:
+    """Tell whether a person sees the answer by itself, because they followed a link, and not as a part of the page."""
+    headers = request.headers
+    is_whole = headers.get(b"sec-fetch-dest", b"document") == b"document"
+    return request.method == b"GET" and is_whole and headers.get(b"sec-fetch-mode", b"navigate") == b"navigate"
 
 
-def _name_in(host: bytes) -> str:
-    """The name in a Host header, without its port."""
-    text = host.decode("latin-1").lower()
-    if text.startswith("["):
-        return text.partition("]")[0] + "]"
-    return text.partition(":")[0].removesuffix(".")
-
-
-def _parse(origins: str) -> frozenset[bytes]:
+def _parse(origins: str) -> frozenset[Origin]:
     given = [origin.strip() for origin in origins.split(",") if origin.strip()]
     if given == ["*"]:
         return frozenset()
-    for origin in given:
-        if not _ORIGIN.fullmatch(origin.lower()):
-            raise BadSetting(
-                f"cors_origins can't hold '{origin[:100]}': write origins as https://example.com, without a path, "
-                "and commas between them, or * alone for every page."
-            )
-    return frozenset(origin.lower().encode() for origin in given)
+    return frozenset(_parse_one(origin) for origin in given)
+
+
+def _parse_one(given: str) -> Origin:
+    origin = read_origin(given.encode())
+    if origin is None:
+        raise BadSetting(
+            f"cors_origins can't hold '{given[:100]}': write origins as https://example.com, without a path, "
+            "and commas between them, or * alone for every page."
+        )
+    return origin

@@ -21,8 +21,9 @@ from sqew.http.repeats import required_name
 if TYPE_CHECKING:
     from sqew.http.service import Service
 
-Scope = Literal["send", "receive", "admin", "open"]
-"""What a key must allow; ``open`` needs none."""
+Scope = Literal["send", "receive", "admin", "open", "signed"]
+"""What a key must allow. ``open`` needs none; for ``signed`` the handler checks the signature, where there are any."""
+KEYLESS: frozenset[Scope] = frozenset({"open", "signed"})
 
 Answer = Response | Stream | Call | Awaitable[Response | Stream | Call]
 Handler = Callable[["Service", Request], Answer]
@@ -64,6 +65,16 @@ def plain_kind(_service: Service, request: Request) -> bool | None:
     return True if not request.query and is_json(request) else None
 
 
+def harmless(_request: Request) -> bool:
+    """Any link may lead here."""
+    return True
+
+
+def harmful(_request: Request) -> bool:
+    """No link of another site may lead here: GET takes messages, or more."""
+    return False
+
+
 class Route(Struct, frozen=True, kw_only=True):
     """One method on one path."""
 
@@ -102,6 +113,8 @@ class Route(Struct, frozen=True, kw_only=True):
     long: bool = False
     """It may take as long as it takes: no request timeout."""
     together: Together | None = None
+    by_link: Callable[[Request], bool] = harmless
+    """Tell whether a link on another site may lead to it. Nothing but GET is asked about."""
     is_all_head: bool = False
     """It has no body, and always answers the same head with the same `Call`."""
 

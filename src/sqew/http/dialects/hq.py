@@ -13,7 +13,7 @@ from sqew import operations as ops
 from sqew.engine import creation
 from sqew.errors import BadValue, MessageNotFound, SqewError, StaleLease
 from sqew.http.exchange import Call, Request, Response
-from sqew.http.router import Dialect, Routes
+from sqew.http.router import Dialect, Routes, harmful
 from sqew.http.service import NO_STORE, Service, as_json, refuse_head
 from sqew.ids import MessageUuids
 from sqew.model import Message, NewMessage, Received, Ref, Release, Sent, Settled
@@ -88,7 +88,7 @@ class Job(Struct):
     attempts: int
 
 
-@routes.get("/queues/{queue}/receive", scope="receive", answers={200: Job | None})
+@routes.get("/queues/{queue}/receive", scope="receive", by_link=harmful, answers={200: Job | None})
 def receive(service: Service, request: Request) -> Call:
     """Take the next message for the queue's visibility timeout; null when there is none."""
     refuse_head(request)

@@ -17,7 +17,7 @@ from sqew import operations as ops
 from sqew.clock import timestamp
 from sqew.errors import BadValue, Forbidden, MessageNotFound, QueueNotFound, SqewError
 from sqew.http.exchange import Call, Request, Response
-from sqew.http.router import Dialect, Routes
+from sqew.http.router import Dialect, Routes, harmful
 from sqew.http.service import NO_STORE, Service, in_seconds, refuse_head
 from sqew.http.statuses import COME_BACK, headers_of, status_of
 from sqew.model import Message, NewMessage, QueueInfo, Received, Ref, Sent, Settled
@@ -136,7 +136,14 @@ class ReceiveParameters(Struct, frozen=True, forbid_unknown_fields=True):
     """With `ack`: for how many seconds."""
 
 
-@routes.get("/v1/messages", scope="receive", keeps_to_queue=True, query=ReceiveParameters, answers={200: list[Text]})
+@routes.get(
+    "/v1/messages",
+    scope="receive",
+    keeps_to_queue=True,
+    by_link=harmful,
+    query=ReceiveParameters,
+    answers={200: list[Text]},
+)
 def receive(service: Service, request: Request) -> Call:
     """Take the oldest messages and archive them; or, with `ack=true`, lease them until they are acked."""
     refuse_head(request)

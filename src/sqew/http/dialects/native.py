@@ -16,7 +16,7 @@ from sqew.http.dialects.plain_sends import plain_sends
 from sqew.http.dialects.sqew.looking import ArchiveParameters, message_id
 from sqew.http.dialects.sqew.queues import ListParameters, policy_fields
 from sqew.http.exchange import Call, Request, Response
-from sqew.http.router import Dialect, Routes
+from sqew.http.router import Dialect, Routes, harmful
 from sqew.http.service import NO_STORE, Service, as_json, json_body, refuse_head
 from sqew.http.statuses import headers_of, status_of
 from sqew.model import (
@@ -297,7 +297,13 @@ class MessageView(Struct, omit_defaults=True):
     expires_at: str | None = None
 
 
-@routes.get("/v1/queues/{name}/messages", scope="receive", query=ReceiveParameters, answers={200: list[MessageView]})
+@routes.get(
+    "/v1/queues/{name}/messages",
+    scope="receive",
+    by_link=harmful,
+    query=ReceiveParameters,
+    answers={200: list[MessageView]},
+)
 def receive(service: Service, request: Request) -> Call:
     """Take up to `max` messages, which nobody else sees for `vt` seconds; wait for one for up to `wait` seconds."""
     refuse_head(request)

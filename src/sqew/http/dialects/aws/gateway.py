@@ -20,7 +20,7 @@ from sqew.http.dialects.aws.query import nested, parse
 from sqew.http.dialects.aws.sns import SNS
 from sqew.http.dialects.aws.sqs import SQS
 from sqew.http.exchange import TEXT, Request, Response, SharedCall
-from sqew.http.router import Dialect, Routes, Together
+from sqew.http.router import Dialect, Routes, Together, harmful
 from sqew.http.service import Service, refuse_head
 
 _JSON = b"application/x-amz-json"
@@ -93,7 +93,7 @@ def _call_together(service: Service, requests: Sequence[Request]) -> SharedCall 
 _TOGETHER = Together(_kind, _call_together)
 
 
-@routes.post("/", scope="open", raw=True, answers={200: "application/x-amz-json-1.0"}, together=_TOGETHER)
+@routes.post("/", scope="signed", raw=True, answers={200: "application/x-amz-json-1.0"}, together=_TOGETHER)
 def call(service: Service, request: Request) -> Answer:
     """An action of SQS or SNS, named by `X-Amz-Target` (JSON 1.0) or by `Action` in a form (Query)."""
     return _answer(service, request)
@@ -101,7 +101,7 @@ def call(service: Service, request: Request) -> Answer:
 
 @routes.post(
     "/{account}/{queue}",
-    scope="open",
+    scope="signed",
     raw=True,
     path=_ON_QUEUE,
     answers={200: "application/x-amz-json-1.0"},
@@ -112,14 +112,19 @@ def call_on_queue(service: Service, request: Request) -> Answer:
     return _answer(service, request)
 
 
-@routes.get("/{account}/{queue}", scope="open", raw=True, path=_ON_QUEUE, answers={200: "text/xml"})
+@routes.get("/{account}/{queue}", scope="signed", raw=True, path=_ON_QUEUE, by_link=harmful, answers={200: "text/xml"})
 def call_by_url(service: Service, request: Request) -> Answer:
     """The same with everything in the URL, as a presigned one has it."""
     refuse_head(request)
     return _answer(service, request)
 
 
-@routes.get("/", scope="open", raw=True, answers={200: "text/xml", 307: None})
+def _is_link(request: Request) -> bool:
+    """Tell whether a request is what a mail links to, or only the way to the documentation."""
+    return not request.query or (_is_bare(request) and parse(request.query).get("Action") in _LINKS)
+
+
+@routes.get("/", scope="signed", raw=True, by_link=_is_link, answers={200: "text/xml", 307: None})
 def call_by_link(service: Service, request: Request) -> Answer:
     """An action of SNS or SQS with everything in the URL; without one, the way to the documentation."""
     if not request.query:
