@@ -241,6 +241,8 @@ def following(operation: Stepwise, progress: Progress) -> Stepwise:
     """The next step: from where the last one ended, if it leaves behind what it has looked at."""
     if isinstance(operation, RetryDeliveries | Redrive) and progress.after:
         return replace(operation, after=progress.after)
+    if isinstance(operation, Purge):
+        return replace(operation, keys_below=progress.keys_below, after_key=progress.after_key)
     return operation
 
 

@@ -425,6 +425,10 @@ class Progress(Struct, frozen=True):
     done: bool
     after: int = 0
     """The id after which the next step goes on, where steps leave something behind."""
+    keys_below: int = 0
+    """Of a purge: the keys of messages with lower ids are to be forgotten."""
+    after_key: str = ""
+    """The key after which the next step goes on with that."""
 
 
 MoveStatus = Literal["running", "completed", "cancelled", "failed"]

@@ -316,11 +316,17 @@ class Remove(Operation[list[bool]], frozen=True):
 
 
 class Purge(Operation[Progress], frozen=True):
-    """Delete up to ``limit`` of the messages with ids up to ``up_to``, leased ones included."""
+    """Delete up to ``limit`` of the messages with ids up to ``up_to``, leased ones included, and forget all keys.
+
+    Keys of messages sent since the first step stay: that step answers the id ``keys_below`` for the others, and each
+    step the last key that it looked at.
+    """
 
     queue: str
     up_to: int
     limit: int
+    keys_below: int = 0
+    after_key: str = ""
 
 
 class Peek(Operation[list[Message]], frozen=True):

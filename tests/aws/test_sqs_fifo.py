@@ -38,6 +38,19 @@ def test_a_deleted_message_is_still_remembered_by_its_id(sqs, fifo):
     assert receive(sqs, fifo) == []
 
 
+def test_a_purge_that_kept_the_ids_swallowed_the_next_send(sqs, fifo):
+    for body in ("deleted", "waiting"):
+        send(sqs, fifo, body)
+    first, _ = receive(sqs, fifo)
+    sqs.delete_message(QueueUrl=fifo, ReceiptHandle=first["ReceiptHandle"])
+
+    sqs.purge_queue(QueueUrl=fifo)
+
+    for body in ("deleted", "waiting"):
+        send(sqs, fifo, body)
+    assert [message["Body"] for message in receive(sqs, fifo)] == ["deleted", "waiting"]
+
+
 def test_content_is_its_own_id_where_the_queue_says_so(sqs, fifo):
     sqs.set_queue_attributes(QueueUrl=fifo, Attributes={"ContentBasedDeduplication": "true"})
     for body in ("a", "a", "b"):

@@ -1,7 +1,10 @@
 """Keys: a repeated send stores nothing, and says what the first one stored."""
 
+import pytest
+
+from sqew.engine import following
 from sqew.model import NewMessage, Ref, Sent
-from sqew.operations import Ack, DeleteQueue, Remove, Send
+from sqew.operations import Ack, DeleteQueue, LastId, Purge, Remove, Send
 
 
 def resend(store, key="k", queue="jobs"):
@@ -111,6 +114,94 @@ def test_the_ways_out_of_a_queue_all_leave_the_key_remembered(store):
 
     for key, id in {"acked": acked, "removed": removed, "expired": expired, "dead": dead}.items():
         assert resend(store, key) == Sent(id, duplicate=True)
+
+
+def purge(store, limit=1000):
+    """Purge the queue, in steps."""
+    operation = Purge("jobs", store.run(LastId()), limit)
+    while not (progress := store.run(operation)).done:
+        operation = following(operation, progress)
+
+
+@pytest.mark.parametrize("since", ["gone", "sent"])
+@pytest.mark.parametrize("limit", [1, 2, 3, 1000])
+def test_a_purge_forgets_the_keys_of_what_was_there_and_of_what_was_gone(store, since, limit):
+    store.create(key_retention_from=since)
+    for key in "abc":
+        store.send(key=key)
+    for _ in range(3):
+        store.ack(store.take())
+    for key in "ABC":
+        store.send(key=key)
+    store.take()
+
+    purge(store, limit)
+
+    assert not any(resend(store, key).duplicate for key in "abcABC")
+    assert store.total() == 6
+
+
+def test_a_purge_of_an_empty_queue_forgets_its_keys(store):
+    store.create()
+    store.send(key="k")
+    store.ack(store.take())
+
+    purge(store)
+
+    assert not resend(store).duplicate
+
+
+def test_keys_of_what_is_sent_while_a_purge_is_under_way_stay_remembered(store):
+    store.create()
+    store.create("other")
+    for key in "adg":
+        store.send(key=key)
+    operation = Purge("jobs", store.run(LastId()), 1)
+    operation = following(operation, store.run(operation))
+    new = {key: resend(store, key) for key in "abch"}
+    store.run(Ack("jobs", [Ref(new["c"].id)]))
+
+    while not (progress := store.run(operation)).done:
+        operation = following(operation, progress)
+
+    assert not resend(store, "d").duplicate
+    assert {key: resend(store, key) for key in "abch"} == {
+        key: Sent(sent.id, duplicate=True) for key, sent in new.items()
+    }
+
+
+def test_keys_of_what_is_not_purged_stay_remembered(store):
+    store.create()
+    first = store.send(key="a")
+    second = store.send(key="b")
+
+    store.run(Purge("jobs", first, 1000))
+
+    assert resend(store, "b") == Sent(second, duplicate=True)
+
+
+def test_a_purge_forgets_the_keys_of_its_queue_alone(store):
+    store.create()
+    store.create("other")
+    id = store.send(queue="other", key="k")
+    store.run(Ack("other", [Ref(id)]))
+
+    purge(store)
+
+    [sent] = store.run(Send("other", [NewMessage(b"1", key="k")]))
+    assert sent == Sent(id, duplicate=True)
+
+
+def test_a_queue_of_the_same_name_remembers_no_key_of_the_one_before_it(store):
+    store.create()
+    store.send(key="k")
+    store.run(DeleteQueue("jobs"))
+
+    store.create()
+
+    assert not resend(store).duplicate
+    store.sweep_all()
+    assert resend(store).duplicate
 
 
 def test_a_duplicate_within_one_batch_is_found(store):

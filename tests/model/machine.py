@@ -374,6 +374,7 @@ class StoreMachine(RuleBasedStateMachine):
         assert not progress.done or purged == doomed
         for id in purged:
             self.reference.leave(id, self.now)
+        self.reference.forget_keys(queue, purged, progress.after_key)
 
     def delete_and_create_again(self, queue: str) -> None:
         assert self.run(DeleteQueue(queue)) == (None, [])

@@ -249,6 +249,13 @@ class Reference:
         if key is not None and key.id == id:
             key.forget_at = now + self.policies[item.queue].key_retention_ms
 
+    def forget_keys(self, queue: str, purged: set[int], up_to_key: str) -> None:
+        """A purge has forgotten the keys of what it deleted, and of what was gone before, up to a key."""
+        for place, key in list(self.keys.items()):
+            is_gone = key.id not in self.items or self.items[key.id].queue != queue
+            if place[0] == queue and is_gone and (key.id in purged or place[1] <= up_to_key):
+                del self.keys[place]
+
     # Dying and coming back.
 
     def die(self, id: int, reason: str, now: int) -> None:

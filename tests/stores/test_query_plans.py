@@ -220,6 +220,8 @@ HOT = {
     "archive_to_redate": {"sqew_archive_queue"},
     "redate_archived": {ROW},
     "keys_end": {ROW},
+    "forget_key": {ROW},
+    "forget_keys_between": {ROW},
     "redate_keys": {ROW},
     "redate_messages": {WALK},
     "purgeable_claimable": {DUE},

@@ -48,9 +48,12 @@ def left(work: Work, state: QueueState, id: int, key: str | None, group: str | N
 
 
 def drop(work: Work, state: QueueState, doomed: Row, kind: FactKind) -> None:
-    """Delete a message and keep nothing of it. ``doomed`` is a row of {doomed}."""
+    """Delete a message and keep nothing of it. ``doomed`` is a row of {doomed}. A purge forgets its key, too."""
     id, _queue_id, lane_id, attempts, key, group, large = doomed
     work.execute(work.sql.delete_message, (id,))
+    if key is not None and kind == "purged":
+        work.execute(work.sql.forget_key, (state.id, key, id))
+        key = None
     gone(work, state, id, key, group, large)
     work.facts.append(Fact(kind, state.name, state.lane_names[lane_id], id, attempts))
 

@@ -90,8 +90,21 @@ def purge(work: Work, op: Purge) -> Progress:
     state = work.catalog.queue(op.queue)
     # As who brings dead letters back does: see dead.py.
     work.hold(state)
-    count = _purge(work, state, op.up_to, op.limit)
-    return Progress(count, count < op.limit)
+    # A new id: what is sent from now on has a higher one.
+    keys_below = op.keys_below or work.catalog.take_ids(1)[0]
+    count = 0 if op.after_key else _purge(work, state, op.up_to, op.limit)
+    if count == op.limit:
+        return Progress(count, False, keys_below=keys_below)
+    last = _forget_keys(work, state, keys_below, op.after_key, op.limit)
+    return Progress(count, last is None, keys_below=keys_below, after_key=last or "")
+
+
+def _forget_keys(work: Work, state: QueueState, below: int, after: str, limit: int) -> str | None:
+    """Forget some keys of messages that are gone, with ids below one; the last key looked at (None: no more)."""
+    last: str | None = work.execute(work.sql.keys_end, (state.id, after, limit)).get
+    if last is not None:
+        work.execute(work.sql.forget_keys_between, (state.id, after, last, below))
+    return last
 
 
 def delete_archived(work: Work, op: DeleteArchived) -> int:

@@ -31,10 +31,6 @@ SELECT id, finished_at, purge_at, length(body) FROM sqew_archive INDEXED BY sqew
 -- Unless it was brought back meanwhile, and has finished again.
 UPDATE sqew_archive SET purge_at = CAST(?3 AS BIGINT) WHERE id = ?1 AND +finished_at = ?2
 
--- name: keys_end
--- The last of the next so many keys.
-SELECT max(key) FROM (SELECT key FROM sqew_key WHERE queue_id = ?1 AND key > ?2 ORDER BY key LIMIT ?3) AS step
-
 -- name: redate_keys
 -- None is remembered for longer than until ?4.
 UPDATE sqew_key SET expires_at = ?4 WHERE queue_id = ?1 AND key > ?2 AND key <= ?3 AND coalesce(expires_at, 0) > ?4

@@ -28,6 +28,19 @@ DELETE FROM sqew_key WHERE (queue_id, key) IN
 -- By the retention of when they were archived.
 SELECT id, queue_id, finished_at FROM sqew_archive WHERE purge_at <= ?1 ORDER BY purge_at LIMIT ?2
 
+-- name: forget_key
+-- Its message is purged.
+DELETE FROM sqew_key WHERE queue_id = ?1 AND key = ?2 AND message_id = ?3
+
+-- name: keys_end
+-- The last of the next so many keys.
+SELECT max(key) FROM (SELECT key FROM sqew_key WHERE queue_id = ?1 AND key > ?2 ORDER BY key LIMIT ?3) AS step
+
+-- name: forget_keys_between
+-- A purge: of messages that were gone before it. What was sent meanwhile has higher ids.
+DELETE FROM sqew_key WHERE queue_id = ?1 AND key > ?2 AND key <= ?3 AND +message_id < ?4
+   AND (SELECT m.queue_id FROM sqew_message m WHERE m.id = message_id) IS DISTINCT FROM ?1
+
 -- name: next_sweep
 -- When the next of these is due: nothing needs to look before.
 SELECT min(at) FROM (
