@@ -319,6 +319,13 @@ class Page(Struct, frozen=True):
     after: int | None
 
 
+class ArchivePage(Struct, frozen=True):
+    """The same of its finished messages."""
+
+    messages: list[ArchivedMessage]
+    after: int | None
+
+
 MESSAGE_COLUMNS = (
     "id",
     "queue",

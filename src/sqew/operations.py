@@ -16,7 +16,7 @@ from sqew.model import (
     MESSAGE_COLUMNS,
     Activity,
     Advance,
-    ArchivedMessage,
+    ArchivePage,
     Audience,
     Bounds,
     Claim,
@@ -330,7 +330,7 @@ class Purge(Operation[Progress], frozen=True):
 
 
 class Peek(Operation[list[Message]], frozen=True):
-    """The first messages in the order in which they would be received, in every state."""
+    """The first messages in the order in which they would be received, in every state: 8 MiB or a little more."""
 
     writes: ClassVar[bool] = False
     queue: str
@@ -413,8 +413,11 @@ class NextDue(Operation[int | None], frozen=True):
     lane: str | None = None
 
 
-class ListDead(Operation[list[Message]], frozen=True):
-    """The dead letters of a queue: in its dead-letter queue, and in its archive. Ids above ``after`` in order of id."""
+class ListDead(Operation[Page], frozen=True):
+    """The dead letters of a queue: in its dead-letter queue, and in its archive. Ids above ``after`` in order of id.
+
+    A page has at most ``limit`` of them, and 8 MiB or a little more.
+    """
 
     writes: ClassVar[bool] = False
     queue: str
@@ -491,8 +494,8 @@ class StepMove(Operation[None], frozen=True):
     limit: int = 100
 
 
-class ListArchive(Operation[list[ArchivedMessage]], frozen=True):
-    """Finished messages of a queue, in order of id."""
+class ListArchive(Operation[ArchivePage], frozen=True):
+    """Finished messages of a queue, in order of id: a page of at most ``limit``, and 8 MiB or a little more."""
 
     writes: ClassVar[bool] = False
     queue: str

@@ -272,6 +272,21 @@ def test_finished_messages_are_in_the_archive(q, queue):
     assert q.archive(queue, outcome="dead") == []
 
 
+def test_lists_of_large_messages_are_whole_though_a_page_of_the_server_is_not(q, queue):
+    q.update(queue, keep="archive", dead_letter=None)
+    body = "x" * 1_000_000
+    sent = [q.enqueue(queue, body) for _ in range(24)]
+    for _ in range(12):
+        q.ack(q.claim(queue))
+    for _ in range(12):
+        q.dead_letter(q.claim(queue))
+
+    assert [one.message.id for one in q.archive(queue, 1000)] == sent
+    assert [one.message.id for one in q.archive(queue, 11, after=sent[1])] == sent[2:13]
+    assert [one.id for one in q.dead_letters(queue, 1000)] == sent[12:]
+    assert len(q.dead_letters(queue, 10)) == 10
+
+
 def test_finished_messages_are_deleted_from_the_archive(q, queue):
     q.update(queue, keep="archive")
     for body in ("kept", "deleted"):

@@ -35,7 +35,7 @@ def q(connect, server, queue):
     q = connect(server.url)
     q.create(queue, lanes=["fast", "slow"])
     yield q
-    for schedule in q.schedules.list():
+    for schedule in q.schedules.list(limit=20):
         q.schedules.delete(schedule.name)
 
 
@@ -65,6 +65,17 @@ def test_a_client_sees_the_schedules_that_the_embedded_queue_sees(q, report, que
         assert q.schedules.list() == embedded.schedules.list()
         assert q.schedules.get("tick") == embedded.schedules.get("tick")
         assert q.schedules.get("report") == embedded.schedules.get("report")
+
+
+def test_a_list_of_schedules_with_large_messages_is_whole(q, queue, server):
+    names = [f"large-{n:02}" for n in range(12)]
+    for name in names:
+        q.schedules.create(name, queue=queue, every="5h", message="x" * 1_000_000)
+
+    assert [one.name for one in q.schedules.list(limit=20)] == names
+    assert [one.name for one in q.schedules.list(limit=11)] == names[:11]
+    with Queue.open(server.db, create=False) as embedded:
+        assert [one.name for one in embedded.schedules.list()] == names
 
 
 def test_the_message_of_a_schedule_is_kept(q, queue):

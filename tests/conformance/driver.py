@@ -166,11 +166,11 @@ class Driver:
         return self.measure(queue).total()
 
     def dead(self, queue: str = QUEUE) -> list[Message]:
-        return self.run(ListDead(queue))
+        return self.run(ListDead(queue)).messages
 
     def archive(self, queue: str = QUEUE) -> dict[int, str]:
         """Ids and outcomes."""
-        return {entry.message.id: entry.outcome for entry in self.run(ListArchive(queue))}
+        return {entry.message.id: entry.outcome for entry in self.run(ListArchive(queue)).messages}
 
     def requeue(self, queue: str = QUEUE, ids: Sequence[int] | None = None, limit: int = 1000) -> Progress:
         return self.run(RequeueDead(queue, ids, limit))

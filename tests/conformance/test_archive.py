@@ -27,7 +27,7 @@ def test_a_queue_that_archives_keeps_what_was_acked(store):
 
     store.ack(message)
 
-    [entry] = store.run(ListArchive("jobs"))
+    [entry] = store.run(ListArchive("jobs")).messages
     assert (entry.outcome, entry.finished_at, entry.reason) == ("done", store.now, "")
     kept = entry.message
     assert (kept.id, kept.queue, kept.lane, kept.priority) == (id, "jobs", "normal", 2)
@@ -52,7 +52,7 @@ def test_the_archive_is_listed_in_pages_in_order_of_id(store):
     ids = [*finish(store, 3), store.kill(), *finish(store, 2)]
 
     pages, after = [], 0
-    while page := store.run(ListArchive("jobs", limit=4, after=after)):
+    while page := store.run(ListArchive("jobs", limit=4, after=after)).messages:
         pages.append([entry.message.id for entry in page])
         after = page[-1].message.id
 
@@ -65,7 +65,7 @@ def test_the_archive_may_be_listed_by_outcome(store):
     dead = store.kill(reason="why")
 
     def listed(outcome):
-        return [entry.message.id for entry in store.run(ListArchive("jobs", outcome=outcome))]
+        return [entry.message.id for entry in store.run(ListArchive("jobs", outcome=outcome)).messages]
 
     assert (listed("done"), listed("dead")) == (done, [dead])
 

@@ -58,7 +58,7 @@ def test_a_body_of_any_size_is_the_same_on_every_path(store, size):
     same(store.receive(5, "dead", lease_ms=0)[0])
     store.requeue()
     store.ack(same(store.receive(5)[0]))
-    [entry] = store.run(ListArchive("jobs"))
+    [entry] = store.run(ListArchive("jobs")).messages
     same(entry.message)
 
 
@@ -83,7 +83,7 @@ def test_a_body_of_any_size_is_finished_by_its_receive(store, size):
     store.send(body, format="text")
 
     assert store.receive(finish=True)[0].body == body
-    assert store.run(ListArchive("jobs"))[0].message.body == body
+    assert store.run(ListArchive("jobs")).messages[0].message.body == body
 
 
 def test_large_and_small_bodies_in_one_batch_keep_to_their_messages(store):

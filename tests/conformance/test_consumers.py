@@ -148,7 +148,7 @@ def test_what_is_finished_and_kept_is_in_the_archive_as_if_it_was_acked(store: D
 
     finish(store, epoch, 1)
 
-    found = store.run(ListArchive(QUEUE, 10))
+    found = store.run(ListArchive(QUEUE, 10)).messages
     acked = {one.message.lane: one for one in found[:2]}
     for one in found[2:]:
         like = acked[one.message.lane]

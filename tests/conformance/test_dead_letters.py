@@ -303,7 +303,7 @@ def test_dead_letters_are_listed_in_pages_in_order_of_id(store):
     dead += [store.kill() for _ in range(3)]
 
     pages, after = [], 0
-    while page := store.run(ListDead("jobs", limit=2, after=after)):
+    while page := store.run(ListDead("jobs", limit=2, after=after)).messages:
         pages.append(ids(page))
         after = page[-1].id
 

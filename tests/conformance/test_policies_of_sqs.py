@@ -210,7 +210,7 @@ def test_a_key_is_shown_as_it_was_given_whatever_is_in_it(store, key, within):
     store.nack(message)
 
     assert message.key == store.peek(queue="dead")[0].key == key
-    assert store.run(ListDead("jobs"))[0].key == key
+    assert store.run(ListDead("jobs")).messages[0].key == key
 
 
 def test_two_keys_are_the_same_only_if_their_groups_are(store):

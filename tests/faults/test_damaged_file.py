@@ -161,7 +161,7 @@ def test_an_altered_message_is_withheld_and_archived_as_dead_and_the_next_is_del
     received = ask(store, Receive(queue, limit))
 
     assert [(message.id, message.body) for message in received.messages] == [(good, b'"next"')]
-    [archived] = ask(store, ListArchive(queue))
+    [archived] = ask(store, ListArchive(queue)).messages
     assert isinstance(archived, ArchivedMessage)
     assert (archived.message.id, archived.outcome, archived.reason) == (bad, "dead", "damaged")
     assert (archived.message.damaged, archived.message.body, archived.message.headers) == (True, b"", {})
@@ -191,7 +191,7 @@ def test_requeue_leaves_an_altered_message_in_the_archive(store: SQLiteStore, al
         progress = ask(store, RequeueDead("jobs", ids))
         assert (progress.count, progress.done) == (0, True)
 
-    assert [message.id for message in ask(store, ListDead("jobs"))] == [bad]
+    assert [message.id for message in ask(store, ListDead("jobs")).messages] == [bad]
     assert ask(store, Receive("jobs")).messages == []
 
 
@@ -203,7 +203,7 @@ def test_a_dead_letter_that_is_altered_in_the_archive_is_not_brought_back(store:
 
     assert ask(store, RequeueDead("jobs")).count == 0
 
-    [message] = ask(store, ListDead("jobs"))
+    [message] = ask(store, ListDead("jobs")).messages
     assert (message.damaged, message.body) == (True, b"")
 
 
@@ -227,4 +227,4 @@ def test_a_damaged_message_that_is_taken_for_good_is_withheld_as_well(store: SQL
     store.connection.execute("UPDATE sqew_message SET body = x'00' WHERE id = ?", (bad,))
 
     assert [message.id for message in ask(store, Receive("jobs", 5, finish=True)).messages] == [good]
-    assert [message.id for message in ask(store, ListDead("jobs"))] == [bad]
+    assert [message.id for message in ask(store, ListDead("jobs")).messages] == [bad]

@@ -299,6 +299,19 @@ def test_the_archive_shows_what_became_of_messages(shared_server):
     assert re.fullmatch(TIME, everything[0]["archived_at"])
 
 
+def test_a_page_of_the_archive_that_is_not_the_last_says_where_the_next_begins(shared_server):
+    queue = make(shared_server, keep="archive")
+    for id in send(shared_server, queue, 0, 1, 2):
+        shared_server.call("DELETE", f"/v1/queues/{queue}/messages/{id}")
+
+    first = shared_server.call("GET", f"/v1/queues/{queue}/archive?limit=2")
+    second = shared_server.call("GET", f"/v1/queues/{queue}/archive?limit=2&after={first.headers['x-sqew-after']}")
+
+    assert first.headers["x-sqew-after"] == str(first.json[1]["id"])
+    assert [entry["message"] for entry in first.json + second.json] == [0, 1, 2]
+    assert "x-sqew-after" not in second.headers
+
+
 def test_what_is_exported_is_taken_in_bulk(shared_server, queue):
     copy = make(shared_server)
     send(shared_server, queue, {"a": 1}, "text", None)

@@ -100,6 +100,19 @@ def test_dead_letters_are_listed_and_brought_back(shared_server, queue):
     assert [delivery.attempts for delivery in SQEW.receive(shared_server, queue)] == [1]
 
 
+def test_a_page_of_large_dead_letters_ends_early_and_says_where_the_next_begins(shared_server, queue):
+    sent = [SQEW.send(shared_server, queue, "x" * 1_000_000) for _ in range(10)]
+    for id in sent:
+        shared_server.call("POST", f"/queues/{queue}/nack", {"id": id, "dead": True})
+
+    first = shared_server.call("GET", f"/queues/{queue}/dlq?limit=1000")
+    second = shared_server.call("GET", f"/queues/{queue}/dlq?limit=1000&after={first.json['after']}")
+
+    assert len(first.body) < 10_000_000
+    assert [one["id"] for one in first.json["messages"] + second.json["messages"]] == sent
+    assert second.json["after"] is None
+
+
 def test_stats_count_what_is_ready_leased_and_dead(shared_server, queue):
     for n in range(4):
         SQEW.send(shared_server, queue, n)
@@ -278,7 +291,7 @@ def test_the_archive_is_read_page_by_page(shared_server):
 
     assert [[entry["id"] for entry in page] for page in pages] == [ids[:2], ids[2:4], ids[4:], []]
     assert {(entry["outcome"], entry["attempts"]) for page in pages for entry in page} == {("done", 0)}
-    assert shared_server.call("GET", f"/queues/{queue}/archive?outcome=dead").json == {"messages": []}
+    assert shared_server.call("GET", f"/queues/{queue}/archive?outcome=dead").json == {"messages": [], "after": None}
 
 
 def test_compacting_gives_the_room_of_what_was_deleted_back(tmp_path):

@@ -13,6 +13,7 @@ from sqew.model import (
     Extension,
     NewEvent,
     NewMessage,
+    Page,
     Policy,
     Progress,
     Ref,
@@ -187,7 +188,7 @@ async def test_who_comes_too_late_for_a_message_in_the_archive_leaves_it_alone(
 
         assert (brought.count, progress) == (2, Progress(1, done=True))
         assert ids[:2] == [id for id in (await standing(both, "jobs"))[0] if id in ids[:2]]
-        assert await both.run(ListDead("jobs")) == [[]]
+        assert await both.run(ListDead("jobs")) == [Page([], None)]
 
 
 async def post_in_vain(both: Rivals, count: int = 1) -> list[int]:

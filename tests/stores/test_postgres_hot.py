@@ -184,7 +184,7 @@ def test_an_ack_archives_after_another_server_changed_the_policy(store, neighbou
     neighbour.run(UpdateQueue("jobs", {"keep": "archive"}))
     store.ack(message)
 
-    assert [archived.message.id for archived in store.run(ListArchive("jobs"))] == [message.id]
+    assert [archived.message.id for archived in store.run(ListArchive("jobs")).messages] == [message.id]
 
 
 def test_a_send_is_counted_after_another_server_set_a_quota(store, neighbour):

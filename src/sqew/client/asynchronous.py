@@ -55,6 +55,7 @@ from sqew.model import (
     Release,
     Settled,
 )
+from sqew.paging import Pages
 from sqew.rules import check_ms, seconds_as_ms
 from sqew.values import check_collection
 
@@ -426,7 +427,11 @@ class AsyncClient:
 
     async def dead_letters(self, queue: str, limit: int = 100, after: int = 0) -> list[Message]:
         """Messages of this queue that died, by id, those after the given one."""
-        return await self._do(calls.dead_letters(queue, limit, after))
+        pages = Pages[Message](limit, after)
+        while not pages.is_done:
+            page = await self._do(calls.dead_letters(queue, pages.limit, pages.after))
+            pages.take(page)
+        return pages.found
 
     async def requeue(self, queue: str, ids: Sequence[int] | None = None) -> int:
         """Bring dead letters of this queue back to it, with attempts 0: all, or those given. How many came."""
@@ -440,7 +445,11 @@ class AsyncClient:
         self, queue: str, limit: int = 100, after: int = 0, outcome: Outcome | None = None
     ) -> list[ArchivedMessage]:
         """Finished messages by id, those after the given one."""
-        return await self._do(calls.archive(queue, limit, after, outcome))
+        pages = Pages[ArchivedMessage](limit, after)
+        while not pages.is_done:
+            page = await self._do(calls.archive(queue, pages.limit, pages.after, outcome))
+            pages.take(page)
+        return pages.found
 
     async def delete_archived(self, queue: str, finished: Sequence[Finished]) -> int:
         """Delete finished messages from the archive, those that are still there as they were. How many were."""

@@ -14,13 +14,14 @@ from sqew.client import wire
 from sqew.client.native import path as native_path
 from sqew.errors import BadBody, BadValue, NotSqew, ServerError, SqewError
 from sqew.model import (
-    ArchivedMessage,
+    ArchivePage,
     Finished,
     KeyInfo,
     KeyScope,
     Message,
     NewMessage,
     Outcome,
+    Page,
     QueueInfo,
     QueueStats,
     Ref,
@@ -420,9 +421,13 @@ def stats(queue: str) -> Call[QueueStats]:
     return Call("GET", _path(queue, "stats"), _stats, repeatable=True, about={"queue": queue})
 
 
-def dead_letters(queue: str, limit: int, after: int) -> Call[list[Message]]:
+def dead_letters(queue: str, limit: int, after: int) -> Call[Page]:
+    def read(body: bytes) -> Page:
+        batch = _stored_batch(body)
+        return Page([one.message(queue) for one in batch.messages], batch.after)
+
     query = query_of(limit=limit, after=after)
-    return Call("GET", _path(queue, "dlq"), _stored_in(queue), query, repeatable=True, about={"queue": queue})
+    return Call("GET", _path(queue, "dlq"), read, query, repeatable=True, about={"queue": queue})
 
 
 def requeue(queue: str, ids: Sequence[int] | None) -> Call[int]:
@@ -442,11 +447,15 @@ def _ids(ids: Sequence[int] | None) -> bytes | None:
     return wire.encode({"ids": list(ids)})
 
 
-def archive(queue: str, limit: int, after: int, outcome: Outcome | None) -> Call[list[ArchivedMessage]]:
+def archive(queue: str, limit: int, after: int, outcome: Outcome | None) -> Call[ArchivePage]:
+    def read(body: bytes) -> ArchivePage:
+        batch = _archived_batch(body)
+        return ArchivePage([one.archived(queue) for one in batch.messages], batch.after)
+
     return Call(
         "GET",
         _path(queue, "archive"),
-        lambda body: [one.archived(queue) for one in _archived_batch(body).messages],
+        read,
         query_of(limit=limit, after=after, outcome=outcome),
         repeatable=True,
         about={"queue": queue},

@@ -54,8 +54,13 @@ class Schedules:
         limit: int | None = None,
         after: str = "",
     ) -> Found:
-        """Schedules by name, those after the given one. Without a ``limit`` there are as many as the server allows."""
-        return self._do(calls.schedules(status, target_kind, prefix, limit, after))
+        """Schedules by name, those after the given one. Without a ``limit``: one page of the server's."""
+        found = part = self._do(calls.schedules(status, target_kind, prefix, limit, after))
+        # Where messages are large there are fewer at a time.
+        while part and limit is not None and len(found) < limit:
+            part = self._do(calls.schedules(status, target_kind, prefix, limit - len(found), part[-1].name))
+            found += part
+        return found
 
     def delete(self, name: str) -> None:
         """Delete a schedule, if there is one of that name."""
@@ -112,8 +117,13 @@ class AsyncSchedules:
         limit: int | None = None,
         after: str = "",
     ) -> Found:
-        """Schedules by name, those after the given one. Without a ``limit`` there are as many as the server allows."""
-        return await self._do(calls.schedules(status, target_kind, prefix, limit, after))
+        """Schedules by name, those after the given one. Without a ``limit``: one page of the server's."""
+        found = part = await self._do(calls.schedules(status, target_kind, prefix, limit, after))
+        # Where messages are large there are fewer at a time.
+        while part and limit is not None and len(found) < limit:
+            part = await self._do(calls.schedules(status, target_kind, prefix, limit - len(found), part[-1].name))
+            found += part
+        return found
 
     async def delete(self, name: str) -> None:
         """Delete a schedule, if there is one of that name."""

@@ -54,6 +54,7 @@ from sqew.model import (
     Release,
     Settled,
 )
+from sqew.paging import all_of
 from sqew.rules import check_ms, seconds_as_ms
 from sqew.values import check_collection
 from sqew.worker import Handler, Worker
@@ -430,7 +431,7 @@ class Client:
 
     def dead_letters(self, queue: str, limit: int = 100, after: int = 0) -> list[Message]:
         """Messages of this queue that died, by id, those after the given one."""
-        return self._do(calls.dead_letters(queue, limit, after))
+        return all_of(lambda most, last: self._do(calls.dead_letters(queue, most, last)), limit, after)
 
     def requeue(self, queue: str, ids: Sequence[int] | None = None) -> int:
         """Bring dead letters of this queue back to it, with attempts 0: all, or those given. How many came."""
@@ -444,7 +445,7 @@ class Client:
         self, queue: str, limit: int = 100, after: int = 0, outcome: Outcome | None = None
     ) -> list[ArchivedMessage]:
         """Finished messages by id, those after the given one."""
-        return self._do(calls.archive(queue, limit, after, outcome))
+        return all_of(lambda most, last: self._do(calls.archive(queue, most, last, outcome)), limit, after)
 
     def delete_archived(self, queue: str, finished: Sequence[Finished]) -> int:
         """Delete finished messages from the archive, those that are still there as they were. How many were."""

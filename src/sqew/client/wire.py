@@ -193,6 +193,7 @@ class Stored(Struct):
 
 class StoredBatch(Struct):
     messages: list[Stored]
+    after: int | None = None
 
 
 class Archived(Stored, kw_only=True):
@@ -207,6 +208,7 @@ class Archived(Stored, kw_only=True):
 
 class ArchivedBatch(Struct):
     messages: list[Archived]
+    after: int | None = None
 
 
 class SettledDocument(Struct):

@@ -166,10 +166,11 @@ class LoopThread:
 
     def export_archive(self, queue: str) -> Iterator[ArchivedMessage]:
         """The archived messages of a queue in the order of their ids."""
-        after = 0
-        while page := self.run(ListArchive(queue, _PAGE, after)):
-            yield from page
-            after = page[-1].message.id
+        after: int | None = 0
+        while after is not None:
+            page = self.run(ListArchive(queue, _PAGE, after))
+            yield from page.messages
+            after = page.after
 
     def close(self) -> None:
         """Finish what was begun and hang up, once. In a forked child nothing is touched: it is the parent's."""

@@ -41,6 +41,7 @@ from sqew.model import (
     Settled,
 )
 from sqew.observe.meter import summarize
+from sqew.paging import all_of
 from sqew.rules import (
     LONGEST_NAME,
     check_batch,
@@ -521,7 +522,7 @@ class Queue:
     def dead_letters(self, queue: str, limit: int = 100, after: int = 0) -> list[Message]:
         """Messages of this queue that died, by id, those after the given one."""
         self._catch_up()
-        return self.run(ops.ListDead(queue, limit, after))
+        return all_of(lambda most, last: self.run(ops.ListDead(queue, most, last)), limit, after)
 
     def requeue(self, queue: str, ids: Sequence[int] | None = None) -> int:
         """Bring dead letters of this queue back to it, with attempts 0: all, or those given. How many came."""
@@ -539,7 +540,7 @@ class Queue:
         self, queue: str, limit: int = 100, after: int = 0, outcome: Outcome | None = None
     ) -> list[ArchivedMessage]:
         """Finished messages by id, those after the given one."""
-        return self.run(ops.ListArchive(queue, limit, after, outcome))
+        return all_of(lambda most, last: self.run(ops.ListArchive(queue, most, last, outcome)), limit, after)
 
     def delete_archived(self, queue: str, finished: Sequence[Finished]) -> int:
         """Delete finished messages from the archive, those that are still there as they were. How many were."""

@@ -112,7 +112,11 @@ class Schedules:
     ) -> Found:
         """Schedules by name, those after the given one. Without a ``limit`` there are ``schedule_list_max`` at most."""
         most = self._most_listed if limit is None else limit
-        found = self._run(ListSchedules(status, target_kind, prefix, after, most))
+        found = part = self._run(ListSchedules(status, target_kind, prefix, after, most))
+        # Where messages are large there are fewer at a time.
+        while part and len(found) < most:
+            part = self._run(ListSchedules(status, target_kind, prefix, part[-1].name, most - len(found)))
+            found += part
         return [forecast.info_of(schedule, self._clock.now(), 0) for schedule in found]
 
     def delete(self, name: str) -> None:

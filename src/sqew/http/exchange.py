@@ -100,6 +100,11 @@ def is_json(request: Request) -> bool:
     return kind == b"application/json" or kind.endswith(b"+json") or kind == b"text/json"
 
 
+def next_page(after: int | None) -> Headers:
+    """Where the next page of a bare list begins, if there is one."""
+    return () if after is None else ((b"x-sqew-after", b"%d" % after),)
+
+
 class Response(Struct, frozen=True, gc=False):
     """A whole answer."""
 

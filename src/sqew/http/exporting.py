@@ -118,11 +118,11 @@ def _is_wanted(message: Message, wanted: Range) -> bool:
 async def _archive_lines(service: Service, wanted: Range) -> AsyncIterator[bytes]:
     after, up_to = wanted.after, wanted.up_to or 0
     while True:
-        found = await service.broker.run(ops.ListArchive(wanted.queue, _ARCHIVE_STEP, after))
-        yield b"".join([ndjson.archived_line(one, wanted.columns) for one in found if _is_within(one, wanted)])
-        if len(found) < _ARCHIVE_STEP or found[-1].message.id >= up_to:
+        page = await service.broker.run(ops.ListArchive(wanted.queue, _ARCHIVE_STEP, after))
+        yield b"".join([ndjson.archived_line(one, wanted.columns) for one in page.messages if _is_within(one, wanted)])
+        if page.after is None or page.after >= up_to:
             return
-        after = found[-1].message.id
+        after = page.after
 
 
 def _is_within(archived: ArchivedMessage, wanted: Range) -> bool:

@@ -84,7 +84,9 @@ def words(max_batch: int) -> dict[str, Word]:
 
 _WORDS = {
     "account": Word("The account in the queue's URL: digits, whichever.", "000000000000"),
-    "after": Word("Go on after this one: the last of the page before.", UNSET, _AFTER),
+    "after": Word(
+        "Go on after this one: the last of the page before. In an answer, null: this was the last page.", UNSET, _AFTER
+    ),
     "archive": Word("The finished messages that the queue kept, instead of those that wait."),
     "archive_retention_ms": _ms("How long finished messages are kept; null: for ever.", 604_800_000),
     "archived": Word("How many finished messages are kept."),

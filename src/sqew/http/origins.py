@@ -16,7 +16,9 @@ from sqew.http.hosts import Origin, is_loopback, is_same_server, read_host, read
 from sqew.settings import Settings
 
 _HEADER_NAMES = re.compile(rb"[A-Za-z0-9!#$%&'*+.^_`|~, -]{1,1000}")
-_EXPOSED: Headers = ((b"access-control-expose-headers", b"retry-after, x-request-id, x-sqew-error, location"),)
+_EXPOSED: Headers = (
+    (b"access-control-expose-headers", b"retry-after, x-request-id, x-sqew-error, x-sqew-after, location"),
+)
 _VARY: Headers = ((b"vary", b"origin"),)
 _OWN_SITES = frozenset({b"none", b"same-origin"})
 """Who typed the address or took a bookmark, and the pages of the server itself. ``same-site`` may be another port."""

@@ -118,7 +118,7 @@ async def _find(service: Service, topic: str, id: int) -> Message | None:
     try:
         return await service.broker.run(ops.Get(topic, id))
     except MessageNotFound:
-        found = await service.broker.run(ops.ListArchive(topic, 1, id - 1))
+        found = (await service.broker.run(ops.ListArchive(topic, 1, id - 1))).messages
         return found[0].message if found and found[0].message.id == id else None
 
 

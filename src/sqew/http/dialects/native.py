@@ -15,7 +15,7 @@ from sqew.http import transfer
 from sqew.http.dialects.plain_sends import plain_sends
 from sqew.http.dialects.sqew.looking import ArchiveParameters, message_id
 from sqew.http.dialects.sqew.queues import ListParameters, policy_fields
-from sqew.http.exchange import Call, Request, Response
+from sqew.http.exchange import Call, Request, Response, next_page
 from sqew.http.router import Dialect, Routes, harmful
 from sqew.http.service import NO_STORE, Service, as_json, json_body, refuse_head
 from sqew.http.statuses import headers_of, status_of
@@ -445,7 +445,9 @@ def list_archive(service: Service, request: Request) -> Call:
     limit = service.batch(given.limit, "limit")
     return Call(
         ops.ListArchive(request.params[0], limit, given.after, given.outcome),
-        lambda found: Response(200, encode([_archived(archived) for archived in found])),
+        lambda page: Response(
+            200, encode([_archived(archived) for archived in page.messages]), headers=next_page(page.after)
+        ),
     )
 
 

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from heapq import merge
 from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 from sqew.errors import BadValue, QueueNotFound
-from sqew.model import Fact, Message, Progress
+from sqew.model import Fact, Page, Progress
 from sqew.operations import ListDead, PurgeDead, Redrive, RequeueDead
 from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.ending import drop, left
 from sqew.stores.sql.fifo import put_in_front
 from sqew.stores.sql.rows import (
     INLINE_BODY_BYTES,
-    archived_message,
     checksum,
+    part_of,
     scoped_key,
     shown_key,
-    stored_message,
+    sized_archived,
+    sized_message,
 )
 from sqew.stores.sql.sending import SOLE_GROUP, claim_key
 from sqew.stores.sql.work import Row, Work
@@ -34,14 +37,17 @@ _MOST_LOOKED_AT = 1_000
 _ID, _QUEUE_ID, _GROUP, _ORIGIN, _DIED_AT = 0, 1, 13, 14, 17
 
 
-def list_dead(work: Work, op: ListDead) -> list[Message]:
+def list_dead(work: Work, op: ListDead) -> Page:
     state = work.catalog.queue(op.queue)
-    letters = [
-        stored_message(work, row) for row in work.execute(work.sql.dead_letters, (state.name, op.after, op.limit))
-    ]
-    archived = work.execute(work.sql.dead_in_archive, (state.id, op.after, op.limit))
-    letters += [archived_message(state, row).message for row in archived]
-    return sorted(letters, key=lambda message: message.id)[: op.limit]
+    # One more than are wanted: it tells whether there are more.
+    letters = work.read(work.sql.dead_letters, (state.name, op.after, op.limit + 1))
+    archived = work.read(work.sql.dead_in_archive, (state.id, op.after, op.limit + 1))
+    found = merge(
+        (sized_message(work, row) for row in letters),
+        ((id, one.message, size) for id, one, size in (sized_archived(state, row) for row in archived)),
+        key=itemgetter(0),
+    )
+    return Page(*part_of(found, op.limit))
 
 
 def requeue_dead(work: Work, op: RequeueDead) -> Progress:

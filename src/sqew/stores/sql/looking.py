@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from heapq import merge
 from itertools import chain
+from operator import itemgetter
 from typing import cast
 
 from sqew.errors import MessageNotFound
-from sqew.model import Activity, ArchivedMessage, Depths, LaneDepth, Message, Page
+from sqew.model import Activity, ArchivedMessage, ArchivePage, Depths, LaneDepth, Message, Page
 from sqew.operations import Ages, Get, LastId, ListArchive, Measure, Peek, ReadActivity, ReadSalt, Scan
-from sqew.stores.sql.rows import archived_message, not_too_much, stored_message
+from sqew.stores.sql.rows import archived_message, not_too_much, part_of, sized_archived, stored_message
 from sqew.stores.sql.work import Row, Work
 
 
@@ -126,14 +128,13 @@ def whole_archive(work: Work, queue: str) -> Iterator[ArchivedMessage]:
         yield archived_message(state, row)
 
 
-def list_archive(work: Work, op: ListArchive) -> list[ArchivedMessage]:
+def list_archive(work: Work, op: ListArchive) -> ArchivePage:
     state = work.catalog.queue(op.queue)
     outcomes = ("done", "dead") if op.outcome is None else (op.outcome,)
-    rows: list[Row] = []
-    for outcome in outcomes:
-        rows += work.execute(work.sql.list_archive, (state.id, op.after, op.limit, outcome))
-    rows.sort()
-    return [archived_message(state, row) for row in rows[: op.limit]]
+    # One more than are wanted: it tells whether there are more.
+    of_outcomes = [work.read(work.sql.list_archive, (state.id, op.after, op.limit + 1, each)) for each in outcomes]
+    rows = merge(*of_outcomes, key=itemgetter(0))
+    return ArchivePage(*part_of((sized_archived(state, row) for row in rows), op.limit))
 
 
 def read_activity(work: Work, op: ReadActivity) -> list[Activity]:

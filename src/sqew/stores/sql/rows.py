@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -12,6 +12,8 @@ from sqew.model import ArchivedMessage, Death, Lease, Message, NewMessage, State
 from sqew.rules import attribute_bytes
 from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.work import Row, Work
+
+T = TypeVar("T")
 
 DAMAGE = (TypeError, ValueError, msgspec.MsgspecError)
 """What reading a row raises that holds what was never written to it."""
@@ -55,6 +57,21 @@ def not_too_much(messages: Iterable[Message]) -> Iterator[Message]:
         size += size_of(message)
         if size >= MOST_BYTES:
             return
+
+
+def part_of(found: Iterable[tuple[int, T, int]], limit: int) -> tuple[list[T], int | None]:
+    """The first entries (each between its id and its size), as many as may be in one answer: one at least.
+
+    With the id after which there are more (None: there are no more).
+    """
+    entries: list[T] = []
+    size = last = 0
+    for id, entry, bytes_of_entry in found:
+        if len(entries) == limit or size >= MOST_BYTES:
+            return entries, last
+        entries.append(entry)
+        size, last = size + bytes_of_entry, id
+    return entries, None
 
 
 _MARK = "\x1e"
@@ -117,6 +134,18 @@ def stored_message(work: Work, row: Row) -> Message:
         death=Death(origin, reason, died_at) if origin is not None else None,
         damaged=damaged,
     )
+
+
+def sized_message(work: Work, row: Row) -> tuple[int, Message, int]:
+    """A row of {stored} as a message, between its id and its size with all headers."""
+    message = stored_message(work, row)
+    return message.id, message, len(message.body) + len(row[20] or b"")
+
+
+def sized_archived(state: QueueState, row: Row) -> tuple[int, ArchivedMessage, int]:
+    """The same of a row of {archived}."""
+    archived = archived_message(state, row)
+    return archived.message.id, archived, len(archived.message.body) + len(row[14] or b"")
 
 
 def archived_message(state: QueueState, row: Row) -> ArchivedMessage:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from sqew import operations as ops
-from sqew.http.dialects.sqew.looking import Count, Messages, stored_view
+from sqew.http.dialects.sqew.looking import Count, MessagePage, stored_view
 from sqew.http.dialects.sqew.wording import encode, routes
 from sqew.http.exchange import Call, Request, Response
 from sqew.http.service import Service
@@ -16,13 +16,13 @@ class DeadParameters(Struct, frozen=True, forbid_unknown_fields=True):
     after: int = 0
 
 
-@routes.get("/queues/{queue}/dlq", scope="receive", query=DeadParameters, answers={200: Messages})
+@routes.get("/queues/{queue}/dlq", scope="receive", query=DeadParameters, answers={200: MessagePage})
 def list_dead(service: Service, request: Request) -> Call:
     """The dead letters of a queue, by id, those after `after`."""
     given: DeadParameters = request.options
     return Call(
         ops.ListDead(request.params[0], service.batch(given.limit, "limit"), given.after),
-        lambda found: Response(200, encode(Messages([stored_view(message) for message in found]))),
+        lambda page: Response(200, encode(MessagePage([stored_view(one) for one in page.messages], page.after))),
     )
 
 

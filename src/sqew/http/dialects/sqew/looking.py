@@ -76,6 +76,11 @@ class Messages(Struct):
     messages: list[StoredView]
 
 
+class MessagePage(Struct):
+    messages: list[StoredView]
+    after: int | None
+
+
 class PeekParameters(Struct, frozen=True, forbid_unknown_fields=True):
     limit: int = 10
     lane: str | None = None
@@ -199,6 +204,7 @@ class ArchivedView(Struct, omit_defaults=True):
 
 class Archive(Struct):
     messages: list[ArchivedView]
+    after: int | None
 
 
 @routes.get("/queues/{queue}/archive", scope="receive", query=ArchiveParameters, answers={200: Archive})
@@ -208,7 +214,7 @@ def list_archive(service: Service, request: Request) -> Call:
     limit = service.batch(given.limit, "limit")
     return Call(
         ops.ListArchive(request.params[0], limit, given.after, given.outcome),
-        lambda found: Response(200, encode(Archive([_archived(archived) for archived in found]))),
+        lambda page: Response(200, encode(Archive([_archived(archived) for archived in page.messages], page.after))),
     )
 
 
