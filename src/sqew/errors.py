@@ -16,6 +16,8 @@ class SqewError(Exception):
     """The base of every error Sqew raises on purpose."""
 
     code = "error"
+    is_counted = False
+    """The figures of its queue have it already."""
 
     @property
     def told(self) -> str:

@@ -223,6 +223,100 @@ def test_errors_are_counted_by_code_those_within_a_batch_too(server):
     assert scraped("http_errors_total", code="bad_request") == 1
 
 
+def queue_errors(scraped):
+    """What is counted of each queue."""
+    return {
+        (labels["queue"], labels["code"]): value
+        for name, pairs in scraped.samples
+        if name == "queue_errors_total"
+        for labels, value in [(dict(pairs), scraped.samples[name, pairs])]
+    }
+
+
+def test_errors_are_counted_by_queue(server):
+    make(server, "orders", quota=1)
+    send(server, "orders")
+    server.call("POST", "/queues/orders/messages", {"payload": 1})
+    server.call("POST", "/queues/orders/messages", {"nothing": 1})
+    server.call("POST", "/queues/orders/ack", [{"id": 77}, {"id": 78}])
+    server.call("GET", "/queues/orders/messages/99")
+
+    assert queue_errors(Scraped(server)) == {
+        ("orders", "quota_exceeded"): 1,
+        ("orders", "bad_value"): 1,
+        ("orders", "message_not_found"): 3,
+    }
+
+
+@pytest.mark.parametrize(
+    ("queue", "sent", "refused", "code"),
+    [
+        ("jobs", ("POST", "/queues/jobs/enqueue", 1), ("POST", "/queues/jobs/enqueue", b"{"), "bad_body"),
+        ("jobs", ("POST", "/queues/jobs/enqueue", 1), ("POST", "/queues/jobs/enqueue", 2), "quota_exceeded"),
+        ("mailbox", ("POST", "/v1/messages", {"body": "1"}), ("POST", "/v1/messages", {"body": "2"}), "quota_exceeded"),
+        ("mailbox", ("POST", "/v1/messages", {"body": "1"}), ("POST", "/v1/acks", {"id": 9, "token": "x"}), None),
+        ("n", ("POST", "/v1/queues/n/messages", {"message": 1}), ("POST", "/v1/queues/n/messages", {"message": 2}),
+         "quota_exceeded"),
+    ],
+)  # fmt: skip
+def test_every_dialect_counts_its_errors_by_queue(server, queue, sent, refused, code):
+    make(server, queue, quota=1)
+    assert server.call(*sent).status in (200, 201)
+
+    answer = server.call(*refused)
+
+    assert answer.status >= 400 or b'"ok":false' in answer.body
+    assert queue_errors(Scraped(server)) == {(queue, code or "message_not_found"): 1}
+
+
+def test_the_aws_dialect_counts_its_errors_by_queue(server):
+    make(server, "orders", quota=1)
+    send(server, "orders")
+    url = f"{server.url}/000000000000/orders"
+    scope = "20260101/us-east-1/sqs/aws4_request"
+    signed = f"AWS4-HMAC-SHA256 Credential=any/{scope}, SignedHeaders=host, Signature={'0' * 64}"
+
+    for action, fields in [
+        ("SendMessage", {"MessageBody": "x"}),
+        ("ReceiveMessage", {"MaxNumberOfMessages": 77}),
+        ("DeleteMessage", {"ReceiptHandle": "nonsense"}),
+    ]:
+        headers = {"X-Amz-Target": f"AmazonSQS.{action}", "Content-Type": "application/x-amz-json-1.0"}
+        answer = server.call("POST", "/", {"QueueUrl": url, **fields}, {**headers, "Authorization": signed})
+        assert answer.status >= 400
+
+    counted = queue_errors(Scraped(server))
+    assert counted.pop(("orders", "quota_exceeded")) == 1
+    assert {queue for queue, _ in counted} == {"orders"}
+    assert sum(counted.values()) == 2
+
+
+def test_names_that_somebody_made_up_make_no_series(tmp_path):
+    with serving(tmp_path, "--durability", "fast", "--metrics-queues", "2") as server:
+        for name in ("a", "b", "c"):
+            make(server, name, dlq=None)
+            send(server, name)
+        for name in ("a", "c", "x", "y", "z"):
+            server.call("GET", f"/queues/{name}/messages/99")
+            server.call("POST", f"/queues/{name}/messages", {"nothing": 1})
+            server.call("POST", f"/queues/{name}/ack", {"id": 1})
+            server.call("DELETE", f"/queues/{name}/messages/99")
+
+        assert {queue for queue, _ in queue_errors(Scraped(server))} == {"a", "(other)"}
+
+
+def test_a_deleted_queue_leaves_no_errors_behind(server):
+    make(server, "orders")
+    send(server, "orders")
+    server.call("GET", "/queues/orders/messages/99")
+    server.call("DELETE", "/queues/orders")
+    make(server, "next")
+    send(server, "next")
+    server.call("GET", "/queues/next/messages/99")
+
+    assert queue_errors(Scraped(server)) == {("next", "message_not_found"): 1}
+
+
 def test_labels_stay_few_under_2000_random_paths_and_queues(tmp_path):
     with serving(tmp_path, "--durability", "fast", "--metrics-queues", "10") as server:
         for n in range(12):

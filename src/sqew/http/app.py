@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from sqew.checks import check_operation
 from sqew.errors import BadBody, BadRequest, BadValue, RequestTimeout, SqewError, WrongContentType, nearest
-from sqew.http.auth import Guard
+from sqew.http.auth import Guard, queue_of
 from sqew.http.convoys import Convoy, Convoys, Repetition
 from sqew.http.exchange import BodyStream, Call, Request, Response, Stream, is_json
 from sqew.http.repeats import check_repeats
@@ -118,7 +118,7 @@ class App:
     def failure(self, request: Request | None, error: SqewError) -> Response:
         """What is wrong, in the words of the dialect that was spoken."""
         dialect = self._fallback if request is None else self._dialect(request)
-        self._figures.failed(error)
+        self._figures.failed(error, None if request is None else queue_of(request))
         if dialect.refuse is not None and request is not None:
             return dialect.refuse(request, error)
         status = status_of(error)

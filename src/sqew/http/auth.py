@@ -162,6 +162,12 @@ def _check_key(key: GuardKey, request: Request, route: Route) -> None:
         )
 
 
+def queue_of(request: Request) -> str | None:
+    """The queue that a request names, if it names one."""
+    position = None if request.route is None else _queue_at(request.route.pattern)
+    return request.queue or request.only_queue if position is None else request.params[position]
+
+
 @functools.cache
 def _queue_at(pattern: str) -> int | None:
     """Which of the values in the path is the queue's name: the one after ``queues``, whatever the dialect calls it."""

@@ -61,6 +61,8 @@ class Request:
     """The key that it came with; none: it came with the server's token, or there is none."""
     only_queue: str | None = None
     """The queue whose key it came with: on a route that names no queue, it may touch no other."""
+    queue: str | None = None
+    """The queue that it names, where its path does not."""
     rows = 0
     """How many messages it dealt with, for the log."""
     trace: Trace | None = None

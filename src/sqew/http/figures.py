@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqew.errors import SqewError, StoreError
 from sqew.http.accesslog import AccessLog
+from sqew.http.queue_errors import QueueErrors
 from sqew.model import Delivered, Settled
 from sqew.observe.exposition import family, histograms, labelled
 from sqew.observe.histogram import Histogram, merged
@@ -61,6 +62,7 @@ class Figures:
         self._requests: dict[tuple[bytes, int, int], Histogram] = {}
         self._described: dict[tuple[bytes, int, int], tuple[str, str]] = {}
         self._errors: Counter[str] = Counter()
+        self._of_queues = QueueErrors(labels)
         self._noted_again: dict[str, float] = {}
         self._transactions = Histogram(_STORE_S)
         self._flushes = Histogram(_MESSAGES)
@@ -104,9 +106,10 @@ class Figures:
         """Whether even an answer that is quick, and no refusal, leaves more behind than a count."""
         return self._noted_from == 0 or self.tracing is not None
 
-    def failed(self, error: SqewError) -> None:
-        """A request was refused, or one message of a batch."""
+    def failed(self, error: SqewError, queue: str | None = None) -> None:
+        """Count the refusal of a request, or of one message of a batch. ``queue``: which it names, if it names one."""
         self._errors[error.code] += 1
+        self._of_queues.refused(queue, error)
         if isinstance(error, StoreError):
             self._note_why(error)
 
@@ -135,7 +138,10 @@ class Figures:
             elif kind in _SETTLING and type(result) is list:
                 for settled in result:
                     if type(settled) is not Settled:
+                        self._of_queues.answered(operation, settled)
                         self.failed(settled)
+            if isinstance(result, SqewError):
+                self._of_queues.answered(operation, result)
             if kind in timed:
                 histogram = timed[kind].get(operation.queue)
                 if histogram is None:
@@ -182,6 +188,7 @@ class Figures:
 
     def keep(self, queues: set[str]) -> None:
         """Forget what was counted of queues that are gone."""
+        self._of_queues.keep(queues)
         for kind, timed in self._timed.items():
             for queue in [queue for queue in timed if queue is not None and queue not in queues]:
                 del timed[queue]
@@ -230,6 +237,10 @@ class Figures:
         yield from histograms(
             "queue_coalescer_flush_batch_size", "Messages that were sent in one transaction.", [("", self._flushes)]
         )
+
+    def error_lines(self) -> Iterator[str]:
+        """Refusals by queue, as metrics."""
+        return self._of_queues.lines()
 
     def background_lines(self) -> Iterator[str]:
         """Deliveries and fires as metrics."""

@@ -54,7 +54,12 @@ class Scraper:
             self._refreshing = asyncio.create_task(self._refresh())
         if self._refreshing is not None:
             await asyncio.wait({self._refreshing}, timeout=_WAIT_S if self._queues else None)
-        own = [*self._figures.request_lines(), *_connection_lines(connections), *self._process_lines()]
+        own = [
+            *self._figures.request_lines(),
+            *self._figures.error_lines(),
+            *_connection_lines(connections),
+            *self._process_lines(),
+        ]
         if (database := self._broker.database()) is not None:
             own += database_lines(database, self._broker.backlog)
         return "\n".join(own).encode() + b"\n" + self._queues

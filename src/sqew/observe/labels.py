@@ -16,7 +16,10 @@ class QueueLabels:
     >>> labels = QueueLabels(2)
     >>> [labels.of(queue) for queue in ("a", "b", "c", "a")]
     ['a', 'b', '(other)', 'a']
+    >>> labels.known("a"), labels.known("z")
+    ('a', '(other)')
     >>> labels.keep({"b", "c"})
+    >>> labels.known("z")
     >>> [labels.of(queue) for queue in ("c", "a")]
     ['c', '(other)']
     """
@@ -33,6 +36,12 @@ class QueueLabels:
             return OTHERS
         self._named.add(queue)
         return queue
+
+    def known(self, queue: str) -> str | None:
+        """Return the label of what may be no queue at all; None where it has no name, and could have one."""
+        if queue in self._named or queue == BY_ID:
+            return queue
+        return None if len(self._named) < self._most else OTHERS
 
     def keep(self, queues: Collection[str]) -> None:
         """Those that are gone make room for others."""

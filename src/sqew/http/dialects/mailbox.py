@@ -48,6 +48,7 @@ def _topic(request: Request, given: str | None) -> str:
     topic = DEFAULT_TOPIC if given is None else given
     if request.only_queue not in (None, topic):
         raise Forbidden(f"This key is for the topic '{request.only_queue}' alone. Name that, or use another key.")
+    request.queue = topic
     return topic
 
 

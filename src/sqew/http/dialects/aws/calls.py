@@ -41,14 +41,17 @@ class AwsCall:
     def queue(self, url: str | None) -> str:
         """The queue that a URL, or the path of the request, names."""
         if url:
-            return self.names.queue_of_url(url)
-        if self.request.params:
-            return self.names.queue(self.request.params[-1])
-        raise missing("QueueUrl")
+            queue = self.names.queue_of_url(url)
+        elif self.request.params:
+            queue = self.names.queue(self.request.params[-1])
+        else:
+            raise missing("QueueUrl")
+        self.request.queue = queue
+        return queue
 
     def refuse(self, error: SqewError) -> Response:
         """The answer that it did not."""
-        self.service.figures.failed(error)
+        self.service.figures.failed(error, self.request.queue)
         return self.action.api.refuse(self.wire, error, self.request)
 
     @property
