@@ -7,9 +7,12 @@ dialect (the command line, each HTTP dialect).
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from uuid import UUID
+
+from sqew.spelling import closest
+
+_LONGEST_NAME = 100
 
 
 class SqewError(Exception):
@@ -131,7 +134,8 @@ class UnknownLane(Invalid):
     def __init__(self, queue: str, lane: str, lanes: Iterable[str]) -> None:
         self.queue, self.lane, self.lanes = queue, lane, tuple(lanes)
         super().__init__(
-            f"Queue '{queue}' has no lane '{lane}'{nearest(lane, self.lanes)}. Its lanes are: {', '.join(self.lanes)}."
+            f"Queue '{queue}' has no lane {quoted(lane)}{nearest(lane, self.lanes)}. "
+            f"Its lanes are: {', '.join(self.lanes)}."
         )
 
 
@@ -143,7 +147,8 @@ class UnknownColumn(BadValue):
     def __init__(self, column: str, columns: Iterable[str]) -> None:
         self.column, self.columns = column, tuple(columns)
         super().__init__(
-            f"Messages have no column '{column}'{nearest(column, self.columns)}. There are: {', '.join(self.columns)}."
+            f"Messages have no column {quoted(column)}{nearest(column, self.columns)}. "
+            f"There are: {', '.join(self.columns)}."
         )
 
 
@@ -337,26 +342,46 @@ class KeyNotFound(NotFound):
         super().__init__(f"Queue '{queue}' has no key '{id}'. List its keys.")
 
 
-class QueueNotFound(NotFound):
+class NameNotFound(NotFound):
+    """Nothing of that name. ``known`` are names like it that there are."""
+
+    known: tuple[str, ...]
+
+    def __str__(self) -> str:
+        # Worded where somebody reads it: comparing names takes time, which a transaction that found nothing has none
+        # for. What a server told of has its words already.
+        return self._sentence() if hasattr(self, "known") else super().__str__()
+
+    def _sentence(self) -> str:
+        raise NotImplementedError
+
+
+class QueueNotFound(NameNotFound):
     """No queue of that name."""
 
     code = "queue_not_found"
 
     def __init__(self, queue: str, known: Iterable[str] = ()) -> None:
-        self.queue = queue
-        super().__init__(f"Queue '{queue}' does not exist{nearest(queue, known)}. Create it first, or list the queues.")
+        self.queue, self.known = queue, tuple(known)
+        super().__init__(queue)
+
+    def _sentence(self) -> str:
+        guess = nearest(self.queue, self.known)
+        return f"Queue {quoted(self.queue)} does not exist{guess}. Create it first, or list the queues."
 
 
-class ConsumerNotFound(NotFound):
+class ConsumerNotFound(NameNotFound):
     """No consumer of that name reads the queue."""
 
     code = "consumer_not_found"
 
     def __init__(self, queue: str, consumer: str, known: Iterable[str] = ()) -> None:
-        self.queue, self.consumer = queue, consumer
-        super().__init__(
-            f"Queue '{queue}' has no consumer '{consumer}'{nearest(consumer, known)}. Open it first, or list them."
-        )
+        self.queue, self.consumer, self.known = queue, consumer, tuple(known)
+        super().__init__(queue, consumer)
+
+    def _sentence(self) -> str:
+        guess = nearest(self.consumer, self.known)
+        return f"Queue '{self.queue}' has no consumer {quoted(self.consumer)}{guess}. Open it first, or list them."
 
 
 class ClaimNotFound(NotFound):
@@ -415,7 +440,7 @@ class DeliveryNotFound(NotFound):
         super().__init__(f"There is no delivery {id}: it was delivered, dropped or never made. List the deliveries.")
 
 
-class ScheduleNotFound(NotFound):
+class ScheduleNotFound(NameNotFound):
     """No schedule of that name."""
 
     code = "schedule_not_found"
@@ -424,13 +449,9 @@ class ScheduleNotFound(NotFound):
         self.name, self.known = name, tuple(known)
         super().__init__(name)
 
-    def __str__(self) -> str:
-        # Worded only where somebody reads it: among a thousand names the nearest takes 30 ms to find, and whoever puts
-        # a schedule in its place wants to know just that there is none. What a server told of has its words already.
-        if not hasattr(self, "known"):
-            return super().__str__()
+    def _sentence(self) -> str:
         return (
-            f"There is no schedule '{self.name}'{nearest(self.name, self.known)}. "
+            f"There is no schedule {quoted(self.name)}{nearest(self.name, self.known)}. "
             "Create it first, or list the schedules; one that fires once is gone when it has."
         )
 
@@ -445,14 +466,18 @@ class MoveNotFound(NotFound):
         super().__init__(f"There is no task '{id}' that moves messages, or it is over. List those of the queue.")
 
 
-class WriterNotFound(NotFound):
+class WriterNotFound(NameNotFound):
     """Nobody of that name sends to the queue in epochs."""
 
     code = "writer_not_found"
 
-    def __init__(self, queue: str, writer: str, existing: Iterable[str] = ()) -> None:
-        self.queue, self.writer = queue, writer
-        super().__init__(f"Queue '{queue}' has no writer '{writer}'{nearest(writer, existing)}. List its writers.")
+    def __init__(self, queue: str, writer: str, known: Iterable[str] = ()) -> None:
+        self.queue, self.writer, self.known = queue, writer, tuple(known)
+        super().__init__(queue, writer)
+
+    def _sentence(self) -> str:
+        guess = nearest(self.writer, self.known)
+        return f"Queue '{self.queue}' has no writer {quoted(self.writer)}{guess}. List its writers."
 
 
 class Conflict(SqewError):
@@ -880,7 +905,16 @@ def shortened(written: str, most: int = 60) -> str:
     return f"{written[: most - 3 - len(end)]}...{end}"
 
 
+def quoted(name: str) -> str:
+    """A name in quotes, cut where it is longer than any real one: whoever sent 16 MiB need not get them back.
+
+    >>> quoted("orders")
+    "'orders'"
+    """
+    return shortened(f"'{name[:_LONGEST_NAME]}'", _LONGEST_NAME)
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """``" (did you mean 'orders'?)"`` when a known name is close to the one given, else nothing."""
-    close = difflib.get_close_matches(name, list(known), n=1)
+    close = closest(name, known)
     return f" (did you mean '{close[0]}'?)" if close else ""

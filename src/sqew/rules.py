@@ -25,6 +25,8 @@ LONGEST_MS = 10 * 366 * 86_400_000
 LONGEST_NAME = 256
 """Keys, groups, consumer names and reasons of death are cut short here, or refused."""
 HEAVIEST_LANE = 1_000_000
+MOST_LANES = 1_000
+"""Each is a row to be written, and a turn to be counted when a receiver names none."""
 SLOWEST_RATE = 0.000001
 """The least messages a second that a queue may be held to: one in eleven days."""
 
@@ -228,6 +230,8 @@ def check_policy(policy: Policy) -> None:
     if policy.dead_letter is not None:
         check_queue_name(policy.dead_letter)
     _check_backoff(policy.backoff)
+    if len(policy.lanes) > MOST_LANES:
+        raise BadValue(f"A queue may have {MOST_LANES} lanes, not {len(policy.lanes)}. Use groups, or more queues.")
     if not policy.lanes:
         raise BadValue("A queue needs a lane at least. Leave lanes out for the one called 'normal'.")
     for lane, weight in policy.lanes.items():

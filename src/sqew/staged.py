@@ -15,7 +15,7 @@ from zlib import crc32
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, structs
 
-from sqew.errors import BadBody, BadValue, SqewError, StoreDamaged, TooLarge, nearest
+from sqew.errors import BadBody, BadValue, SqewError, StoreDamaged, TooLarge, nearest, quoted
 from sqew.model import Format, NewMessage, NewMessages
 from sqew.rules import Limits, check_message, check_text, parse_all, parse_json, seconds_as_ms
 from sqew.values import check_new_message, check_utf8
@@ -164,7 +164,7 @@ def _explained(error: Exception) -> str:
     if not unknown:
         return str(error)
     name = rest.partition("`")[0]
-    return f"there is no '{name}'{nearest(name, _FIELDS)}; the fields are: {', '.join(_FIELDS)}"
+    return f"there is no {quoted(name)}{nearest(name, _FIELDS)}; the fields are: {', '.join(_FIELDS)}"
 
 
 def _numbered(error: SqewError, number: int) -> SqewError:

@@ -13,9 +13,10 @@ import msgspec
 from msgspec import Struct
 
 from sqew.checks import check_operation
-from sqew.errors import BadBody, BadRequest, BadValue, RequestTimeout, SqewError, WrongContentType, nearest
+from sqew.errors import BadBody, BadRequest, BadValue, RequestTimeout, SqewError, WrongContentType, nearest, quoted
 from sqew.http.auth import Guard, queue_of
 from sqew.http.convoys import Convoy, Convoys, Repetition
+from sqew.http.crowds import Crowd
 from sqew.http.exchange import BodyStream, Call, Request, Response, Stream, is_json
 from sqew.http.repeats import check_repeats
 from sqew.http.router import Dialect, Route
@@ -50,6 +51,7 @@ class App:
         self._request_timeout_s = service.settings.request_timeout_ms / 1000
         self._tasks: dict[asyncio.Task[None], Request] = {}
         self._convoys = Convoys(self)
+        self._crowd = Crowd(service.settings.max_batch)
 
     # The connection's side
 
@@ -176,6 +178,8 @@ class App:
         if route.reads_body:
             return
         check_json_type(request)
+        if route.takes_array:
+            self._crowd.check(request.body)
         try:
             request.data = route.decoder.decode(request.body)
         except msgspec.ValidationError as error:
@@ -346,4 +350,4 @@ def _explained(error: msgspec.ValidationError, kind: Any) -> str:
     if not unknown or not fields:
         return sentence
     name = rest.partition("`")[0]
-    return f"there is no '{name}'{nearest(name, fields)}; the fields are: {', '.join(fields)}"
+    return f"there is no {quoted(name)}{nearest(name, fields)}; the fields are: {', '.join(fields)}"

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import UNSET, Struct
 
 from sqew.patterns import LONGEST_KEY
-from sqew.rules import HEAVIEST_LANE, HIGHEST_PRIORITY, LONGEST_MS, LONGEST_NAME
+from sqew.rules import HEAVIEST_LANE, HIGHEST_PRIORITY, LONGEST_MS, LONGEST_NAME, MOST_LANES
 from sqew.schedules.rules import LONGEST_EXPRESSION
 from sqew.values import LARGEST_ID, LONGEST_TARGET
 
@@ -25,9 +25,10 @@ _KEY_RETENTION_FROM = {"string": {"enum": ["gone", "sent"]}}
 _ENDPOINT = {"string": {"pattern": "^[Hh][Tt][Tt][Pp][Ss]?://", "maxLength": LONGEST_TARGET}}
 _IDS = {"array": {"items": {"type": "integer", "minimum": 1, "maximum": LARGEST_ID}}}
 _LANES = {
-    "array": {"minItems": 1, "items": {"type": "string", **_LANE_NAME}},
+    "array": {"minItems": 1, "maxItems": MOST_LANES, "items": {"type": "string", **_LANE_NAME}},
     "object": {
         "minProperties": 1,
+        "maxProperties": MOST_LANES,
         "propertyNames": _LANE_NAME,
         "additionalProperties": {"type": "integer", "minimum": 1, "maximum": HEAVIEST_LANE},
     },

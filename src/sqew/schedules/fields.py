@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Literal
 
 from msgspec import Struct
 
 from sqew.errors import BadExpression
+from sqew.spelling import closest
 
 FieldName = Literal["second", "minute", "hour", "day of the month", "month", "day of the week"]
 
@@ -215,7 +215,7 @@ class FieldReader:
             raise self._wrong("'?' is not known here: write * for any", at)
         if text.upper().endswith("W") and self.bounds.name == "day of the month":
             raise self._wrong(f"'{text}' (the nearest weekday) is not known here, only LW (the last weekday)", at)
-        close = difflib.get_close_matches(word, [name[:3].casefold() for name in self.bounds.words], n=1)
+        close = closest(word, [name[:3].casefold() for name in self.bounds.words])
         hint = f" (did you mean '{close[0].upper()}'?)" if close else ""
         what = "neither a number nor a name" if self.bounds.words else "not a number"
         raise self._wrong(f"'{text}' is {what}{hint}", at)

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 
 from sqew.errors import BadExpression
@@ -16,6 +15,7 @@ from sqew.schedules.instants import check_future
 from sqew.schedules.phrases import PhraseReader
 from sqew.schedules.times import MIDNIGHT
 from sqew.schedules.zones import DAY, instant_of, is_zone, local_of, utc_time
+from sqew.spelling import LONGEST_COMPARED, closest
 
 EXAMPLES = (
     "every weekday at 9am",
@@ -78,7 +78,7 @@ def _not_understood(text: str, error: NotUnderstood) -> str:
 
 
 def _nearest_forms(text: str) -> str:
-    near = difflib.get_close_matches(text.casefold(), EXAMPLES, n=3, cutoff=0)
+    near = closest(text.casefold()[:LONGEST_COMPARED], EXAMPLES, most=3, cutoff=0)
     return f"Nearest forms: {', '.join(repr(form) for form in near)}."
 
 

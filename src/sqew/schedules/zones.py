@@ -7,7 +7,6 @@ even time, so that finding the next fire is plain arithmetic.
 
 from __future__ import annotations
 
-import difflib
 import re
 from bisect import bisect_right
 from datetime import UTC, datetime
@@ -17,6 +16,7 @@ from zoneinfo import ZoneInfo, available_timezones
 from msgspec import Struct
 
 from sqew.errors import BadZone
+from sqew.spelling import closest
 
 DAY = 86_400
 LAST_YEAR = 9_899
@@ -114,7 +114,7 @@ def _nearest_names(name: str) -> list[str]:
     for known in sorted(_names()):
         by_text.setdefault(known.rpartition("/")[2].casefold(), known)
         by_text[known.casefold()] = known
-    close = difflib.get_close_matches(wanted, by_text, n=5, cutoff=0.7)
+    close = closest(wanted, by_text, most=5, cutoff=0.7)
     return list(dict.fromkeys(by_text[text] for text in close))[:3]
 
 

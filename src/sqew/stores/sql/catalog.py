@@ -14,6 +14,7 @@ import msgspec
 from sqew.errors import QueueNotFound, StoreDamaged, UnknownLane
 from sqew.model import DEFAULT_LANE, Policy, QueueInfo
 from sqew.rules import Throttle
+from sqew.stores.sql.near import names_near
 from sqew.stores.sql.statements import Statements
 from sqew.stores.sql.work import Execute
 
@@ -131,7 +132,7 @@ class Catalog:
         """The queue of that name."""
         state = self.by_name.get(name) or self._read("queue_by_name", name)
         if state is None:
-            raise QueueNotFound(name, [row[0] for row in self._execute(self._sql.queue_names)])
+            raise QueueNotFound(name, names_near(self._execute, self._sql.queues_near, name))
         return state
 
     def find(self, name: str | None) -> QueueState | None:

@@ -42,6 +42,7 @@ from sqew.operations import (
 from sqew.rules import LONGEST_MS
 from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.exporting import columns_of
+from sqew.stores.sql.near import names_near
 from sqew.stores.sql.receiving import receive
 from sqew.stores.sql.rows import stored_message
 from sqew.stores.sql.settling import ack, delete_acked, extend
@@ -111,8 +112,7 @@ def _find(work: Work, state: QueueState, name: str) -> _Consumer:
 
 
 def _unknown(work: Work, state: QueueState, name: str) -> ConsumerNotFound:
-    rows = work.execute(work.sql.consumers_of, (state.id, "", 1000)).fetchall()
-    return ConsumerNotFound(state.name, name, [_Consumer(*row).name for row in rows])
+    return ConsumerNotFound(state.name, name, names_near(work.execute, work.sql.consumers_near, name, state.id))
 
 
 def _in_use(work: Work, state: QueueState, found: _Consumer) -> ConsumerInUse:

@@ -33,6 +33,7 @@ from sqew.operations import (
     ListSchedules,
     SaveSchedule,
 )
+from sqew.stores.sql.near import names_near
 from sqew.stores.sql.publishing import publish_events
 from sqew.stores.sql.rows import DAMAGE, MOST_BYTES, checksum, decode_headers, encode_headers
 from sqew.stores.sql.sending import accept, put, write_deferred
@@ -88,8 +89,7 @@ def save(work: Work, op: SaveSchedule) -> Saved:
 def get(work: Work, op: GetSchedule) -> Schedule:
     schedule = _find(work, op.name)
     if schedule is None:
-        names = [row[0].decode(errors="replace") for row in work.execute(work.sql.schedule_names)]
-        raise ScheduleNotFound(op.name, names)
+        raise ScheduleNotFound(op.name, names_near(work.execute, work.sql.schedules_near, op.name))
     return schedule
 
 

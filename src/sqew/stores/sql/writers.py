@@ -6,17 +6,15 @@ from sqew.errors import WriterNotFound
 from sqew.model import Staging, WriterInfo
 from sqew.operations import GetWriter, ListWriters
 from sqew.stores.sql.catalog import QueueState
+from sqew.stores.sql.near import names_near
 from sqew.stores.sql.work import Row, Work
-
-_SUGGESTED = 1_000
 
 
 def get_writer(work: Work, op: GetWriter) -> WriterInfo:
     state = work.catalog.queue(op.queue)
     row = work.execute(work.sql.read_writer, (state.id, op.name)).fetchone()
     if row is None:
-        others = work.execute(work.sql.writers_of, (state.id, "", _SUGGESTED)).fetchall()
-        raise WriterNotFound(op.queue, op.name, [other[0] for other in others])
+        raise WriterNotFound(op.queue, op.name, names_near(work.execute, work.sql.writers_near, op.name, state.id))
     return _info(work, state, row)
 
 

@@ -56,8 +56,13 @@ SELECT id, payload_id, convert_to(endpoint, 'UTF8'), checksum FROM sqew_delivery
 convert_to(name, 'UTF8'), version, convert_to(status, 'UTF8'), convert_to(target_kind, 'UTF8'), due_at, slot_at, details,
 is_text, checksum, headers, body
 
--- name: schedule_names
-SELECT convert_to(name, 'UTF8') FROM sqew_schedule LIMIT 1000
+-- name: schedules_near
+SELECT convert_to(name, 'UTF8') FROM (
+    SELECT name FROM sqew_schedule WHERE name < ?1 ORDER BY name DESC LIMIT ?2
+) AS earlier
+UNION ALL SELECT convert_to(name, 'UTF8') FROM (
+    SELECT name FROM sqew_schedule WHERE name > ?1 ORDER BY name LIMIT ?2
+) AS later
 
 -- name: ready_in_lane
 -- The ready messages of a lane in order, all of its priorities ?5 (the highest first) in one: each after its position.

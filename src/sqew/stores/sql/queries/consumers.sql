@@ -17,6 +17,15 @@ SELECT {consumer} FROM sqew_consumer WHERE queue_id = ?1 AND name = ?2
 -- name: consumers_of
 SELECT {consumer} FROM sqew_consumer WHERE queue_id = ?1 AND name > ?2 ORDER BY name LIMIT ?3
 
+-- name: consumers_near
+-- For whoever misspelt one: its neighbours in the order of names.
+SELECT name FROM (
+    SELECT name FROM sqew_consumer WHERE queue_id = ?1 AND name < ?2 ORDER BY name DESC LIMIT ?3
+) AS earlier
+UNION ALL SELECT name FROM (
+    SELECT name FROM sqew_consumer WHERE queue_id = ?1 AND name > ?2 ORDER BY name LIMIT ?3
+) AS later
+
 -- name: insert_consumer
 INSERT INTO sqew_consumer (queue_id, name, owner, epoch, hold_ms, held_until, last, is_closing)
 VALUES (?1, ?2, '', 0, 0, 0, 0, 0) ON CONFLICT DO NOTHING

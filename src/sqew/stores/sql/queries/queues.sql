@@ -32,8 +32,10 @@ SELECT name, policy, created_at, extras FROM sqew_queue WHERE {of_names} ORDER B
 -- The queues whose dead letters go to one.
 SELECT name FROM sqew_queue WHERE dead_letter = ?1 AND name > ?2 ORDER BY name LIMIT ?3
 
--- name: queue_names
-SELECT name FROM sqew_queue WHERE name IS NOT NULL LIMIT 1000
+-- name: queues_near
+-- For whoever misspelt one: its neighbours in the order of names, so that it takes no longer among a million.
+SELECT name FROM (SELECT name FROM sqew_queue WHERE name < ?1 ORDER BY name DESC LIMIT ?2) AS earlier
+UNION ALL SELECT name FROM (SELECT name FROM sqew_queue WHERE name > ?1 ORDER BY name LIMIT ?2) AS later
 
 -- name: insert_queue
 INSERT INTO sqew_queue (name, policy, created_at, extras, dead_letter) VALUES (?1, ?2, ?3, ?4, ?5) RETURNING id

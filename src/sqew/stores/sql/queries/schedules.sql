@@ -8,8 +8,11 @@ is_text, checksum, CAST(headers AS BLOB), CAST(body AS BLOB)
 -- name: schedule_by_name
 SELECT {schedule} FROM sqew_schedule WHERE name = ?1 {locked}
 
--- name: schedule_names
-SELECT CAST(name AS BLOB) FROM sqew_schedule LIMIT 1000
+-- name: schedules_near
+-- For whoever misspelt one: its neighbours in the order of names.
+SELECT CAST(name AS BLOB) FROM (SELECT name FROM sqew_schedule WHERE name < ?1 ORDER BY name DESC LIMIT ?2) AS earlier
+UNION ALL
+SELECT CAST(name AS BLOB) FROM (SELECT name FROM sqew_schedule WHERE name > ?1 ORDER BY name LIMIT ?2) AS later
 
 -- name: insert_schedule
 INSERT INTO sqew_schedule (name, version, status, target_kind, due_at, slot_at, details, is_text, checksum, headers, body)

@@ -9,6 +9,15 @@ SELECT {writer} FROM sqew_writer WHERE queue_id = ?1 AND name = ?2
 -- name: writers_of
 SELECT {writer} FROM sqew_writer WHERE queue_id = ?1 AND name > ?2 ORDER BY name LIMIT ?3
 
+-- name: writers_near
+-- For whoever misspelt one: its neighbours in the order of names.
+SELECT name FROM (
+    SELECT name FROM sqew_writer WHERE queue_id = ?1 AND name < ?2 ORDER BY name DESC LIMIT ?3
+) AS earlier
+UNION ALL SELECT name FROM (
+    SELECT name FROM sqew_writer WHERE queue_id = ?1 AND name > ?2 ORDER BY name LIMIT ?3
+) AS later
+
 -- name: insert_writer
 INSERT INTO sqew_writer (queue_id, name) VALUES (?1, ?2) ON CONFLICT DO NOTHING
 

@@ -1,0 +1,119 @@
+"""Requests that are large and wrong: no more is made of them than it takes to refuse them."""
+
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sqew.errors import BadBody
+from sqew.http.repeats import check_repeats
+from sqew.http.run import make_router
+
+LARGE = 15_000_000
+SHORT = 2_000
+"""More than any sentence needs."""
+WITH_BODY = [route for route in make_router().routes if route.decoder is not None and not route.reads_body]
+JSON = {"Content-Type": "application/json"}
+
+
+def path(route):
+    return re.sub(r"{\w+}", "1", route.pattern)
+
+
+@pytest.fixture(scope="module")
+def queue(shared_server):
+    shared_server.call("POST", "/queues", {"name": "large"})
+    return "large"
+
+
+@pytest.mark.parametrize("route", WITH_BODY, ids=lambda route: f"{route.method} {route.pattern}")
+def test_an_unknown_field_of_15_mb_is_compared_with_nothing_and_not_sent_back(shared_server, route):
+    body = b'{"%b":1}' % (b"x" * LARGE)
+
+    answer = shared_server.call(route.method, path(route), body, JSON)
+
+    # hq takes any JSON there is, but not so much of it.
+    assert answer.status == (413 if route.pattern.endswith("/enqueue") else 400)
+    assert len(answer.body) < SHORT
+
+
+@pytest.mark.parametrize("entry", [b'{"payload":1}', b'{"payload":1,"headers":{}}'])
+def test_an_array_of_too_many_is_refused_at_the_first_that_is_too_many(shared_server, queue, entry):
+    body = b"[" + b",".join([entry] * (LARGE // len(entry))) + b" and what comes then is not even JSON"
+
+    answer = shared_server.call("POST", f"/queues/{queue}/messages", body, JSON)
+
+    assert answer.status == 413
+    assert "A batch may hold 1000 entries; this one holds more." in answer.json["error"]["message"]
+
+
+def test_a_large_batch_that_is_not_too_many_is_taken(shared_server, queue):
+    entry = b'{"payload":"%b"}' % (b"x" * 10_000)
+
+    answer = shared_server.call("POST", f"/queues/{queue}/messages", b"[" + b",".join([entry] * 1_000) + b"]", JSON)
+
+    assert answer.status == 201
+
+
+def test_a_queue_of_a_million_lanes_is_not_made(shared_server):
+    lanes = b",".join(b'"%d":1' % number for number in range(1_000_000))
+
+    answer = shared_server.call("POST", "/queues", b'{"name":"lanes","lanes":{%b}}' % lanes, JSON)
+
+    assert answer.status == 400
+    assert "A queue may have 1000 lanes" in answer.json["error"]["message"]
+
+
+@pytest.mark.parametrize("receive", ["/queues/{}/poll", "/queues/{}/ack"])
+def test_a_queue_name_of_60_kb_is_not_sent_back(shared_server, receive):
+    answer = shared_server.call("POST", receive.format("x" * 60_000), None)
+
+    assert answer.status in (400, 404)
+    assert len(answer.body) < SHORT
+
+
+# Fields that stand twice
+
+NAMES = st.sampled_from(["payload", "lane", "key"])
+VALUES = st.recursive(
+    st.sampled_from(["payload", '"payload":', "lane", 1, None]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
+    max_leaves=6,
+)
+OBJECTS = st.lists(st.tuples(NAMES, VALUES), min_size=1, max_size=4)
+BLANKS = st.sampled_from(["", " ", "\n\t"])
+
+
+def written(pairs, blank):
+    inner = ",".join(f"{blank}{json.dumps(name)}{blank}:{blank}{json.dumps(value)}{blank}" for name, value in pairs)
+    return "{" + inner + "}"
+
+
+@given(st.lists(OBJECTS, min_size=1, max_size=3), BLANKS, st.booleans())
+def test_a_field_that_stands_twice_in_an_object_is_found_and_nothing_else(items, blank, as_array):
+    items = items if as_array else items[:1]
+    objects = [written(pairs, blank) for pairs in items]
+    body = (f"{blank}[{','.join(objects)}]{blank}" if as_array else objects[0]).encode()
+    names = [[name for name, _ in pairs] for pairs in items]
+    repeated = [name for found in names for name in found if found.count(name) > 1]
+    is_looked_at = body.count(b'"payload"') > len(items)
+
+    if repeated and is_looked_at:
+        with pytest.raises(BadBody) as raised:
+            check_repeats(body, json.loads(body), b'"payload"')
+        assert any(f"'{name}' twice" in str(raised.value) for name in repeated)
+    else:
+        check_repeats(body, json.loads(body), b'"payload"')
+
+
+def test_the_name_of_the_field_a_million_times_in_what_is_sent_is_no_reason_to_refuse_it():
+    body = b'{"payload":[%b1]}' % (b'"payload",' * 1_000_000)
+
+    check_repeats(body, {}, b'"payload"')
+
+
+def test_a_field_that_stands_there_with_an_escape_as_well_is_refused():
+    with pytest.raises(BadBody, match="'payload' twice"):
+        check_repeats(b'{"payload":"payload","p\\u0061yload":2}', {}, b'"payload"')
