@@ -1,6 +1,13 @@
 """The task runner: what it remembers, and what it says where it can't go on."""
 
+import contextlib
+import hashlib
+import json
 import os
+import re
+import shutil
+import signal
+import socket
 import subprocess
 import sys
 from importlib.machinery import SourceFileLoader
@@ -311,3 +318,83 @@ def test_many_failures_are_no_accident(suite, capfd):
 def test_a_suite_that_can_not_be_read_has_failed(suite, capfd):
     assert suite("import nothing_of_that_name\ndef test_first(): pass\n") == 1
     assert capfd.readouterr().err.endswith("dev: failed: pytest\n")
+
+
+# Signals
+
+
+@pytest.fixture
+def begin():
+    """Starts processes whose stderr is read, and ends those that are left with all that they started."""
+    processes = []
+
+    def start(*command, **options):
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True, **options)
+        processes.append(process)
+        return process
+
+    yield start
+    for process in processes:
+        # The whole session: where a signal was not passed on, there is a child.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+@pytest.fixture
+def home(tmp_path):
+    """A folder with the script and an environment that is set up already."""
+    shutil.copy(DEV, tmp_path / "dev")
+    (tmp_path / "pyproject.toml").write_text("[project]")
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    for name in ("python", "sqew"):
+        (tmp_path / ".venv" / "bin" / name).symlink_to(Path(sys.executable).parent / name)
+    stamp = {"python": sys.version, "root": str(tmp_path), "pyproject": hashlib.sha256(b"[project]").hexdigest()}
+    (tmp_path / ".venv" / "sqew-set-up.json").write_text(json.dumps({**stamp, "extras": []}))
+    return tmp_path
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_to_the_script_left_its_server_running(home, begin, number):
+    process = begin(sys.executable, str(home / "dev"), "serve", "--port", "0")
+    port = next(int(found[1]) for line in process.stderr if (found := re.search(r"http://127\.0\.0\.1:(\d+)", line)))
+    socket.create_connection(("127.0.0.1", port)).close()
+
+    process.send_signal(number)
+
+    # Standard error ends when the last process that has it does.
+    process.communicate(timeout=30)
+    assert process.returncode == (-signal.SIGHUP if number == signal.SIGHUP else 0)
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port))
+
+
+TWO_COMMANDS = """
+import sys
+from importlib.machinery import SourceFileLoader
+sys.dont_write_bytecode = True
+dev = SourceFileLoader("dev", sys.argv[1]).load_module()
+child = "import sys, time; print('began', file=sys.stderr, flush=True); time.sleep(60)"
+sys.exit(dev.run_all({"first": [sys.executable, "-c", child], "second": [sys.executable, "-c", child]}))
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)])
+def test_a_signal_ends_the_command_at_work_and_those_after_it_are_not_begun(begin, number, code):
+    process = begin(sys.executable, "-W", "ignore", "-c", TWO_COMMANDS, str(DEV))
+    assert any(line == "began\n" for line in process.stderr)
+
+    process.send_signal(number)
+
+    _, rest = process.communicate(timeout=30)
+    assert process.returncode == code
+    assert "began" not in rest
+
+
+def test_the_exit_code_of_a_server_that_can_not_start_is_the_scripts(home, begin):
+    process = begin(sys.executable, str(home / "dev"), "serve", "--port", "none")
+
+    _, error = process.communicate(timeout=30)
+
+    assert process.returncode == 2
+    assert "port can't be 'none'" in error
