@@ -2,6 +2,7 @@
 
 import functools
 import logging
+import re
 import signal
 import subprocess
 import sys
@@ -113,7 +114,7 @@ def test_an_impossible_concurrency_is_refused(q, concurrency):
         q.worker("orders", concurrency=concurrency)(print)
 
 
-@pytest.mark.parametrize("lease_seconds", [0, -1, float("nan"), "30", None])
+@pytest.mark.parametrize("lease_seconds", [0, -1, float("nan"), "30"])
 def test_an_impossible_lease_is_refused(q, lease_seconds):
     """The heartbeat would beat without a pause."""
     with pytest.raises(BadValue, match="lease_seconds"):
@@ -290,6 +291,76 @@ def test_the_heartbeat_holds_a_short_lease_through_long_work(q):
     assert q.claim("orders", wait_seconds=2.8) is None
     slow.stop()
     assert handled == [1]
+    assert depths(q).total() == 0
+
+
+@pytest.mark.parametrize("visibility_ms", [700, 90_000])
+def test_workers_leased_for_30_seconds_whatever_the_visibility_of_the_queue(q, visibility_ms):
+    q.update("orders", visibility_ms=visibility_ms)
+    q.enqueue("orders", 1)
+    lengths = []
+
+    def measure(message):
+        lengths.append(message.lease.expires_at - q._engine.clock.now())
+
+    work_off(q, measure)
+
+    assert visibility_ms - 600 < lengths[0] <= visibility_ms
+
+
+def extensions(q, message, count):
+    """Wait until the lease was extended so many times: by how long each lease lasted when it was seen."""
+    lengths, ends = [], message.lease.expires_at
+    while len(lengths) < count:
+        lease = q.get("orders", message.id).lease
+        if lease.expires_at != ends:
+            ends = lease.expires_at
+            lengths.append(ends - q._engine.clock.now())
+    return lengths
+
+
+def test_the_heartbeat_extends_by_the_visibility_of_the_queue(q):
+    q.update("orders", visibility_ms=1_500)
+    q.enqueue("orders", 1)
+    handled = []
+
+    work_off(q, lambda message: handled.append((message.attempts, extensions(q, message, 4))))
+
+    [(attempts, lengths)] = handled
+    assert attempts == 1
+    assert max(lengths) <= 1_500
+
+
+def test_a_visibility_that_is_shortened_while_a_worker_runs_is_held_too(q):
+    """The heart was in the middle of a pause of a third of the long lease."""
+    q.update("orders", visibility_ms=60_000)
+    q.enqueue_many("orders", ["long", "short"])
+    attempts = []
+
+    def handle(message):
+        attempts.append(message.attempts)
+        if message.value == "long":
+            q.update("orders", visibility_ms=900)
+        else:
+            extensions(q, message, 3)
+
+    work_off(q, handle)
+
+    assert attempts == [1, 1]
+
+
+def test_a_queue_whose_visibility_is_0_is_worked_off_under_leases_all_the_same(q, caplog):
+    q.update("orders", visibility_ms=0)
+    q.enqueue_many("orders", range(3))
+    lengths = []
+
+    def measure(message):
+        lengths.append(message.lease.expires_at - q._engine.clock.now())
+
+    work_off(q, measure)
+
+    assert [length > 20_000 for length in lengths] == [False, True, True]
+    assert "has a visibility of 0" in caplog.text
     assert depths(q).total() == 0
 
 
@@ -692,7 +763,8 @@ def test_a_signal_lets_the_message_in_hand_be_finished_and_the_process_end_well(
     process.send_signal(number)
     out, err = process.communicate(timeout=20)
 
-    assert (process.returncode, out, err) == (0, "ended\nafter\n", "")
+    assert (process.returncode, out) == (0, "ended\nafter\n")
+    assert re.fullmatch(r"Worker \S+ stops when it has finished message 1 of 'orders'\. A second signal .*\n", err)
     assert depths(q).total("ready") == 1
     assert depths(q).total("leased") == 0
 
@@ -716,10 +788,28 @@ def test_a_second_signal_does_not_wait_for_the_work(q, child, number):
     process.stdout.readline()
 
     process.send_signal(number)
-    time.sleep(0.5)
+    process.stderr.readline()
     process.send_signal(number)
 
-    assert process.wait(10) == -number
+    # On Ctrl-C a traceback of where the main thread had waited was shown.
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out, err) == (130 if number == signal.SIGINT else -number, "", "")
+
+
+def test_who_catches_ctrl_c_catches_the_second_one_of_a_worker(q, child):
+    q.enqueue("orders", 1)
+    script = CHILD.replace("0.5", "30").replace(
+        "slow.run()", "try:\n        slow.run()\n    except KeyboardInterrupt:\n        print('caught')"
+    )
+    process = child(script)
+    process.stdout.readline()
+
+    process.send_signal(signal.SIGINT)
+    process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out, err) == (0, "caught\nafter\n", "")
 
 
 def test_running_puts_the_signal_handlers_back(q):

@@ -302,6 +302,8 @@ class Received(Struct, frozen=True, gc=False):
     next_due_at: int | None = None
     wait_ms: int = 0
     """Where it took nothing: how long the queue's policy would have it wait."""
+    lease_ms: int = 0
+    """Where it took something: how long the leases last. Their ends alone don't tell that to who has another clock."""
 
 
 class Settled(Struct, frozen=True, gc=False):

@@ -9,9 +9,9 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from sqew.errors import (
     BadValue,
@@ -21,17 +21,15 @@ from sqew.errors import (
     SqewError,
     StaleLease,
     StoreClosed,
-    TooLarge,
     Unauthorized,
 )
+from sqew.heartbeat import LEASE_OF_NONE_MS, Heart, said
 from sqew.model import Message, Received
 from sqew.operations import Receive
 from sqew.rules import check_int, check_queue_name, check_text, reason_of, seconds_as_ms, shown
 
 log = logging.getLogger("sqew.worker")
 
-HEARTBEATS_PER_LEASE = 3
-"""A lease is extended when a third of it is over, so that two heartbeats may fail before it is lost."""
 PAUSE_AFTER_ERROR_SECONDS = 1.0
 MOST_THREADS = 1_000
 _FOREVER_MS = 86_400_000
@@ -52,6 +50,14 @@ class Dead(Struct, frozen=True):
     """The work can never succeed: no more attempts."""
 
     reason: str
+
+
+class Interrupted(KeyboardInterrupt, SystemExit):
+    """The second Ctrl-C of a worker. Left alone it ends the program as Ctrl-C does a shell's, without a traceback."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.code = 130
 
 
 Handler = Callable[[Message], Any]
@@ -90,11 +96,6 @@ def decided(verdict: Any) -> Ack | Retry | Dead:
             )
 
 
-def said(error: Exception) -> str:
-    """An error in a line of the log: ours say all there is to say, others need their name as well."""
-    return str(error) if isinstance(error, SqewError) else reason_of(error)
-
-
 def is_lasting(error: Exception) -> bool:
     """Whether the same claim can't succeed either when it is made again: only whoever made the worker can mend it."""
     return isinstance(error, Invalid | NotFound | Unauthorized | Forbidden | StoreClosed)
@@ -107,7 +108,7 @@ def claim_of(
     lane: str | None,
     concurrency: int,
     most: int,
-    lease_seconds: float,
+    lease_seconds: float | None,
     name: str,
 ) -> Receive:
     """What a worker asks for each time; raises `BadValue` where it could not work with what it was given."""
@@ -119,7 +120,21 @@ def claim_of(
     if not callable(handler):
         raise BadValue(f"{shown(handler)} can't work off a queue: give a function that takes a message.")
     # Without any lease the heartbeat would beat without a pause.
-    return Receive(queue, 1, lane, seconds_as_ms("lease_seconds", lease_seconds, at_least=1), name)
+    lease_ms = None if lease_seconds is None else seconds_as_ms("lease_seconds", lease_seconds, at_least=1)
+    return Receive(queue, 1, lane, lease_ms, name)
+
+
+def lasting(claim: Receive, received: Received) -> tuple[Receive, int]:
+    """How long the messages of a claim are leased, and what to claim next: leases that can be held."""
+    if received.lease_ms or not received.messages:
+        return claim, received.lease_ms
+    log.warning(
+        "Queue '%s' has a visibility of 0, so nothing could be held: worker %s leases its messages for %d s",
+        claim.queue,
+        claim.by,
+        LEASE_OF_NONE_MS // 1000,
+    )
+    return structs.replace(claim, lease_ms=LEASE_OF_NONE_MS), LEASE_OF_NONE_MS
 
 
 class Worker:
@@ -140,7 +155,7 @@ class Worker:
         *,
         lane: str | None,
         concurrency: int,
-        lease_seconds: float,
+        lease_seconds: float | None,
         name: str,
     ) -> None:
         self._claim = claim_of(
@@ -159,12 +174,10 @@ class Worker:
             )
         self._queue, self._name_of_queue, self._handler = queue, name_of_queue, handler
         self._concurrency, self._name = concurrency, name
-        self._lease_seconds = lease_seconds
-        self._extended_together = concurrency
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
-        self._in_hand: dict[int, Message] = {}
+        self._hearts: list[Heart] = []
 
     def __call__(self, message: Message) -> Any:
         """The function itself, to be called (and tested) as what it is."""
@@ -173,22 +186,28 @@ class Worker:
     def run(self, *, until_empty: bool = False) -> None:
         """Work in this process until SIGINT or SIGTERM (or, ``until_empty``, until there is nothing ready).
 
-        What is being worked on when the signal comes is finished first. A second signal interrupts it.
+        What is being worked on when the signal comes is finished first; the log says what that is. A second signal
+        interrupts it: `Interrupted` is raised on Ctrl-C, and ends a program without a traceback.
 
         Raises what is wrong with the worker itself, such as `sqew.QueueNotFound`: when it sets out, or,
         ``until_empty``, at any time.
         """
-        with _stop_on_signals(self):
-            self._set_out(until_empty, patient=False)
+        with _stop_on_signals(self) as signals:
             try:
+                self._set_out(until_empty, patient=False)
+                if signals.came:
+                    # Perhaps before there was anything to stop.
+                    self._stopping.set()
                 for thread in self._threads:
                     while thread.is_alive():
                         # With a timeout: a signal that another thread got does not interrupt a wait without one.
                         thread.join(0.5)
-            except BaseException:
+            except BaseException as error:
                 # The second signal: whoever sent it won't wait for the work, neither here nor when the queue is closed.
                 self._stopping.set()
                 self._threads = []
+                if isinstance(error, KeyboardInterrupt):
+                    raise Interrupted from None
                 raise
         if self.error is not None:
             raise self.error
@@ -208,19 +227,22 @@ class Worker:
                 return
             # A new event: who is still finishing after a stop that ran out of time must not go on to claim.
             self._stopping, self.error = threading.Event(), None
+            heart = Heart(self._queue, self._name, self._concurrency)
             threads = [
                 threading.Thread(
-                    target=self._loop,
-                    args=(until_empty, patient, self._stopping),
+                    target=self._live,
+                    args=(until_empty, patient, self._stopping, heart),
                     name=f"sqew-worker-{n}",
                     daemon=True,
                 )
                 for n in range(self._concurrency)
             ]
+            # Before they start: a signal may ask at once what they have in hand.
+            self._hearts = [*(self._hearts if finishing else []), heart]
             for thread in threads:
                 thread.start()
             self._threads = finishing + threads
-        threading.Thread(target=self._heartbeat, args=(threads,), name="sqew-heartbeat", daemon=True).start()
+        threading.Thread(target=heart.beat, name="sqew-heartbeat", daemon=True).start()
 
     def stop(self, timeout: float | None = None) -> None:
         """Finish what is in hand, and claim no more. Waits for it, for so many seconds at most.
@@ -239,7 +261,17 @@ class Worker:
         for thread in self._threads:
             thread.join(None if deadline is None else max(deadline - time.monotonic(), 0))
 
-    def _loop(self, until_empty: bool, patient: bool, stopping: threading.Event) -> None:
+    def in_hand(self) -> list[Message]:
+        """The messages that are being worked on."""
+        return [message for heart in self._hearts for message in heart.in_hand()]
+
+    def _live(self, until_empty: bool, patient: bool, stopping: threading.Event, heart: Heart) -> None:
+        try:
+            self._loop(until_empty, patient, stopping, heart)
+        finally:
+            heart.leave()
+
+    def _loop(self, until_empty: bool, patient: bool, stopping: threading.Event, heart: Heart) -> None:
         # The first claim does not wait: a queue that is deleted after it has not been wrong from the beginning.
         may_end = until_empty or not patient
         while not stopping.is_set():
@@ -259,12 +291,12 @@ class Worker:
             if not received.messages and until_empty:
                 return
             may_end = until_empty
+            self._claim, lease_ms = lasting(self._claim, received)
             for message in received.messages:
-                self._handle(message)
+                self._handle(message, heart, lease_ms)
 
-    def _handle(self, message: Message) -> None:
-        with self._lock:
-            self._in_hand[message.id] = message
+    def _handle(self, message: Message, heart: Heart, lease_ms: int) -> None:
+        heart.take(message, lease_ms)
         try:
             self._settle(message, self._verdict(message))
         except StaleLease:
@@ -272,8 +304,7 @@ class Worker:
         except Exception as error:  # noqa: BLE001 (whatever it is, the other messages are to be worked on)
             log.error("Message %d of '%s' could not be settled: %s", message.id, message.queue, said(error))
         finally:
-            with self._lock:
-                self._in_hand.pop(message.id, None)
+            heart.let_go(message)
 
     def _verdict(self, message: Message) -> Any:
         try:
@@ -299,51 +330,46 @@ class Worker:
             case Dead(reason=reason):
                 self._queue.dead_letter(message, reason=reason_of(reason))
 
-    def _heartbeat(self, threads: list[threading.Thread]) -> None:
-        """Extend the leases of what is in hand until the last of the threads is done, be it long after a stop."""
-        for thread in threads:
-            while thread.is_alive():
-                thread.join(self._lease_seconds / HEARTBEATS_PER_LEASE)
-                self._extend_leases()
 
-    def _extend_leases(self) -> None:
-        with self._lock:
-            messages = list(self._in_hand.values())
-        while messages:
-            together = messages[: self._extended_together]
-            try:
-                self._queue.extend_many(together, self._lease_seconds)
-            except TooLarge as error:
-                if len(together) > 1:
-                    # The settings, here or on the server, allow smaller batches than there are functions at work.
-                    self._extended_together = len(together) // 2
-                    continue
-                self._tell_of_lease(error)
-            except Exception as error:  # noqa: BLE001 (whatever it is, the next heartbeat may succeed)
-                self._tell_of_lease(error)
-            messages = messages[len(together) :]
-
-    def _tell_of_lease(self, error: Exception) -> None:
-        log.warning("The leases of worker %s could not be extended: %s", self._name, said(error))
+def tell_what_is_waited_for(name: str, messages: Sequence[Message]) -> None:
+    """Log what a worker that was told to stop still has to finish."""
+    if messages:
+        first, more = messages[0], len(messages) - 1
+        log.warning(
+            "Worker %s stops when it has finished message %d of '%s'%s. A second signal (Ctrl-C) leaves that undone",
+            name,
+            first.id,
+            first.queue,
+            f" and {more} more" if more else "",
+        )
 
 
 class _stop_on_signals:  # noqa: N801 (reads as what it does)
     """SIGINT and SIGTERM stop the worker gracefully; a second one acts as it would have before."""
 
+    came = False
+    """Whether there was one."""
+
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
         self._before: dict[int, Any] = {}
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
                 self._before[number] = signal.signal(number, self._stop)
+        return self
 
     def _stop(self, _number: int, _frame: FrameType | None) -> None:
         self._restore()
+        self.came = True
         self._worker._stopping.set()
-        # Not from the handler itself: it may have interrupted the thread that holds the waiters' lock.
-        threading.Thread(target=self._worker._queue.wake_waiters, daemon=True).start()
+        # Not from the handler itself: it may have interrupted the thread that holds the waiters' lock, or the log's.
+        threading.Thread(target=self._tell_and_wake, daemon=True).start()
+
+    def _tell_and_wake(self) -> None:
+        tell_what_is_waited_for(self._worker._name, self._worker.in_hand())
+        self._worker._queue.wake_waiters()
 
     def _restore(self) -> None:
         for number, handler in self._before.items():

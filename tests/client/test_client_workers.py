@@ -5,7 +5,10 @@ import json
 import logging
 import os
 import signal
+import subprocess
+import sys
 import threading
+import time
 
 import pytest
 from clients import queue, servers, shared_server
@@ -415,6 +418,87 @@ def test_a_heartbeat_of_tasks_keeps_the_lease(client, queue, on_loop):
 
     assert seen == [1]
     assert client.stats(queue).depths.total() == 0
+
+
+def test_workers_of_threads_leased_for_30_seconds_whatever_the_visibility(client, queue):
+    client.update(queue, visibility_ms=1_500)
+    client.enqueue(queue, 1)
+    seen = []
+
+    @client.worker(queue)
+    def handle(message):
+        seen.append((message.attempts, message.lease.expires_at - time.time() * 1000))
+        ends = {message.lease.expires_at}
+        while len(ends) < 4:
+            ends.add(client.get(queue, message.id).lease.expires_at)
+
+    handle.run(until_empty=True)
+
+    [(attempts, length)] = seen
+    assert attempts == 1
+    assert length <= 1_500
+    assert client.stats(queue).depths.total() == 0
+
+
+def test_workers_of_tasks_leased_for_30_seconds_whatever_the_visibility(client, queue, on_loop):
+    client.update(queue, visibility_ms=1_500)
+    client.enqueue(queue, 1)
+    seen = []
+
+    async def work(q):
+        @q.worker(queue)
+        async def handle(message):
+            seen.append((message.attempts, message.lease.expires_at - time.time() * 1000))
+            ends = {message.lease.expires_at}
+            while len(ends) < 4:
+                ends.add((await q.get(queue, message.id)).lease.expires_at)
+
+        await handle.run(until_empty=True)
+
+    on_loop(work)
+
+    [(attempts, length)] = seen
+    assert attempts == 1
+    assert length <= 1_500
+    assert client.stats(queue).depths.total() == 0
+
+
+CHILD = """
+import asyncio, sys
+from sqew import AsyncClient
+
+async def main():
+    async with AsyncClient(sys.argv[1]) as q:
+        @q.worker(sys.argv[2], name="w1")
+        async def handle(message):
+            print("began", flush=True)
+            await asyncio.sleep(60)
+        await handle.run()
+
+asyncio.run(main())
+"""
+
+
+def test_the_second_ctrl_c_of_a_worker_of_tasks_showed_a_traceback(client, queue, shared_server):
+    client.enqueue(queue, 1)
+    process = subprocess.Popen(
+        [sys.executable, "-c", CHILD, shared_server.url, queue], stdout=-1, stderr=-1, text=True, process_group=0
+    )
+    try:
+        assert process.stdout.readline() == "began\n"
+
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+
+        out, err = process.communicate(timeout=WITHIN_S)
+    finally:
+        process.kill()
+        process.communicate()
+    assert said.startswith("Worker w1 stops when it has finished message ")
+    assert (process.returncode, out, err) == (130, "", "")
+    # It was given back, as whoever is cancelled does.
+    assert client.claim(queue).attempts == 2
 
 
 def test_a_worker_of_tasks_that_is_cancelled_gives_its_message_back(client, queue, on_loop):

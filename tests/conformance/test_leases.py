@@ -2,10 +2,10 @@
 
 import pytest
 
-from conformance.driver import ids, ref
+from conformance.driver import QUEUE, ids, ref
 from sqew.errors import MessageNotFound, QueueNotFound, StaleLease
 from sqew.model import Extension, Ref, Release, Settled
-from sqew.operations import Ack, Extend, Nack
+from sqew.operations import Ack, Extend, Nack, Receive
 
 
 def test_a_leased_message_is_invisible_until_its_lease_ends(store):
@@ -393,3 +393,16 @@ def test_a_token_holds_after_reopening(store):
     store.reopen()
 
     assert store.ack(message) == Settled(message.id)
+
+
+@pytest.mark.parametrize("fifo", [False, True], ids=["plain", "fifo"])
+@pytest.mark.parametrize("limit", [1, 3])
+@pytest.mark.parametrize(("asked", "length"), [(None, 700), (250, 250)])
+def test_a_receive_says_how_long_its_leases_last(store, fifo, limit, asked, length):
+    store.create(visibility_ms=700, fifo=fifo)
+    store.send_many(4, **({"group": "g"} if fifo else {}))
+
+    received = store.run(Receive(QUEUE, limit, lease_ms=asked))
+
+    assert received.lease_ms == length
+    assert {message.lease.expires_at for message in received.messages} == {store.now + length}

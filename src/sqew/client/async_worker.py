@@ -6,24 +6,26 @@ import asyncio
 import contextlib
 import logging
 import signal
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Protocol, Self
 
 from sqew.client.trying import ATTENTIVE_WAIT_MS
 from sqew.errors import BadValue, SqewError, StaleLease
+from sqew.heartbeat import pause_of, said
 from sqew.model import Message, Received
 from sqew.operations import Receive
 from sqew.rules import reason_of
 from sqew.worker import (
-    HEARTBEATS_PER_LEASE,
     PAUSE_AFTER_ERROR_SECONDS,
     Ack,
     Dead,
+    Interrupted,
     Retry,
     claim_of,
     decided,
     is_lasting,
-    said,
+    lasting,
+    tell_what_is_waited_for,
 )
 
 log = logging.getLogger("sqew.worker")
@@ -65,7 +67,7 @@ class AsyncWorker:
         *,
         lane: str | None,
         concurrency: int,
-        lease_seconds: float,
+        lease_seconds: float | None,
         name: str,
     ) -> None:
         self._claim = claim_of(
@@ -78,7 +80,8 @@ class AsyncWorker:
             name=name,
         )
         self._queues, self._handler = queues, handler
-        self._concurrency, self._name, self._lease_seconds = concurrency, name, lease_seconds
+        self._concurrency, self._name = concurrency, name
+        self._in_hand: dict[int, Message] = {}
         self._stopping = asyncio.Event()
         # One task waits for all of them: a thousand would ask the server a thousand times a second for nothing.
         self._waiting = asyncio.Lock()
@@ -91,12 +94,13 @@ class AsyncWorker:
     async def run(self, *, until_empty: bool = False) -> None:
         """Work until SIGINT or SIGTERM, or `stop` (or, ``until_empty``, until there is nothing ready).
 
-        What is being worked on when the signal comes is finished first. A second signal interrupts it.
+        What is being worked on when the signal comes is finished first; the log says what that is. A second signal
+        interrupts it: `sqew.worker.Interrupted` is raised on Ctrl-C, and ends a program without a traceback.
 
         Raises what is wrong with the worker itself, such as `sqew.QueueNotFound`: when it sets out, or,
         ``until_empty``, at any time.
         """
-        with _stop_on_signals(self._claim_no_more):
+        with _stop_on_signals(self._stop_on_signal) as signals:
             self._set_out(until_empty, patient=False)
             try:
                 await asyncio.gather(*self._tasks)
@@ -105,6 +109,8 @@ class AsyncWorker:
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
+                if signals.interrupted:
+                    raise Interrupted from None
                 raise
         if self.error is not None:
             raise self.error
@@ -136,6 +142,10 @@ class AsyncWorker:
         if others:
             await asyncio.wait(others)
 
+    def _stop_on_signal(self) -> None:
+        self._claim_no_more()
+        tell_what_is_waited_for(self._name, list(self._in_hand.values()))
+
     def _claim_no_more(self) -> None:
         # The event of the tasks that are at work now: every start has one of its own.
         self._stopping.set()
@@ -144,10 +154,10 @@ class AsyncWorker:
         may_end = until_empty or not patient
         while not stopping.is_set():
             try:
-                messages = (await self._queues.receive(self._claim)).messages
+                received = await self._queues.receive(self._claim)
                 may_end = until_empty
-                if not messages and not until_empty:
-                    messages = await self._next(stopping)
+                if not received.messages and not until_empty:
+                    received = await self._next(stopping)
             except Exception as error:  # noqa: BLE001 (whatever it is, the next claim may succeed)
                 if stopping.is_set():
                     return
@@ -159,22 +169,24 @@ class AsyncWorker:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(stopping.wait(), PAUSE_AFTER_ERROR_SECONDS)
                 continue
-            if not messages and until_empty:
+            if not received.messages and until_empty:
                 return
-            for message in messages:
-                await self._handle(message)
+            self._claim, lease_ms = lasting(self._claim, received)
+            for message in received.messages:
+                await self._handle(message, lease_ms)
 
-    async def _next(self, stopping: asyncio.Event) -> list[Message]:
+    async def _next(self, stopping: asyncio.Event) -> Received:
         """The next message; none when nothing came for a while."""
         async with self._waiting:
             if stopping.is_set():
-                return []
+                return Received([])
             # Never cancelled in order to stop: the answer may be on its way, and what it brings would be lost until
             # its lease ends, an attempt the poorer.
-            return (await self._queues.receive(self._claim, ATTENTIVE_WAIT_MS)).messages
+            return await self._queues.receive(self._claim, ATTENTIVE_WAIT_MS)
 
-    async def _handle(self, message: Message) -> None:
-        heartbeat = asyncio.create_task(self._extend_lease(message))
+    async def _handle(self, message: Message, lease_ms: int) -> None:
+        heartbeat = asyncio.create_task(self._extend_lease(message, lease_ms))
+        self._in_hand[message.id] = message
         try:
             await self._settle(message, await self._verdict(message))
         except StaleLease:
@@ -183,6 +195,7 @@ class AsyncWorker:
             log.error("Message %d of '%s' could not be settled: %s", message.id, message.queue, said(error))
         finally:
             heartbeat.cancel()
+            self._in_hand.pop(message.id, None)
 
     async def _verdict(self, message: Message) -> Any:
         try:
@@ -216,11 +229,11 @@ class AsyncWorker:
             case Dead(reason=reason):
                 await self._queues.dead_letter(message, reason=reason_of(reason))
 
-    async def _extend_lease(self, message: Message) -> None:
+    async def _extend_lease(self, message: Message, lease_ms: int) -> None:
         while True:
-            await asyncio.sleep(self._lease_seconds / HEARTBEATS_PER_LEASE)
+            await asyncio.sleep(pause_of(lease_ms))
             try:
-                await self._queues.extend_many([message], self._lease_seconds)
+                await self._queues.extend_many([message], lease_ms / 1000)
             except Exception as error:  # noqa: BLE001 (whatever it is, the next heartbeat may succeed)
                 log.warning("The lease of message %d could not be extended: %s", message.id, said(error))
 
@@ -230,29 +243,41 @@ def _is_being_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-@contextlib.contextmanager
-def _stop_on_signals(act: Callable[[], None]) -> Iterator[None]:
-    """SIGINT and SIGTERM stop gracefully; a second one acts as it would have before."""
-    loop = asyncio.get_running_loop()
-    before: dict[int, Any] = {}
+class _stop_on_signals:  # noqa: N801 (reads as what it does)
+    """SIGINT and SIGTERM stop gracefully. A second SIGINT cancels the task; a second SIGTERM acts as it did before."""
 
-    def restore() -> None:
-        for number, handler in before.items():
-            loop.remove_signal_handler(number)
-            signal.signal(number, handler)
-        before.clear()
+    interrupted = False
 
-    def stop() -> None:
-        restore()
-        act()
+    def __init__(self, act: Callable[[], None]) -> None:
+        self._act = act
+        self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
+        self._before: dict[int, Any] = {}
 
-    # Only the main thread may say what signals do.
-    with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):
-        for number in (signal.SIGINT, signal.SIGTERM):
-            earlier = signal.getsignal(number)
-            loop.add_signal_handler(number, stop)
-            before[number] = earlier
-    try:
-        yield
-    finally:
-        restore()
+    def __enter__(self) -> Self:
+        # Only the main thread may say what signals do.
+        with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):
+            for number in (signal.SIGINT, signal.SIGTERM):
+                earlier = signal.getsignal(number)
+                self._loop.add_signal_handler(number, self._stop)
+                self._before[number] = earlier
+        return self
+
+    def _stop(self) -> None:
+        self._restore(signal.SIGTERM)
+        if signal.SIGINT in self._before:
+            self._loop.add_signal_handler(signal.SIGINT, self._interrupt)
+        self._act()
+
+    def _interrupt(self) -> None:
+        self.interrupted = True
+        if self._task is not None:
+            self._task.cancel()
+
+    def _restore(self, number: int) -> None:
+        if number in self._before:
+            self._loop.remove_signal_handler(number)
+            signal.signal(number, self._before.pop(number))
+
+    def __exit__(self, *_: object) -> None:
+        self._restore(signal.SIGINT)
+        self._restore(signal.SIGTERM)

@@ -482,7 +482,7 @@ class AsyncClient:
         *,
         lane: str | None = None,
         concurrency: int = 1,
-        lease_seconds: float = 30,
+        lease_seconds: float | None = None,
         name: str | None = None,
     ) -> Callable[[AsyncHandler], AsyncWorker]:
         """Make a coroutine function the worker of a queue; see `sqew.client.async_worker.AsyncWorker`.

@@ -266,7 +266,8 @@ def receive(operation: ops.Receive, wait_ms: int = 0) -> Call[Taken]:
     queue, by = operation.queue, operation.by
 
     def parse(body: bytes) -> Taken:
-        return Taken([one.message(queue, by) for one in _received_batch(body).messages])
+        batch = _received_batch(body)
+        return Taken([one.message(queue, by) for one in batch.messages], lease_ms=batch.lease_ms)
 
     return Call(
         "POST",

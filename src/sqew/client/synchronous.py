@@ -481,7 +481,7 @@ class Client:
         *,
         lane: str | None = None,
         concurrency: int = 1,
-        lease_seconds: float = 30,
+        lease_seconds: float | None = None,
         name: str | None = None,
     ) -> Callable[[Handler], Worker]:
         """Make a function the worker of a queue; see `sqew.worker.Worker`.

@@ -152,6 +152,7 @@ class Received(Struct):
 
 class ReceivedBatch(Struct):
     messages: list[Received]
+    lease_ms: int = 0
 
 
 class Stored(Struct):

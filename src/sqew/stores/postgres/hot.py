@@ -305,7 +305,7 @@ async def _receive(link: Link, catalog: Catalog, marks: Watermarks, flight: Flig
             continue
         messages = [_message(state, lease, row, now) for row in theirs]
         _tell(flight, state, messages, last_attempt)
-        flight.land(claim.place, Received(messages))
+        flight.land(claim.place, Received(messages, lease_ms=lease.expires_at - now))
 
 
 def _is_intact(row: Row) -> bool:

@@ -49,7 +49,7 @@ def receive(work: Work, op: Receive) -> Received:
         # Before it looks whether this receive is a repeated one: the first may still be under way.
         work.hold(state)
     if op.attempt_id is not None and policy.fifo and (same := attempts.find(work, state, op, lease_ms)) is not None:
-        return _again(work, state, op, same)
+        return _again(work, state, op, same, lease_ms)
     claim = _Claim(state, Lease(new_token(), work.now + lease_ms, op.by), policy.max_attempts or NEVER)
     lanes = state.lanes if op.lane is None else (state.lane(op.lane),)
     if policy.fifo:
@@ -67,7 +67,7 @@ def receive(work: Work, op: Receive) -> Received:
             _finish(work, state, message)
     elif op.attempt_id is not None and policy.fifo:
         attempts.remember(work, state, op, claim.lease, messages)
-    return Received(messages)
+    return Received(messages, lease_ms=lease_ms)
 
 
 def receive_each(work: Work, op: Receive, count: int) -> list[Received] | None:
@@ -94,19 +94,19 @@ def receive_each(work: Work, op: Receive, count: int) -> list[Received] | None:
     work.finding.took(work, state, messages)
     work.executemany(work.sql.lease, leases)
     _tell_received(work, op, state, messages)
-    received = [Received([message]) for message in messages]
+    received = [Received([message], lease_ms=lease_ms) for message in messages]
     if len(received) < count:
         nothing = Received([], _next_arrival(work, state, (lane,)), policy.receive_wait_ms)
         received += [nothing] * (count - len(received))
     return received
 
 
-def _again(work: Work, state: QueueState, op: Receive, same: attempts.Same) -> Received:
+def _again(work: Work, state: QueueState, op: Receive, same: attempts.Same, lease_ms: int) -> Received:
     """The same messages as before, which counts as the same delivery."""
     lease, rows = same
     messages = [delivered(state, lease, row, body, row[3], row[4], work.now) for row, body in rows]
     attempts.remember(work, state, op, lease, messages)
-    return Received(messages)
+    return Received(messages, lease_ms=lease_ms)
 
 
 def _tell_received(work: Work, op: Receive, state: QueueState, messages: Sequence[Message]) -> None:

@@ -81,7 +81,8 @@ def receive(work: Work, change: Change, op: Receive) -> Commit | None:
     if priorities is None or len(priorities) != 1:
         return None
     policy, now, by = state.policy, work.now, op.by
-    expires_at = now + (policy.visibility_ms if op.lease_ms is None else op.lease_ms)
+    lease_ms = policy.visibility_ms if op.lease_ms is None else op.lease_ms
+    expires_at = now + lease_ms
     lease = Lease(new_token(), expires_at, by)
     last_attempt = policy.max_attempts or NEVER
     head = (state.id, lanes[0], priorities[0], now, last_attempt, catalog.version)
@@ -102,8 +103,8 @@ def receive(work: Work, change: Change, op: Receive) -> Commit | None:
         facts.append(Fact("acked", state.name, message.lane, id, attempts))
     elif attempts >= last_attempt and policy.dead_letter is not None:
         # Who waits for dead letters must know when it may die.
-        return Commit([Received([message])], facts, {policy.dead_letter})
-    return Commit([Received([message])], facts, _NOBODY)
+        return Commit([Received([message], None, 0, lease_ms)], facts, {policy.dead_letter})
+    return Commit([Received([message], None, 0, lease_ms)], facts, _NOBODY)
 
 
 def _leaves_nothing(state: QueueState) -> bool:

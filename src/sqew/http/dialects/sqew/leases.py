@@ -55,8 +55,10 @@ class MessageView(Struct, omit_defaults=True):
     format: Format = "json"
 
 
-class Polled(Struct):
+class Polled(Struct, omit_defaults=True):
     messages: list[MessageView]
+    lease_ms: int = 0
+    """How long their leases last, for who has another clock. Left out where there are none."""
 
 
 @routes.post("/queues/{queue}/poll", scope="receive", query=PollParameters, answers={200: Polled}, is_all_head=True)
@@ -70,7 +72,7 @@ def poll(service: Service, request: Request) -> Call:
 
 
 def _polled(received: Received) -> Response:
-    return Response(200, encode(Polled([_received(message) for message in received.messages])))
+    return Response(200, encode(Polled([_received(message) for message in received.messages], received.lease_ms)))
 
 
 def _received(message: Message) -> MessageView:

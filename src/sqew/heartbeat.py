@@ -1,0 +1,110 @@
+"""The heartbeat of a worker: it extends the leases of what is in hand, however long the work takes."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from typing import Protocol
+
+from sqew.errors import SqewError, TooLarge
+from sqew.model import Message
+from sqew.rules import reason_of
+
+log = logging.getLogger("sqew.worker")
+
+HEARTBEATS_PER_LEASE = 3
+"""A lease is extended when a third of it is over, so that two heartbeats may fail before it is lost."""
+LEASE_OF_NONE_MS = 30_000
+"""How long a worker leases messages of a queue whose visibility is 0: it could hold none of them."""
+_SHORTEST_PAUSE_S = 0.01
+_NOTHING_KNOWN_MS = 86_400_000
+
+
+class Extending(Protocol):
+    """The part of a `sqew.Queue` or a `sqew.Client` that a heartbeat needs."""
+
+    def extend_many(self, messages: Sequence[Message], seconds: float, /) -> list[SqewError | None]: ...
+
+
+def pause_of(lease_ms: int) -> float:
+    """The seconds between two heartbeats for leases of that length."""
+    return max(lease_ms / 1000 / HEARTBEATS_PER_LEASE, _SHORTEST_PAUSE_S)
+
+
+def said(error: Exception) -> str:
+    """An error in a line of the log: ours say all there is to say, others need their name as well."""
+    return str(error) if isinstance(error, SqewError) else reason_of(error)
+
+
+class Heart:
+    """Extends the leases of what the threads of a worker have in hand, each for as long as it was claimed for."""
+
+    def __init__(self, queue: Extending, name: str, threads: int) -> None:
+        self._queue, self._name = queue, name
+        self._lock = threading.Lock()
+        self._in_hand: dict[int, tuple[Message, int]] = {}
+        self._threads = self._together = threads
+        self._shortest_ms = _NOTHING_KNOWN_MS
+        self._look_up = threading.Event()
+
+    def take(self, message: Message, lease_ms: int) -> None:
+        """Hold its lease from now on."""
+        with self._lock:
+            self._in_hand[message.id] = message, lease_ms
+            is_shorter = lease_ms < self._shortest_ms
+            if is_shorter:
+                self._shortest_ms = lease_ms
+        if is_shorter:
+            # Only then: waking a thread for every message would cost more than most messages.
+            self._look_up.set()
+
+    def let_go(self, message: Message) -> None:
+        """It is settled."""
+        with self._lock:
+            self._in_hand.pop(message.id, None)
+
+    def in_hand(self) -> list[Message]:
+        """The messages that are being worked on."""
+        with self._lock:
+            return [message for message, _ in self._in_hand.values()]
+
+    def leave(self) -> None:
+        """One of the threads has ended. After the last one there is nothing to hold."""
+        with self._lock:
+            self._threads -= 1
+        self._look_up.set()
+
+    def beat(self) -> None:
+        """Hold the leases until the last of the threads has left, be it long after a stop."""
+        while self._threads:
+            if self._look_up.wait(pause_of(self._shortest_ms)):
+                self._look_up.clear()
+            else:
+                self._extend()
+
+    def _extend(self) -> None:
+        with self._lock:
+            held = list(self._in_hand.values())
+            if held:
+                self._shortest_ms = min(lease_ms for _, lease_ms in held)
+        for length in {lease_ms for _, lease_ms in held}:
+            self._extend_all([message for message, lease_ms in held if lease_ms == length], length / 1000)
+
+    def _extend_all(self, messages: list[Message], seconds: float) -> None:
+        while messages:
+            together = messages[: self._together]
+            try:
+                self._queue.extend_many(together, seconds)
+            except TooLarge as error:
+                if len(together) > 1:
+                    # The settings, here or on the server, allow smaller batches than there are functions at work.
+                    self._together = len(together) // 2
+                    continue
+                self._tell(error)
+            except Exception as error:  # noqa: BLE001 (whatever it is, the next heartbeat may succeed)
+                self._tell(error)
+            messages = messages[len(together) :]
+
+    def _tell(self, error: Exception) -> None:
+        log.warning("The leases of worker %s could not be extended: %s", self._name, said(error))
