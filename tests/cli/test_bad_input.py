@@ -34,7 +34,6 @@ BAD = [
     ("queue add --name q --keep nothing", 2, "--keep"),
     ("queue add", 2, "--name"),
     ("queue update --name orders --fifo", 2, "FIFO"),
-    ("queue rm --name orders", 2, "Add --yes."),
     ("queue show --name ordres", 3, "did you mean 'orders'?"),
     ("queue rm --name nope --yes", 3, "does not exist"),
     ("queue peek --name orders --limit 0", 2, "--limit"),

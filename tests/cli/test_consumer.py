@@ -44,7 +44,7 @@ def test_releasing_a_consumer_gives_its_messages_back(sqew, orders):
     [
         ("consumer release --queue orders --name billing --yes", 4, "is in the hands of 'query-7'"),
         ("consumer release --queue orders --name biling --yes", 3, "did you mean 'billing'?"),
-        ("consumer release --queue orders --name billing --force", 2, "Add --yes"),
+        ("consumer release --queue orders --name billing", 4, "is in the hands of 'query-7'"),
         ("consumer list --queue nowhere", 3, "does not exist"),
     ],
 )

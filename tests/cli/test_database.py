@@ -2,7 +2,7 @@
 
 import pytest
 
-from cli.test_seed_commands import ASKS, LINES
+from cli.test_seed_commands import LINES
 from postgres import fetch_column, new_database
 from stores.test_sync_commit import NOTED
 
@@ -30,9 +30,7 @@ def filled(database, sqew, folder):
 @pytest.mark.usefixtures("filled")
 @pytest.mark.parametrize("line", LINES_OF_A_DATABASE)
 def test_a_line_of_the_seed_works_on_a_database(sqew, line):
-    yes = " --yes" if line.startswith(ASKS) else ""
-
-    done = sqew(line + yes)
+    done = sqew(line)
 
     assert (done.code, done.err) == (0, "")
     assert done.out

@@ -193,7 +193,7 @@ def test_a_delivery_that_is_tried_by_itself_is_a_conflict(sqew, place, hook):
         ("retry --id x", 2, "--id can't be 'x'"),
         ("drop", 2, "--id, --subscription or --all"),
         ("drop --all", 2, "Add --yes"),
-        ("drop --id 1", 2, "Add --yes"),
+        ("drop --id 1", 3, "There is no delivery 1"),
         ("list --state lost", 2, "'lost'"),
         ("list --exhausted --state pending", 2, "contradict"),
     ],

@@ -55,7 +55,7 @@ def test_a_deleted_key_is_gone(sqew):
         ("key add --queue orders", 2, "--scope"),
         ("key add --queue orders --scope all", 2, "'all'"),
         ("key add --queue nowhere --scope send", 3, "does not exist"),
-        ("key rm --queue orders --id 12", 2, "Add --yes"),
+        ("key rm --queue orders --id 12", 3, "12"),
         ("key list --url http://localhost:1", 8, "There is no server"),
     ],
 )

@@ -233,9 +233,8 @@ def test_a_mistake_is_told(sqew, command, code, words):
     assert sqew("schedule list --json").json == {"schedules": []}
 
 
-def test_deleting_needs_a_yes_where_nobody_can_be_asked(sqew, report):
+def test_deleting_needed_a_yes_where_nobody_can_be_asked(sqew, report):
     done = sqew("schedule rm --name report")
 
-    assert done.code == 2
-    assert "Add --yes" in done.err
-    assert shown(sqew) == report
+    assert done.out == "Deleted schedule 'report'.\n"
+    assert sqew("schedule list --json").json == {"schedules": []}

@@ -72,17 +72,15 @@ def test_a_line_that_destroys_asks_first_on_a_terminal(terminal, process, line):
 
 @pytest.mark.usefixtures("filled")
 @pytest.mark.parametrize("line", [line for line in LINES if line.startswith(ASKS)])
-def test_a_line_that_destroys_needs_yes_off_a_terminal(process, line):
-    refused = process(line)
-    assert refused.code == 2
-    assert "Add --yes." in refused.err
+@pytest.mark.parametrize("yes", ["", " --yes"])
+def test_a_line_that_destroys_needed_yes_in_cron(process, line, yes):
+    done = process(line + yes, input=b"")
 
-    assert process(line + " --yes").code == 0
+    assert (done.code, done.err) == (0, "")
+    assert "eleted" in done.out or "Purged" in done.out
 
 
 @pytest.mark.usefixtures("filled")
 @pytest.mark.parametrize("line", [line for line in LINES if not line.startswith(("-", "metrics"))])
 def test_a_line_answers_in_json_where_asked(sqew, line):
-    yes = "--yes" if line.startswith(ASKS) else ""
-
-    assert isinstance(sqew(f"--json {line} {yes}").json, dict)
+    assert isinstance(sqew(f"--json {line}").json, dict)

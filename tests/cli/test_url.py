@@ -11,7 +11,7 @@ import threading
 import pytest
 
 from cli.conftest import SCRIPT, environment
-from cli.test_seed_commands import ASKS, LINES
+from cli.test_seed_commands import LINES
 from scripted import Scripted
 from serving import serving
 from sqew import Client
@@ -52,9 +52,7 @@ def with_ids(line, ids):
 
 @pytest.mark.parametrize("line", LINES)
 def test_a_line_of_the_seed_works_on_a_server(sqew, ids, line):
-    yes = " --yes" if line.startswith(ASKS) else ""
-
-    done = sqew(with_ids(line, ids) + yes)
+    done = sqew(with_ids(line, ids))
 
     assert (done.code, done.err) == (0, "")
     assert done.out

@@ -57,7 +57,7 @@ def test_what_is_staged_can_be_aborted(sqew):
     [
         ("writer show --queue orders --name laod", 3, "did you mean 'load'?"),
         ("writer abort --queue orders --name load --epoch 0 --yes", 4, "can't be aborted"),
-        ("writer abort --queue orders --name load --epoch 1", 2, "Add --yes"),
+        ("writer abort --queue orders --name load --epoch 0", 4, "can't be aborted"),
         ("writer abort --queue orders --name load --epoch -1 --yes", 2, "--epoch"),
         ("writer list --queue nowhere", 3, "does not exist"),
         ("writer list", 2, "--queue"),

@@ -14,7 +14,7 @@ from sqew.cli.exits import Exit, complain
 from sqew.cli.failures import code_of
 from sqew.cli.output import Column, Facts, Table, moment, relative
 from sqew.cli.pages import listed
-from sqew.cli.parameters import LARGEST_ID, Ids, Whole, limit_option, yes_option
+from sqew.cli.parameters import LARGEST_ID, Ids, Whole, all_yes_option, limit_option
 from sqew.cli.session import Session, now_ms
 from sqew.cli.subscription import after_option, form_text
 from sqew.errors import SqewError
@@ -102,14 +102,14 @@ def retry(session: Session, ids: list[int] | None, everything: bool, subscriptio
 @ids_option
 @all_option
 @subscription_option
-@yes_option
+@all_yes_option
 @click.pass_obj
 def drop(session: Session, ids: list[int] | None, everything: bool, subscription_id: int | None, yes: bool) -> int:
     """Delete deliveries: they are not posted any more."""
     _check_choice(ids, everything, subscription_id)
     with session.open() as q:
         if ids is None:
-            session.confirm(f"Deleting {_meant(q, subscription_id)}", yes)
+            session.confirm(f"Deleting {_meant(q, subscription_id)}", yes, everything=subscription_id is None)
             count = q.deliveries.drop_all(subscription_id)
             session.show({"dropped": count}, f"Dropped {_counted(count)}.")
             return Exit.OK

@@ -167,7 +167,8 @@ COUNT = Whole(1, 1_000_000)
 
 queue_option = click.option("--queue", required=True, type=QueueName(), help="The queue.")
 queue_name_option = click.option("--name", required=True, type=QueueName(), help="The queue.")
-yes_option = click.option("-y", "--yes", is_flag=True, help="Don't ask. Needed where there is no terminal to ask on.")
+all_yes_option = click.option("-y", "--yes", is_flag=True, help="Don't ask. With --all, needed off a terminal.")
+yes_option = click.option("-y", "--yes", is_flag=True, help="Don't ask. Off a terminal nobody is asked.")
 lane_option = click.option("--lane", metavar="NAME", help="Only this lane.")
 token_option = click.option(
     "--token", type=Name(), help="The lease's token, from `poll`. Without it: whoever holds the message."

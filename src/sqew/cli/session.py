@@ -129,9 +129,13 @@ class Session:
         if not self.json:
             click.echo(sentence, err=True)
 
-    def confirm(self, action: str, yes: bool) -> None:
-        """Ask before something that can't be undone; off a terminal, where nobody can answer, --yes must say so."""
-        if yes:
+    def confirm(self, action: str, yes: bool, *, everything: bool = False) -> None:
+        """Ask on a terminal before something that can't be undone.
+
+        A script that names what is to go means it. One that says ``everything`` may not know how much that is: it
+        needs --yes.
+        """
+        if yes or not (everything or sys.stdin.isatty()):
             return
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             raise Failure(f"{action} can't be undone, and there is no terminal to ask on. Add --yes.", Exit.INVALID)
