@@ -111,16 +111,23 @@ def serving(
 ) -> Iterator[Serving]:
     """`sqew serve` on a free port, with more flags. It is killed at the end if it still runs."""
     db = db or folder / "queue.db"
-    if database is not None:
-        flags = ("--database-url", database, *flags)
+    place = ["--database-url", database] if database else [] if "--database-url" in flags else ["--db", str(db)]
+    with launching(folder, *place, "--port", "0", *flags, env=env) as server:
+        server.db, server.database = db, database
+        yield server
+
+
+@contextlib.contextmanager
+def launching(folder: Path, *flags: str, env: dict[str, str] | None = None) -> Iterator[Serving]:
+    """`sqew serve` in a folder with these flags and variables alone. It is killed at the end if it still runs."""
     log = folder / f"serve-{time.monotonic_ns()}.log"
-    command = [sys.executable, "-m", "sqew", "--db", str(db), "serve", "--port", "0", *flags]
+    command = [sys.executable, "-m", "sqew", "serve", *flags]
     with log.open("w") as stderr:
         process = subprocess.Popen(
             command, stderr=stderr, stdout=subprocess.DEVNULL, text=True, cwd=folder, env={**os.environ, **(env or {})}
         )
     try:
-        yield Serving(process, _address(process, log), db, log, database)
+        yield Serving(process, _address(process, log), folder / "queue.db", log)
     finally:
         if process.poll() is None:
             process.kill()

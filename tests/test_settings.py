@@ -8,7 +8,18 @@ from pathlib import Path
 import pytest
 
 from sqew.errors import BadSetting
-from sqew.settings import DEFINITIONS, FILE_NAMES, Settings, as_markdown, find_file, resolve, switch, text
+from sqew.settings import (
+    DEFINITIONS,
+    FILE_NAMES,
+    Settings,
+    as_markdown,
+    find_file,
+    placed,
+    resolve,
+    switch,
+    text,
+    unused,
+)
 
 PAGE = Path(__file__).parent.parent / "docs" / "settings.md"
 
@@ -234,6 +245,99 @@ def test_a_bare_number_in_the_visibility_alias_counts_seconds():
     assert from_environment(QUEUE_DEFAULT_VISIBILITY_TIMEOUT="45").visibility_ms == 45_000
     assert from_environment(QUEUE_DEFAULT_VISIBILITY_TIMEOUT="45ms").visibility_ms == 45
     assert from_environment(SQEW_VISIBILITY_MS="45").visibility_ms == 45
+
+
+DATABASE = "postgresql://app:hush@db.example.com/queues"
+
+
+def test_the_connections_of_the_alias_are_all_that_a_server_has():
+    """It counts the two as well that wake others and look after things."""
+    assert from_environment(QUEUE_MAX_CONNECTIONS="10").database_connections == Settings().database_connections == 8
+    assert from_environment(QUEUE_MAX_CONNECTIONS="40").database_connections == 38
+    assert from_environment(QUEUE_MAX_CONNECTIONS="1").database_connections == 1
+    with pytest.raises(BadSetting, match="environment QUEUE_MAX_CONNECTIONS"):
+        from_environment(QUEUE_MAX_CONNECTIONS="many")
+
+
+def test_the_linger_of_the_alias_counts_milliseconds():
+    assert from_environment(QUEUE_LINGER_MS="5").linger_ms == 5
+
+
+def test_what_others_call_their_database_is_used_by_who_is_meant_to_alone():
+    """It was ignored altogether: the server made a new file while its queues were believed to be in the database."""
+    environ = {"DATABASE_URL": DATABASE}
+
+    assert resolve({}, environ, None).database_url == ""
+    shared = resolve({}, environ, None, shared=True)
+    assert shared.database_url == DATABASE
+    assert shared.sources["database_url"] == "environment DATABASE_URL"
+
+
+def test_what_others_call_their_database_is_weaker_than_the_settings_file(write):
+    file = write("sqew.toml", 'database_url = "postgresql://own.example.com/queues"\n')
+
+    settings = resolve({}, {"DATABASE_URL": DATABASE}, file, shared=True)
+
+    assert settings.database_url == "postgresql://own.example.com/queues"
+
+
+@pytest.mark.parametrize(
+    ("flags", "environ", "place", "words"),
+    [
+        ({}, {}, "queue.db", None),
+        ({}, {"DATABASE_URL": DATABASE}, DATABASE, None),
+        ({}, {"DATABASE_URL": "postgres://db.example.com/q"}, "postgres://db.example.com/q", None),
+        ({}, {"DATABASE_URL": "mysql://db.example.com/shop"}, "queue.db", "it names no PostgreSQL database"),
+        ({"db": "own.db"}, {"DATABASE_URL": "mysql://db.example.com/shop"}, "own.db", None),
+        ({"db": "own.db"}, {"DATABASE_URL": DATABASE}, "own.db", "in own.db (flag --db)"),
+        ({"db": "own.db"}, {"SQEW_DATABASE_URL": DATABASE}, "own.db", "in own.db (flag --db)"),
+        ({}, {"SQEW_DB": "own.db", "DATABASE_URL": DATABASE}, "own.db", "in own.db (environment SQEW_DB)"),
+        ({}, {"SQEW_DB": "own.db", "SQEW_DATABASE_URL": DATABASE}, DATABASE, "The file that environment SQEW_DB names"),
+        ({"database_url": DATABASE}, {"DB_PATH": "own.db"}, DATABASE, "The file that environment DB_PATH names"),
+    ],
+)
+def test_a_server_says_which_of_two_places_it_uses(flags, environ, place, words):
+    settings, notices = placed(resolve(flags, environ, None, shared=True), environ)
+
+    assert (settings.database_url or settings.db) == place
+    assert len(notices) == (words is not None)
+    assert words is None or words in notices[0]
+    assert "hush" not in "".join(notices)
+
+
+@pytest.mark.parametrize(
+    ("flags", "environ", "words"),
+    [
+        ({"db": "own.db", "database_url": DATABASE}, {}, "Give one of the two"),
+        ({}, {"DB_PATH": "own.db", "DATABASE_URL": DATABASE}, "DB_PATH names a file and DATABASE_URL a database"),
+    ],
+)
+def test_two_places_of_which_neither_is_meant_more_are_refused(flags, environ, words):
+    with pytest.raises(BadSetting, match=words):
+        placed(resolve(flags, environ, None, shared=True), environ)
+
+
+@pytest.mark.parametrize(
+    ("environ", "notices"),
+    [
+        (
+            {"QUEUE_LINGERS_MS": "5"},
+            ["The environment variable QUEUE_LINGERS_MS sets nothing here (did you mean 'QUEUE_LINGER_MS'?)."],
+        ),
+        ({"QUEUE_SERVICE_HOST": "10.0.0.1", "QUEUE_PORT": "tcp://10.0.0.1:80", "QUEUE_PORT_80_TCP": "x"}, []),
+        (
+            {"PORT": "80", "SQEW_PORT": "8000"},
+            ["The environment variable PORT is not used: port is what environment SQEW_PORT says."],
+        ),
+        ({"PORT": "80", "SQEW_PORT": "80"}, []),
+        (
+            {"LOG_LEVEL": "app=1", "SQEW_LOG_LEVEL": "error"},
+            ["The environment variable LOG_LEVEL is not used: log_level is what environment SQEW_LOG_LEVEL says."],
+        ),
+    ],
+)
+def test_a_variable_that_seems_to_set_something_and_does_not_is_told(environ, notices):
+    assert unused(environ, resolve({}, environ, None)) == notices
 
 
 def test_an_empty_variable_is_not_set_unless_empty_means_something(write):

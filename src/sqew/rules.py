@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import PurePath
 from typing import Any, Literal, get_args, get_origin
 
 import msgspec
@@ -471,7 +472,7 @@ def reason_of(cause: object) -> str:
 def shown(value: object) -> str:
     """A value as it may stand in the sentence that refuses it: short, and never an error of its own."""
     try:
-        text = repr(value)
+        text = repr(str(value) if isinstance(value, PurePath) else value)
     except Exception:  # noqa: BLE001 (the object's own code; or an integer of more than 4,300 digits)
         text = f"this {type(value).__name__}"
     return shortened(text)

@@ -32,6 +32,8 @@ OtlpProtocol = Literal["grpc", "http"]
 Kind = Literal["text", "path", "choice", "switch", "number", "fraction", "size", "duration"]
 Form = Literal["durations", "url", "account", "database"]
 
+DATABASE_SCHEMES = ("postgresql://", "postgres://")
+"""What the name of a database begins with, where that of a file could stand."""
 CONFIG_VARIABLE = "SQEW_CONFIG"
 """The environment variable that names the settings file."""
 FILE_NAMES = ("sqew.toml", "sqew.yaml", "sqew.yml")
@@ -61,15 +63,24 @@ SWITCH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no"
 class Alias(Struct, frozen=True):
     """Another environment variable for a setting. A number written there without a unit counts ``unit``.
 
-    ``part``: it holds ``HOST:PORT``, and this is the part that the setting is.
+    ``part``: it holds ``HOST:PORT``, and this is the part that the setting is. ``less``: it counts so many more than
+    the setting does. ``shared``: every other program may have a variable of that name, for a database of its own, so
+    only the commands that are meant to use it look at it, and whatever names the setting as ours wins.
     """
 
     name: str
     unit: str = ""
     part: Literal["", "host", "port"] = ""
+    less: int = 0
+    shared: bool = False
 
     def read(self, given: str) -> str:
         """What it says about the setting; nothing where it leaves that open."""
+        if self.shared:
+            # Of another kind of database it may well be: that one is not meant for us.
+            return given if given.startswith(DATABASE_SCHEMES) else ""
+        if self.less and given.strip().isdecimal():
+            return str(max(int(given) - self.less, 1))
         if not self.part:
             return given
         host, colon, port = given.rpartition(":")
@@ -148,7 +159,8 @@ class Setting(Struct, frozen=True, kw_only=True):
         """The value that was meant. ``unit`` is what a bare number counts where ``source`` says it differs."""
         value = self._read(given, unit or self.unit)
         if value is None:
-            shown = self.show(given) if self.secret else shortened(repr(given))
+            written = str(given) if isinstance(given, Path) else given
+            shown = self.show(given) if self.secret else shortened(repr(written))
             units = f", in whole {unit or self.unit} or with a unit ({', '.join(self.units)})" if self.units else ""
             raise BadSetting(f"{self.name} can't be {shown} ({source}): it must be {self.allowed}{units}.")
         return value
@@ -358,6 +370,7 @@ class Settings(Discreet, frozen=True, kw_only=True):
             "A PostgreSQL database that holds the queues, in place of a file: `postgresql://user:password@host/name`. "
             "Any number of servers may use it.",
             may_be_empty=True,
+            env=(Alias("DATABASE_URL", shared=True),),
             secret=True,
             form="database",
         ),
@@ -377,7 +390,13 @@ class Settings(Discreet, frozen=True, kw_only=True):
         switch("database_url leads to PgBouncer in transaction mode, or the like: a connection must remember nothing."),
     ] = False
     database_connections: Annotated[
-        int, number(1, 1_000, "How many connections to the database a server uses for messages; it needs two more.")
+        int,
+        number(
+            1,
+            1_000,
+            "How many connections to the database a server uses for messages; it needs two more.",
+            env=(Alias("QUEUE_MAX_CONNECTIONS", less=2),),
+        ),
     ] = 8
     database_timeout_ms: Annotated[
         int, duration(100, 3_600_000, "How long a statement may take in the database, or wait for a connection.")
@@ -388,7 +407,8 @@ class Settings(Discreet, frozen=True, kw_only=True):
             0,
             1_000,
             "How long what arrives waits for others to be stored with, in a PostgreSQL database. 0: whatever is there "
-            "goes.",
+            "goes. In a file what arrives together is stored together, and nothing waits: there it must be 0.",
+            env=("QUEUE_LINGER_MS",),
         ),
     ] = 0
     durability: Annotated[
@@ -680,14 +700,22 @@ DEFINITIONS: Mapping[str, Setting] = {setting.name: setting for setting in _defi
 """Every setting by name, in the order in which people are shown them."""
 
 
-def resolve(flags: Mapping[str, object], environ: Mapping[str, str], file: Path | None) -> Settings:
+def resolve(
+    flags: Mapping[str, object], environ: Mapping[str, str], file: Path | None, *, shared: bool = False
+) -> Settings:
     """The settings in force: a flag wins over the environment, that over the file, and that over the default.
 
     ``flags`` maps setting names to what was given; None means that it was not. See ``find_file`` for ``file``.
+    ``shared``: look at the variables too that other programs may have (DATABASE_URL).
     """
     values: dict[str, Any] = {name: setting.default for name, setting in DEFINITIONS.items()}
     sources = dict.fromkeys(values, "default")
-    layers = (_from_file(file) if file else (), _from_environment(environ), _from_flags(flags))
+    layers = (
+        _from_shared(environ) if shared else (),
+        _from_file(file) if file else (),
+        _from_environment(environ),
+        _from_flags(flags),
+    )
     for layer in layers:
         for name, value, source in layer:
             values[name], sources[name] = value, source
@@ -730,19 +758,95 @@ def _from_environment(environ: Mapping[str, str]) -> _Found:
                 "Unset it, or see `sqew --help-settings` for the names."
             )
     for name, setting in DEFINITIONS.items():
-        for alias in (Alias(setting.variable), *setting.aliases):
-            given = environ.get(alias.name)
-            if given and alias.part:
-                given = alias.read(given)
-            # `DB_PATH=` in a compose file means "not set", unless empty is something one may want.
-            if given or (given == "" and setting.may_be_empty):
+        found = next(_named(setting, environ), None)
+        if found is not None:
+            alias, given = found
+            source = f"environment {alias.name}"
+            yield name, setting.parse(given, source, alias.unit), source
+
+
+def _named(setting: Setting, environ: Mapping[str, str]) -> Iterator[tuple[Alias, str]]:
+    """What the environment says of a setting, under each of its names; our own comes first."""
+    for alias in (Alias(setting.variable), *setting.aliases):
+        given = environ.get(alias.name)
+        if given is None or alias.shared:
+            continue
+        given = alias.read(given) if given else given
+        # `DB_PATH=` in a compose file means "not set", unless empty is something one may want.
+        if given or setting.may_be_empty:
+            yield alias, given
+
+
+def _from_shared(environ: Mapping[str, str]) -> _Found:
+    for name, setting in DEFINITIONS.items():
+        for alias in setting.aliases:
+            given = alias.read(environ.get(alias.name, "")) if alias.shared else ""
+            if given:
                 source = f"environment {alias.name}"
-                yield name, setting.parse(given, source, alias.unit), source
-                break
+                yield name, setting.parse(given, source), source
 
 
 def _is_of_kubernetes(name: str, value: str) -> bool:
-    return name.startswith(("SQEW_SERVICE_", "SQEW_PORT_")) or (name == "SQEW_PORT" and value.startswith("tcp://"))
+    return re.match("(SQEW|QUEUE)_(SERVICE|PORT)_", name) is not None or (
+        name in ("SQEW_PORT", "QUEUE_PORT") and value.startswith("tcp://")
+    )
+
+
+def unused(environ: Mapping[str, str], settings: Settings) -> list[str]:
+    """Sentences on the variables that look as if they set something, and do not."""
+    return [*_unknown(environ), *_overruled(environ, settings)]
+
+
+def _unknown(environ: Mapping[str, str]) -> Iterator[str]:
+    known = {alias.name for setting in DEFINITIONS.values() for alias in setting.aliases}
+    for name, value in environ.items():
+        # Another program may have such names: none of ours is misspelt for sure.
+        if name.startswith("QUEUE_") and name not in known and not _is_of_kubernetes(name, value):
+            yield f"The environment variable {name} sets nothing here{nearest(name, known)}."
+
+
+def _overruled(environ: Mapping[str, str], settings: Settings) -> Iterator[str]:
+    for name, setting in DEFINITIONS.items():
+        # The first of them was used, unless a flag said otherwise.
+        for alias, given in [*_named(setting, environ)][1:]:
+            source = settings.sources[name]
+            if not _says(setting, alias, given, getattr(settings, name)):
+                yield f"The environment variable {alias.name} is not used: {name} is what {source} says."
+
+
+def _says(setting: Setting, alias: Alias, given: str, value: object) -> bool:
+    try:
+        return bool(setting.parse(given, "", alias.unit) == value)
+    except BadSetting:
+        # It may be meant for another program.
+        return False
+
+
+def placed(settings: Settings, environ: Mapping[str, str]) -> tuple[Settings, list[str]]:
+    """The settings of a server whose queues are in one place, and sentences on the other place that was named, if any.
+
+    What is more explicit wins: a flag, then what names us (SQEW_…, the settings file), then what others share.
+    """
+    file, url = settings.sources["db"], settings.sources["database_url"]
+    if not settings.database_url:
+        given = environ.get("DATABASE_URL", "")
+        is_other = bool(given) and not given.startswith(DATABASE_SCHEMES) and url == "default"
+        foreign = f"DATABASE_URL is not used: it names no PostgreSQL database. The queues are in {settings.db}."
+        return settings, [foreign] if is_other and file == "default" else []
+    if file == "default":
+        return settings, []
+    if file.startswith("flag") and url.startswith("flag"):
+        raise BadSetting("--db names a file and --database-url a database. Give one of the two.")
+    if url == "environment DATABASE_URL" and file.startswith("environment") and file != "environment SQEW_DB":
+        raise BadSetting(
+            f"{file.removeprefix('environment ')} names a file and DATABASE_URL a database: it can't be told where the "
+            "queues are to be. Unset one of them, or say it with --db FILE or --database-url URL."
+        )
+    if file.startswith("flag") or url == "environment DATABASE_URL":
+        said = f"The queues are in {settings.db} ({file}). The database that {url} names is not used."
+        return structs.replace(settings, database_url=""), [said]
+    said = f"The queues are in the database that {url} names. The file that {file} names is not used."
+    return settings, [said]
 
 
 def _from_file(file: Path) -> _Found:
@@ -824,9 +928,16 @@ Every setting can be given in four places. The first of these that names it wins
 4. its default
 
 The settings file is the one named by `--config FILE`, else by `{variable}`, else {files} in the current folder.
-A name that is not a setting is an error in each of these places, so a misspelt one is never silently ignored.
+A name that is not a setting is an error in each of these places, so a misspelt one is never silently ignored. A
+variable `QUEUE_…` may belong to another program: one that sets nothing is a warning when a server starts, and so is one
+that another name overrules.
 `sqew config show` prints every setting with its value and where that came from; `sqew --help-settings` lists the names,
 also while one is misspelt.
+
+`SQEW_…` wins over the other variables of a setting. `DATABASE_URL` is what many programs call a database of their own,
+so only `sqew serve` and `sqew migrate` look at it, never a command that reads or writes queues and never `Queue.open`;
+and a server uses it only where no `--db`, `SQEW_DB` or settings file names another place. Which place it is, the server
+says when it starts.
 
 Sizes and durations are plain numbers in the unit that the name ends in, or numbers with a unit:
 `64MiB`, `1.5 GiB`, `30s`, `5m`. Units of size are {sizes}; of time {durations}.
@@ -857,6 +968,14 @@ def as_markdown() -> str:
     )
 
 
+def _remark(alias: Alias) -> str:
+    if alias.shared:
+        return " (of `serve` and `migrate`)"
+    if alias.less:
+        return f" (with the {alias.less} more)"
+    return f" (in {alias.unit})" if alias.unit else ""
+
+
 def _row(setting: Setting) -> str:
     plain = f"`{setting.default}`" if setting.default != "" else "empty"
     shown = setting.show(setting.default)
@@ -865,6 +984,6 @@ def _row(setting: Setting) -> str:
 
 
 def _names(setting: Setting) -> str:
-    aliases = [f"`{a.name}`" + (f" (in {a.unit})" if a.unit else "") for a in setting.aliases]
+    aliases = [f"`{a.name}`" + _remark(a) for a in setting.aliases]
     variables = ", ".join([f"`{setting.variable}`", *aliases])
     return f"| `{setting.name}` | `{setting.flag}` | {variables} | {setting.allowed} |"

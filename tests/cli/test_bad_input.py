@@ -1,7 +1,6 @@
 """Bad input: one sentence on stderr, nothing on stdout, the right exit code, never a traceback."""
 
 import os
-import shutil
 import signal
 import sqlite3
 import subprocess
@@ -10,7 +9,7 @@ import time
 import pytest
 from click.testing import CliRunner
 
-from cli.conftest import SCRIPT, environment
+from cli.conftest import SCRIPT, bound_by_rights, environment
 from sqew.cli.main import sqew as root
 
 BAD = [
@@ -146,15 +145,6 @@ def test_a_pipe_or_a_device_was_taken_for_a_disk_that_fails(process, folder, com
         assert done.err == f"sqew: {place} is not a regular file but a pipe, a socket or a device. Name another.\n"
 
 
-def bound_by_rights(*words, cwd):
-    """Run as somebody whom the rights of files stop: root is not, unless it gives that up."""
-    if os.geteuid() == 0:
-        if shutil.which("setpriv") is None:
-            pytest.skip("root can't give up its rights without setpriv")
-        words = ("setpriv", "--bounding-set=-dac_override,-dac_read_search", *words)
-    return subprocess.run(words, capture_output=True, text=True, cwd=cwd, env=environment())
-
-
 def test_a_read_only_folder_is_named(folder):
     folder.chmod(0o555)
 
@@ -170,7 +160,7 @@ def test_a_read_only_folder_is_named(folder):
 def test_a_read_only_file_is_named(folder):
     (folder / "queue.db").chmod(0o444)
 
-    done = bound_by_rights(SCRIPT, "queue", "list", cwd=folder)
+    done = bound_by_rights(SCRIPT, "queue", "purge", "--name", "orders", cwd=folder)
 
     assert done.returncode == 5
     assert "queue.db or its folder is read-only" in done.stderr
@@ -229,8 +219,8 @@ def test_a_failure_that_nobody_expected_is_a_sentence_unless_debugging(monkeypat
 
     monkeypatch.setattr("sqew.cli.session.Session.open", fail)
 
-    done = CliRunner().invoke(root, ["queue", "list"])
-    debugged = CliRunner().invoke(root, ["queue", "list", "--debug"])
+    done = CliRunner().invoke(root, ["queue", "requeue-dlq", "--name", "q"])
+    debugged = CliRunner().invoke(root, ["queue", "requeue-dlq", "--name", "q", "--debug"])
 
     assert (done.exit_code, debugged.exit_code) == (1, 1)
     assert done.stderr.startswith(

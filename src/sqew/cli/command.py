@@ -129,6 +129,7 @@ def shared_options(shown: Sequence[str]) -> list[click.Parameter]:
             ["--database-url"], metavar="URL", help="The PostgreSQL database that holds them, instead of a file."
         ),
         click.Option(["--url"], metavar="URL", help="The server to talk to, instead of the file.  [default: SQEW_URL]"),
+        click.Option(["--read-only"], is_flag=True, help="Look at a copy of the file, and write nothing beside it."),
         click.Option(["--config"], metavar="FILE", help="The settings file, TOML or YAML.  [default: sqew.toml, …]"),
         click.Option(["--json"], is_flag=True, help="Answer in JSON, for machines."),
         click.Option(["--no-color"], is_flag=True, help="No colours; NO_COLOR in the environment does the same."),
@@ -163,6 +164,7 @@ _REMEMBER = {
     "db": _remember(lambda session, value: session.flags.update(db=value)),
     "database_url": _remember_setting("database_url"),
     "url": _remember(lambda session, value: session.flags.update(url=value)),
+    "read_only": _remember(lambda session, value: setattr(session, "read_only", True)),
     "config": _remember(lambda session, value: setattr(session, "config", value)),
     "json": _remember(lambda session, value: setattr(session, "json", True)),
     "no_color": _remember(lambda session, value: setattr(session, "plain", True)),

@@ -17,10 +17,10 @@ def config() -> None:
 @config.command("show")
 @click.pass_obj
 def show(session: Session) -> None:
-    """Show every setting, its value and what set it."""
+    """Show every setting, its value and what set it, as a server here has them."""
     from sqew.settings import DEFINITIONS
 
-    settings = session.settings
+    settings, notices = session.settings_of_server()
     values = {name: getattr(settings, name) for name in DEFINITIONS}
     document = [
         {
@@ -37,4 +37,8 @@ def show(session: Session) -> None:
         (name, setting.show(values[name]) if values[name] != "" else "(none)", settings.sources[name])
         for name, setting in DEFINITIONS.items()
     ]
-    session.show({"settings": document}, Table([Column("setting"), Column("value"), Column("source")], rows))
+    session.show(
+        {"settings": document, "notices": notices}, Table([Column("setting"), Column("value"), Column("source")], rows)
+    )
+    for notice in notices:
+        session.note(notice)

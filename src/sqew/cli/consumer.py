@@ -25,7 +25,7 @@ def consumer() -> None:
 @click.pass_obj
 def list_consumers(session: Session, queue: str, limit: int, after: str) -> None:
     """List the consumers of a queue, and what each has claimed."""
-    with session.open() as q:
+    with session.look() as q:
         found = listed(
             session,
             lambda most, last: q.consumers.list(queue, limit=most, after=last),

@@ -56,7 +56,7 @@ def list_deliveries(
     if exhausted and state not in (None, "exhausted"):
         raise click.UsageError(f"--exhausted and --state {state} contradict each other.", click.get_current_context())
     wanted: DeliveryState | None = "exhausted" if exhausted else state
-    with session.open() as q:
+    with session.look() as q:
         found = listed(
             session,
             lambda most, last: q.deliveries.list(wanted, subscription_id, limit=most, after=last),
@@ -73,7 +73,7 @@ def list_deliveries(
 @click.pass_obj
 def show(session: Session, id: int) -> None:
     """Show everything about one delivery, and what is posted."""
-    with session.open() as q:
+    with session.look() as q:
         found = q.deliveries.get(id)
     text = found.body.decode()
     posted = Raw(found.body) if found.format == "json" else text

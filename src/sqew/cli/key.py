@@ -55,7 +55,7 @@ def add(session: Session, queue: str, scopes: tuple[KeyScope, ...], label: str, 
 @click.pass_obj
 def list_keys(session: Session, queue: str | None) -> None:
     """List keys: what they allow, not what they are."""
-    with session.open() as q:
+    with session.look() as q:
         names = [info.name for info in q.queues()] if queue is None else [queue]
         found = [key for name in names for key in q.keys(name)]
     session.show({"keys": msgspec.to_builtins(found)}, _table(found, now_ms()))

@@ -50,7 +50,7 @@ Try `sqew demo`, or: sqew queue add --name orders
 class Root(Program, LazyGroup):
     """`sqew` itself."""
 
-    shown_options = ("db", "database_url", "url", "config", "json", "no_color", "debug")
+    shown_options = ("db", "database_url", "url", "read_only", "config", "json", "no_color", "debug")
 
 
 def _help_settings(ctx: click.Context, _param: click.Parameter, value: bool) -> None:

@@ -44,7 +44,7 @@ def check(session: Session) -> int:
     file = session.settings.db
     can_be_opened = True
     try:
-        with session.open_file() as q, Bar("checking messages", session.plain) as bar:
+        with session.look_at_file() as q, Bar("checking messages", session.plain) as bar:
             report = q.check(bar.reach)
     except StoreDamaged as error:
         from sqew.stores.sqlite.upkeep import CheckReport, structural_problems  # here: the help must not wait for it

@@ -229,7 +229,7 @@ def _receive(session: Session, operation: ops.Receive, wait_ms: int) -> None:
 @click.pass_obj
 def peek(session: Session, queue: str, id: int) -> None:
     """Look at one message without taking it."""
-    with session.open() as q:
+    with session.look() as q:
         found = q.get(queue, id)
     session.show(views.message_document(found), views.one_message(found, now_ms()))
 

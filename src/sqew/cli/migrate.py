@@ -55,6 +55,7 @@ def _target(session: Session, given: str | None) -> str:
         if not is_database(given):
             raise BadValue(f"--to can't be {without_password(given)!r}: it must be {FORMS['database'][0]}.")
         session.flags["database_url"] = given
+    session.use_shared()
     if not session.settings.database_url:
         raise Failure("Say where to: --to postgresql://user@host/name, or SQEW_DATABASE_URL.", Exit.INVALID)
     return session.settings.database_url

@@ -117,7 +117,7 @@ def queue() -> None:
 @click.pass_obj
 def list_queues(session: Session, prefix: str) -> None:
     """List the queues, and how many messages each holds."""
-    with session.open() as q:
+    with session.look() as q:
         found = [(info, q.stats(info.name)) for info in q.queues(prefix)]
     document = [views.queue_document(info) | {"depths": _depths(stats)} for info, stats in found]
     session.show({"queues": document}, views.queue_table(found))
@@ -172,7 +172,7 @@ def _warn_of_missing_dead_letter(session: Session, policy: Policy, known: set[st
 @click.pass_obj
 def show(session: Session, name: str) -> None:
     """Show a queue's policy and how many messages it holds."""
-    with session.open() as q:
+    with session.look() as q:
         info, stats = q.info(name), q.stats(name)
     now = now_ms()
     _, *tables = views.stats_parts(stats, now)
@@ -214,7 +214,7 @@ def purge(session: Session, name: str, yes: bool) -> None:
 @click.pass_obj
 def peek(session: Session, name: str, limit: int, lane: str | None) -> None:
     """Look at the next messages without taking them."""
-    with session.open() as q:
+    with session.look() as q:
         messages = q.peek(name, limit, lane=lane)
     session.show(
         views.messages_document(messages), views.waiting_messages(messages, now_ms(), f"Queue '{name}' is empty.")

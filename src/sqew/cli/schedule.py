@@ -158,7 +158,7 @@ def list_schedules(
     after: str,
 ) -> None:
     """List schedules, and when each fires next."""
-    with session.open() as q:
+    with session.look() as q:
         found = listed(
             session,
             lambda most, last: q.schedules.list(
@@ -180,7 +180,7 @@ def list_schedules(
 @click.pass_obj
 def show(session: Session, name: str) -> None:
     """Show everything about a schedule, and when it fires next."""
-    with session.open() as q:
+    with session.look() as q:
         info = q.schedules.get(name)
     _show(session, info)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from sqew.cli.command import Command, setting_options
@@ -26,19 +28,64 @@ SHOWN = (
 """The settings that the help shows; all others are flags too."""
 
 
+def _remember_database(ctx: click.Context, _param: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        from sqew.settings import DATABASE_SCHEMES
+
+        place = "database_url" if value.startswith(DATABASE_SCHEMES) else "db"
+        ctx.ensure_object(Session).flags[place] = value
+
+
+def _remember_timeout(ctx: click.Context, _param: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        seconds = f"{value}s" if value.strip().isdecimal() else value
+        ctx.ensure_object(Session).flags["request_timeout_ms"] = seconds
+
+
 @click.command(cls=Command, epilog="Every other setting is a flag of it as well: see `sqew --help-settings`.")
+@click.option(
+    "-d",
+    "--database",
+    metavar="FILE",
+    expose_value=False,
+    callback=_remember_database,
+    help="The same as --db, or as --database-url where it is a URL.",
+)
+@click.option(
+    "-r",
+    "--request-timeout",
+    metavar="SECONDS",
+    expose_value=False,
+    callback=_remember_timeout,
+    help="The same as --request-timeout-ms, in seconds.",
+)
 @click.pass_obj
 def serve(session: Session) -> None:
     """Serve the queues over HTTP until Ctrl-C."""
     from sqew.http.run import serve as run
 
-    run(session.settings, lambda addresses: click.echo(f"Sqew listens at {', '.join(addresses)}", err=True))
+    settings, notices = session.settings_of_server()
+    run(settings, lambda addresses, place: _tell(addresses, place, settings.access_log), notices)
+
+
+def _tell(addresses: list[str], place: str, access_log: str) -> None:
+    click.echo(f"Sqew listens at {', '.join(addresses)}", err=True)
+    click.echo(f"Its queues are in {place}", err=True)
+    if access_log != "all":
+        click.echo("Requests that succeed are not logged; --access-log all logs them too", err=True)
+
+
+def _options() -> list[Any]:
+    found = [option for option in setting_options() if option.name in SHOWN]
+    for option in found:
+        option.hidden = False
+        if option.name == "port":
+            option.opts.append("-p")
+    return found
 
 
 for param in serve.params:
     if isinstance(param, click.Option) and param.name == "database_url":
         param.hidden = False
-for option in setting_options():
-    if option.name in SHOWN:
-        option.hidden = False
-        serve.params.insert(-1, option)
+for option in _options():
+    serve.params.insert(-1, option)

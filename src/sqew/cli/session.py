@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +14,8 @@ from sqew.cli.exits import Exit, Failure
 
 # What is imported in the functions below is not needed to show the help, and costs more than all the rest.
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sqew.cli.output import Part
     from sqew.client import Client
     from sqew.embedded import Queue
@@ -33,6 +37,7 @@ class Session:
         self.config: str | None = None
         self.debug = False
         self.json = False
+        self.read_only = False
         self.plain = bool(os.environ.get("NO_COLOR"))
         self._settings: Settings | None = None
 
@@ -40,14 +45,28 @@ class Session:
     def settings(self) -> Settings:
         """The settings in force, from flags, environment, file and defaults."""
         if self._settings is None:
-            from pathlib import Path
-
-            from sqew.settings import find_file, resolve
-
             # A file that a flag names is meant, whatever is set.
             flags = {"database_url": "", **self.flags} if "db" in self.flags else self.flags
-            self._settings = resolve(flags, os.environ, find_file(self.config, os.environ, Path.cwd()))
+            self._settings = self._resolve(flags, shared=False)
         return self._settings
+
+    def settings_of_server(self) -> tuple[Settings, list[str]]:
+        """The settings that a server here has, and what whoever starts it should know of how they came about."""
+        from sqew.settings import placed, unused
+
+        settings, notices = placed(self._resolve(self.flags, shared=True), os.environ)
+        return settings, [*notices, *unused(os.environ, settings)]
+
+    def use_shared(self) -> None:
+        """Look at DATABASE_URL too, as a command does that is meant to use it."""
+        self._settings = self._resolve(self.flags, shared=True)
+
+    def _resolve(self, flags: dict[str, str], *, shared: bool) -> Settings:
+        from pathlib import Path
+
+        from sqew.settings import find_file, resolve
+
+        return resolve(flags, os.environ, find_file(self.config, os.environ, Path.cwd()), shared=shared)
 
     @property
     def limits(self) -> Limits:
@@ -78,7 +97,12 @@ class Session:
 
     def open(self, *, create: bool = False) -> Queues:
         """The queues: on the server, in the database or in the file. Only commands that add a queue make a file."""
+        self._check_may_write()
         return self.connect() if self.url else self.open_file(create=create)
+
+    def _check_may_write(self) -> None:
+        if self.read_only:
+            raise Failure("--read-only is for commands that only look: this one may change the file.", Exit.INVALID)
 
     def connect(self) -> Client:
         """The server."""
@@ -92,8 +116,83 @@ class Session:
         """The file, or the database in its place."""
         from sqew.embedded import Queue
 
+        self._check_may_write()
         self._log()
-        return Queue.open(settings=self.settings, create=create)
+        if create:
+            return Queue.open(settings=self.settings)
+        with self._told_of_other_places():
+            return Queue.open(settings=self.settings, create=False)
+
+    @contextmanager
+    def look(self) -> Iterator[Queues]:
+        """The queues, for a command that changes nothing: of a file that can't be written it sees a copy."""
+        if self.url:
+            self._check_is_file()
+            with self.connect() as client:
+                yield client
+        else:
+            with self.look_at_file() as q:
+                yield q
+
+    def _check_is_file(self) -> None:
+        if self.read_only and (self.url or self.database):
+            raise Failure("--read-only looks at a file. Name it with --db FILE.", Exit.INVALID)
+
+    @contextmanager
+    def look_at_file(self) -> Iterator[Queue]:
+        """The file or database, for a command that changes nothing; a copy of a file that can't be written."""
+        from pathlib import Path
+
+        from sqew.stores.sqlite.connection import may_be_written
+
+        self._check_is_file()
+        path = Path(self.settings.db)
+        cannot = not self.database and path.is_file() and not may_be_written(path)
+        if not (cannot or self.read_only):
+            with self.open_file() as q:
+                yield q
+            return
+        if cannot:
+            self.note(f"{path} can't be written here, so this looks at a copy of it as it is now.")
+        with self._copied(path) as q:
+            yield q
+
+    @contextmanager
+    def _copied(self, path: Path) -> Iterator[Queue]:
+        from tempfile import TemporaryDirectory
+
+        from msgspec.structs import replace
+
+        from sqew.embedded import Queue
+        from sqew.stores.sqlite.snapshot import snapshot
+
+        self._log()
+        with TemporaryDirectory(prefix="sqew-") as folder:
+            copy = f"{folder}/{path.name}"
+            with self._told_of_other_places():
+                snapshot(str(path), copy)
+            # Nothing that happens to the copy is to be logged, or told to those who use the file.
+            settings = replace(self.settings, db=copy, event_log="", durability="fast")
+            with Queue.open(settings=settings, create=False) as q:
+                yield q
+
+    @contextmanager
+    def _told_of_other_places(self) -> Iterator[None]:
+        """Say where else the queues may be, where the default file is not there."""
+        from pathlib import Path
+
+        from sqew.errors import StoreUnusable
+
+        try:
+            yield
+        except StoreUnusable as error:
+            settings = self.settings
+            is_default = settings.sources["db"] == "default" and not settings.database_url
+            if not is_default or Path(settings.db).exists():
+                raise
+            from sqew.cli.elsewhere import hint
+
+            raise StoreUnusable(f"{error} {hint(os.environ)}") from error
 
     def _log(self) -> None:
         import logging

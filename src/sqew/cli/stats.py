@@ -22,7 +22,7 @@ from sqew.errors import SqewError, StoreFull
 @click.pass_obj
 def stats(session: Session, queue: str | None) -> None:
     """Show depths, rates and latencies."""
-    with session.open() as q:
+    with session.look() as q:
         names = [info.name for info in q.queues()] if queue is None else [queue]
         found = [q.stats(name) for name in names]
     now = now_ms()
@@ -125,6 +125,6 @@ def metrics(session: Session) -> None:
         return
     from sqew.observe.exposition import prometheus
 
-    with session.open_file() as q:
+    with session.look_at_file() as q:
         found = [q.stats(info.name) for info in q.queues()]
     click.echo(prometheus(found, now_ms()), nl=False)

@@ -35,7 +35,7 @@ def export(session: Session, queue: str, archive: bool, output: str) -> None:
 
     They are as they are at one moment, whatever others do meanwhile. A file appears only when it is complete.
     """
-    with session.open() as q:
+    with session.look() as q:
         depths = q.stats(queue).depths
         total = depths.archived + depths.dead if archive else depths.total()
         with _written(output) as file, Bar("exporting", session.plain, total) as bar:

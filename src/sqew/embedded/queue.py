@@ -55,7 +55,7 @@ from sqew.rules import (
     seconds_as_ms,
     shown,
 )
-from sqew.settings import Settings, resolve
+from sqew.settings import DATABASE_SCHEMES, Settings, resolve
 from sqew.stores.sqlite.upkeep import CheckReport
 from sqew.values import (
     check_collection,
@@ -83,8 +83,6 @@ _CATCH_UP_S = 0.2
 """How long who looks waits at most for what is over by the clock to be swept."""
 
 R = TypeVar("R")
-DATABASE_SCHEMES = ("postgresql://", "postgres://")
-"""What the name of a database begins with, where that of a file could stand."""
 Held = Message | int
 """A message that was claimed, or its id together with the name of the consumer that holds it."""
 
@@ -131,6 +129,8 @@ class Queue:
         if settings is None:
             place = "database_url" if isinstance(path, str) and path.startswith(DATABASE_SCHEMES) else "db"
             settings = resolve({**changes, place: path}, {}, None)
+            if settings.linger_ms and not settings.database_url:
+                raise BadValue("linger_ms is for a database: in a file nothing waits for others. Leave it out.")
         elif changes or path is not None:
             raise BadValue("Give settings, or their names and values, but not both.")
         if settings.database_url:

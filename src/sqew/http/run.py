@@ -9,7 +9,7 @@ import logging
 import os
 import signal
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from sqew import __version__
@@ -59,11 +59,20 @@ _LATE_S = 0.5
 """How late the loop may come to its next tick before that is logged: something held it up."""
 
 
-def serve(settings: Settings, ready: Callable[[list[str]], None]) -> None:
+Ready = Callable[[list[str], str], None]
+
+
+def serve(settings: Settings, ready: Ready, notices: Sequence[str] = ()) -> None:
     """Serve until SIGTERM or SIGINT; a second one ends it at once.
 
-    ``ready`` gets the addresses once it listens, where the log is for people; a log in JSON has a line for that.
+    ``ready`` gets the addresses and where the queues are once it listens, where the log is for people; a log in JSON
+    has a line for that. ``notices`` are logged as warnings.
     """
+    if settings.linger_ms and not settings.database_url:
+        raise BadSetting(
+            f"linger_ms can't be {settings.linger_ms} ms here ({settings.sources.get('linger_ms')}): the queues are in "
+            "a file, where what arrives together is stored together and nothing waits for more. Leave it out."
+        )
     raise_file_limit()
     # What is there now stays; and requests leave no cycles behind, so the collector need not look every 700 objects.
     gc.freeze()
@@ -76,12 +85,14 @@ def serve(settings: Settings, ready: Callable[[list[str]], None]) -> None:
         asyncio.Runner(loop_factory=new_loop) as runner,
     ):
         try:
+            for notice in notices:
+                _log.warning(notice)
             runner.run(_serve(settings, ready))
         except asyncio.CancelledError:
             raise KeyboardInterrupt from None
 
 
-async def _serve(settings: Settings, ready: Callable[[list[str]], None]) -> None:
+async def _serve(settings: Settings, ready: Ready) -> None:
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
     main = asyncio.current_task()
@@ -111,9 +122,10 @@ async def _serve(settings: Settings, ready: Callable[[list[str]], None]) -> None
         service = make_service(broker, settings, guard, MessageUuids(salt), tracing)
         server = make_server(service, guard)
         addresses = await server.listen(settings.host, settings.port, tls, settings.unix_socket or None)
-        facts = {"version": __version__, "pid": os.getpid(), **_place(settings), "durability": settings.durability}
+        place = _place(settings)
+        facts = {"version": __version__, "pid": os.getpid(), **place, "durability": settings.durability}
         if not announce("listening", {**facts, "addresses": addresses}):
-            ready(addresses)
+            ready(addresses, next(iter(place.values())))
         service.publisher.base_url = settings.base_url or reachable(addresses[0])
         background = Background(service)
         upkeep = asyncio.create_task(_keep_up(server, broker, guard))

@@ -152,7 +152,7 @@ def _check_place(path: Path, create: bool) -> None:
         _check_file(path, create)
     except (OSError, UnicodeEncodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not valid Unicode"
-        raise StoreUnusable(f"{path!r} can't be the name of a file: {reason}. Choose another.") from error
+        raise StoreUnusable(f"{str(path)!r} can't be the name of a file: {reason}. Choose another.") from error
 
 
 def _check_file(path: Path, create: bool) -> None:
@@ -168,7 +168,7 @@ def _check_file(path: Path, create: bool) -> None:
             raise StoreUnusable(f"The folder {folder} is read-only. Make it writable, or choose another place.")
     elif not path.is_file():
         raise StoreUnusable(f"{path} is not a regular file but a pipe, a socket or a device. Name another.")
-    elif not os.access(path, os.R_OK | os.W_OK) or not os.access(folder, os.W_OK):
+    elif not may_be_written(path):
         raise StoreUnusable(
             f"{path} or its folder is read-only; a queue must write both. Change the rights, or copy it elsewhere."
         )
@@ -178,6 +178,11 @@ def _check_file(path: Path, create: bool) -> None:
             f"{folder} is on a network file system ({kind}), where SQLite's WAL can't keep a queue safe. "
             "Put the file on a local disk."
         )
+
+
+def may_be_written(path: Path) -> bool:
+    """Return True if the rights of a file and of its folder let a queue live there."""
+    return os.access(path, os.R_OK | os.W_OK) and os.access(path.parent, os.W_OK)
 
 
 def file_system(folder: Path) -> str:

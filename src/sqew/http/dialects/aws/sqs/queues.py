@@ -54,7 +54,12 @@ async def create_queue(call: AwsCall, given: CreateQueue) -> Response:
     attributes = given.Attributes or {}
     _check_type(name, attributes)
     found = wanted(attributes, queue, call.names)
-    usual = Policy(ttl_ms=RETENTION_S * 1000, fifo=queue.endswith(FIFO_SUFFIX), key_retention_from="sent")
+    usual = Policy(
+        visibility_ms=call.service.settings.visibility_ms,
+        ttl_ms=RETENTION_S * 1000,
+        fifo=queue.endswith(FIFO_SUFFIX),
+        key_retention_from="sent",
+    )
     policy = structs.replace(usual, **found.policy)
     await _check_dead_letter(call, queue, found, attributes)
     now, tags = call.service.broker.now(), given.tags or given.Tags or {}
