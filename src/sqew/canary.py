@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, Protocol
 
@@ -26,6 +27,9 @@ Result = Literal["ok", "late", "lost", "failed"]
 RESULTS: tuple[Result, ...] = ("ok", "late", "lost", "failed")
 STEPS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 """The steps of the histograms."""
+
+
+_LATENCIES_KEPT = 10_000
 
 
 class Queues(Protocol):
@@ -142,6 +146,10 @@ def rounds(
             wait(max(next_at - time.monotonic(), 0))
 
 
+def _rank(ordered: list[float], share: float) -> float:
+    return ordered[min(int(len(ordered) * share), len(ordered) - 1)]
+
+
 class Figures:
     """What a canary has seen so far, for Prometheus."""
 
@@ -150,6 +158,8 @@ class Figures:
         self._results = dict.fromkeys(RESULTS, 0)
         self._histograms = {name: Histogram(STEPS_S) for name in ("latency", "send", "ack")}
         self._last_ok_at = 0.0
+        # Of a canary that sings for weeks, only the last.
+        self._latencies: deque[float] = deque(maxlen=_LATENCIES_KEPT)
 
     def add(self, sung: Round) -> None:
         """Count a round."""
@@ -158,6 +168,8 @@ class Figures:
             for name, ms in (("latency", sung.latency_ms), ("send", sung.send_ms), ("ack", sung.ack_ms)):
                 if ms is not None:
                     self._histograms[name].add(ms / 1000)
+            if sung.latency_ms is not None:
+                self._latencies.append(sung.latency_ms)
             if sung.result == "ok":
                 self._last_ok_at = time.time()
 
@@ -166,6 +178,15 @@ class Figures:
         """Whether all messages came back in time."""
         with self._lock:
             return all(count == 0 for result, count in self._results.items() if result != "ok")
+
+    def summary(self) -> str:
+        """A sentence on what became of the messages, and on how long they took."""
+        with self._lock:
+            results, latencies = dict(self._results), sorted(self._latencies)
+        sent = sum(results.values())
+        told = ", ".join(f"{count} {result}" for result, count in results.items() if count) or "none"
+        took = f"; latency p50 {_rank(latencies, 0.5):.3g} ms, highest {latencies[-1]:.3g} ms" if latencies else ""
+        return f"{sent} sent: {told}{took}."
 
     def prometheus(self) -> str:
         """The metrics in Prometheus' text format."""

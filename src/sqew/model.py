@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, get_args
 import msgspec
 from msgspec import Struct, structs
 
-from sqew.errors import BodyDamaged, SqewError
+from sqew.errors import BodyDamaged, SqewError, shortened
 
 Format = Literal["json", "text"]
 Keep = Literal["delete", "archive"]
@@ -200,6 +200,10 @@ class Lease(Struct, frozen=True, gc=False):
     expires_at: int
     by: str | None = None
 
+    def __repr__(self) -> str:
+        # Without the token: whoever has it may settle the message, and what is printed is read by others.
+        return f"Lease(expires_at={self.expires_at}, by={self.by!r})"
+
 
 class Death(Struct, frozen=True, gc=False):
     """Why a dead letter died, when, and in which queue."""
@@ -232,6 +236,15 @@ class Message(Struct, frozen=True, gc=False):
     """The stored bytes no longer match their checksum: body and headers are withheld."""
     first_received_at: int | None = None
     """When it was first delivered; None where it was not, or where nobody asked."""
+
+    def __repr__(self) -> str:
+        body = shortened(repr(self.body))
+        told = f"id={self.id}, queue={self.queue!r}, body={body}, attempts={self.attempts}, state={self.state!r}"
+        others = (("lane", self.lane), ("group", self.group), ("key", self.key), ("headers", self.headers or None))
+        more = "".join(f", {name}={shortened(repr(value))}" for name, value in others if value is not None)
+        held = "" if self.lease is None else f", lease={self.lease!r}"
+        died = "" if self.death is None else f", death={self.death!r}"
+        return f"Message({told}{more}{held}{died})"
 
     @property
     def value(self) -> Any:

@@ -32,6 +32,7 @@ from sqew.observe.exposition import CONTENT_TYPE
     help="A message that has not come back by then is lost.",
 )
 @click.option("--queue", type=QueueName(), default=QUEUE, show_default=True, help="Two canaries need a queue each.")
+@click.option("--metrics", is_flag=True, help="Show the metrics for Prometheus at the end.")
 @click.option("--metrics-port", type=Whole(0, 65_535), metavar="PORT", help="Serve the metrics for Prometheus here.")
 @click.pass_obj
 def canary(
@@ -42,12 +43,14 @@ def canary(
     max_ms: int | None,
     timeout_ms: int,
     queue: str,
+    metrics: bool,
     metrics_port: int | None,
 ) -> int:
     """Send a queue messages, and tell how long each takes to come back.
 
     A line for each. With --once or --count it ends with exit code 10 if a message was lost, could not be sent or took
-    longer than --max-ms. The metrics are shown at the end, or served on --metrics-port.
+    longer than --max-ms. At the end it says what became of them; --metrics shows the metrics for Prometheus as well,
+    and --metrics-port serves them meanwhile.
     """
     figures = Figures()
     with session.open(create=True) as q, _served(session, figures, metrics_port):
@@ -56,7 +59,8 @@ def canary(
             for round in rounds(singing, interval / 1000, 1 if once else count):
                 figures.add(round)
                 _show(session, round)
-    if metrics_port is None and not session.json:
+    session.note(figures.summary())
+    if metrics:
         click.echo(figures.prometheus(), nl=False)
     is_watched = once or count is not None
     return Exit.LATE if is_watched and not figures.is_good else Exit.OK

@@ -14,7 +14,7 @@ from sqew.cli.parameters import Ids, after_option, limit_option, queue_option, y
 from sqew.cli.session import Session, now_ms
 from sqew.cli.steps import in_steps
 
-ids_option = click.option("--ids", type=Ids(), help="Only these.  [default: all]")
+ids_option = click.option("--ids", "--id", "ids", type=Ids(), help="Only these.  [default: all]")
 
 
 @click.group(cls=Group)

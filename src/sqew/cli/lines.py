@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 MOST_BAD_LINES_SHOWN = 10
 BATCH_BYTES = 8 * 1024 * 1024
 """A batch has no more bytes than this, so that large bodies don't pile up in memory and a server takes it."""
+_LARGEST_DOCUMENT = 64 * 1024 * 1024
 _NAMES_OF_FIELDS = 150
 _encode = msgspec.json.Encoder().encode
 
@@ -67,7 +68,10 @@ class Tally:
 
 @contextmanager
 def opened(name: str) -> Iterator[IO[bytes]]:
-    """A file to be read twice; ``-`` is stdin. What can't be rewound is copied first."""
+    """A file of lines, to be read twice; ``-`` is stdin. What can't be rewound is copied first.
+
+    One JSON document over several lines is understood as well: an array as a line for each element, all else as one.
+    """
     if name == "-":
         source: IO[bytes] = sys.stdin.buffer
     else:
@@ -77,26 +81,64 @@ def opened(name: str) -> Iterator[IO[bytes]]:
             raise Failure(f"{name} can't be read: {error.strerror}.", Exit.INVALID) from error
     try:
         if name != "-" and source.seekable():
-            yield source
+            with _in_lines(source) as lines:
+                yield lines
         else:
             with tempfile.TemporaryFile() as copy:
                 shutil.copyfileobj(source, copy)
-                copy.seek(0)
-                yield copy
+                with _in_lines(copy) as lines:
+                    yield lines
     finally:
         if name != "-":
             source.close()
+
+
+@contextmanager
+def _in_lines(file: IO[bytes]) -> Iterator[IO[bytes]]:
+    file.seek(0)
+    first = next((line for line in file if line.strip()), b"null")
+    # Mostly it can be told from the first line, however long the file is.
+    documents = None if _is_json(first) else _unfolded(file)
+    file.seek(0)
+    if documents is None:
+        yield file
+        return
+    with tempfile.TemporaryFile() as lines:
+        lines.writelines(msgspec.json.format(document, indent=-1) + b"\n" for document in documents)
+        lines.seek(0)
+        yield lines
+
+
+def _unfolded(file: IO[bytes]) -> list[msgspec.Raw] | None:
+    """The elements of the one array that a file holds, or the one other value; None where it holds neither."""
+    file.seek(0)
+    content = file.read(_LARGEST_DOCUMENT + 1)
+    if len(content) > _LARGEST_DOCUMENT or not _is_json(content):
+        return None
+    if content.lstrip().startswith(b"["):
+        return msgspec.json.decode(content, type=list[msgspec.Raw])
+    return [msgspec.Raw(content)]
+
+
+def _is_json(text: bytes) -> bool:
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return False
+    return True
 
 
 def messages_in(file: IO[bytes], name: str, parse: Parse, done: str = "sent") -> int:
     """How many messages a file holds. If any line is bad, says which and raises: nothing has been sent (``done``)."""
     name = "stdin" if name == "-" else name
     count = lines = bad = 0
+    folded = False
     file.seek(0)
     for number, line in enumerate(file, 1):
         if not line.strip():
             continue
         lines += 1
+        folded = folded or (bad < lines == 1 and line.strip() in (b"{", b"["))
         try:
             count += parse(line) is not None
         except SqewError as error:
@@ -106,8 +148,9 @@ def messages_in(file: IO[bytes], name: str, parse: Parse, done: str = "sent") ->
     if bad:
         more = f" ({bad - MOST_BAD_LINES_SHOWN} more not shown)" if bad > MOST_BAD_LINES_SHOWN else ""
         are = "is" if bad == 1 else "are"
+        hint = " Each message is one line: `jq -c . FILE` writes them so." if folded else ""
         raise Failure(
-            f"{bad} of {plural(lines, 'line')} in {name} {are} bad{more}, so nothing was {done}.", Exit.INVALID
+            f"{bad} of {plural(lines, 'line')} in {name} {are} bad{more}, so nothing was {done}.{hint}", Exit.INVALID
         )
     return count
 

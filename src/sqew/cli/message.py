@@ -18,7 +18,6 @@ from sqew.cli.failures import code_of
 from sqew.cli.output import moment, plural
 from sqew.cli.parameters import (
     LINES_FILE,
-    MESSAGE_ID,
     Ids,
     Milliseconds,
     Name,
@@ -39,7 +38,7 @@ wait_option = click.option(
     "--wait-ms", type=Milliseconds(), default=0, help="Wait up to this long for a message if there is none."
 )
 consumer_option = click.option("--consumer", type=Name(), metavar="NAME", help="Who holds the lease.")
-ids_option = click.option("--ids", required=True, type=Ids(), help="The messages.")
+ids_option = click.option("--ids", "--id", "ids", required=True, type=Ids(), help="The message, or several: 1,2,3.")
 
 
 @click.group(cls=Group)
@@ -225,18 +224,19 @@ def _receive(session: Session, operation: ops.Receive, wait_ms: int) -> None:
 
 @message.command("peek")
 @queue_option
-@click.option("--id", required=True, type=MESSAGE_ID, help="The message.")
+@ids_option
 @click.pass_obj
-def peek(session: Session, queue: str, id: int) -> None:
-    """Look at one message without taking it."""
+def peek(session: Session, queue: str, ids: list[int]) -> None:
+    """Look at one message, or several, without taking them."""
     with session.look() as q:
-        found = q.get(queue, id)
-    session.show(views.message_document(found), views.one_message(found, now_ms()))
+        found = [q.get(queue, id) for id in ids]
+    document = views.message_document(found[0]) if len(found) == 1 else views.messages_document(found)
+    session.show(document, *(views.one_message(message, now_ms()) for message in found))
 
 
 @message.command("remove")
 @queue_option
-@click.option("--id", "--ids", "ids", required=True, type=Ids(), help="The message, or several: 1,2,3.")
+@ids_option
 @click.pass_obj
 def remove(session: Session, queue: str, ids: list[int]) -> int:
     """Delete messages by id, whoever holds them."""
@@ -283,7 +283,7 @@ def nack(
 
 @message.command("extend-lease")
 @queue_option
-@click.option("--id", "ids", required=True, type=Ids(), metavar="ID", help="The message.")
+@ids_option
 @click.option("--ms", required=True, type=Milliseconds(), help="The lease ends so long from now.")
 @token_option
 @click.pass_obj

@@ -24,6 +24,10 @@ _HOME_OF = {
 }
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> object:
     if name not in _HOME_OF:
         raise AttributeError(f"module 'sqew.client' has no attribute {name!r}")

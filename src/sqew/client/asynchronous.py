@@ -107,6 +107,9 @@ class AsyncClient:
         """What receivers check the signatures of envelopes with."""
         self._workers: list[AsyncWorker] = []
 
+    def __repr__(self) -> str:
+        return f"<AsyncClient {self.url}>"
+
     async def __aenter__(self) -> Self:
         return self
 

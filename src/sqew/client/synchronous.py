@@ -112,6 +112,9 @@ class Client:
         """What receivers check the signatures of envelopes with."""
         self._workers: list[Worker] = []
 
+    def __repr__(self) -> str:
+        return f"<Client {self.url}>"
+
     def __enter__(self) -> Self:
         return self
 

@@ -55,7 +55,7 @@ from sqew.rules import (
     seconds_as_ms,
     shown,
 )
-from sqew.settings import DATABASE_SCHEMES, Settings, resolve
+from sqew.settings import DATABASE_SCHEMES, Settings, resolve, without_password
 from sqew.stores.sqlite.upkeep import CheckReport
 from sqew.values import (
     check_collection,
@@ -136,6 +136,10 @@ class Queue:
         if settings.database_url:
             return cls(_in_database(settings, clock, random, create), settings)
         return cls(GroupCommit(*open_file(settings, clock, random, create)), settings)
+
+    def __repr__(self) -> str:
+        settings = self._settings
+        return f"<Queue {without_password(settings.database_url) if settings.database_url else settings.db!r}>"
 
     def __enter__(self) -> Self:
         return self
