@@ -268,6 +268,31 @@ def seconds_as_ms(name: str, seconds: object, at_least: int = 0) -> int:
     return round(seconds * 1000)
 
 
+def seconds_of(prefix: str, seconds: float | None, ms: object, at_least: int = 0) -> float | None:
+    """A time that may be given as ``lease_seconds`` or as ``lease_ms``, in seconds; None where it is neither."""
+    if ms is None:
+        return seconds
+    if seconds is not None:
+        raise BadValue(f"{prefix}seconds and {prefix}ms say the same. Give one of the two.")
+    check_ms(f"{prefix}ms", ms, at_least)
+    assert isinstance(ms, int)
+    return ms / 1000
+
+
+def in_milliseconds(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of a policy, where what is given as ``NAME_seconds`` becomes ``NAME_ms``."""
+    found = dict(fields)
+    for name in fields:
+        field = name.removesuffix("_seconds") + "_ms"
+        if not name.endswith("_seconds") or (field not in Policy.__struct_fields__ and field != "base_backoff_ms"):
+            continue
+        if field in fields:
+            raise BadValue(f"{name} and {field} say the same. Give one of the two.")
+        seconds = found.pop(name)
+        found[field] = None if seconds is None else seconds_as_ms(name, seconds)
+    return found
+
+
 def check_batch(count: int, limits: Limits) -> None:
     """Raise unless a batch is of an allowed size."""
     if count > limits.max_batch:

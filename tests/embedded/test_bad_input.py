@@ -137,7 +137,7 @@ WRONG = {
         "queue": NOT_A_NAME,
         "lane": NOT_A_LANE,
         "concurrency": [0, *NOT_A_COUNT],
-        "lease_seconds": [0, -1, None, *NOT_A_NUMBER],
+        "lease_seconds": [0, -1, *NOT_A_NUMBER],
         "name": NOT_A_SHORT_TEXT[:-1],
     },
     "export": {"queue": NOT_A_NAME},

@@ -56,7 +56,7 @@ from sqew.model import (
     Settled,
 )
 from sqew.paging import Pages
-from sqew.rules import check_ms, seconds_as_ms
+from sqew.rules import check_ms, seconds_as_ms, seconds_of
 from sqew.values import check_collection
 
 R = TypeVar("R")
@@ -217,12 +217,16 @@ class AsyncClient:
         delay_seconds: float | None = None,
         ttl_seconds: float | None = None,
         sync_commit: bool | None = None,
+        delay_ms: int | None = None,
+        ttl_ms: int | None = None,
     ) -> int:
         """Send one message; its id, or the first one's if ``key`` was used before. It is on disk when this returns.
 
         A string is sent as text, anything else as JSON. With a ``key`` it is sent again when no answer came.
         ``sync_commit``: whether to wait for the disk, whatever the server's `durability`.
         """
+        delay_seconds = seconds_of("delay_", delay_seconds, delay_ms)
+        ttl_seconds = seconds_of("ttl_", ttl_seconds, ttl_ms, at_least=1)
         message = calls.message_of(body, lane, priority, headers, key, group, delay_seconds, ttl_seconds)
         return (await self.run(ops.Send(queue, (message,), sync_commit=sync_commit)))[0].id
 
@@ -240,8 +244,14 @@ class AsyncClient:
         lease_seconds: float | None = None,
         consumer: str | None = None,
         wait_seconds: float = 0,
+        lease_ms: int | None = None,
+        wait_ms: int | None = None,
     ) -> Message | None:
         """Take the next message under a lease, waiting for one if there is none; None if there still is none."""
+        if lease_ms is not None:
+            lease_seconds = seconds_of("lease_", lease_seconds, lease_ms)
+        if wait_ms is not None:
+            wait_seconds = seconds_of("wait_", wait_seconds or None, wait_ms) or 0
         operation = calls.claim(queue, 1, lane, lease_seconds, consumer)
         messages = (await self.receive(operation, seconds_as_ms("wait_seconds", wait_seconds))).messages
         return messages[0] if messages else None
@@ -255,8 +265,14 @@ class AsyncClient:
         lease_seconds: float | None = None,
         consumer: str | None = None,
         wait_seconds: float = 0,
+        lease_ms: int | None = None,
+        wait_ms: int | None = None,
     ) -> list[Message]:
         """Take up to ``limit`` messages under one lease; returns as soon as there is at least one."""
+        if lease_ms is not None:
+            lease_seconds = seconds_of("lease_", lease_seconds, lease_ms)
+        if wait_ms is not None:
+            wait_seconds = seconds_of("wait_", wait_seconds or None, wait_ms) or 0
         operation = calls.claim(queue, limit, lane, lease_seconds, consumer)
         return (await self.receive(operation, seconds_as_ms("wait_seconds", wait_seconds))).messages
 
@@ -296,8 +312,10 @@ class AsyncClient:
         delay_seconds: float | None = None,
         reason: str = "",
         queue: str | None = None,
+        delay_ms: int | None = None,
     ) -> None:
         """The work failed: try again after the queue's backoff, or after ``delay_seconds``."""
+        delay_seconds = seconds_of("delay_", delay_seconds, delay_ms)
         name, ref = calls.held(message, consumer, queue)
         delay_ms = None if delay_seconds is None else seconds_as_ms("delay_seconds", delay_seconds)
         calls.raise_refusal(await self.run(ops.Nack(name, (Release(ref, delay_ms, reason=reason),))))
@@ -311,8 +329,10 @@ class AsyncClient:
         delay_seconds: float | None = None,
         reason: str = "",
         queue: str | None = None,
+        delay_ms: int | None = None,
     ) -> list[SqewError | None]:
         """Nack a batch, all of it for one reason: for each, None or why not."""
+        delay_seconds = seconds_of("delay_", delay_seconds, delay_ms)
         delay_ms = None if delay_seconds is None else seconds_as_ms("delay_seconds", delay_seconds)
         return await self._settle_many(
             messages,
@@ -330,17 +350,31 @@ class AsyncClient:
         self._hand.let_go(message)
 
     async def extend_lease(
-        self, message: Held, seconds: float, consumer: str | None = None, *, queue: str | None = None
+        self,
+        message: Held,
+        seconds: float | None = None,
+        consumer: str | None = None,
+        *,
+        queue: str | None = None,
+        ms: int | None = None,
     ) -> None:
         """The lease now ends ``seconds`` from now."""
         name, ref = calls.held(message, consumer, queue)
-        calls.raise_refusal(await self.run(ops.Extend(name, (Extension(ref, seconds_as_ms("seconds", seconds)),))))
+        calls.raise_refusal(
+            await self.run(ops.Extend(name, (Extension(ref, seconds_as_ms("seconds", seconds_of("", seconds, ms))),)))
+        )
 
     async def extend_many(
-        self, messages: Sequence[Held], seconds: float, consumer: str | None = None, *, queue: str | None = None
+        self,
+        messages: Sequence[Held],
+        seconds: float | None = None,
+        consumer: str | None = None,
+        *,
+        queue: str | None = None,
+        ms: int | None = None,
     ) -> list[SqewError | None]:
         """Extend a batch: for each, None or why not."""
-        lease_ms = seconds_as_ms("seconds", seconds)
+        lease_ms = seconds_as_ms("seconds", seconds_of("", seconds, ms))
         return await self._settle_many(
             messages, consumer, queue, lambda name, refs: ops.Extend(name, [Extension(ref, lease_ms) for ref in refs])
         )
@@ -368,6 +402,8 @@ class AsyncClient:
         lease_seconds: float | None = None,
         consumer: str | None = None,
         wait_seconds: float | None = None,
+        lease_ms: int | None = None,
+        wait_ms: int | None = None,
     ) -> AsyncIterator[Message]:
         """Go through the messages of a queue as they come.
 
@@ -376,11 +412,13 @@ class AsyncClient:
         nothing came for ``wait_seconds``; None: never. The lease must be longer than the body takes; `worker` extends
         it by itself.
         """
+        lease_seconds = seconds_of("lease_", lease_seconds, lease_ms)
+        wait_seconds = seconds_of("wait_", wait_seconds, wait_ms)
         operation = calls.claim(queue, 1, lane, lease_seconds, consumer)
-        wait_ms = None if wait_seconds is None else seconds_as_ms("wait_seconds", wait_seconds)
+        longest_ms = None if wait_seconds is None else seconds_as_ms("wait_seconds", wait_seconds)
         while True:
-            messages = (await self.receive(operation, LONGEST_WAIT_MS if wait_ms is None else wait_ms)).messages
-            if not messages and wait_ms is not None:
+            messages = (await self.receive(operation, LONGEST_WAIT_MS if longest_ms is None else longest_ms)).messages
+            if not messages and longest_ms is not None:
                 return
             for message in messages:
                 self._hand.take(message)
@@ -487,6 +525,7 @@ class AsyncClient:
         concurrency: int = 1,
         lease_seconds: float | None = None,
         name: str | None = None,
+        lease_ms: int | None = None,
     ) -> Callable[[AsyncHandler], AsyncWorker]:
         """Make a coroutine function the worker of a queue; see `sqew.client.async_worker.AsyncWorker`.
 
@@ -496,6 +535,8 @@ class AsyncClient:
 
         await handle.run()
         """
+
+        lease_seconds = seconds_of("lease_", lease_seconds, lease_ms, at_least=1)
 
         def decorate(handler: AsyncHandler) -> AsyncWorker:
             worker = AsyncWorker(

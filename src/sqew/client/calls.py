@@ -29,7 +29,17 @@ from sqew.model import (
     Settled,
 )
 from sqew.model import Received as Taken
-from sqew.rules import Limits, check_int, check_queue_name, check_text, encode_body, encode_json, seconds_as_ms, shown
+from sqew.rules import (
+    Limits,
+    check_int,
+    check_queue_name,
+    check_text,
+    encode_body,
+    encode_json,
+    in_milliseconds,
+    seconds_as_ms,
+    shown,
+)
 from sqew.values import check_collection, check_id, check_iterable, check_new_message, check_unicode
 
 R = TypeVar("R")
@@ -152,7 +162,7 @@ def update(name: str, changes: Mapping[str, Any]) -> Call[QueueInfo]:
 
 def _policy(given: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of a policy under the names of the dialect."""
-    fields = dict(given)
+    fields = in_milliseconds(given)
     if "name" in fields:
         raise BadValue("A policy has no 'name'. A queue keeps the name that it was made with.")
     if "dead_letter" in fields:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqew.client import consumer_calls as calls
 from sqew.client.doing import AsyncDo, Do
 from sqew.model import Claim, ConsumerInfo, Message, OpenedConsumer
+from sqew.rules import seconds_as_ms
 
 Found = list[ConsumerInfo]
 Claimed = list[Message]
@@ -16,11 +17,15 @@ class Consumers:
     def __init__(self, do: Do) -> None:
         self._do = do
 
-    def open(self, queue: str, consumer: str, *, owner: str, hold_ms: int = 30_000) -> OpenedConsumer:
+    def open(
+        self, queue: str, consumer: str, *, owner: str, hold_ms: int = 30_000, hold_seconds: float | None = None
+    ) -> OpenedConsumer:
         """Read as the consumer of that name, made if there is none; for ``hold_ms`` nobody but ``owner`` can open it.
 
         What is done with an earlier epoch is refused from now on.
         """
+        if hold_seconds is not None:
+            hold_ms = seconds_as_ms("hold_seconds", hold_seconds)
         return self._do(calls.open_consumer(queue, consumer, owner, hold_ms))
 
     def claim(
@@ -33,12 +38,15 @@ class Consumers:
         limit: int = 10_000,
         lease_ms: int = 3_600_000,
         done: int | None = None,
+        lease_seconds: float | None = None,
     ) -> Claim:
         """Ack all claims up to ``after``, and claim what is ready under the next number, or get it if it is open.
 
         Its ``count`` is 0 where nothing is ready: there is no claim then. With ``done``, only the claims up to that
         one are acked: so the next can be claimed while those before it are worked on.
         """
+        if lease_seconds is not None:
+            lease_ms = seconds_as_ms("lease_seconds", lease_seconds)
         return self._do(calls.claim(queue, consumer, epoch, after, limit, lease_ms, done))
 
     def read(self, queue: str, consumer: str, number: int, part: int) -> Claimed:
@@ -46,9 +54,21 @@ class Consumers:
         return self._do(calls.read(queue, consumer, number, part))
 
     def renew(
-        self, queue: str, consumer: str, epoch: int, *, hold_ms: int | None = None, lease_ms: int = 3_600_000
+        self,
+        queue: str,
+        consumer: str,
+        epoch: int,
+        *,
+        hold_ms: int | None = None,
+        lease_ms: int = 3_600_000,
+        hold_seconds: float | None = None,
+        lease_seconds: float | None = None,
     ) -> None:
         """Hold the consumer for longer (as long as it was opened for), and all that it has claimed."""
+        if hold_seconds is not None:
+            hold_ms = seconds_as_ms("hold_seconds", hold_seconds)
+        if lease_seconds is not None:
+            lease_ms = seconds_as_ms("lease_seconds", lease_seconds)
         self._do(calls.renew(queue, consumer, epoch, hold_ms, lease_ms))
 
     def release(self, queue: str, consumer: str, *, force: bool = False) -> None:
@@ -66,11 +86,15 @@ class AsyncConsumers:
     def __init__(self, do: AsyncDo) -> None:
         self._do = do
 
-    async def open(self, queue: str, consumer: str, *, owner: str, hold_ms: int = 30_000) -> OpenedConsumer:
+    async def open(
+        self, queue: str, consumer: str, *, owner: str, hold_ms: int = 30_000, hold_seconds: float | None = None
+    ) -> OpenedConsumer:
         """Read as the consumer of that name, made if there is none; for ``hold_ms`` nobody but ``owner`` can open it.
 
         What is done with an earlier epoch is refused from now on.
         """
+        if hold_seconds is not None:
+            hold_ms = seconds_as_ms("hold_seconds", hold_seconds)
         return await self._do(calls.open_consumer(queue, consumer, owner, hold_ms))
 
     async def claim(
@@ -83,12 +107,15 @@ class AsyncConsumers:
         limit: int = 10_000,
         lease_ms: int = 3_600_000,
         done: int | None = None,
+        lease_seconds: float | None = None,
     ) -> Claim:
         """Ack all claims up to ``after``, and claim what is ready under the next number, or get it if it is open.
 
         Its ``count`` is 0 where nothing is ready: there is no claim then. With ``done``, only the claims up to that
         one are acked: so the next can be claimed while those before it are worked on.
         """
+        if lease_seconds is not None:
+            lease_ms = seconds_as_ms("lease_seconds", lease_seconds)
         return await self._do(calls.claim(queue, consumer, epoch, after, limit, lease_ms, done))
 
     async def read(self, queue: str, consumer: str, number: int, part: int) -> Claimed:
@@ -96,9 +123,21 @@ class AsyncConsumers:
         return await self._do(calls.read(queue, consumer, number, part))
 
     async def renew(
-        self, queue: str, consumer: str, epoch: int, *, hold_ms: int | None = None, lease_ms: int = 3_600_000
+        self,
+        queue: str,
+        consumer: str,
+        epoch: int,
+        *,
+        hold_ms: int | None = None,
+        lease_ms: int = 3_600_000,
+        hold_seconds: float | None = None,
+        lease_seconds: float | None = None,
     ) -> None:
         """Hold the consumer for longer (as long as it was opened for), and all that it has claimed."""
+        if hold_seconds is not None:
+            hold_ms = seconds_as_ms("hold_seconds", hold_seconds)
+        if lease_seconds is not None:
+            lease_ms = seconds_as_ms("lease_seconds", lease_seconds)
         await self._do(calls.renew(queue, consumer, epoch, hold_ms, lease_ms))
 
     async def release(self, queue: str, consumer: str, *, force: bool = False) -> None:

@@ -9,6 +9,7 @@ from sqew.client import event_calls as calls
 from sqew.client.calls import message_of, messages_of
 from sqew.client.doing import AsyncDo, Do
 from sqew.model import Published, Subscription
+from sqew.rules import seconds_of
 
 
 class Events:
@@ -27,11 +28,15 @@ class Events:
         group: str | None = None,
         delay_seconds: float | None = None,
         ttl_seconds: float | None = None,
+        delay_ms: int | None = None,
+        ttl_ms: int | None = None,
     ) -> Published:
         """Send a message to every queue whose subscription matches, and have it posted to every endpoint.
 
         It is on disk when this returns, in all queues or in none. A string is sent as text, anything else as JSON.
         """
+        delay_seconds = seconds_of("delay_", delay_seconds, delay_ms)
+        ttl_seconds = seconds_of("ttl_", ttl_seconds, ttl_ms, at_least=1)
         message = message_of(body, None, priority, headers, None, group, delay_seconds, ttl_seconds)
         return (self._do(calls.publish(routing_key, [message])))[0]
 
@@ -86,11 +91,15 @@ class AsyncEvents:
         group: str | None = None,
         delay_seconds: float | None = None,
         ttl_seconds: float | None = None,
+        delay_ms: int | None = None,
+        ttl_ms: int | None = None,
     ) -> Published:
         """Send a message to every queue whose subscription matches, and have it posted to every endpoint.
 
         It is on disk when this returns, in all queues or in none. A string is sent as text, anything else as JSON.
         """
+        delay_seconds = seconds_of("delay_", delay_seconds, delay_ms)
+        ttl_seconds = seconds_of("ttl_", ttl_seconds, ttl_ms, at_least=1)
         message = message_of(body, None, priority, headers, None, group, delay_seconds, ttl_seconds)
         return (await self._do(calls.publish(routing_key, [message])))[0]
 

@@ -55,7 +55,7 @@ from sqew.model import (
     Settled,
 )
 from sqew.paging import all_of
-from sqew.rules import check_ms, seconds_as_ms
+from sqew.rules import check_ms, seconds_as_ms, seconds_of
 from sqew.values import check_collection
 from sqew.worker import Handler, Worker
 
@@ -220,12 +220,16 @@ class Client:
         delay_seconds: float | None = None,
         ttl_seconds: float | None = None,
         sync_commit: bool | None = None,
+        delay_ms: int | None = None,
+        ttl_ms: int | None = None,
     ) -> int:
         """Send one message; its id, or the first one's if ``key`` was used before. It is on disk when this returns.
 
         A string is sent as text, anything else as JSON. With a ``key`` it is sent again when no answer came.
         ``sync_commit``: whether to wait for the disk, whatever the server's `durability`.
         """
+        delay_seconds = seconds_of("delay_", delay_seconds, delay_ms)
+        ttl_seconds = seconds_of("ttl_", ttl_seconds, ttl_ms, at_least=1)
         message = calls.message_of(body, lane, priority, headers, key, group, delay_seconds, ttl_seconds)
         return self.run(ops.Send(queue, (message,), sync_commit=sync_commit))[0].id
 
@@ -243,8 +247,14 @@ class Client:
         lease_seconds: float | None = None,
         consumer: str | None = None,
         wait_seconds: float = 0,
+        lease_ms: int | None = None,
+        wait_ms: int | None = None,
     ) -> Message | None:
         """Take the next message under a lease, waiting for one if there is none; None if there still is none."""
+        if lease_ms is not None:
+            lease_seconds = seconds_of("lease_", lease_seconds, lease_ms)
+        if wait_ms is not None:
+            wait_seconds = seconds_of("wait_", wait_seconds or None, wait_ms) or 0
         operation = calls.claim(queue, 1, lane, lease_seconds, consumer)
         messages = self.receive(operation, seconds_as_ms("wait_seconds", wait_seconds)).messages
         return messages[0] if messages else None
@@ -258,8 +268,14 @@ class Client:
         lease_seconds: float | None = None,
         consumer: str | None = None,
         wait_seconds: float = 0,
+        lease_ms: int | None = None,
+        wait_ms: int | None = None,
     ) -> list[Message]:
         """Take up to ``limit`` messages under one lease; returns as soon as there is at least one."""
+        if lease_ms is not None:
+            lease_seconds = seconds_of("lease_", lease_seconds, lease_ms)
+        if wait_ms is not None:
+            wait_seconds = seconds_of("wait_", wait_seconds or None, wait_ms) or 0
         operation = calls.claim(queue, limit, lane, lease_seconds, consumer)
         return self.receive(operation, seconds_as_ms("wait_seconds", wait_seconds)).messages
 
@@ -300,8 +316,10 @@ class Client:
         delay_seconds: float | None = None,
         reason: str = "",
         queue: str | None = None,
+        delay_ms: int | None = None,
     ) -> None:
         """The work failed: try again after the queue's backoff, or after ``delay_seconds``."""
+        delay_seconds = seconds_of("delay_", delay_seconds, delay_ms)
         name, ref = calls.held(message, consumer, queue)
         delay_ms = None if delay_seconds is None else seconds_as_ms("delay_seconds", delay_seconds)
         calls.raise_refusal(self.run(ops.Nack(name, (Release(ref, delay_ms, reason=reason),))))
@@ -315,8 +333,10 @@ class Client:
         delay_seconds: float | None = None,
         reason: str = "",
         queue: str | None = None,
+        delay_ms: int | None = None,
     ) -> list[SqewError | None]:
         """Nack a batch, all of it for one reason: for each, None or why not."""
+        delay_seconds = seconds_of("delay_", delay_seconds, delay_ms)
         delay_ms = None if delay_seconds is None else seconds_as_ms("delay_seconds", delay_seconds)
         return self._settle_many(
             messages,
@@ -334,17 +354,31 @@ class Client:
         self._hand.let_go(message)
 
     def extend_lease(
-        self, message: Held, seconds: float, consumer: str | None = None, *, queue: str | None = None
+        self,
+        message: Held,
+        seconds: float | None = None,
+        consumer: str | None = None,
+        *,
+        queue: str | None = None,
+        ms: int | None = None,
     ) -> None:
         """The lease now ends ``seconds`` from now."""
         name, ref = calls.held(message, consumer, queue)
-        calls.raise_refusal(self.run(ops.Extend(name, (Extension(ref, seconds_as_ms("seconds", seconds)),))))
+        calls.raise_refusal(
+            self.run(ops.Extend(name, (Extension(ref, seconds_as_ms("seconds", seconds_of("", seconds, ms))),)))
+        )
 
     def extend_many(
-        self, messages: Sequence[Held], seconds: float, consumer: str | None = None, *, queue: str | None = None
+        self,
+        messages: Sequence[Held],
+        seconds: float | None = None,
+        consumer: str | None = None,
+        *,
+        queue: str | None = None,
+        ms: int | None = None,
     ) -> list[SqewError | None]:
         """Extend a batch: for each, None or why not."""
-        lease_ms = seconds_as_ms("seconds", seconds)
+        lease_ms = seconds_as_ms("seconds", seconds_of("", seconds, ms))
         return self._settle_many(
             messages, consumer, queue, lambda name, refs: ops.Extend(name, [Extension(ref, lease_ms) for ref in refs])
         )
@@ -372,6 +406,8 @@ class Client:
         lease_seconds: float | None = None,
         consumer: str | None = None,
         wait_seconds: float | None = None,
+        lease_ms: int | None = None,
+        wait_ms: int | None = None,
     ) -> Iterator[Message]:
         """Go through the messages of a queue as they come.
 
@@ -380,11 +416,13 @@ class Client:
         nothing came for ``wait_seconds``; None: never. The lease must be longer than the body takes; `worker` extends
         it by itself.
         """
+        lease_seconds = seconds_of("lease_", lease_seconds, lease_ms)
+        wait_seconds = seconds_of("wait_", wait_seconds, wait_ms)
         operation = calls.claim(queue, 1, lane, lease_seconds, consumer)
-        wait_ms = None if wait_seconds is None else seconds_as_ms("wait_seconds", wait_seconds)
+        longest_ms = None if wait_seconds is None else seconds_as_ms("wait_seconds", wait_seconds)
         while True:
-            messages = self.receive(operation, LONGEST_WAIT_MS if wait_ms is None else wait_ms).messages
-            if not messages and wait_ms is not None:
+            messages = self.receive(operation, LONGEST_WAIT_MS if longest_ms is None else longest_ms).messages
+            if not messages and longest_ms is not None:
                 return
             for message in messages:
                 self._hand.take(message)
@@ -486,6 +524,7 @@ class Client:
         concurrency: int = 1,
         lease_seconds: float | None = None,
         name: str | None = None,
+        lease_ms: int | None = None,
     ) -> Callable[[Handler], Worker]:
         """Make a function the worker of a queue; see `sqew.worker.Worker`.
 
@@ -495,6 +534,8 @@ class Client:
 
         handle.run()
         """
+
+        lease_seconds = seconds_of("lease_", lease_seconds, lease_ms, at_least=1)
 
         def decorate(handler: Handler) -> Worker:
             worker = Worker(

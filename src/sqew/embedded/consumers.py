@@ -19,7 +19,7 @@ from sqew.operations import (
     RenewConsumer,
     SealClaim,
 )
-from sqew.rules import Limits
+from sqew.rules import Limits, seconds_as_ms
 from sqew.values import claims_done
 
 Found = list[ConsumerInfo]
@@ -44,11 +44,15 @@ class Consumers:
     def __init__(self, run: Execute, in_steps: Callable[[Stepwise], int], limits: Limits) -> None:
         self._run, self._in_steps, self._limits = run, in_steps, limits
 
-    def open(self, queue: str, consumer: str, *, owner: str, hold_ms: int = 30_000) -> OpenedConsumer:
+    def open(
+        self, queue: str, consumer: str, *, owner: str, hold_ms: int = 30_000, hold_seconds: float | None = None
+    ) -> OpenedConsumer:
         """Read as the consumer of that name, made if there is none; for ``hold_ms`` nobody but ``owner`` can open it.
 
         What is done with an earlier epoch is refused from now on.
         """
+        if hold_seconds is not None:
+            hold_ms = seconds_as_ms("hold_seconds", hold_seconds)
         return self._run(OpenConsumer(queue, consumer, owner, hold_ms))
 
     def claim(
@@ -61,12 +65,15 @@ class Consumers:
         limit: int = 10_000,
         lease_ms: int = 3_600_000,
         done: int | None = None,
+        lease_seconds: float | None = None,
     ) -> Claim:
         """Ack all claims up to ``after``, and claim what is ready under the next number, or get it if it is open.
 
         Its ``count`` is 0 where nothing is ready: there is no claim then. With ``done``, only the claims up to that
         one are acked: so the next can be claimed while those before it are worked on.
         """
+        if lease_seconds is not None:
+            lease_ms = seconds_as_ms("lease_seconds", lease_seconds)
         done = claims_done(after, done)
         most = min(self._limits.max_batch, CLAIMED_AT_ONCE)
         self._in_steps(FinishClaims(queue, consumer, epoch, done, most))
@@ -91,9 +98,21 @@ class Consumers:
         return messages
 
     def renew(
-        self, queue: str, consumer: str, epoch: int, *, hold_ms: int | None = None, lease_ms: int = 3_600_000
+        self,
+        queue: str,
+        consumer: str,
+        epoch: int,
+        *,
+        hold_ms: int | None = None,
+        lease_ms: int = 3_600_000,
+        hold_seconds: float | None = None,
+        lease_seconds: float | None = None,
     ) -> None:
         """Hold the consumer for longer (as long as it was opened for), and all that it has claimed."""
+        if hold_seconds is not None:
+            hold_ms = seconds_as_ms("hold_seconds", hold_seconds)
+        if lease_seconds is not None:
+            lease_ms = seconds_as_ms("lease_seconds", lease_seconds)
         self._run(RenewConsumer(queue, consumer, epoch, hold_ms, lease_ms))
 
     def release(self, queue: str, consumer: str, *, force: bool = False) -> None:

@@ -11,7 +11,7 @@ from sqew.errors import BadValue
 from sqew.model import RAW, Form, NewMessage, Published, Subscription
 from sqew.operations import GetQueue, ListSubscriptions, Subscribe, Unsubscribe
 from sqew.patterns import check_pattern
-from sqew.rules import Limits, encode_body, seconds_as_ms, shown
+from sqew.rules import Limits, encode_body, seconds_as_ms, seconds_of, shown
 from sqew.sealing import check_base_url, new_event
 from sqew.settings import Settings
 from sqew.values import check_iterable
@@ -40,6 +40,8 @@ class Events:
         group: str | None = None,
         delay_seconds: float | None = None,
         ttl_seconds: float | None = None,
+        delay_ms: int | None = None,
+        ttl_ms: int | None = None,
     ) -> Published:
         """Send a message to every queue whose subscription matches, and have it posted to every endpoint.
 
@@ -48,6 +50,8 @@ class Events:
         if type(body) is NewMessage:
             raise BadValue("A NewMessage says everything of itself. Publish it with publish_many, in a list.")
         encoded, format = encode_body(body, self._limits)
+        delay_seconds = seconds_of("delay_", delay_seconds, delay_ms)
+        ttl_seconds = seconds_of("ttl_", ttl_seconds, ttl_ms, at_least=1)
         message = NewMessage(
             encoded,
             format,

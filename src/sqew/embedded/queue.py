@@ -52,7 +52,9 @@ from sqew.rules import (
     check_text,
     checked_changes,
     encode_body,
+    in_milliseconds,
     seconds_as_ms,
+    seconds_of,
     shown,
 )
 from sqew.settings import DATABASE_SCHEMES, Settings, resolve, without_password
@@ -169,11 +171,11 @@ class Queue:
         Unless it is told otherwise it allows 5 attempts and gets a dead-letter queue ``NAME-dlq``. ``lanes`` may be a
         mapping from names to weights or a list of names; ``base_backoff_ms`` is short for ``backoff``.
         """
-        return self.run(creation(self._settings, name, policy, exist_ok=exist_ok))
+        return self.run(creation(self._settings, name, in_milliseconds(policy), exist_ok=exist_ok))
 
     def update(self, name: str, **changes: Any) -> QueueInfo:
         """Change fields of a queue's policy."""
-        return self.run(ops.UpdateQueue(name, checked_changes(changes)))
+        return self.run(ops.UpdateQueue(name, checked_changes(in_milliseconds(changes))))
 
     def delete(self, name: str) -> None:
         """Delete a queue and its messages. Its dead-letter queue stays: it may hold what you still need."""
@@ -225,6 +227,8 @@ class Queue:
         delay_seconds: float | None = None,
         ttl_seconds: float | None = None,
         sync_commit: bool | None = None,
+        delay_ms: int | None = None,
+        ttl_ms: int | None = None,
     ) -> int:
         """Send one message; its id, or the first one's if ``key`` was used before. It is on disk when this returns.
 
@@ -248,6 +252,8 @@ class Queue:
             and delay_seconds is None
             and ttl_seconds is None
             and sync_commit is None
+            and delay_ms is None
+            and ttl_ms is None
             and len(encoded) <= limits.max_body_bytes
         ):
             id = self._commits.send_plain(queue, encoded, format)
@@ -255,6 +261,8 @@ class Queue:
                 return id
         if lane is not None:
             check_lane(lane)
+        delay_seconds = seconds_of("delay_", delay_seconds, delay_ms)
+        ttl_seconds = seconds_of("ttl_", ttl_seconds, ttl_ms, at_least=1)
         message = NewMessage(
             encoded,
             format,
@@ -318,8 +326,14 @@ class Queue:
         lease_seconds: float | None = None,
         consumer: str | None = None,
         wait_seconds: float = 0,
+        lease_ms: int | None = None,
+        wait_ms: int | None = None,
     ) -> Message | None:
         """Take the next message under a lease, waiting for one if there is none; None if there still is none."""
+        if lease_ms is not None:
+            lease_seconds = seconds_of("lease_", lease_seconds, lease_ms)
+        if wait_ms is not None:
+            wait_seconds = seconds_of("wait_", wait_seconds or None, wait_ms) or 0
         messages = self._claim(queue, 1, lane, lease_seconds, consumer, wait_seconds)
         return messages[0] if messages else None
 
@@ -332,8 +346,14 @@ class Queue:
         lease_seconds: float | None = None,
         consumer: str | None = None,
         wait_seconds: float = 0,
+        lease_ms: int | None = None,
+        wait_ms: int | None = None,
     ) -> list[Message]:
         """Take up to ``limit`` messages under one lease; returns as soon as there is at least one."""
+        if lease_ms is not None:
+            lease_seconds = seconds_of("lease_", lease_seconds, lease_ms)
+        if wait_ms is not None:
+            wait_seconds = seconds_of("wait_", wait_seconds or None, wait_ms) or 0
         check_int("limit", limit, 1, self._limits.max_batch)
         return self._claim(queue, limit, lane, lease_seconds, consumer, wait_seconds)
 
@@ -412,9 +432,16 @@ class Queue:
         return self._settle_many(messages, consumer, ops.Ack)
 
     def nack(
-        self, message: Held, consumer: str | None = None, *, delay_seconds: float | None = None, reason: str = ""
+        self,
+        message: Held,
+        consumer: str | None = None,
+        *,
+        delay_seconds: float | None = None,
+        reason: str = "",
+        delay_ms: int | None = None,
     ) -> None:
         """The work failed: try again after the queue's backoff, or after ``delay_seconds``."""
+        delay_seconds = seconds_of("delay_", delay_seconds, delay_ms)
         queue, ref = _ref(message, consumer)
         delay_ms = None if delay_seconds is None else seconds_as_ms("delay_seconds", delay_seconds)
         _raise_refusal(self.run(ops.Nack(queue, (Release(ref, delay_ms, reason=reason),))))
@@ -426,8 +453,10 @@ class Queue:
         *,
         delay_seconds: float | None = None,
         reason: str = "",
+        delay_ms: int | None = None,
     ) -> list[SqewError | None]:
         """Nack a batch, all of it for one reason: for each, None or why not."""
+        delay_seconds = seconds_of("delay_", delay_seconds, delay_ms)
         check_unicode("reason", reason)
         delay_ms = None if delay_seconds is None else seconds_as_ms("delay_seconds", delay_seconds)
         return self._settle_many(
@@ -441,16 +470,25 @@ class Queue:
         queue, ref = _ref(message, consumer)
         _raise_refusal(self.run(ops.Nack(queue, (Release(ref, dead=True, reason=reason),))))
 
-    def extend_lease(self, message: Held, seconds: float, consumer: str | None = None) -> None:
+    def extend_lease(
+        self, message: Held, seconds: float | None = None, consumer: str | None = None, *, ms: int | None = None
+    ) -> None:
         """The lease now ends ``seconds`` from now."""
         queue, ref = _ref(message, consumer)
-        _raise_refusal(self.run(ops.Extend(queue, (Extension(ref, seconds_as_ms("seconds", seconds)),))))
+        _raise_refusal(
+            self.run(ops.Extend(queue, (Extension(ref, seconds_as_ms("seconds", seconds_of("", seconds, ms))),)))
+        )
 
     def extend_many(
-        self, messages: Sequence[Held], seconds: float, consumer: str | None = None
+        self,
+        messages: Sequence[Held],
+        seconds: float | None = None,
+        consumer: str | None = None,
+        *,
+        ms: int | None = None,
     ) -> list[SqewError | None]:
         """Extend a batch: for each, None or why not."""
-        lease_ms = seconds_as_ms("seconds", seconds)
+        lease_ms = seconds_as_ms("seconds", seconds_of("", seconds, ms))
         return self._settle_many(
             messages, consumer, lambda queue, refs: ops.Extend(queue, [Extension(ref, lease_ms) for ref in refs])
         )
@@ -633,6 +671,7 @@ class Queue:
         concurrency: int = 1,
         lease_seconds: float | None = None,
         name: str | None = None,
+        lease_ms: int | None = None,
     ) -> Callable[[Handler], Worker]:
         """Make a function the worker of a queue; see `sqew.worker.Worker`.
 
@@ -642,6 +681,8 @@ class Queue:
 
         handle.run()
         """
+
+        lease_seconds = seconds_of("lease_", lease_seconds, lease_ms, at_least=1)
 
         def decorate(handler: Handler) -> Worker:
             worker = Worker(
