@@ -103,8 +103,33 @@ def _operation(route: Route, name: str, schemas: Schemas) -> dict[str, Any]:
         **{str(status): _answer(status, kind, schemas) for status, kind in route.answers.items()},
         "default": _failures(route, schemas),
     }
+    if route.guest is not None:
+        _tell_apart(operation, route, route.guest)
     operation["security"] = [] if route.scope in KEYLESS else [{scheme: [route.scope]} for scheme in _SCHEMES]
     return operation
+
+
+def _tell_apart(operation: dict[str, Any], route: Route, guest: Dialect) -> None:
+    """Say which part of an operation is whose, where two dialects have it: OpenAPI has one for a method on a path.
+
+    ``x-ways`` has what programs that show it as two need: for each dialect its parameters, answers, and whether there
+    is a body.
+    """
+    asked = [parameter["name"] for parameter in operation["parameters"] if parameter["in"] == "query"]
+    statuses = {
+        route.dialect.name: [str(status) for status in route.answers if status not in route.guest_answers],
+        guest.name: [str(status) for status in route.guest_answers],
+    }
+    for name, answers in statuses.items():
+        for status in answers:
+            operation["responses"][status]["description"] += f", to what {name} asks"
+    operation["tags"] = [route.dialect.name, guest.name]
+    own: dict[str, Any] = {"parameters": [], "requestBody": True, **_told(route.summary)}
+    theirs: dict[str, Any] = {"parameters": asked, "requestBody": False, **_told(route.guest_told)}
+    operation["x-ways"] = [
+        {"tag": name, "responses": statuses[name], **way}
+        for name, way in ((route.dialect.name, own), (guest.name, theirs))
+    ]
 
 
 def _told(docstring: str) -> dict[str, str]:

@@ -104,6 +104,10 @@ class Route(Struct, frozen=True, kw_only=True):
     """Another dialect that has this route too."""
     is_guest: Callable[[Request], bool] | None = None
     """Whether a request is in that one."""
+    guest_told: str = ""
+    """What it does for those: they give the URL's parameters alone, and all others the body alone."""
+    guest_answers: tuple[int, ...] = ()
+    """Which of the answers are theirs, by status."""
     streams: bool = False
     """The handler reads the body while it arrives."""
     reads_body: bool = False

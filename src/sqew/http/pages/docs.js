@@ -1,7 +1,7 @@
 // The page at /docs: every route of openapi.json, with its fields and a form to try it.
 
 import { curlOf, send, urlOf } from "./request.js";
-import { notesOf, rowsOf, typeOf } from "./schema.js";
+import { notesOf, requiredFirst, rowsOf, typeOf } from "./schema.js";
 
 const LONGEST_SHOWN = 200_000;
 const METHODS = ["get", "post", "put", "patch", "delete"];
@@ -33,8 +33,26 @@ function badge(method) {
 
 function operationsOf(spec) {
   return Object.entries(spec.paths).flatMap(([pattern, methods]) =>
-    METHODS.filter((method) => method in methods).map((method) => ({ ...methods[method], method, pattern })),
+    METHODS.filter((method) => method in methods).flatMap((method) => waysOf({ ...methods[method], method, pattern })),
   );
+}
+
+/** An operation, once for each dialect that has a way of its own to ask for it. */
+function waysOf(operation) {
+  if (!operation["x-ways"]) return [operation];
+  return operation["x-ways"].map((way, at) => ({
+    ...operation,
+    operationId: at ? `${operation.operationId}_${way.tag.toLowerCase()}` : operation.operationId,
+    tags: [way.tag],
+    summary: way.summary,
+    description: way.description,
+    parameters: operation.parameters
+      .filter((parameter) => parameter.in === "path" || way.parameters.includes(parameter.name))
+      // What tells the two apart must be there.
+      .map((parameter) => ({ ...parameter, required: parameter.required || parameter.name === way.parameters[0] })),
+    requestBody: way.requestBody ? { ...operation.requestBody, required: true } : undefined,
+    responses: Object.fromEntries(way.responses.map((status) => [status, operation.responses[status]])),
+  }));
 }
 
 function scopeOf(operation) {
@@ -90,7 +108,7 @@ function inside(operation, spec) {
 }
 
 function parameters(operation, spec) {
-  const rows = (operation.parameters ?? []).map((parameter) => ({
+  const rows = requiredFirst(operation.parameters ?? []).map((parameter) => ({
     name: parameter.name,
     depth: 0,
     type: `${typeOf(parameter.schema, spec)}, ${parameter.in}`,
@@ -147,7 +165,7 @@ function table(rows) {
 // Trying
 
 function form(operation, spec) {
-  const inputs = (operation.parameters ?? []).map((parameter) => ({ parameter, input: inputFor(operation, parameter) }));
+  const inputs = requiredFirst(operation.parameters ?? []).map((parameter) => ({ parameter, input: inputFor(operation, parameter) }));
   const [type, content] = Object.entries(operation.requestBody?.content ?? {})[0] ?? ["", null];
   const examples = Object.entries(content?.examples ?? {});
   const body = content ? make("textarea", { id: `${operation.operationId}-body`, rows: 5, spellcheck: "false", input: show }) : null;
@@ -347,8 +365,24 @@ function filter(operations) {
   }
   for (const group of document.querySelectorAll("section.dialect, nav .group")) {
     const entries = [...group.querySelectorAll("details.route, [data-for]")];
-    group.hidden = entries.length > 0 && entries.every((entry) => entry.hidden);
+    group.hidden = words.length > 0 && entries.every((entry) => entry.hidden);
   }
+  showHits(words, operations.filter((operation) => !page(operation.operationId).hidden));
+}
+
+/** Says how many routes are left, and brings the first into sight. */
+function showHits(words, hits) {
+  page("hits").textContent = !words.length ? "" : hits.length === 1 ? "1 route" : `${hits.length || "No"} routes`;
+  page("none").hidden = hits.length > 0;
+  page("top").hidden = words.length > 0;
+  page("nav").scrollTop = 0;
+  if (words.length && hits.length) firstOf(hits).scrollIntoView({ block: "start" });
+  else scrollTo({ top: 0 });
+}
+
+/** The heading above the first route: with it, one sees whose route it is. */
+function firstOf(hits) {
+  return page(hits[0].operationId).closest("section");
 }
 
 function openNamed() {

@@ -49,17 +49,20 @@ function shown(number) {
 export function rowsOf(schema, spec, depth = 0) {
   const inner = objectIn(schema, spec);
   if (!inner || depth >= DEEPEST) return [];
-  return Object.entries(inner.properties).flatMap(([name, field]) => [
-    {
-      name,
-      depth,
-      type: typeOf(field, spec),
-      notes: notesOf(field),
-      required: (inner.required ?? []).includes(name),
-      description: field.description ?? "",
-    },
+  const fields = Object.entries(inner.properties).map(([name, field]) => ({
+    name,
+    field,
+    required: (inner.required ?? []).includes(name),
+  }));
+  return requiredFirst(fields).flatMap(({ name, field, required }) => [
+    { name, depth, type: typeOf(field, spec), notes: notesOf(field), required, description: field.description ?? "" },
     ...rowsOf(field, spec, depth + 1),
   ]);
+}
+
+/** The same, with those that must be there before those that may; both in their order. */
+export function requiredFirst(fields) {
+  return [...fields.filter(({ required }) => required), ...fields.filter(({ required }) => !required)];
 }
 
 /** The object that a schema is about: itself, an entry of its array or map, or one of its alternatives. */

@@ -124,10 +124,12 @@ def policy_fields(given: Struct) -> dict[str, Any]:
     body_optional=True,
     guest=hq.DIALECT,
     is_guest=lambda request: b"name=" in request.query,
+    guest_told="Make a queue from the URL's parameters. It is answered without a body.",
+    guest_answers=(200,),
     answers={201: QueueView, 200: None},
 )
 def create_queue(service: Service, request: Request) -> Call:
-    """Make a queue. With `name` in the URL it is made as hq does, and answered without a body."""
+    """Make a queue from the policy in the body, and answer with it. (With `name` in the URL: as hq does.)"""
     parameters: hq.QueueParameters = request.options
     given: NewQueue | None = request.data
     if parameters.name is not None:
