@@ -139,7 +139,7 @@ def decompressed(file: IO[bytes]) -> IO[bytes]:
     try:
         import pyarrow as pa
     except ModuleNotFoundError:
-        raise BadValue("Files compressed with zstd need the package pyarrow: pip install 'sqew[spark]'.") from None
+        raise BadValue("Files compressed with zstd need the package pyarrow: pip install pyarrow.") from None
     return BufferedReader(_ArrowStream(pa.input_stream(file, compression="zstd")))
 
 

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from sqew.clock import Clock
 from sqew.errors import BadValue, StoreError, StoreUnusable
+from sqew.installing import to_install
 from sqew.model import Activity, Commit, Fact, Format, Progress, Swept
 from sqew.observe.eventlog import EventLog
 from sqew.observe.meter import Meter
@@ -309,7 +310,7 @@ async def open_database(settings: Settings, random: Random | None = None, create
     try:
         from sqew.stores.postgres import DatabaseClock, NoticeBell, PostgresStore
     except ImportError as error:
-        raise StoreUnusable("PostgreSQL needs more than the base install: pip install 'sqew[postgres]'.") from error
+        raise StoreUnusable(f"PostgreSQL needs more than the base install: {to_install('postgres')}.") from error
 
     _check_settings(settings)
     event_log = _event_log(settings)

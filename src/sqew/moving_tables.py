@@ -10,6 +10,7 @@ import asyncpg
 from msgspec import Struct
 
 from sqew.errors import BadValue, StoreUnusable
+from sqew.installing import UPGRADE
 from sqew.rules import shown
 
 Row = tuple[Any, ...]
@@ -105,7 +106,7 @@ async def tables_of(source: apsw.Connection, target: asyncpg.Connection[asyncpg.
         if here != there:
             raise StoreUnusable(
                 f"{name} differs between the file and the database: {', '.join(sorted(here ^ there))}. "
-                "Bring both to one version of Sqew: pip install --upgrade sqew."
+                f"Bring both to one version of Sqew. {UPGRADE}"
             )
     return [
         Table(name, columns[name], sorted(filter(key.get, key), key=lambda n: key[n]), identities.get(name))

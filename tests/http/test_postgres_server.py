@@ -22,6 +22,7 @@ from serving import Answer, Serving, serving
 from sqew.errors import SqewError, StoreBusy, StoreError, StoreFull, StoreUnavailable
 from sqew.http.aws_refusals import in_aws_words
 from sqew.http.dialects.aws.sns.refusals import in_sns_words
+from sqew.installing import UPGRADE
 
 WITHIN_S = 30.0
 
@@ -308,7 +309,7 @@ def test_a_server_that_is_older_than_its_database_ends_and_says_why(tmp_path: Pa
         code = server.process.wait(WITHIN_S)
 
     assert code == 5
-    assert "Upgrade Sqew: pip install --upgrade sqew." in server.log.read_text().splitlines()[-1]
+    assert UPGRADE in server.log.read_text().splitlines()[-1]
 
 
 def test_to_compact_is_refused_with_what_to_do_instead(server: Serving) -> None:

@@ -236,7 +236,7 @@ def test_without_the_extra_it_says_what_to_install(tmp_path):
     code, said = run_serve(tmp_path, {"OTLP_ENABLED": "true"}, "import sys", "sys.modules['opentelemetry'] = None")
 
     assert code != 0
-    assert "pip install 'sqew[otel]'" in said
+    assert "pip install 'opentelemetry-exporter-otlp>=1.30' 'opentelemetry-sdk>=1.30'" in said
     assert said.count("\n") == 1
 
 

@@ -13,6 +13,7 @@ from sqew.cli.output import Column, Part, Table, plural
 from sqew.cli.progress import Bar
 from sqew.cli.session import Session
 from sqew.errors import BadValue, StoreUnavailable, StoreUnusable
+from sqew.installing import to_install
 from sqew.settings import FORMS, is_database, without_password
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def _move(session: Session, path: str, url: str, restart: bool) -> Moved:
     try:
         from sqew.moving_in import COPYING, move_in
     except ImportError as error:
-        raise StoreUnusable("PostgreSQL needs more than the base install: pip install 'sqew[postgres]'.") from error
+        raise StoreUnusable(f"PostgreSQL needs more than the base install: {to_install('postgres')}.") from error
     copied = "Nothing was copied yet"
     with Bar(COPYING, session.plain) as bar:
 

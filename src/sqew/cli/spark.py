@@ -22,5 +22,5 @@ COMMANDS = {
 def spark() -> None:
     """Move and crunch many messages with Spark, on this machine or on a cluster.
 
-    It needs `pip install 'sqew[spark]'`, and brings its own Java where there is none: see `sqew spark doctor`.
+    It needs packages of its own, Java among them where there is none: `sqew spark doctor` says how to install them.
     """

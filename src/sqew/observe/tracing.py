@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from sqew.errors import BadSetting
+from sqew.installing import to_install
 from sqew.operations import Operation
 from sqew.settings import OtlpProtocol, Settings
 
@@ -190,7 +191,7 @@ def tracing_of(settings: Settings, version: str) -> Tracing | None:
         exporter = _exporter(settings.otlp_protocol, settings.otlp_endpoint)
     except ImportError as error:
         raise BadSetting(
-            "otlp_enabled needs the packages of OpenTelemetry. Install them with `pip install 'sqew[otel]'`, "
+            f"otlp_enabled needs the packages of OpenTelemetry. Install them with `{to_install('otel')}`, "
             "or turn it off."
         ) from error
     return Tracing(exporter, settings.otlp_sample_rate, version)

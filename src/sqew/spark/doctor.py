@@ -12,10 +12,10 @@ from pathlib import Path
 from msgspec import Struct
 
 from sqew.errors import SqewError
+from sqew.installing import to_install
 from sqew.spark.java import OLDEST, candidates
 from sqew.spark.trouble import cause_of, is_of_spark
 
-_INSTALL = "Install what is needed: pip install 'sqew[spark]' (in a clone: '.[spark]')."
 _PACKAGES = {"Spark": ("pyspark", (4, 2), (5,)), "Arrow": ("pyarrow", (18,), None), "pandas": ("pandas", (2, 2), (3,))}
 """Each part's package, and the versions from which and below which it will do."""
 _CORE = re.compile(r"spark-core_[\d.]+-(\d[\w.]*?)\.jar$")
@@ -62,16 +62,22 @@ def try_it() -> Finding:
     return Finding("trial", "Spark ran a job with Python and Arrow in it")
 
 
+def _install() -> str:
+    return f"Install what is needed: {to_install('spark')}."
+
+
 def _package(part: str, package: str, oldest: tuple[int, ...], too_new: tuple[int, ...] | None) -> Finding:
     try:
         found = version(package)
     except PackageNotFoundError:
-        return Finding(part, "not installed", f"The package {package} is missing. {_INSTALL}")
+        return Finding(part, "not installed", f"The package {package} is missing. {_install()}")
     numbers = tuple(int(number) for number in re.findall(r"\d+", found)[:3])
     if numbers < oldest:
-        return Finding(part, found, f"{package} {found} is older than {_dotted(oldest)}. {_INSTALL}")
+        return Finding(part, found, f"{package} {found} is older than {_dotted(oldest)}. {_install()}")
     if too_new is not None and numbers >= too_new:
-        return Finding(part, found, f"{package} {found} is too new: Sqew knows it up to {_dotted(too_new)}. {_INSTALL}")
+        return Finding(
+            part, found, f"{package} {found} is too new: Sqew knows it up to {_dotted(too_new)}. {_install()}"
+        )
     return Finding(part, found)
 
 
@@ -104,7 +110,7 @@ def _java(environment: Mapping[str, str]) -> Finding:
     return Finding(
         "Java",
         "; ".join(refused) or "none",
-        f"Spark needs Java {OLDEST} or newer, and there is none that will do. {_INSTALL}",
+        f"Spark needs Java {OLDEST} or newer, and there is none that will do. {_install()}",
     )
 
 
@@ -112,7 +118,7 @@ def _source() -> Finding:
     try:
         from pyspark_sqew import DefaultSource
     except ImportError as error:
-        return Finding('format("sqew")', "not found", f"{error.name or error} can't be imported. {_INSTALL}")
+        return Finding('format("sqew")', "not found", f"{error.name or error} can't be imported. {_install()}")
     return Finding(f'format("{DefaultSource.name()}")', "registered")
 
 

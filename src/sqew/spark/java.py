@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sqew.errors import SparkUnusable
+from sqew.installing import to_install
 from sqew.spark.launchers import for_java
 
 OLDEST = 17
@@ -44,7 +45,7 @@ def find(environment: Mapping[str, str] = os.environ) -> Java:
             return java
         refused.append(f"{java.found_by} has one that can't be used ({java.objection})")
     found = f"{'; '.join(refused)}. Install" if refused else "there is none. Install"
-    raise SparkUnusable(f"Spark needs Java {OLDEST} or newer: {found} it by: pip install 'sqew[spark]'.")
+    raise SparkUnusable(f"Spark needs Java {OLDEST} or newer: {found} it by: {to_install('spark')}.")
 
 
 def candidates(environment: Mapping[str, str] = os.environ) -> Iterator[Java]:

@@ -12,13 +12,14 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from sqew.errors import BadValue, SparkUnusable
+from sqew.installing import to_install
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 NEEDED = ("pyspark", "pyarrow", "pandas")
 """The packages that every job needs."""
-_MISSING = "Spark needs the package {}: pip install 'sqew[spark]' (in a clone: '.[spark]')."
+_MISSING = "Spark needs the package {}: {}."
 _MASTER = re.compile(r"yarn|local(-cluster)?(\[[\d\s*,]+\])?|(spark|k8s)://\S+")
 _MB = 1 << 20
 _LEAST_MB, _MOST_MB = 1_024, 8_192
@@ -142,7 +143,7 @@ def check_packages() -> None:
 
     for package in NEEDED:
         if find_spec(package) is None:
-            raise SparkUnusable(_MISSING.format(package))
+            raise SparkUnusable(_MISSING.format(package, to_install("spark")))
 
 
 def _as_asked(at_work: SparkSession, master: str | None) -> SparkSession:

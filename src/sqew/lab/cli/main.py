@@ -10,6 +10,7 @@ from sqew import __version__
 from sqew.cli import exits
 from sqew.cli.exits import Exit
 from sqew.cli.program import Program, start
+from sqew.installing import to_install
 from sqew.lab.cli.command import LazyGroup
 
 COMMANDS = {
@@ -40,12 +41,10 @@ class Root(Program, LazyGroup):
 
 
 def _not_installed(error: ModuleNotFoundError) -> Exception:
-    """What to do where a package of ``sqew[lab]`` is missing."""
+    """What to do where a package of the lab is missing."""
     if error.name is None or error.name.partition(".")[0] == "sqew":
         return error
-    return exits.Failure(
-        f"The lab needs the package {error.name}: pip install 'sqew[lab]' (in a clone: '.[lab]').", Exit.FAILED
-    )
+    return exits.Failure(f"The lab needs the package {error.name}: {to_install('lab')}.", Exit.FAILED)
 
 
 @click.group(cls=Root, lazy=COMMANDS, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})

@@ -38,7 +38,7 @@ def over_time(
         from matplotlib import rc_context
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
-        raise SparkUnusable("The report needs the package matplotlib: pip install 'sqew[spark]'.") from error
+        raise SparkUnusable("The report needs the package matplotlib: pip install matplotlib.") from error
 
     with rc_context(_STYLE):
         figure = Figure(figsize=_SIZE, layout="constrained")

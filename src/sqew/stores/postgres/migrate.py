@@ -7,6 +7,7 @@ import functools
 import asyncpg
 
 from sqew.errors import StoreTooNew, StoreUnusable
+from sqew.installing import UPGRADE
 from sqew.stores.postgres.catalog import UNFINISHED
 from sqew.stores.sql.migrations import Migration, migrations
 
@@ -90,10 +91,7 @@ def _known() -> list[Migration]:
 def _check_not_newer(version: int, url: str) -> None:
     newest = _known()[-1].version
     if version > newest:
-        raise StoreTooNew(
-            f"{url} was written by a newer Sqew (schema {version}; this one knows {newest}). "
-            "Upgrade Sqew: pip install --upgrade sqew."
-        )
+        raise StoreTooNew(f"{url} was written by a newer Sqew (schema {version}; this one knows {newest}). {UPGRADE}")
 
 
 async def _version(connection: asyncpg.Connection[asyncpg.Record]) -> int:

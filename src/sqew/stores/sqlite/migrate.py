@@ -5,6 +5,7 @@ from __future__ import annotations
 import apsw
 
 from sqew.errors import StoreTooNew
+from sqew.installing import UPGRADE
 from sqew.stores.sql.migrations import migrations
 
 _TABLE = """
@@ -36,8 +37,7 @@ def migrate(connection: apsw.Connection, path: str, now: int) -> None:
         version = version_of(connection)
         if version > newest:
             raise StoreTooNew(
-                f"{path} was written by a newer Sqew (schema {version}; this one knows {newest}). "
-                "Upgrade Sqew: pip install --upgrade sqew."
+                f"{path} was written by a newer Sqew (schema {version}; this one knows {newest}). {UPGRADE}"
             )
         connection.execute(_TABLE)
         for migration in known:

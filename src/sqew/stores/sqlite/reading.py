@@ -11,6 +11,7 @@ import apsw
 
 from sqew import operations as ops
 from sqew.errors import StoreTooNew, StoreUnusable
+from sqew.installing import UPGRADE
 from sqew.stores.sql.bindings import Bindings
 from sqew.stores.sql.catalog import Catalog
 from sqew.stores.sql.finding import Finding
@@ -66,8 +67,7 @@ class SQLiteReader:
             raise StoreUnusable(f"{self.path} holds no queues. Check the name.")
         if version > newest:
             raise StoreTooNew(
-                f"{self.path} was written by a newer Sqew (schema {version}; this one knows {newest}). "
-                "Upgrade Sqew: pip install --upgrade sqew."
+                f"{self.path} was written by a newer Sqew (schema {version}; this one knows {newest}). {UPGRADE}"
             )
         if version < newest:
             raise StoreUnusable(
