@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from sqew.errors import SqewError
-from sqew.model import Message, NewMessage, Policy, Ref, Release
+from sqew.model import ArchivePage, Message, NewMessage, Page, Policy, Ref, Release
 from sqew.operations import (
     Ack,
     CreateQueue,
@@ -206,6 +206,8 @@ def _ask(store: SQLiteStore, operation: Operation[Any], outcome: Outcome) -> Any
 
 
 def _messages(result: Any) -> Iterator[Message]:
+    if isinstance(result, Page | ArchivePage):
+        result = result.messages
     for one in result if isinstance(result, list) else [result]:
         if isinstance(one, Message):
             yield one

@@ -474,13 +474,14 @@ class StoreMachine(RuleBasedStateMachine):
             self.compare_depths(queue, next(results))
             assert next(results) == self.first_due(queue, None)
             self.compare_messages(queue, next(results))
-            self.compare_dead(queue, next(results))
+            self.compare_dead(queue, next(results).messages)
             archive = {
                 id: (entry.outcome, entry.item.attempts)
                 for id, entry in self.reference.archive.items()
                 if entry.item.queue == queue
             }
-            assert {entry.message.id: (entry.outcome, entry.message.attempts) for entry in next(results)} == archive
+            listed = next(results).messages
+            assert {entry.message.id: (entry.outcome, entry.message.attempts) for entry in listed} == archive
 
     @staticmethod
     def peek(queue: str) -> Peek:

@@ -13,6 +13,7 @@ import msgspec
 
 from sqew.model import Policy
 from sqew.stores.sql.catalog import QueueState
+from sqew.stores.sql.rows import DAMAGE
 from sqew.stores.sql.work import Work
 
 _ARCHIVE = ("done", "dead")
@@ -63,7 +64,11 @@ def redate(work: Work, limit: int) -> int:
         return 0
     note = _Note._make(row)
     state = work.catalog.queue_by_id(note.queue_id)
-    reached = None if state is None else _step(work, state, note, limit)
+    try:
+        reached = None if state is None else _step(work, state, note, limit)
+    except DAMAGE:
+        # The note itself is damaged: the rows keep the dates that they have.
+        reached = None
     if reached is None:
         work.execute(work.sql.end_redating, (note.queue_id, note.kind))
     else:

@@ -20,6 +20,8 @@ KEPT_MINUTES = 60
 """Figures are kept by the minute for an hour; older ones are added up."""
 
 _EVERYTHING = (1 << 63) - 1
+_NO_ID = 1
+"""No message has a lower id."""
 
 
 def sweep(work: Work, op: Sweep) -> Swept:
@@ -90,13 +92,18 @@ def purge(work: Work, op: Purge) -> Progress:
     state = work.catalog.queue(op.queue)
     # As who brings dead letters back does: see dead.py.
     work.hold(state)
-    # A new id: what is sent from now on has a higher one.
-    keys_below = op.keys_below or work.catalog.take_ids(1)[0]
+    keys_below = op.keys_below or _first_id_to_keep(work, state)
     count = 0 if op.after_key else _purge(work, state, op.up_to, op.limit)
     if count == op.limit:
         return Progress(count, False, keys_below=keys_below)
     last = _forget_keys(work, state, keys_below, op.after_key, op.limit)
     return Progress(count, last is None, keys_below=keys_below, after_key=last or "")
+
+
+def _first_id_to_keep(work: Work, state: QueueState) -> int:
+    """The id from which on keys stay remembered: what is sent after this has a higher one, or the queue has no keys."""
+    has_keys = work.execute(work.sql.keys_end, (state.id, "", 1)).get is not None
+    return work.catalog.take_ids(1)[0] if has_keys else _NO_ID
 
 
 def _forget_keys(work: Work, state: QueueState, below: int, after: str, limit: int) -> str | None:

@@ -24,7 +24,8 @@ DELETE FROM sqew_redating WHERE queue_id = ?1 AND kind = ?2
 DELETE FROM sqew_redating WHERE queue_id = ?1
 
 -- name: archive_to_redate
-SELECT id, finished_at, purge_at, length(body) FROM sqew_archive INDEXED BY sqew_archive_queue
+SELECT id, coalesce(CAST(finished_at AS BIGINT), 0), CAST(purge_at AS BIGINT), coalesce(length(body), 0)
+  FROM sqew_archive INDEXED BY sqew_archive_queue
  WHERE queue_id = ?1 AND outcome = ?2 AND id > ?3 ORDER BY id LIMIT ?4
 
 -- name: redate_archived

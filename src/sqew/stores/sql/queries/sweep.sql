@@ -25,8 +25,8 @@ DELETE FROM sqew_key WHERE (queue_id, key) IN
   (SELECT queue_id, key FROM sqew_key WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2) AND +expires_at <= ?1
 
 -- name: seem_over_in_archive
--- By the retention of when they were archived.
-SELECT id, queue_id, finished_at FROM sqew_archive WHERE purge_at <= ?1 ORDER BY purge_at LIMIT ?2
+-- By the retention of when they were archived. (In a damaged row anything may stand.)
+SELECT id, coalesce(CAST(queue_id AS BIGINT), 0), coalesce(CAST(finished_at AS BIGINT), 0) FROM sqew_archive WHERE purge_at <= ?1 ORDER BY purge_at LIMIT ?2
 
 -- name: forget_key
 -- Its message is purged.
