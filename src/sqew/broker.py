@@ -15,7 +15,7 @@ from time import perf_counter
 from typing import Any, Generic, Protocol, Self, TypeVar, cast
 
 from sqew.checks import check_operation
-from sqew.drives import Done, Executed, drive_of
+from sqew.drives import Awaited, Done, Executed, Unwanted, drive_of
 from sqew.engine import Engine, RemoteEngine, Stepwise, Teller, following, limits_of, open_file, split
 from sqew.errors import BadValue, SqewError, StoreClosed, StoreUnavailable
 from sqew.model import (
@@ -62,6 +62,8 @@ from sqew.waiting import IDLE_MS, pause
 _log = logging.getLogger("sqew.broker")
 
 R = TypeVar("R")
+Wanted = Callable[[], bool]
+"""Tells if somebody still wants a result."""
 _ENOUGH = 500
 """With so many waiting there is no more to be gained by waiting for others."""
 _LOOK_S = 0.005
@@ -169,13 +171,16 @@ class Broker:
             check_operation(operation, self._limits)
         self._enter(operation, done)
 
-    async def run(self, operation: Operation[R]) -> R:
-        """Execute an operation together with whatever else arrives in this tick."""
-        check_operation(operation, self._limits)
-        return await self._run(operation)
+    async def run(self, operation: Operation[R], is_wanted: Wanted | None = None) -> R:
+        """Execute an operation together with whatever else arrives in this tick.
 
-    async def _run(self, operation: Operation[R]) -> R:
-        promise = _Promise[R](self._loop.create_future())
+        ``is_wanted`` is asked right before. If it says no, nothing is done, and `Unwanted` is raised.
+        """
+        check_operation(operation, self._limits)
+        return await self._run(operation, is_wanted)
+
+    async def _run(self, operation: Operation[R], is_wanted: Wanted | None = None) -> R:
+        promise = _Promise[R](self._loop.create_future(), is_wanted)
         self._enter(operation, promise)
         return await promise.future
 
@@ -217,8 +222,6 @@ class Broker:
                 _log.exception("what had come together could not be submitted")
         pending, self._pending = self._pending, []
         self._commit_is_due = False
-        # Who was cancelled before the transaction began wants nothing done.
-        pending = [entry for entry in pending if not isinstance(entry[1], _Promise) or not entry[1].future.cancelled()]
         self._count += sum(not operation.polls for operation, _ in pending)
         self._drive.run(pending)
 
@@ -247,15 +250,18 @@ class Broker:
             return received
         return await self.wait(operation, wait_ms)
 
-    async def wait(self, operation: Receive, wait_ms: int) -> Received:
-        """Receive when something is ready, or nothing after ``wait_ms``: for those who know that nothing is now."""
+    async def wait(self, operation: Receive, wait_ms: int, is_wanted: Wanted | None = None) -> Received:
+        """Receive when something is ready, or nothing after ``wait_ms``: for those who know that nothing is now.
+
+        ``is_wanted``: as for `run`, before each look.
+        """
         if self._dismissed:
             return Received([])
-        return await self._wait(operation, wait_ms)
+        return await self._wait(operation, wait_ms, is_wanted)
 
-    async def _take(self, operation: Receive) -> Received:
+    async def _take(self, operation: Receive, is_wanted: Wanted | None = None) -> Received:
         """Receive, and give back what can't be handed over because who asked was cancelled meanwhile."""
-        promise = _Handover(self._loop.create_future(), self, operation)
+        promise = _Handover(self._loop.create_future(), is_wanted, self, operation)
         self._enter(operation, promise)
         future = promise.future
         try:
@@ -271,7 +277,7 @@ class Broker:
         if refs and not operation.finish and not self._closed:
             self._enter(Nack(operation.queue, [Release(ref, undelivered=True) for ref in refs]), lambda _: None)
 
-    async def _wait(self, operation: Receive, wait_ms: int) -> Received:
+    async def _wait(self, operation: Receive, wait_ms: int, is_wanted: Wanted | None = None) -> Received:
         waiters, clock, queue, lane = self._engine.waiters, self._engine.clock, operation.queue, operation.lane
         # By two clocks: a database's may be set back.
         deadline, over_at = clock.now() + wait_ms, self._loop.time() + wait_ms / 1000
@@ -282,7 +288,7 @@ class Broker:
             heard = self._engine.doorbell.listen(waiters)
             try:
                 # Again, now that nothing can be missed.
-                received = await self._take_if_there(operation)
+                received = await self._take_if_there(operation, is_wanted)
                 over = received.messages or self._dismissed
                 pause_ms = 0 if over else self._pause(deadline, received.next_due_at, heard)
                 if pause_ms:
@@ -302,10 +308,10 @@ class Broker:
                 return received
             waiters.discard(queue, lane, wake)
 
-    async def _take_if_there(self, operation: Receive) -> Received:
+    async def _take_if_there(self, operation: Receive, is_wanted: Wanted | None) -> Received:
         """Receive; who waits already has time until the database is back."""
         try:
-            return await self._take(operation)
+            return await self._take(operation, is_wanted)
         except StoreUnavailable:
             return Received([])
 
@@ -496,17 +502,24 @@ class Broker:
             await self._drive.close()
 
 
-class _Promise(Generic[R]):
+class _Promise(Awaited, Generic[R]):
     """Hands a result to who awaits it."""
 
-    __slots__ = ("future",)
+    __slots__ = ("_is_wanted", "future")
 
-    def __init__(self, future: asyncio.Future[R]) -> None:
-        self.future = future
+    def __init__(self, future: asyncio.Future[R], is_wanted: Wanted | None) -> None:
+        self.future, self._is_wanted = future, is_wanted
 
     def __call__(self, result: Any) -> None:
         if not self.future.cancelled():
             _settle(self.future, result)
+
+    def is_wanted(self) -> bool:
+        return not self.future.cancelled() and (self._is_wanted is None or self._is_wanted())
+
+    def drop(self) -> None:
+        if not self.future.cancelled():
+            self.future.set_exception(Unwanted())
 
 
 class _Handover(_Promise[Received]):
@@ -514,8 +527,10 @@ class _Handover(_Promise[Received]):
 
     __slots__ = ("_broker", "_operation")
 
-    def __init__(self, future: asyncio.Future[Received], broker: Broker, operation: Receive) -> None:
-        super().__init__(future)
+    def __init__(
+        self, future: asyncio.Future[Received], is_wanted: Wanted | None, broker: Broker, operation: Receive
+    ) -> None:
+        super().__init__(future, is_wanted)
         self._broker, self._operation = broker, operation
 
     def __call__(self, result: Any) -> None:

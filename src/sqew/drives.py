@@ -39,6 +39,28 @@ would otherwise be one long statement: nothing is done here while the database i
 made ready. Those who receive side by side step over what the others have locked: of them fewer are better."""
 
 
+class Unwanted(Exception):
+    """Nobody wanted the result any more when the operation's turn came, and it was not carried out."""
+
+
+class Awaited:
+    """A `Done` whose result nobody may want any more when the operation's turn comes."""
+
+    __slots__ = ()
+
+    def __call__(self, result: Any, /) -> None:
+        """Take the result."""
+        raise NotImplementedError
+
+    def is_wanted(self) -> bool:
+        """Return True if somebody still wants the result."""
+        raise NotImplementedError
+
+    def drop(self) -> None:
+        """Take note that the operation was not carried out."""
+        raise NotImplementedError
+
+
 class Drive(Protocol):
     """What a broker needs to be done."""
 
@@ -85,6 +107,18 @@ class Drive(Protocol):
         """Close the store."""
 
 
+def _still_wanted(entries: Sequence[Entry]) -> list[Entry]:
+    """Drop what nobody wants any more. To be called right before the rest is carried out."""
+    wanted = []
+    for entry in entries:
+        done = entry[1]
+        if isinstance(done, Awaited) and not done.is_wanted():
+            done.drop()
+        else:
+            wanted.append(entry)
+    return wanted
+
+
 def _hand_over(entries: Sequence[Entry], results: Sequence[Any]) -> None:
     for (_, done), result in zip(entries, results, strict=True):
         try:
@@ -102,7 +136,7 @@ class AtOnce:
 
     def run(self, entries: Sequence[Entry]) -> None:
         for start in range(0, len(entries), _MOST_TOGETHER):
-            part = entries[start : start + _MOST_TOGETHER]
+            part = _still_wanted(entries[start : start + _MOST_TOGETHER])
             operations = [operation for operation, _ in part]
             began = perf_counter()
             results = self._execute(operations)
@@ -248,6 +282,8 @@ class InFlight:
         self._set_off()
 
     async def _fly(self, entries: Sequence[Entry], kind: object) -> None:
+        if not (entries := _still_wanted(entries)):
+            return
         together = _Together(entries, self.executed)
 
         def go_on(results: list[Any]) -> bool:

@@ -517,6 +517,20 @@ class Fenced(Conflict):
         )
 
 
+class ClaimSpent(Conflict):
+    """A claim of that number was answered or finished before, under the same epoch, and is not made again."""
+
+    code = "claim_spent"
+
+    def __init__(self, queue: str, consumer: str, number: int) -> None:
+        self.queue, self.consumer, self.number = queue, consumer, number
+        super().__init__(
+            f"Claim {number} of consumer '{consumer}' of queue '{queue}' is over: it was finished, or its lease ran "
+            f"out and its messages are in the queue again. Nothing was claimed. Ask for the claim after {number}, or "
+            "open the consumer again."
+        )
+
+
 class SubscriptionExists(Conflict):
     """The same pattern goes to the same place already, in another form."""
 

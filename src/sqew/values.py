@@ -7,9 +7,11 @@ from collections.abc import Collection, Iterable, Mapping
 
 from sqew.errors import BadBody, BadName, BadValue
 from sqew.model import NewMessage
-from sqew.rules import Limits, check_int, check_message, parse_json, shown
+from sqew.rules import Limits, check_int, check_message, check_ms, parse_json, shown
 
 LARGEST_ID = 1 << 62
+MOST_CLAIMED = 10_000_000
+"""How many messages a claim has at most."""
 LONGEST_TARGET = 2048
 """How many characters the URL of an endpoint may have."""
 _NOT_BATCHES = (str, bytes, bytearray, memoryview, Mapping)
@@ -65,6 +67,12 @@ def claims_done(after: int, done: int | None) -> int:
         return after
     check_int("done", done, 0, after)
     return done
+
+
+def check_claiming(limit: object, lease_ms: object) -> None:
+    """Raise `BadValue` unless a claim of up to so many messages may be made, for so long."""
+    check_int("limit", limit, 0, MOST_CLAIMED)
+    check_ms("lease_ms", lease_ms)
 
 
 def check_collection(name: str, values: object) -> None:

@@ -5,7 +5,7 @@ import pytest
 from sqew import Policy, Queue
 from sqew import operations as ops
 from sqew.clock import ManualClock
-from sqew.errors import BadBody, Invalid
+from sqew.errors import BadBody, BadValue, Invalid
 from sqew.rules import Limits, parse_json
 
 
@@ -57,3 +57,20 @@ def test_what_is_over_by_the_clock_is_not_counted_as_ready(tmp_path):
         clock.advance(5_000)
 
         assert q.stats("orders").depths.total() == 0
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"lease_ms": -5}, {"lease_ms": "1s"}, {"limit": -1}, {"limit": 1.5}, {"after": 2, "done": 3}], ids=repr
+)
+def test_a_claim_that_is_refused_acks_nothing(wrong):
+    """It acked the claims before, and then found that the lease can't be that long."""
+    with Queue.open(":memory:") as q:
+        q.create("orders")
+        q.enqueue("orders", 1)
+        epoch = q.consumers.open("orders", "billing", owner="me").epoch
+        q.consumers.claim("orders", "billing", epoch, after=0)
+
+        with pytest.raises(BadValue):
+            q.consumers.claim("orders", "billing", epoch, **{"after": 1, **wrong})
+
+        assert [message.value for message in q.consumers.read("orders", "billing", 1, part=0)] == [1]

@@ -13,9 +13,17 @@ from collections.abc import Iterator
 
 import pytest
 
+from serving import STORES
+
 _names = itertools.count()
 HEAD = b"POST /queues/%b/poll?%b HTTP/1.1\r\nHost: localhost\r\n\r\n"
 SEND = b"POST /queues/%b/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: 13\r\n\r\n"
+
+
+@pytest.fixture(params=STORES)
+def shared_server(request, servers):
+    """The shared server, on each store in turn."""
+    return servers(request.param)
 
 
 @pytest.fixture
@@ -142,15 +150,69 @@ def test_who_left_before_its_first_look_was_over_does_not_wait_in_the_name_of_no
     assert [message["payload"] for message in poll(shared_server, queue)] == [0]
 
 
-def test_what_was_taken_for_good_is_told_to_who_has_only_ended_its_own_side(shared_server, queue):
-    send(shared_server, queue)
+TAKING = {
+    "poll": b"POST /queues/QUEUE/poll?batch=10",
+    "poll for good": b"POST /queues/QUEUE/poll?batch=10&finish=true",
+    "hq": b"GET /queues/QUEUE/receive",
+    "native": b"GET /v1/queues/QUEUE/messages?max=10",
+    "mailbox": b"GET /v1/messages?topic=QUEUE&limit=10",
+    "mailbox with acks": b"GET /v1/messages?topic=QUEUE&limit=10&ack=true",
+    "sqs": b"POST /000000000000/QUEUE?Action=ReceiveMessage&MaxNumberOfMessages=10",
+}
 
-    with shared_server.connect() as connection, standing_still(shared_server):
-        connection.sendall(HEAD % (queue.encode(), b"finish=true"))
-        connection.shutdown(socket.SHUT_WR)
-        os.kill(shared_server.process.pid, signal.SIGCONT)
-        answer = b""
+
+def asking(line: bytes, queue: str) -> bytes:
+    credential = b"Authorization: AWS4-HMAC-SHA256 Credential=any/20260101/us-east-1/sqs/aws4_request\r\n"
+    return line.replace(b"QUEUE", queue.encode()) + b" HTTP/1.1\r\nHost: localhost\r\n" + credential + b"\r\n"
+
+
+def received(server, queue: str) -> int:
+    """How many messages were ever taken from a queue."""
+    return server.call("GET", f"/queues/{queue}/stats").json["totals"].get("received", 0)
+
+
+@pytest.mark.parametrize("leave", ["close", "reset", "half-close"])
+@pytest.mark.parametrize("taking", TAKING.values(), ids=TAKING)
+def test_a_request_whose_client_has_left_takes_no_message(shared_server, queue, taking, leave):
+    send(shared_server, queue)
+    with shared_server.connect() as connection:
+        with standing_still(shared_server):
+            connection.sendall(asking(taking, queue))
+            if leave == "half-close":
+                connection.shutdown(socket.SHUT_WR)
+            else:
+                (socket.socket.close if leave == "close" else reset)(connection)
+        if leave == "half-close":
+            answer = until_the_end(connection)
+        shared_server.call("GET", f"/queues/{queue}")
+
+        assert received(shared_server, queue) == 0
+        assert leave != "half-close" or answer == b""
+    assert [message["payload"] for message in poll(shared_server, queue)] == [0]
+
+
+def until_the_end(connection: socket.socket) -> bytes:
+    answer = b""
+    with contextlib.suppress(ConnectionError):
         while chunk := connection.recv(65_536):
             answer += chunk
+    return answer
 
-    assert b'"payload":0' in answer
+
+def test_waiters_that_have_left_lose_nothing_that_they_would_have_taken_for_good(shared_server, queue):
+    waiting = [shared_server.connect() for _ in range(20)]
+    for connection in waiting:
+        connection.sendall(HEAD % (queue.encode(), b"wait_ms=30000&batch=1&finish=true"))
+    shared_server.call("GET", f"/queues/{queue}")
+    sending = shared_server.connect()
+    with standing_still(shared_server):
+        sending.sendall((SEND % queue.encode() + b'{"payload":9}') * 20)
+        for connection in waiting:
+            connection.close()
+    deadline = time.monotonic() + 30
+    taken: list[dict] = []
+    while len(taken) < 20 and time.monotonic() < deadline:
+        taken += poll(shared_server, queue, "batch=100&wait_ms=500")
+    sending.close()
+
+    assert len(taken) == 20

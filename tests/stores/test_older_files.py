@@ -50,3 +50,19 @@ def test_an_older_file_takes_what_is_new(older: Path) -> None:
     with contextlib.closing(apsw.Connection(str(older))) as connection:
         applied = [row[0] for row in connection.execute("SELECT version FROM sqew_migration ORDER BY version")]
         assert applied == [migration.version for migration in migrations("sqew.stores.sqlite")]
+
+
+def test_a_consumer_of_an_older_file_goes_on_under_its_epoch(tmp_path: Path) -> None:
+    path = tmp_path / "queue.db"
+    with Queue.open(path) as queue:
+        queue.create("orders")
+        queue.enqueue_many("orders", [1, 2])
+        epoch = queue.consumers.open("orders", "query", owner="me").epoch
+        assert queue.consumers.claim("orders", "query", epoch, after=0, limit=1).number == 1
+    with contextlib.closing(apsw.Connection(str(path))) as connection:
+        connection.execute("ALTER TABLE sqew_consumer DROP COLUMN spent")
+        connection.execute("DELETE FROM sqew_migration WHERE version > 7")
+
+    with Queue.open(path) as queue:
+        assert queue.consumers.claim("orders", "query", epoch, after=0).number == 1
+        assert queue.consumers.claim("orders", "query", epoch, after=1).number == 2

@@ -20,7 +20,7 @@ from sqew.operations import (
     SealClaim,
 )
 from sqew.rules import Limits, seconds_as_ms
-from sqew.values import claims_done
+from sqew.values import check_claiming, claims_done
 
 Found = list[ConsumerInfo]
 Claimed = list[Message]
@@ -72,8 +72,10 @@ class Consumers:
         Its ``count`` is 0 where nothing is ready: there is no claim then. With ``done``, only the claims up to that
         one are acked: so the next can be claimed while those before it are worked on.
         """
+        # Before anything is acked.
         if lease_seconds is not None:
             lease_ms = seconds_as_ms("lease_seconds", lease_seconds)
+        check_claiming(limit, lease_ms)
         done = claims_done(after, done)
         most = min(self._limits.max_batch, CLAIMED_AT_ONCE)
         self._in_steps(FinishClaims(queue, consumer, epoch, done, most))

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from sqew.checks import check_operation
+from sqew.drives import Awaited, Unwanted
 from sqew.errors import BadBody, BadRequest, BadValue, RequestTimeout, SqewError, WrongContentType, nearest, quoted
 from sqew.http.auth import Guard, queue_of
 from sqew.http.convoys import Convoy, Convoys, Repetition
@@ -98,7 +99,9 @@ class App:
 
     def submit(self, request: Request, call: Call, *, is_checked: bool = False) -> None:
         """Answer a request by a call. ``is_checked``: one that was made before."""
-        self._broker.submit(call.operation, partial(self._done, request, call), is_checked=is_checked)
+        takes = type(call.operation) is Receive
+        done = _Taking(self, request, call) if takes else partial(self.done, request, call)
+        self._broker.submit(call.operation, done, is_checked=is_checked)
 
     def call_of(self, request: Request, route: Route) -> Call:
         """The call that a route answers a head with, as it always does."""
@@ -213,8 +216,8 @@ class App:
 
     # Answering
 
-    def _done(self, request: Request, call: Call, result: Any) -> None:
-        """The transaction is over."""
+    def done(self, request: Request, call: Call, result: Any) -> None:
+        """Answer with what came of the call: the transaction is over."""
         try:
             operation = call.operation
             if type(result) is list:
@@ -245,7 +248,7 @@ class App:
         self._answer(request, response)
 
     def _came_to_nobody(self, request: Request, operation: Receive, received: Received) -> bool:
-        """Whether who asked has left: then the messages go back at once, not when their leases run out.
+        """Return True if who asked has left since. The messages go back at once, not when their leases run out.
 
         What was taken for good can't go back: to answer is the only chance left, and who has only ended its side of the
         connection still reads.
@@ -253,12 +256,16 @@ class App:
         if (operation.finish and received.messages) or not request.is_gone:
             return False
         self._broker.give_back(operation, received)
-        self._figures.answered(request, _CLIENT_LEFT, 0)
-        request.connection.abandon(request)
+        self.abandon(request)
         return True
 
+    def abandon(self, request: Request) -> None:
+        """Give up a request whose client has left."""
+        self._figures.answered(request, _CLIENT_LEFT, 0)
+        request.connection.abandon(request)
+
     async def _wait(self, request: Request, operation: Receive, call: Call, wait_ms: int) -> Response:
-        received = await self._broker.wait(operation, wait_ms)
+        received = await self._broker.wait(operation, wait_ms, request.is_wanted)
         self._came_to_nobody(request, operation, received)
         request.rows = len(received.messages)
         return call.render(received)
@@ -283,6 +290,9 @@ class App:
                 self.submit(request, answer)
                 return
             response: Response = answer
+        except Unwanted:
+            self.abandon(request)
+            return
         except TimeoutError:
             response = self.failure(
                 request, RequestTimeout("It took longer than request_timeout_ms allows. Ask for less, or wait less.")
@@ -305,6 +315,24 @@ class App:
         response = self._guard.finish(request, response)
         self._figures.answered(request, response.status, len(response.body))
         request.connection.respond(request, response)
+
+
+class _Taking(Awaited):
+    """Answers a request that takes messages, unless its client has left when its turn comes."""
+
+    __slots__ = ("_app", "_call", "_request")
+
+    def __init__(self, app: App, request: Request, call: Call) -> None:
+        self._app, self._request, self._call = app, request, call
+
+    def __call__(self, result: Any, /) -> None:
+        self._app.done(self._request, self._call, result)
+
+    def is_wanted(self) -> bool:
+        return self._request.is_wanted()
+
+    def drop(self) -> None:
+        self._app.abandon(self._request)
 
 
 def check_json_type(request: Request) -> None:

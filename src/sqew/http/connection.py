@@ -52,9 +52,9 @@ class Connection(asyncio.Protocol):
 
     __slots__ = (
         "_advancing", "_awaits_continue", "_body", "_body_skipped", "_busy", "_closing", "_current", "_discarding",
-        "_drained", "_fed", "_has_left", "_head_bytes", "_headers", "_held_up", "_parser", "_queue", "_repeats",
-        "_target", "_took_body", "_transport", "_unread", "_unwanted", "_unwritten", "deadline", "hub", "is_gone",
-        "write_deadline",
+        "_drained", "_fed", "_has_left", "_head_bytes", "_headers", "_held_up", "_leaving", "_parser", "_queue",
+        "_repeats", "_target", "_took_body", "_transport", "_unread", "_unwanted", "_unwritten", "deadline", "hub",
+        "is_gone", "write_deadline",
     )  # fmt: skip
 
     def __init__(self, hub: Hub) -> None:
@@ -78,6 +78,8 @@ class Connection(asyncio.Protocol):
         self._busy: Request | None = None
         self._advancing = False
         self._has_left = False
+        # What asks the kernel whether the client has left; made when that is first asked.
+        self._leaving: select.poll | None = None
         self._closing = False
         self._discarding = False
         self._held_up = False
@@ -566,12 +568,17 @@ class Connection(asyncio.Protocol):
         self.deadline = self.hub.now() + _LINGER_S
 
     def has_left(self) -> bool:
-        """Whether the client has closed its side, even where the loop has not come to see it yet."""
+        """Return True if the client has closed its side, even where the loop has not come to see it yet.
+
+        A server that stood still finds a request and the end of its connection in the socket at once, and reads the
+        request first.
+        """
         if self.is_gone or self._has_left or self._transport.is_closing():
             return True
-        asked = select.poll()
-        asked.register(self._transport.get_extra_info("socket").fileno(), _HAS_LEFT)
-        return bool(asked.poll(0))
+        if self._leaving is None:
+            self._leaving = select.poll()
+            self._leaving.register(self._transport.get_extra_info("socket").fileno(), _HAS_LEFT)
+        return bool(self._leaving.poll(0))
 
     def timed_out(self, now: float) -> None:
         """One of the deadlines has passed."""

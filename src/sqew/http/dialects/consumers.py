@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 
 from sqew import arrow, ndjson
 from sqew import operations as ops
+from sqew.drives import Unwanted
 from sqew.errors import BadValue, ClaimNotFound
 from sqew.http.dialects.exports import ACCEPT, FORMS
 from sqew.http.dialects.native import DIALECT, encode
@@ -17,12 +18,10 @@ from sqew.http.exporting import check_columns, columns_named, read_batch, wants_
 from sqew.http.router import Routes
 from sqew.http.service import Service
 from sqew.model import CHUNKS_IN_PART, CLAIMED_AT_ONCE, MESSAGE_COLUMNS, Claim, ConsumerInfo, OpenedConsumer
-from sqew.rules import check_int, check_ms, shown
-from sqew.values import LARGEST_ID, claims_done
+from sqew.rules import shown
+from sqew.values import LARGEST_ID, MOST_CLAIMED, check_claiming, claims_done
 
 routes = Routes(DIALECT)
-
-_MOST_CLAIMED = 10_000_000
 
 _Number = Annotated[int, Meta(extra_json_schema={"minimum": 0, "maximum": LARGEST_ID})]
 
@@ -55,7 +54,7 @@ class Claiming(Struct, forbid_unknown_fields=True):
     """What opening it has answered."""
     after: _Number
     """The claim before the one that is wanted. The claims up to it are done, unless `done` says less."""
-    limit: Annotated[int, Meta(extra_json_schema={"minimum": 0, "maximum": _MOST_CLAIMED})] = 10_000
+    limit: Annotated[int, Meta(extra_json_schema={"minimum": 0, "maximum": MOST_CLAIMED})] = 10_000
     """How many messages the next claim has at most. 0: none is made, and one that is open is answered all the same."""
     lease_ms: int = 3_600_000
     """How long the claim is kept for the consumer."""
@@ -76,16 +75,18 @@ async def claim(service: Service, request: Request) -> Response:
     queue, consumer = request.params
     given: Claiming = request.data
     # Before anything is acked.
-    check_int("limit", given.limit, 0, _MOST_CLAIMED)
-    check_ms("lease_ms", given.lease_ms)
+    check_claiming(given.limit, given.lease_ms)
     done = claims_done(given.after, given.done)
+    if request.is_gone:
+        raise Unwanted
     broker, most = service.broker, min(service.broker.limits.max_batch, CLAIMED_AT_ONCE)
     await broker.in_steps(ops.FinishClaims(queue, consumer, given.epoch, done, most))
     number, lease_ms = given.after + 1, given.lease_ms
     taken = chunk = 0
     while taken < given.limit:
         limit = min(most, given.limit - taken)
-        grown = await broker.run(ops.GrowClaim(queue, consumer, given.epoch, number, chunk, limit, lease_ms))
+        growth = ops.GrowClaim(queue, consumer, given.epoch, number, chunk, limit, lease_ms)
+        grown = await broker.run(growth, request.is_wanted)
         if grown.done:
             break
         # A step that gives back what was there before adds nothing.

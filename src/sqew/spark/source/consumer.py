@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-from sqew.errors import ConsumerInUse, Fenced, NotFound, SqewError
+from sqew.errors import ClaimSpent, ConsumerInUse, Fenced, NotFound, SqewError
 from sqew.model import Claim, ClaimPart, OpenedConsumer
 from sqew.spark.source import calls
 from sqew.spark.source.options import Options
@@ -80,7 +80,7 @@ class Consumer:
     def claim_after(self, number: int, most: int) -> Claim | None:
         """Ack all claims up to one, and get the next; None if nothing is ready."""
         number = number or self._base
-        claim = self._claimed_ahead(number) or self._claim(self._wire, number, most, done=number)
+        claim = self._claimed_ahead(number) or self._next_claim(number, most)
         if not claim.count:
             if most:
                 time.sleep(_IDLE_S)
@@ -150,6 +150,15 @@ class Consumer:
             return None
         claim = self._claim(self._wire, number, 0, done=self._acked)
         return claim if claim.count else None
+
+    def _next_claim(self, number: int, most: int) -> Claim:
+        """The claim after one; or the one after that, where it was made ahead and its lease ran out meanwhile."""
+        while True:
+            try:
+                return self._claim(self._wire, number, most, done=number)
+            except ClaimSpent:
+                # Its messages are in the queue again: a later claim has them.
+                number += 1
 
     def _claim_ahead(self, after: int, most: int) -> Claim:
         with Wire(self._options.target, retries=PATIENT) as wire:

@@ -10,7 +10,7 @@ import sys
 from array import array
 from typing import NamedTuple
 
-from sqew.errors import ClaimNotFound, ConsumerInUse, ConsumerNotFound, Fenced
+from sqew.errors import ClaimNotFound, ClaimSpent, ConsumerInUse, ConsumerNotFound, Fenced
 from sqew.model import (
     CHUNKS_IN_PART,
     Claim,
@@ -67,6 +67,7 @@ class _Consumer(NamedTuple):
     held_until: int
     last: int
     is_closing: int
+    spent: int
 
 
 class _ClaimRow(NamedTuple):
@@ -127,6 +128,12 @@ def _own(work: Work, state: QueueState, name: str, epoch: int) -> _Consumer:
     return found
 
 
+def _spend(work: Work, own: _Consumer, number: int) -> None:
+    """Remember that claims up to a number were answered or finished under this epoch."""
+    if number > own.spent:
+        work.execute(work.sql.spend_claims, (own.id, number))
+
+
 def _open_claims(work: Work, consumer: _Consumer) -> list[_ClaimRow]:
     return [_ClaimRow(*row) for row in work.execute(work.sql.claims_of, (consumer.id,))]
 
@@ -142,6 +149,8 @@ def finish_claims(work: Work, op: FinishClaims) -> Progress:
     """Ack some of the first claim up to a number: what was taken from a claim by others is nobody's fault."""
     state = work.catalog.queue(op.queue)
     own = _own(work, state, op.consumer, op.epoch)
+    # With the first step: a late request must not make the claim anew as soon as the last step has removed it.
+    _spend(work, own, op.up_to)
     number: int | None = work.execute(work.sql.first_claim, (own.id, op.up_to)).get
     if number is None:
         return Progress(0, True)
@@ -184,7 +193,11 @@ def _take_ids(work: Work, consumer: _Consumer, number: int, limit: int) -> tuple
 
 
 def grow_claim(work: Work, op: GrowClaim) -> Progress:
-    """Receive more messages into a claim, unless it is there already or somebody has sealed it meanwhile."""
+    """Receive more messages into a claim, unless it is there already or somebody has sealed it meanwhile.
+
+    A number that was answered or finished under this epoch is not made again. The request may have lain in a server
+    that stood still: what it would claim now is not what its client has read, and would be acked with the number.
+    """
     state = work.catalog.queue(op.queue)
     own = _own(work, state, op.consumer, op.epoch)
     row = work.execute(work.sql.find_claim, (own.id, op.number)).fetchone()
@@ -197,6 +210,8 @@ def grow_claim(work: Work, op: GrowClaim) -> Progress:
     if claim is None and op.chunk:
         # What was begun is finished or given back already.
         return Progress(0, True)
+    if op.number <= own.spent:
+        raise ClaimSpent(state.name, own.name, op.number)
     received = receive(work, Receive(state.name, op.limit, lease_ms=LONGEST_MS, by=own.name)).messages
     if not received:
         return Progress(0, True)
@@ -216,6 +231,7 @@ def seal_claim(work: Work, op: SealClaim) -> Claim:
     if row is None or not _ClaimRow(*row).lease_until:
         return Claim(op.number, 0, [])
     work.execute(work.sql.seal_claim, (own.id, op.number, work.now + op.lease_ms))
+    _spend(work, own, op.number)
     counts: dict[int, int] = {}
     for chunk, messages in work.execute(work.sql.claim_chunks, (own.id, op.number)):
         counts[chunk // CHUNKS_IN_PART] = counts.get(chunk // CHUNKS_IN_PART, 0) + messages

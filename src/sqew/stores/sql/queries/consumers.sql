@@ -1,7 +1,7 @@
 -- Consumers, and what they have claimed.
 
 -- fragment: consumer
-id, queue_id, name, owner, epoch, hold_ms, held_until, last, is_closing
+id, queue_id, name, owner, epoch, hold_ms, held_until, last, is_closing, spent
 
 -- name: find_consumer
 -- Whoever does something as a consumer has it alone.
@@ -34,7 +34,8 @@ VALUES (?1, ?2, '', 0, 0, 0, 0, 0) ON CONFLICT DO NOTHING
 -- Where one of that name was forgotten before, whoever had that one must not be taken for who has this one: so epochs
 -- begin with the number of the consumer, which no other ever had.
 UPDATE sqew_consumer
-   SET owner = ?2, epoch = CASE WHEN epoch = 0 THEN (id - 1) * 1000000 + 1 ELSE epoch + 1 END, hold_ms = ?3, held_until = ?4
+   SET owner = ?2, epoch = CASE WHEN epoch = 0 THEN (id - 1) * 1000000 + 1 ELSE epoch + 1 END, hold_ms = ?3,
+       held_until = ?4, spent = 0
  WHERE id = ?1 RETURNING epoch
 
 -- name: keep_consumer
@@ -46,6 +47,10 @@ UPDATE sqew_consumer SET epoch = epoch + 1, held_until = 0, is_closing = 1 WHERE
 
 -- name: delete_consumer
 DELETE FROM sqew_consumer WHERE id = ?1
+
+-- name: spend_claims
+-- Claims up to ?2 were answered or finished: none of them can be made again under this epoch.
+UPDATE sqew_consumer SET spent = ?2 WHERE id = ?1
 
 -- name: set_last_claim
 UPDATE sqew_consumer SET last = ?2 WHERE id = ?1 AND +last < ?2

@@ -1,0 +1,3 @@
+-- The highest claim number that was answered or finished under the consumer's epoch. A request that comes late must not
+-- make a claim of that number again, with messages in it that nobody has read.
+ALTER TABLE sqew_consumer ADD COLUMN spent bigint NOT NULL DEFAULT 0;
