@@ -33,8 +33,9 @@ from sqew.operations import (
     RequeueDead,
     RetryDeliveries,
     Sweep,
+    UpdateQueue,
 )
-from sqew.rules import Limits, check_queue_name, default_policy
+from sqew.rules import Limits, check_queue_name, checked_changes, default_policy, letters_policy
 from sqew.settings import Settings
 from sqew.stores.base import RemoteStore, Rest, Store
 from sqew.stores.sqlite import SQLiteStore
@@ -257,10 +258,13 @@ def steps(run: Callable[[Stepwise], Progress], operation: Stepwise) -> Iterator[
             yield progress.count
 
 
-def creation(settings: Settings, name: str, fields: Mapping[str, Any], *, exist_ok: bool = False) -> CreateQueue:
+def creation(
+    settings: Settings, name: str, fields: Mapping[str, Any], *, exist_ok: bool = False, new: bool = False
+) -> CreateQueue:
     """The operation that makes a queue: what ``fields`` do not say of its policy, the settings do.
 
-    It gets a dead-letter queue ``NAME-dlq`` unless told otherwise. ``base_backoff_ms`` is short for ``backoff``.
+    It gets a dead-letter queue ``NAME-dlq`` unless told otherwise, which is made with it if there is none of that name.
+    ``base_backoff_ms`` is short for ``backoff``.
     """
     check_queue_name(name)
     policy = dict(fields)
@@ -272,10 +276,15 @@ def creation(settings: Settings, name: str, fields: Mapping[str, Any], *, exist_
             raise BadValue("base_backoff_ms is short for backoff. Give one of the two.")
         policy["backoff"] = {"base_ms": base_backoff_ms}
     chosen = default_policy(name, policy, settings.max_attempts)
-    letters = None
-    if "dead_letter" not in policy and chosen.dead_letter is not None:
-        letters = default_policy(chosen.dead_letter, {"max_attempts": None})
-    return CreateQueue(name, chosen, exist_ok, letters)
+    letters = None if chosen.dead_letter is None else letters_policy(chosen.dead_letter)
+    return CreateQueue(name, chosen, exist_ok, letters, new=new)
+
+
+def change(name: str, fields: Mapping[str, Any]) -> UpdateQueue:
+    """The operation that changes a queue's policy, and makes the dead-letter queue that it names, if there is none."""
+    changes = checked_changes(fields)
+    target = changes.get("dead_letter")
+    return UpdateQueue(name, changes, letters=None if target is None else letters_policy(target))
 
 
 def open_file(

@@ -8,9 +8,13 @@ dialect (the command line, each HTTP dialect).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from sqew.spelling import closest
+
+if TYPE_CHECKING:
+    from sqew.model import QueueInfo
 
 _LONGEST_NAME = 100
 
@@ -634,13 +638,18 @@ class AlreadyPromoted(Conflict):
 
 
 class QueueExists(Conflict):
-    """A queue of that name exists with another policy."""
+    """A queue of that name exists with another policy, or was to be a new one.
+
+    ``existing`` is the queue as the store had it when it refused; None in a client.
+    """
 
     code = "queue_exists"
+    existing: QueueInfo | None = None
 
-    def __init__(self, queue: str, differs: str) -> None:
-        self.queue, self.differs = queue, differs
-        super().__init__(f"Queue '{queue}' exists, and its {differs} differs. Update it, or choose another name.")
+    def __init__(self, queue: str, differs: str = "", existing: QueueInfo | None = None) -> None:
+        self.queue, self.differs, self.existing = queue, differs, existing
+        but = f", and its {differs} differs" if differs else " already"
+        super().__init__(f"Queue '{queue}' exists{but}. Update it, or choose another name.")
 
 
 class StaleLease(Conflict):

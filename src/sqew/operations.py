@@ -91,6 +91,8 @@ class Operation(Struct, Generic[R], frozen=True):
 class CreateQueue(Operation[QueueInfo], frozen=True):
     """Make a queue. Where it exists with the same policy, or ``exist_ok``, answer what is there.
 
+    ``new``: it must not exist, whatever its policy.
+
     ``letters`` is the policy of its dead-letter queue, to be made with it where there is none of that name.
     """
 
@@ -99,18 +101,21 @@ class CreateQueue(Operation[QueueInfo], frozen=True):
     exist_ok: bool = False
     letters: Policy | None = None
     extras: Mapping[str, Any] = {}  # msgspec copies it
+    new: bool = False
 
 
 class UpdateQueue(Operation[QueueInfo], frozen=True):
     """Change some fields of a queue's policy, and some of its extras: those that are None are taken away.
 
     ``known``: only if the queue is still as that says. Otherwise somebody else has changed it: `ChangedMeanwhile`.
+    ``letters``: as for `CreateQueue`.
     """
 
     name: str
     changes: Mapping[str, Any]
     extras: Mapping[str, Any] = {}  # msgspec copies it
     known: QueueInfo | None = None
+    letters: Policy | None = None
 
 
 class DeleteQueue(Operation[None], frozen=True):

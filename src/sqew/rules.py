@@ -112,6 +112,11 @@ def default_policy(name: str, changes: Mapping[str, Any], max_attempts: int = DE
     return make_policy(name, fields)
 
 
+def letters_policy(name: str) -> Policy:
+    """The policy of a dead-letter queue that is made because another's policy names it: nothing dies in it."""
+    return default_policy(name, {"max_attempts": None})
+
+
 def dead_letter_name(name: str) -> str:
     """``orders`` → ``orders-dlq``; ``orders.fifo`` → ``orders-dlq.fifo``."""
     stem = name.removesuffix(FIFO_SUFFIX)

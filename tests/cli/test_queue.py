@@ -91,11 +91,22 @@ def test_adding_a_queue_again_with_another_policy_is_a_conflict(sqew):
     assert policy(sqew)["quota"] is None
 
 
-def test_a_dead_letter_queue_that_does_not_exist_is_pointed_out(sqew):
-    done = sqew("queue add --name orders --dead-letter graveyard")
+def test_a_dead_letter_queue_that_does_not_exist_is_made(sqew):
+    assert sqew("queue add --name orders --dead-letter graveyard").err == ""
+    assert sqew("queue update --name orders --dead-letter tomb").err == ""
+
+    assert policy(sqew, "graveyard")["max_attempts"] is None
+    assert policy(sqew, "tomb")["dead_letter"] is None
+
+
+def test_a_dead_letter_queue_that_was_deleted_is_pointed_out(sqew):
+    sqew("queue add --name orders --dead-letter graveyard")
+    sqew("queue rm --name graveyard --yes")
+
+    done = sqew("queue update --name orders --max-attempts 3")
 
     assert done.code == 0
-    assert "There is no queue 'graveyard' yet" in done.err
+    assert "Queue 'graveyard' was deleted. It is made anew when a message dies." in done.err
 
 
 def test_the_setting_decides_where_the_option_does_not(sqew):

@@ -373,3 +373,15 @@ def test_a_policy_that_is_misspelt_says_what_was_meant(q, queue):
 def test_a_name_can_not_lead_to_another_route(q):
     with pytest.raises(BadName):
         q.purge("orders/dlq")
+
+
+def test_a_dead_letter_queue_that_a_policy_names_is_made(q, queue):
+    q.create(f"{queue}-a", dead_letter=f"{queue}-b")
+    q.update(f"{queue}-a", dead_letter=f"{queue}-c")
+
+    assert [q.info(f"{queue}-{letter}").policy.max_attempts for letter in "bc"] == [None, None]
+
+
+def test_a_queue_that_does_not_exist_is_told_where_the_server_answers_null(q, queue):
+    with pytest.raises(QueueNotFound, match=f"Queue '{queue}-nope' does not exist"):
+        q.info(f"{queue}-nope")

@@ -4,7 +4,7 @@ import pytest
 
 from conformance.driver import ids
 from sqew.model import Death, Ref, Release, Settled
-from sqew.operations import Ack, DeleteQueue, ListDead, Nack, PurgeDead
+from sqew.operations import Ack, DeleteQueue, GetQueue, ListDead, Nack, PurgeDead, RequeueDead
 
 
 def with_dead_letters(store, **policy):
@@ -220,15 +220,63 @@ def test_without_a_dead_letter_queue_the_dead_go_to_the_archive(store):
     assert message.death == Death("jobs", "why", store.now)
 
 
-def test_where_the_dead_letter_queue_does_not_exist_the_dead_go_to_the_archive(store):
-    store.create(max_attempts=1, dead_letter="nowhere", visibility_ms=100)
-    id = store.send()
+def dies_by_a_nack(store):
+    store.nack(store.take(), dead=True)
+
+
+def dies_by_its_lease(store):
     store.take()
     store.advance(100)
-
     store.sweep()
 
+
+def dies_when_somebody_looks_for_more(store):
+    store.take()
+    store.advance(100)
+    assert store.receive() == []
+
+
+@pytest.mark.parametrize(
+    "dies", [dies_by_a_nack, dies_by_its_lease, dies_when_somebody_looks_for_more], ids=lambda dies: dies.__name__
+)
+@pytest.mark.parametrize("name", ["dead", "dead.fifo"])
+def test_a_dead_letter_queue_that_was_deleted_is_made_anew_by_the_next_message_that_dies(store, dies, name):
+    store.create(max_attempts=1, dead_letter=name, visibility_ms=100)
+    sent = []
+    for _ in range(2):
+        sent.append(store.send())
+        dies(store)
+
+    policy = store.run(GetQueue(name)).policy
+    assert (policy.max_attempts, policy.dead_letter, policy.fifo) == (None, None, name.endswith(".fifo"))
+    assert [message.id for message in store.dead()] == sent
+    assert store.archive() == {}
+    assert {message.death.queue for message in store.receive(2, name)} == {"jobs"}
+
+
+def test_two_processes_make_a_dead_letter_queue_anew_once(store, neighbour):
+    with_dead_letters(store)
+    for _ in range(2):
+        store.send()
+    held = [store.take(), neighbour.take()]
+    store.run(DeleteQueue("dead"))
+
+    store.nack(held[0], dead=True)
+    neighbour.nack(held[1], dead=True)
+
+    assert sorted(store.receive_ids(5, "dead")) == sorted(message.id for message in held)
+
+
+def test_what_was_kept_as_dead_can_be_brought_back(store):
+    store.create(max_attempts=1)
+    id = store.kill()
     assert store.archive() == {id: "dead"}
+    store.create("dead")
+    store.update(dead_letter="dead")
+
+    store.run(RequeueDead("jobs"))
+
+    assert (store.archive(), store.receive_ids()) == ({}, [id])
 
 
 def test_the_dead_of_a_queue_that_names_itself_go_to_the_archive(store):

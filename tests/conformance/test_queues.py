@@ -5,7 +5,19 @@ import pytest
 from conformance.driver import ids
 from sqew.errors import BadValue, MessageNotFound, QueueExists, QueueNotFound, QuotaExceeded
 from sqew.model import Backoff, Policy, QueueInfo, Ref, Release
-from sqew.operations import Ack, CreateQueue, DeleteQueue, Get, GetQueue, ListQueues, Nack, Purge, Redrive, Remove
+from sqew.operations import (
+    Ack,
+    CreateQueue,
+    DeleteQueue,
+    Get,
+    GetQueue,
+    ListQueues,
+    Nack,
+    Purge,
+    Redrive,
+    Remove,
+    UpdateQueue,
+)
 
 EVERYTHING = Policy(
     visibility_ms=1,
@@ -69,6 +81,25 @@ def test_a_dead_letter_queue_that_exists_is_left_as_it_is(store):
     store.run(CreateQueue("jobs", Policy(dead_letter="dead"), letters=Policy(visibility_ms=5)))
 
     assert store.run(GetQueue("dead")) == existing
+
+
+def test_a_dead_letter_queue_that_a_change_names_is_made_with_it(store):
+    store.create()
+
+    store.run(UpdateQueue("jobs", {"dead_letter": "dead"}, letters=Policy(visibility_ms=5)))
+    store.run(UpdateQueue("jobs", {"max_attempts": 2}, letters=Policy(visibility_ms=6)))
+
+    assert store.run(GetQueue("dead")).policy == Policy(visibility_ms=5)
+
+
+def test_a_change_that_is_refused_makes_no_dead_letter_queue(store):
+    store.create()
+
+    with pytest.raises(BadValue):
+        store.run(UpdateQueue("jobs", {"dead_letter": "dead", "fifo": True}, letters=Policy()))
+
+    with pytest.raises(QueueNotFound):
+        store.run(GetQueue("dead"))
 
 
 def test_a_queue_that_does_not_exist_is_an_error(store):

@@ -377,7 +377,7 @@ def test_an_allowed_page_sees_the_answer(with_pages):
 
 
 def test_an_allowed_page_sees_refusals_too(with_pages):
-    answer = with_pages.call("GET", "/queues/nowhere", None, {"Origin": PAGE})
+    answer = with_pages.call("GET", "/queues/nowhere/peek", None, {"Origin": PAGE})
 
     assert (answer.status, answer.headers["access-control-allow-origin"]) == (404, PAGE)
 

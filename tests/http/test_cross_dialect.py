@@ -145,3 +145,20 @@ def was_answered(connection):
         return connection.recv(1, socket.MSG_PEEK) != b""
     except BlockingIOError:
         return False
+
+
+@pytest.mark.parametrize(("make", "field"), [("/queues", "dlq"), ("/v1/queues", "dead_letter")], ids=["sqew", "native"])
+def test_a_dead_letter_queue_that_is_named_is_made_on_creation_and_on_a_change(shared_server, make, field):
+    name = new_name()
+    shared_server.call("POST", make, {"name": name, "max_attempts": 1, field: f"{name}-1"})
+    dead = HQ.send(shared_server, name, "dead")
+    [received] = shared_server.call("POST", f"/queues/{name}/poll").json["messages"]
+    shared_server.call("POST", f"/queues/{name}/nack", {"id": dead, "token": received["token"]})
+
+    changed = shared_server.call("PATCH", f"{make}/{name}", {field: f"{name}-2"})
+
+    assert changed.status == 200
+    assert [message["id"] for message in shared_server.call("POST", f"/queues/{name}-1/poll").json["messages"]] == [
+        dead
+    ]
+    assert shared_server.call("GET", f"/queues/{name}-2").json["max_attempts"] is None

@@ -23,7 +23,7 @@ def known(kind=SqewError):
 @pytest.mark.parametrize(
     ("method", "path", "body", "status", "code"),
     [
-        ("GET", "/queues/nowhere", None, 404, "queue_not_found"),
+        ("GET", "/queues/nowhere/peek", None, 404, "queue_not_found"),
         ("POST", "/queues/nowhere/messages", {"payload": 1}, 404, "queue_not_found"),
         ("GET", "/v1/queues/nowhere", None, 404, "queue_not_found"),
         ("DELETE", "/v1/queues/nowhere/messages/1", None, 404, "queue_not_found"),

@@ -91,6 +91,49 @@ def test_a_queue_is_updated_in_part(shared_server, queue):
     assert (shown["max_attempts"], shown["visibility_timeout_seconds"]) == (9, 30)
 
 
+CREATION = {"name": "made", "max_attempts": "5", "visibility_timeout_seconds": "30"}
+
+
+def made_in_the_url(server, **parameters):
+    given = {**CREATION, "name": new_name(), **parameters}
+    return server.call("POST", "/queues?" + "&".join(f"{k}={v}" for k, v in given.items() if v is not None))
+
+
+@pytest.mark.parametrize("missing", CREATION)
+def test_a_queue_is_made_with_all_parameters_or_not_at_all(shared_server, missing):
+    answer = made_in_the_url(shared_server, **{missing: None})
+
+    assert answer.status == 400
+    assert missing in answer.body.decode() or "name" in answer.body.decode()
+
+
+@pytest.mark.parametrize("parameter", ["max_attempts", "visibility_timeout_seconds"])
+@pytest.mark.parametrize("value", ["0", "-1"])
+def test_a_parameter_below_one_is_refused_with_422(shared_server, parameter, value):
+    answer = made_in_the_url(shared_server, **{parameter: value})
+
+    assert answer.status == 422
+    assert answer.json["error"] == f"{parameter} can't be {float(value):g}: it must be 1 or more."
+    assert answer.headers["x-sqew-error"] == "bad_value"
+
+
+@pytest.mark.parametrize("max_attempts", ["5", "6"])
+def test_a_queue_that_exists_is_not_made_again_even_if_it_is_the_same(shared_server, max_attempts):
+    name = new_name()
+    assert made_in_the_url(shared_server, name=name).status == 200
+
+    again = made_in_the_url(shared_server, name=name, max_attempts=max_attempts)
+
+    assert (again.status, again.headers["x-sqew-error"]) == (409, "queue_exists")
+    assert shared_server.call("GET", f"/queues/{name}").json["max_attempts"] == 5
+
+
+def test_a_queue_that_does_not_exist_is_shown_as_null(shared_server):
+    shown = shared_server.call("GET", f"/queues/{new_name()}")
+
+    assert (shown.status, shown.headers["content-type"], shown.body) == (200, "application/json", b"null")
+
+
 def test_a_queue_can_not_be_renamed(shared_server, queue):
     answer = shared_server.call("PUT", f"/queues/{queue}?name={new_name()}")
 
@@ -124,7 +167,7 @@ def test_a_uuid_that_is_no_messages_is_not_found(shared_server):
 def test_a_message_completes_without_its_queue_being_named(shared_server):
     one, other = new_name(), new_name()
     for name in (one, other):
-        shared_server.call("POST", f"/queues?name={name}")
+        shared_server.call("POST", f"/queues?name={name}&max_attempts=5&visibility_timeout_seconds=30")
     HQ.send(shared_server, one, 1)
     id = HQ.send(shared_server, other, 2)
 

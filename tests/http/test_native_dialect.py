@@ -55,7 +55,7 @@ def test_a_queue_is_made_without_a_dead_letter_queue(shared_server):
     assert re.fullmatch(TIME, made.json["created_at"])
     policy = made.json["policy"]
     assert (policy["dead_letter"], policy["max_attempts"], policy["fifo"]) == (None, None, False)
-    assert shared_server.call("GET", f"/queues/{name}-dlq").status == 404
+    assert shared_server.call("GET", f"/queues/{name}-dlq").json is None
 
 
 def test_a_queue_has_a_dead_letter_queue_where_one_is_asked_for(shared_server):

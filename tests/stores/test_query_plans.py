@@ -163,6 +163,7 @@ HOT = {
     "keep_consumer": {ROW},
     "close_consumer": {ROW},
     "delete_consumer": {ROW},
+    "spend_claims": {ROW},
     "set_last_claim": {ROW},
     "find_claim": {ROW},
     "claims_of": {ROW},

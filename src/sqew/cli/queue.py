@@ -36,7 +36,11 @@ _POLICY_OPTIONS = [
     click.option(
         "--max-attempts", type=Limit(), metavar="NUMBER|none", help="After this many deliveries a message is dead."
     ),
-    click.option("--dead-letter", metavar="NAME|none", help="Where dead messages go; none: to the archive."),
+    click.option(
+        "--dead-letter",
+        metavar="NAME|none",
+        help="Where dead messages go: a queue, made if there is none; none: to the archive.",
+    ),
     click.option("--delay-ms", type=Milliseconds(), help="How long messages wait before their first delivery."),
     click.option(
         "--ttl-ms", type=Milliseconds(at_least=1, may_be_none=True), metavar="MS|none", help="How long messages live."
@@ -137,7 +141,8 @@ def _depths(stats: Any) -> dict[str, int]:
 def add(session: Session, /, name: str, exist_ok: bool, **options: Any) -> None:
     """Create a queue, and the file if it is the first one.
 
-    Unless told otherwise it allows 5 attempts and gets a dead-letter queue NAME-dlq.
+    Unless told otherwise it allows 5 attempts and gets a dead-letter queue NAME-dlq. The dead-letter queue is made with
+    it, whatever its name, if there is none.
     """
     with session.open(create=True) as q:
         info = q.create(name, exist_ok=exist_ok, **policy_fields(options, Backoff()))
@@ -164,7 +169,7 @@ def update(session: Session, /, name: str, **options: Any) -> None:
 
 def _warn_of_missing_dead_letter(session: Session, policy: Policy, known: set[str]) -> None:
     if policy.dead_letter is not None and policy.dead_letter not in known:
-        session.note(f"There is no queue '{policy.dead_letter}' yet: until there is, dead messages go to the archive.")
+        session.note(f"Queue '{policy.dead_letter}' was deleted. It is made anew when a message dies.")
 
 
 @queue.command("show")

@@ -20,7 +20,7 @@ from sqew import operations as ops
 from sqew.checks import check_operation
 from sqew.clock import Clock
 from sqew.commits import Commits, GroupCommit, Transaction
-from sqew.engine import Stepwise, creation, limits_of, open_file, steps
+from sqew.engine import Stepwise, change, creation, limits_of, open_file, steps
 from sqew.errors import BadValue, SqewError, StoreBusy
 from sqew.keys import new_key
 from sqew.model import (
@@ -50,7 +50,6 @@ from sqew.rules import (
     check_ms,
     check_queue_name,
     check_text,
-    checked_changes,
     encode_body,
     in_milliseconds,
     seconds_as_ms,
@@ -168,14 +167,15 @@ class Queue:
     def create(self, name: str, *, exist_ok: bool = False, **policy: Any) -> QueueInfo:
         """Make a queue. The keywords are fields of `sqew.Policy`.
 
-        Unless it is told otherwise it allows 5 attempts and gets a dead-letter queue ``NAME-dlq``. ``lanes`` may be a
-        mapping from names to weights or a list of names; ``base_backoff_ms`` is short for ``backoff``.
+        Unless it is told otherwise it allows 5 attempts and gets a dead-letter queue ``NAME-dlq``. Whatever that is
+        called, it is made with it if need be. ``lanes`` may be a mapping from names to weights or a list of names;
+        ``base_backoff_ms`` is short for ``backoff``.
         """
         return self.run(creation(self._settings, name, in_milliseconds(policy), exist_ok=exist_ok))
 
     def update(self, name: str, **changes: Any) -> QueueInfo:
-        """Change fields of a queue's policy."""
-        return self.run(ops.UpdateQueue(name, checked_changes(in_milliseconds(changes))))
+        """Change fields of a queue's policy. A dead-letter queue that they name is made if there is none."""
+        return self.run(change(name, in_milliseconds(changes)))
 
     def delete(self, name: str) -> None:
         """Delete a queue and its messages. Its dead-letter queue stays: it may hold what you still need."""

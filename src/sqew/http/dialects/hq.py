@@ -15,6 +15,7 @@ from sqew.errors import BadValue, MessageNotFound, SqewError, StaleLease
 from sqew.http.exchange import Call, Request, Response
 from sqew.http.router import Dialect, Routes, harmful
 from sqew.http.service import NO_STORE, Service, as_json, refuse_head
+from sqew.http.statuses import headers_of
 from sqew.ids import MessageUuids
 from sqew.model import Message, NewMessage, Received, Ref, Release, Sent, Settled
 from sqew.rules import seconds_as_ms
@@ -51,10 +52,23 @@ class QueueParameters(Struct, frozen=True, forbid_unknown_fields=True):
         return fields
 
 
-def create_queue(service: Service, given: QueueParameters) -> Call:
-    """Make a queue from the URL's parameters: what ``POST /queues`` does when it finds a name there."""
+_REQUIRED = ("name", "max_attempts", "visibility_timeout_seconds")
+
+
+def create_queue(service: Service, given: QueueParameters) -> Call | Response:
+    """Make a queue from the URL's parameters, all of which are needed: ``POST /queues`` with a name in the URL."""
+    missing = [name for name in _REQUIRED if getattr(given, name) is None]
+    if missing:
+        raise BadValue(
+            f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing: a queue that is made in the URL "
+            f"needs {', '.join(_REQUIRED)}. Add what is missing, or describe the queue as JSON."
+        )
+    for name in _REQUIRED[1:]:
+        if getattr(given, name) < 1:
+            error = BadValue(f"{name} can't be {getattr(given, name):g}: it must be 1 or more.")
+            return Response(422, failure(error, 422), headers=headers_of(error))
     assert given.name is not None
-    return Call(creation(service.settings, given.name, given.policy()), lambda _: Response(200))
+    return Call(creation(service.settings, given.name, given.policy(), new=True), lambda _: Response(200))
 
 
 @routes.put("/queues/{queue}", scope="admin", query=QueueParameters, answers={200: None})

@@ -9,7 +9,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from sqew import operations as ops
 from sqew.clock import timestamp
-from sqew.engine import creation
+from sqew.engine import change, creation
 from sqew.errors import BadValue, MessageNotFound, SqewError
 from sqew.http import transfer
 from sqew.http.dialects.plain_sends import plain_sends
@@ -177,7 +177,7 @@ def update_queue(service: Service, request: Request) -> Call:
     """Change a queue's policy."""
     queue, fields = request.params[0], policy_fields(request.data)
     service.check_dead_letter(request, queue, fields)
-    return Call(ops.UpdateQueue(queue, fields), lambda info: Response(200, encode(_details(info))))
+    return Call(change(queue, fields), lambda info: Response(200, encode(_details(info))))
 
 
 @routes.delete("/v1/queues/{name}", scope="admin", answers={204: None})

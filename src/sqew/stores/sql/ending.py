@@ -7,6 +7,7 @@ from typing import NamedTuple
 from sqew.model import Fact, FactKind, Outcome
 from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.fifo import put_in_front, refresh_head
+from sqew.stores.sql.queues import dead_letter_queue
 from sqew.stores.sql.sending import SOLE_GROUP
 from sqew.stores.sql.work import Row, Work
 
@@ -69,14 +70,14 @@ def archive(work: Work, state: QueueState, held: Held, outcome: Outcome, reason:
 
 
 def bury(work: Work, state: QueueState, held: Held, reason: str) -> None:
-    """A message is dead: to the dead-letter queue, or to the archive where the policy names none that exists.
+    """Move a dead message to the dead-letter queue, or to the archive where the policy names none.
 
     What was damaged goes to the archive in any case: from a queue it would be delivered. Where a dead-letter queue has
     attempts of its own to give, they are counted anew: otherwise it could not be received even once.
     """
-    target = work.catalog.find(state.policy.dead_letter)
+    target = None if reason == DAMAGED else dead_letter_queue(work, state)
     lane = state.lane_names[held.lane_id]
-    if target is None or target is state or reason == DAMAGED:
+    if target is None or target is state:
         archive(work, state, held, "dead", reason)
     else:
         group = held.group

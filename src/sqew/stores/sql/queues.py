@@ -10,7 +10,7 @@ import msgspec
 from sqew.errors import BadValue, ChangedMeanwhile, Conflict, QueueExists
 from sqew.model import Policy, QueueInfo
 from sqew.operations import CreateQueue, DeleteQueue, GetQueue, ListDeadLetterSources, ListQueues, UpdateQueue
-from sqew.rules import checked_changes
+from sqew.rules import checked_changes, letters_policy
 from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.keys import delete_keys_of
 from sqew.stores.sql.redating import note_changes
@@ -24,20 +24,48 @@ _ALL = 1 << 62
 def create_queue(work: Work, op: CreateQueue) -> QueueInfo:
     existing = work.catalog.find(op.name)
     if existing is not None:
-        if not op.exist_ok and existing.policy != op.policy:
-            differs = next(f for f in Policy.__struct_fields__ if getattr(existing.policy, f) != getattr(op.policy, f))
-            raise QueueExists(op.name, differs)
-        return existing.info
-    if op.letters is not None and op.policy.dead_letter is not None and not work.catalog.find(op.policy.dead_letter):
-        _insert(work, op.policy.dead_letter, op.letters, {})
+        return _existing(existing.info, op)
+    _make_letters(work, op.policy, op.letters)
     _insert(work, op.name, op.policy, op.extras)
     work.catalog.changed()
     return QueueInfo(op.name, op.policy, work.now, dict(op.extras))
 
 
+def _existing(info: QueueInfo, op: CreateQueue) -> QueueInfo:
+    """What is there, if that is what was to be made."""
+    if op.new:
+        raise QueueExists(op.name, existing=info)
+    if not op.exist_ok and info.policy != op.policy:
+        differs = next(f for f in Policy.__struct_fields__ if getattr(info.policy, f) != getattr(op.policy, f))
+        raise QueueExists(op.name, differs, info)
+    return info
+
+
+def _make_letters(work: Work, policy: Policy, letters: Policy | None) -> None:
+    """Make the dead-letter queue that a policy names, where there is none."""
+    if letters is not None and policy.dead_letter is not None and work.catalog.find(policy.dead_letter) is None:
+        _insert(work, policy.dead_letter, letters, {})
+
+
+def dead_letter_queue(work: Work, state: QueueState) -> QueueState | None:
+    """Find the queue where dead letters of another go. None: it has none.
+
+    If it was deleted since, it is made anew: it is still named, and what dies must not be kept for a week only.
+    """
+    name = state.policy.dead_letter
+    target = work.catalog.find(name)
+    if target is None and name is not None:
+        _make_letters(work, state.policy, letters_policy(name))
+        target = work.catalog.find(name)
+    return target
+
+
 def _insert(work: Work, name: str, policy: Policy, extras: Mapping[str, Any]) -> None:
     row = (name, _encode(policy).decode(), work.now, _encode(extras).decode(), policy.dead_letter)
     id = work.execute(work.sql.insert_queue, row).get
+    if id is None:
+        # A dead-letter queue, which another server has made in this moment.
+        return
     for lane_id, lane in enumerate(policy.lanes):
         work.execute(work.sql.insert_lane, (id, lane_id, lane))
 
@@ -59,6 +87,7 @@ def update_queue(work: Work, op: UpdateQueue) -> QueueInfo:
     next_id = max(state.lane_ids.values()) + 1
     for lane_id, lane in enumerate((lane for lane in policy.lanes if lane not in state.lane_ids), next_id):
         work.execute(work.sql.insert_lane, (state.id, lane_id, lane))
+    _make_letters(work, policy, op.letters)
     extras = {name: value for name, value in {**state.extras, **op.extras}.items() if value is not None}
     row = (state.id, _encode(policy).decode(), _encode(extras).decode(), policy.dead_letter)
     work.execute(work.sql.update_policy, row)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from sqew import operations as ops
-from sqew.engine import creation
-from sqew.errors import BadValue
+from sqew.engine import change, creation
+from sqew.errors import BadValue, QueueNotFound, SqewError
 from sqew.http.dialects import hq
 from sqew.http.dialects.sqew.wording import encode, routes
 from sqew.http.exchange import Call, Request, Response
@@ -24,7 +25,7 @@ class Changes(Struct, forbid_unknown_fields=True, omit_defaults=True):
     """What is to change of a queue's policy."""
 
     dlq: str | UnsetType | None = UNSET
-    """Its dead-letter queue: a name, or null for none. Left out, it gets one."""
+    """Its dead-letter queue: a name, or null for none. Left out, it gets one. If there is no such queue, it is made."""
     max_attempts: int | UnsetType | None = UNSET
     visibility_ms: int | UnsetType = UNSET
     backoff: Backoff | UnsetType = UNSET
@@ -124,11 +125,11 @@ def policy_fields(given: Struct) -> dict[str, Any]:
     body_optional=True,
     guest=hq.DIALECT,
     is_guest=lambda request: b"name=" in request.query,
-    guest_told="Make a queue from the URL's parameters. It is answered without a body.",
+    guest_told="Make a queue from the URL's parameters, all of which are needed. It is answered without a body.",
     guest_answers=(200,),
     answers={201: QueueView, 200: None},
 )
-def create_queue(service: Service, request: Request) -> Call:
+def create_queue(service: Service, request: Request) -> Call | Response:
     """Make a queue from the policy in the body, and answer with it. (With `name` in the URL: as hq does.)"""
     parameters: hq.QueueParameters = request.options
     given: NewQueue | None = request.data
@@ -137,7 +138,10 @@ def create_queue(service: Service, request: Request) -> Call:
             raise BadValue("The queue is described in the URL and in the body. Leave one of them out.")
         return hq.create_queue(service, parameters)
     if given is None:
-        raise BadValue('A queue needs a name: send {"name": "orders"} as JSON, or ?name=orders in the URL.')
+        raise BadValue(
+            'A queue needs a name: send {"name": "orders"} as JSON; or, as hq does, all of '
+            "?name=orders&max_attempts=5&visibility_timeout_seconds=30 in the URL."
+        )
     if parameters.policy():
         raise BadValue("The URL's parameters go with a name there. Put max_attempts and visibility_ms into the JSON.")
     return Call(
@@ -162,18 +166,26 @@ def list_queues(_service: Service, request: Request) -> Call:
     )
 
 
-@routes.get("/queues/{queue}", scope="receive", answers={200: QueueView})
+@routes.get("/queues/{queue}", scope="receive", answers={200: QueueView | None})
 def show_queue(_service: Service, request: Request) -> Call:
-    """A queue and its policy."""
-    return Call(ops.GetQueue(request.params[0]), lambda info: Response(200, encode(queue_view(info))))
+    """A queue and its policy; `null`, as hq has it, if there is none of that name."""
+    operation = ops.GetQueue(request.params[0])
+    return Call(operation, lambda info: Response(200, encode(queue_view(info))), otherwise=_no_queue)
+
+
+def _no_queue(error: SqewError) -> Awaitable[Response] | None:
+    async def nothing() -> Response:
+        return Response(200, b"null")
+
+    return nothing() if isinstance(error, QueueNotFound) else None
 
 
 @routes.patch("/queues/{queue}", scope="admin", body=Changes, answers={200: QueueView})
 def update_queue(service: Service, request: Request) -> Call:
-    """Change a queue's policy."""
+    """Change a queue's policy. A dead-letter queue that it names is made if there is none."""
     queue, fields = request.params[0], policy_fields(request.data)
     service.check_dead_letter(request, queue, fields)
-    return Call(ops.UpdateQueue(queue, fields), lambda info: Response(200, encode(queue_view(info))))
+    return Call(change(queue, fields), lambda info: Response(200, encode(queue_view(info))))
 
 
 @routes.delete("/queues/{queue}", scope="admin", answers={204: None})

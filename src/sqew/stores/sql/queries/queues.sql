@@ -38,7 +38,9 @@ SELECT name FROM (SELECT name FROM sqew_queue WHERE name < ?1 ORDER BY name DESC
 UNION ALL SELECT name FROM (SELECT name FROM sqew_queue WHERE name > ?1 ORDER BY name LIMIT ?2) AS later
 
 -- name: insert_queue
-INSERT INTO sqew_queue (name, policy, created_at, extras, dead_letter) VALUES (?1, ?2, ?3, ?4, ?5) RETURNING id
+-- Two servers may make the same dead-letter queue at once, for a message that has died: one of them does.
+INSERT INTO sqew_queue (name, policy, created_at, extras, dead_letter) VALUES (?1, ?2, ?3, ?4, ?5)
+ON CONFLICT DO NOTHING RETURNING id
 
 -- name: update_policy
 UPDATE sqew_queue SET policy = ?2, extras = ?3, dead_letter = ?4 WHERE id = ?1

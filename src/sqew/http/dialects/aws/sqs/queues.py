@@ -67,11 +67,11 @@ async def create_queue(call: AwsCall, given: CreateQueue) -> Response:
     call.service.strictness.check_creation(queue, now)
     extras = {EXTRA: {**found.extras, MODIFIED: now}, "tags": tags}
     try:
-        made = await call.service.broker.run(ops.CreateQueue(queue, policy, extras=extras))
-    except QueueExists:
-        made = await call.service.broker.run(ops.GetQueue(queue))
-    if made.extras != extras:
-        _check_alike(call, made, attributes)
+        await call.service.broker.run(ops.CreateQueue(queue, policy, extras=extras, new=True))
+    except QueueExists as error:
+        # As it was in the transaction that did not make it: of several who make it at once, one decides how it is.
+        if error.existing is not None:
+            _check_alike(call, error.existing, attributes)
     return call.ok(QueueUrlResult(call.names.url(queue)))
 
 
