@@ -38,7 +38,7 @@ def rows(q, table):
 
 def use(q):
     """Somebody uses the file, for something else."""
-    q.ack(q.get("other", q.enqueue("other", 1)).id)
+    q.remove("other", [q.enqueue("other", 1)])
 
 
 def size(path):
@@ -134,7 +134,7 @@ def test_what_a_deleted_queue_left_is_swept_away(q, clock):
 
     for _ in range(10):
         clock.advance(2 * SECOND)
-        q.ack(q.get("other", q.enqueue("other", 1)).id)
+        q.remove("other", [q.enqueue("other", 1)])
 
     assert rows(q, "sqew_message") == 0
     assert rows(q, "sqew_key") == 0
@@ -263,7 +263,7 @@ from sqew import Queue
 with Queue.open(sys.argv[1], durability="fast") as q:
     print("ready", flush=True)
     while True:
-        q.ack(q.get("other", q.enqueue("other", 1)).id)
+        q.remove("other", [q.enqueue("other", 1)])
 """
     writer = subprocess.Popen([sys.executable, "-c", script, q._commits.store.path], stdout=subprocess.PIPE, text=True)
     try:

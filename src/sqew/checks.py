@@ -109,7 +109,7 @@ _FIELDS: dict[type[ops.Operation[Any]], tuple[tuple[str, Check], ...]] = {
         ("attempt_id", or_none(text)),
     ),
     ops.Ack: (("queue", or_none(queue)), ("refs", batch_of(ref)), ("in_time", flag)),
-    ops.Nack: (("queue", or_none(queue)), ("releases", batch_of(release))),
+    ops.Nack: (("queue", or_none(queue)), ("releases", batch_of(release)), ("in_time", flag)),
     ops.Extend: (
         ("queue", or_none(queue)),
         ("extensions", batch_of(extension)),

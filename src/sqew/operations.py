@@ -295,10 +295,11 @@ class Ack(Operation[list[Settled | SqewError]], frozen=True, gc=False):
 
 
 class Nack(Operation[list[Settled | SqewError]], frozen=True, gc=False):
-    """Give messages back, to be tried again or to be dead."""
+    """Give messages back, to be tried again or to be dead. ``in_time``: only those whose lease lasts, as for `Ack`."""
 
     queue: str | None
     releases: Sequence[Release]
+    in_time: bool = False
 
 
 class Extend(Operation[list[Settled | SqewError]], frozen=True, gc=False):

@@ -69,6 +69,16 @@ def claims_done(after: int, done: int | None) -> int:
     return done
 
 
+def check_right(id: int, token: str | None, consumer: str | None) -> None:
+    """Raise `BadValue` unless it is said by what right a message is settled: everybody can guess its id."""
+    if token is None and consumer is None:
+        raise BadValue(
+            f"Message {id} is named by its id alone, and only its holder may settle it. Give the token that it was "
+            "received with, or the name of the consumer that it was received for. To delete it whoever holds it, "
+            "remove it."
+        )
+
+
 def check_claiming(limit: object, lease_ms: object) -> None:
     """Raise `BadValue` unless a claim of up to so many messages may be made, for so long."""
     check_int("limit", limit, 0, MOST_CLAIMED)

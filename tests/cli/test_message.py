@@ -91,6 +91,27 @@ def test_ack_with_the_right_token_and_with_none(sqew):
     assert sqew("queue peek --name orders --json").json["messages"] == []
 
 
+@pytest.mark.parametrize("act", ["ack --ids 1", "nack --ids 1", "nack --ids 1 --dead", "extend-lease --id 1 --ms 5m"])
+@pytest.mark.parametrize("before", ["", "--consumer w1"])
+def test_an_id_settles_no_message_that_was_not_polled_here(sqew, before, act):
+    send(sqew, 1)
+    if before:
+        poll(sqew, before)
+
+    done = sqew(f"message {act} --queue orders")
+
+    assert done.code == 4
+    assert "poll it first, or name its holder with --consumer or --token" in done.err
+    assert sqew("message peek --queue orders --id 1 --json").json["state"] == ("leased" if before else "ready")
+
+
+def test_the_holder_may_be_named(sqew):
+    send(sqew, 1)
+    poll(sqew, "--consumer w1")
+
+    assert sqew("message ack --queue orders --ids 1 --consumer w1").code == 0
+
+
 def test_a_stale_token_changes_nothing_and_says_so(sqew):
     send(sqew, 1)
     poll(sqew)
@@ -209,6 +230,7 @@ def test_the_archive_lists_what_is_done(sqew):
 
 def test_dead_letters_can_be_picked_by_id(sqew):
     send(sqew, 1, 2, 3)
+    poll(sqew, "--batch 3")
     sqew("message nack --queue orders --ids 1,2,3 --dead")
 
     assert sqew("dlq requeue --queue orders --ids 2 --json").json["requeued"] == 1

@@ -41,8 +41,10 @@ ASKS = ("queue rm", "queue purge", "dlq purge")
 def filled(sqew, folder):
     """Two messages that were received once, two more, and one dead letter."""
     assert sqew("queue add --name orders").code == 0
-    (folder / "lines.ndjson").write_text('{"n": 1}\n{"n": 2}\n{"n": 3}\n{"n": 4}\n{"n": 5}\n')
+    (folder / "lines.ndjson").write_text('{"n": 1}\n{"n": 2}\n{"n": 3}\n{"n": 4}\n')
     assert sqew("message enqueue --queue orders --file lines.ndjson").code == 0
+    assert sqew("message enqueue --queue orders --priority 9 --text dead").code == 0
+    assert sqew("message poll --queue orders").code == 0
     assert sqew("message nack --queue orders --ids 5 --dead").code == 0
     assert sqew("message poll --queue orders --batch 2 --lease-ms 1h").code == 0
 

@@ -38,9 +38,10 @@ def ids(server, on_server, folder):
         for info in client.queues():
             client.delete(info.name)
         client.create("orders")
-        ids = client.enqueue_many("orders", [{"n": n} for n in range(1, 6)])
-        client.dead_letter(ids[4], queue="orders")
-        client.claim_many("orders", 2, lease_seconds=3_600)
+        ids = client.enqueue_many("orders", [{"n": n} for n in range(1, 5)])
+        ids.append(client.enqueue("orders", {"n": 5}, priority=9))
+        client.dead_letter(client.claim("orders"))
+        client.claim_many("orders", 2, lease_seconds=3_600, consumer="sqew-cli")
     (folder / "lines.ndjson").write_text('{"n": 1}\n{"n": 2}\n')
     return ids
 
@@ -66,7 +67,9 @@ def test_a_server_is_answered_for_as_the_file_is(sqew, ids, folder, line):
     from_server = sqew(f"--json {line}").json
 
     assert sqew("--db queue.db queue add --name orders").code == 0
-    assert sqew("--db queue.db message enqueue --queue orders --file lines.ndjson").code == 0
+    for _ in range(2):
+        assert sqew("--db queue.db message enqueue --queue orders --file lines.ndjson").code == 0
+    assert sqew("--db queue.db message poll --queue orders --batch 2").code == 0
     assert sqew("--db queue.db message nack --queue orders --ids 2 --dead").code == 0
     from_file = sqew(f"--db queue.db --json {line}").json
 
@@ -272,9 +275,10 @@ def test_a_body_that_the_server_allows_was_refused_by_the_limits_of_this_machine
 
 def test_a_list_longer_than_the_servers_pages_was_refused(sqew, on_strict):
     with Client(on_strict.url) as client:
-        for ids in (client.enqueue_many("orders", range(10)), client.enqueue_many("orders", range(10, 20))):
-            for id in ids:
-                client.dead_letter(id, queue="orders")
+        for numbers in (range(10), range(10, 20)):
+            client.enqueue_many("orders", numbers)
+            for _ in numbers:
+                client.dead_letter(client.claim("orders"))
 
     some = sqew("--json dlq list --queue orders --limit 15").json["messages"]
     all = sqew("--json dlq list --queue orders --limit 5000").json["messages"]

@@ -167,7 +167,26 @@ def test_a_message_can_be_settled_by_its_id_and_its_holder(q, queue):
 
 def test_an_id_alone_does_not_say_where_the_message_is(q, queue):
     with pytest.raises(BadValue, match="in which queue"):
-        q.ack(q.enqueue(queue, 1))
+        q.ack(q.enqueue(queue, 1), "w1")
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda q, id, queue: q.ack(id, queue=queue),
+        lambda q, id, queue: q.ack_many([id], queue=queue),
+        lambda q, id, queue: q.nack(id, queue=queue),
+        lambda q, id, queue: q.dead_letter(id, queue=queue),
+        lambda q, id, queue: q.extend_lease(id, 60, queue=queue),
+    ],
+)
+def test_an_id_alone_settles_nothing(q, queue, act):
+    id = q.enqueue(queue, 1)
+
+    with pytest.raises(BadValue, match=f"Message {id} is named by its id alone"):
+        act(q, id, queue)
+
+    assert q.claim(queue).attempts == 1
 
 
 def test_a_message_that_was_looked_at_can_not_be_settled(q, queue):

@@ -107,7 +107,7 @@ def test_what_does_no_harm_is_asked_again_when_no_answer_came(connect, ask, rout
     ("ask", "route"),
     [
         (lambda q: q.enqueue("orders", 1), "POST /queues/orders/messages"),
-        (lambda q: q.ack(1, queue="orders"), "POST /queues/orders/ack"),
+        (lambda q: q.ack(1, "w", queue="orders"), "POST /queues/orders/ack"),
         (lambda q: q.purge("orders"), "POST /queues/orders/purge"),
         (lambda q: q.delete("orders"), "DELETE /queues/orders"),
     ],

@@ -74,3 +74,25 @@ def test_a_claim_that_is_refused_acks_nothing(wrong):
             q.consumers.claim("orders", "billing", epoch, **{"after": 1, **wrong})
 
         assert [message.value for message in q.consumers.read("orders", "billing", 1, part=0)] == [1]
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda q, id: q.ack(id),
+        lambda q, id: q.ack_many([id]),
+        lambda q, id: q.nack(id),
+        lambda q, id: q.nack_many([id]),
+        lambda q, id: q.dead_letter(id),
+        lambda q, id: q.extend_lease(id, 60),
+        lambda q, id: q.extend_many([id], 60),
+    ],
+)
+def test_an_id_alone_settles_nothing(q, act):
+    """Everybody can guess it: a message that nobody had received was acked by it."""
+    id = q.enqueue("orders", 1)
+
+    with pytest.raises(BadValue, match=f"Message {id} is named by its id alone"):
+        act(q, id)
+
+    assert q.claim("orders").attempts == 1

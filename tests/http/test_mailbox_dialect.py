@@ -198,17 +198,18 @@ def test_a_batch_of_acks_is_answered_one_by_one(server, topic):
     other = new_name()
     elsewhere = post(server, "elsewhere", topic=other)["id"]
     first, _ = server.call("GET", f"/v1/messages?topic={topic}&ack=true&limit=2").json
+    [third] = server.call("GET", f"/v1/messages?topic={other}&ack=true").json
     nowhere = new_name()
 
     answer = server.call(
         "POST",
         "/v1/acks",
         [
-            {"id": elsewhere, "topic": other},
+            {"id": elsewhere, "token": third["token"], "topic": other},
             {"id": first["id"], "token": first["token"], "topic": topic},
             {"id": ids[1], "token": "stale", "topic": topic},
-            {"id": elsewhere, "topic": topic},
-            {"id": 1, "topic": nowhere},
+            {"id": elsewhere, "token": third["token"], "topic": topic},
+            {"id": 1, "token": "any", "topic": nowhere},
         ],
     )
 
@@ -290,11 +291,12 @@ def test_a_topics_key_is_good_for_that_topic_alone(tmp_path):
         key = {"Authorization": f"Bearer {made.json['key']}"}
 
         mine = server.call("GET", "/v1/messages?topic=mine", headers=key)
+        acks = [(1, "mine"), (2, "other")]
         refused = [
             server.call("GET", "/v1/messages?topic=other", headers=key),
             server.call("GET", "/v1/messages", headers=key),
             server.call("POST", "/v1/messages", {"body": "x", "topic": "other"}, key),
-            server.call("POST", "/v1/acks", [{"id": 1, "topic": "mine"}, {"id": 2, "topic": "other"}], key),
+            server.call("POST", "/v1/acks", [{"id": n, "token": "t", "topic": t} for n, t in acks], key),
             server.call("GET", "/v1/stats?topic=other", headers=key),
             server.call("GET", "/v1/retention?topic=other", headers=key),
         ]
@@ -302,3 +304,43 @@ def test_a_topics_key_is_good_for_that_topic_alone(tmp_path):
         assert [text["body"] for text in mine.json] == ["mine"]
         assert [answer.status for answer in refused] == [403] * len(refused)
         assert server.call("GET", "/v1/stats?topic=other", headers=token).json["new"] == 1
+
+
+def test_an_ack_without_a_token_is_refused_and_archives_nothing(server, topic):
+    first, second = (post(server, f"{n}", topic=topic)["id"] for n in range(2))
+    [held] = server.call("GET", f"/v1/messages?topic={topic}&ack=true").json
+
+    alone = server.call("POST", "/v1/acks", {"id": second, "topic": topic})
+    among = server.call(
+        "POST", "/v1/acks", [{"id": first, "token": held["token"], "topic": topic}, {"id": second, "topic": topic}]
+    )
+
+    assert [answer.status for answer in (alone, among)] == [400, 400]
+    assert f"Message {second} is named by its id alone" in alone.json["error"]
+    assert server.call("GET", f"/v1/stats?topic={topic}").json == {
+        "topic": topic, "new": 1, "claimed": 1, "archived": 0,
+    }  # fmt: skip
+
+
+def test_a_batch_of_acks_with_one_that_can_not_be_archives_none(server, topic):
+    """Those of other topics were archived, and then the request was refused."""
+    id, other = post(server, "mine", topic=topic)["id"], new_name()
+    [held] = server.call("GET", f"/v1/messages?topic={topic}&ack=true").json
+
+    answer = server.call(
+        "POST",
+        "/v1/acks",
+        [{"id": id, "token": held["token"], "topic": topic}, {"id": -1, "token": "t", "topic": other}],
+    )
+
+    assert answer.status == 400
+    assert server.call("GET", f"/v1/stats?topic={topic}").json["claimed"] == 1
+
+
+def test_a_text_that_is_refused_makes_no_topic(server):
+    topic = new_name()
+
+    answer = server.call("POST", "/v1/messages", {"body": "x" * 1_100_000, "topic": topic, "dedupe_key": "k"})
+
+    assert answer.status == 413
+    assert server.call("GET", f"/queues/{topic}").json is None

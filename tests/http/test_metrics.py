@@ -212,7 +212,7 @@ def test_errors_are_counted_by_code_those_within_a_batch_too(server):
     make(server, "orders")
     server.call("POST", "/queues/nowhere/messages", {"payload": 1})
     server.call("GET", "/nowhere")
-    server.call("POST", "/queues/orders/ack", [{"id": 77}, {"id": 78}])
+    server.call("POST", "/queues/orders/ack", [{"id": 77, "token": "t"}, {"id": 78, "token": "t"}])
     server.talk(b"this is not HTTP\r\n\r\n")
 
     scraped = Scraped(server)

@@ -284,7 +284,9 @@ def test_the_archive_shows_what_became_of_messages(shared_server):
     queue = make(shared_server, keep="archive", max_attempts=1)
     done, dead = send(shared_server, queue, "done", "dead")
     shared_server.call("DELETE", f"/v1/queues/{queue}/messages/{done}")
-    shared_server.call("POST", f"/queues/{queue}/nack", {"id": dead, "dead": True, "reason": "no use"})
+    [held] = shared_server.call("POST", f"/queues/{queue}/poll").json["messages"]
+    death = {"id": dead, "token": held["token"], "dead": True, "reason": "no use"}
+    shared_server.call("POST", f"/queues/{queue}/nack", death)
 
     everything = shared_server.call("GET", f"/v1/queues/{queue}/archive").json
     after = shared_server.call("GET", f"/v1/queues/{queue}/archive?after={done}&limit=1").json

@@ -115,7 +115,10 @@ def test_many_clients_get_every_message_once_though_there_are_fewer_connections(
             SQEW.send(server, queue, number)
             for message in poll(server, queue, batch=2):
                 taken.append(message["payload"])
-                assert server.call("POST", f"/queues/{queue}/ack", {"id": message["id"]}).status == 200
+                assert (
+                    server.call("POST", f"/queues/{queue}/ack", {"id": message["id"], "token": message["token"]}).status
+                    == 200
+                )
 
     with ThreadPoolExecutor(16) as threads:
         taken = [number for part in threads.map(work, pair * 8) for number in part]
@@ -137,7 +140,12 @@ def test_a_group_stays_in_order_when_two_servers_take_turns(pair):
     for n in range(20):
         (message,) = poll(pair[n % 2], queue, batch=1)
         seen.append(message["payload"])
-        assert pair[(n + 1) % 2].call("POST", f"/queues/{queue}/ack", {"id": message["id"]}).status == 200
+        assert (
+            pair[(n + 1) % 2]
+            .call("POST", f"/queues/{queue}/ack", {"id": message["id"], "token": message["token"]})
+            .status
+            == 200
+        )
 
     assert seen == list(range(20))
 

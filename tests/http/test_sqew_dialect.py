@@ -77,10 +77,13 @@ def test_a_repeated_idempotency_key_stores_nothing(shared_server, queue, by_head
 
 def test_what_is_nacked_returns_and_what_is_extended_does_not(shared_server, queue):
     ids = [SQEW.send(shared_server, queue, n) for n in range(2)]
-    shared_server.call("POST", f"/queues/{queue}/poll?batch=2&visibility_ms=60000")
+    polled = shared_server.call("POST", f"/queues/{queue}/poll?batch=2&visibility_ms=60000&consumer=w1")
+    right, name = {"token": polled.json["messages"][0]["token"]}, {"consumer": "w1"}
 
-    nacked = shared_server.call("POST", f"/queues/{queue}/nack", [{"id": ids[0], "delay_ms": 0}, {"id": 999_999_999}])
-    extended = shared_server.call("POST", f"/queues/{queue}/extend", {"id": ids[1], "ms": 90_000})
+    nacked = shared_server.call(
+        "POST", f"/queues/{queue}/nack", [{"id": ids[0], "delay_ms": 0, **right}, {"id": 999_999_999, **right}]
+    )
+    extended = shared_server.call("POST", f"/queues/{queue}/extend", {"id": ids[1], "ms": 90_000, **name})
 
     assert [(result["id"], result["ok"]) for result in nacked.json["results"]] == [(ids[0], True), (999_999_999, False)]
     assert nacked.json["results"][1]["error"]["code"] == "message_not_found"
@@ -90,7 +93,9 @@ def test_what_is_nacked_returns_and_what_is_extended_does_not(shared_server, que
 
 def test_dead_letters_are_listed_and_brought_back(shared_server, queue):
     id = SQEW.send(shared_server, queue, "poison")
-    shared_server.call("POST", f"/queues/{queue}/nack", {"id": id, "dead": True, "reason": "poison"})
+    [delivery] = SQEW.receive(shared_server, queue)
+    death = {"id": id, "token": delivery.token, "dead": True, "reason": "poison"}
+    shared_server.call("POST", f"/queues/{queue}/nack", death)
 
     (dead,) = shared_server.call("GET", f"/queues/{queue}/dlq").json["messages"]
     requeued = shared_server.call("POST", f"/queues/{queue}/dlq/requeue")
@@ -119,7 +124,7 @@ def test_stats_count_what_is_ready_leased_and_dead(shared_server, queue):
     shared_server.call("POST", f"/queues/{queue}/messages", {"payload": 1, "delay_ms": 3_600_000})
     (message, *_) = SQEW.receive(shared_server, queue)
     SQEW.receive(shared_server, queue)
-    shared_server.call("POST", f"/queues/{queue}/nack", {"id": message.id, "dead": True})
+    shared_server.call("POST", f"/queues/{queue}/nack", {"id": message.id, "token": message.token, "dead": True})
 
     stats = shared_server.call("GET", f"/queues/{queue}/stats").json
 
@@ -281,8 +286,8 @@ def test_others_are_served_while_an_import_waits_for_its_client(shared_server, q
 def test_the_archive_is_read_page_by_page(shared_server):
     queue = new_queue(shared_server, keep="archive")
     ids = [SQEW.send(shared_server, queue, n) for n in range(5)]
-    for id in ids:
-        SQEW.settle(shared_server, queue, id)
+    for _ in ids:
+        SQEW.settle(shared_server, queue, SQEW.receive(shared_server, queue)[0])
 
     pages = [
         shared_server.call("GET", f"/queues/{queue}/archive?limit=2&after={after}").json["messages"]
@@ -290,7 +295,7 @@ def test_the_archive_is_read_page_by_page(shared_server):
     ]
 
     assert [[entry["id"] for entry in page] for page in pages] == [ids[:2], ids[2:4], ids[4:], []]
-    assert {(entry["outcome"], entry["attempts"]) for page in pages for entry in page} == {("done", 0)}
+    assert {(entry["outcome"], entry["attempts"]) for page in pages for entry in page} == {("done", 1)}
     assert shared_server.call("GET", f"/queues/{queue}/archive?outcome=dead").json == {"messages": [], "after": None}
 
 
@@ -487,3 +492,51 @@ def test_a_batch_of_large_messages_ends_before_it_holds_everybody_up(shared_serv
 
     assert len(first) < 12
     assert len(first) + len(second) == len(exported) == 12
+
+
+# By what right
+
+
+@pytest.mark.parametrize("act", ["ack", "nack", "extend"])
+@pytest.mark.parametrize("is_held", [False, True], ids=["unreceived", "held"])
+def test_an_id_alone_settles_nothing(shared_server, queue, act, is_held):
+    id = SQEW.send(shared_server, queue, 1)
+    if is_held:
+        SQEW.receive(shared_server, queue)
+    item = {"id": id, **({"ms": 0} if act == "extend" else {})}
+    before = shared_server.call("GET", f"/queues/{queue}/messages/{id}").json
+
+    alone = shared_server.call("POST", f"/queues/{queue}/{act}", item)
+    among = shared_server.call("POST", f"/queues/{queue}/{act}", [{**item, "token": "0" * 32}, item])
+
+    assert [answer.status for answer in (alone, among)] == [400, 400]
+    assert alone.json["error"]["code"] == "bad_value"
+    assert f"Message {id} is named by its id alone" in alone.json["error"]["message"]
+    assert shared_server.call("GET", f"/queues/{queue}/messages/{id}").json == before
+
+
+def test_acks_by_id_alone_that_come_together_settle_nothing(shared_server, queue):
+    """Those that come in one tick are handled together."""
+    ids = [SQEW.send(shared_server, queue, n) for n in range(8)]
+    bodies = [b'{"id":%d}' % id for id in ids]
+    head = b"POST /queues/%b/ack HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
+    connections = [shared_server.connect() for _ in ids]
+    for _ in range(3):
+        for connection, body in zip(connections, bodies, strict=True):
+            connection.sendall(head % (queue.encode(), len(body)) + body)
+        answers = [connection.recv(65_536) for connection in connections]
+        assert all(answer.startswith(b"HTTP/1.1 400 ") for answer in answers)
+    for connection in connections:
+        connection.close()
+
+    assert shared_server.call("GET", f"/queues/{queue}/stats").json["ready"] == 8
+
+
+def test_a_message_is_settled_by_the_name_of_its_consumer(shared_server, queue):
+    id = SQEW.send(shared_server, queue, 1)
+    shared_server.call("POST", f"/queues/{queue}/poll?consumer=w1")
+
+    refused = shared_server.call("POST", f"/queues/{queue}/ack", {"id": id, "consumer": "w2"})
+    acked = shared_server.call("POST", f"/queues/{queue}/ack", {"id": id, "consumer": "w1"})
+
+    assert (refused.status, acked.status) == (409, 200)

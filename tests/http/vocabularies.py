@@ -14,11 +14,12 @@ _numbers = itertools.count()
 
 
 class Delivery(NamedTuple):
-    """A message as a receiver sees it. The mailbox does not tell of attempts."""
+    """A message as a receiver sees it. The mailbox does not tell of attempts, nor hq of tokens."""
 
     id: int
     body: Any
     attempts: int | None
+    token: str | None = None
 
 
 class Vocabulary(NamedTuple):
@@ -32,7 +33,7 @@ class Vocabulary(NamedTuple):
     receive_line: str
     """The first line of a request that receives."""
     read: Callable[[Serving, Any], list[Delivery]]
-    settle: Callable[[Serving, str, int], Answer]
+    settle: Callable[[Serving, str, Delivery], Answer]
     sentence: Callable[[Any], str]
     """What is wrong, out of this dialect's own shape; raises if it is another shape."""
     wait: str = ""
@@ -72,8 +73,8 @@ SQEW = Vocabulary(
     lambda value: b'{"payload":%b}' % value,
     lambda _, sent: sent["message_id"],
     "POST /queues/{queue}/poll?batch=1",
-    lambda _, answer: [Delivery(m["id"], m["payload"], m["attempts"]) for m in answer["messages"]],
-    lambda server, queue, id: server.call("POST", f"/queues/{queue}/ack", {"id": id}),
+    lambda _, answer: [Delivery(m["id"], m["payload"], m["attempts"], m["token"]) for m in answer["messages"]],
+    lambda server, queue, it: server.call("POST", f"/queues/{queue}/ack", {"id": it.id, "token": it.token}),
     lambda answer: _only(_only(answer, "error")["error"], "code", "message")["message"],
     "&wait_ms=20000",
 )
@@ -86,7 +87,7 @@ HQ = Vocabulary(
     lambda server, job: (
         [] if job is None else [Delivery(server.uuids.id_of(UUID(job["id"])), job["args"], job["attempts"])]
     ),
-    lambda server, _queue, id: server.call("PUT", f"/messages/{server.uuids.of(id)}/complete"),
+    lambda server, _queue, it: server.call("PUT", f"/messages/{server.uuids.of(it.id)}/complete"),
     lambda answer: _only(answer, "error", "code")["error"],
 )
 MAILBOX = Vocabulary(
@@ -95,8 +96,8 @@ MAILBOX = Vocabulary(
     lambda value: b'{"topic":"QUEUE","body":%b}' % value,
     lambda _, sent: sent["id"],
     "GET /v1/messages?topic={queue}&ack=true",
-    lambda _, answer: [Delivery(m["id"], m["body"], None) for m in answer],
-    lambda server, queue, id: server.call("POST", "/v1/acks", {"id": id, "topic": queue}),
+    lambda _, answer: [Delivery(m["id"], m["body"], None, m["token"]) for m in answer],
+    lambda server, queue, it: server.call("POST", "/v1/acks", {"id": it.id, "token": it.token, "topic": queue}),
     lambda answer: _only(answer, "error", "code")["error"],
     "&wait=20",
 )
@@ -106,8 +107,8 @@ NATIVE = Vocabulary(
     lambda value: b'{"message":%b}' % value,
     lambda _, sent: sent["id"],
     "GET /v1/queues/{queue}/messages?max=1",
-    lambda _, answer: [Delivery(m["id"], m["message"], m["read_ct"]) for m in answer],
-    lambda server, queue, id: server.call("DELETE", f"/v1/queues/{queue}/messages/{id}"),
+    lambda _, answer: [Delivery(m["id"], m["message"], m["read_ct"], m["token"]) for m in answer],
+    lambda server, queue, it: server.call("DELETE", f"/v1/queues/{queue}/messages/{it.id}"),
     lambda answer: _only(answer, "error")["error"],
     "&wait=20",
 )

@@ -28,7 +28,7 @@ from sqew.cli.parameters import (
     token_option,
 )
 from sqew.cli.session import Session, now_ms
-from sqew.errors import BadBody, MessageNotFound, SqewError
+from sqew.errors import BadBody, MessageNotFound, SqewError, StaleLease
 from sqew.model import Extension, NewMessage, Ref, Release, Settled
 from sqew.rules import Limits, check_batch, check_int, check_message, encode_body, parse_json
 
@@ -37,7 +37,11 @@ batch_option = click.option("--batch", type=int, default=1, show_default=True, m
 wait_option = click.option(
     "--wait-ms", type=Milliseconds(), default=0, help="Wait up to this long for a message if there is none."
 )
-consumer_option = click.option("--consumer", type=Name(), metavar="NAME", help="Who holds the lease.")
+_CLI = "sqew-cli"
+"""Who holds what is polled if nobody is named: so an id is enough to settle it, and not for what nobody has polled."""
+consumer_option = click.option(
+    "--consumer", type=Name(), metavar="NAME", default=_CLI, show_default=True, help="Who holds the lease."
+)
 ids_option = click.option("--ids", "--id", "ids", required=True, type=Ids(), help="The message, or several: 1,2,3.")
 
 
@@ -189,9 +193,9 @@ def show_tally(session: Session, queue: str, tally: lines.Tally, done: str, left
 @consumer_option
 @click.pass_obj
 def poll(
-    session: Session, queue: str, batch: int, wait_ms: int, lane: str | None, lease_ms: int | None, consumer: str | None
+    session: Session, queue: str, batch: int, wait_ms: int, lane: str | None, lease_ms: int | None, consumer: str
 ) -> None:
-    """Receive messages under a lease: ack them with their token, or they come back when it ends."""
+    """Receive messages under a lease: ack them, or they come back when it ends."""
     _receive(session, ops.Receive(queue, batch, lane, lease_ms, consumer), wait_ms)
 
 
@@ -253,16 +257,18 @@ def remove(session: Session, queue: str, ids: list[int]) -> int:
 @queue_option
 @ids_option
 @token_option
+@consumer_option
 @click.pass_obj
-def ack(session: Session, queue: str, ids: list[int], token: str | None) -> int:
-    """Acknowledge messages: their work is done."""
-    return _settle(session, ops.Ack(queue, _refs(session, ids, token)), queue, ids, "Acknowledged")
+def ack(session: Session, queue: str, ids: list[int], token: str | None, consumer: str) -> int:
+    """Acknowledge messages that were polled: their work is done."""
+    return _settle(session, ops.Ack(queue, _refs(session, ids, token, consumer)), queue, ids, "Acknowledged")
 
 
 @message.command("nack")
 @queue_option
 @ids_option
 @token_option
+@consumer_option
 @click.option("--delay-ms", type=Milliseconds(), help="How long they wait.  [default: the queue's backoff]")
 @click.option("--reason", type=Name(), help="Why, for whoever finds it among the dead letters.")
 @click.option("--dead", is_flag=True, help="Don't try again: they are dead at once.")
@@ -272,12 +278,13 @@ def nack(
     queue: str,
     ids: list[int],
     token: str | None,
+    consumer: str,
     delay_ms: int | None,
     reason: str | None,
     dead: bool,
 ) -> int:
-    """Give messages back: their work failed."""
-    releases = [Release(ref, delay_ms, dead, reason or "") for ref in _refs(session, ids, token)]
+    """Give messages back that were polled: their work failed."""
+    releases = [Release(ref, delay_ms, dead, reason or "") for ref in _refs(session, ids, token, consumer)]
     return _settle(session, ops.Nack(queue, releases), queue, ids, "Gave back")
 
 
@@ -286,15 +293,17 @@ def nack(
 @ids_option
 @click.option("--ms", required=True, type=Milliseconds(), help="The lease ends so long from now.")
 @token_option
+@consumer_option
 @click.pass_obj
-def extend_lease(session: Session, queue: str, ids: list[int], ms: int, token: str | None) -> int:
+def extend_lease(session: Session, queue: str, ids: list[int], ms: int, token: str | None, consumer: str) -> int:
     """Set the end of a message's lease."""
-    extensions = [Extension(ref, ms) for ref in _refs(session, ids, token)]
+    extensions = [Extension(ref, ms) for ref in _refs(session, ids, token, consumer)]
     return _settle(session, ops.Extend(queue, extensions), queue, ids, "Extended the lease of")
 
 
-def _refs(session: Session, ids: Iterable[int], token: str | None) -> list[Ref]:
-    refs = [Ref(id, token) for id in ids]
+def _refs(session: Session, ids: Iterable[int], token: str | None, consumer: str) -> list[Ref]:
+    """The messages, in the name of who holds them: a token says more than a name."""
+    refs = [Ref(id, token, None if token else consumer) for id in ids]
     check_batch(len(refs), session.limits)
     return refs
 
@@ -304,7 +313,15 @@ def _settle(
 ) -> int:
     with session.open() as q:
         results = q.run(operation)
-    return _answer(session, queue, ids, results, done)
+    return _answer(session, queue, ids, [_explained(result) for result in results], done)
+
+
+def _explained(result: Settled | SqewError) -> Settled | SqewError:
+    """Tell who types a command what may be wrong besides a lease that was lost."""
+    if type(result) is StaleLease:
+        hint = "If you never held it, poll it first, or name its holder with --consumer or --token."
+        result.args = (f"{result} {hint}",)
+    return result
 
 
 def _answer(session: Session, queue: str, ids: list[int], results: Sequence[Settled | SqewError], done: str) -> int:

@@ -171,7 +171,9 @@ all_yes_option = click.option("-y", "--yes", is_flag=True, help="Don't ask. With
 yes_option = click.option("-y", "--yes", is_flag=True, help="Don't ask. Off a terminal nobody is asked.")
 lane_option = click.option("--lane", metavar="NAME", help="Only this lane.")
 token_option = click.option(
-    "--token", type=Name(), help="The lease's token, from `poll`. Without it: whoever holds the message."
+    "--token",
+    type=Name(),
+    help="The lease's token, from `poll`: it tells a lease from a later one of the same holder.",
 )
 after_option = click.option(
     "--after", type=Whole(0, LARGEST_ID), default=0, metavar="ID", help="Only messages with higher ids."

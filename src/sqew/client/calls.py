@@ -40,7 +40,7 @@ from sqew.rules import (
     seconds_as_ms,
     shown,
 )
-from sqew.values import check_collection, check_id, check_iterable, check_new_message, check_unicode
+from sqew.values import check_collection, check_id, check_iterable, check_new_message, check_right, check_unicode
 
 R = TypeVar("R")
 Held = Message | int
@@ -359,8 +359,8 @@ def held(message: Held, consumer: str | None, queue: str | None) -> tuple[str | 
             raise BadValue(f"Message {message.id} was looked at, not claimed: only its holder can settle it.")
         return message.queue, Ref(message.id, lease.token)
     check_id(message)
-    if consumer is not None:
-        check_text("consumer", consumer)
+    check_right(message, None, consumer)
+    check_text("consumer", consumer)
     return queue, Ref(message, by=consumer)
 
 

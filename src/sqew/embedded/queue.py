@@ -65,6 +65,7 @@ from sqew.values import (
     check_lane,
     check_new_message,
     check_path,
+    check_right,
     check_unicode,
 )
 from sqew.waiting import IDLE_MS, pause
@@ -758,8 +759,8 @@ def _ref(message: Held, consumer: str | None) -> tuple[str | None, Ref]:
             raise BadValue(f"Message {message.id} was looked at, not claimed: only its holder can settle it.")
         return message.queue, Ref(message.id, lease.token)
     check_id(message)
-    if consumer is not None:
-        check_text("consumer", consumer)
+    check_right(message, None, consumer)
+    check_text("consumer", consumer)
     return None, Ref(message, by=consumer)
 
 

@@ -11,13 +11,13 @@ from msgspec import Raw, Struct
 
 from sqew import operations as ops
 from sqew.engine import creation
-from sqew.errors import BadValue, MessageNotFound, SqewError, StaleLease
+from sqew.errors import BadValue, MessageNotFound, SqewError
 from sqew.http.exchange import Call, Request, Response
 from sqew.http.router import Dialect, Routes, harmful
 from sqew.http.service import NO_STORE, Service, as_json, refuse_head
 from sqew.http.statuses import headers_of
 from sqew.ids import MessageUuids
-from sqew.model import Message, NewMessage, Received, Ref, Release, Sent, Settled
+from sqew.model import Message, NewMessage, Received, Ref, Release, Sent
 from sqew.rules import seconds_as_ms
 
 encode = msgspec.json.Encoder().encode
@@ -119,31 +119,28 @@ def _received(uuids: MessageUuids, received: Received) -> Response:
 
 @routes.put("/messages/{id}/complete", scope="receive", keeps_to_queue=True, path={"id": UUID}, answers={200: None})
 async def complete(service: Service, request: Request) -> Response:
-    """The work is done: the message is gone. One that is dead meanwhile stays where dead letters are."""
-    uuid = _uuid(request.params[0])
-    message = await _message(service, request, uuid)
-    if message.death is not None:
-        raise StaleLease(uuid)
-    return _settled(uuid, await service.broker.ack(message.queue, [Ref(message.id)]))
+    """The work is done: the message is gone. One that nobody holds stays as it is."""
+    if (message := await _message(service, request)) is not None:
+        await service.broker.run(ops.Ack(message.queue, (Ref(message.id),), in_time=True))
+    return Response(200)
 
 
 @routes.put("/messages/{id}/fail", scope="receive", keeps_to_queue=True, path={"id": UUID}, answers={200: None})
 async def fail(service: Service, request: Request) -> Response:
-    """The work can never succeed: the message is dead, and not received again."""
+    """The work can never succeed: the message is dead, and not received again. One that nobody holds stays as it is."""
+    if (message := await _message(service, request)) is not None:
+        release = Release(Ref(message.id), dead=True, reason="failed by its consumer")
+        await service.broker.run(ops.Nack(message.queue, (release,), in_time=True))
+    return Response(200)
+
+
+async def _message(service: Service, request: Request) -> Message | None:
+    """The message that is meant, if there is one. hq does not tell whether there was."""
     uuid = _uuid(request.params[0])
-    message = await _message(service, request, uuid)
-    if message.death is not None:
-        # It is what it should be, by an earlier call or because its lease ran out.
-        return Response(200)
-    release = Release(Ref(message.id), dead=True, reason="failed by its consumer")
-    return _settled(uuid, await service.broker.nack(message.queue, [release]))
-
-
-async def _message(service: Service, request: Request, uuid: UUID) -> Message:
     try:
         return await service.broker.run(ops.Get(request.only_queue, service.uuids.id_of(uuid)))
-    except MessageNotFound as error:
-        raise MessageNotFound(uuid, request.only_queue) from error
+    except MessageNotFound:
+        return None
 
 
 def _uuid(text: str) -> UUID:
@@ -153,11 +150,3 @@ def _uuid(text: str) -> UUID:
         raise BadValue(
             f"'{text[:60]}' is not a message's id: that is a UUID, as enqueue and receive give it."
         ) from error
-
-
-def _settled(uuid: UUID, results: list[Settled | SqewError]) -> Response:
-    (result,) = results
-    if isinstance(result, SqewError):
-        # It was settled by somebody else in between.
-        raise MessageNotFound(uuid) from result
-    return Response(200)

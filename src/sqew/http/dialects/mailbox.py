@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from sqew import operations as ops
+from sqew.checks import check_operation
 from sqew.clock import timestamp
 from sqew.errors import BadValue, Forbidden, MessageNotFound, QueueNotFound, SqewError
 from sqew.http.exchange import Call, Request, Response
@@ -22,6 +23,7 @@ from sqew.http.service import NO_STORE, Service, in_seconds, refuse_head
 from sqew.http.statuses import COME_BACK, headers_of, status_of
 from sqew.model import Message, NewMessage, QueueInfo, Received, Ref, Sent, Settled
 from sqew.rules import seconds_as_ms
+from sqew.values import check_right
 
 encode = msgspec.json.Encoder().encode
 
@@ -106,6 +108,8 @@ def send(service: Service, request: Request) -> Call | Awaitable[Response]:
 async def _send_once(service: Service, operation: ops.Send, body: str) -> Response:
     """Send, and answer what is stored: the message itself, or the first one of its key."""
     topic = operation.queue
+    # What is refused makes no topic.
+    check_operation(operation, service.broker.limits)
     await service.ensure_queue(topic, **_POLICY)
     (sent,) = await service.broker.run(operation)
     stored = await _find(service, topic, sent.id)
@@ -181,7 +185,7 @@ def _text(message: Message, token: str | None = None) -> Text:
 
 
 class AckItem(Struct, forbid_unknown_fields=True):
-    """Which message. Without a token it is acked whoever holds it."""
+    """Which message, with the token that it was received with."""
 
     id: int
     token: str | None = None
@@ -210,11 +214,16 @@ async def ack(service: Service, request: Request) -> Response:
     request.rows = len(items)
     by_topic: dict[str, list[int]] = {}
     for place, item in enumerate(items):
+        check_right(item.id, item.token, None)
         by_topic.setdefault(_topic(request, item.topic), []).append(place)
-    calls = [
-        _attempt(service, ops.Ack(topic, [Ref(items[place].id, items[place].token) for place in places]))
+    operations = [
+        ops.Ack(topic, [Ref(items[place].id, items[place].token) for place in places])
         for topic, places in by_topic.items()
     ]
+    for operation in operations:
+        # All of them before any is carried out.
+        check_operation(operation, service.broker.limits)
+    calls = [_attempt(service, operation) for operation in operations]
     results: dict[int, Settled | SqewError] = {}
     # All in the transaction of this tick.
     for places, outcome in zip(by_topic.values(), await asyncio.gather(*calls), strict=True):

@@ -84,7 +84,7 @@ def nack(work: Work, op: Nack) -> list[Settled | SqewError]:
         _stir(work, state, held)
         return Settled(held.id, due_at)
 
-    return _each(work, _named(work, op.queue), ((r.ref, r) for r in op.releases), release)
+    return _each(work, _named(work, op.queue), ((r.ref, r) for r in op.releases), release, op.in_time)
 
 
 def _undo_receive(work: Work, state: QueueState, held: Held) -> Settled:

@@ -24,6 +24,7 @@ from sqew.model import (
     Release,
     Settled,
 )
+from sqew.values import check_right
 
 
 class PollParameters(Struct, frozen=True, forbid_unknown_fields=True):
@@ -86,7 +87,7 @@ def _received(message: Message) -> MessageView:
 
 
 class AckItem(Struct, forbid_unknown_fields=True):
-    """Which message. Without a token, or the consumer's name, it is acked whoever holds it."""
+    """Which message, and by what right: the token that it was received with, or the name of its consumer."""
 
     id: int
     token: str | None = None
@@ -94,7 +95,7 @@ class AckItem(Struct, forbid_unknown_fields=True):
 
 
 class NackItem(Struct, forbid_unknown_fields=True):
-    """Which message, and when it may be tried again; `dead`: never."""
+    """Which message, by what right (as for ack), and when it may be tried again; `dead`: never."""
 
     id: int
     token: str | None = None
@@ -105,7 +106,7 @@ class NackItem(Struct, forbid_unknown_fields=True):
 
 
 class ExtendItem(Struct, forbid_unknown_fields=True):
-    """Which message, and for how long from now its lease is to last."""
+    """Which message, by what right (as for ack), and for how long from now its lease is to last."""
 
     id: int
     ms: int
@@ -139,6 +140,8 @@ def _ack_together(_service: Service, requests: Sequence[Request]) -> SharedCall 
     if not stands_once(_NAME, bodies):
         return None
     items = [_decode_ack(body) for body in bodies]
+    if any(item.token is None is item.consumer for item in items):
+        return None
     refs = [Ref(item.id, item.token, item.consumer) for item in items]
     return SharedCall(ops.Ack(requests[0].params[0], refs), _settled_together)
 
@@ -183,6 +186,8 @@ def extend(_service: Service, request: Request) -> Call:
 
 def _items(request: Request) -> Sequence[Any]:
     items = request.data if isinstance(request.data, list) else (request.data,)
+    for item in items:
+        check_right(item.id, item.token, item.consumer)
     request.rows = len(items)
     return items
 
