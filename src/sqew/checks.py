@@ -66,6 +66,7 @@ _FIELDS: dict[type[ops.Operation[Any]], tuple[tuple[str, Check], ...]] = {
         ("letters", or_none(policy)),
         ("extras", extras),
         ("new", flag),
+        ("apart_from", or_none(queue)),
     ),
     ops.UpdateQueue: (("name", queue), ("changes", changes), ("extras", extras), ("letters", or_none(policy))),
     ops.DeleteQueue: (("name", queue),),

@@ -91,7 +91,7 @@ class Operation(Struct, Generic[R], frozen=True):
 class CreateQueue(Operation[QueueInfo], frozen=True):
     """Make a queue. Where it exists with the same policy, or ``exist_ok``, answer what is there.
 
-    ``new``: it must not exist, whatever its policy.
+    ``new``: it must not exist, whatever its policy; ``apart_from``: nor may a queue of that name.
 
     ``letters`` is the policy of its dead-letter queue, to be made with it where there is none of that name.
     """
@@ -102,6 +102,7 @@ class CreateQueue(Operation[QueueInfo], frozen=True):
     letters: Policy | None = None
     extras: Mapping[str, Any] = {}  # msgspec copies it
     new: bool = False
+    apart_from: str | None = None
 
 
 class UpdateQueue(Operation[QueueInfo], frozen=True):

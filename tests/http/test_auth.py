@@ -195,13 +195,19 @@ def test_what_is_about_no_single_queue_needs_the_servers_token(guarded, method, 
     assert "Use the server's token" in answer.body.decode()
 
 
-@pytest.mark.parametrize(("queue", "status"), [(QUEUE, 200), (OTHER, 404)])
-def test_by_id_alone_a_key_reaches_the_messages_of_its_own_queue_only(guarded, queue, status):
+@pytest.mark.parametrize(("queue", "is_open"), [(QUEUE, True), (OTHER, False)])
+def test_by_id_alone_a_key_reaches_the_messages_of_its_own_queue_only(guarded, queue, is_open):
     sent = guarded.call("POST", f"/queues/{queue}/enqueue", {"n": 1}, ADMIN).json["message_id"]
+    received = [guarded.call("GET", f"/queues/{queue}/receive", None, ADMIN).json]
+    while received[-1]["id"] != sent:
+        received.append(guarded.call("GET", f"/queues/{queue}/receive", None, ADMIN).json)
 
     completed = guarded.call("PUT", f"/messages/{sent}/complete", None, key_for(guarded, "receive"))
+    left = guarded.call("PUT", f"/messages/{sent}/fail", None, ADMIN)
 
-    assert completed.status == status
+    dead = guarded.call("GET", f"/queues/{queue}/dlq", None, ADMIN).json["messages"]
+    assert (completed.status, left.status) == (200, 200)
+    assert bool(dead) is not is_open
 
 
 @pytest.mark.parametrize(("topic", "status"), [(QUEUE, 201), (OTHER, 403)])

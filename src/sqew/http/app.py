@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from functools import partial
+from inspect import isawaitable
 from typing import Any, get_args
 from urllib.parse import unquote_plus
 
@@ -14,7 +15,17 @@ from msgspec import Struct
 
 from sqew.checks import check_operation
 from sqew.drives import Awaited, Unwanted
-from sqew.errors import BadBody, BadRequest, BadValue, RequestTimeout, SqewError, WrongContentType, nearest, quoted
+from sqew.errors import (
+    BadBody,
+    BadRequest,
+    BadValue,
+    QueueNotFound,
+    RequestTimeout,
+    SqewError,
+    WrongContentType,
+    nearest,
+    quoted,
+)
 from sqew.http.auth import Guard, queue_of
 from sqew.http.convoys import Convoy, Convoys, Repetition
 from sqew.http.crowds import Crowd
@@ -24,7 +35,8 @@ from sqew.http.router import Dialect, Route
 from sqew.http.service import Service
 from sqew.http.statuses import headers_of, status_of
 from sqew.model import Received
-from sqew.operations import Receive
+from sqew.operations import GetQueue, Receive
+from sqew.rules import FIFO_SUFFIX
 
 _log = logging.getLogger("sqew.http")
 
@@ -223,7 +235,7 @@ class App:
             if type(result) is list:
                 response = call.render(result)
             elif isinstance(result, SqewError):
-                answer = None if call.otherwise is None else call.otherwise(result)
+                answer = self._in_a_fifo(request, result) if call.otherwise is None else call.otherwise(result)
                 if answer is not None:
                     self._start(request, answer)
                     return
@@ -246,6 +258,26 @@ class App:
         except Exception:  # noqa: BLE001 (it is logged, and the client must get an answer)
             response = self.mistake(request)
         self._answer(request, response)
+
+    def _in_a_fifo(self, request: Request, error: SqewError) -> Awaitable[Any] | None:
+        """Answer for the FIFO queue of that name, where there is no other and the path may leave the suffix out."""
+        if not isinstance(error, QueueNotFound) or request.route is None or not request.route.finds_fifo:
+            return None
+        name = request.params[0]
+        if error.queue != name or name.endswith(FIFO_SUFFIX):
+            return None
+        return self._with_suffix(request, request.route, error)
+
+    async def _with_suffix(self, request: Request, route: Route, missing: QueueNotFound) -> Any:
+        params = request.params
+        request.params = (params[0] + FIFO_SUFFIX, *params[1:])
+        try:
+            await self._broker.run(GetQueue(request.params[0]))
+        except QueueNotFound:
+            request.params = params
+            raise missing from None
+        answer = route.handler(self.service, request)
+        return await answer if isawaitable(answer) else answer
 
     def _came_to_nobody(self, request: Request, operation: Receive, received: Received) -> bool:
         """Return True if who asked has left since. The messages go back at once, not when their leases run out.
@@ -276,12 +308,21 @@ class App:
         self._tasks[task] = request
         task.add_done_callback(self._tasks.pop)
 
+    async def _answer_of(self, request: Request, answer: Awaitable[Any]) -> Any:
+        try:
+            return await answer
+        except QueueNotFound as error:
+            found = self._in_a_fifo(request, error)
+            if found is None:
+                raise
+            return await found
+
     async def _carry_out(self, request: Request, answer: Any) -> None:
         try:
             if not isinstance(answer, Stream):
                 assert request.route is not None
                 async with asyncio.timeout(None if request.route.long else self._request_timeout_s):
-                    answer = await answer
+                    answer = await self._answer_of(request, answer)
             if isinstance(answer, Stream):
                 await request.connection.stream(request, self._guard.finish(request, answer))
                 self._figures.answered(request, answer.status, 0)

@@ -19,6 +19,7 @@ from sqew.http.router import KEYLESS, Route, shown_path
 from sqew.http.signatures import Signatures
 from sqew.keys import digest_of
 from sqew.model import GuardKey
+from sqew.rules import FIFO_SUFFIX
 from sqew.settings import Settings
 
 A = TypeVar("A", Response, Stream)
@@ -144,7 +145,10 @@ def _check_key(key: GuardKey, request: Request, route: Route) -> None:
     position = _queue_at(route.pattern)
     if position is not None:
         queue = request.params[position]
-        if queue != info.queue:
+        if route.finds_fifo and queue + FIFO_SUFFIX == info.queue:
+            # It opens no other, so that one is meant.
+            request.params = (info.queue, *request.params[1:])
+        elif queue != info.queue:
             raise Forbidden(
                 f"Key '{info.id}' is for queue '{info.queue}'. "
                 f"Use a key of queue '{queue[:80]}', or the server's token."

@@ -126,6 +126,11 @@ class Route(Struct, frozen=True, kw_only=True):
     """It has no body, and always answers the same head with the same `Call`."""
 
     @property
+    def finds_fifo(self) -> bool:
+        """Whether a FIFO queue is found there without the suffix of its name, as it may be made without it."""
+        return self.pattern.startswith("/v1/queues/{name}")
+
+    @property
     def parameters(self) -> list[str]:
         """The names in the pattern, in order."""
         return [part[1:-1] for part in self.pattern.split("/") if part.startswith("{")]

@@ -6,11 +6,12 @@ from typing import Any
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec.structs import replace
 
 from sqew import operations as ops
 from sqew.clock import timestamp
 from sqew.engine import change, creation
-from sqew.errors import BadValue, MessageNotFound, SqewError
+from sqew.errors import MessageNotFound, SqewError
 from sqew.http import transfer
 from sqew.http.dialects.plain_sends import plain_sends
 from sqew.http.dialects.sqew.looking import ArchiveParameters, message_id
@@ -83,7 +84,10 @@ class Changes(Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 class NewQueue(Changes, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A queue to make. Of a FIFO queue the name ends in `.fifo`, which is added where it is missing."""
+    """A queue to make. Of a FIFO queue the name ends in `.fifo`, which is added where it is missing.
+
+    Paths under `/v1/queues` find it without the suffix, too.
+    """
 
     name: str
     fifo: bool | UnsetType = UNSET
@@ -117,13 +121,15 @@ def create_queue(service: Service, request: Request) -> Call:
     """Make a queue. It has a dead-letter queue, and a most number of attempts, only if they are given."""
     given: NewQueue = request.data
     fields = policy_fields(given)
-    name = given.name
+    name, plain = given.name, None
     if given.fifo is True and not name.endswith(FIFO_SUFFIX):
-        name += FIFO_SUFFIX
+        # Without the suffix it would not be found beside a queue of that very name.
+        name, plain = name + FIFO_SUFFIX, name
     fields.setdefault("dead_letter", None)
     if fields["dead_letter"] is None:
         fields.setdefault("max_attempts", None)
-    return Call(creation(service.settings, name, fields), lambda info: Response(201, encode(_details(info))))
+    operation = replace(creation(service.settings, name, fields), apart_from=plain)
+    return Call(operation, lambda info: Response(201, encode(_details(info))))
 
 
 @routes.get("/v1/queues", scope="admin", query=ListParameters, answers={200: list[QueueView]})
@@ -275,7 +281,7 @@ class ReceiveParameters(Struct, frozen=True, forbid_unknown_fields=True):
     wait: float = 0
     """How many seconds to wait for a message when there is none."""
     fifo: bool = False
-    """Whether the queue must be a FIFO queue. Its name tells, so it need not be said."""
+    """The FIFO queue of that name is meant. It is found without this, too, unless there is another queue so called."""
     lane: str | None = None
     consumer: str | None = None
 
@@ -310,7 +316,7 @@ def receive(service: Service, request: Request) -> Call:
     given: ReceiveParameters = request.options
     name = request.params[0]
     if given.fifo and not name.endswith(FIFO_SUFFIX):
-        raise BadValue(f"'{name}' is not a FIFO queue: their names end in '.fifo'. Use that name, or leave fifo out.")
+        name += FIFO_SUFFIX
     lease_ms = None if given.vt is None else seconds_as_ms("vt", given.vt)
     operation = ops.Receive(name, service.batch(given.max, "max"), given.lane, lease_ms, given.consumer)
     return Call(operation, _received, service.wait_ms(seconds_as_ms("wait", given.wait), "wait"))

@@ -22,6 +22,9 @@ _ALL = 1 << 62
 
 
 def create_queue(work: Work, op: CreateQueue) -> QueueInfo:
+    other = work.catalog.find(op.apart_from)
+    if other is not None:
+        raise QueueExists(other.name, existing=other.info)
     existing = work.catalog.find(op.name)
     if existing is not None:
         return _existing(existing.info, op)

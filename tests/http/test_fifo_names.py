@@ -1,0 +1,137 @@
+"""FIFO queues under `/v1/queues`, where the end of their names may be left out."""
+
+import json
+
+import pytest
+from vocabularies import new_name
+
+from serving import STORES, serving
+
+CLAIMING = {"epoch": 1, "after": 0}
+BODIES = {
+    ("patch", "/v1/queues/{name}"): {"visibility_ms": 5},
+    ("post", "/v1/queues/{name}/messages"): {"message": 1, "group_id": "g"},
+    ("delete", "/v1/queues/{name}/messages"): {"ids": [1]},
+    ("patch", "/v1/queues/{name}/messages/{id}"): {"vt": 5},
+    ("post", "/v1/queues/{name}/bulk"): {"body": 1, "group": "g"},
+    ("delete", "/v1/queues/{name}/archive"): {"messages": [{"id": 1, "finished_at": 1}]},
+    ("post", "/v1/queues/{name}/consumers/{consumer}/open"): {"owner": "me"},
+    ("post", "/v1/queues/{name}/consumers/{consumer}/claims"): CLAIMING,
+    ("post", "/v1/queues/{name}/consumers/{consumer}/renew"): {"epoch": 1},
+    ("post", "/v1/queues/{name}/writers/{writer}/epochs/{epoch}/parts/{part}"): [{"message": 1, "group": "g"}],
+    ("post", "/v1/queues/{name}/writers/{writer}/epochs/{epoch}/promote"): {"parts": {}},
+}
+PLACES = {"consumer": "c", "number": "1", "part": "0", "writer": "w", "epoch": "0", "id": "1"}
+
+
+@pytest.fixture(scope="session", params=STORES)
+def shared_server(request, servers):
+    """The shared server, on each store in turn."""
+    return servers(request.param)
+
+
+def made(server):
+    """The name that a FIFO queue was made with."""
+    name = new_name()
+    answer = server.call("POST", "/v1/queues", {"name": name, "fifo": True})
+    assert (answer.status, answer.json["name"]) == (201, f"{name}.fifo")
+    return name
+
+
+def test_every_route_finds_a_fifo_queue_by_the_name_that_it_was_made_with(shared_server):
+    document = shared_server.call("GET", "/v1/openapi.json").json
+    routes = [
+        (verb, path)
+        for path, verbs in document["paths"].items()
+        for verb in verbs
+        if path.startswith("/v1/queues/{name}")
+    ]
+    assert len(routes) >= 25
+
+    for verb, path in routes:
+        name = made(shared_server)
+        places = {**PLACES, "name": name}
+        answers = [
+            shared_server.call(
+                verb.upper(), path.format(**{**places, "name": either}), BODIES.get((verb, path)), timeout=10
+            )
+            for either in ((name, f"{name}.fifo") if verb == "get" else (name,))
+        ]
+
+        for answer in answers:
+            assert answer.headers.get("x-sqew-error") != "queue_not_found", (verb, path, answer)
+            assert answer.status < 400 or answer.headers["x-sqew-error"].endswith("_not_found"), (verb, path, answer)
+        assert len({answer.status for answer in answers}) == 1
+
+
+def test_a_message_goes_through_a_fifo_queue_by_its_short_name(shared_server):
+    name = made(shared_server)
+    path = f"/v1/queues/{name}/messages"
+
+    for number in range(2):
+        assert shared_server.call("POST", path, {"message": number, "group_id": "g"}).status == 201
+    [first] = shared_server.call("GET", f"{path}?fifo=true").json
+    assert shared_server.call("GET", path).json == []
+    assert shared_server.call("DELETE", f"{path}/{first['id']}").status == 204
+    [second] = shared_server.call("GET", path).json
+
+    assert (first["message"], second["message"]) == (0, 1)
+    assert shared_server.call("GET", f"/v1/queues/{name}").json["name"] == f"{name}.fifo"
+    assert shared_server.call("DELETE", f"/v1/queues/{name}").status == 204
+    assert shared_server.call("GET", f"/v1/queues/{name}.fifo").status == 404
+
+
+def test_a_queue_of_the_very_name_is_the_one_that_is_meant(shared_server):
+    name = new_name()
+    for queue in (f"{name}.fifo", name):
+        assert shared_server.call("POST", "/v1/queues", {"name": queue}).status == 201
+
+    shared_server.call("POST", f"/v1/queues/{name}/messages", {"message": "plain"})
+
+    assert [message["message"] for message in shared_server.call("GET", f"/v1/queues/{name}/messages").json] == [
+        "plain"
+    ]
+
+
+def test_a_fifo_queue_is_not_made_where_it_would_not_be_found(shared_server):
+    name = new_name()
+    shared_server.call("POST", "/v1/queues", {"name": name})
+
+    refused = shared_server.call("POST", "/v1/queues", {"name": name, "fifo": True})
+
+    assert (refused.status, refused.headers["x-sqew-error"]) == (409, "queue_exists")
+    assert shared_server.call("GET", f"/queues/{name}.fifo").json is None
+
+
+def test_a_queue_that_is_not_there_is_told_under_the_name_that_was_asked_for(shared_server):
+    name = new_name()
+
+    for method, path in (("GET", ""), ("GET", "/messages"), ("POST", "/purge")):
+        answer = shared_server.call(method, f"/v1/queues/{name}{path}")
+        assert (answer.status, f"Queue '{name}' does not exist" in answer.json["error"]) == (404, True)
+
+
+def test_no_other_dialect_leaves_the_end_of_a_name_out(shared_server):
+    name = made(shared_server)
+
+    assert shared_server.call("POST", f"/queues/{name}/poll").status == 404
+    assert shared_server.call("GET", f"/queues/{name}").json is None
+
+
+def test_a_key_of_a_fifo_queue_opens_it_by_its_short_name(tmp_path):
+    with serving(tmp_path, "--durability", "fast", env={"AUTH_TOKEN": "secret"}) as server:
+        token = {"Authorization": "Bearer secret"}
+        for name in ("zz", "yy"):
+            server.call("POST", "/v1/queues", {"name": name, "fifo": True}, token)
+        key = server.call("POST", "/queues/zz.fifo/keys", {"scopes": ["send", "receive"]}, token).json["key"]
+        bearer = {"Authorization": f"Bearer {key}"}
+        # A queue of the very name is none of its business.
+        server.call("POST", "/v1/queues", {"name": "zz"}, token)
+
+        for _ in range(3):
+            sent = server.call("POST", "/v1/queues/zz/messages", {"message": 1, "group_id": "g"}, bearer)
+            assert sent.status == 201
+        assert server.call("GET", "/v1/queues/yy/messages", headers=bearer).status == 403
+        assert server.call("GET", "/queues/zz/peek", headers=bearer).status == 403
+        assert json.loads(server.call("GET", "/v1/queues/zz.fifo", headers=token).body)["queue_length"] == 3
+        assert server.call("GET", "/v1/queues/zz", headers=token).json["queue_length"] == 0
