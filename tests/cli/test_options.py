@@ -36,8 +36,8 @@ TWICE = {
     "message enqueue --queue orders --text a --text=b": ("--text", "several messages go as lines of JSON"),
     "message enqueue --queue orders --file a --file b": ("--file", "cat FILES | sqew … --file -"),
     "import --queue orders --file a --file b": ("--file", "cat FILES | sqew … --file -"),
-    "message ack --queue orders --ids 1 --ids 2": ("--ids", "with commas between them, 1,2,3"),
-    "message remove --queue orders --id 1 --ids 2": ("--id/--ids", "with commas between them, 1,2,3"),
+    "message ack --queue orders --ids 1 --ids 2": ("--ids/--id", "with commas between them, 1,2,3"),
+    "message remove --queue orders --id 1 --ids 2": ("--ids/--id", "with commas between them, 1,2,3"),
     "event publish --key a --body 1 --payload 2": ("--body/--payload", "Give it once."),
     "message enqueue --queue orders --payload 1 --sync-commit --no-sync-commit": (
         "--sync-commit/--no-sync-commit", "Give it once.",

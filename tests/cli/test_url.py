@@ -432,7 +432,7 @@ def test_a_canary_ignores_what_an_earlier_one_left_behind(sqew, on_server):
     assert sqew("canary --once").code == 0
     sqew(["message", "enqueue", "--queue", "sqew-canary", "--payload", '{"run": "earlier", "number": 1}'])
 
-    done = sqew("canary --once")
+    done = sqew("canary --once --metrics")
 
     assert done.code == 0
     assert 'sqew_canary_rounds_total{result="ok"} 1' in done.out
