@@ -12,7 +12,7 @@ import pytest
 from background import HERE, house, locked
 from sqew.clock import ManualClock
 from sqew.deliveries.guard import Border
-from sqew.operations import ClaimDeliveries, SettleDeliveries, Unsubscribe
+from sqew.operations import ClaimDeliveries, RenewDeliveries, SettleDeliveries, Unsubscribe
 
 sys.path.append(str(Path(__file__).parent / "deliveries"))
 
@@ -117,11 +117,12 @@ def test_what_waits_for_an_endpoint_is_dropped_when_it_is_unsubscribed(tmp_path,
 
 
 def test_two_couriers_on_one_file_deliver_each_once(tmp_path, hook):
-    gate = Gate()
+    # Whatever holds this machine up, no claim runs out.
+    gate, clock = Gate(), ManualClock()
     hook.does("/shared", gate)
 
     async def scenario():
-        async with house(tmp_path) as one, house(tmp_path) as two:
+        async with house(tmp_path, clock) as one, house(tmp_path, clock) as two:
             async with one.courier(per_subscription=4) as first, two.courier(per_subscription=4) as second:
                 await one.subscribe("#", hook.url("/shared"))
                 await one.publish("order.paid", *range(300))
@@ -155,6 +156,59 @@ def test_a_courier_that_was_killed_is_taken_over_from_when_its_claims_run_out(tm
     taken = asyncio.run(scenario())
 
     assert [request.headers["x-sqew-delivery"] for request in hook.received()] == [str(taken.id)]
+
+
+def test_a_claim_is_renewed_while_its_server_lives(tmp_path, hook):
+    gate, clock, renewed = Gate(), ManualClock(), asyncio.Event()
+    hook.does("/slow", gate)
+
+    async def scenario():
+        async with house(tmp_path, clock) as one, house(tmp_path, clock) as two:
+            one.told = lambda operations: any(type(op) is RenewDeliveries for op in operations) and renewed.set()
+            async with one.courier() as patient:
+                await one.subscribe("#", hook.url("/slow"))
+                await one.publish("order.paid", 1)
+                await arrived(hook, "/slow")
+                async with two.courier():
+                    for _ in range(3):
+                        renewed.clear()
+                        clock.advance(2_500)
+                        await renewed.wait()
+                    await two.a_look()
+                    (delivery,) = await two.deliveries()
+                    gate.open()
+                    attempt = await patient.attempt()
+            return delivery, attempt, await one.deliveries()
+
+    delivery, attempt, left = asyncio.run(scenario())
+
+    assert delivery.state == "delivering"
+    assert attempt.ended == "delivered"
+    assert values(hook.received()) == [1]
+    assert left == []
+
+
+def test_a_claim_that_ran_out_under_way_is_taken_anew_and_not_posted_anew(tmp_path, hook):
+    gate, clock = Gate(), ManualClock()
+    hook.does("/slow", gate)
+
+    async def scenario():
+        async with house(tmp_path, clock) as h, h.courier() as courier:
+            await h.subscribe("#", hook.url("/slow"))
+            await h.publish("order.paid", 1)
+            await arrived(hook, "/slow")
+            clock.advance(60_000)
+            await h.a_look()
+            (delivery,) = await h.deliveries()
+            gate.open()
+            return delivery, await courier.attempt(), await h.deliveries()
+
+    delivery, attempt, left = asyncio.run(scenario())
+
+    assert delivery.state == "delivering"
+    assert attempt.ended == "delivered"
+    assert values(hook.received()) == [1]
+    assert left == []
 
 
 def test_a_store_that_is_busy_is_asked_again_and_nothing_is_posted_twice(tmp_path, hook):

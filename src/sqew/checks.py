@@ -18,6 +18,7 @@ from sqew.fields import (
     batch_of,
     busy,
     changes,
+    claims,
     columns,
     delivery_outcome,
     details,
@@ -262,6 +263,7 @@ _FIELDS: dict[type[ops.Operation[Any]], tuple[tuple[str, Check], ...]] = {
     ),
     ops.CountDeliveries: (),
     ops.NextDelivery: (),
+    ops.RenewDeliveries: (("claims", claims), ("lease_ms", ms)),
     ops.SettleDeliveries: (("outcomes", batch_of(delivery_outcome)),),
     ops.ListDeliveries: (
         ("state", or_none(one_of(DeliveryState))),

@@ -6,20 +6,26 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from time import perf_counter
+
+from msgspec.structs import replace
 
 from sqew.broker import Broker
 from sqew.deliveries.posting import Poster
 from sqew.errors import DeliveryFailed, NotTried, StoreClosed, StoreError
 from sqew.model import CONFIRMATION, DELIVERIES, NOTIFICATION, RAW, Claimed, Delivered, DeliveryOutcome, DueDelivery
-from sqew.operations import ClaimDeliveries, NextDelivery, SettleDeliveries
+from sqew.operations import ClaimDeliveries, NextDelivery, RenewDeliveries, SettleDeliveries
 from sqew.sealing import farewell, topic_arn, with_link
 
 _log = logging.getLogger("sqew.courier")
 
-_LEASE_MARGIN_MS = 10_000
-"""How much longer than its timeout a delivery is claimed: the outcome has to be written too."""
+_SHORTEST_CLAIM_MS, _LONGEST_CLAIM_MS = 1_000, 5_000
+"""For how long a delivery is claimed: that long it waits when its server is killed. What takes longer is renewed."""
+_RENEWALS = 4
+"""How often a claim could be renewed before it runs out: a loop that stalls for half of that time loses none."""
+_SETTLE_WITHIN_MS = 10_000
+"""How long a store that can't write the outcome is asked again."""
 _LONGEST_ERROR = 500
 _TRY_AGAIN_S = 0.5
 _NOT_TRIED_MS = 1_000
@@ -35,8 +41,8 @@ Observe = Callable[[bool, float, Delivered], None]
 class Courier:
     """Any number of them may be at one store: each delivery is tried by one at a time.
 
-    Who is killed in the middle leaves its deliveries claimed for a while; then another takes them over. So an endpoint
-    gets every event at least once.
+    A server that is killed leaves its deliveries claimed for a moment, because living ones renew their claims; then
+    another server takes them over. So an endpoint gets every event at least once.
     """
 
     def __init__(
@@ -58,17 +64,20 @@ class Courier:
         # Where others reach this server: what SNS's subscribers get says where they can unsubscribe.
         self._base_url = base_url
         self._retries_ms = retries_ms
-        self._lease_ms = timeout_ms + _LEASE_MARGIN_MS
+        self._lease_ms = min(max(timeout_ms, _SHORTEST_CLAIM_MS), _LONGEST_CLAIM_MS)
         self._batch, self._concurrency, self._per_subscription = batch, concurrency, per_subscription
         self._poll_ms = poll_ms
         self._observe = observe
         self._cursor = 0
         self._under_way: dict[asyncio.Task[None], DueDelivery] = {}
+        # By the ids of those: what each was claimed until, and is known to the store by.
+        self._claims: dict[int, int] = {}
+        self._keeper: asyncio.Task[None] | None = None
         # Subscriptions whose last attempt failed, and when: they get one at a time, so that slow ones don't take all
         # the places. One that is not tried again within the longest usual wait has nothing more to deliver, or is
         # gone, or waits as its own policy says.
         self._failing: dict[int, int] = {}
-        self._remembered_ms = max(retries_ms, default=0) + 2 * self._lease_ms
+        self._remembered_ms = max(retries_ms, default=0) + 2 * (timeout_ms + _SETTLE_WITHIN_MS)
         self._stirred = asyncio.Event()
         broker.ring(DELIVERIES, self._stirred)
 
@@ -97,18 +106,20 @@ class Courier:
         """Finish what is under way, and give back what takes longer. To be called when `run` has ended."""
         if self._under_way:
             await asyncio.wait(self._under_way, timeout=within_s)
-        unfinished = dict(self._under_way)
+        unfinished, claims = list(self._under_way), dict(self._claims)
         for task in unfinished:
             task.cancel()
         try:
             if unfinished:
                 await asyncio.wait(unfinished)
-                await self._give_back(list(unfinished.values()))
+                await self._give_back(claims)
         finally:
+            if self._keeper is not None:
+                self._keeper.cancel()
             await self._poster.close()
 
-    async def _give_back(self, deliveries: list[DueDelivery]) -> None:
-        undone = [_undone(one) for one in deliveries]
+    async def _give_back(self, claims: Mapping[int, int]) -> None:
+        undone = [_undone(id, claimed_until) for id, claimed_until in claims.items()]
         most = self._broker.limits.max_batch
         for start in range(0, len(undone), most):
             await self._broker.run(SettleDeliveries(undone[start : start + most]))
@@ -134,9 +145,7 @@ class Courier:
             # Not when the promise is awaited: who waits may have been cancelled, and `stop` must know of these too.
             if isinstance(claimed, Claimed):
                 for delivery in claimed.deliveries:
-                    task = asyncio.create_task(self._deliver(delivery))
-                    self._under_way[task] = delivery
-                    task.add_done_callback(self._over)
+                    self._begin(delivery)
             if promise.cancelled():
                 return
             if isinstance(claimed, Claimed):
@@ -156,6 +165,33 @@ class Courier:
         self._broker.submit(operation, begin)
         return await promise
 
+    def _begin(self, delivery: DueDelivery) -> None:
+        is_under_way = delivery.id in self._claims
+        self._claims[delivery.id] = delivery.claimed_until
+        if is_under_way:
+            # Its claim had run out, because the store was away: it is ours again, and must not be posted a second time.
+            return
+        task = asyncio.create_task(self._deliver(delivery))
+        self._under_way[task] = delivery
+        task.add_done_callback(self._over)
+        if self._keeper is None or self._keeper.done():
+            self._keeper = asyncio.create_task(self._keep_claims())
+
+    async def _keep_claims(self) -> None:
+        """Renew the claims of what takes long, for as long as anything is under way."""
+        step_ms, most = self._lease_ms // _RENEWALS, self._broker.limits.max_batch
+        while self._under_way:
+            await asyncio.sleep(step_ms / 1000)
+            young = self._broker.now() + self._lease_ms - step_ms
+            old = [(id, until) for id, until in self._claims.items() if until <= young]
+            try:
+                for start in range(0, len(old), most):
+                    await self._broker.run(RenewDeliveries(dict(old[start : start + most]), self._lease_ms))
+            except StoreClosed:
+                return
+            except StoreError as error:
+                _log.debug("claims of deliveries could not be renewed: %s", error)
+
     def _busy(self) -> dict[int, int]:
         self._forget_failures()
         busy = Counter(delivery.subscription_id for delivery in self._under_way.values())
@@ -173,10 +209,10 @@ class Courier:
 
     def _over(self, task: asyncio.Task[None]) -> None:
         """There is room for another."""
-        del self._under_way[task]
+        del self._claims[self._under_way.pop(task).id]
         self._stirred.set()
         if not task.cancelled() and (error := task.exception()) is not None:
-            # It stays claimed until its time is up, and is then tried again.
+            # It is tried again when its claim has run out.
             _log.error("a delivery could not be settled", exc_info=error)
 
     async def _deliver(self, delivery: DueDelivery) -> None:
@@ -184,7 +220,7 @@ class Courier:
         try:
             status, error = await self._post(delivery)
         except NotTried:
-            await self._settle(_undone(delivery, self._broker.now() + _NOT_TRIED_MS))
+            await self._settle(_undone(delivery.id, self._claims[delivery.id], self._broker.now() + _NOT_TRIED_MS))
             return
         took_s = perf_counter() - began
         self._failing.pop(delivery.subscription_id, None)
@@ -192,7 +228,7 @@ class Courier:
             self._failing[delivery.subscription_id] = self._broker.now()
         outcome = DeliveryOutcome(
             delivery.id,
-            delivery.claimed_until,
+            self._claims[delivery.id],
             delivered=not error,
             status=status,
             error=error[:_LONGEST_ERROR],
@@ -208,8 +244,9 @@ class Courier:
     async def _settle(self, outcome: DeliveryOutcome) -> Delivered:
         """Store how an attempt ended. A store that can't is asked again: else what has arrived is posted again.
 
-        Not for longer than the delivery is claimed: then it is tried again in any case, and its place is wanted.
+        Not for ever: its place is wanted. Then it is tried again when its claim has run out.
         """
+        enough = self._broker.now() + _SETTLE_WITHIN_MS
         while True:
             try:
                 (ended,) = await self._broker.run(SettleDeliveries([outcome]))
@@ -217,9 +254,11 @@ class Courier:
             except StoreClosed:
                 raise
             except StoreError:
-                if self._broker.now() >= outcome.claimed_until:
+                if self._broker.now() >= enough:
                     raise
                 await asyncio.sleep(_TRY_AGAIN_S)
+            # It may have run out meanwhile, and be claimed anew.
+            outcome = replace(outcome, claimed_until=self._claims[outcome.id])
 
     async def _post(self, delivery: DueDelivery) -> tuple[int | None, str]:
         """What the endpoint answered, and what was wrong with it, if anything."""
@@ -282,5 +321,5 @@ def _warn_of_pending(delivery: DueDelivery, error: str) -> None:
     _log.warning("an endpoint could not be asked to confirm its subscription", extra={"fields": fields})
 
 
-def _undone(delivery: DueDelivery, again_at: int | None = None) -> DeliveryOutcome:
-    return DeliveryOutcome(delivery.id, delivery.claimed_until, delivered=False, retry_at=again_at, undone=True)
+def _undone(id: int, claimed_until: int, again_at: int | None = None) -> DeliveryOutcome:
+    return DeliveryOutcome(id, claimed_until, delivered=False, retry_at=again_at, undone=True)

@@ -325,6 +325,12 @@ def busy(name: str, value: Any, _limits: Limits) -> None:
         raise BadValue(f"{name} can't be {shown(value)}: it must be a mapping from subscriptions to numbers.")
 
 
+def claims(name: str, value: Any, limits: Limits) -> None:
+    if not isinstance(value, Mapping):
+        raise BadValue(f"{name} can't be {shown(value)}: it must be a mapping from deliveries to times.")
+    check_batch(len(value), limits)
+
+
 def delivery_outcome(outcome: Any) -> None:
     if type(outcome) is not DeliveryOutcome:
         raise BadValue(f"{shown(outcome)} does not say how a delivery ended: it must be a DeliveryOutcome.")

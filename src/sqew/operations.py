@@ -812,6 +812,17 @@ class NextDelivery(Operation[int | None], frozen=True):
     polls: ClassVar[bool] = True
 
 
+class RenewDeliveries(Operation[None], frozen=True):
+    """Keep deliveries that take long claimed for another ``lease_ms``: by their ids, each with its ``claimed_until``.
+
+    Claims that somebody else has taken over, and those that are settled, stay as they are.
+    """
+
+    polls: ClassVar[bool] = True
+    claims: Mapping[int, int]
+    lease_ms: int
+
+
 class SettleDeliveries(Operation[list[Delivered]], frozen=True):
     """How attempts ended."""
 

@@ -11,6 +11,7 @@ from sqew.operations import (
     GetDelivery,
     ListDeliveries,
     Publish,
+    RenewDeliveries,
     SettleDeliveries,
     Unsubscribe,
 )
@@ -61,6 +62,47 @@ def test_what_is_claimed_is_not_claimed_again_before_its_time_is_up(store, neigh
     store.advance(1)
     [again] = store.claim()
     assert (again.id, again.claimed_until) == (delivery.id, store.now + CLAIM_MS)
+
+
+def renew(store: Driver, delivery: DueDelivery) -> None:
+    store.run(RenewDeliveries({delivery.id: delivery.claimed_until}, CLAIM_MS))
+
+
+def test_a_claim_that_is_renewed_lasts_longer_and_is_settled_as_before(store, neighbour):
+    [delivery] = due(store)
+    store.advance(CLAIM_MS - 1)
+    renew(store, delivery)
+    store.advance(CLAIM_MS - 1)
+    neighbour.now = store.now
+
+    assert neighbour.claim() == []
+    assert states(store) == ["delivering"]
+    assert store.settle(delivery, retry_at=store.now + 5) == "waiting"
+    assert states(store) == ["pending"]
+
+
+def test_a_claim_that_somebody_took_over_is_not_renewed(store, neighbour):
+    [delivery] = due(store)
+    store.advance(CLAIM_MS)
+    neighbour.now = store.now
+    [taken_over] = neighbour.claim()
+
+    store.advance(CLAIM_MS // 2)
+    renew(store, delivery)
+    store.advance(CLAIM_MS // 2)
+
+    assert store.settle(delivery, retry_at=store.now + 5) == "stale"
+    assert [again.id for again in store.claim()] == [taken_over.id]
+
+
+def test_what_is_settled_is_not_renewed(store):
+    [delivery] = due(store)
+    store.settle(delivery, retry_at=store.now + 5)
+
+    renew(store, delivery)
+    store.advance(5)
+
+    assert [again.id for again in store.claim()] == [delivery.id]
 
 
 def test_a_claim_takes_no_more_than_its_limit(store):

@@ -301,6 +301,7 @@ HOT = {
     "due_deliveries": {TURN},
     "payload": {ROW},
     "claim_delivery": {ROW},
+    "renew_delivery": {ROW},
     "first_delivery_due": {"sqew_delivery_due"},
     "next_delivery_due": {"sqew_delivery_due"},
     "unsubscribed_deliveries": {TURN},

@@ -30,6 +30,7 @@ from sqew.operations import (
     GetDelivery,
     ListDeliveries,
     NextDelivery,
+    RenewDeliveries,
     RetryDeliveries,
     SettleDeliveries,
 )
@@ -238,6 +239,13 @@ def _is_whole(payload: Row) -> bool:
 def next_due(work: Work, _op: NextDelivery) -> int | None:
     due_at: int | None = work.execute(work.sql.first_delivery_due).get
     return due_at
+
+
+def renew(work: Work, op: RenewDeliveries) -> None:
+    until = work.now + op.lease_ms
+    # In the order of their ids, as all who lock several do.
+    claims = [(id, claimed_until, until) for id, claimed_until in sorted(op.claims.items())]
+    work.executemany(work.sql.renew_delivery, claims)
 
 
 def settle(work: Work, op: SettleDeliveries) -> list[Delivered]:

@@ -93,6 +93,7 @@ HANDLERS: dict[type[ops.Operation[Any]], Callable[[Work, Any], Any]] = {
     ops.Publish: publishing.publish,
     ops.ClaimDeliveries: delivering.claim,
     ops.NextDelivery: delivering.next_due,
+    ops.RenewDeliveries: delivering.renew,
     ops.SettleDeliveries: delivering.settle,
     ops.CountDeliveries: delivering.count,
     ops.ListDeliveries: delivering.list_deliveries,

@@ -104,7 +104,12 @@ CAST(p.routing_key AS BLOB), CAST(p.message_id AS BLOB), p.form, p.is_text, p.ch
 SELECT {payload}, p.kind FROM sqew_payload p WHERE p.id = ?1
 
 -- name: claim_delivery
-UPDATE sqew_delivery SET due_at = ?2, claimed = 1 WHERE id = ?1
+-- The time up to which it was claimed at first tells one claim from another, however often it is renewed.
+UPDATE sqew_delivery SET due_at = ?2, claimed = ?2 WHERE id = ?1
+
+-- name: renew_delivery
+-- It takes long: nobody else is to try it yet. Unless somebody has taken it over since.
+UPDATE sqew_delivery SET due_at = ?3 WHERE id = ?1 AND claimed = ?2
 
 -- name: first_delivery_due
 SELECT min(due_at) FROM sqew_delivery WHERE due_at IS NOT NULL
@@ -128,10 +133,10 @@ DELETE FROM sqew_payload WHERE id = ?1
 -- name: postpone_delivery
 -- It failed: it is tried again at its time, or never. Unless somebody else has taken it over since.
 UPDATE sqew_delivery SET due_at = ?3, claimed = 0, attempts = attempts + 1, tried_at = ?4, status = ?5, error = ?6
- WHERE id = ?1 AND claimed = 1 AND coalesce(due_at, -1) = ?2
+ WHERE id = ?1 AND claimed = ?2
 
 -- name: unclaim_delivery
-UPDATE sqew_delivery SET due_at = ?3, claimed = 0 WHERE id = ?1 AND claimed = 1 AND coalesce(due_at, -1) = ?2
+UPDATE sqew_delivery SET due_at = ?3, claimed = 0 WHERE id = ?1 AND claimed = ?2
 
 -- name: payload_with_details
 -- What a delivery that is exhausted would have posted, and what SNS says of its subscription.
@@ -155,7 +160,7 @@ SELECT {delivery}, d.payload_id, d.checksum FROM sqew_delivery d {with_payload}
 SELECT {delivery} FROM sqew_delivery d {with_payload}
  WHERE d.id > ?1 AND (CAST(?2 AS BIGINT) IS NULL OR d.subscription_id = ?2)
    AND (CAST(?3 AS TEXT) IS NULL OR d.due_at IS NOT NULL
-                      AND ?3 = CASE WHEN d.claimed = 1 AND d.due_at > ?4 THEN 'delivering' ELSE 'pending' END)
+                      AND ?3 = CASE WHEN d.claimed <> 0 AND d.due_at > ?4 THEN 'delivering' ELSE 'pending' END)
  ORDER BY d.id LIMIT ?5
 
 -- name: list_exhausted
