@@ -17,7 +17,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar, cast
 from sqew.checks import check_operation
 from sqew.drives import Awaited, Done, Executed, Unwanted, drive_of
 from sqew.engine import Engine, RemoteEngine, Stepwise, Teller, following, limits_of, open_file, split
-from sqew.errors import BadValue, SqewError, StoreClosed, StoreUnavailable
+from sqew.errors import BadValue, OutcomeUnknown, SqewError, StoreClosed, StoreUnavailable
 from sqew.model import (
     DatabaseFigures,
     Extension,
@@ -313,6 +313,11 @@ class Broker:
         try:
             return await self._take(operation, is_wanted)
         except StoreUnavailable:
+            return Received([])
+        except OutcomeUnknown:
+            # What may have been taken comes back when its lease ends, unless it was taken for good.
+            if operation.finish:
+                raise
             return Received([])
 
     def _pause(self, deadline: int, next_due_at: int | None, heard: bool) -> int:

@@ -738,12 +738,22 @@ class StoreBusy(StoreError):
 
 
 class StoreUnavailable(StoreBusy):
-    """The database does not answer just now."""
+    """The database does not answer just now, and nothing was done."""
 
     code = "store_unavailable"
     discreet = "The server's database does not answer just now. Try again in a moment."
     was_there = False
     """Whether it has ended the connection itself, or is about to let us in: soon it may be back."""
+
+
+class OutcomeUnknown(StoreError):
+    """The answer to what was sent got lost: it may have been done, or not."""
+
+    code = "outcome_unknown"
+    discreet = (
+        "The server's database has not said whether it did that: it may have been done, or not. Look, then ask again; "
+        "with an idempotency key a message can be sent again without looking."
+    )
 
 
 class StoreFull(StoreError):

@@ -1055,6 +1055,7 @@ class DatabaseFigures(Struct, frozen=True, kw_only=True):
     retries: int
     timeouts: int
     contested: int
+    unknown: int
     full: int
     notices_sent: int
     notices_heard: int

@@ -25,8 +25,9 @@ from sqew.errors import Conflict, StoreBusy, StoreDamaged
 from sqew.moving_tables import LAST, NAMES, Row, Table, tables_of, unfit
 from sqew.settings import without_password
 from sqew.stores.postgres import PostgresStore
-from sqew.stores.postgres.connection import SQL
+from sqew.stores.postgres.connection import SQL, Link
 from sqew.stores.postgres.errors import OF_DATABASE, translate
+from sqew.stores.postgres.tally import Tally
 from sqew.stores.sqlite import SQLiteStore
 from sqew.stores.sqlite.connection import translated
 
@@ -85,7 +86,7 @@ async def move_in(path: str, url: str, reach: Reach | None = None, *, restart: b
     with _file(path) as source:
         try:
             async with _database(url) as target:
-                move = _Move(path, source, without_password(url), target, await tables_of(source, target))
+                move = _Move(path, source, url, target, await tables_of(source, target))
                 return await move.run(reach or (lambda _doing, _done, _total: None), restart)
         except OF_DATABASE as error:
             raise translate(error, url) from error
@@ -137,11 +138,12 @@ class _Move:
         self,
         path: str,
         source: apsw.Connection,
-        where: str,
+        url: str,
         target: asyncpg.Connection[asyncpg.Record],
         tables: list[Table],
     ) -> None:
-        self._path, self._source, self._where, self._target = path, source, where, target
+        self._path, self._source, self._url, self._target = path, source, url, target
+        self._where = without_password(url)
         self._tables = [table for table in tables if table.name != _META]
         [meta] = [table for table in tables if table.name == _META]
         [row] = meta.read(source)
@@ -266,6 +268,7 @@ class _Move:
 
     async def _finish(self, resumed: bool) -> Moved:
         """Make everything found, if everything is there."""
+        link = Link(self._target, self._url, Tally())
         transaction = self._target.transaction()
         await transaction.start()
         try:
@@ -280,7 +283,8 @@ class _Move:
         except BaseException:
             await transaction.rollback()
             raise
-        await (transaction.commit() if moved.ok else transaction.rollback())
+        # Whoever hears that all is there may delete the file: it must be for sure.
+        await (link.decided(transaction.commit()) if moved.ok else transaction.rollback())
         return moved
 
     async def _compared(self, table: Table) -> tuple[int, int]:

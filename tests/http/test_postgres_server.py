@@ -19,7 +19,7 @@ import pytest
 from cluster import Cluster, crashing_cluster
 from postgres import fetch_column, new_database
 from serving import Answer, Serving, serving
-from sqew.errors import SqewError, StoreBusy, StoreError, StoreFull, StoreUnavailable
+from sqew.errors import OutcomeUnknown, SqewError, StoreBusy, StoreError, StoreFull, StoreUnavailable
 from sqew.http.aws_refusals import in_aws_words
 from sqew.http.dialects.aws.sns.refusals import in_sns_words
 from sqew.installing import UPGRADE
@@ -164,7 +164,7 @@ def test_no_client_is_told_where_the_database_is_and_the_log_says_why(
 
 @pytest.mark.parametrize("in_words", [in_aws_words, in_sns_words])
 def test_nor_are_the_clients_of_aws(in_words: Callable[[SqewError], SqewError]) -> None:
-    for kind in (StoreUnavailable, StoreBusy, StoreFull, StoreError):
+    for kind in (StoreUnavailable, StoreBusy, OutcomeUnknown, StoreFull, StoreError):
         assert "10.0.0.7" not in str(in_words(kind("postgresql://10.0.0.7/queues does not answer.")))
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 
 import asyncpg
 import pytest
@@ -53,13 +53,16 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the statements that were sent."""
     names = {text: name for name, text in SQL.texts.items()}
     sent: list[str] = []
-    fetch = Link.fetch
 
-    async def note(link: Link, statement: str, *parameters: object) -> object:
-        sent.append(names[statement])
-        return await fetch(link, statement, *parameters)
+    def noting(fetch: Callable[..., Awaitable[object]]) -> Callable[..., Awaitable[object]]:
+        def note(link: Link, statement: str, *parameters: object) -> Awaitable[object]:
+            sent.append(names[statement])
+            return fetch(link, statement, *parameters)
 
-    monkeypatch.setattr(Link, "fetch", note)
+        return note
+
+    monkeypatch.setattr(Link, "fetch", noting(Link.fetch))
+    monkeypatch.setattr(Link, "fetch_alone", noting(Link.fetch_alone))
     return sent
 
 

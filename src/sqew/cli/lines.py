@@ -22,7 +22,7 @@ from sqew.cli.exits import Exit, Failure, complain
 from sqew.cli.output import plural
 from sqew.cli.progress import Bar
 from sqew.cli.session import Session
-from sqew.errors import NoAnswer, NotSqew, RateLimited, RequestTimeout, SqewError, TooLarge
+from sqew.errors import NoAnswer, NotSqew, OutcomeUnknown, RateLimited, RequestTimeout, SqewError, TooLarge
 from sqew.model import NewMessage, Sent
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ def _send_batch(q: Queues, operation: ops.Send, tally: Tally, ctrl_c: CtrlC) -> 
         try:
             with ctrl_c.held():
                 return tally.add(q.run(operation))
-        except (NoAnswer, RequestTimeout, NotSqew):
+        except (NoAnswer, RequestTimeout, OutcomeUnknown, NotSqew):
             raise
         except RateLimited as error:
             tally.unsure = 0

@@ -76,8 +76,9 @@ class Client:
     ``signing_secret`` too. It may be shared by threads.
 
     Errors are those of `sqew.Queue`, by class and code. Besides, `sqew.errors.Unreachable` says that nothing was sent
-    and `sqew.errors.NoAnswer` that it can't be known what was done. What does no harm when it is done twice is tried
-    again, ``retries`` times and after longer and longer pauses; a message without a key is never sent twice.
+    and `sqew.errors.NoAnswer`, as `sqew.errors.OutcomeUnknown`, that it can't be known what was done. What does no harm
+    when it is done twice is tried again, ``retries`` times and after longer and longer pauses; a message without a key
+    is never sent twice.
     """
 
     def __init__(

@@ -12,7 +12,17 @@ from sqew.client.address import Address
 from sqew.client.calls import Call
 from sqew.client.transport.failures import BadHost, NoConnection, NotSafe, TooSlow, TooSlowToConnect, TransportError
 from sqew.client.transport.routes import Timeouts
-from sqew.errors import NoAnswer, NotSqew, Overloaded, RequestTimeout, SqewError, StoreBusy, StoreClosed, Unreachable
+from sqew.errors import (
+    NoAnswer,
+    NotSqew,
+    OutcomeUnknown,
+    Overloaded,
+    RequestTimeout,
+    SqewError,
+    StoreBusy,
+    StoreClosed,
+    Unreachable,
+)
 
 DEFAULT_RETRIES = 5
 DEFAULT_TIMEOUT_S = 30.0
@@ -50,7 +60,7 @@ def _may_be_repeated(call: Call[Any], error: SqewError) -> bool:
         case Unreachable() | Overloaded() | StoreBusy():
             # It was not done.
             return True
-        case NoAnswer() | RequestTimeout() | StoreClosed():
+        case NoAnswer() | RequestTimeout() | OutcomeUnknown() | StoreClosed():
             return call.repeatable
         case NotSqew():
             return call.repeatable and error.status in _GATEWAYS

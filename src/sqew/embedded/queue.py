@@ -21,7 +21,7 @@ from sqew.checks import check_operation
 from sqew.clock import Clock
 from sqew.commits import Commits, GroupCommit, Transaction
 from sqew.engine import Stepwise, change, creation, limits_of, open_file, steps
-from sqew.errors import BadValue, SqewError, StoreBusy
+from sqew.errors import BadValue, OutcomeUnknown, SqewError, StoreBusy
 from sqew.keys import new_key
 from sqew.model import (
     ArchivedMessage,
@@ -551,7 +551,7 @@ class Queue:
         To see whether there is any takes no lock. Where another process has it, who looks is shown what there is.
         """
         clock, enough = self._engine.clock, time.monotonic() + _CATCH_UP_S
-        with contextlib.suppress(StoreBusy):
+        with contextlib.suppress(StoreBusy, OutcomeUnknown):
             is_due = self._commits.run(ops.SweepDue())
             while is_due and time.monotonic() < enough:
                 next_at = self._commits.run(ops.Sweep()).next_at

@@ -16,6 +16,7 @@ from sqew.errors import (
     MoveNotFound,
     MoveRunning,
     NotADeadLetterQueue,
+    OutcomeUnknown,
     QueueExists,
     QueueNotFound,
     SqewError,
@@ -123,7 +124,11 @@ def in_aws_words(error: SqewError) -> AwsError:
         case Invalid():
             return invalid_value(str(error))
         case StoreBusy() | StoreFull():
+            # It was not done.
             return AwsError("ServiceUnavailable", error.told, 503)
+        case OutcomeUnknown():
+            # SDKs repeat it, like any 5xx: a standard queue may get a message twice, as on AWS.
+            return AwsError("InternalFailure", error.told, 503)
         case _:
             status = status_of(error)
             return AwsError("InternalFailure" if status >= 500 else type(error).__name__, error.told, status)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 
-from sqew.errors import Invalid, SqewError
+from sqew.errors import Invalid, OutcomeUnknown, SqewError
 from sqew.lab.checks import check_of
 from sqew.lab.config.model import AtOnce, Closed
 from sqew.lab.config.model import Workload as WorkloadConfig
-from sqew.lab.drivers.base import Driver, Item, NotOffered, OutcomeUnknown
+from sqew.lab.drivers.base import Driver, Item, NotOffered
 from sqew.lab.events import Event
 from sqew.lab.scene import Scene
 from sqew.lab.workload import Planned

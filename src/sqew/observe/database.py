@@ -30,6 +30,12 @@ def database_lines(figures: DatabaseFigures, waiting: int) -> Iterator[str]:
         ],
     )
     yield from family(
+        "db_commits_unknown_total",
+        "counter",
+        "Commits that were not answered, or that no synchronous standby has confirmed.",
+        [("", figures.unknown)],
+    )
+    yield from family(
         "db_reconnects_total",
         "counter",
         "How often the database came back after it was away.",

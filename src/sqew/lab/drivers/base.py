@@ -63,10 +63,6 @@ class Topic(Struct, frozen=True):
     lease_ms: int = 30_000
 
 
-class OutcomeUnknown(SqewError):
-    """No answer came: what was asked may or may not have been done."""
-
-
 class NotOffered(Invalid):
     """The queue that the driver speaks to has no such thing."""
 
@@ -110,7 +106,7 @@ class Place(Struct, frozen=True):
 
 
 class Driver(Protocol):
-    """A queue. Errors that are worth trying again are `SqewError`; after `OutcomeUnknown` nobody knows."""
+    """A queue. Errors that are worth trying again are `SqewError`; after `sqew.errors.OutcomeUnknown` nobody knows."""
 
     name: ClassVar[str]
     """What ``target.driver`` calls it."""

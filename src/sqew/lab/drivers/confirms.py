@@ -13,8 +13,7 @@ import pika
 from pika.channel import Channel
 from pika.spec import Basic
 
-from sqew.errors import StoreUnavailable, Unreachable
-from sqew.lab.drivers.base import OutcomeUnknown
+from sqew.errors import OutcomeUnknown, StoreUnavailable, Unreachable
 
 Outgoing = tuple[str, bytes, pika.BasicProperties]
 """The queue, the body, and what goes with it."""

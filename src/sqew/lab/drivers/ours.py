@@ -8,8 +8,8 @@ from typing import Any
 from sqew import operations as ops
 from sqew.client import Client
 from sqew.embedded import Queue
-from sqew.errors import NoAnswer, SqewError
-from sqew.lab.drivers.base import Delivered, Item, OutcomeUnknown, Topic
+from sqew.errors import NoAnswer, OutcomeUnknown, RequestTimeout, SqewError
+from sqew.lab.drivers.base import Delivered, Item, Topic
 from sqew.model import Depths, Message, NewMessage
 
 NUMBER = "lab"
@@ -39,7 +39,7 @@ class OurDriver:
     def send(self, topic: str, items: Sequence[Item]) -> None:
         try:
             self._queue.run(ops.Send(topic, [_new_message(item) for item in items]))
-        except NoAnswer as error:
+        except (NoAnswer, RequestTimeout) as error:
             raise OutcomeUnknown(str(error)) from error
 
     def receive(self, topic: str, limit: int, lease_ms: int, wait_s: float) -> Sequence[Delivered]:

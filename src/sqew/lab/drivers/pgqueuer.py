@@ -17,8 +17,8 @@ from pgqueuer.ports.repository import EntrypointExecutionParameter
 from pgqueuer.queries import Queries
 from pgqueuer.types import QueueEntrypoint, QueueManagerId
 
-from sqew.errors import BadValue, NotFound, SqewError, StoreUnavailable, Unreachable
-from sqew.lab.drivers.base import Delivered, Item, Left, OutcomeUnknown, Place, Topic
+from sqew.errors import BadValue, NotFound, OutcomeUnknown, SqewError, StoreUnavailable, Unreachable
+from sqew.lab.drivers.base import Delivered, Item, Left, Place, Topic
 from sqew.lab.drivers.rivals import NUMBER, Policies, number_of, refuse_fifo, refuse_lanes
 
 T = TypeVar("T")

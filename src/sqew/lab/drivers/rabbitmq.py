@@ -12,8 +12,8 @@ import pika
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import AMQPConnectionError, AMQPError, ChannelClosedByBroker
 
-from sqew.errors import BadValue, NotFound, SqewError, StaleLease, StoreUnavailable, Unreachable
-from sqew.lab.drivers.base import Delivered, Item, Left, OutcomeUnknown, Place, Topic
+from sqew.errors import BadValue, NotFound, OutcomeUnknown, SqewError, StaleLease, StoreUnavailable, Unreachable
+from sqew.lab.drivers.base import Delivered, Item, Left, Place, Topic
 from sqew.lab.drivers.confirms import Confirming
 from sqew.lab.drivers.rivals import NUMBER, Policies, number_of, refuse_fifo, refuse_lanes, refuse_priorities
 

@@ -22,8 +22,17 @@ from redis.exceptions import (
 )
 from redis.retry import Retry
 
-from sqew.errors import BadValue, NotFound, SqewError, StaleLease, StoreFull, StoreUnavailable, Unreachable
-from sqew.lab.drivers.base import Delivered, Item, Left, OutcomeUnknown, Place, Topic
+from sqew.errors import (
+    BadValue,
+    NotFound,
+    OutcomeUnknown,
+    SqewError,
+    StaleLease,
+    StoreFull,
+    StoreUnavailable,
+    Unreachable,
+)
+from sqew.lab.drivers.base import Delivered, Item, Left, Place, Topic
 from sqew.lab.drivers.rivals import NUMBER, Policies, number_of, refuse_fifo, refuse_lanes, refuse_priorities
 
 GROUP = "lab"

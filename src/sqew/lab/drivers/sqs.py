@@ -25,8 +25,8 @@ from botocore.exceptions import (
     PartialCredentialsError,
 )
 
-from sqew.errors import BadValue, NotFound, SqewError, StaleLease, StoreUnavailable, Unreachable
-from sqew.lab.drivers.base import Delivered, Item, Left, NotOffered, OutcomeUnknown, Place, Topic
+from sqew.errors import BadValue, NotFound, OutcomeUnknown, SqewError, StaleLease, StoreUnavailable, Unreachable
+from sqew.lab.drivers.base import Delivered, Item, Left, NotOffered, Place, Topic
 from sqew.lab.drivers.rivals import NUMBER, Policies, number_of, refuse_lanes, refuse_priorities
 
 _BATCH = 10
@@ -42,6 +42,8 @@ _COUNTS = {
 }
 _WITH_EACH = ["ApproximateReceiveCount", "MessageGroupId"]
 _STALE = frozenset({"ReceiptHandleIsInvalid", "MessageNotInflight", "InvalidParameterValue"})
+_UNKNOWN = frozenset({"InternalFailure", "InternalError"})
+"""Errors after which it may have been done all the same."""
 _opening = threading.Lock()
 
 
@@ -263,7 +265,7 @@ def _said(error: ClientError, delivery: Delivered | None) -> SqewError:
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     if status < 500 and status != 429 and "Throttl" not in code:
         return BadValue(sentence)
-    return StoreUnavailable(sentence)
+    return OutcomeUnknown(sentence) if code in _UNKNOWN else StoreUnavailable(sentence)
 
 
 def _refusal(failure: Mapping[str, Any], delivery: Delivered) -> SqewError:

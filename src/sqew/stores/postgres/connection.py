@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import asyncpg
 
 from sqew.stores.postgres.bridge import wait_for
+from sqew.stores.postgres.errors import UNREPLICATED, leaves_nothing, unknown
+from sqew.stores.postgres.tally import Tally
 from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.statements import Statements
 from sqew.stores.sql.work import Copies, Row
+
+R = TypeVar("R")
 
 _PARAMETER = re.compile(r"\?(\d+)")
 _BLOB = re.compile(r"CAST\((coalesce\([^)]*\)|[\w.]+) AS BLOB\)")
@@ -101,8 +105,10 @@ class Answer:
 class Link:
     """A connection as what stores share knows it: implements `sqew.stores.sql.work.Connection`."""
 
-    def __init__(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
-        self._connection = connection
+    def __init__(self, connection: asyncpg.Connection[asyncpg.Record], url: str, tally: Tally) -> None:
+        self._connection, self._url, self._tally = connection, url, tally
+        self._is_unreplicated = False
+        connection.add_log_listener(self._hear)
         self._prepared: dict[str, asyncpg.prepared_stmt.PreparedStatement[asyncpg.Record]] = {}
         self._changed = 0
         self._held: set[int] = set()
@@ -160,6 +166,37 @@ class Link:
         changed = (prepared.get_statusmsg() or "").rpartition(" ")[2]
         self._changed = int(changed) if changed.isdigit() else 0
         return Answer(rows)
+
+    async def fetch_alone(self, statement: str, *parameters: Any) -> Answer:
+        """Run a statement that is a transaction of its own. Raises `OutcomeUnknown` as `commit` does."""
+        prepared = self._prepared.get(statement) or await self._prepare(statement)
+        return Answer(await self.decided(prepared.fetch(*parameters)))
+
+    async def commit(self) -> None:
+        """Commit what was begun. Raises `OutcomeUnknown` where it was asked for and may have been done, or not."""
+        await self.decided(self._connection.execute("COMMIT"))
+
+    async def decided(self, committing: Awaitable[R]) -> R:
+        """Await whatever commits. Raises `OutcomeUnknown` as `commit` does."""
+        self._is_unreplicated = False
+        try:
+            answer = await committing
+        except Exception as error:
+            if leaves_nothing(error):
+                raise
+            # Its answer may still come, and would be taken for that to the next question.
+            self._connection.terminate()
+            self._tally.unknown += 1
+            raise unknown(error, self._url) from error
+        if self._is_unreplicated:
+            self._tally.unknown += 1
+            raise unknown(None, self._url)
+        return answer
+
+    def _hear(self, _connection: Any, message: Any) -> None:
+        """A warning has come, before the answer that it belongs to. Its text may be in any language."""
+        if message.server_source_function == UNREPLICATED:
+            self._is_unreplicated = True
 
     def executemany(self, statement: str, rows: Iterable[Row], /) -> Answer:
         """Run a statement once for every row of parameters, in one round trip."""

@@ -14,6 +14,7 @@ from asyncpg import exceptions as pg
 from sqew.errors import (
     BadSetting,
     BadValue,
+    OutcomeUnknown,
     SqewError,
     StoreBusy,
     StoreError,
@@ -54,6 +55,8 @@ SILENT = (OSError, TimeoutError, EOFError, pg.PostgresConnectionError)
 """What comes of a try to connect where nobody answers."""
 READ_ONLY = (pg.ReadOnlySQLTransactionError, asyncpg.TargetServerAttributeNotMatched)
 """It is there, and is not the primary (any more)."""
+UNREPLICATED = "SyncRepWaitForLSN"
+"""The function of PostgreSQL's that warns when its wait for a synchronous standby is cut short."""
 OF_DATABASE = (asyncpg.PostgresError, *AWAY)
 """Whatever may come out of a connection."""
 
@@ -83,6 +86,31 @@ def translate(error: BaseException, url: str) -> SqewError:
             # Found by asyncpg before it is sent, or by PostgreSQL: of several operations it is about one.
             return BadValue(f"PostgreSQL can't store that: {reason}. Give another value.")
     return _refusal(error, url, where, reason) or _absence(error, where, reason)
+
+
+def leaves_nothing(error: BaseException) -> bool:
+    """Return True if a commit that failed with this error was certainly not done.
+
+    PostgreSQL says so with an ERROR. What asyncpg itself refuses, it refuses before anything is sent. FATAL errors,
+    lost connections and timeouts may come after the commit as well as before it.
+    """
+    if isinstance(error, asyncpg.InterfaceError):
+        return True
+    if not isinstance(error, asyncpg.PostgresError) or isinstance(error, pg.PostgresConnectionError):
+        return False
+    # Without a severity it is asyncpg's own: a parameter that can't be encoded. PgBouncer gives no severity_en.
+    return (error.severity_en or error.severity or "ERROR") == "ERROR"
+
+
+def unknown(error: BaseException | None, url: str) -> OutcomeUnknown:
+    """Make the error of a commit whose outcome is unknown. No error: no standby has confirmed it."""
+    where = without_password(url)
+    why = (
+        f"{where} was told to stop waiting for its synchronous standby: it is stored there, and perhaps nowhere else"
+        if error is None
+        else f"{where} did not answer a commit ({reason_of(error, url)}): it may have been done, or not"
+    )
+    return OutcomeUnknown(f"{why}. Look, then ask again.")
 
 
 def _refusal(error: BaseException, url: str, where: str, reason: str) -> SqewError | None:

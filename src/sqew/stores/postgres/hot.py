@@ -16,10 +16,11 @@ from zlib import crc32
 
 from msgspec import Struct
 
+from sqew.errors import OutcomeUnknown
 from sqew.ids import new_token
 from sqew.model import Fact, Lease, Message, NewMessage, Received, Sent, Settled
 from sqew.operations import Ack, Operation, Receive, Send
-from sqew.stores.postgres.connection import SQL, SYNC_COMMIT, Link
+from sqew.stores.postgres.connection import SQL, SYNC_COMMIT, Answer, Link
 from sqew.stores.postgres.flight import Flight
 from sqew.stores.postgres.watermarks import Bucket, Watermarks
 from sqew.stores.sql.catalog import Catalog, QueueState
@@ -228,23 +229,13 @@ async def _send(link: Link, catalog: Catalog, marks: Watermarks, flight: Flight,
         rows.add(send.rows)
     if not rows.bodies:
         return
-    sync_commit = None if flight.sync_commit is None else SYNC_COMMIT[flight.sync_commit]
-    if rows.are_alike:
-        answer = await link.fetch(
-            SQL.insert_alike, catalog.version, flight.now, *rows.kinds[0], rows.checksums, rows.bodies, sync_commit
-        )
-    else:
-        answer = await link.fetch(
-            SQL.insert_plain,
-            catalog.version,
-            flight.now,
-            rows.starts,
-            *zip(*rows.kinds, strict=True),
-            rows.checksums,
-            rows.headers,
-            rows.bodies,
-            sync_commit,
-        )
+    try:
+        answer = await _inserted(link, catalog, flight, rows)
+    except OutcomeUnknown as unknown:
+        # Receivers are to look: it may be there.
+        flight.stirred.update(send.state.name for send in sends)
+        _doubt(flight, sends, unknown)
+        return
     ids = [row[0] for row in answer]
     if not ids:
         # The queues are not what they were.
@@ -261,6 +252,31 @@ async def _send(link: Link, catalog: Catalog, marks: Watermarks, flight: Flight,
         flight.stirred.add(name)
         flight.land(send.place, [Sent(id) for id in theirs])
     marks.sent({send.state.name for send in sends}, flight.took_ms())
+
+
+async def _inserted(link: Link, catalog: Catalog, flight: Flight, rows: _Rows) -> Answer:
+    sync_commit = None if flight.sync_commit is None else SYNC_COMMIT[flight.sync_commit]
+    if rows.are_alike:
+        return await link.fetch_alone(
+            SQL.insert_alike, catalog.version, flight.now, *rows.kinds[0], rows.checksums, rows.bodies, sync_commit
+        )
+    return await link.fetch_alone(
+        SQL.insert_plain,
+        catalog.version,
+        flight.now,
+        rows.starts,
+        *zip(*rows.kinds, strict=True),
+        rows.checksums,
+        rows.headers,
+        rows.bodies,
+        sync_commit,
+    )
+
+
+def _doubt(flight: Flight, entries: Sequence[_Send | _Ack | _Claim], unknown: OutcomeUnknown) -> None:
+    """These may have been done, or not: they must not be done again here."""
+    for entry in entries:
+        flight.land(entry.place, unknown)
 
 
 def _only_bucket(state: QueueState, op: Receive) -> Bucket | None:
@@ -284,10 +300,14 @@ async def _receive(link: Link, catalog: Catalog, marks: Watermarks, flight: Flig
     *starts, end = accumulate((claim.op.limit for claim in claims), initial=1)
     last_attempt = policy.max_attempts or NEVER
     position = marks.position(state.name, bucket, now)
-    answer = await link.fetch(
-        SQL.claim_plain, state.id, *bucket, now, *position, end - 1, catalog.version, last_attempt, starts,
-        [lease.expires_at for lease in leases], [lease.token for lease in leases], [lease.by for lease in leases],
-    )  # fmt: skip
+    try:
+        answer = await link.fetch_alone(
+            SQL.claim_plain, state.id, *bucket, now, *position, end - 1, catalog.version, last_attempt, starts,
+            [lease.expires_at for lease in leases], [lease.token for lease in leases], [lease.by for lease in leases],
+        )  # fmt: skip
+    except OutcomeUnknown as unknown:
+        _doubt(flight, claims, unknown)
+        return
     rows = answer.fetchall()
     if not rows:
         return
@@ -343,13 +363,17 @@ async def _ack(link: Link, catalog: Catalog, flight: Flight, acks: Sequence[_Ack
         ids += [entry[0] for entry in theirs]
     columns = zip(*rights, strict=True)
     counted = {ack.state.id for ack in acks if ack.state.policy.quota is not None}
-    if counted:
-        answer = await link.fetch(SQL.finish_counted, catalog.version, ids, starts, *columns, counted)
-    elif len(rights) == 1 and rights[0][1] is not None and rights[0][2] is None:
-        queue_id, token, _ = rights[0]
-        answer = await link.fetch(SQL.finish_alike, catalog.version, ids, queue_id, token)
-    else:
-        answer = await link.fetch(SQL.finish_plain, catalog.version, ids, starts, *columns)
+    try:
+        if counted:
+            answer = await link.fetch_alone(SQL.finish_counted, catalog.version, ids, starts, *columns, counted)
+        elif len(rights) == 1 and rights[0][1] is not None and rights[0][2] is None:
+            queue_id, token, _ = rights[0]
+            answer = await link.fetch_alone(SQL.finish_alike, catalog.version, ids, queue_id, token)
+        else:
+            answer = await link.fetch_alone(SQL.finish_plain, catalog.version, ids, starts, *columns)
+    except OutcomeUnknown as unknown:
+        _doubt(flight, acks, unknown)
+        return
     finished = {row[0]: row for row in answer}
     if not finished:
         return

@@ -15,7 +15,8 @@ _LOCK = "SELECT pg_advisory_xact_lock(1399940471, 1)"
 _VERSION = "SELECT coalesce(max(version), 0) FROM sqew_migration"
 _STATE = """
 SELECT (SELECT max(version) FROM sqew_migration), EXISTS (SELECT FROM sqew_moving_in WHERE finished_at IS NULL),
-       current_setting('default_transaction_isolation'), current_setting('synchronous_commit')
+       current_setting('default_transaction_isolation'), current_setting('synchronous_commit'),
+       current_setting('client_min_messages')
 """
 _TABLE = """
 CREATE TABLE IF NOT EXISTS sqew_migration (
@@ -28,6 +29,8 @@ CREATE TABLE IF NOT EXISTS sqew_migration (
 
 OLDEST_SERVER = 13
 READ_COMMITTED = "read committed"
+HEARD = ("debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning")
+"""What client_min_messages may be for warnings to be heard."""
 
 
 def check_version(major: int, url: str) -> None:
@@ -66,7 +69,7 @@ async def check_usable(connection: asyncpg.Connection[asyncpg.Record], url: str,
 
     ``synchronous``: what is answered must be on disk.
     """
-    [(version, is_moved_into, isolation, synchronous_commit)] = await connection.fetch(_STATE)
+    [(version, is_moved_into, isolation, synchronous_commit, client_min_messages)] = await connection.fetch(_STATE)
     _check_not_newer(version, url)
     if is_moved_into:
         raise StoreUnusable(UNFINISHED.format(url))
@@ -80,6 +83,11 @@ async def check_usable(connection: asyncpg.Connection[asyncpg.Record], url: str,
         raise StoreUnusable(
             f"{url} has synchronous_commit off, and a crash would lose what was answered already. "
             "Set it for the user (ALTER ROLE … SET synchronous_commit = on), or set durability to fast."
+        )
+    if synchronous and client_min_messages not in HEARD:
+        raise StoreUnusable(
+            f"{url} has client_min_messages at '{client_min_messages}', and would not say when a synchronous standby "
+            "has not got what was answered. Set it for the user: ALTER ROLE … SET client_min_messages = notice."
         )
 
 

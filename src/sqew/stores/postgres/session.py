@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from random import Random
 from typing import Any
 
 import asyncpg
 
 from sqew import operations as ops
-from sqew.errors import SqewError
+from sqew.errors import OutcomeUnknown, SqewError, StoreUnavailable
 from sqew.model import Commit
 from sqew.rules import Throttle
 from sqew.stores.postgres import hot
@@ -19,6 +20,7 @@ from sqew.stores.postgres.catalog import DatabaseCatalog
 from sqew.stores.postgres.connection import SQL, SYNC_COMMIT, HeldElsewhere, Link
 from sqew.stores.postgres.finding import MarkedFinding
 from sqew.stores.postgres.flight import Flight
+from sqew.stores.postgres.tally import Tally
 from sqew.stores.postgres.watermarks import Watermarks
 from sqew.stores.sql import sending
 from sqew.stores.sql.bindings import Bindings
@@ -85,6 +87,14 @@ def _brings_back(operation: ops.Operation[Any]) -> bool:
     return isinstance(operation, ops.Nack) and any(release.undelivered for release in operation.releases)
 
 
+def _doubted(unknown: OutcomeUnknown, operation: ops.Operation[Any], result: Any) -> SqewError:
+    """What has become of an operation whose transaction may have been committed, or not."""
+    if isinstance(result, SqewError):
+        return result
+    # What only looks may have seen what was not committed then. To look again does no harm.
+    return unknown if operation.writes else StoreUnavailable(str(unknown))
+
+
 class NoRoom:
     """The database's disk is not ours to look at. Implements `sqew.stores.sql.work.Room`."""
 
@@ -104,12 +114,14 @@ class Session:
         throttles: dict[int, Throttle],
         random: Random,
         delivery_keep_ms: int,
+        url: str,
+        tally: Tally,
     ) -> None:
-        """``marks`` and ``throttles`` are those of all connections of the process."""
+        """``marks``, ``throttles`` and ``tally`` are those of all connections of the process."""
         self.connection = connection
         self._marks = marks
         self._tidied_at = 0
-        self._link = Link(connection)
+        self._link = Link(connection, url, tally)
         self._catalog = DatabaseCatalog(self._link.execute, SQL, throttles)
         self._bindings = Bindings()
         self._finding = MarkedFinding(marks)
@@ -193,7 +205,7 @@ class Session:
             await self.connection.execute(_ALONE)
             await self._link.fetch(SQL.drop_spare_buckets, _MANY_BUCKETS, _MOST_DROPPED)
             await self._link.fetch(SQL.bump_catalog)
-            await self.connection.execute("COMMIT")
+            await self._link.commit()
         except BaseException:
             await self._rollback()
             raise
@@ -218,12 +230,20 @@ class Session:
     async def _transaction(
         self, begin: str, operations: Sequence[ops.Operation[Any]], clock: Time, queues: set[int] | None = None
     ) -> Commit:
-        work = self._work
+        work, results = self._work, list[Any]()
         try:
             await self.connection.execute(begin)
             work.defers = len(operations) > 1
             results = await carried(self._attempt_all, operations, clock, queues)
-            await self.connection.execute("COMMIT")
+            if any(operation.writes for operation in operations):
+                await self._link.commit()
+            else:
+                await self.connection.execute("COMMIT")
+        except OutcomeUnknown as unknown:
+            # Receivers are to look: it may be there.
+            commit = Commit(list(map(partial(_doubted, unknown), operations, results)), [], work.stirred)
+            await self._rollback()
+            return commit
         except BaseException as error:
             if isinstance(error, TimeoutError):
                 # Nor would there be an answer to the ROLLBACK.

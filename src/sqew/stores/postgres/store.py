@@ -261,6 +261,8 @@ class PostgresStore:
             "statement_timeout": "0" if patient else str(self._timeout_ms),
             "synchronous_commit": SYNC_COMMIT[self._synchronous],
             "default_transaction_isolation": READ_COMMITTED,
+            # PostgreSQL tells by a warning that no standby has what was committed.
+            "client_min_messages": "warning",
             # Whoever stops in the midst of a transaction holds up who changes a queue.
             "idle_in_transaction_session_timeout": "0" if patient else "5000",
             **PLANNING,
@@ -326,7 +328,9 @@ class PostgresStore:
         return self._session_on(connection)
 
     def _session_on(self, connection: asyncpg.Connection[asyncpg.Record]) -> Session:
-        return Session(connection, self._marks, self._throttles, self._random, self._delivery_keep_ms)
+        return Session(
+            connection, self._marks, self._throttles, self._random, self._delivery_keep_ms, self._url, self.tally
+        )
 
     async def close(self) -> None:
         """Close the connections."""

@@ -19,6 +19,8 @@ class Tally:
     """Operations that took too long."""
     contested: int = 0
     """Operations that others were in the way of again and again."""
+    unknown: int = 0
+    """Commits of which nobody knows whether they were done."""
     full: int = 0
     """Operations that there was no room for on the database's disk."""
     reconnects: int = 0

@@ -7,6 +7,7 @@ from sqew.errors import (
     FilterLimitExceeded,
     Invalid,
     Limited,
+    OutcomeUnknown,
     SqewError,
     SubscriptionExists,
     SubscriptionNotFound,
@@ -58,6 +59,8 @@ def in_sns_words(error: SqewError) -> AwsError:
             return AwsError("ThrottledException", str(error), 429, "Throttled")
         case Invalid():
             return invalid(str(error))
+        case OutcomeUnknown():
+            return AwsError("InternalErrorException", error.told, 503, "InternalError")
         case _:
             return in_aws_words(error)
 

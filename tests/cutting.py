@@ -1,0 +1,129 @@
+"""A wire between a server and its database that breaks at an exact moment, and both ends are told."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+COMMIT = b"COMMIT\0"
+_KEPT = 4_096
+"""How much of what was said is remembered: what is looked for may come in two pieces."""
+
+
+class _Plan(NamedTuple):
+    """When to cut: a connection says one thing, and then (or with it) another."""
+
+    first: bytes
+    then: bytes
+    is_heard: bool
+    """Whether the database still gets what is said then: it does it, and its answer is lost."""
+
+
+class Cutter:
+    """A proxy before a database. It leads on everything until it is told what to cut at."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self._host, self._port = parts.hostname or "127.0.0.1", parts.port
+        self._plan: _Plan | None = None
+        self._cut = threading.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def cut_answer(self, first: bytes, then: bytes = b"") -> None:
+        """Have the answer to ``then`` lost on the connection that said ``first`` before it (or: to that itself)."""
+        self._arm(_Plan(first, then, is_heard=True))
+
+    def cut_question(self, first: bytes, then: bytes = b"") -> None:
+        """The same, and the database never hears of it."""
+        self._arm(_Plan(first, then, is_heard=False))
+
+    def _arm(self, plan: _Plan) -> None:
+        self._cut.clear()
+        self._plan = plan
+
+    def has_cut(self, within: float = 20) -> bool:
+        """Whether it comes to the cut."""
+        return self._cut.wait(within)
+
+    def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.get_running_loop().create_task(self._lead(reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def end(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _lead(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        beyond, to_beyond = await asyncio.open_connection(self._host, self._port)
+        cut = asyncio.Event()
+        try:
+            async with asyncio.TaskGroup() as both:
+                both.create_task(self._ask(reader, to_beyond, cut))
+                both.create_task(self._answer(beyond, writer, cut))
+        except* OSError:
+            pass  # one of them has gone, or it was cut
+        finally:
+            writer.transport.abort()
+            to_beyond.transport.abort()
+
+    async def _ask(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, cut: asyncio.Event) -> None:
+        said, is_marked = b"", False
+        while data := await reader.read(65_536):
+            said = (said + data)[-max(_KEPT, len(data)) :]
+            plan = self._plan
+            if plan is not None and not is_marked and plan.first in said:
+                is_marked, said = True, said.partition(plan.first)[2]
+            if plan is not None and is_marked and plan.then in said:
+                self._plan = None
+                if not plan.is_heard:
+                    self._cut.set()
+                    raise ConnectionAbortedError
+                cut.set()
+            writer.write(data)
+        raise ConnectionAbortedError
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, cut: asyncio.Event) -> None:
+        while data := await reader.read(65_536):
+            if cut.is_set():
+                # It has done it.
+                self._cut.set()
+                raise ConnectionAbortedError
+            writer.write(data)
+        raise ConnectionAbortedError
+
+
+@contextlib.contextmanager
+def cutter(url: str) -> Iterator[tuple[Cutter, str]]:
+    """A wire to a database, in a thread of its own, and the URL that leads through it."""
+    wire = Cutter(url)
+    loop, stop = asyncio.new_event_loop(), asyncio.Event()
+    ports: list[int] = []
+    ready = threading.Event()
+
+    async def serve() -> None:
+        server = await asyncio.start_server(wire.accept, "127.0.0.1", 0)
+        ports.append(server.sockets[0].getsockname()[1])
+        ready.set()
+        await stop.wait()
+        server.close()
+        await wire.end()
+
+    def run() -> None:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            runner.run(serve())
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    assert ready.wait(10)
+    try:
+        yield wire, url.replace(f":{urlsplit(url).port}", f":{ports[0]}")
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join(10)
+        assert not thread.is_alive()
