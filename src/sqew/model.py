@@ -1048,7 +1048,9 @@ class DatabaseFigures(Struct, frozen=True, kw_only=True):
     is_there: bool
     connections: int
     in_use: int
+    idle: int
     waiting: int
+    acquire_timeouts: int
     exhausted: int
     refused: int
     reconnects: int

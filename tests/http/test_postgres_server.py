@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import re
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 from cluster import Cluster, crashing_cluster
@@ -271,6 +273,57 @@ def test_metrics_tell_of_the_database(server: Serving, cluster: Cluster) -> None
     assert server.figure('db_refusals_total{reason="away"}') >= 1
     assert server.figure("db_connections_max") == 8
     assert server.figure("db_transaction_operations_count") > 0
+
+
+def pool_of(server: Serving) -> tuple[float, float, float]:
+    """The sizes that /metrics tells at one moment: of all, idle and active."""
+    text = server.call("GET", "/metrics").body.decode()
+    size, idle, active = (
+        float(line.split()[1])
+        for name in ("size", "idle", "active")
+        for line in text.splitlines()
+        if line.startswith(f"db_pool_{name} ")
+    )
+    return size, idle, active
+
+
+@contextlib.contextmanager
+def everybody_held_up(url: str) -> Iterator[None]:
+    """Hold what every transaction that writes waits for."""
+    with asyncio.Runner() as runner:
+        connection = runner.run(asyncpg.connect(url))
+        runner.run(connection.execute("SELECT pg_advisory_lock(1399940471, 0)"))
+        try:
+            yield
+        finally:
+            runner.run(connection.close())
+
+
+WAITING = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'sqew' AND wait_event_type = 'Lock'"
+
+
+def test_the_pool_is_counted_while_connections_are_held(server: Serving, cluster: Cluster) -> None:
+    # The first scrape waits until the queues are counted, which is to be held up here.
+    pool_of(server)
+    with ThreadPoolExecutor() as pool:
+        with everybody_held_up(cluster.url()):
+            body = {"payload": 1, "idempotency_key": "held"}
+            sending = pool.submit(server.call, "POST", "/queues/orders/messages", body)
+            deadline = time.monotonic() + WITHIN_S
+            while True:
+                # The server's own upkeep is held up as well, by and by.
+                [waiting], (size, idle, active) = fetch_column(cluster.url(), WAITING), pool_of(server)
+                if waiting == active > 0:
+                    break
+                assert time.monotonic() < deadline, (waiting, active)
+            assert size == idle + active
+        assert sending.result().status == 201
+
+    # What scrapes takes none of those for itself.
+    deadline = time.monotonic() + WITHIN_S
+    while pool_of(server)[2] != 0:
+        assert time.monotonic() < deadline
+    assert server.figure("db_pool_acquire_timeouts_total") == 0
 
 
 def test_queues_that_could_not_be_counted_are_counted_again_soon(server: Serving, cluster: Cluster) -> None:

@@ -14,6 +14,16 @@ def database_lines(figures: DatabaseFigures, waiting: int) -> Iterator[str]:
     yield from family("db_connections_max", "gauge", "Connections that messages may use.", [("", figures.connections)])
     yield from family("db_connections_in_use", "gauge", "Connections that are busy.", [("", figures.in_use)])
     yield from family("db_connections_waited_for", "gauge", "Who waits for a connection.", [("", figures.waiting)])
+    open_ = figures.idle + figures.in_use
+    yield from family("db_pool_size", "gauge", "Connections that are open, idle or active.", [("", open_)])
+    yield from family("db_pool_idle", "gauge", "Connections that are open and not in use.", [("", figures.idle)])
+    yield from family("db_pool_active", "gauge", "Connections that are in use.", [("", figures.in_use)])
+    yield from family(
+        "db_pool_acquire_timeouts_total",
+        "counter",
+        "How often no connection was free within database_timeout_ms.",
+        [("", figures.acquire_timeouts)],
+    )
     yield from family("db_operations_waiting", "gauge", "Operations that wait to be begun.", [("", waiting)])
     yield from family(
         "db_refusals_total",

@@ -73,6 +73,11 @@ class Pool:
         """How many connections there are, in use or not."""
         return self._open
 
+    @property
+    def idle(self) -> int:
+        """How many connections are open and not in use. Those that the database has ended meanwhile don't count."""
+        return sum(not session.connection.is_closed() for session in self._free)
+
     def add(self, session: Session) -> None:
         """Take over a connection that was made elsewhere."""
         self._open += 1
@@ -134,6 +139,7 @@ class Pool:
         try:
             yield
         except TimeoutError:
+            self._tally.acquire_timeouts += 1
             raise StoreUnavailable(why) from Exhausted()
         finally:
             self._tally.waiting -= 1

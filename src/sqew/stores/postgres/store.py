@@ -193,7 +193,9 @@ class PostgresStore:
     def figures(self) -> DatabaseFigures:
         """How this process gets on with the database."""
         counts = {name: getattr(self.tally, name) for name in Tally.__slots__}
-        return DatabaseFigures(connections=self.connections, is_there=not self._pool.is_away, **counts)
+        return DatabaseFigures(
+            connections=self.connections, idle=self._pool.idle, is_there=not self._pool.is_away, **counts
+        )
 
     async def measure(self) -> None:
         """Look how old the oldest snapshot is."""

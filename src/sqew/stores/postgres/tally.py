@@ -11,6 +11,8 @@ class Tally:
 
     in_use: int = 0
     waiting: int = 0
+    acquire_timeouts: int = 0
+    """How often no connection was free in time."""
     exhausted: int = 0
     """Operations that no connection was free for in time."""
     refused: int = 0
