@@ -70,6 +70,7 @@ _LOOK_S = 0.005
 """Nor after so long: where a tick takes its time, to look for others costs more than a transaction."""
 _SCAN_STEP = 50
 """How many messages a scan looks at between others' operations: half a millisecond's worth."""
+_FIRST_STEP, _STEP_BYTES = 1, 1_048_576
 _LOOK_AGAIN_MS = 1_000
 """How often a watcher looks at a queue that has something ready: nobody tells it when that is taken."""
 _NEWS_EVERY_S = 0.05
@@ -86,6 +87,24 @@ class Gathering(Protocol):
 
     def set_off(self) -> None:
         """Submit them."""
+
+
+class Step:
+    """How many messages to read next, of whoever reads on and on: at most so many, and 1 MiB or so.
+
+    While they wait to be taken by a slow reader they are held, for each of these.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.limit = min(most, _FIRST_STEP)
+
+    def took(self, size: int) -> None:
+        """The last step had bodies of so many bytes."""
+        if size > _STEP_BYTES:
+            self.limit = max(1, self.limit * _STEP_BYTES // size)
+        else:
+            self.limit = min(self._most, self.limit * 2)
 
 
 class Broker:
@@ -446,8 +465,10 @@ class Broker:
         """
         if up_to is None:
             up_to = await self.run(LastId())
+        step = Step(_SCAN_STEP)
         while True:
-            page = await self.run(Scan(queue, after, up_to, _SCAN_STEP))
+            page = await self.run(Scan(queue, after, up_to, step.limit))
+            step.took(sum(len(message.body) for message in page.messages))
             yield page.messages
             if page.after is None:
                 return

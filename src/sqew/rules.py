@@ -45,6 +45,10 @@ _NOT_PLAIN_DATA = (TypeError, ValueError, OverflowError, AttributeError, Recursi
 """What msgspec raises, or the object that it reads, when something can't be told in JSON."""
 
 _NOT_OPENING = bytes(set(range(256)) - set(b"[{\0"))
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_ROUND = bytes.maketrans(b"[]{}", b"()()")
+_SMALLEST_HEADER = 5
+"""``"":1,``: how many bytes a header takes at least. Attributes of SQS are longer, and ten at most."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -158,6 +162,8 @@ def _convert(fields: Mapping[str, Any]) -> Policy:
     _check_fields(Policy, fields)
     plain = dict(fields)
     lanes = plain.get("lanes")
+    if isinstance(lanes, Mapping | Sequence) and len(lanes) > MOST_LANES and not isinstance(lanes, str | bytes):
+        raise _too_many_lanes(len(lanes))
     try:
         if isinstance(lanes, Sequence) and not isinstance(lanes, str | bytes):
             plain["lanes"] = dict.fromkeys(lanes, 1)
@@ -237,13 +243,17 @@ def check_policy(policy: Policy) -> None:
         check_queue_name(policy.dead_letter)
     _check_backoff(policy.backoff)
     if len(policy.lanes) > MOST_LANES:
-        raise BadValue(f"A queue may have {MOST_LANES} lanes, not {len(policy.lanes)}. Use groups, or more queues.")
+        raise _too_many_lanes(len(policy.lanes))
     if not policy.lanes:
         raise BadValue("A queue needs a lane at least. Leave lanes out for the one called 'normal'.")
     for lane, weight in policy.lanes.items():
         if not _LANE_NAME.fullmatch(lane):
             raise BadName(f"{shown(lane)} can't be a lane's name. Use 1 to 80 letters, digits, '-', '_' or '.'.")
         check_int(f"The weight of lane '{lane}'", weight, 1, HEAVIEST_LANE)
+
+
+def _too_many_lanes(count: int) -> BadValue:
+    return BadValue(f"A queue may have {MOST_LANES} lanes, not {count}. Use groups, or more queues.")
 
 
 def _check_backoff(backoff: Backoff) -> None:
@@ -345,6 +355,9 @@ def check_text(name: str, value: object) -> None:
 def _check_headers(headers: object, body_bytes: int, limits: Limits) -> None:
     if not isinstance(headers, dict) or not all(isinstance(name, str) for name in headers):
         raise BadValue(f"headers can't be {shown(headers)}: they must be a mapping from names to JSON values.")
+    if len(headers) > limits.max_headers_bytes // _SMALLEST_HEADER:
+        # Each of them would be looked at, a million as well.
+        raise TooLarge(f"There are {len(headers)} headers; {limits.max_headers_bytes} bytes are allowed. Send fewer.")
     size = len(encode_json(headers, "headers", limits.max_depth))
     if size <= limits.max_headers_bytes:
         return
@@ -475,14 +488,13 @@ def _check_depth(encoded: Sequence[bytes], max_depth: int, what: str) -> None:
 
 
 def _depth(encoded: bytes) -> int:
-    depth = deepest = 0
-    for character in _STRING.sub(b"", encoded):
-        if character in b"[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif character in b"]}":
-            depth -= 1
-    return deepest
+    """How deep valid JSON is nested: how often the innermost pairs of brackets can be taken away until none is left."""
+    brackets = _STRING.sub(b"", encoded).translate(_ROUND, _NO_BRACKETS)
+    depth = 0
+    while brackets:
+        brackets = brackets.replace(b"()", b"")
+        depth += 1
+    return depth
 
 
 def reason_of(cause: object) -> str:

@@ -506,6 +506,10 @@ class Settings(Discreet, frozen=True, kw_only=True):
     max_request_bytes: Annotated[int, size(1_024, 1_024 * _MIB, "The largest request that is not streamed.")] = (
         16 * _MIB
     )
+    max_buffered_bytes: Annotated[
+        int,
+        size(1_024, 1_024 * 1_024 * _MIB, "How much of large requests is held at a time, of all connections together."),
+    ] = 128 * _MIB
     max_connections: Annotated[int, number(1, 1_000_000, "The most connections at a time.")] = 20_000
     max_wait_ms: Annotated[int, duration(0, _HOUR, "The longest that a receive may wait for a message.")] = 60_000
     request_timeout_ms: Annotated[

@@ -15,7 +15,7 @@ from zlib import crc32
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, structs
 
-from sqew.errors import BadBody, BadValue, SqewError, StoreDamaged, TooLarge, nearest, quoted
+from sqew.errors import BadBody, BadValue, SqewError, StoreDamaged, TooLarge, nearest, quoted, shortened
 from sqew.model import Format, NewMessage, NewMessages
 from sqew.rules import Limits, check_message, check_text, parse_all, parse_json, seconds_as_ms
 from sqew.values import check_new_message, check_utf8
@@ -160,9 +160,10 @@ def _unreadable_line(body: bytes) -> SqewError:
 
 def _explained(error: Exception) -> str:
     """msgspec's sentence, with the nearest name where one is misspelt."""
-    _, unknown, rest = str(error).partition("unknown field `")
+    sentence = shortened(str(error), 300)
+    _, unknown, rest = sentence.partition("unknown field `")
     if not unknown:
-        return str(error)
+        return sentence
     name = rest.partition("`")[0]
     return f"there is no {quoted(name)}{nearest(name, _FIELDS)}; the fields are: {', '.join(_FIELDS)}"
 

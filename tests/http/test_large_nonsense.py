@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sqew.errors import BadBody
 from sqew.http.repeats import check_repeats
 from sqew.http.run import make_router
+from sqew.rules import Limits, parse_json
 
 LARGE = 15_000_000
 SHORT = 2_000
@@ -117,3 +118,50 @@ def test_the_name_of_the_field_a_million_times_in_what_is_sent_is_no_reason_to_r
 def test_a_field_that_stands_there_with_an_escape_as_well_is_refused():
     with pytest.raises(BadBody, match="'payload' twice"):
         check_repeats(b'{"payload":"payload","p\\u0061yload":2}', {}, b'"payload"')
+
+
+def test_a_million_ids_are_not_gone_through(shared_server, queue):
+    body = b'{"ids":[%b1]}' % (b"1," * 1_000_000)
+
+    answers = [
+        shared_server.call("POST", f"/queues/{queue}/dlq/requeue", body, JSON),
+        shared_server.call("DELETE", f"/queues/{queue}/dlq", body, JSON),
+    ]
+
+    assert [answer.status for answer in answers] == [413, 413]
+    assert "100000 are allowed" in answers[0].json["error"]["message"]
+
+
+def test_a_million_headers_are_refused_without_a_look_at_each(shared_server, queue):
+    headers = b",".join(b'"%d":1' % number for number in range(1_000_000))
+
+    answer = shared_server.call("POST", f"/queues/{queue}/messages", b'{"payload":1,"headers":{%b}}' % headers, JSON)
+
+    assert answer.status == 413
+    assert "There are 1000000 headers" in answer.json["error"]["message"]
+
+
+@pytest.mark.parametrize("field", [b'"format":"%b"', b'"priority":"%b"', b'"lane":"%b"', b'"idempotency_key":"%b"'])
+def test_a_value_of_15_mb_that_is_not_allowed_is_not_sent_back(shared_server, queue, field):
+    body = b'{"payload":1,%b}' % (field % (b"x" * LARGE))
+
+    answer = shared_server.call("POST", f"/queues/{queue}/messages", body, JSON)
+
+    assert answer.status == 400
+    assert len(answer.body) < SHORT
+
+
+@given(st.recursive(st.integers(0, 9), lambda inner: st.lists(inner) | st.dictionaries(st.just("a[{"), inner)))
+def test_the_depth_of_json_is_that_of_its_brackets(value):
+    def depth(one):
+        if isinstance(one, dict):
+            one = list(one.values())
+        return 1 + max(map(depth, one), default=0) if isinstance(one, list) else 0
+
+    body = json.dumps(value).encode()
+    most = depth(value)
+
+    parse_json(body, Limits(max_depth=max(most, 1)))
+    if most > 1:
+        with pytest.raises(BadBody, match=f"nested {most} levels deep"):
+            parse_json(body, Limits(max_depth=most - 1))

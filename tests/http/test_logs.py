@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -109,17 +110,48 @@ def test_without_an_access_log_no_request_is_logged(tmp_path):
         assert of_requests(server) == []
 
 
-def test_a_slow_request_is_logged_and_one_that_chose_to_wait_is_not(tmp_path):
+def test_a_slow_request_is_logged(tmp_path):
     with serving(tmp_path, "--slow-ms", "1") as server:
         server.call("POST", "/queues", {"name": "orders"})
-        server.call("POST", "/queues/orders/poll?wait_ms=50")
         server.call("POST", "/queues/orders/messages", [{"payload": "x" * 20_000}] * 500)
         assert server.stop() == 0
 
         logged = of_requests(server)
 
     assert ("slow request", "/queues/{queue}/messages") in {(line["event"], line["route"]) for line in logged}
-    assert "/queues/{queue}/poll" not in {line["route"] for line in logged}
+
+
+SIGNED = {
+    "Authorization": "AWS4-HMAC-SHA256 Credential=anybody/20260101/us-east-1/sqs/aws4_request, Signature=0",
+    "Content-Type": "application/x-amz-json-1.0",
+}
+
+
+def sqs(server, action, **parameters):
+    headers = {**SIGNED, "X-Amz-Target": f"AmazonSQS.{action}"}
+    return server.call("POST", "/", json.dumps(parameters).encode(), headers)
+
+
+def test_the_time_that_a_long_poll_chose_to_wait_makes_no_request_slow(tmp_path):
+    with serving(tmp_path, "--slow-ms", "1500") as server:
+        server.call("POST", "/queues", {"name": "orders"})
+        sqs(server, "CreateQueue", QueueName="patient", Attributes={"ReceiveMessageWaitTimeSeconds": "2"})
+        polls = [
+            lambda: sqs(server, "ReceiveMessage", QueueUrl="orders", WaitTimeSeconds=2),
+            lambda: sqs(server, "ReceiveMessage", QueueUrl="patient"),
+            lambda: server.call("GET", "/000000000000/orders?Action=ReceiveMessage&WaitTimeSeconds=2", None, SIGNED),
+            lambda: server.call("POST", "/queues/orders/poll?wait_ms=2000"),
+            lambda: server.call("GET", "/v1/messages?topic=orders&wait=2"),
+            lambda: server.call("GET", "/v1/queues/orders/messages?wait=2"),
+        ]
+        with ThreadPoolExecutor(len(polls)) as pool:
+            answers = [waiting.result() for waiting in [pool.submit(poll) for poll in polls]]
+        assert server.stop() == 0
+
+        logged = of_requests(server)
+
+    assert [answer.status for answer in answers] == [200] * len(polls)
+    assert logged == []
 
 
 def test_a_slow_transaction_is_logged_with_what_was_in_it(tmp_path):

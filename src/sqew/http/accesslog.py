@@ -53,7 +53,9 @@ class AccessLog:
 
     def note(self, request: Request, status: int, seconds: float, size: int) -> None:
         """Log an answered request, if it is to be logged."""
-        slow = seconds >= self._slow_s and not _chose_to_wait(request)
+        # An export takes as long as its client does.
+        is_long = request.route is not None and request.route.long
+        slow = seconds - request.waited_s >= self._slow_s and not is_long
         if not (self._all or status >= 500 or status in OF_NOTE or slow):
             return
         level: LogLevel = "error" if status >= 500 else "warning" if status in OF_NOTE or slow else "info"
@@ -80,11 +82,3 @@ class AccessLog:
                 "" if request.trace is None else request.trace.id,
             )
         )
-
-
-def _chose_to_wait(request: Request) -> bool:
-    """Whether it took long because its client asked for that: a long poll, an export."""
-    if request.route is not None and request.route.long:
-        return True
-    fields = getattr(request.options, "__struct_fields__", ())
-    return any(name.startswith("wait") and getattr(request.options, name) for name in fields)

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Sequence
 from functools import partial
 from inspect import isawaitable
+from time import monotonic
 from typing import Any, get_args
 from urllib.parse import unquote_plus
 
@@ -25,6 +26,7 @@ from sqew.errors import (
     WrongContentType,
     nearest,
     quoted,
+    shortened,
 )
 from sqew.http.auth import Guard, queue_of
 from sqew.http.convoys import Convoy, Convoys, Repetition
@@ -44,6 +46,9 @@ _REMEMBERED = 4_096
 _LONGEST_REMEMBERED = 1_024
 """What is longer is decoded each time: otherwise those who make it up could fill the memory with it."""
 _LONGEST_ID = 128
+_LONGEST_SENTENCE = 300
+"""msgspec quotes a value that is none of those that are allowed, however long it is."""
+_SMALL_BODY = 16_384
 _CLIENT_LEFT = 499
 """What logs and metrics show for a request whose client did not wait for its answer."""
 
@@ -79,6 +84,9 @@ class App:
             return
         request.route, request.params = self._router.find(request.method, request.path)
         self._guard.admit(request)
+        if request.route.scope == "signed" and _has_large_body(request):
+            # Of others' bodies nothing is held before it is known that they may call at all.
+            self.service.callers.check_head(request)
         if request.route.streams:
             request.stream = BodyStream(request.connection)
 
@@ -176,7 +184,7 @@ class App:
         if route.query is not None:
             request.options = self._options_of(route, route.query, request.query)
         elif request.query:
-            names = ", ".join(sorted(_pairs(request.query)))
+            names = shortened(", ".join(sorted(_pairs(request.query))), _LONGEST_SENTENCE)
             raise BadValue(f"{route.method} {route.pattern} takes no parameters in its URL ({names}). Remove them.")
         if request.stream is not None:
             return
@@ -297,7 +305,9 @@ class App:
         request.connection.abandon(request)
 
     async def _wait(self, request: Request, operation: Receive, call: Call, wait_ms: int) -> Response:
+        begun = monotonic()
         received = await self._broker.wait(operation, wait_ms, request.is_wanted)
+        request.waited_s = min(monotonic() - begun, wait_ms / 1000)
         self._came_to_nobody(request, operation, received)
         request.rows = len(received.messages)
         return call.render(received)
@@ -383,6 +393,12 @@ def check_json_type(request: Request) -> None:
         raise WrongContentType(f"The body must be JSON, not {shown}. Add the header 'Content-Type: application/json'.")
 
 
+def _has_large_body(request: Request) -> bool:
+    """Tell whether more follows the head than comes with it in most requests."""
+    headers = request.headers
+    return b"transfer-encoding" in headers or int(headers.get(b"content-length", 0)) > _SMALL_BODY
+
+
 def _takes_no_body(route: Route) -> str:
     names = ", ".join(route.query.__struct_encode_fields__) if route.query is not None else ""
     instead = f" What it is to do stands in its URL: {names}." if names else ""
@@ -410,7 +426,7 @@ def _pairs(query: bytes) -> dict[str, str]:
 
 def _explained(error: msgspec.ValidationError, kind: Any) -> str:
     """msgspec's sentence, with the nearest name where one is misspelt."""
-    sentence = str(error)
+    sentence = shortened(str(error), _LONGEST_SENTENCE)
     _, unknown, rest = sentence.partition("unknown field `")
     # One message or an array of them: the fields are those of the message.
     kinds = (kind, *get_args(kind))

@@ -50,6 +50,13 @@ class Callers:
         """Whether signatures are not checked."""
         return self._verifier is None
 
+    def check_head(self, request: Request) -> None:
+        """Raise if the head tells already that `identify` will: then the body need not be received."""
+        if self._verifier is not None:
+            self._verifier.check_head(request.query, request.headers, time.time())
+        elif b"authorization" not in request.headers and _scope(None, request.query) is None:
+            raise MissingAuthenticationToken("Request is missing Authentication Token")
+
     def identify(self, request: Request) -> Caller:
         """Who makes the request; raises unless it may make any."""
         headers = request.headers

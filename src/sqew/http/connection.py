@@ -15,7 +15,7 @@ from typing import cast
 
 import httptools
 
-from sqew.errors import BadRequest, HeadersTooLarge, RequestTimeout, SqewError, TooLarge
+from sqew.errors import BadRequest, HeadersTooLarge, Overloaded, RequestTimeout, SqewError, TooLarge
 from sqew.http.exchange import TEXT, Headers, Request, Response, Stream
 from sqew.http.heads import KnownHead, check_encoding, check_http10, origin_form, size_of
 from sqew.http.hub import Hub
@@ -30,6 +30,12 @@ _LINGER_S = 2.0
 """After a refusal the client may still be sending: for so long it is read and dropped, so that it sees the answer."""
 _READ_WHEN_REFUSED = 65_536
 """How large a body may be to be read although its request is refused already."""
+_SMALL_BODY = 65_536
+"""Bodies up to this are received however many large ones are held: small requests never wait for large ones."""
+_COME_BACK_MS = 1_000
+_WRITTEN_AT_ONCE = 262_144
+"""How much of a streamed answer is handed over before its reader must have read: it is all that one can cost who
+doesn't, besides what is being read for it."""
 _LEAST_PROGRESS = 16_384
 """How many bytes of what waits for it a client must have taken each time when its deadline for reading has come."""
 _MOST_REPEATS = 100
@@ -53,7 +59,7 @@ class Connection(asyncio.Protocol):
     __slots__ = (
         "_advancing", "_awaits_continue", "_body", "_body_skipped", "_busy", "_closing", "_current", "_discarding",
         "_drained", "_fed", "_has_left", "_head_bytes", "_headers", "_held_up", "_leaving", "_parser", "_queue",
-        "_repeats", "_target", "_took_body", "_transport", "_unread", "_unwanted", "_unwritten", "deadline", "hub",
+        "_repeats", "_target", "_took_body", "_transport", "_unread", "_unwanted", "_unwritten", "_weight", "deadline", "hub",
         "is_gone", "write_deadline",
     )  # fmt: skip
 
@@ -70,6 +76,7 @@ class Connection(asyncio.Protocol):
         # How much of its head there is; within its body, how much came without any of the body in it.
         self._head_bytes = self._fed = 0
         self._body: bytes | bytearray = b""
+        self._weight = 0
         self._took_body = self._body_skipped = False
         self._awaits_continue = False
         self._unread = b""
@@ -93,6 +100,11 @@ class Connection(asyncio.Protocol):
     def is_busy(self) -> bool:
         """Whether a request is being answered."""
         return self._busy is not None
+
+    @property
+    def buffered_bytes(self) -> int:
+        """What is held of the bodies of its large requests."""
+        return self._weight
 
     @property
     def peer(self) -> str:
@@ -127,6 +139,7 @@ class Connection(asyncio.Protocol):
             self._drained.set_result(None)
         # All that refers back to it: otherwise it and what it has read would stay until the next garbage collection.
         self._parser, self._current, self._busy = _NO_PARSER, None, None
+        self.hub.buffered_bytes -= self._weight
         self._queue.clear()
         self._unread = self._body = b""
 
@@ -340,6 +353,8 @@ class Connection(asyncio.Protocol):
             self._queue.append(request)
         elif length > bounds.max_body_bytes:
             raise self._body_too_large()
+        elif length > _SMALL_BODY and self.hub.buffered_bytes + length > bounds.max_buffered_bytes:
+            raise self._crowded()
         if has_body and b"expect" in headers and not request.is_http10:
             self._awaits_continue = headers[b"expect"].lower() == b"100-continue"
 
@@ -376,8 +391,20 @@ class Connection(asyncio.Protocol):
             if isinstance(self._body, bytes):
                 self._body = bytearray(self._body)
             self._body += body
-        if len(self._body) > self.hub.bounds.max_body_bytes:
+        size = len(self._body)
+        if size > self.hub.bounds.max_body_bytes:
             raise self._body_too_large()
+        if size > _SMALL_BODY:
+            self._weigh(request, size)
+
+    def _weigh(self, request: Request, size: int) -> None:
+        """Count what is held of a large body, from its arrival until the request is answered."""
+        hub, more = self.hub, size - request.weight
+        request.weight = size
+        self._weight += more
+        hub.buffered_bytes += more
+        if hub.buffered_bytes > hub.bounds.max_buffered_bytes:
+            raise self._crowded()
 
     def on_message_complete(self) -> None:
         request = self._current
@@ -407,6 +434,9 @@ class Connection(asyncio.Protocol):
             f"The request has more than {self.hub.bounds.max_body_bytes} bytes (max_request_bytes). "
             "Send less at once, or import it as a stream."
         )
+
+    def _crowded(self) -> SqewError:
+        return Overloaded("it holds as many bytes of large requests as max_buffered_bytes allows", _COME_BACK_MS)
 
     # Answering
 
@@ -472,6 +502,9 @@ class Connection(asyncio.Protocol):
 
     def _answered(self, request: Request) -> None:
         self._busy = None
+        if request.weight and not self.is_gone:
+            self._weight -= request.weight
+            self.hub.buffered_bytes -= request.weight
         if not request.keep_alive:
             self._say_goodbye(is_sending=self._discarding or request is self._current or bool(self._queue))
             return
@@ -517,18 +550,23 @@ class Connection(asyncio.Protocol):
 
     async def _write_chunks(self, stream: Stream, *, plain: bool) -> None:
         async for chunk in stream.chunks:
+            for start in range(0, len(chunk), _WRITTEN_AT_ONCE):
+                if self._drained is not None:
+                    await self._drained
+                if self.is_gone:
+                    return
+                piece = chunk[start : start + _WRITTEN_AT_ONCE]
+                self._transport.write(piece if plain else b"%x\r\n%b\r\n" % (len(piece), piece))
+            # What was written may be 8 MiB: it must not wait together with what is read next.
+            del chunk
             if self._drained is not None:
                 await self._drained
-            if self.is_gone:
-                return
-            if chunk:
-                self._transport.write(chunk if plain else b"%x\r\n%b\r\n" % (len(chunk), chunk))
         if not plain:
             self._transport.write(b"0\r\n\r\n")
 
     def _refuse(self, error: SqewError) -> None:
         """The request that is being read can't be made sense of, nor anything after it."""
-        self._unread = b""
+        self._unread = self._body = b""
         if self._current is not None and self._current.stream is not None:
             self._current.stream.end(error)
         else:

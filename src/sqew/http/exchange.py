@@ -37,12 +37,16 @@ class Request:
 
     # What most requests leave as it is, they have from the class: to set it all would take half a microsecond.
     is_http10 = False
+    weight = 0
+    """How much of its body counts for `max_buffered_bytes`."""
     keep_alive = True
     body = b""
     stream: BodyStream | None = None
     task: asyncio.Task[None] | None = None
     waits = False
     """Its task waits for messages, which must not be given to somebody who has left."""
+    waited_s = 0.0
+    """For how long there was nothing for it, and it chose to wait."""
     refusal: SqewError | None = None
     """Why it will be refused, as far as its head tells."""
     id = b""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from sqew import arrow, ndjson
 from sqew import operations as ops
+from sqew.broker import Step
 from sqew.errors import BadValue, UnknownColumn, UnknownLane
 from sqew.http.exchange import NDJSON, Request, Stream
 from sqew.http.service import Service
@@ -23,6 +24,8 @@ _STEP_OF_DATABASE = 2_500
 """The same where they come from a database: to take them in is the loop's work, and others wait for some 3 ms."""
 _ARCHIVE_STEP = 50
 """How many archived messages are read between others' operations, where they go out as lines."""
+_PIECE = 262_144
+"""How many bytes of lines are put together before they are handed over."""
 
 
 class Range(Struct, frozen=True):
@@ -94,8 +97,10 @@ async def _record_batches(service: Service, request: Request, wanted: Range) -> 
     while step is not None:
         part, piece = await read_batch(service, step, columns)
         request.rows += part.count
-        yield piece
         step = None if part.after is None else replace(step, after=part.after)
+        # A client that does not read must not keep both: they are 8 MiB each.
+        del part
+        yield piece
     yield arrow.END
 
 
@@ -108,7 +113,22 @@ async def read_batch(service: Service, step: ops.Operation[Columns], columns: tu
 
 async def _lines(service: Service, wanted: Range) -> AsyncIterator[bytes]:
     async for messages in service.broker.scan(wanted.queue, wanted.after, wanted.up_to):
-        yield b"".join([ndjson.line(message, wanted.columns) for message in messages if _is_wanted(message, wanted)])
+        for piece in pieces(ndjson.line(one, wanted.columns) for one in messages if _is_wanted(one, wanted)):
+            yield piece
+
+
+def pieces(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Put lines together, some 256 KiB at a time: they are made when the client has read what was there before."""
+    held: list[bytes] = []
+    size = 0
+    for line in lines:
+        held.append(line)
+        size += len(line)
+        if size >= _PIECE:
+            yield b"".join(held)
+            held, size = [], 0
+    if held:
+        yield b"".join(held)
 
 
 def _is_wanted(message: Message, wanted: Range) -> bool:
@@ -116,10 +136,14 @@ def _is_wanted(message: Message, wanted: Range) -> bool:
 
 
 async def _archive_lines(service: Service, wanted: Range) -> AsyncIterator[bytes]:
-    after, up_to = wanted.after, wanted.up_to or 0
+    after, up_to, step = wanted.after, wanted.up_to or 0, Step(_ARCHIVE_STEP)
     while True:
-        page = await service.broker.run(ops.ListArchive(wanted.queue, _ARCHIVE_STEP, after))
-        yield b"".join([ndjson.archived_line(one, wanted.columns) for one in page.messages if _is_within(one, wanted)])
+        page = await service.broker.run(ops.ListArchive(wanted.queue, step.limit, after))
+        step.took(sum(len(one.message.body) for one in page.messages))
+        for piece in pieces(
+            ndjson.archived_line(one, wanted.columns) for one in page.messages if _is_within(one, wanted)
+        ):
+            yield piece
         if page.after is None or page.after >= up_to:
             return
         after = page.after

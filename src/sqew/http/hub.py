@@ -23,6 +23,7 @@ class Bounds(Struct, frozen=True):
     write_s: float = 30.0
     max_header_bytes: int = 65_536
     max_body_bytes: int = 16 * 1024 * 1024
+    max_buffered_bytes: int = 128 * 1024 * 1024
     max_connections: int = 20_000
 
 
@@ -52,6 +53,8 @@ class Hub(Protocol):
     application: Application
     connections: set[Connection]
     is_draining: bool
+    buffered_bytes: int
+    """How much of the large bodies of requests that are not answered yet is held, of all connections together."""
     known_heads: dict[bytes, KnownHead]
     """Heads that one of them has parsed, by their bytes."""
 

@@ -230,6 +230,8 @@ def make_server(service: Service, guard: Guard) -> Server:
         idle_s=settings.idle_timeout_ms / 1000,
         write_s=settings.write_timeout_ms / 1000,
         max_body_bytes=settings.max_request_bytes,
+        # One of the largest must have room.
+        max_buffered_bytes=max(settings.max_buffered_bytes, settings.max_request_bytes),
         max_connections=settings.max_connections,
     )
     return Server(application, bounds)

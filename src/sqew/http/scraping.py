@@ -150,6 +150,12 @@ def _connection_lines(connections: Iterable[Connection]) -> Iterator[str]:
         [("", sum(connection.is_busy for connection in found))],
     )
     yield from family("http_connections_open", "gauge", "Connections, idle ones included.", [("", len(found))])
+    yield from family(
+        "http_buffered_bytes",
+        "gauge",
+        "What is held of the bodies of large requests.",
+        [("", sum(connection.buffered_bytes for connection in found))],
+    )
 
 
 def _resident_bytes() -> int | None:

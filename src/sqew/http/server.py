@@ -39,6 +39,7 @@ class Server:
         self.bounds = structs.replace(bounds, max_connections=min(bounds.max_connections, _most_connections()))
         self.connections: set[Connection] = set()
         self.is_draining = False
+        self.buffered_bytes = 0
         self.known_heads: dict[bytes, KnownHead] = {}
         self._loop = asyncio.get_running_loop()
         # Not the loop's: uvloop's stands still during a tick, and with it what a request took.

@@ -143,12 +143,7 @@ class Verifier:
         ``path`` and ``query`` are as they were sent, and the names of ``headers`` in lower case.
         """
         pairs = _pairs(query)
-        claim = _claim(headers, query, pairs)
-        secret = self._secrets.get(claim.scope.access_key)
-        if secret is None:
-            raise InvalidClientTokenId(f"There is no access key '{claim.scope.access_key}' here. {self._advice}")
-        self._check_time(claim, int(now_s))
-        _check_names(claim, headers)
+        claim, secret = self._claimed(pairs, query, headers, now_s)
         if claim.expires_s is not None:
             pairs = [pair for pair in pairs if pair[0] != b"X-Amz-Signature"]
         start = b"%b\n%b\n%b\n" % (method, _canonical_path(path), _canonical_query(pairs))
@@ -160,6 +155,22 @@ class Verifier:
             "The signature does not fit the request. Check the secret of the access key, and that nothing between "
             "client and server changes the path, the Host or another signed header."
         )
+
+    def check_head(self, query: bytes, headers: Mapping[bytes, bytes], now_s: float) -> None:
+        """Raise what `check` would raise whatever the body is: nobody's key, another time, or no signature at all."""
+        self._claimed(_pairs(query), query, headers, now_s)
+
+    def _claimed(
+        self, pairs: list[Pair], query: bytes, headers: Mapping[bytes, bytes], now_s: float
+    ) -> tuple[Claim, bytes]:
+        """What a request says about its signature, and the secret that it must have been made with."""
+        claim = _claim(headers, query, pairs)
+        secret = self._secrets.get(claim.scope.access_key)
+        if secret is None:
+            raise InvalidClientTokenId(f"There is no access key '{claim.scope.access_key}' here. {self._advice}")
+        self._check_time(claim, int(now_s))
+        _check_names(claim, headers)
+        return claim, secret
 
     def _check_time(self, claim: Claim, now_s: int) -> None:
         skew_s, signed = self._skew_s, _stamp(claim.signed_at)

@@ -14,7 +14,7 @@ from sqew.errors import BadValue, ClaimNotFound
 from sqew.http.dialects.exports import ACCEPT, FORMS
 from sqew.http.dialects.native import DIALECT, encode
 from sqew.http.exchange import NDJSON, Call, Request, Response, Stream
-from sqew.http.exporting import check_columns, columns_named, read_batch, wants_arrow
+from sqew.http.exporting import check_columns, columns_named, pieces, read_batch, wants_arrow
 from sqew.http.router import Routes
 from sqew.http.service import Service
 from sqew.model import CHUNKS_IN_PART, CLAIMED_AT_ONCE, MESSAGE_COLUMNS, Claim, ConsumerInfo, OpenedConsumer
@@ -167,6 +167,8 @@ async def _record_batches(
             wanted.check(chunk)
             break
         request.rows += part.count
+        # A client that does not read must not keep both: they are 8 MiB each.
+        del part
         yield head + piece
         head = b""
     yield arrow.END
@@ -181,7 +183,8 @@ async def _lines(
             wanted.check(chunk)
             return
         request.rows += len(found)
-        yield b"".join([ndjson.line(message, columns) for message in found])
+        for piece in pieces(ndjson.line(message, columns) for message in found):
+            yield piece
 
 
 class Renewal(Struct, forbid_unknown_fields=True):

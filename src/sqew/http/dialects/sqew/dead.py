@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from sqew import operations as ops
+from sqew.errors import TooLarge
 from sqew.http.dialects.sqew.looking import Count, MessagePage, stored_view
 from sqew.http.dialects.sqew.wording import encode, routes
 from sqew.http.exchange import Call, Request, Response
@@ -26,6 +27,10 @@ def list_dead(service: Service, request: Request) -> Call:
     )
 
 
+_MOST_IDS = 100_000
+"""A million took 10 s, though in steps: the list is gone through in each of them."""
+
+
 class Ids(Struct, forbid_unknown_fields=True):
     """Some messages; without ids, all of them."""
 
@@ -35,8 +40,7 @@ class Ids(Struct, forbid_unknown_fields=True):
 @routes.delete("/queues/{queue}/dlq", scope="admin", body=Ids, body_optional=True, answers={200: Count}, long=True)
 async def purge_dead(service: Service, request: Request) -> Response:
     """Delete the dead letters of a queue: all, or those given."""
-    ids = request.data.ids if request.data is not None else None
-    return Response(200, encode(Count(await service.broker.in_steps(ops.PurgeDead(request.params[0], ids)))))
+    return Response(200, encode(Count(await service.broker.in_steps(ops.PurgeDead(request.params[0], _ids(request))))))
 
 
 @routes.post(
@@ -44,5 +48,13 @@ async def purge_dead(service: Service, request: Request) -> Response:
 )
 async def requeue_dead(service: Service, request: Request) -> Response:
     """Bring dead letters back to the queue with attempts 0: all, or those given."""
-    ids = request.data.ids if request.data is not None else None
-    return Response(200, encode(Count(await service.broker.in_steps(ops.RequeueDead(request.params[0], ids)))))
+    operation = ops.RequeueDead(request.params[0], _ids(request))
+    return Response(200, encode(Count(await service.broker.in_steps(operation))))
+
+
+def _ids(request: Request) -> list[int] | None:
+    """The ids in the body; None: all."""
+    ids: list[int] | None = request.data.ids if request.data is not None else None
+    if ids is not None and len(ids) > _MOST_IDS:
+        raise TooLarge(f"There are {len(ids)} ids; {_MOST_IDS} are allowed. Send some of them, or none for all.")
+    return ids
