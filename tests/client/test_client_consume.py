@@ -88,10 +88,11 @@ def test_a_loop_goes_on_after_a_lease_that_was_lost(q, queue, caplog):
 
     seen = []
     with caplog.at_level(logging.WARNING, "sqew.client"):
-        for message in q.consume(queue, wait_seconds=0):
+        for message in q.consume(queue, wait_seconds=0, consumer="w1"):
             seen.append(message.value)
             if len(seen) == 1:
-                q.nack(message.id, queue=queue, delay_seconds=60)
+                # By its id, so that the loop does not hear of it.
+                q.nack(message.id, "w1", queue=queue, delay_seconds=60)
 
     assert seen == [0, 1]
     assert [record.getMessage() for record in caplog.records] == [

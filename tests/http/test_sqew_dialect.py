@@ -108,7 +108,8 @@ def test_dead_letters_are_listed_and_brought_back(shared_server, queue):
 def test_a_page_of_large_dead_letters_ends_early_and_says_where_the_next_begins(shared_server, queue):
     sent = [SQEW.send(shared_server, queue, "x" * 1_000_000) for _ in range(10)]
     for id in sent:
-        shared_server.call("POST", f"/queues/{queue}/nack", {"id": id, "dead": True})
+        [held] = SQEW.receive(shared_server, queue)
+        shared_server.call("POST", f"/queues/{queue}/nack", {"id": id, "token": held.token, "dead": True})
 
     first = shared_server.call("GET", f"/queues/{queue}/dlq?limit=1000")
     second = shared_server.call("GET", f"/queues/{queue}/dlq?limit=1000&after={first.json['after']}")
