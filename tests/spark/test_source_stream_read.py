@@ -159,7 +159,7 @@ def test_a_driver_that_comes_back_is_given_the_claim_that_was_made_ahead_too(
     assert depth(server, queue) == 2
 
 
-def test_a_claim_made_ahead_that_was_given_back_meanwhile_is_made_anew(
+def test_after_a_claim_made_ahead_that_was_given_back_meanwhile_comes_the_next_number(
     server: Serving, new_queue: Callable[..., str]
 ) -> None:
     queue = new_queue(server)
@@ -176,7 +176,7 @@ def test_a_claim_made_ahead_that_was_given_back_meanwhile_is_made_anew(
         second = reader.latestOffset(first, ReadAllAvailable())
         given = _numbers(reader, first, second)
 
-    assert (second["claim"], sorted(given)) == (2, [0, 1, 2, 3])
+    assert (second["claim"], sorted(given)) == (3, [0, 1, 2, 3])
 
 
 def test_a_new_query_is_given_what_an_old_one_has_left_open(server: Serving, new_queue: Callable[..., str]) -> None:
