@@ -21,6 +21,7 @@ from sqew.stores.sqlite import SQLiteStore
 
 MIB = 1024 * 1024
 SIZE = 48 * MIB
+RESERVE = 16 * MIB
 
 
 class SmallDisk:
@@ -117,6 +118,40 @@ def test_sends_work_again_when_the_queue_was_worked_off_and_vacuumed(tmp_path: P
 
     disk.store.maintain()
 
+    disk.send()
+    disk.judge()
+
+
+@in_own_mounts
+def test_a_disk_that_messages_had_filled_stayed_refused_after_all_were_acked_while_somebody_kept_trying(
+    tmp_path: Path,
+) -> None:
+    disk = SmallDisk(tmp_path)
+    disk.fill()
+    assert_refused(disk)
+    filled = disk.sent
+
+    # Nobody is ever idle: nothing is given back to the disk.
+    disk.client.ack(disk.receive_all())
+    disk.fill()
+
+    assert disk.sent > filled * 1.5
+    assert disk.free > RESERVE // 4, "sends took the room for acks"
+    held = disk.receive_all()
+    assert all(isinstance(settled, Settled) for settled in disk.client.ack(held))
+    disk.judge()
+
+
+@in_own_mounts
+def test_free_pages_are_no_room_where_others_have_filled_the_disk_to_the_last_block(tmp_path: Path) -> None:
+    disk = SmallDisk(tmp_path)
+    disk.fill()
+    disk.client.ack(disk.receive_all())
+    ballast = disk.take_everything_else()
+
+    assert_refused(disk)
+
+    ballast.unlink()
     disk.send()
     disk.judge()
 

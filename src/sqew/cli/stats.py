@@ -62,12 +62,15 @@ def _ask_server(session: Session) -> None:
 
 
 def _try_file(session: Session) -> None:
+    from sqew.stores.sqlite.room import has_room  # here: the help must not wait for it
+
     settings = session.settings
     with session.open_file() as q:
-        with q.transaction():
+        with q.transaction() as tx:
             queues = len(q.queues())
+            pages, size = (tx.execute(f"PRAGMA {name}").get for name in ("freelist_count", "page_size"))
         facts = _facts(settings.db, settings.durability, queues)
-    if facts["disk_free_bytes"] < settings.disk_reserve_bytes:
+    if not has_room(str(Path(settings.db).absolute().parent), settings.disk_reserve_bytes, lambda: pages * size):
         raise StoreFull(
             f"The disk that holds {settings.db} has {byte_count(facts['disk_free_bytes'])} left, so sends are refused "
             "(disk_reserve_bytes). Free some space."

@@ -83,7 +83,7 @@ class SQLiteStore:
             self.connection.close(True)
             raise
         self._catalog = Catalog(self.connection.execute, SQL)
-        room = Room(self.path, disk_reserve_bytes)
+        room = Room(self.path, disk_reserve_bytes, self._free_bytes)
         self._bindings = Bindings()
         link = Link(self.connection)
         self._change = link.change
@@ -328,6 +328,10 @@ class SQLiteStore:
         if not self._idle and self._broken is None:
             has_more = upkeep.vacuum_step(self.connection)
             self._idle = upkeep.checkpoint(self.connection) and not has_more
+
+    def _free_bytes(self) -> int:
+        """How much of the file is free pages."""
+        return int(self.connection.pragma("freelist_count") * self.connection.pragma("page_size"))
 
     def file_bytes(self) -> int:
         """How large the file is, without its write-ahead log."""
