@@ -92,7 +92,7 @@ def test_check_sent_whoever_had_damaged_pages_to_check(sqew, folder, broad):
 
         assert (done.code, told.code) == (6, 6)
         assert done.out.endswith("in the archive: there is damage.\n")
-        assert "sqew: SQLite says: " in done.err
+        assert "sqew: Damage: " in done.err
         assert "sqew: Restore queue.db from a backup" in done.err
         assert "Run `sqew check`" not in done.err
         assert (told.json["ok"], told.json["problems"] != []) == (False, True)

@@ -57,7 +57,7 @@ def check(session: Session) -> int:
     verdict = "all is well." if report.ok else "there is damage."
     session.show({"ok": report.ok, **msgspec.to_builtins(report)}, sentence + verdict)
     for problem in report.problems:
-        complain(f"SQLite says: {problem}")
+        complain(f"Damage: {problem}")
     if report.problems:
         still = (
             "; until then `sqew export --queue NAME` writes what can still be read of a queue" if can_be_opened else ""

@@ -22,6 +22,7 @@ from sqew.stores.sql.handlers import HANDLERS
 from sqew.stores.sql.work import NewRows, Work
 from sqew.stores.sqlite import upkeep
 from sqew.stores.sqlite.connection import MEMORY, SQL, Durability, Link, connect, set_durability, translate, translated
+from sqew.stores.sqlite.losses import WalWatch, noted
 from sqew.stores.sqlite.migrate import migrate
 from sqew.stores.sqlite.readers import KeptReader
 from sqew.stores.sqlite.room import Room
@@ -67,6 +68,7 @@ class SQLiteStore:
         self._set_to: Durability | None = durability
         # In memory there is no other connection.
         self.looks_aside = self.path != MEMORY
+        watch = None if self.path == MEMORY or vfs is not None else WalWatch(self._file)
         self.connection = connect(
             self.path,
             durability=durability,
@@ -77,6 +79,8 @@ class SQLiteStore:
             vfs=vfs,
         )
         try:
+            if watch is not None:
+                watch.tell_loss()
             with translated(self.path):
                 migrate(self.connection, self.path, now)
         except BaseException:
@@ -369,7 +373,7 @@ class SQLiteStore:
     def check(self, progress: Callable[[int], object] | None = None) -> upkeep.CheckReport:
         """Read everything: SQLite's own structures, and every body against its checksum."""
         with self._reader(0) as work:
-            return upkeep.check(work, progress)
+            return upkeep.check(work, progress, noted(self._file))
 
     def export(self, queue: str, now: int) -> Iterator[Message]:
         """The messages of a queue as they were at one moment, in no particular order of lanes and priorities."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -161,9 +161,9 @@ def backup(origin: str | apsw.Connection, to: str, progress: Callable[[int, int]
             source.close()
 
 
-def check(work: Work, progress: Callable[[int], object] | None) -> CheckReport:
-    """Read every page and every body."""
-    problems = list(_structural(work.execute))
+def check(work: Work, progress: Callable[[int], object] | None, known: Iterable[str] = ()) -> CheckReport:
+    """Read every page and every body. ``known``: what was found wrong before."""
+    problems = [*known, *_structural(work.execute)]
     damaged: list[int] = []
     deliveries: list[int] = []
     schedules: list[str] = []
