@@ -7,6 +7,7 @@ import shutil
 from contextlib import closing, suppress
 from pathlib import Path
 
+import apsw
 import pytest
 from consistency import problems_of
 from history import Event, check
@@ -139,6 +140,64 @@ def test_a_disk_that_messages_had_filled_stayed_refused_after_all_were_acked_whi
     assert disk.free > RESERVE // 4, "sends took the room for acks"
     held = disk.receive_all()
     assert all(isinstance(settled, Settled) for settled in disk.client.ack(held))
+    disk.judge()
+
+
+@in_own_mounts
+def test_a_log_that_grew_beside_a_long_reader_on_a_full_disk_kept_sends_refused_for_good(tmp_path: Path) -> None:
+    disk = SmallDisk(tmp_path)
+    disk.fill()
+    disk.client.ack(disk.receive_all())
+    with closing(apsw.Connection(str(disk.path))) as reader:
+        reader.execute("BEGIN; SELECT count(*) FROM sqew_message").fetchall()
+        # All that is written goes to the end of the log.
+        disk.fill()
+        assert disk.free >= RESERVE // 2 - MIB, "sends took the room for acks"
+        held = disk.receive_all()
+        assert all(isinstance(settled, Settled) for settled in disk.client.ack(held))
+
+    for _ in range(500):
+        disk.send()
+
+    disk.judge()
+
+
+@in_own_mounts
+def test_a_store_that_finds_a_grown_log_on_a_full_disk_takes_its_first_message(tmp_path: Path) -> None:
+    disk = SmallDisk(tmp_path)
+    disk.fill()
+    disk.client.ack(disk.receive_all())
+    with closing(apsw.Connection(str(disk.path))) as reader:
+        reader.execute("BEGIN; SELECT count(*) FROM sqew_message").fetchall()
+        disk.fill()
+    disk.client.ack(disk.receive_all())
+    (tmp_path / "other").write_bytes(bytes(MIB))
+
+    for messages in (1, 2):
+        with closing(SQLiteStore(disk.path, now=disk.now())) as other:
+            [sent] = other.run([Send(STANDARD, [NewMessage(b"1")] * messages)], disk.now()).results
+            assert isinstance(sent, list), sent
+
+
+@in_own_mounts
+def test_acks_go_on_beside_a_sender_that_never_stops_trying(tmp_path: Path) -> None:
+    disk = SmallDisk(tmp_path)
+    disk.fill()
+    sent = 0
+    with closing(apsw.Connection(str(disk.path))) as reader:
+        for turn in range(1_000):
+            if turn == 300:
+                reader.execute("BEGIN; SELECT count(*) FROM sqew_message").fetchall()
+            if turn == 350:
+                reader.execute("COMMIT")
+            before = disk.sent
+            with suppress(StoreFull):
+                disk.send()
+            sent += disk.sent - before
+            for one in disk.client.receive(STANDARD, 1, 3_600_000):
+                assert disk.client.ack([one]) == [Settled(one.entry.id)]
+
+    assert sent > 600, sent
     disk.judge()
 
 

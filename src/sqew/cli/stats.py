@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -62,15 +63,17 @@ def _ask_server(session: Session) -> None:
 
 
 def _try_file(session: Session) -> None:
-    from sqew.stores.sqlite.room import has_room  # here: the help must not wait for it
+    from sqew.stores.sqlite.connection import connect  # here: the help must not wait for them
+    from sqew.stores.sqlite.room import Room
 
     settings = session.settings
     with session.open_file() as q:
-        with q.transaction() as tx:
+        with q.transaction():
             queues = len(q.queues())
-            pages, size = (tx.execute(f"PRAGMA {name}").get for name in ("freelist_count", "page_size"))
         facts = _facts(settings.db, settings.durability, queues)
-    if not has_room(str(Path(settings.db).absolute().parent), settings.disk_reserve_bytes, lambda: pages * size):
+    with closing(connect(settings.db, create=False)) as connection:
+        has_room = Room(settings.db, settings.disk_reserve_bytes, connection).has_room()
+    if not has_room:
         raise StoreFull(
             f"The disk that holds {settings.db} has {byte_count(facts['disk_free_bytes'])} left, so sends are refused "
             "(disk_reserve_bytes). Free some space."

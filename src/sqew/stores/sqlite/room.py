@@ -2,46 +2,94 @@
 
 Pages of the file that are free are room as well: what was acked makes room for what is sent, whether they were given
 back to the disk or not. But a transaction is written to the WAL first, which grows on the disk until a checkpoint has
-copied it. So sends into free pages may use one half of the reserve for that, and the other half is kept for acks.
+copied it and nobody reads from it any more; then it is written anew from its start. So half of the reserve must be free
+for the WAL, on the disk or inside of it. Sends never use that half: it is there for acks.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable
 from pathlib import Path
+
+import apsw
 
 from sqew.errors import StoreFull
 from sqew.stores.sqlite.connection import MEMORY
 
 _LOOK_EVERY_MS = 50
+_WAL_HEADER_BYTES, _FRAME_HEADER_BYTES = 32, 24
 
 
 class Room:
-    """Whether the disk and the file have more than the reserve left."""
+    """The room that the disk, the file and its WAL have left, compared with the reserve."""
 
-    def __init__(self, path: str, reserve_bytes: int, free_in_file: Callable[[], int] = int) -> None:
-        """``free_in_file``: how many bytes of the file are free pages."""
+    def __init__(self, path: str, reserve_bytes: int, connection: apsw.Connection | None = None) -> None:
+        """``connection``: the one that writes; without it there is nothing to check, and no reserve."""
         self._path = path
-        self._folder = str(Path(path).absolute().parent)
-        self._reserve_bytes = 0 if path == MEMORY else reserve_bytes
-        self._free_in_file = free_in_file
+        file = Path(path).absolute()
+        self._folder, self._wal = str(file.parent), f"{file}-wal"
+        self._reserve_bytes = 0 if path == MEMORY or connection is None else reserve_bytes
+        self._connection = connection
+        self._free_in_wal = 0
         self.next_look_at = 0
+        # Until the first look, too: the first message of a process must not be refused for what was not looked at.
+        self.is_short = self._reserve_bytes > 0
 
     def check(self, now: int) -> None:
         """Raise `StoreFull` when only the reserve is left: it is for receiving and acknowledging."""
         if now < self.next_look_at or not self._reserve_bytes:
             return
-        if not has_room(self._folder, self._reserve_bytes, self._free_in_file):
+        if not self.has_room():
             raise StoreFull(
                 f"The disk that holds {self._path} has less than {self._reserve_bytes >> 10} KiB free, which is kept "
                 "for acknowledging. Nothing was stored: free some space, or lower disk_reserve_bytes."
             )
         self.next_look_at = now + _LOOK_EVERY_MS
 
+    def has_room(self) -> bool:
+        """Look, and return True if more messages may be stored."""
+        on_disk = self._free_on_disk()
+        self.is_short = on_disk < self._reserve_bytes
+        return not self.is_short or self._has_room_inside(on_disk)
 
-def has_room(folder: str, reserve_bytes: int, free_in_file: Callable[[], int]) -> bool:
-    """Return True if more messages may be stored."""
-    disk = os.statvfs(folder)
-    on_disk = disk.f_bavail * disk.f_frsize
-    return on_disk >= reserve_bytes or (on_disk >= reserve_bytes // 2 and on_disk + free_in_file() >= reserve_bytes)
+    def look_ahead(self, now: int) -> None:
+        """Look at the WAL before a transaction begins, if it is going to matter. Within one SQLite does not tell."""
+        if now >= self.next_look_at and self._free_on_disk() < self._reserve_bytes:
+            self._look_at_wal()
+
+    def _free_on_disk(self) -> int:
+        disk = os.statvfs(self._folder)
+        return disk.f_bavail * disk.f_frsize
+
+    def _has_room_inside(self, on_disk: int) -> bool:
+        assert self._connection is not None
+        if not self._connection.in_transaction:
+            self._look_at_wal()
+        free_pages = self._connection.pragma("freelist_count") * self._connection.pragma("page_size")
+        return on_disk + free_pages >= self._reserve_bytes and on_disk + self._free_in_wal >= self._reserve_bytes // 2
+
+    def _look_at_wal(self) -> None:
+        """Have the WAL written anew from its start, if nobody reads from it, and see how much of it is not in use."""
+        assert self._connection is not None
+        connection = self._connection
+        self._free_in_wal = 0
+        with contextlib.suppress(apsw.Error, OSError):
+            frames, copied = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            if frames == copied and frames > 0 and _restart(connection):
+                frames = 0
+            used = _WAL_HEADER_BYTES + frames * (connection.pragma("page_size") + _FRAME_HEADER_BYTES)
+            self._free_in_wal = max(0, os.stat(self._wal).st_size - used)  # noqa: PTH116  shorter than a Path
+
+
+def _restart(connection: apsw.Connection) -> bool:
+    """Return True if the WAL's next frame is its first. Waits for nobody."""
+    timeout_ms = connection.pragma("busy_timeout")
+    connection.set_busy_timeout(0)
+    try:
+        connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_RESTART)
+    except apsw.BusyError:
+        return False
+    finally:
+        connection.set_busy_timeout(timeout_ms)
+    return True

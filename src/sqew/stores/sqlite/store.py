@@ -87,7 +87,7 @@ class SQLiteStore:
             self.connection.close(True)
             raise
         self._catalog = Catalog(self.connection.execute, SQL)
-        room = Room(self.path, disk_reserve_bytes, self._free_bytes)
+        self._room = Room(self.path, disk_reserve_bytes, self.connection)
         self._bindings = Bindings()
         link = Link(self.connection)
         self._change = link.change
@@ -97,7 +97,7 @@ class SQLiteStore:
             self._catalog,
             self._bindings,
             Finding(),
-            room,
+            self._room,
             random or Random(),
             delivery_keep_ms,
         )
@@ -236,6 +236,8 @@ class SQLiteStore:
             raise StoreClosed(f"{self.path} must be opened again: {self._broken}") from self._broken
         if self._seen_version is None:
             self.rollback()
+        if writing and self._room.is_short:
+            self._room.look_ahead(now)
         seen, self._seen_version = self._seen_version, None
         try:
             self._work.execute_at_once("BEGIN IMMEDIATE" if writing else "BEGIN")
@@ -332,10 +334,6 @@ class SQLiteStore:
         if not self._idle and self._broken is None:
             has_more = upkeep.vacuum_step(self.connection)
             self._idle = upkeep.checkpoint(self.connection) and not has_more
-
-    def _free_bytes(self) -> int:
-        """How much of the file is free pages."""
-        return int(self.connection.pragma("freelist_count") * self.connection.pragma("page_size"))
 
     def file_bytes(self) -> int:
         """How large the file is, without its write-ahead log."""
