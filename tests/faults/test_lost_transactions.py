@@ -16,22 +16,26 @@ import pytest
 
 from sqew import Queue
 from sqew.stores.sqlite.losses import noted
+from sqew.stores.sqlite.reading import SQLiteReader
 
 SENT = 30
 SENDER = """
-import sys, time
+import sqlite3, sys, time
 from sqew import Queue
 q = Queue.open(sys.argv[1], durability=sys.argv[2])
 q.create("jobs", exist_ok=True)
 for n in range(int(sys.argv[3])):
     q.enqueue("jobs", n)
+if sys.argv[4:]:
+    with sqlite3.connect(sys.argv[1]) as connection:
+        connection.execute("PRAGMA wal_checkpoint")
 print("sent", flush=True)
 time.sleep(60)
 """
 
 
-def kill_a_sender(path: Path, durability: str = "fast", count: int = SENT) -> None:
-    arguments = [sys.executable, "-c", SENDER, str(path), durability, str(count)]
+def kill_a_sender(path: Path, durability: str = "fast", count: int = SENT, *, checkpoint: bool = False) -> None:
+    arguments = [sys.executable, "-c", SENDER, str(path), durability, str(count), *["checkpoint"] * checkpoint]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"sent\n"
@@ -72,6 +76,32 @@ def test_a_flipped_bit_in_a_live_wal_dropped_answered_messages_without_a_word(
     path.with_name("q.db-lost").unlink()
     with Queue.open(path) as q:
         assert q.check().ok
+
+
+@pytest.mark.parametrize("offset", [2, 17, 30, 40], ids=str)
+def test_a_log_that_was_dropped_after_all_of_it_was_copied_into_the_file_was_called_a_loss(
+    tmp_path: Path, offset: int
+) -> None:
+    path = tmp_path / "q.db"
+    kill_a_sender(path, checkpoint=True)
+    flip(path, offset)
+
+    with Queue.open(path) as q:
+        assert q.stats("jobs").depths.total() == SENT
+        assert q.check().ok
+
+
+def test_a_loss_that_only_a_reader_saw_was_never_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "q.db"
+    kill_a_sender(path)
+    flip(path, -5_000)
+
+    with caplog.at_level(logging.ERROR, "sqew.store"), SQLiteReader(path, now=1):
+        pass
+
+    assert "committed transactions are missing" in caplog.text
+    with Queue.open(path) as q:
+        assert not q.check().ok
 
 
 @pytest.mark.parametrize("durability", ["durable", "fast"])

@@ -25,6 +25,8 @@ _log = logging.getLogger("sqew.store")
 
 _HEADER = struct.Struct("=I 4x I B x H I I 8x 8s 8x")
 """Of the shared memory: version, changes, whether it was made, size of pages, frames, pages of the file, salts."""
+_COPIED = struct.Struct("=I")
+"""Behind its two headers: how many frames are in the file already, and on its disk."""
 _VERSION = 3_007_000
 _WAL_HEADER_BYTES = 32
 _kept: dict[tuple[int, int], int] = {}
@@ -33,6 +35,7 @@ _kept: dict[tuple[int, int], int] = {}
 
 class _Committed(Struct, frozen=True):
     frames: int
+    copied: int
     salts: bytes
 
 
@@ -69,16 +72,22 @@ class WalWatch:
 
     def _committed(self) -> _Committed | None:
         assert self._shared is not None
-        found = os.pread(self._shared, 2 * _HEADER.size, 0)
-        if len(found) < 2 * _HEADER.size or found[: _HEADER.size] != found[_HEADER.size :]:
+        end = 2 * _HEADER.size
+        found = os.pread(self._shared, end + _COPIED.size, 0)
+        if len(found) < end + _COPIED.size or found[: _HEADER.size] != found[_HEADER.size : end]:
             return None
         version, _, is_made, _, frames, _, salts = _HEADER.unpack_from(found)
-        return _Committed(frames, salts) if version == _VERSION and is_made else None
+        (copied,) = _COPIED.unpack_from(found, end)
+        return _Committed(frames, copied, salts) if version == _VERSION and is_made else None
 
     def tell_loss(self) -> None:
         """Write down, in the log and beside the file, if SQLite has found fewer frames than were committed."""
         before = self._before
         if before is None or (after := self._committed()) is None:
+            return
+        if not after.frames and before.copied >= before.frames:
+            # All of the log was dropped, and all of it is in the file. Dropped in part it would do harm: of what was
+            # changed twice the older would hide the newer, which is in the file.
             return
         # Otherwise somebody has begun the log anew since, and what was in it is in the file.
         if after.salts in self._salts and after.frames < before.frames:

@@ -19,6 +19,7 @@ from sqew.stores.sql.handlers import HANDLERS
 from sqew.stores.sql.migrations import migrations
 from sqew.stores.sql.work import Work
 from sqew.stores.sqlite.connection import SQL, Link, translated
+from sqew.stores.sqlite.losses import WalWatch
 from sqew.stores.sqlite.migrate import version_of
 from sqew.stores.sqlite.room import Room
 
@@ -30,12 +31,14 @@ class SQLiteReader:
         self.path = str(path)
         if not Path(path).is_file():
             raise StoreUnusable(f"{path} is no file. Check the name: it must be there on every machine that reads it.")
+        watch = WalWatch(self.path)
         with translated(self.path):
             self._connection = apsw.Connection(self.path, flags=apsw.SQLITE_OPEN_READONLY)
             try:
                 self._connection.set_busy_timeout(busy_timeout_ms)
                 self._connection.execute("BEGIN")
                 self._check_version()
+                watch.tell_loss()
             except BaseException:
                 self._connection.close(True)
                 raise
