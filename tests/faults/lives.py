@@ -20,6 +20,7 @@ from sqew.operations import Sweep
 from sqew.stores.base import Store
 from sqew.stores.sqlite import SQLiteStore
 from sqew.stores.sqlite.connection import Durability
+from sqew.stores.sqlite.losses import WalWatch, noted
 
 FILE = "queue.db"
 _START = 1_700_000_000_000
@@ -66,10 +67,14 @@ class _Life:
         self.states: list[Any] = []
         self.events: list[Event] = []
         self.images: dict[str, bytes] | None = None
+        # The shared memory of the WAL as it was then: the newest that a disk can have of it.
+        self.shared = b""
         self.answered = self.told = 0
 
     def _power_fails(self, images: dict[str, bytes]) -> None:
         self.images = images
+        shared = self.path.with_name(f"{FILE}-shm")
+        self.shared = shared.read_bytes() if shared.exists() else b""
         self.answered, self.told = len(self.states), len(self.events)
 
 
@@ -93,6 +98,8 @@ def live_and_die(
         cuts.append(cut)
         try:
             found, cut.problems = _look(folder / f"found-{number}", images)
+            if durability == "durable":
+                cut.problems += _losses(folder / f"watched-{number}", images, life.shared)
         except apsw.Error as error:
             cut.problems = [f"the file can't be read: {error!r}"]
             return Story(cuts, None)
@@ -168,6 +175,18 @@ def _look(folder: Path, images: dict[str, bytes]) -> tuple[Any, list[str]]:
         (folder / name).write_bytes(image)
     with closing(apsw.Connection(str(folder / FILE))) as connection:
         return rows_of(connection), problems_of(connection)
+
+
+def _losses(folder: Path, images: dict[str, bytes], shared: bytes) -> list[str]:
+    """Open it beside the shared memory, as after a kill: nothing is missing, so nothing must be told."""
+    folder.mkdir()
+    for name, image in {**images, f"{FILE}-shm": shared}.items():
+        (folder / name).write_bytes(image)
+    watch = WalWatch(str(folder / FILE))
+    with closing(apsw.Connection(str(folder / FILE))) as connection:
+        rows_of(connection)
+        watch.tell_loss()
+    return noted(str(folder / FILE))
 
 
 def _compare(cut: Cut, life: _Life, found: Any, durability: Durability) -> None:

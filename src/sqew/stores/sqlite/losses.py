@@ -6,7 +6,9 @@ shared memory beside the WAL is a file as well, which outlives the process, and 
 it is looked at before SQLite makes it anew, and compared with what SQLite has found afterwards. That costs a sender
 nothing.
 
-After a power cut it proves nothing, for neither file need be on the disk as it was: then nothing is said.
+After a power cut it proves nothing where transactions don't wait for the disk: the shared memory may be newer than the
+WAL. So nothing is said of files that are older than the boot. A clock that was wrong at the boot may hide that; with
+`durable` the shared memory is never newer, and what is missing is missing.
 """
 
 from __future__ import annotations
@@ -93,7 +95,7 @@ class WalWatch:
         if after.salts in self._salts and after.frames < before.frames:
             lost = f"{before.frames - after.frames} of {before.frames} frames of the write-ahead log were lost"
             _log.error(
-                "committed transactions are missing: the write-ahead log was damaged",
+                "committed transactions are missing: the log was damaged, or its disk lost what was not synced",
                 extra={"fields": {"file": self._path, "found": lost}},
             )
             note(self._path, lost)
