@@ -10,11 +10,15 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from random import Random
+from typing import Any
 
 import apsw
 import pytest
+from children import Children, kill_at_random
 
 from sqew import Queue
+from sqew.stores.sqlite import SQLiteStore, losses
 from sqew.stores.sqlite.losses import noted
 from sqew.stores.sqlite.reading import SQLiteReader
 
@@ -113,6 +117,33 @@ def test_a_kill_alone_is_no_loss(tmp_path: Path, durability: str) -> None:
     with Queue.open(path) as q:
         assert q.stats("jobs").depths.total() == 2 * SENT
         assert q.check().ok
+
+
+def test_kills_of_the_only_process_on_a_file_are_no_losses(tmp_path: Path) -> None:
+    with Children(tmp_path, durability="fast") as children:
+        # Each that comes next recovers the log of the one before.
+        assert len(list(kill_at_random(children, ["producer"], 12, Random(7)))) == 12
+        children.kill_all()
+        assert not children.complaints()
+
+    with Queue.open(children.path) as q:
+        assert q.check().ok
+
+
+def test_a_log_that_was_cut_off_during_the_look_kept_a_file_from_being_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "q.db"
+    find = losses._descriptor
+    with closing(SQLiteStore(path, now=1)) as other:
+
+        def cut_off_and_find(*arguments: Any) -> int:
+            other.shrink_log()
+            return find(*arguments)
+
+        monkeypatch.setattr(losses, "_descriptor", cut_off_and_find)
+        with Queue.open(path) as q:
+            assert q.check().ok
 
 
 def test_files_that_were_copied_apart_are_no_loss(tmp_path: Path) -> None:

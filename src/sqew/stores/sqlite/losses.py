@@ -66,6 +66,9 @@ class WalWatch:
         before = self._committed()
         with wal.open("rb") as file:
             header = file.read(_WAL_HEADER_BYTES)
+        if len(header) < _WAL_HEADER_BYTES:
+            # Somebody who has it open has just cut it off.
+            return
         # Where a whole header has other salts, they don't belong together: one of them was copied from elsewhere.
         if before is not None and (before.salts == header[16:24] or not _is_whole(header)):
             self._before = before
