@@ -109,14 +109,14 @@ class Drive(Protocol):
 
 def _still_wanted(entries: Sequence[Entry]) -> list[Entry]:
     """Drop what nobody wants any more. To be called right before the rest is carried out."""
-    wanted = []
-    for entry in entries:
-        done = entry[1]
-        if isinstance(done, Awaited) and not done.is_wanted():
-            done.drop()
-        else:
-            wanted.append(entry)
-    return wanted
+    return [entry for entry in entries if not isinstance(entry[1], Awaited) or _is_wanted(entry[1])]
+
+
+def _is_wanted(done: Awaited) -> bool:
+    if done.is_wanted():
+        return True
+    done.drop()
+    return False
 
 
 def _hand_over(entries: Sequence[Entry], results: Sequence[Any]) -> None:
