@@ -163,6 +163,8 @@ class Catalog:
 
     def _load(self, id: int, name: str, policy: str, created_at: int, extras: str = "{}") -> QueueState:
         lane_ids = {lane: lane_id for lane_id, lane in self._execute(self._sql.lanes, (id,))}
+        if not lane_ids or {*map(type, lane_ids), type(name)} != {str}:
+            raise StoreDamaged(f"The store is damaged: queue {id} has lost its name or its lanes. Restore a backup.")
         state = QueueState(id, name, _decode_policy(policy), created_at, msgspec.json.decode(extras), lane_ids)
         for lane_id, priority in self._execute(self._sql.buckets, (state.id,)):
             state.buckets.setdefault(lane_id, []).append(priority)

@@ -17,7 +17,9 @@ from sqew.stores.sql.ending import DAMAGED, EXHAUSTED, Held, archive, bury, drop
 from sqew.stores.sql.lanes import next_turn, save_turns, turns_of
 from sqew.stores.sql.rows import (
     INLINE_BODY_BYTES,
+    MOST_ADDED_UP,
     MOST_BYTES,
+    are_odd,
     body_of,
     checksum,
     decode_headers,
@@ -249,10 +251,21 @@ def _take_followers(work: Work, claim: _Claim, lane: int, head: Message, message
 def _deliverable(work: Work, claim: _Claim, row: Row) -> Message | None:
     """The row as the message to deliver; None if it may not be, and then it has been dealt with."""
     (
-        id, lane_id, priority, attempts, available_at, _created_at, expires_at, key, group, _origin, _reason, _died_at,
-        is_text, check, headers, inline, due_at, _first_received_at,
+        id, lane_id, priority, attempts, available_at, created_at, expires_at, key, group, origin, reason, died_at,
+        is_text, check, headers, inline, due_at, first_received_at,
     ) = row  # fmt: skip
     state = claim.state
+    added_up = priority + attempts + available_at + created_at
+    if (
+        type(added_up) is not int
+        or added_up > MOST_ADDED_UP
+        or lane_id not in state.lane_names
+        or (
+            not (expires_at is key is group is origin is first_received_at is None)
+            and are_odd((key, group, origin, reason), (expires_at, died_at, first_received_at))
+        )
+    ):
+        raise ValueError(f"message {id} holds what was never written to it")
     if expires_at is not None and expires_at <= work.now:
         drop(work, state, (id, state.id, lane_id, attempts, key, group, inline is None), "expired")
         return None
@@ -288,7 +301,7 @@ def delivered(state: QueueState, lease: Lease, row: Row, body: bytes, attempts: 
         expires_at,
         "leased",
         lease,
-        None if origin is None else Death(origin, reason, died_at),
+        None if origin is None else Death(origin, reason or "", died_at or 0),
         False,
         now if first_received_at is None else first_received_at,
     )

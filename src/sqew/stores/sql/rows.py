@@ -15,8 +15,14 @@ from sqew.stores.sql.work import Row, Work
 
 T = TypeVar("T")
 
-DAMAGE = (TypeError, ValueError, msgspec.MsgspecError)
+DAMAGE = (TypeError, ValueError, LookupError, msgspec.MsgspecError)
 """What reading a row raises that holds what was never written to it."""
+
+HIGHEST = 253_402_300_799_999
+"""The last millisecond of the year 9999: no number that is stored is higher, but for one that is random."""
+
+MOST_ADDED_UP = 8 * HIGHEST
+"""Numbers of a row are added up to see that they are numbers: the sum of eight is not higher."""
 
 INLINE_BODY_BYTES = 2048
 """Longer bodies are kept out of the message's row, which SQLite rewrites whole for every lease."""
@@ -42,6 +48,13 @@ def payload_checksum(routing_key: bytes, message_id: bytes, form: int, is_text: 
 def delivery_checksum(payload_id: int, endpoint: bytes) -> int:
     """CRC-32 of what is posted where."""
     return zlib.crc32(endpoint, payload_id & 0xFFFF_FFFF)
+
+
+def are_odd(texts: tuple[Any, ...], numbers: tuple[Any, ...]) -> bool:
+    """Return True if one of these values that a row need not have is there, and of the wrong type."""
+    return any(text is not None and type(text) is not str for text in texts) or any(
+        number is not None and (type(number) is not int or number > HIGHEST) for number in numbers
+    )
 
 
 def size_of(message: Message | NewMessage) -> int:
@@ -98,7 +111,7 @@ def body_of(work: Work, id: int, inline: bytes | None) -> bytes:
     if inline is not None:
         return inline
     row = work.execute(work.sql.large_body, (id,)).fetchone()
-    return b"" if row is None else row[0]
+    return b"" if row is None else row[0] or b""
 
 
 def decode_headers(headers: bytes | None) -> dict[str, Any]:
@@ -112,6 +125,13 @@ def stored_message(work: Work, row: Row) -> Message:
         leased_by, key, group, origin, _origin_lane, reason, died_at, is_text, check, headers, body,
     ) = row  # fmt: skip
     state = work.catalog.queue_by_id(queue_id)
+    added_up = priority + attempts + available_at + created_at + is_text + check
+    if (
+        type(added_up) is not int
+        or added_up > MOST_ADDED_UP
+        or are_odd((leased_by, key, group, origin, reason), (due_at, lease_until, expires_at, died_at))
+    ):
+        raise ValueError(f"message {id} holds what was never written to it")
     body, headers, damaged = _verified(body_of(work, id, body), headers, is_text, check)
     leased = lease_until is not None and lease_until > work.now
     return Message(
@@ -131,7 +151,7 @@ def stored_message(work: Work, row: Row) -> Message:
         expires_at=expires_at,
         state=_state(due_at, leased, work.now),
         lease=Lease("", lease_until, leased_by) if leased else None,
-        death=Death(origin, reason, died_at) if origin is not None else None,
+        death=Death(origin, reason or "", died_at or 0) if origin is not None else None,
         damaged=damaged,
     )
 
@@ -154,6 +174,9 @@ def archived_message(state: QueueState, row: Row) -> ArchivedMessage:
         id, _queue_id, lane, priority, attempts, available_at, created_at, finished_at, outcome, reason, key, group,
         is_text, check, headers, body,
     ) = row  # fmt: skip
+    added_up = priority + attempts + available_at + created_at + finished_at + is_text + check
+    if type(added_up) is not int or added_up > MOST_ADDED_UP or are_odd((lane, outcome, reason, key, group), ()):
+        raise ValueError(f"message {id} in the archive holds what was never written to it")
     body, headers, damaged = _verified(body, headers, is_text, check)
     message = Message(
         id=id,

@@ -224,6 +224,9 @@ def translate(error: apsw.Error, path: str) -> SqewError:
             return StoreDamaged(f"{path} is not a SQLite database. Name another file; this one was left as it is.")
         case apsw.CorruptError():
             return StoreDamaged(f"{path} is damaged ({error}). Run `sqew check`, and restore the file from a backup.")
+        case apsw.ConstraintError():
+            # What is written keeps all of them, unless it was copied from a row that does not.
+            return StoreDamaged(f"{path} is damaged ({error}). Run `sqew check`, and restore the file from a backup.")
         case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError():
             return StoreUnusable(
                 f"{path} can't be opened for writing ({error}). Check the rights of it and its folder."

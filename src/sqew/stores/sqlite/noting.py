@@ -12,7 +12,7 @@ from zlib import crc32
 
 import apsw
 
-from sqew.stores.sql.rows import checksum
+from sqew.stores.sql.rows import MOST_ADDED_UP, are_odd, checksum
 from sqew.stores.sql.work import Row
 
 Change = Callable[[str, Row], Row | None]
@@ -25,7 +25,8 @@ def noting(connection: apsw.Connection) -> tuple[Change, Delete]:
     """Have statements of this connection note rows.
 
     ``sqew_note(…)`` keeps what it is given, ``sqew_intact({delivered})`` as well, but leaves the row alone if its body
-    is not what was sent, and ``sqew_notes(…)`` adds what it is given to the rest.
+    is not what was sent or its numbers are none, and ``sqew_notes(…)`` adds what it is given to the rest.
+    ``sqew_is_text(…)`` says of bytes whether they are UTF-8.
     """
     noted: Row = ()
     all_noted: list[Row] = []
@@ -40,15 +41,35 @@ def noting(connection: apsw.Connection) -> tuple[Change, Delete]:
         noted = row
         # Positions: is_text 12, checksum 13, headers 14, body 15. A large body is elsewhere.
         is_text, expected, headers, body = row[12:16]
-        if body is None:
-            return True
-        intact: bool = (checksum(body, headers, is_text) if headers else crc32(body, is_text)) == expected
+        try:
+            # Attempts and three times are numbers, unless the row is damaged; so are lane and priority, which the
+            # statement compares.
+            added_up = row[3] + row[4] + row[5] + row[16]
+            if type(added_up) is not int or added_up > MOST_ADDED_UP:
+                return False
+            # Positions: expires_at 6, key 7, group 8, origin 9, reason 10, died_at 11, first_received_at 17.
+            if not (row[6] is row[7] is row[8] is row[9] is row[17] is None) and are_odd(
+                row[7:11], (row[6], row[11], row[17])
+            ):
+                return False
+            if body is None:
+                return True
+            intact: bool = (checksum(body, headers, is_text) if headers else crc32(body, is_text)) == expected
+        except TypeError:
+            return False
         return intact
 
     def add(*row: Any) -> bool:
         all_noted.append(row)
         return True
 
+    def is_text(*value: Any) -> bool:
+        try:
+            return value[0] is None or value[0].decode() is not None
+        except UnicodeDecodeError:
+            return False
+
+    connection.create_scalar_function("sqew_is_text", is_text, flags=apsw.SQLITE_DIRECTONLY)
     for name, function in {"sqew_note": note, "sqew_intact": is_intact, "sqew_notes": add}.items():
         connection.create_scalar_function(name, function, flags=apsw.SQLITE_DIRECTONLY)
     execute, changes, executemany = connection.cursor().execute, connection.changes, connection.executemany

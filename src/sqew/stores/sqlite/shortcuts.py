@@ -17,7 +17,7 @@ from sqew.model import Commit, Fact, Format, Lease, NewMessages, Received, Sent,
 from sqew.operations import Ack, Operation, Receive, Send
 from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.receiving import NEVER, delivered
-from sqew.stores.sql.rows import INLINE_BODY_BYTES, body_of, checksum
+from sqew.stores.sql.rows import DAMAGE, INLINE_BODY_BYTES, body_of, checksum
 from sqew.stores.sql.sending import plain_row, sent_plain
 from sqew.stores.sql.work import Work
 from sqew.stores.sqlite.noting import Change
@@ -125,8 +125,12 @@ def ack(work: Work, change: Change, op: Ack) -> Commit | None:
     if row is None:
         return None
     lane_id, attempts, by, received_at = row
-    age_ms = work.now - (received_at or work.now)
-    fact = Fact("acked", state.name, state.lane_names[lane_id], ref.id, attempts, by, age_ms)
+    try:
+        age_ms, lane = work.now - (received_at or work.now), state.lane_names[lane_id]
+    except DAMAGE:
+        # It is acked and gone, whatever was said of it.
+        age_ms, lane, attempts, by = 0, state.lane_names[state.default_lane], 0, None
+    fact = Fact("acked", state.name, lane, ref.id, attempts, by, age_ms)
     return Commit([[Settled(ref.id)]], [fact], _NOBODY)
 
 

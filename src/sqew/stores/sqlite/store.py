@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import logging
+import traceback
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -23,10 +26,13 @@ from sqew.stores.sql.work import NewRows, Work
 from sqew.stores.sqlite import upkeep
 from sqew.stores.sqlite.connection import MEMORY, SQL, Durability, Link, connect, set_durability, translate, translated
 from sqew.stores.sqlite.losses import WalWatch, noted
+from sqew.stores.sqlite.mending import has_odd_queues, mend, odd_rows
 from sqew.stores.sqlite.migrate import migrate
 from sqew.stores.sqlite.readers import KeptReader
 from sqew.stores.sqlite.room import Room
 from sqew.stores.sqlite.shortcuts import SHORTCUTS, WITHIN, Shortcut, send_plain
+
+_log = logging.getLogger("sqew.store")
 
 _UNLIKELY = (ValueError, TypeError, LookupError, AttributeError)
 """What rows may lead to that hold what was never written to them; or a mistake in the code."""
@@ -89,10 +95,11 @@ class SQLiteStore:
         self._catalog = Catalog(self.connection.execute, SQL)
         self._room = Room(self.path, disk_reserve_bytes, self.connection)
         self._bindings = Bindings()
-        link = Link(self.connection)
-        self._change = link.change
+        # One link for each connection: another would take the functions over that note rows.
+        self._link = Link(self.connection)
+        self._change = self._link.change
         self._work = Work(
-            link,
+            self._link,
             SQL,
             self._catalog,
             self._bindings,
@@ -106,8 +113,21 @@ class SQLiteStore:
         # cut off, and the file is to be looked at anew.
         self._seen_version: int | None = None
         self._broken: SqewError | None = None
+        # Whether something was mended for the sake of the operation that is tried again, and whether that was in vain.
+        self._mended = self._past_mending = False
         self._idle = True
         self._kept_reader = KeptReader()
+        try:
+            self._mend_queues(now)
+        except BaseException:
+            self.connection.close(True)
+            raise
+
+    def _mend_queues(self, now: int) -> None:
+        """Mend what nothing would trip over: messages that nobody looks for."""
+        with translated(self.path):
+            if has_odd_queues(self.connection.execute):
+                self._mend_aside(StoreDamaged("What is stored of queues can't be read."), now)
 
     def run(self, operations: Sequence[ops.Operation[Any]], now: int) -> Commit:
         """Execute operations in one transaction; see `sqew.stores.base.Store`."""
@@ -128,10 +148,42 @@ class SQLiteStore:
                 commit = self._run_at_length(operations, now)
             if wanted != self.durability:
                 self._set(self.durability)
-        except BaseException:
+        except BaseException as error:
             self.rollback()
-            raise
-        return commit
+            if not (isinstance(error, StoreDamaged) and self._mend(error, now)):
+                raise
+        else:
+            self._mended = False
+            return commit
+        # Not before the error is forgotten: it may keep cursors, which see what was there before it was mended.
+        return self.run(operations, now)
+
+    def _mend(self, error: StoreDamaged, now: int) -> bool:
+        """Mend rows and indexes that an operation could not read; whether it is worth another try."""
+        if self._mended:
+            # It met damage again: there is more to it.
+            self._past_mending = True
+        if self._past_mending:
+            return False
+        self._mended = self._mend_aside(error, now)
+        return self._mended
+
+    def _mend_aside(self, error: BaseException, now: int) -> bool:
+        """The same from any thread."""
+        if self.path == MEMORY:
+            return False
+        indexes = isinstance(error.__cause__, apsw.CorruptError)
+        try:
+            with closing(connect(self._file, create=False)) as connection:
+                told = mend(self._work_on(Link(connection), connection, now), connection, indexes=indexes)
+        except (apsw.Error, SqewError, *_UNLIKELY) as failure:
+            fields = {"file": self.path, "error": str(error), "failure": str(failure)}
+            _log.warning("the file is damaged, and could not be mended", extra={"fields": fields})
+            return False
+        if told:
+            found = {"file": self.path, "error": str(error), "found": told}
+            _log.warning("the file is damaged; what could be mended was", extra={"fields": found})
+        return bool(told)
 
     def _set(self, durability: Durability) -> None:
         self._set_to = None
@@ -248,6 +300,8 @@ class SQLiteStore:
                 self._bindings.is_current = False
         except apsw.Error as error:
             raise translate(error, self.path) from error
+        except _UNLIKELY as error:
+            raise self._damaged(error) from error
         self._work.now = now
         self._idle = self._idle and not writing
 
@@ -276,6 +330,8 @@ class SQLiteStore:
     def _refusal(self, error: Exception) -> SqewError:
         """The error that stands for an operation, or for all of the transaction: then it is raised."""
         match error:
+            case StoreDamaged():
+                raise error
             case SqewError():
                 return error
             case apsw.Error():
@@ -285,15 +341,19 @@ class SQLiteStore:
             case _:
                 damaged = isinstance(error, _UNLIKELY) and self._is_damaged()
         if damaged:
-            raise StoreDamaged(
-                f"{self.path} is damaged ({error}). Run `sqew check`, and restore the file from a backup."
-            ) from error
+            raise self._damaged(error) from error
         raise error
+
+    def _damaged(self, error: Exception) -> StoreDamaged:
+        # Otherwise it keeps the cursor that could not be read to its end, and with it what the file was before.
+        traceback.clear_frames(error.__traceback__)
+        return StoreDamaged(f"{self.path} is damaged ({error}). Run `sqew check`, and restore the file from a backup.")
 
     def _is_damaged(self) -> bool:
         """Whether an error that should not be is the file's fault: rows that hold what was never written to them."""
         try:
-            return bool(self.connection.pragma("quick_check", 1) != "ok")
+            is_odd = next(odd_rows(self.connection.execute), None) is not None
+            return is_odd or bool(self.connection.pragma("quick_check", 1) != "ok")
         except apsw.Error:
             return True
 
@@ -365,12 +425,18 @@ class SQLiteStore:
 
     def look(self, operations: Sequence[ops.Operation[Any]], now: int) -> list[Any]:
         """Execute operations that only read, on a connection of their own: from any thread, and holding nobody up."""
+        with contextlib.suppress(StoreDamaged):
+            return self._look(operations, now)
+        # It was mended, as far as it could be.
+        return self._look(operations, now)
+
+    def _look(self, operations: Sequence[ops.Operation[Any]], now: int) -> list[Any]:
         with self._reader(now, keep=type(operations[0]) in _READ_IN_STEPS) as work:
             return [HANDLERS[type(operation)](work, operation) for operation in operations]
 
     def check(self, progress: Callable[[int], object] | None = None) -> upkeep.CheckReport:
         """Read everything: SQLite's own structures, and every body against its checksum."""
-        with self._reader(0) as work:
+        with self._reader(0, mends=False) as work:
             return upkeep.check(work, progress, noted(self._file))
 
     def export(self, queue: str, now: int) -> Iterator[Message]:
@@ -387,21 +453,22 @@ class SQLiteStore:
             yield from list(archive) if self.path == MEMORY else archive
 
     @contextlib.contextmanager
-    def _reader(self, now: int, keep: bool = False) -> Iterator[Work]:
+    def _reader(self, now: int, keep: bool = False, mends: bool = True) -> Iterator[Work]:
         """A connection of its own for long reads: they see one moment, and hold nobody up.
 
-        ``keep``: there will be more of them soon, and to open it takes as long as to read a thousand messages.
+        ``mends``: what can't be read is mended. ``keep``: there will be more of them soon, and to open it takes as long
+        as to read a thousand messages.
         """
-        with translated(self.path):
+        with self._mended_after(now) if mends else contextlib.nullcontext(), translated(self.path):
             if self.path == MEMORY:
                 # There is no other connection, and a transaction that is open on this one is somebody's.
-                yield self._work_on(self.connection, now)
+                yield self._work_on(self._link, self.connection, now)
                 return
             connection = (self._kept_reader.take() if keep else None) or connect(self._file, create=False)
             kept = False
             try:
                 connection.execute("BEGIN")
-                yield self._work_on(connection, now)
+                yield self._work_on(Link(connection), connection, now)
                 if keep:
                     connection.execute("COMMIT")
                     kept = self._kept_reader.keep(connection)
@@ -410,9 +477,20 @@ class SQLiteStore:
                     # Closing ends the transaction as well.
                     connection.close(True)
 
-    def _work_on(self, connection: apsw.Connection, now: int) -> Work:
+    @contextlib.contextmanager
+    def _mended_after(self, now: int) -> Iterator[None]:
+        """Mend what a long read could not read, before that is raised."""
+        try:
+            yield
+        except (StoreDamaged, *_UNLIKELY) as error:
+            mended = self._mend_aside(error, now)
+            if mended or isinstance(error, UnicodeDecodeError | msgspec.DecodeError):
+                raise self._damaged(error) from error
+            raise
+
+    def _work_on(self, link: Link, connection: apsw.Connection, now: int) -> Work:
         catalog = Catalog(connection.execute, SQL)
-        work = Work(Link(connection), SQL, catalog, Bindings(), self._work.finding, self._work.room, self._work.random)
+        work = Work(link, SQL, catalog, Bindings(), self._work.finding, self._work.room, self._work.random)
         work.now = now
         return work
 

@@ -18,6 +18,7 @@ from sqew.stores.sql.scheduling import damaged_schedules
 from sqew.stores.sql.staging import damaged_chunks
 from sqew.stores.sql.work import Execute, Work
 from sqew.stores.sqlite.connection import SQL, connect, make_private, translated
+from sqew.stores.sqlite.mending import odd_rows
 
 _BACKUP_STEP_PAGES = 1_000
 _VACUUM_STEP_PAGES = 500
@@ -164,6 +165,8 @@ def backup(origin: str | apsw.Connection, to: str, progress: Callable[[int, int]
 def check(work: Work, progress: Callable[[int], object] | None, known: Iterable[str] = ()) -> CheckReport:
     """Read every page and every body. ``known``: what was found wrong before."""
     problems = [*known, *_structural(work.execute)]
+    with _as_far_as_it_goes("the types of columns", problems):
+        problems.extend(odd_rows(work.execute))
     damaged: list[int] = []
     deliveries: list[int] = []
     schedules: list[str] = []
@@ -218,5 +221,5 @@ def _as_far_as_it_goes(what: str, problems: list[str]) -> Iterator[None]:
     """Damage that ends the reading of one table is one problem more, and no reason not to look at the others."""
     try:
         yield
-    except (apsw.CorruptError, UnicodeDecodeError) as error:
+    except (apsw.CorruptError, *DAMAGE) as error:
         problems.append(f"{what} can't be read to the end: {error}")

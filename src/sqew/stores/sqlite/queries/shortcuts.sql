@@ -19,6 +19,8 @@ id = (SELECT id FROM sqew_message
               WHERE queue_id = ?1 AND lane_id = ?2 AND priority = ?3 AND due_at <= ?4
               ORDER BY due_at, id LIMIT 1)
    AND attempts < ?5 AND (expires_at IS NULL OR expires_at > ?4) AND {same_catalog} = ?6
+-- What the index says of it is also what its row says, unless the file is damaged.
+   AND +lane_id = ?2 AND +priority = ?3
 
 -- fragment: leaves_nothing
 -- To delete the message is all there is to do.

@@ -1,0 +1,124 @@
+"""Columns that turned into something else: no error but our own comes out, and the rows beside them are delivered."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import closing
+from pathlib import Path
+from random import Random
+
+import pytest
+from oddities import LATER, NOW, QUEUES, VALUES, Column, Inquiry, Outcome, Typeless, build, columns_of
+
+from sqew.model import NewMessage, Policy
+from sqew.operations import CreateQueue, Peek, Receive, Send
+from sqew.stores.sqlite import SQLiteStore
+
+UNKNOWN = frozenset({"sqew_queue.name"})
+"""What says whose the others are: its queue is found under another name."""
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("sample") / "queue.db"
+    build(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def expected(sample: Path) -> Outcome:
+    copy = sample.with_name("whole.db")
+    copy.write_bytes(sample.read_bytes())
+    outcome = Inquiry(copy).outcome
+    assert outcome.foreign == outcome.damage == []
+    assert sum(outcome.delivered.values()) > 20
+    return outcome
+
+
+def ask_everything(typeless: Typeless, folder: Path, column: Column, value: str) -> Outcome | None:
+    path = folder / "odd.db"
+    for file in folder.glob("odd.db*"):
+        file.unlink()
+    return Inquiry(path).outcome if typeless.alter(path, column, VALUES[value], 0) else None
+
+
+def judge(outcome: Outcome, expected: Outcome, column: Column, said: str) -> None:
+    assert outcome.foreign == [], said
+    if str(column) in UNKNOWN:
+        return
+    missing = {queue: expected.delivered[queue] - outcome.delivered[queue] for queue in QUEUES}
+    # The altered row is one message, or the subscription by which events come to a queue, or what a writer staged.
+    lost = {queue: count for queue, count in missing.items() if count > 0}
+    if column.table in ("sqew_message", "sqew_body"):
+        assert sum(lost.values()) <= 1, said
+    # Dead letters that nobody moves back.
+    own = {"jobs", "events", "staged", "claimed"} | ({"kept"} if column.table == "sqew_move_task" else set())
+    assert not lost.keys() - own, said
+    assert lost.get("jobs", 0) <= 1, said
+    assert outcome.posted >= expected.posted - 2, said
+    assert outcome.fired >= expected.fired - 1, said
+
+
+@pytest.mark.parametrize("indexes", [False, True], ids=["row", "row and indexes"])
+def test_a_column_of_an_odd_type_stops_nobody(sample: Path, expected: Outcome, scratch: Path, indexes: bool) -> None:
+    typeless = Typeless(sample, scratch / "typeless", indexes=indexes)
+    random = Random(f"{indexes}")
+    for column in columns_of(sample):
+        value = random.choice(list(VALUES))
+        outcome = ask_everything(typeless, scratch, column, value)
+        if outcome is not None:
+            judge(outcome, expected, column, f"{column} turned into {value}")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize("indexes", [False, True], ids=["row", "row and indexes"])
+def test_every_column_of_every_odd_type(
+    sample: Path, expected: Outcome, scratch: Path, value: str, indexes: bool
+) -> None:
+    typeless = Typeless(sample, scratch / "typeless", indexes=indexes)
+    for column in columns_of(sample):
+        outcome = ask_everything(typeless, scratch, column, value)
+        if outcome is not None:
+            judge(outcome, expected, column, f"{column} turned into {value}")
+
+
+def test_one_message_whose_checksum_was_no_number_blocked_its_queue(
+    sample: Path, scratch: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = scratch / "odd.db"
+    Typeless(sample, scratch, indexes=False).alter(path, Column("sqew_message", "checksum"), "'odd'", 0)
+    with closing(SQLiteStore(path, now=NOW)) as store:
+        assert [problem for problem in store.check().problems if "sqew_message" in problem]
+
+        with caplog.at_level(logging.WARNING):
+            first = store.run([Receive("jobs", 10)], LATER).results[0]
+            second = store.run([Receive("jobs", 10)], LATER).results[0]
+
+        assert len(first.messages) == 6
+        assert second.messages == []
+        [said] = [record for record in caplog.records if record.name == "sqew.store"]
+        assert said.fields["found"] == ["rows of sqew_message that held what was never written there: 1 mended"]
+        assert store.check().problems == []
+
+
+def test_a_message_whose_content_is_intact_is_delivered_though_its_times_are_lost(sample: Path, scratch: Path) -> None:
+    path = scratch / "odd.db"
+    Typeless(sample, scratch, indexes=False).alter(path, Column("sqew_message", "created_at"), "x'00'", 0)
+    with closing(SQLiteStore(path, now=NOW)) as store:
+        messages = store.run([Receive("jobs", 10)], LATER).results[0].messages
+
+    assert len(messages) == 7
+    assert [message.created_at for message in messages if message.created_at != NOW] == [LATER]
+
+
+def test_an_export_beside_it_made_a_queue_in_memory_forget_what_it_claims() -> None:
+    with closing(SQLiteStore(":memory:", now=NOW)) as store:
+        store.run([CreateQueue("jobs", Policy())], NOW)
+        store.run([Send("jobs", [NewMessage(b"1"), NewMessage(b"2")])], NOW)
+        store.run([Receive("jobs")], NOW)
+
+        assert len(list(store.export("jobs", NOW))) == 2
+
+        assert store.run([Receive("jobs")], NOW).results[0].messages[0].body == b"2"
+        assert store.look([Peek("jobs")], NOW)
