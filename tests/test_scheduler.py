@@ -326,12 +326,12 @@ def test_a_queue_whose_policy_was_damaged_stopped_the_schedules_of_all_queues(tm
             connection.close()
             clock.advance(MINUTE)
             await h.scheduler().fire_due()
-            return (await h.reads("a")).last_error, await h.slots("b")
+            return await h.slots("a", "bad"), await h.slots("b")
 
-    error, slots = asyncio.run(scenario())
+    of_bad, others = asyncio.run(scenario())
 
-    assert "damaged" in error
-    assert len(slots) == 1
+    # It has the default policy now.
+    assert len(of_bad) == len(others) == 1
 
 
 # Where it goes
@@ -360,3 +360,50 @@ def test_a_topic_reaches_queues_and_endpoints(tmp_path):
         assert [[message.headers["_schedule"]["name"] for message in messages] for messages in queues] == [["tick"]] * 2
         assert values(hook.received("/raw")) == ["tick"]
         assert [envelope["Message"] for envelope in values(hook.received("/sealed"))] == ['"tick"']
+
+
+# After the clock was wrong
+
+
+def test_a_schedule_that_fired_while_the_clock_was_ahead_stood_still_until_it_got_there_again(tmp_path):
+    clock = ManualClock(NOON)
+
+    async def scenario():
+        async with house(tmp_path, clock) as h:
+            saved = asyncio.Event()
+            await h.queue("ticks")
+            await h.schedule("tick", "every", "1 minute")
+            async with h.running_scheduler(poll_ms=5) as fired:
+                clock.advance(24 * HOUR)
+                await fired.get()
+                h.told = lambda operations: (
+                    saved.set() if any(type(one) is SaveSchedule for one in operations) else None
+                )
+                clock.advance(-24 * HOUR)
+                await saved.wait()
+                clock.advance(MINUTE)
+                await fired.get()
+            return await h.reads("tick")
+
+    schedule = asyncio.run(asyncio.wait_for(scenario(), 30))
+
+    assert schedule.fired == 2
+    assert NOON < schedule.last_fired_at <= NOON + MINUTE
+
+
+def test_a_scheduler_that_starts_in_1970_leaves_schedules_as_they_are(tmp_path):
+    clock = ManualClock(NOON)
+
+    async def scenario():
+        async with house(tmp_path, clock) as h:
+            await h.queue("ticks")
+            await h.schedule("tick", "every", "1 minute")
+            before = await h.reads("tick")
+        async with house(tmp_path, ManualClock(10_000)) as h:
+            async with h.running_scheduler(poll_ms=5):
+                await asyncio.sleep(0.1)
+            return before, await h.reads("tick")
+
+    before, after = asyncio.run(scenario())
+
+    assert after == before

@@ -1,31 +1,58 @@
-"""Time for leases and delays: epoch milliseconds that never run backwards within a process."""
+"""Time for leases and delays: epoch milliseconds that run backwards only where the wall clock was far ahead."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 
+from msgspec import Struct
+
+SMALLEST_CORRECTION_MS = 5_000
+"""A wall clock that goes back by less is not followed: time then stands ahead of it, as if it had gained a little."""
+
+_CORRECTION_NS = SMALLEST_CORRECTION_MS * 1_000_000
+_LOOKS = 3
+_MOST_JUMPS = 8
+_AS_FAR_MS = 60_000
+"""A correction takes a jump back that went as far: in between, the wall clock may have been adjusted a little."""
+
+
+class Correction(Struct, frozen=True):
+    """The wall clock was set back, and time has followed it."""
+
+    ahead_ms: int
+    """How far time was ahead."""
+    since_ms: int | None
+    """What it showed when it got ahead; None: it was so from the start, or it was right and is slow now."""
+
 
 class Clock:
-    """The wall clock, made monotonic.
+    """The wall clock, made monotonic as far as that does no harm.
 
-    When the wall clock jumps forward, time follows it. When it jumps back, time goes on from where it was at the pace
-    of the monotonic clock: leases still run out and delays still end.
+    When the wall clock jumps forward, time follows it: a machine may boot in 1970. When it is set back by a little,
+    time goes on from where it was at the pace of the monotonic clock, so that it does not run backwards: leases still
+    run out and delays still end. When it is set back by more, time follows that as well, and `correction` says so:
+    otherwise all that is stored from then on would be dated in the future, for as long as the process lives.
     """
 
     def __init__(
         self, wall_ns: Callable[[], int] = time.time_ns, steady_ns: Callable[[], int] = time.monotonic_ns
     ) -> None:
         self._wall_ns, self._steady_ns = wall_ns, steady_ns
-        # How far the wall is ahead of the steady clock; only ever grows.
+        # How far the wall is ahead of the steady clock, as far as it is followed.
         self._offset_ns = wall_ns() - steady_ns()
+        self._least_ns = self._offset_ns - _CORRECTION_NS
+        # Jumps forward that nobody has taken back: what time showed then, and how far it went.
+        self._jumps: list[tuple[int, int]] = []
+        self.correction: Correction | None = None
+        """The last one that was not dealt with: what was stored meanwhile has dates in the future."""
 
     def now_us(self) -> int:
         """Epoch microseconds."""
         steady = self._steady_ns()
         offset = self._wall_ns() - steady
-        if offset > self._offset_ns:
-            self._offset_ns = offset
+        if offset > self._offset_ns or offset < self._least_ns:
+            self._follow()
         return (steady + self._offset_ns) // 1000
 
     def now(self) -> int:
@@ -33,9 +60,33 @@ class Clock:
         # now_us again, spelled out: every operation asks for the time.
         steady = self._steady_ns()
         offset = self._wall_ns() - steady
-        if offset > self._offset_ns:
-            self._offset_ns = offset
+        if offset > self._offset_ns or offset < self._least_ns:
+            self._follow()
         return (steady + self._offset_ns) // 1_000_000
+
+    def _follow(self) -> None:
+        # The two clocks are not read at once: where the process was stopped in between, the wall seems to have jumped.
+        offset = min(self._wall_ns() - self._steady_ns() for _ in range(_LOOKS))
+        gained = offset - self._offset_ns
+        if -_CORRECTION_NS <= gained <= 0:
+            return
+        shown_ms = (self._steady_ns() + offset) // 1_000_000
+        if gained > _CORRECTION_NS:
+            self._jumps = [*self._jumps[-_MOST_JUMPS:], (shown_ms, gained // 1_000_000)]
+        elif gained < 0:
+            self._correct(-gained // 1_000_000)
+        self._offset_ns, self._least_ns = offset, offset - _CORRECTION_NS
+
+    def _correct(self, ahead_ms: int) -> None:
+        since_ms = None
+        for jump in reversed(self._jumps):
+            if abs(jump[1] - ahead_ms) < _AS_FAR_MS:
+                since_ms = jump[0]
+                self._jumps.remove(jump)
+                break
+        if self.correction is not None:
+            ahead_ms = max(ahead_ms, self.correction.ahead_ms)
+        self.correction = Correction(ahead_ms, since_ms)
 
 
 class ManualClock(Clock):
@@ -46,7 +97,7 @@ class ManualClock(Clock):
         super().__init__(wall_ns=lambda: self.wall_ms * 1_000_000, steady_ns=lambda: 0)
 
     def advance(self, ms: int) -> None:
-        """Move the wall clock: forwards, or backwards (which ``now`` will not follow)."""
+        """Move the wall clock: forwards, or backwards (which ``now`` will not follow if it is little)."""
         self.wall_ms += ms
 
 

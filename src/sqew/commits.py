@@ -240,7 +240,7 @@ class GroupCommit:
         self.check_outside("Another transaction can't be begun")
         with self._lock:
             self.check_open()
-            now = self.engine.clock.now()
+            now = self.engine.now()
             transaction = Transaction(self.store)
             try:
                 self.store.begin(now)

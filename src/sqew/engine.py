@@ -14,17 +14,19 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from sqew.clock import Clock
+from sqew.clock import Clock, Correction
 from sqew.errors import BadValue, StoreError, StoreUnusable
 from sqew.installing import to_install
-from sqew.model import Activity, Commit, Fact, Format, Progress, Swept
+from sqew.model import Activity, Commit, Corrected, Fact, Format, Progress, Swept
 from sqew.observe.eventlog import EventLog
 from sqew.observe.meter import Meter
 from sqew.operations import (
+    CorrectDates,
     CreateQueue,
     DropDeliveries,
     FinishClaims,
     GiveBackClaims,
+    LookAhead,
     Operation,
     Purge,
     PurgeDead,
@@ -94,6 +96,22 @@ class Teller:
         if due_at is not None and due_at <= self.clock.now():
             self._next_sweep_at = 0
 
+    def tell_corrected(self, operation: CorrectDates, corrected: Any) -> None:
+        """Say what was found, and wake everybody: they sleep until times that are not right any more."""
+        self.waiters.wake_all()
+        if not isinstance(corrected, Corrected):
+            _log.warning("dates in the future could not be set right", extra={"fields": {"error": str(corrected)}})
+            return
+        fields = {
+            "ahead_s": round(corrected.ahead_ms / 1000, 1), "messages": corrected.messages, "others": corrected.others,
+        }  # fmt: skip
+        if operation.is_certain:
+            _log.warning("the clock was ahead and is set back, and so are the dates", extra={"fields": fields})
+        elif corrected.messages or corrected.others:
+            _log.warning(
+                "dates lie in the future: the clock was ahead, or it is slow now. Check it", extra={"fields": fields}
+            )
+
     @property
     def has_figures(self) -> bool:
         """Whether figures are in memory that the next step of upkeep will store."""
@@ -107,9 +125,39 @@ class Engine(Teller):
         super().__init__(clock, doorbell, event_log)
         self.store = store
 
+    def now(self) -> int:
+        """Epoch milliseconds. Where the clock was ahead, what was stored meanwhile is set right first."""
+        now = self.clock.now()
+        if self.clock.correction is not None:
+            self._correct(self.clock.correction)
+        return now
+
+    def _correct(self, correction: Correction) -> None:
+        self.clock.correction = None
+        self._next_sweep_at = 0
+        try:
+            self._correct_dates(correction_of(correction))
+        except StoreError as error:
+            self.clock.correction = correction
+            _log.warning("dates in the future could not be set right yet", extra={"fields": {"error": str(error)}})
+
+    def _correct_dates(self, operation: CorrectDates) -> None:
+        now = self.clock.now()
+        commit = self.store.run([operation], now)
+        self.tell(commit.facts, commit.stirred, now)
+        self.tell_corrected(operation, commit.results[0])
+
+    def start(self) -> None:
+        """Compare the newest date of the store with the clock, and set right what lies in the future."""
+        ahead_ms = self.store.run([LookAhead()], self.clock.now()).results[0]
+        if isinstance(ahead_ms, int) and ahead_ms:
+            self._correct_dates(CorrectDates(ahead_ms))
+
     def run(self, operations: Sequence[Operation[Any]]) -> list[Any]:
         """Execute operations in one transaction: a result or an error for each."""
         now = self.ran_at = self.clock.now()
+        if self.clock.correction is not None:
+            self._correct(self.clock.correction)
         if now >= self._next_sweep_at and _write(operations):
             return self._run_with_upkeep(operations, now)
         commit = self.store.run(operations, now)
@@ -119,7 +167,7 @@ class Engine(Teller):
     def send_plain(self, queue: str, body: bytes, format: Format) -> int | None:
         """Send a message of which nothing is said but its body: its id, or None if it is to be `run`."""
         now = self.clock.now()
-        if now >= self._next_sweep_at:
+        if now >= self._next_sweep_at or self.clock.correction is not None:
             return None
         fact = self.store.send_plain(queue, body, format, now)
         if fact is None:
@@ -186,6 +234,8 @@ class RemoteEngine(Teller):
         each of the others. It says whether these are to be done as well.
         """
         now = self.clock.now()
+        if self.clock.correction is not None:
+            await self._correct(self.clock.correction)
         overdue = now >= self._next_sweep_at and _write(operations)
         if overdue:
             self._next_sweep_at = _NOT_SOON
@@ -200,6 +250,26 @@ class RemoteEngine(Teller):
         if overdue and isinstance(commit.results[-1], Rest):
             self._next_sweep_at = now
         return told(commit)
+
+    async def _correct(self, correction: Correction) -> None:
+        self.clock.correction = None
+        await self._correct_dates(correction_of(correction))
+
+    async def _correct_dates(self, operation: CorrectDates) -> None:
+        now = self.clock.now()
+        try:
+            commit = await self.store.run([operation], now)
+        except StoreError as error:
+            self.tell_corrected(operation, error)
+        else:
+            self.tell(commit.facts, commit.stirred, now)
+            self.tell_corrected(operation, commit.results[0])
+
+    async def start(self) -> None:
+        """Compare the newest date of the store with the clock, and set right what lies in the future."""
+        ahead_ms = (await self.store.run([LookAhead()], self.clock.now())).results[0]
+        if isinstance(ahead_ms, int) and ahead_ms:
+            await self._correct_dates(CorrectDates(ahead_ms))
 
     async def flush(self) -> None:
         """Store the figures that are still in memory."""
@@ -224,6 +294,11 @@ class RemoteEngine(Teller):
             await self.store.close()
             if self._event_log is not None:
                 self._event_log.close()
+
+
+def correction_of(correction: Correction) -> CorrectDates:
+    """The operation that sets right what was stored before a clock was corrected."""
+    return CorrectDates(correction.ahead_ms, correction.since_ms is not None, correction.since_ms)
 
 
 def _write(operations: Sequence[Operation[Any]]) -> bool:
@@ -311,7 +386,11 @@ def open_file(
         if event_log is not None:
             event_log.close()
         raise
-    return Engine(store, clock, Doorbell(settings.db), event_log), store
+    engine = Engine(store, clock, Doorbell(settings.db), event_log)
+    with contextlib.suppress(StoreError):
+        # Whatever it is, the first who needs the store is told.
+        engine.start()
+    return engine, store
 
 
 async def open_database(settings: Settings, random: Random | None = None, create: bool = True) -> RemoteEngine:
@@ -342,7 +421,11 @@ async def open_database(settings: Settings, random: Random | None = None, create
             event_log.close()
         raise
     bell = NoticeBell(store.connect_to_listen, store.notify, store.tally)
-    return RemoteEngine(store, clock, bell, event_log, settings.linger_ms)
+    engine = RemoteEngine(store, clock, bell, event_log, settings.linger_ms)
+    with contextlib.suppress(StoreError):
+        # Whatever it is, the first who needs the database is told.
+        await engine.start()
+    return engine
 
 
 def _check_settings(settings: Settings) -> None:

@@ -519,6 +519,16 @@ class WriterInfo(Struct, frozen=True):
     """What waits to be promoted."""
 
 
+class Corrected(Struct, frozen=True):
+    """What was dated in the future and is not any more."""
+
+    ahead_ms: int
+    """How far ahead the newest date was."""
+    messages: int
+    others: int
+    """Leases of claims, deliveries, keys and the like."""
+
+
 class Swept(Struct, frozen=True):
     """One step of upkeep, and when the next one is due (None: nothing is waiting)."""
 

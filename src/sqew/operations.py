@@ -23,6 +23,7 @@ from sqew.model import (
     Claimed,
     Columns,
     ConsumerInfo,
+    Corrected,
     Delivered,
     Delivery,
     DeliveryCounts,
@@ -635,6 +636,26 @@ class SweepDue(Operation[bool], frozen=True):
 
     writes: ClassVar[bool] = False
     polls: ClassVar[bool] = True
+
+
+class LookAhead(Operation[int], frozen=True):
+    """How many milliseconds the newest date of the store lies in the future; 0: it does not, but for a little."""
+
+    writes: ClassVar[bool] = False
+    polls: ClassVar[bool] = True
+
+
+class CorrectDates(Operation[Corrected], frozen=True):
+    """Set dates right that lie in the future: when they were stored, the clock was ahead by up to ``ahead_ms``.
+
+    ``is_certain``: the clock was seen to come back from there; otherwise it may as well be slow now. ``since``: what it
+    showed when it got ahead, if that was seen.
+    """
+
+    polls: ClassVar[bool] = True
+    ahead_ms: int = 0
+    is_certain: bool = False
+    since: int | None = None
 
 
 class RecordActivity(Operation[None], frozen=True):

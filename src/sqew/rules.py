@@ -75,7 +75,8 @@ class Throttle:
     def take(self, count: int, rate: float, now: int, *, apart: bool = False) -> int:
         """Take ``count`` tokens, or say in how many milliseconds they will be there. ``apart``: they are no batch."""
         burst = max(rate, 1.0)
-        tokens = min(burst, self._tokens + (now - self._at) * rate / 1000)
+        # (Time may have been set back.)
+        tokens = min(burst, self._tokens + max(now - self._at, 0) * rate / 1000)
         # A batch larger than the burst goes through when the bucket is full, and is paid for afterwards.
         needed = count if apart else min(count, burst)
         wait_ms = math.ceil((needed - tokens) * 1000 / rate) if tokens < needed else 0

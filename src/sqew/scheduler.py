@@ -8,11 +8,22 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 from sqew.broker import Broker
-from sqew.errors import Limited, QueueNotFound, ScheduleChanged, SqewError, StoreDamaged, StoreError, TooWide
+from sqew.clock import SMALLEST_CORRECTION_MS
+from sqew.errors import (
+    Invalid,
+    Limited,
+    QueueNotFound,
+    ScheduleChanged,
+    ScheduleDamaged,
+    SqewError,
+    StoreDamaged,
+    StoreError,
+    TooWide,
+)
 from sqew.model import SCHEDULES, Schedule
-from sqew.operations import FailSchedule, FindDueSchedules, FireSchedule
+from sqew.operations import FailSchedule, FindDueSchedules, FireSchedule, ListSchedules, SaveSchedule
 from sqew.publisher import Publisher
-from sqew.timetable import MOST_WEIGHT, fire_due, retry_at, weight_of
+from sqew.timetable import MOST_WEIGHT, fire_due, retry_at, set_right, weight_of
 
 _log = logging.getLogger("sqew.scheduler")
 
@@ -31,6 +42,8 @@ class Scheduler:
         self._broker, self._publisher = broker, publisher
         self._batch, self._poll_ms = batch, poll_ms
         self._observe = observe or (lambda has_fired: None)
+        # The time when it last looked; None: not yet.
+        self._looked_at: int | None = None
         self._stirred = asyncio.Event()
         broker.ring(SCHEDULES, self._stirred)
 
@@ -38,6 +51,7 @@ class Scheduler:
         """Fire what is due, for ever. It sleeps until the next slot, or until a schedule is made or changed."""
         while True:
             self._stirred.clear()
+            await self._set_right()
             next_due_at = await self.fire_due()
             wait_ms = self._poll_ms
             if next_due_at is not None:
@@ -45,6 +59,26 @@ class Scheduler:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait_ms / 1000):
                     await self._stirred.wait()
+
+    async def _set_right(self) -> None:
+        """After the clock was ahead: schedules that fired meanwhile would stand still until it gets there again."""
+        now, before = self._broker.now(), self._looked_at
+        if before is not None and now >= before - SMALLEST_CORRECTION_MS:
+            self._looked_at = now
+            return
+        after = ""
+        while page := await self._broker.run(ListSchedules(after=after)):
+            for schedule in page:
+                # What is damaged has no expression, or says so when it is stored.
+                with contextlib.suppress(ScheduleChanged, ScheduleDamaged, Invalid):
+                    right = set_right(schedule, now, seen=before is not None)
+                    if right is not None:
+                        await self._broker.run(SaveSchedule(right, schedule.version))
+                        _log.warning(
+                            "the clock was ahead: a schedule is set right", extra={"fields": {"name": right.name}}
+                        )
+            after = page[-1].name
+        self._looked_at = now
 
     async def fire_due(self) -> int | None:
         """Fire everything that is due now; when the next schedule is."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import structs
 
-from sqew.clock import timestamp
+from sqew.clock import SMALLEST_CORRECTION_MS, timestamp
 from sqew.errors import BadExpression, BadValue, QueueNotFound, UnknownLane, nearest
 from sqew.model import (
     NO_REASON,
@@ -155,6 +155,23 @@ def fire_now(schedule: Schedule, now: int) -> FireSchedule:
     """Fire out of turn: the schedule stays as it is."""
     event = _event(schedule, now, out_of_band=True)
     return FireSchedule(schedule.name, schedule.version, [event], None)
+
+
+def set_right(schedule: Schedule, now: int, *, seen: bool) -> Schedule | None:
+    """The schedule with its next slot counted from now, if it has fired or was changed later than that; else None.
+
+    ``seen``: the clock was seen to be set back. Otherwise it may be slow, and is where it shows a time before the
+    schedule was made.
+    """
+    latest = max(schedule.last_fired_at or 0, schedule.updated_at, schedule.created_at)
+    if latest <= now + SMALLEST_CORRECTION_MS or (schedule.created_at > now and not seen):
+        return None
+    slot = rule_from(schedule.canonical, schedule.timezone).next_after(now)
+    if slot is None or schedule.next_fire_at is None or slot > schedule.next_fire_at:
+        return None
+    fired = None if schedule.last_fired_at is None else min(schedule.last_fired_at, now)
+    due_at = None if schedule.due_at is None else slot
+    return structs.replace(schedule, next_fire_at=slot, due_at=due_at, last_fired_at=fired)
 
 
 def fire_due(schedule: Schedule, now: int, most: int | None = None) -> FireSchedule:

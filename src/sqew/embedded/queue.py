@@ -393,11 +393,14 @@ class Queue:
         received = self._commits.run(operation)
         if received.messages or not wait_ms or self._commits.in_transaction:
             return received
-        return self._wait(operation, self._engine.clock.now() + wait_ms, stopping)
+        return self._wait(operation, wait_ms, stopping)
 
-    def _wait(self, operation: ops.Receive, deadline: int, stopping: Callable[[], bool] | None) -> Received:
+    def _wait(self, operation: ops.Receive, wait_ms: int, stopping: Callable[[], bool] | None) -> Received:
         waiters, clock, queue, lane = self._engine.waiters, self._engine.clock, operation.queue, operation.lane
+        deadline = clock.now() + wait_ms
         while True:
+            # Where the clock is set back, nobody waits for as much longer.
+            deadline = min(deadline, clock.now() + wait_ms)
             woken = threading.Event()
             waiters.add(queue, lane, woken.set)
             heard = self._engine.doorbell.listen(waiters)

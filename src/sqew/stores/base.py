@@ -20,7 +20,8 @@ class Store(Protocol):
     committed, ``run`` raises a `StoreError` and nothing was changed; only after a failed fsync nobody can know, and the
     store refuses everything until it is opened again.
 
-    Time comes from the caller: a store has no clock of its own. It must not run backwards.
+    Time comes from the caller: a store has no clock of its own. It must not run backwards; where it was wrong and has
+    to, `CorrectDates` comes first.
     """
 
     def run(self, operations: Sequence[Operation[Any]], now: int) -> Commit: ...

@@ -12,8 +12,7 @@ from sqew.lab.timing import EPOCH_MS
 def clock_of(place: Place) -> Clock:
     """The clock of an engine: as the configuration says, its wall clock jumps while the steady one goes on.
 
-    All of one process share it, as they would an engine. So who was there before a jump back goes on as before, and
-    who starts after it lives in the past.
+    All of one process share it, as they would an engine.
     """
     if not place.config.faults.clock_jump:
         return place.time.clock()

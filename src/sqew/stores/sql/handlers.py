@@ -8,6 +8,7 @@ from typing import Any
 from sqew import operations as ops
 from sqew.stores.sql import (
     consuming,
+    correcting,
     dead,
     delivering,
     exporting,
@@ -121,5 +122,7 @@ HANDLERS: dict[type[ops.Operation[Any]], Callable[[Work, Any], Any]] = {
     ops.GiveBackClaims: consuming.give_back_claims,
     ops.Sweep: sweeping.sweep,
     ops.SweepDue: sweeping.is_due,
+    ops.LookAhead: correcting.look_ahead,
+    ops.CorrectDates: correcting.correct,
     ops.RecordActivity: sweeping.record_activity,
 }
