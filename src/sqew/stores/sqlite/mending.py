@@ -65,6 +65,7 @@ _HARMLESS: dict[str, Mapping[str, str | None]] = {
     "sqew_key": dict.fromkeys(("queue_id", "key", "message_id", "expires_at"), _DELETED),
     "sqew_activity": dict.fromkeys(("queue_id", "lane", "name", "minute", "count"), _DELETED),
     "sqew_attempt": dict.fromkeys(("queue_id", "id", "token", "lease_until", "messages", "expires_at"), _DELETED),
+    "sqew_redating": dict.fromkeys(("queue_id", "kind", "since", "former", "reached"), _DELETED),
     "sqew_unsubscription": dict.fromkeys(("id", "pattern", "protocol", "target", "form"), _DELETED),
     "sqew_subscription": {
         "created_at": "0", "filtered": "0",
@@ -98,6 +99,8 @@ _HARMLESS: dict[str, Mapping[str, str | None]] = {
         "queue_id": "-1", "name": "'damaged-' || id", "epoch": "abs(random() % 1000000000)",
         "last": "abs(random() % 1000000000) + 1000000000", "owner": "''", "hold_ms": "0",
         "held_until": "0", "is_closing": "0",
+        # As if all of its claims had been answered: none of them is made again.
+        "spent": "CASE WHEN typeof(last) = 'integer' THEN last ELSE 0 END",
     },
     # It has ended: what it holds is given back, and delivered again.
     "sqew_claim": {"lease_until": "1", "messages": "0", "is_sealed": "1"},
