@@ -1,10 +1,10 @@
 """Mending rows that hold what was never written to them.
 
-SQLite's columns take values of any type. The type stands in the header of each record, where one flipped bit turns
-a number into text, bytes or nothing, and often all columns behind it as well. What can't be read must not stop what
-can. So where an operation meets such a row, every column of a wrong type gets a harmless value, indexes that no longer agree
-with their tables are made anew, and the operation is tried again. The content of a message has its checksum: if that
-still holds it is delivered, otherwise it goes to the archive as damaged.
+SQLite's columns take values of any type. The type stands in the header of each record, where one flipped bit turns a
+number into text, bytes or nothing, and often all columns behind it as well. What can't be read must not stop what
+can. So where an operation meets such a row, every column of a wrong type gets a harmless value, indexes that no
+longer agree with their tables are made anew, and the operation is tried again. The content of a message has its
+checksum: if that still holds it is delivered, otherwise it goes to the archive as damaged.
 """
 
 from __future__ import annotations
