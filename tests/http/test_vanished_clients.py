@@ -120,8 +120,8 @@ def test_a_hundred_waiters_that_leave_take_nothing_with_them(shared_server, queu
 def test_a_bad_request_among_others_undoes_none_of_them(shared_server, queue):
     good = SEND % queue.encode() + b'{"payload":1}'
     unknown = SEND % b"no-such-queue" + b'{"payload":1}'
-    stale = b"POST /queues/%b/ack HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\n\r\n" % queue.encode()
-    stale += b'{"id":1,"token":"x"}'
+    stale = b"POST /queues/%b/ack HTTP/1.1\r\nHost: localhost\r\nContent-Length: 27\r\n\r\n" % queue.encode()
+    stale += b'{"id":99999999,"token":"x"}'
     connections = [shared_server.connect() for _ in range(30)]
     for number, connection in enumerate(connections):
         connection.sendall((good, unknown, stale)[number % 3] + good)
@@ -199,11 +199,20 @@ def until_the_end(connection: socket.socket) -> bytes:
     return answer
 
 
+def until_they_wait(server, count: int) -> None:
+    """Return when so many requests wait and none of them is looking: a database would go on with a look that it has."""
+    quiet, deadline = 0, time.monotonic() + 30
+    while quiet < 3:
+        assert time.monotonic() < deadline, "they are still looking"
+        looking = server.figure("db_pool_active") + server.figure("db_operations_waiting")
+        quiet = quiet + 1 if not looking and server.figure("http_connections_active") > count else 0
+
+
 def test_waiters_that_have_left_lose_nothing_that_they_would_have_taken_for_good(shared_server, queue):
     waiting = [shared_server.connect() for _ in range(20)]
     for connection in waiting:
         connection.sendall(HEAD % (queue.encode(), b"wait_ms=30000&batch=1&finish=true"))
-    shared_server.call("GET", f"/queues/{queue}")
+    until_they_wait(shared_server, len(waiting))
     sending = shared_server.connect()
     with standing_still(shared_server):
         sending.sendall((SEND % queue.encode() + b'{"payload":9}') * 20)
