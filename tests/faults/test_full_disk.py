@@ -17,11 +17,12 @@ from client import STANDARD, Client, Held, body, create_queues
 from sqew.clock import ManualClock
 from sqew.errors import SqewError, StoreFull
 from sqew.model import NewMessage, Settled
-from sqew.operations import Ack, Measure, Send
+from sqew.operations import Ack, CorrectDates, Measure, Send
 from sqew.stores.sqlite import SQLiteStore
 
 MIB = 1024 * 1024
 SIZE = 48 * MIB
+DAY_MS = 86_400_000
 RESERVE = 16 * MIB
 
 
@@ -212,6 +213,21 @@ def test_free_pages_are_no_room_where_others_have_filled_the_disk_to_the_last_bl
 
     ballast.unlink()
     disk.send()
+    disk.judge()
+
+
+@in_own_mounts
+def test_the_disk_was_not_looked_at_for_a_day_after_the_clock_was_set_back(tmp_path: Path) -> None:
+    disk = SmallDisk(tmp_path)
+    disk.clock.advance(DAY_MS)
+    disk.send()
+    disk.clock.advance(-DAY_MS)
+    # As an engine does when its clock says so.
+    disk.store.run([CorrectDates(DAY_MS)], disk.now())
+
+    disk.fill()
+
+    assert disk.free > RESERVE // 4, "sends took the room for acks"
     disk.judge()
 
 

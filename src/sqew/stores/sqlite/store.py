@@ -302,6 +302,9 @@ class SQLiteStore:
             raise translate(error, self.path) from error
         except _UNLIKELY as error:
             raise self._damaged(error) from error
+        if now < self._work.now:
+            # The clock was set back: what was to be looked at by its former time is to be looked at now.
+            self._room.next_look_at = 0
         self._work.now = now
         self._idle = self._idle and not writing
 
