@@ -60,17 +60,22 @@ class Cutter:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _lead(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        beyond, to_beyond = await asyncio.open_connection(self._host, self._port)
-        cut = asyncio.Event()
+        ends, cut = [writer], asyncio.Event()
         try:
+            beyond, to_beyond = await asyncio.open_connection(self._host, self._port)
+            ends.append(to_beyond)
             async with asyncio.TaskGroup() as both:
                 both.create_task(self._ask(reader, to_beyond, cut))
                 both.create_task(self._answer(beyond, writer, cut))
         except* OSError:
             pass  # one of them has gone, or it was cut
         finally:
-            writer.transport.abort()
-            to_beyond.transport.abort()
+            for end in ends:
+                end.transport.abort()
+            for end in ends:
+                # Aborted, it is closed a moment later: the loop must not end before.
+                with contextlib.suppress(OSError):
+                    await end.wait_closed()
 
     async def _ask(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, cut: asyncio.Event) -> None:
         said, is_marked = b"", False
