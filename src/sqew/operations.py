@@ -92,7 +92,8 @@ class Operation(Struct, Generic[R], frozen=True):
 class CreateQueue(Operation[QueueInfo], frozen=True):
     """Make a queue. Where it exists with the same policy, or ``exist_ok``, answer what is there.
 
-    ``new``: it must not exist, whatever its policy; ``apart_from``: nor may a queue of that name.
+    ``new``: it must not exist, whatever its policy. ``apart_from``: it is not made where there is a queue of that
+    name; a FIFO queue that exists is refused then as well.
 
     ``letters`` is the policy of its dead-letter queue, to be made with it where there is none of that name.
     """

@@ -83,8 +83,13 @@ def test_a_message_goes_through_a_fifo_queue_by_its_short_name(shared_server):
 
 def test_a_queue_of_the_very_name_is_the_one_that_is_meant(shared_server):
     name = new_name()
-    for queue in (f"{name}.fifo", name):
-        assert shared_server.call("POST", "/v1/queues", {"name": queue}).status == 201
+    assert shared_server.call("POST", "/v1/queues", {"name": f"{name}.fifo"}).status == 201
+    assert shared_server.call("POST", "/queues", {"name": name}).status == 201
+    # It is there, so to make it again changes nothing.
+    assert (
+        shared_server.call("POST", "/v1/queues", {"name": name, "max_attempts": 5, "dead_letter": f"{name}-dlq"}).status
+        == 201
+    )
 
     shared_server.call("POST", f"/v1/queues/{name}/messages", {"message": "plain"})
 
@@ -101,6 +106,20 @@ def test_a_fifo_queue_is_not_made_where_it_would_not_be_found(shared_server):
 
     assert (refused.status, refused.headers["x-sqew-error"]) == (409, "queue_exists")
     assert shared_server.call("GET", f"/queues/{name}.fifo").json is None
+
+
+def test_a_plain_queue_took_the_name_of_a_fifo_queue_and_hid_its_messages(shared_server):
+    name = new_name()
+    shared_server.call("POST", "/v1/queues", {"name": name, "fifo": True})
+    shared_server.call("POST", f"/v1/queues/{name}/messages", {"message": "first", "group_id": "g"})
+
+    refused = shared_server.call("POST", "/v1/queues", {"name": name})
+
+    assert (refused.status, refused.headers["x-sqew-error"]) == (409, "queue_exists")
+    assert f"'{name}.fifo'" in refused.json["error"]
+    assert [message["message"] for message in shared_server.call("GET", f"/v1/queues/{name}/messages").json] == [
+        "first"
+    ]
 
 
 def test_a_queue_that_is_not_there_is_told_under_the_name_that_was_asked_for(shared_server):
@@ -126,7 +145,7 @@ def test_a_key_of_a_fifo_queue_opens_it_by_its_short_name(tmp_path):
         key = server.call("POST", "/queues/zz.fifo/keys", {"scopes": ["send", "receive"]}, token).json["key"]
         bearer = {"Authorization": f"Bearer {key}"}
         # A queue of the very name is none of its business.
-        server.call("POST", "/v1/queues", {"name": "zz"}, token)
+        server.call("POST", "/queues", {"name": "zz"}, token)
 
         for _ in range(3):
             sent = server.call("POST", "/v1/queues/zz/messages", {"message": 1, "group_id": "g"}, bearer)

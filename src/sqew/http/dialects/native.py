@@ -121,14 +121,16 @@ def create_queue(service: Service, request: Request) -> Call:
     """Make a queue. It has a dead-letter queue, and a most number of attempts, only if they are given."""
     given: NewQueue = request.data
     fields = policy_fields(given)
-    name, plain = given.name, None
-    if given.fifo is True and not name.endswith(FIFO_SUFFIX):
-        # Without the suffix it would not be found beside a queue of that very name.
-        name, plain = name + FIFO_SUFFIX, name
+    name, other = given.name, None
+    if not name.endswith(FIFO_SUFFIX):
+        # Of two queues that differ by the suffix alone, only the one without it is found by that name.
+        other = name + FIFO_SUFFIX
+        if given.fifo is True:
+            name, other = other, name
     fields.setdefault("dead_letter", None)
     if fields["dead_letter"] is None:
         fields.setdefault("max_attempts", None)
-    operation = replace(creation(service.settings, name, fields), apart_from=plain)
+    operation = replace(creation(service.settings, name, fields), apart_from=other)
     return Call(operation, lambda info: Response(201, encode(_details(info))))
 
 

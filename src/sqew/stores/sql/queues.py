@@ -22,10 +22,10 @@ _ALL = 1 << 62
 
 
 def create_queue(work: Work, op: CreateQueue) -> QueueInfo:
-    other = work.catalog.find(op.apart_from)
-    if other is not None:
-        raise QueueExists(other.name, existing=other.info)
     existing = work.catalog.find(op.name)
+    other = work.catalog.find(op.apart_from)
+    if other is not None and (existing is None or op.policy.fifo):
+        raise QueueExists(other.name, existing=other.info)
     if existing is not None:
         return _existing(existing.info, op)
     _make_letters(work, op.policy, op.letters)
