@@ -34,6 +34,8 @@ Form = Literal["durations", "url", "account", "database"]
 
 DATABASE_SCHEMES = ("postgresql://", "postgres://")
 """What the name of a database begins with, where that of a file could stand."""
+_POSTGRESQL = re.compile(r"""\s*(["']?)postgres(?:ql)?(?:\+\w+)?://(?P<rest>.*?)\1\s*""", re.IGNORECASE | re.DOTALL)
+"""How other programs write it: with the driver that they use (postgresql+asyncpg://), or in quotes from an env file."""
 CONFIG_VARIABLE = "SQEW_CONFIG"
 """The environment variable that names the settings file."""
 FILE_NAMES = ("sqew.toml", "sqew.yaml", "sqew.yml")
@@ -60,6 +62,18 @@ HIDDEN = "***"
 SWITCH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
 
+def as_postgresql(given: str) -> str:
+    """The URL of a PostgreSQL database as we write it, however another program does; empty for anything else.
+
+    >>> as_postgresql("postgres+asyncpg://app@db/queues")
+    'postgresql://app@db/queues'
+    """
+    if given.startswith(DATABASE_SCHEMES) and given == given.strip():
+        return given
+    found = _POSTGRESQL.fullmatch(given)
+    return f"postgresql://{found['rest']}" if found else ""
+
+
 class Alias(Struct, frozen=True):
     """Another environment variable for a setting. A number written there without a unit counts ``unit``.
 
@@ -78,7 +92,7 @@ class Alias(Struct, frozen=True):
         """What it says about the setting; nothing where it leaves that open."""
         if self.shared:
             # Of another kind of database it may well be: that one is not meant for us.
-            return given if given.startswith(DATABASE_SCHEMES) else ""
+            return as_postgresql(given)
         if self.less and given.strip().isdecimal():
             return str(max(int(given) - self.less, 1))
         if not self.part:
@@ -798,7 +812,19 @@ def _is_of_kubernetes(name: str, value: str) -> bool:
 
 def unused(environ: Mapping[str, str], settings: Settings) -> list[str]:
     """Sentences on the variables that look as if they set something, and do not."""
-    return [*_unknown(environ), *_overruled(environ, settings)]
+    return [*_unknown(environ), *_overruled(environ, settings), *_too_few(environ, settings)]
+
+
+def _too_few(environ: Mapping[str, str], settings: Settings) -> Iterator[str]:
+    """A warning where a variable allows fewer connections than a server on a database needs."""
+    for alias in DEFINITIONS["database_connections"].aliases:
+        is_used = settings.database_url and settings.sources["database_connections"] == f"environment {alias.name}"
+        if is_used and int(environ[alias.name]) <= alias.less:
+            least = alias.less + 1
+            yield (
+                f"{alias.name} allows {environ[alias.name]} connections, and a server needs {least}: one for messages, "
+                f"one to look at figures and one to hear of others. It takes {least}."
+            )
 
 
 def _unknown(environ: Mapping[str, str]) -> Iterator[str]:
@@ -833,8 +859,7 @@ def placed(settings: Settings, environ: Mapping[str, str]) -> tuple[Settings, li
     """
     file, url = settings.sources["db"], settings.sources["database_url"]
     if not settings.database_url:
-        given = environ.get("DATABASE_URL", "")
-        is_other = bool(given) and not given.startswith(DATABASE_SCHEMES) and url == "default"
+        is_other = bool(environ.get("DATABASE_URL")) and url == "default"
         foreign = f"DATABASE_URL is not used: it names no PostgreSQL database. The queues are in {settings.db}."
         return settings, [foreign] if is_other and file == "default" else []
     if file == "default":

@@ -154,7 +154,51 @@ def test_a_server_that_answers_where_servers_usually_do_is_named(sqew, monkeypat
 
         server.shutdown()
     assert done.code == 5
-    assert f"A server answers at {url}: to see its queues, add --url {url}" in done.err
+    assert f"A server answers at {url}: for its queues, add --url {url}" in done.err
+
+
+def test_a_queue_was_made_in_a_new_file_beside_a_server_without_a_word(sqew, monkeypatch):
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Ready) as server:
+        url = f"http://127.0.0.1:{server.server_port}"
+        monkeypatch.setattr("sqew.client.address.DEFAULT_URL", url)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+
+        first, second = sqew("queue add --name orders"), sqew("queue add --name other")
+
+        server.shutdown()
+    assert first.code == second.code == 0
+    assert "The new file queue.db was made for it." in first.err
+    assert f"A server answers at {url}: for its queues, add --url {url}" in first.err
+    assert second.err == ""
+
+
+def test_a_queue_was_made_in_a_new_file_beside_a_database_without_a_word(sqew, monkeypatch):
+    monkeypatch.setattr("sqew.client.address.DEFAULT_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("DATABASE_URL", "postgresql://app:hush@db.example.com/queues")
+
+    done = sqew("queue add --name orders")
+
+    assert done.code == 0
+    assert '--database-url "$DATABASE_URL"' in done.err
+    assert "hush" not in done.err
+
+
+def test_a_first_queue_needs_no_note_where_there_is_nothing_else(sqew, monkeypatch):
+    monkeypatch.setattr("sqew.client.address.DEFAULT_URL", "http://127.0.0.1:1")
+
+    assert sqew("queue add --name orders").err == ""
+    assert sqew("--db named.db queue add --name orders").err == ""
+
+
+def test_a_missing_file_that_a_shared_variable_names_said_nothing_of_the_variable(sqew, monkeypatch):
+    monkeypatch.setenv("DATABASE", "postgres")
+
+    looked, made = sqew("queue list"), sqew("queue add --name orders")
+
+    assert looked.code == 5
+    assert "postgres does not exist." in looked.err
+    assert "The environment variable DATABASE names it; --db FILE" in looked.err
+    assert "The environment variable DATABASE names it; --db FILE" in made.err
 
 
 def test_a_database_that_servers_alone_use_is_named(sqew, monkeypatch):

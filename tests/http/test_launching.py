@@ -78,6 +78,31 @@ def test_the_variables_of_the_seed_do_what_they_say_on_a_database(tmp_path):
         assert len(sessions) <= 5
 
 
+@pytest.mark.parametrize("form", ["postgresql+asyncpg://{}", "POSTGRES://{}", '"postgresql://{}"', " postgres://{}\n"])
+def test_a_database_url_as_other_programs_write_it_made_a_new_file(tmp_path, form):
+    given = form.format(new_database().removeprefix("postgresql://"))
+
+    with launching(tmp_path, "--port", "0", env={"DATABASE_URL": given}) as server:
+        assert "database" in said(server, "listening")
+
+    assert not list(tmp_path.glob("*.db*"))
+
+
+def test_a_changed_default_of_visibility_refused_to_make_the_queues_that_were_there(tmp_path):
+    for seconds in ("30", "7"):
+        env = {"QUEUE_DEFAULT_VISIBILITY_TIMEOUT": seconds}
+        with launching(tmp_path, "--port", "0", env=env) as server:
+            assert server.call("POST", "/v1/queues", {"name": "jobs"}).status == 201
+            assert server.call("POST", "/queues", {"name": "orders"}).status == 201
+
+
+def test_fewer_connections_than_a_server_needs_were_exceeded_without_a_word(tmp_path):
+    env = {"DATABASE_URL": new_database(), "QUEUE_MAX_CONNECTIONS": "2"}
+
+    with launching(tmp_path, "--port", "0", env=env) as server:
+        assert said(server, "QUEUE_MAX_CONNECTIONS allows 2 connections, and a server needs 3")["level"] == "warning"
+
+
 def test_a_misspelt_variable_is_a_warning_and_the_server_runs(tmp_path):
     with launching(tmp_path, "--port", "0", env={"QUEUE_LINGER": "5", "QUEUE_CONNECTION": "redis"}) as server:
         assert "QUEUE_LINGER_MS" in said(server, "The environment variable QUEUE_LINGER sets nothing here")["event"]

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from sqew.settings import as_postgresql
+
 _PATIENCE_S = 0.5
 
 
-def hint(environ: Mapping[str, str]) -> str:
-    """Sentences that end the error about a missing default file."""
-    return " ".join(filter(None, (_of_server(), _of_database(environ))))
+def hints(environ: Mapping[str, str], *, always: bool) -> list[str]:
+    """Sentences on other places than the default file. ``always``: say how to name a server even if none is found."""
+    return [sentence for sentence in (_of_server(always=always), _of_database(environ)) if sentence]
 
 
-def _of_server() -> str:
+def named_by(source: str) -> list[str]:
+    """Say which variable names the file, where that is one that other programs have too."""
+    variable = source.removeprefix("environment ")
+    if variable == source or variable.startswith("SQEW_"):
+        return []
+    return [f"The environment variable {variable} names it; --db FILE (or SQEW_DB) names another."]
+
+
+def _of_server(*, always: bool) -> str:
     from sqew.client import Client
     from sqew.client.address import DEFAULT_URL
     from sqew.errors import SqewError
@@ -21,12 +31,13 @@ def _of_server() -> str:
         with Client(DEFAULT_URL, token="", retries=0, timeout_seconds=_PATIENCE_S) as client:
             client.health()
     except SqewError:
-        return "The queues of a server that runs elsewhere are seen with --url http://HOST:PORT (or SQEW_URL)."
-    return f"A server answers at {DEFAULT_URL}: to see its queues, add --url {DEFAULT_URL} (or set SQEW_URL)."
+        elsewhere = "The queues of a server that runs elsewhere are seen with --url http://HOST:PORT (or SQEW_URL)."
+        return elsewhere if always else ""
+    return f"A server answers at {DEFAULT_URL}: for its queues, add --url {DEFAULT_URL} (or set SQEW_URL)."
 
 
 def _of_database(environ: Mapping[str, str]) -> str:
-    if not environ.get("DATABASE_URL"):
+    if not as_postgresql(environ.get("DATABASE_URL", "")):
         return ""
     return (
         'DATABASE_URL is read by `sqew serve` and `sqew migrate` alone: here, add --database-url "$DATABASE_URL" '

@@ -114,12 +114,18 @@ class Session:
 
     def open_file(self, *, create: bool = False) -> Queue:
         """The file, or the database in its place."""
+        from pathlib import Path
+
         from sqew.embedded import Queue
 
         self._check_may_write()
         self._log()
         if create:
-            return Queue.open(settings=self.settings)
+            is_new = not self.database and not Path(self.settings.db).exists()
+            q = Queue.open(settings=self.settings)
+            if is_new:
+                self._tell_of_new_file()
+            return q
         with self._told_of_other_places():
             return Queue.open(settings=self.settings, create=False)
 
@@ -178,7 +184,7 @@ class Session:
 
     @contextmanager
     def _told_of_other_places(self) -> Iterator[None]:
-        """Say where else the queues may be, where the default file is not there."""
+        """Say where else the queues may be, where the file is not there."""
         from pathlib import Path
 
         from sqew.errors import StoreUnusable
@@ -186,13 +192,25 @@ class Session:
         try:
             yield
         except StoreUnusable as error:
-            settings = self.settings
-            is_default = settings.sources["db"] == "default" and not settings.database_url
-            if not is_default or Path(settings.db).exists():
+            if self.settings.database_url or Path(self.settings.db).exists():
                 raise
-            from sqew.cli.elsewhere import hint
+            raise StoreUnusable(" ".join([str(error), *self._other_places(always=True)])) from error
 
-            raise StoreUnusable(f"{error} {hint(os.environ)}") from error
+    def _tell_of_new_file(self) -> None:
+        """Say that a file was made, where somebody may have meant a server or a database."""
+        places = self._other_places(always=False)
+        if places:
+            self.note(" ".join([f"The new file {self.settings.db} was made for it.", *places]))
+
+    def _other_places(self, *, always: bool) -> list[str]:
+        """Sentences on where the queues may be instead of a file that nobody named, or that a shared variable names.
+
+        ``always``: also where nothing was found.
+        """
+        from sqew.cli.elsewhere import hints, named_by
+
+        source = self.settings.sources["db"]
+        return hints(os.environ, always=always) if source == "default" else named_by(source)
 
     def _log(self) -> None:
         import logging
