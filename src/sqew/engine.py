@@ -333,6 +333,10 @@ def steps(run: Callable[[Stepwise], Progress], operation: Stepwise) -> Iterator[
             yield progress.count
 
 
+_FROM_SETTINGS = ("visibility_ms", "max_attempts", "key_retention_ms", "archive_retention_ms")
+"""The fields of a policy whose defaults are settings."""
+
+
 def creation(
     settings: Settings, name: str, fields: Mapping[str, Any], *, exist_ok: bool = False, new: bool = False
 ) -> CreateQueue:
@@ -343,16 +347,17 @@ def creation(
     """
     check_queue_name(name)
     policy = dict(fields)
-    for field in ("visibility_ms", "key_retention_ms", "archive_retention_ms"):
-        policy.setdefault(field, getattr(settings, field))
+    assumed = tuple(field for field in _FROM_SETTINGS if field not in fields)
+    for field in assumed:
+        policy[field] = getattr(settings, field)
     base_backoff_ms = policy.pop("base_backoff_ms", None)
     if base_backoff_ms is not None:
         if "backoff" in policy:
             raise BadValue("base_backoff_ms is short for backoff. Give one of the two.")
         policy["backoff"] = {"base_ms": base_backoff_ms}
-    chosen = default_policy(name, policy, settings.max_attempts)
+    chosen = default_policy(name, policy)
     letters = None if chosen.dead_letter is None else letters_policy(chosen.dead_letter)
-    return CreateQueue(name, chosen, exist_ok, letters, new=new)
+    return CreateQueue(name, chosen, exist_ok, letters, new=new, assumed=assumed)
 
 
 def change(name: str, fields: Mapping[str, Any]) -> UpdateQueue:

@@ -111,6 +111,12 @@ def ids(name: str, value: Any, _limits: Limits) -> None:
         check_id(id)
 
 
+def names(name: str, value: Any, _limits: Limits) -> None:
+    check_collection(name, value)
+    for each in value:
+        check_unicode(name, each)
+
+
 def columns(name: str, value: Any, _limits: Limits) -> None:
     check_collection(name, value)
     for column in value:

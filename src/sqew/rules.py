@@ -107,11 +107,11 @@ def check_schedule_name(name: object) -> None:
         )
 
 
-def default_policy(name: str, changes: Mapping[str, Any], max_attempts: int = DEFAULT_MAX_ATTEMPTS) -> Policy:
+def default_policy(name: str, changes: Mapping[str, Any]) -> Policy:
     """The policy of a queue that gets a dead-letter queue unless it is told otherwise; see `dead_letter_name`."""
     fields = dict(changes)
     fields.setdefault("fifo", name.endswith(FIFO_SUFFIX))
-    fields.setdefault("max_attempts", max_attempts)
+    fields.setdefault("max_attempts", DEFAULT_MAX_ATTEMPTS)
     if "dead_letter" not in fields and fields["max_attempts"] is not None:
         fields["dead_letter"] = dead_letter_name(name)
     return make_policy(name, fields)

@@ -372,6 +372,20 @@ def test_making_a_queue_again_with_another_policy_is_refused(q):
     assert q.create("twice", visibility_ms=5, exist_ok=True).policy.visibility_ms == 30_000
 
 
+def test_a_changed_setting_refused_every_program_that_makes_its_queue_at_start(tmp_path):
+    with Queue.open(tmp_path / "queue.db") as q:
+        first = q.create("orders")
+
+    with Queue.open(tmp_path / "queue.db", visibility_ms=7_000, max_attempts=9, archive_retention_ms=5) as q:
+        assert q.create("orders") == first
+        with pytest.raises(QueueExists, match="visibility_ms"):
+            q.create("orders", visibility_ms=7_000)
+        with pytest.raises(QueueExists, match="max_attempts"):
+            q.create("orders", max_attempts=9)
+        with pytest.raises(QueueExists, match="dead_letter"):
+            q.create("orders", dead_letter=None)
+
+
 def test_a_repeated_key_answers_the_first_id(q):
     assert q.enqueue("orders", 1, key="k") == q.enqueue("orders", 2, key="k")
     assert values(q.peek("orders")) == [1]

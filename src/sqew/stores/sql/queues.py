@@ -39,8 +39,10 @@ def _existing(info: QueueInfo, op: CreateQueue) -> QueueInfo:
     if op.new:
         raise QueueExists(op.name, existing=info)
     if not op.exist_ok and info.policy != op.policy:
-        differs = next(f for f in Policy.__struct_fields__ if getattr(info.policy, f) != getattr(op.policy, f))
-        raise QueueExists(op.name, differs, info)
+        asked = (f for f in Policy.__struct_fields__ if f not in op.assumed)
+        differs = next((f for f in asked if getattr(info.policy, f) != getattr(op.policy, f)), None)
+        if differs is not None:
+            raise QueueExists(op.name, differs, info)
     return info
 
 
