@@ -538,6 +538,7 @@ def test_what_kubernetes_says_of_a_service_named_sqew_is_not_taken_for_settings(
 
 def test_a_log_level_may_be_written_as_a_filter():
     assert resolve({}, {"LOG_LEVEL": "beyond_queue=debug,warning"}, None).log_level == "warning"
+    assert resolve({}, {"LOG_LEVEL": "beyond_queue=trace"}, None).log_level == "debug"
 
 
 @pytest.mark.parametrize("given", ["token\n", " token ", "token"])

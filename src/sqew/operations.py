@@ -93,8 +93,8 @@ class CreateQueue(Operation[QueueInfo], frozen=True):
     """Make a queue. Where it exists with the same policy, or ``exist_ok``, answer what is there.
 
     ``new``: it must not exist, whatever its policy. ``apart_from``: it is not made where there is a queue of that
-    name; a FIFO queue that exists is refused then as well. ``assumed``: fields of the policy that nobody asked for. They
-    may differ from what is there: the settings that they come from may have changed since.
+    name; a FIFO queue that exists is refused then as well. ``assumed``: fields of the policy that nobody asked for.
+    They may differ from what is there: the settings that they come from may have changed since.
 
     ``letters`` is the policy of its dead-letter queue, to be made with it where there is none of that name.
     """

@@ -183,9 +183,10 @@ class Setting(Struct, frozen=True, kw_only=True):
         """The value that was meant, or None where it is not allowed."""
         match self.kind:
             case "choice":
-                # "sqew=debug,info" is how some programs write it: the last word without a name is for everything.
-                words = given.strip().lower().split(",") if isinstance(given, str) else []
-                lowered = next((word for word in reversed(words) if "=" not in word), None)
+                # "sqew=debug,info" is how some programs write it: the last word without a name is for everything. Where
+                # there is none, "their_name=debug" is meant for what they were, which is all of this one.
+                words = given.strip().lower().split(",") if isinstance(given, str) else [""]
+                lowered = next((word for word in reversed(words) if "=" not in word), words[-1].rpartition("=")[2])
                 lowered = SYNONYMS.get(lowered or "", lowered)
                 return lowered if lowered in self.choices else None
             case "switch":

@@ -1,11 +1,15 @@
 """Looking at files that can't be written, or must not be: backups, and what another user's process has open."""
 
 import shutil
+import subprocess
+from collections import namedtuple
 
 import pytest
 
-from cli.conftest import SCRIPT, bound_by_rights
+from cli.conftest import SCRIPT, bound_by_rights, environment
 from sqew import Queue
+
+Usage = namedtuple("Usage", "free")
 
 LOOKING = [
     "queue list",
@@ -141,3 +145,33 @@ def test_a_file_that_is_not_there_is_said_with_read_only_too(sqew):
 
     assert done.code == 5
     assert "nothing.db does not exist" in done.err
+
+
+def test_a_copy_that_has_no_room_said_that_the_file_was_on_a_full_disk(sqew, backup, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda _: Usage(free=1 << 20))
+    with backup.open("ab") as file:
+        file.truncate(2 << 20)
+
+    done = sqew(f"--db {backup} --read-only queue list")
+
+    assert done.code == 5
+    assert "takes 2." in done.err
+    assert "has 1.0 MiB free. Name a folder with more room: TMPDIR=" in done.err
+
+
+def test_sigterm_left_the_copy_with_its_messages_behind(backup, folder):
+    temporary = folder / "temporary"
+    temporary.mkdir()
+    command = [SCRIPT, "--db", backup, "--read-only", "export", "--queue", "orders"]
+    with Queue.open(backup) as q:
+        q.enqueue_many("orders", ["x" * 60_000] * 20)
+    looking = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment(TMPDIR=str(temporary)))
+
+    # More than a pipe holds: it waits here, with the copy open.
+    assert looking.stdout.read(1)
+    assert list(temporary.glob("sqew-*/*.db"))
+    looking.terminate()
+
+    assert looking.wait() == 143
+    assert not list(temporary.iterdir())
+    looking.stdout.close()

@@ -147,7 +147,7 @@ def test_the_flags_of_hq_start_a_server(tmp_path, flags):
 
 
 def test_a_request_timeout_of_hq_counts_seconds(tmp_path):
-    with launching(tmp_path, "-p", "0", "-r", "1") as server:
+    with launching(tmp_path, "-p", "0", "-r", "0.9") as server:
         server.call("POST", "/queues", {"name": "jobs"})
 
         answer = server.call("POST", "/queues/jobs/poll?wait_ms=20000")

@@ -38,8 +38,9 @@ def _remember_database(ctx: click.Context, _param: click.Parameter, value: str |
 
 def _remember_timeout(ctx: click.Context, _param: click.Parameter, value: str | None) -> None:
     if value is not None:
-        seconds = f"{value}s" if value.strip().isdecimal() else value
-        ctx.ensure_object(Session).flags["request_timeout_ms"] = seconds
+        if value.strip().replace(".", "", 1).isdecimal():
+            value = f"{value.strip()}s"
+        ctx.ensure_object(Session).flags["request_timeout_ms"] = value
 
 
 @click.command(cls=Command, epilog="Every other setting is a flag of it as well: see `sqew --help-settings`.")

@@ -165,15 +165,15 @@ class Session:
 
     @contextmanager
     def _copied(self, path: Path) -> Iterator[Queue]:
-        from tempfile import TemporaryDirectory
 
         from msgspec.structs import replace
 
+        from sqew.cli.copies import folder_for_copy
         from sqew.embedded import Queue
         from sqew.stores.sqlite.snapshot import snapshot
 
         self._log()
-        with TemporaryDirectory(prefix="sqew-") as folder:
+        with folder_for_copy() as folder:
             copy = f"{folder}/{path.name}"
             with self._told_of_other_places():
                 snapshot(str(path), copy)

@@ -23,6 +23,7 @@ def snapshot(path: str, to: str) -> None:
     """
     if not Path(path).is_file():
         raise StoreUnusable(f"{path} does not exist. Check the name, or create a queue in it first.")
+    _check_room(path, to)
     make_private(to)
     with translated(path):
         for _ in range(_ATTEMPTS):
@@ -31,6 +32,21 @@ def snapshot(path: str, to: str) -> None:
             if _copy_at_rest(path, to):
                 return
     raise StoreBusy(f"{path} was changed while it was copied, time and again. Try again when it is less busy.")
+
+
+def _check_room(path: str, to: str) -> None:
+    folder = Path(to).parent
+    size = sum(found[0] for found in _state(path) if found is not None)
+    free = shutil.disk_usage(folder).free
+    if size > free:
+        raise StoreUnusable(
+            f"A copy of {path} to look at takes {_mib(size)}, and {folder.parent} has {_mib(free)} free. "
+            "Name a folder with more room: TMPDIR=/path/to/folder."
+        )
+
+
+def _mib(size: int) -> str:
+    return f"{size / (1 << 20):,.1f} MiB"
 
 
 def _copy_in_use(path: str, to: str) -> bool:
