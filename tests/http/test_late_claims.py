@@ -129,6 +129,26 @@ def test_a_claim_whose_client_has_ended_its_side_is_not_made_and_not_answered(pa
     assert (open_claims(quick), waiting(quick)) == ([], 1)
 
 
+def test_a_late_request_to_open_a_consumer_fenced_off_the_client_that_had_sent_it(
+    pair: tuple[Serving, Serving],
+) -> None:
+    slow, quick = pair
+    body = json.dumps({"owner": "me"}).encode()
+    head = f"POST {CONSUMER}/open HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
+
+    with standing_still(slow):
+        # It gives this one up, and asks the other server.
+        connection = slow.connect()
+        connection.sendall(head.encode() + body)
+        connection.close()
+        epoch = opened(quick)
+    # Asked and answered after it.
+    assert slow.call("GET", "/v1/queues/q").status == 200
+    send(quick, 1)
+
+    assert claim(quick, epoch, 0).json["count"] == 1
+
+
 def test_two_servers_that_are_asked_for_the_same_claim_at_once_give_the_same(pair: tuple[Serving, Serving]) -> None:
     epoch = opened(pair[0])
     for value in range(5):

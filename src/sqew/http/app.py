@@ -37,7 +37,7 @@ from sqew.http.router import Dialect, Route
 from sqew.http.service import Service
 from sqew.http.statuses import headers_of, status_of
 from sqew.model import Received
-from sqew.operations import GetQueue, Receive
+from sqew.operations import GetQueue, OpenConsumer, Receive
 from sqew.rules import FIFO_SUFFIX
 
 _log = logging.getLogger("sqew.http")
@@ -50,6 +50,8 @@ _LONGEST_SENTENCE = 300
 """msgspec quotes a value that is none of those that are allowed, however long it is."""
 _SMALL_BODY = 16_384
 _CLIENT_LEFT = 499
+_TAKING = frozenset({Receive, OpenConsumer})
+"""What takes from others: messages, or a consumer from who has it."""
 """What logs and metrics show for a request whose client did not wait for its answer."""
 
 
@@ -119,7 +121,7 @@ class App:
 
     def submit(self, request: Request, call: Call, *, is_checked: bool = False) -> None:
         """Answer a request by a call. ``is_checked``: one that was made before."""
-        takes = type(call.operation) is Receive
+        takes = type(call.operation) in _TAKING
         done = _Taking(self, request, call) if takes else partial(self.done, request, call)
         self._broker.submit(call.operation, done, is_checked=is_checked)
 
@@ -369,7 +371,7 @@ class App:
 
 
 class _Taking(Awaited):
-    """Answers a request that takes messages, unless its client has left when its turn comes."""
+    """Answers a request that takes messages or a consumer, unless its client has left when its turn comes."""
 
     __slots__ = ("_app", "_call", "_request")
 
