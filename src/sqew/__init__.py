@@ -58,7 +58,8 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    # Without what only this file needs, which is noise where a shell completes names.
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
 
 
 def __getattr__(name: str) -> object:

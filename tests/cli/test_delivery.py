@@ -156,6 +156,8 @@ def test_deliveries_are_dropped(sqew, exhausted):
     assert sqew(f"delivery drop --id {one} --yes").out == f"Delivery {one} is dropped.\n"
     assert ids(sqew) == [two]
 
+    refused = sqew("delivery drop --all")
+    assert (refused.code, "Add --yes" in refused.err) == (2, True)
     assert sqew("delivery drop --all --yes").out == "Dropped 1 delivery.\n"
     assert sqew("delivery list").err.startswith("There are no deliveries")
     assert sqew("delivery list --exhausted").err == "No delivery is like that.\n"
@@ -192,7 +194,6 @@ def test_a_delivery_that_is_tried_by_itself_is_a_conflict(sqew, place, hook):
         ("retry --id 1 --all", 2, "leave --all"),
         ("retry --id x", 2, "--id can't be 'x'"),
         ("drop", 2, "--id, --subscription or --all"),
-        ("drop --all", 2, "Add --yes"),
         ("drop --id 1", 3, "There is no delivery 1"),
         ("list --state lost", 2, "'lost'"),
         ("list --exhausted --state pending", 2, "contradict"),
@@ -203,6 +204,13 @@ def test_a_mistake_is_told(sqew, command, code, words):
 
     assert done.code == code
     assert words in done.err
+
+
+@pytest.mark.usefixtures("place")
+def test_yes_was_needed_to_drop_nothing(sqew):
+    done = sqew("delivery drop --all")
+
+    assert (done.code, done.out) == (0, "Dropped 0 deliveries.\n")
 
 
 @pytest.mark.usefixtures("place")

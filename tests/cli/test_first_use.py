@@ -1,5 +1,6 @@
 """What people stumbled over in their first hour."""
 
+import codecs
 import http.server
 import json
 import threading
@@ -57,6 +58,17 @@ def test_several_documents_over_several_lines_are_refused_with_what_to_do(sqew, 
     assert done.code == 2
     assert "`jq -c . FILE` writes them so" in done.err
     assert payloads(sqew) == []
+
+
+@pytest.mark.parametrize("content", ['{"sku": 7}\r\n', '{\r\n  "sku": 7\r\n}\r\n', '[\n{"sku": 7}\n]'])
+def test_a_file_that_begins_with_a_byte_order_mark_was_refused(sqew, folder, content):
+    sqew("queue add --name orders")
+    (folder / "one.json").write_bytes(codecs.BOM_UTF8 + content.encode())
+
+    done = sqew("message enqueue --queue orders --file one.json")
+
+    assert done.out == "Sent 1 message to 'orders'.\n", done.err
+    assert json.loads(sqew("message get --queue orders --json").out)["messages"][0]["payload"] == {"sku": 7}
 
 
 @pytest.mark.usefixtures("orders")
@@ -249,6 +261,12 @@ def test_what_holds_a_secret_shows_itself_without_it(folder):
     with Client("http://127.0.0.1:8888", token="hush") as client:
         assert repr(client) == "<Client http://127.0.0.1:8888>"
     assert repr(AsyncClient("http://127.0.0.1:8888", token="hush")) == "<AsyncClient http://127.0.0.1:8888>"
+
+
+def test_names_that_only_the_package_itself_needs_were_completed():
+    assert [name for name in dir(package) if not name.startswith("__")] == sorted(
+        name for name in package.__all__ if not name.startswith("__")
+    )
 
 
 def test_a_long_body_is_cut_where_its_message_is_shown():

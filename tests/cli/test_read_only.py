@@ -2,14 +2,12 @@
 
 import shutil
 import subprocess
-from collections import namedtuple
+from types import SimpleNamespace
 
 import pytest
 
 from cli.conftest import SCRIPT, bound_by_rights, environment
 from sqew import Queue
-
-Usage = namedtuple("Usage", "free")
 
 LOOKING = [
     "queue list",
@@ -148,7 +146,7 @@ def test_a_file_that_is_not_there_is_said_with_read_only_too(sqew):
 
 
 def test_a_copy_that_has_no_room_said_that_the_file_was_on_a_full_disk(sqew, backup, monkeypatch):
-    monkeypatch.setattr("shutil.disk_usage", lambda _: Usage(free=1 << 20))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1 << 20))
     with backup.open("ab") as file:
         file.truncate(2 << 20)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import click
 import msgspec
@@ -19,9 +19,6 @@ from sqew.cli.session import Session, now_ms
 from sqew.cli.subscription import after_option, form_text
 from sqew.errors import SqewError
 from sqew.model import RAW, Delivery, DeliveryState
-
-if TYPE_CHECKING:
-    from sqew.cli.session import Queues
 
 _NONE = "There are no deliveries: nothing waits to be posted, and nothing failed for good."
 _ID = Whole(1, LARGEST_ID)
@@ -109,8 +106,12 @@ def drop(session: Session, ids: list[int] | None, everything: bool, subscription
     _check_choice(ids, everything, subscription_id)
     with session.open() as q:
         if ids is None:
-            session.confirm(f"Deleting {_meant(q, subscription_id)}", yes, everything=subscription_id is None)
-            count = q.deliveries.drop_all(subscription_id)
+            count = 0
+            # Nobody is asked about nothing.
+            if q.deliveries.list("exhausted", subscription_id, limit=1):
+                of = "" if subscription_id is None else f" of subscription {subscription_id}"
+                session.confirm(f"Deleting all exhausted deliveries{of}", yes, everything=subscription_id is None)
+                count = q.deliveries.drop_all(subscription_id)
             session.show({"dropped": count}, f"Dropped {_counted(count)}.")
             return Exit.OK
         session.confirm(f"Deleting {_counted(len(ids))}", yes)
@@ -131,12 +132,6 @@ def _check_choice(ids: list[int] | None, everything: bool, subscription_id: int 
 
 def _context() -> click.Context:
     return click.get_current_context()
-
-
-def _meant(q: Queues, subscription_id: int | None) -> str:
-    of = "" if subscription_id is None else f" of subscription {subscription_id}"
-    first = q.deliveries.list("exhausted", subscription_id, limit=1)
-    return f"{'all exhausted deliveries' if first else 'no deliveries: none is exhausted'}{of}"
 
 
 def _each(session: Session, ids: Sequence[int], act: Callable[[int], object], done: str, mark: str) -> int:

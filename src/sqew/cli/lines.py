@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import shutil
 import signal
 import sys
@@ -95,6 +96,14 @@ def opened(name: str) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def _in_lines(file: IO[bytes]) -> Iterator[IO[bytes]]:
+    file.seek(0)
+    if file.read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8:
+        # Editors and shells of Windows begin a file with it. It is no part of the first line.
+        with tempfile.TemporaryFile() as rest:
+            shutil.copyfileobj(file, rest)
+            with _in_lines(rest) as lines:
+                yield lines
+        return
     file.seek(0)
     first = next((line for line in file if line.strip()), b"null")
     # Mostly it can be told from the first line, however long the file is.

@@ -51,8 +51,8 @@ class WalWatch:
         self._salts: set[bytes] = set()
         try:
             self._look()
-        except OSError:
-            # There is none, or it is somebody else's.
+        except (OSError, ValueError):
+            # There is none, or it is somebody else's, or no file can have that name: opening it will say so.
             return
 
     def _look(self) -> None:
