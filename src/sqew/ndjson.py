@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, structs
 
+from sqew.crowds import LARGE, Crowd
 from sqew.errors import BadBody, BadValue, SqewError
 from sqew.model import ArchivedMessage, Format, Message, NewMessage
 from sqew.rules import Limits, check_message, parse_json, seconds_as_ms, shown
@@ -74,6 +75,7 @@ class GivenLine(Line):
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(GivenLine).decode
+_crowd = Crowd(GivenLine, _decode)
 _decode_text = msgspec.json.Decoder(str).decode
 
 
@@ -173,7 +175,7 @@ def _is_blank(text: object) -> bool:
 def parse(text: bytes, now: int, limits: Limits) -> NewMessage | None:
     """The message that a line stands for; None if its lifetime is over, or its body was lost before it was exported."""
     try:
-        read = _decode(text)
+        read = _crowd.decode(text) if len(text) > LARGE and type(text) is bytes else _decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError, TypeError) as error:
         raise BadBody(f"This is not a message as `sqew export` writes it: {error}.") from error
     if read.damaged or (read.expires_at is not None and read.expires_at <= now):

@@ -25,6 +25,7 @@ LONGEST_MS = 10 * 366 * 86_400_000
 """No delay, lease, TTL or retention is longer than ten years: a longer one is a mistake in the unit."""
 LONGEST_NAME = 256
 """Keys, groups, consumer names and reasons of death are cut short here, or refused."""
+_LONGEST_SHOWN = 100
 HEAVIEST_LANE = 1_000_000
 MOST_LANES = 1_000
 """Each is a row to be written, and a turn to be counted when a receiver names none."""
@@ -342,6 +343,11 @@ def check_message(message: NewMessage, limits: Limits) -> None:
         _check_headers(message.headers, len(message.body), limits)
 
 
+def is_short(text: str) -> bool:
+    """Tell whether `check_text` has nothing to say about a text."""
+    return 0 < len(text) <= LONGEST_NAME and text.isprintable()
+
+
 def check_text(name: str, value: object) -> None:
     """Raise `BadValue` unless the value is a short text."""
     if not isinstance(value, str) or not 0 < len(value) <= LONGEST_NAME:
@@ -512,10 +518,15 @@ def reason_of(cause: object) -> str:
     return text[:LONGEST_NAME].encode(errors="backslashreplace").decode().replace("\0", "\\x00")[:LONGEST_NAME]
 
 
+def _beginning(value: object) -> object:
+    """As much of a text as is ever shown: to look whether 16 MiB can be printed takes 0.1 s."""
+    return value[:_LONGEST_SHOWN] if type(value) in (str, bytes) else value  # type: ignore[index]  # both have parts
+
+
 def shown(value: object) -> str:
     """A value as it may stand in the sentence that refuses it: short, and never an error of its own."""
     try:
-        text = repr(str(value) if isinstance(value, PurePath) else value)
+        text = repr(str(value) if isinstance(value, PurePath) else _beginning(value))
     except Exception:  # noqa: BLE001 (the object's own code; or an integer of more than 4,300 digits)
         text = f"this {type(value).__name__}"
     return shortened(text)

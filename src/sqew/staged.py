@@ -15,6 +15,7 @@ from zlib import crc32
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, structs
 
+from sqew.crowds import check_array, check_lines
 from sqew.errors import BadBody, BadValue, SqewError, StoreDamaged, TooLarge, nearest, quoted, shortened
 from sqew.model import Format, NewMessage, NewMessages
 from sqew.rules import Limits, check_message, check_text, parse_all, parse_json, seconds_as_ms
@@ -77,6 +78,7 @@ _UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
 def read(body: bytes) -> NewMessages:
     """The messages in the body of a request: an array of JSON, or lines of it. What they say is not checked yet."""
     is_array = body[:64].lstrip()[:1] == b"["
+    (check_array if is_array else check_lines)(body, MOST_STAGED)
     try:
         # Most have nothing but a body: that is found out at the first that has more, and read in half the time.
         bare = _decode_bare_array(body) if is_array else _decode_bare_lines(body)

@@ -58,8 +58,8 @@ def test_a_large_batch_that_is_not_too_many_is_taken(shared_server, queue):
     assert answer.status == 201
 
 
-def test_a_queue_of_a_million_lanes_is_not_made(shared_server):
-    lanes = b",".join(b'"%d":1' % number for number in range(1_000_000))
+def test_a_queue_of_100_000_lanes_is_not_made(shared_server):
+    lanes = b",".join(b'"%d":1' % number for number in range(100_000))
 
     answer = shared_server.call("POST", "/queues", b'{"name":"lanes","lanes":{%b}}' % lanes, JSON)
 
@@ -120,8 +120,8 @@ def test_a_field_that_stands_there_with_an_escape_as_well_is_refused():
         check_repeats(b'{"payload":"payload","p\\u0061yload":2}', {}, b'"payload"')
 
 
-def test_a_million_ids_are_not_gone_through(shared_server, queue):
-    body = b'{"ids":[%b1]}' % (b"1," * 1_000_000)
+def test_150_000_ids_are_not_gone_through(shared_server, queue):
+    body = b'{"ids":[%b1]}' % (b"1," * 150_000)
 
     answers = [
         shared_server.call("POST", f"/queues/{queue}/dlq/requeue", body, JSON),
@@ -132,13 +132,13 @@ def test_a_million_ids_are_not_gone_through(shared_server, queue):
     assert "100000 are allowed" in answers[0].json["error"]["message"]
 
 
-def test_a_million_headers_are_refused_without_a_look_at_each(shared_server, queue):
-    headers = b",".join(b'"%d":1' % number for number in range(1_000_000))
+def test_100_000_headers_are_refused_without_a_look_at_each(shared_server, queue):
+    headers = b",".join(b'"%d":1' % number for number in range(100_000))
 
     answer = shared_server.call("POST", f"/queues/{queue}/messages", b'{"payload":1,"headers":{%b}}' % headers, JSON)
 
     assert answer.status == 413
-    assert "There are 1000000 headers" in answer.json["error"]["message"]
+    assert "There are 100000 headers" in answer.json["error"]["message"]
 
 
 @pytest.mark.parametrize("field", [b'"format":"%b"', b'"priority":"%b"', b'"lane":"%b"', b'"idempotency_key":"%b"'])

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from sqew.checks import check_operation
+from sqew.crowds import LARGE, Crowd
 from sqew.drives import Awaited, Unwanted
 from sqew.errors import (
     BadBody,
@@ -30,7 +31,6 @@ from sqew.errors import (
 )
 from sqew.http.auth import Guard, queue_of
 from sqew.http.convoys import Convoy, Convoys, Repetition
-from sqew.http.crowds import Crowd
 from sqew.http.exchange import BodyStream, Call, Request, Response, Stream, is_json
 from sqew.http.repeats import check_repeats
 from sqew.http.router import Dialect, Route
@@ -71,7 +71,7 @@ class App:
         self._request_timeout_s = service.settings.request_timeout_ms / 1000
         self._tasks: dict[asyncio.Task[None], Request] = {}
         self._convoys = Convoys(self)
-        self._crowd = Crowd(service.settings.max_batch)
+        self._crowds: dict[int, Crowd[Any]] = {}
 
     # The connection's side
 
@@ -203,10 +203,9 @@ class App:
         if route.reads_body:
             return
         check_json_type(request)
-        if route.takes_array:
-            self._crowd.check(request.body)
+        decode = route.decoder.decode if len(request.body) <= LARGE else self._crowd(route, route.decoder).decode
         try:
-            request.data = route.decoder.decode(request.body)
+            request.data = decode(request.body)
         except msgspec.ValidationError as error:
             raise BadValue(f"The body is not right: {_explained(error, route.body)}.") from error
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -215,6 +214,13 @@ class App:
             raise BadBody("The body is nested too deep. Flatten it.") from error
         if route.required:
             check_repeats(request.body, request.data, route.required)
+
+    def _crowd(self, route: Route, decoder: msgspec.json.Decoder[Any]) -> Crowd[Any]:
+        """What decodes the large bodies of a route."""
+        crowd = self._crowds.get(id(route))
+        if crowd is None:
+            crowd = self._crowds[id(route)] = Crowd(route.body, decoder.decode, self.service.settings.max_batch)
+        return crowd
 
     def _options_of(self, route: Route, kind: type[Struct], query: bytes) -> Any:
         # Most requests of a client have the same query, and what it is decoded to is frozen.

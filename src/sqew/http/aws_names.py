@@ -17,6 +17,9 @@ _REGION = re.compile(REGION)
 _AFTER_PATH = re.compile("[?#]")
 _BEHIND_COLON = chr(ord(":") + 1)
 _MOST_REMEMBERED = 4_096
+_LONGEST_NAME = 1_000
+"""No name of a queue is as long, escaped or not."""
+_MOST_IN_ARN = 8
 _LONGEST_REMEMBERED = 512
 """What is longer is read each time: otherwise those who make it up could fill the memory with it."""
 _names_in_urls: dict[str, str] = {}
@@ -85,11 +88,11 @@ class Names:
 
     def queue_of_arn(self, arn: str, parameter: str) -> str:
         """The queue that an ARN names, in whatever region."""
-        parts = arn.split(":")
+        parts = arn.split(":", _MOST_IN_ARN)
         is_queue = len(parts) == 6 and parts[:3] == ["arn", "aws", "sqs"] and _NAME.fullmatch(parts[5])
         if not is_queue or not _REGION.fullmatch(parts[3]):
             raise invalid_value(
-                f"Value {arn} for parameter {parameter} is invalid. Reason: it must be the ARN of a queue."
+                f"Value {arn[:300]} for parameter {parameter} is invalid. Reason: it must be the ARN of a queue."
             )
         return in_region(parts[3], parts[5])
 
@@ -127,4 +130,5 @@ def _last_part(url: str) -> str:
     path = url
     if "://" in url:
         path = _AFTER_PATH.split(url.partition("://")[2], 1)[0].partition("/")[2]
-    return unquote(path.rstrip("/").rpartition("/")[2])
+    # To unescape 16 MiB takes a second, in which everybody else waits.
+    return unquote(path.rstrip("/").rpartition("/")[2][:_LONGEST_NAME])

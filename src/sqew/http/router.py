@@ -15,7 +15,6 @@ import msgspec
 from msgspec import Struct
 
 from sqew.errors import BadRequest, MethodNotAllowed, RouteNotFound, SqewError
-from sqew.http.crowds import takes_array
 from sqew.http.exchange import JSON, Call, Request, Response, SharedCall, Stream, is_json
 from sqew.http.repeats import required_name
 
@@ -94,8 +93,6 @@ class Route(Struct, frozen=True, kw_only=True):
     body: Any = None
     """The type of a JSON body."""
     decoder: msgspec.json.Decoder[Any] | None = None
-    takes_array: bool = False
-    """Its body may be an array."""
     required: bytes = b""
     """The name of a field that the body must have, as it stands there."""
     answers: Mapping[int, Any] = {}  # msgspec copies it
@@ -158,7 +155,6 @@ class Routes:
                 scope=scope,
                 body=body,
                 decoder=decoder,
-                takes_array=takes_array(body),
                 required=required_name(body),
                 **more,
             )

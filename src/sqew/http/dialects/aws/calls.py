@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
+from sqew.crowds import LARGE, Crowd
 from sqew.errors import SqewError
 from sqew.http.aws_refusals import JSON_TYPE, XML_TYPE, AwsError, Wire, in_aws_words, missing
 from sqew.http.callers import Caller
@@ -88,6 +89,8 @@ class Action(Struct, frozen=True):
     api: Api
     shape: type[Struct]
     decoder: msgspec.json.Decoder[Any]
+    crowd: Crowd[Any]
+    """What decodes its parameters where they are large."""
     handler: Handler
     required: tuple[str, ...]
     sends: bool
@@ -97,7 +100,7 @@ class Action(Struct, frozen=True):
     def decoded(self, body: bytes) -> Any:
         """The parameters, from JSON."""
         try:
-            given = self.decoder.decode(body or b"{}")
+            given = self.decoder.decode(body or b"{}") if len(body) <= LARGE else self.crowd.decode(body)
             return self._checked(given) if self.required else given
         except msgspec.ValidationError as error:
             raise AwsError("SerializationException", f"The request can't be read: {error}.") from error
@@ -160,7 +163,8 @@ class Api(Struct, frozen=True):
         def register(handler: H) -> H:
             name = shape.__name__
             decoder = msgspec.json.Decoder(shape)
-            self.actions[name] = Action(name, self, shape, decoder, handler, required, sends, together)
+            crowd = Crowd(shape, decoder.decode)
+            self.actions[name] = Action(name, self, shape, decoder, crowd, handler, required, sends, together)
             return handler
 
         return register

@@ -46,7 +46,7 @@ def subscription_of(call: AwsCall, arn: str | None) -> SubscriptionName:
 
 
 def _parts(call: AwsCall, arn: str, parameter: str) -> list[str]:
-    parts = arn.split(":")
+    parts = arn.split(":", _LEAST_ELEMENTS + 1)
     if len(parts) < _LEAST_ELEMENTS:
         raise invalid(f"{parameter} Reason: An ARN must have at least {_LEAST_ELEMENTS} elements, not {len(parts)}")
     if parts[:3] != ["arn", "aws", "sns"]:

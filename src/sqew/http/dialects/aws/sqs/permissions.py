@@ -79,7 +79,8 @@ async def remove_permission(call: AwsCall, given: RemovePermission) -> Response:
     def remove(statements: list[Statement]) -> list[Statement]:
         kept = without(statements, given.Label)
         if len(kept) == len(statements):
-            raise invalid_value(f"Value {given.Label} for parameter Label is invalid. Reason: can't find label.")
+            label = (given.Label or "")[:100]
+            raise invalid_value(f"Value {label} for parameter Label is invalid. Reason: can't find label.")
         return kept
 
     await _change(call, call.queue(given.QueueUrl), remove)

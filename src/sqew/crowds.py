@@ -1,0 +1,171 @@
+"""Large bodies of many small things: told to be too many before anything is made of them.
+
+To decode 16 MiB of ``{},{},{}`` takes a second or two, in which everybody else waits, only to count and to refuse them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache, cached_property
+from types import NoneType
+from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType, defstruct, structs
+
+from sqew.errors import TooLarge
+
+T = TypeVar("T")
+
+LARGE = 262_144
+"""Bodies up to this are decoded at once: what is in them takes 5 ms at most."""
+_VERY_LARGE = 1_048_576
+"""In bodies up to this, what lists and maps hold takes 25 ms at most."""
+_MOST_INNER = 200_000
+"""How many entries all lists and maps of a very large body may have together, as commas tell."""
+_MOST_LISTED = 1_000
+"""How many objects may be listed in an object."""
+_MOST_TOGETHER = 10_000
+"""Where batches may be larger than this, arrays have no limit here: to be ready for it takes too long itself."""
+_TOO_LONG = "Expected `array` of at most length"
+_CONTAINERS = (list, dict, tuple, set, frozenset)
+
+
+class Crowd(Generic[T]):
+    """Decodes bodies of one type, and of those with too many entries no more than it takes to see that.
+
+    ``most``: how many entries an array may have. A million small messages in 16 MiB are refused after 0.2 ms.
+    """
+
+    def __init__(self, kind: Any, decode: Callable[[bytes], T], most: int = _MOST_LISTED) -> None:
+        self._kind, self._decode, self._most = kind, decode, most
+
+    def decode(self, body: bytes) -> T:
+        """Decode a body; raises `TooLarge`, or what msgspec raises."""
+        if len(body) <= LARGE:
+            return self._decode(body)
+        is_array = body[:64].lstrip()[:1] == b"["
+        if len(body) > _VERY_LARGE and body.count(b",") > _MOST_INNER:
+            self._check_inner(body, is_array=is_array)
+        if self._array is None or not is_array:
+            return self._decode(body)
+        try:
+            found = self._array.decode(body)
+        except msgspec.ValidationError as error:
+            if _is_too_long(error):
+                raise TooLarge(f"A batch may hold {self._most} entries; this one holds more. Split it.") from error
+            raise
+        return [entry for entry in structs.astuple(found) if entry is not UNSET]  # type: ignore[return-value]  # a list
+
+    @cached_property
+    def _array(self) -> msgspec.json.Decoder[Any] | None:
+        """What decodes an array with so many entries at most, where the body may be one: in one pass, as the list."""
+        entry = _entry_of(self._kind)
+        return None if entry is None or self._most > _MOST_TOGETHER else msgspec.json.Decoder(_few(entry, self._most))
+
+    @cached_property
+    def _outline(self) -> msgspec.json.Decoder[Any] | None:
+        """What decodes a body that is an object as far as to the lists and maps in it; None: it has none."""
+        kinds = [kind for kind in get_args(self._kind) or (self._kind,) if get_origin(kind) is not list]
+        found = [outline for kind in kinds if (outline := _outline(kind)) is not None]
+        return msgspec.json.Decoder(found[0]) if found else None
+
+    @cached_property
+    def _outline_of_array(self) -> msgspec.json.Decoder[Any] | None:
+        """The same of one that is an array of them."""
+        outline = None if self._array is None else _outline(_entry_of(self._kind))
+        return None if outline is None else msgspec.json.Decoder(_few(outline, self._most))
+
+    def _check_inner(self, body: bytes, *, is_array: bool) -> None:
+        """Raise `TooLarge` if lists and maps in a body have too many entries. It takes 5 ms for each MiB."""
+        outline = self._outline_of_array if is_array else self._outline
+        if outline is None:
+            return
+        try:
+            if sum(_commas(outline.decode(body))) <= _MOST_INNER:
+                return
+        except msgspec.ValidationError as error:
+            if is_array or not _is_too_long(error):
+                return  # Whoever decodes it says what is wrong.
+        except (msgspec.DecodeError, RecursionError):
+            return
+        raise TooLarge("The lists and maps in the body have too many entries. Send fewer of them at once.")
+
+
+def check_lines(body: bytes, most: int) -> None:
+    """Raise `TooLarge` if a body of lines has far more than so many."""
+    if len(body) > _VERY_LARGE and body.count(b"\n") > 10 * most:
+        raise _too_many(most)
+
+
+def check_array(body: bytes, most: int) -> None:
+    """Raise `TooLarge` if a body of objects in an array has far more than so many."""
+    if len(body) <= _VERY_LARGE or body.count(b"{") <= 10 * most:
+        return
+    try:
+        _few_written(most).decode(body)
+    except msgspec.ValidationError as error:
+        if _is_too_long(error):
+            raise _too_many(most) from error
+    except (msgspec.DecodeError, RecursionError):
+        return  # Whoever decodes it says what is wrong.
+
+
+def _too_many(most: int) -> TooLarge:
+    return TooLarge(f"{most} messages may be sent at once; these are more. Split them.")
+
+
+def _is_too_long(error: msgspec.ValidationError) -> bool:
+    return str(error).startswith(_TOO_LONG)
+
+
+def _entry_of(body: Any) -> Any:
+    """The type of the entries, where a body of this type may be an array; None: it may not."""
+    return next((get_args(kind)[0] for kind in (body, *get_args(body)) if get_origin(kind) is list), None)
+
+
+def _few(entry: Any, most: int) -> type[Struct]:
+    """An array as a record with so many fields at most: msgspec has no other limit that ends the decoding."""
+    fields = [(f"entry{number}", entry, UNSET) for number in range(most)]
+    return defstruct("Few", fields, array_like=True, forbid_unknown_fields=True, gc=False)
+
+
+@cache
+def _few_written(most: int) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(_few(Raw, most))
+
+
+def _outline(kind: Any) -> Any:
+    """A type without all that costs the same however many there are: its lists and maps are left as they are written.
+
+    None: it has none.
+    """
+    origin = get_origin(kind)
+    if origin is Annotated:
+        return _outline(get_args(kind)[0])
+    if kind is Any or kind in _CONTAINERS or origin in _CONTAINERS:
+        inner = _outline(get_args(kind)[0]) if origin is list else None
+        return Raw if inner is None or inner is Raw else _few(inner, _MOST_LISTED)
+    if isinstance(kind, type) and issubclass(kind, Struct):
+        return _outline_of_struct(kind)
+    others = [one for one in get_args(kind) if one not in (NoneType, UnsetType, Raw)]
+    found = [outline for one in others if (outline := _outline(one)) is not None]
+    if not found:
+        return None
+    return Raw if len(others) > 1 or found[0] is Raw else Union[found[0], None]  # noqa: UP007 (made of a value)
+
+
+def _outline_of_struct(kind: type[Struct]) -> type[Struct] | None:
+    inner = [(field, _outline(field.type)) for field in structs.fields(kind)]
+    fields = [(field.name, outline, UNSET) for field, outline in inner if outline is not None]
+    names = {field.name: field.encode_name for field, _ in inner}
+    return defstruct(kind.__name__, fields, rename=names, gc=False) if fields else None
+
+
+def _commas(found: Any) -> Iterator[int]:
+    """How many commas stand in each of the lists and maps."""
+    if isinstance(found, Raw):
+        yield bytes(found).count(b",")
+    elif isinstance(found, Struct):
+        for inner in structs.astuple(found):
+            yield from _commas(inner)
