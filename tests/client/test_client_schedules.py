@@ -35,7 +35,7 @@ def q(connect, server, queue):
     q = connect(server.url)
     q.create(queue, lanes=["fast", "slow"])
     yield q
-    for schedule in q.schedules.list(limit=20):
+    for schedule in q.schedules.list():
         q.schedules.delete(schedule.name)
 
 
@@ -73,9 +73,30 @@ def test_a_list_of_schedules_with_large_messages_is_whole(q, queue, server):
         q.schedules.create(name, queue=queue, every="5h", message="x" * 1_000_000)
 
     assert [one.name for one in q.schedules.list(limit=20)] == names
+    assert [one.name for one in q.schedules.list()] == names
     assert [one.name for one in q.schedules.list(limit=11)] == names[:11]
     with Queue.open(server.db, create=False) as embedded:
         assert [one.name for one in embedded.schedules.list()] == names
+
+
+def test_a_list_of_schedules_that_ends_early_says_after_which_it_goes_on(q, queue, server):
+    for n in range(12):
+        q.schedules.create(f"large-{n:02}", queue=queue, every="5h", message="x" * 1_000_000)
+
+    first = server.call("GET", "/v1/schedules")
+    rest = server.call("GET", f"/v1/schedules?after={first.headers['x-sqew-after']}")
+
+    assert [one["name"] for one in first.json + rest.json] == [f"large-{n:02}" for n in range(12)]
+    assert first.headers["x-sqew-after"] == first.json[-1]["name"]
+    assert "x-sqew-after" not in rest.headers
+
+
+def test_a_list_without_a_limit_is_longer_than_a_page(q, queue):
+    names = [f"many-{n:02}" for n in range(25)]
+    for name in names:
+        q.schedules.create(name, queue=queue, every="5h", message=1)
+
+    assert [one.name for one in q.schedules.list()] == names
 
 
 def test_the_message_of_a_schedule_is_kept(q, queue):

@@ -43,6 +43,7 @@ from sqew.rules import (
 from sqew.values import check_collection, check_id, check_iterable, check_new_message, check_right, check_unicode
 
 R = TypeVar("R")
+T = TypeVar("T")
 Held = Message | int
 """A message that was claimed; or its id, with the name of its queue."""
 
@@ -71,6 +72,13 @@ class Call(Struct, Generic[R], frozen=True):
     """What its errors are about."""
 
 
+class Listed(list[T]):
+    """A list that may not be the whole."""
+
+    after: str | None = None
+    """After which entry there may be more, as the server says; None: there are no more."""
+
+
 class Answer(Struct, frozen=True):
     """What came back."""
 
@@ -85,9 +93,12 @@ def read(call: Call[R], answer: Answer, where: str) -> R:
     if not 200 <= answer.status < 300:
         raise refusal(call, answer, where)
     try:
-        return call.parse(answer.body)
+        result = call.parse(answer.body)
     except (msgspec.DecodeError, ValueError) as error:
         raise NotSqew(where, answer.status) from error
+    if isinstance(result, Listed):
+        result.after = answer.headers.get("x-sqew-after")
+    return result
 
 
 def refusal(call: Call[Any], answer: Answer, where: str) -> SqewError:

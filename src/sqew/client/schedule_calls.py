@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Raw, Struct, ValidationError
 
 from sqew.client import wire
-from sqew.client.calls import SENDABLE, Call, as_json, nothing, query_of, reads, written
+from sqew.client.calls import SENDABLE, Call, Listed, as_json, nothing, query_of, reads, written
 from sqew.client.native import epoch_ms, epoch_ms_or_none, path
 from sqew.model import (
     Fire,
@@ -130,8 +130,8 @@ def _info(body: bytes) -> ScheduleInfo:
     return _document(body).info()
 
 
-def _infos(body: bytes) -> list[ScheduleInfo]:
-    return [document.info() for document in _documents(body)]
+def _infos(body: bytes) -> Listed[ScheduleInfo]:
+    return Listed(document.info() for document in _documents(body))
 
 
 def _path(name: str, *rest: str) -> str:
@@ -206,7 +206,7 @@ def get(name: str) -> Call[ScheduleInfo]:
 
 def schedules(
     status: ScheduleStatus | None, target_kind: TargetKind | None, prefix: str, limit: int | None, after: str
-) -> Call[list[ScheduleInfo]]:
+) -> Call[Listed[ScheduleInfo]]:
     query = query_of(
         status=status, target_kind=target_kind, name_prefix=prefix or None, limit=limit, after=after or None
     )

@@ -54,11 +54,13 @@ class Schedules:
         limit: int | None = None,
         after: str = "",
     ) -> Found:
-        """Schedules by name, those after the given one. Without a ``limit``: one page of the server's."""
-        found = part = self._do(calls.schedules(status, target_kind, prefix, limit, after))
+        """Schedules by name, those after the given one. Without a ``limit``: all of them."""
+        part = self._do(calls.schedules(status, target_kind, prefix, limit, after))
+        found = list(part)
         # Where messages are large there are fewer at a time.
-        while part and limit is not None and len(found) < limit:
-            part = self._do(calls.schedules(status, target_kind, prefix, limit - len(found), part[-1].name))
+        while part.after is not None and (limit is None or len(found) < limit):
+            most = None if limit is None else limit - len(found)
+            part = self._do(calls.schedules(status, target_kind, prefix, most, part.after))
             found += part
         return found
 
@@ -117,11 +119,13 @@ class AsyncSchedules:
         limit: int | None = None,
         after: str = "",
     ) -> Found:
-        """Schedules by name, those after the given one. Without a ``limit``: one page of the server's."""
-        found = part = await self._do(calls.schedules(status, target_kind, prefix, limit, after))
+        """Schedules by name, those after the given one. Without a ``limit``: all of them."""
+        part = await self._do(calls.schedules(status, target_kind, prefix, limit, after))
+        found = list(part)
         # Where messages are large there are fewer at a time.
-        while part and limit is not None and len(found) < limit:
-            part = await self._do(calls.schedules(status, target_kind, prefix, limit - len(found), part[-1].name))
+        while part.after is not None and (limit is None or len(found) < limit):
+            most = None if limit is None else limit - len(found)
+            part = await self._do(calls.schedules(status, target_kind, prefix, most, part.after))
             found += part
         return found
 

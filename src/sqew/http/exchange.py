@@ -113,9 +113,9 @@ def is_json(request: Request) -> bool:
     return kind == b"application/json" or kind.endswith(b"+json") or kind == b"text/json"
 
 
-def next_page(after: int | None) -> Headers:
+def next_page(after: int | str | None) -> Headers:
     """Where the next page of a bare list begins, if there is one."""
-    return () if after is None else ((b"x-sqew-after", b"%d" % after),)
+    return () if after is None else ((b"x-sqew-after", str(after).encode()),)
 
 
 class Response(Struct, frozen=True, gc=False):

@@ -33,11 +33,12 @@ from sqew.http.dialects.schedules.bodies import (
     spec_of,
 )
 from sqew.http.dialects.schedules.views import ScheduleDetails, ScheduleView, details, listed
-from sqew.http.exchange import Request, Response
+from sqew.http.exchange import Request, Response, next_page
 from sqew.http.router import Routes
 from sqew.http.service import Service
 from sqew.model import QueueInfo, Saved, Schedule, ScheduleStatus, TargetKind
 from sqew.rules import check_int, check_schedule_name, shown
+from sqew.stores.sql.rows import MOST_BYTES
 from sqew.timetable import aim_of, changed_schedule, check_target, fire_now, new_schedule
 
 routes = Routes(DIALECT)
@@ -69,7 +70,7 @@ async def create_schedule(service: Service, request: Request) -> Response:
 
 @routes.get("/v1/schedules", scope="admin", query=ScheduleParameters, answers={200: list[ScheduleView]})
 async def list_schedules(service: Service, request: Request) -> Response:
-    """Schedules, by name."""
+    """Schedules, by name. Where there may be more, the header `X-Sqew-After` says after which name to go on."""
     given: ScheduleParameters = request.options
     most = service.settings.schedule_list_max
     limit = most if given.limit is None else given.limit
@@ -82,7 +83,10 @@ async def list_schedules(service: Service, request: Request) -> Response:
         limit,
     )
     (found,) = await service.broker.look(wanted)
-    return Response(200, await asyncio.to_thread(listed, found, service.broker.now()))
+    size = sum(len(schedule.message.body) for schedule in found)
+    is_cut = len(found) == limit or size >= MOST_BYTES
+    body = await asyncio.to_thread(listed, found, service.broker.now())
+    return Response(200, body, headers=next_page(found[-1].name if is_cut else None))
 
 
 @routes.get("/v1/schedules/{name}", scope="admin", path={"name": Name}, answers={200: ScheduleDetails})
