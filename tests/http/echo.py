@@ -28,6 +28,9 @@ class Echo:
         self.cut_off: list[str] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
+    def expect_large(self, request: Request) -> None:
+        """Takes any body."""
+
     def begin(self, request: Request) -> None:
         request.id = b"test"
         if request.path == b"/private":

@@ -122,6 +122,22 @@ def test_bodies_of_strangers_are_not_received_where_a_token_is_needed(tmp_path):
         assert held(server) - before < 60
 
 
+@pytest.mark.parametrize(
+    "line", ["GET /livez", "GET /docs", "OPTIONS /", "OPTIONS /queues", "POST /queues/orders/poll"]
+)
+@pytest.mark.parametrize("framing", [f"Content-Length: {2 * MIB}", "Transfer-Encoding: chunked"])
+def test_bodies_that_nothing_asks_for_take_no_room_from_others(small, line, framing):
+    body = (b"10000\r\n" + b"x" * 65_536 + b"\r\n") * 32 if "chunked" in framing else b"x" * 2 * MIB
+    with small.connect() as connection:
+        with contextlib.suppress(ConnectionError):
+            connection.sendall(f"{line} HTTP/1.1\r\nHost: localhost\r\n{framing}\r\n\r\n".encode() + body)
+        answer = answered(connection)
+
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert b"takes no body" in answer
+        assert small.figure("http_buffered_bytes") == 0
+
+
 @pytest.mark.parametrize("headers", ["", ANYBODY], ids=["nobody", "anybody"])
 def test_40_connections_that_send_16_mib_each_are_not_all_held(tmp_path, headers):
     flags = ("--durability", "fast", "--max-buffered-bytes", str(32 * MIB))

@@ -92,6 +92,14 @@ class App:
         if request.route.streams:
             request.stream = BodyStream(request.connection)
 
+    def expect_large(self, request: Request) -> None:
+        """Raise unless its route takes a body: nobody need have a token to ask for /livez, or with OPTIONS."""
+        route = request.route
+        if route is None:
+            raise BadBody("OPTIONS takes no body. Leave it out.")
+        if route.decoder is None and not (route.raw or route.streams):
+            raise BadBody(_takes_no_body(route))
+
     def handle(self, request: Request) -> None:
         """Answer a request: at once, at the end of this tick, or from a task."""
         try:

@@ -353,8 +353,10 @@ class Connection(asyncio.Protocol):
             self._queue.append(request)
         elif length > bounds.max_body_bytes:
             raise self._body_too_large()
-        elif length > _SMALL_BODY and self.hub.buffered_bytes + length > bounds.max_buffered_bytes:
-            raise self._crowded()
+        elif length > _SMALL_BODY:
+            self.hub.application.expect_large(request)
+            if self.hub.buffered_bytes + length > bounds.max_buffered_bytes:
+                raise self._crowded()
         if has_body and b"expect" in headers and not request.is_http10:
             self._awaits_continue = headers[b"expect"].lower() == b"100-continue"
 
@@ -400,6 +402,8 @@ class Connection(asyncio.Protocol):
     def _weigh(self, request: Request, size: int) -> None:
         """Count what is held of a large body, from its arrival until the request is answered."""
         hub, more = self.hub, size - request.weight
+        if not request.weight:
+            hub.application.expect_large(request)
         request.weight = size
         self._weight += more
         hub.buffered_bytes += more

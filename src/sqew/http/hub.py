@@ -33,6 +33,9 @@ class Application(Protocol):
     def begin(self, request: Request) -> None:
         """The head of a request is there. Finds its route; raises `SqewError` to refuse it before its body comes."""
 
+    def expect_large(self, request: Request) -> None:
+        """A body is or becomes large. Raises `SqewError` where none is wanted: it would only take room from others."""
+
     def handle(self, request: Request) -> None:
         """Answer a request that is complete, or whose body is streamed: now or later, by `Connection.respond`."""
 
