@@ -81,6 +81,24 @@ def test_a_message_goes_through_a_fifo_queue_by_its_short_name(shared_server):
     assert shared_server.call("GET", f"/v1/queues/{name}.fifo").status == 404
 
 
+def test_subscriptions_and_schedules_did_not_find_a_fifo_queue_by_its_short_name(shared_server):
+    name = made(shared_server)
+    schedule = {"name": f"{name}-hourly", "target_kind": "queue", "target": name, "every": "1 hour", "message": "m"}
+
+    subscribed = shared_server.call("POST", f"/v1/events/{name}.x/subscriptions", {"queue_name": name})
+    scheduled = shared_server.call("POST", "/v1/schedules", schedule)
+    again = shared_server.call("PUT", f"/v1/schedules/{name}-hourly", {**schedule, "message": "n"})
+    shared_server.call("POST", f"/v1/events/{name}.x", {"message": "event"})
+    shared_server.call("POST", f"/v1/schedules/{name}-hourly/runs")
+
+    assert (subscribed.status, subscribed.json["queue_name"]) == (201, f"{name}.fifo")
+    assert (scheduled.status, scheduled.json["target"]) == (201, f"{name}.fifo")
+    assert (again.status, again.json["target"]) == (200, f"{name}.fifo")
+    messages = shared_server.call("GET", f"/v1/queues/{name}/messages?max=5").json
+    assert [message["message"] for message in messages] == ["event", "n"]
+    shared_server.call("DELETE", f"/v1/schedules/{name}-hourly")
+
+
 def test_a_queue_of_the_very_name_is_the_one_that_is_meant(shared_server):
     name = new_name()
     assert shared_server.call("POST", "/v1/queues", {"name": f"{name}.fifo"}).status == 201

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +13,7 @@ import msgspec
 from sqew.broker import Broker
 from sqew.deliveries.guard import Border
 from sqew.engine import creation
-from sqew.errors import BadBody, Forbidden, MethodNotAllowed, SqewError, StoreFull, StoreUnavailable
+from sqew.errors import BadBody, Forbidden, MethodNotAllowed, QueueNotFound, SqewError, StoreFull, StoreUnavailable
 from sqew.http.aws_strictness import Strictness
 from sqew.http.callers import Callers
 from sqew.http.changes import Changes
@@ -26,9 +27,9 @@ from sqew.ids import MessageUuids
 from sqew.model import Format, Message, QueueInfo, Received
 from sqew.observe.labels import QueueLabels
 from sqew.observe.tracing import Tracing
-from sqew.operations import LastId
+from sqew.operations import GetQueue, LastId
 from sqew.publisher import Publisher
-from sqew.rules import check_int, check_ms, dead_letter_name
+from sqew.rules import FIFO_SUFFIX, check_int, check_ms, dead_letter_name
 from sqew.settings import Settings
 
 NO_STORE: Headers = ((b"cache-control", b"no-store"),)
@@ -136,6 +137,15 @@ class Service:
     async def ensure_queue(self, name: str, **policy: Any) -> QueueInfo:
         """The queue of that name, made if there is none."""
         return await self.broker.run(creation(self.settings, name, policy, exist_ok=True))
+
+    async def meant(self, queue: str) -> str:
+        """Find the name of a queue that is named in a body: the end of a FIFO queue's may be left out, as in a path."""
+        for name in (queue, queue + FIFO_SUFFIX):
+            with contextlib.suppress(QueueNotFound):
+                return (await self.broker.run(GetQueue(name))).name
+            if queue.endswith(FIFO_SUFFIX):
+                break
+        return queue
 
 
 def in_seconds(ms: int) -> float:

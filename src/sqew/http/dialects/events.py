@@ -171,7 +171,7 @@ class Page(Struct, frozen=True, forbid_unknown_fields=True):
     body=NewSubscription,
     answers={201: SubscriptionView, 200: SubscriptionView},
 )
-def subscribe(service: Service, request: Request) -> Call:
+async def subscribe(service: Service, request: Request) -> Response:
     """Have events whose routing key matches go to a queue or an endpoint. 200: they do already.
 
     In a pattern `*` stands for one word and `#`, in a path written `%23`, for any number of them.
@@ -181,7 +181,9 @@ def subscribe(service: Service, request: Request) -> Call:
     form = _form(given)
     if form != RAW:
         service.publisher.check_envelopes()
-    return Call(ops.Subscribe(request.params[0], protocol, target, form), _subscribed)
+    if protocol == "queue":
+        target = await service.meant(target)
+    return _subscribed(await service.broker.run(ops.Subscribe(request.params[0], protocol, target, form)))
 
 
 def _form(given: NewSubscription) -> Form:

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Annotated, cast
 
-from msgspec import UNSET, Meta, Struct
+from msgspec import UNSET, Meta, Struct, structs
 
 from sqew import operations as ops
 from sqew.clock import timestamp
@@ -63,7 +63,7 @@ async def create_schedule(service: Service, request: Request) -> Response:
     """Make a schedule. A name that is taken is refused: see PUT."""
     given: NewSchedule = request.data
     schedule = new_schedule(given.name, now=service.broker.now(), **spec_of(given))
-    await _check_target(service, schedule)
+    schedule = await _aimed(service, schedule)
     saved = await service.broker.run(ops.SaveSchedule(schedule, expected=0))
     return _answer(service, saved)
 
@@ -192,7 +192,7 @@ async def _save(service: Service, name: str, change: Change) -> Saved:
             return Saved(schedule, created=False)
         expected = existing.version if isinstance(existing, Schedule) else 0
         if not isinstance(existing, Schedule) or aim_of(existing) != aim_of(schedule):
-            await _check_target(service, schedule)
+            schedule = await _aimed(service, schedule)
         with contextlib.suppress(ScheduleChanged, ScheduleExists):
             return await service.broker.run(ops.SaveSchedule(schedule, expected))
     raise ScheduleChanged(name)
@@ -205,8 +205,12 @@ async def _find(service: Service, name: str) -> Schedule | ScheduleNotFound:
         return error
 
 
-async def _check_target(service: Service, schedule: Schedule) -> None:
+async def _aimed(service: Service, schedule: Schedule) -> Schedule:
+    """The schedule with the name of the queue that is meant. Raises if nothing can be sent there."""
+    if schedule.target_kind == "queue":
+        schedule = structs.replace(schedule, target=await service.meant(schedule.target))
     check_target(schedule, await _queue(service, schedule))
+    return schedule
 
 
 async def _queue(service: Service, schedule: Schedule) -> QueueInfo | QueueNotFound | None:
