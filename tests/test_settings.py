@@ -281,6 +281,12 @@ def test_what_others_call_their_database_is_weaker_than_the_settings_file(write)
     assert settings.database_url == "postgresql://own.example.com/queues"
 
 
+def test_the_url_of_a_database_may_name_the_driver_of_another_program():
+    given = resolve({"database_url": "postgresql+psycopg://app:pw@db/queues"}, {}, None).database_url
+
+    assert given == "postgresql://app:pw@db/queues"
+
+
 @pytest.mark.parametrize(
     ("flags", "environ", "place", "words"),
     [

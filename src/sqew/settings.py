@@ -203,6 +203,8 @@ class Setting(Struct, frozen=True, kw_only=True):
         text = str(given) if isinstance(given, str | Path) else None
         if text is None or "\0" in text or (text == "" and not self.may_be_empty):
             return None
+        if self.form == "database":
+            text = as_postgresql(text) or text
         if self.form is not None and text and not FORMS[self.form][1](text):
             return None
         if self.kind == "text" or text == "":
