@@ -82,6 +82,34 @@ def test_a_correction_that_takes_no_jump_back_does_not_know_since_when():
     assert hands.clock.correction == Correction(3_600_000, None)
 
 
+def test_a_clock_that_was_slow_for_a_moment_seemed_to_have_been_ahead_when_it_was_slow_again():
+    hands = Hands()
+    for seconds in (-86_400, 86_400, -86_400):
+        hands.set_wall(seconds)
+        hands.clock.now()
+
+    assert hands.clock.correction == Correction(86_400_000, None)
+
+
+def test_a_small_jump_is_not_taken_back_by_one_that_is_twice_as_far():
+    hands = Hands()
+    for seconds in (30, -60):
+        hands.set_wall(seconds)
+        hands.clock.now()
+
+    assert hands.clock.correction == Correction(60_000, None)
+
+
+def test_of_jumps_that_are_taken_back_at_once_the_first_tells_since_when():
+    hands = Hands()
+    since = []
+    for seconds in (3600, -3600, 7200, -7200):
+        hands.set_wall(seconds)
+        since.append(hands.clock.now())
+
+    assert hands.clock.correction == Correction(7_200_000, since[0])
+
+
 def test_of_corrections_that_nobody_has_dealt_with_the_farthest_counts():
     hands = Hands()
     for seconds in (-3600, -60):

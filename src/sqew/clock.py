@@ -14,7 +14,8 @@ _CORRECTION_NS = SMALLEST_CORRECTION_MS * 1_000_000
 _LOOKS = 3
 _MOST_JUMPS = 8
 _AS_FAR_MS = 60_000
-"""A correction takes a jump back that went as far: in between, the wall clock may have been adjusted a little."""
+"""One jump takes another back that went as far, give or take a tenth, or so much: in between, the wall clock may have
+been adjusted a little."""
 
 
 class Correction(Struct, frozen=True):
@@ -42,7 +43,7 @@ class Clock:
         # How far the wall is ahead of the steady clock, as far as it is followed.
         self._offset_ns = wall_ns() - steady_ns()
         self._least_ns = self._offset_ns - _CORRECTION_NS
-        # Jumps forward that nobody has taken back: what time showed then, and how far it went.
+        # Jumps that no other has taken back: what time showed then, and how far it went (back: less than 0).
         self._jumps: list[tuple[int, int]] = []
         self.correction: Correction | None = None
         """The last one that was not dealt with: what was stored meanwhile has dates in the future."""
@@ -71,22 +72,37 @@ class Clock:
         if -_CORRECTION_NS <= gained <= 0:
             return
         shown_ms = (self._steady_ns() + offset) // 1_000_000
-        if gained > _CORRECTION_NS:
-            self._jumps = [*self._jumps[-_MOST_JUMPS:], (shown_ms, gained // 1_000_000)]
-        elif gained < 0:
-            self._correct(-gained // 1_000_000)
+        if abs(gained) > _CORRECTION_NS:
+            gained_ms = gained // 1_000_000
+            began_ms = self._take_back(gained_ms)
+            if began_ms is None:
+                self._jumps = [*self._jumps[-_MOST_JUMPS:], (shown_ms, gained_ms)]
+            if gained < 0:
+                self.postpone(Correction(-gained_ms, began_ms))
         self._offset_ns, self._least_ns = offset, offset - _CORRECTION_NS
 
-    def _correct(self, ahead_ms: int) -> None:
-        since_ms = None
-        for jump in reversed(self._jumps):
-            if abs(jump[1] - ahead_ms) < _AS_FAR_MS:
-                since_ms = jump[0]
-                self._jumps.remove(jump)
-                break
-        if self.correction is not None:
-            ahead_ms = max(ahead_ms, self.correction.ahead_ms)
-        self.correction = Correction(ahead_ms, since_ms)
+    def _take_back(self, ms: int) -> int | None:
+        """Forget the last jump that went as far the other way: what time showed after it (None: there is none).
+
+        A clock that was slow for a moment, and is right again, was not set ahead. If it is slow once more, that takes
+        no jump back: what expires would expire too early.
+        """
+        far_ms = max(SMALLEST_CORRECTION_MS, min(_AS_FAR_MS, abs(ms) // 10))
+        jumps = self._jumps
+        for place in reversed(range(len(jumps))):
+            shown_ms, jump_ms = jumps[place]
+            if jump_ms * ms < 0 and abs(jump_ms + ms) < far_ms:
+                self._jumps = jumps[:place] + jumps[place + 1 :]
+                return shown_ms
+        return None
+
+    def postpone(self, correction: Correction) -> None:
+        """Remember a correction to be dealt with, and with it what was not dealt with before."""
+        if (other := self.correction) is not None:
+            both = (correction.since_ms, other.since_ms)
+            since_ms = None if None in both else min(ms for ms in both if ms is not None)
+            correction = Correction(max(correction.ahead_ms, other.ahead_ms), since_ms)
+        self.correction = correction
 
 
 class ManualClock(Clock):

@@ -138,7 +138,7 @@ class Engine(Teller):
         try:
             self._correct_dates(correction_of(correction))
         except StoreError as error:
-            self.clock.correction = correction
+            self.clock.postpone(correction)
             _log.warning("dates in the future could not be set right yet", extra={"fields": {"error": str(error)}})
 
     def _correct_dates(self, operation: CorrectDates) -> None:

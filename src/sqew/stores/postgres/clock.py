@@ -82,7 +82,7 @@ class DatabaseClock(Clock):
             _log.warning("the database's clock went back", extra={"fields": {"seconds": round(back_ns / 1e9, 1)}})
             self._offset_ns, self._shown_ns = offset_ns, 0
             if back_ns > SMALLEST_CORRECTION_MS * 1_000_000:
-                self.correction = Correction(back_ns // 1_000_000, None)
+                self.postpone(Correction(back_ns // 1_000_000, None))
         self._is_set = True
 
     async def _look(self, connection: asyncpg.Connection[asyncpg.Record]) -> tuple[int, int]:

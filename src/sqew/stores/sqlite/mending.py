@@ -19,6 +19,7 @@ from sqew.model import Policy
 from sqew.stores.sql.fifo import refresh_head
 from sqew.stores.sql.rows import HIGHEST
 from sqew.stores.sql.work import Execute, Row, Work
+from sqew.stores.sqlite.unreadable import check_pages, take_out, unreadable_rows
 
 _LANE = "SELECT 1 FROM sqew_lane l WHERE l.queue_id = sqew_message.queue_id AND l.id = lane_id"
 _decode_policy = msgspec.json.Decoder(Policy).decode
@@ -202,13 +203,17 @@ def mend(work: Work, connection: apsw.Connection, *, indexes: bool) -> list[str]
     ``indexes``: they are damaged as well. Raises what SQLite says if there is more wrong with the file.
     """
     # To look at every row takes a second or two for a million. Nobody need wait for that part of it.
-    odd = [table for table, _ in odd_tables(work.execute)]
+    unreadable = unreadable_rows(work.execute) if indexes else {}
+    odd = [] if unreadable else [table for table, _ in odd_tables(work.execute)]
     if not odd and not indexes:
         return []
-    places = _places(work.execute)
+    places = [] if unreadable else _places(work.execute)
     work.execute("BEGIN IMMEDIATE")
     try:
-        told = _reindex(work.execute) if indexes else []
+        told = take_out(work.execute, unreadable, max(work.now, 0))
+        if unreadable:
+            odd, places = [table for table, _ in odd_tables(work.execute)], _places(work.execute)
+        told += _reindex(work.execute) if indexes else []
         try:
             work.execute("SAVEPOINT mending")
             told += _mend_rows(work, odd, places)
@@ -218,6 +223,8 @@ def mend(work: Work, connection: apsw.Connection, *, indexes: bool) -> list[str]
             told += _reindex(work.execute)
             told += _mend_rows(work, odd, places)
         work.execute(work.sql.bump_catalog).fetchall()
+        if unreadable:
+            check_pages(work.execute)
         work.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:

@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from random import Random
+from time import monotonic
 from typing import Any
 
 import apsw
 import msgspec
 
 from sqew import operations as ops
-from sqew.errors import SqewError, StoreClosed, StoreDamaged, StoreFull
+from sqew.errors import SqewError, StoreBusy, StoreClosed, StoreDamaged, StoreFull
 from sqew.model import ArchivedMessage, Commit, Fact, Format, Message
 from sqew.stores.sql import looking, receiving, sending
 from sqew.stores.sql.bindings import Bindings
@@ -36,6 +37,8 @@ _log = logging.getLogger("sqew.store")
 
 _UNLIKELY = (ValueError, TypeError, LookupError, AttributeError)
 """What rows may lead to that hold what was never written to them; or a mistake in the code."""
+_MENDING_SHARE = 100
+"""After mending in vain, others have so many times as long as that took before it is tried again."""
 _READ_IN_STEPS = frozenset({ops.ReadColumns, ops.ReadClaim, ops.ReadClaimColumns})
 """Of what is only looked at, what comes again and again until it is done."""
 
@@ -115,6 +118,8 @@ class SQLiteStore:
         self._broken: SqewError | None = None
         # Whether something was mended for the sake of the operation that is tried again, and whether that was in vain.
         self._mended = self._past_mending = False
+        # Before that, by the monotonic clock, nothing is mended: it was in vain, and reads the whole file.
+        self._mend_again_at = 0.0
         self._idle = True
         self._kept_reader = KeptReader()
         try:
@@ -170,20 +175,28 @@ class SQLiteStore:
 
     def _mend_aside(self, error: BaseException, now: int) -> bool:
         """The same from any thread."""
-        if self.path == MEMORY:
+        began = monotonic()
+        if self.path == MEMORY or began < self._mend_again_at:
             return False
-        indexes = isinstance(error.__cause__, apsw.CorruptError)
+        told = self._mend_now(error, isinstance(error.__cause__, apsw.CorruptError), now)
+        if told == []:
+            ended = monotonic()
+            self._mend_again_at = ended + (ended - began) * _MENDING_SHARE
+        return bool(told)
+
+    def _mend_now(self, error: BaseException, indexes: bool, now: int) -> list[str] | None:
+        """What was mended, in a sentence each; None: others write."""
         try:
             with closing(connect(self._file, create=False)) as connection:
                 told = mend(self._work_on(Link(connection), connection, now), connection, indexes=indexes)
         except (apsw.Error, SqewError, *_UNLIKELY) as failure:
             fields = {"file": self.path, "error": str(error), "failure": str(failure)}
             _log.warning("the file is damaged, and could not be mended", extra={"fields": fields})
-            return False
+            return None if isinstance(failure, apsw.BusyError | StoreBusy) else []
         if told:
             found = {"file": self.path, "error": str(error), "found": told}
             _log.warning("the file is damaged; what could be mended was", extra={"fields": found})
-        return bool(told)
+        return told
 
     def _set(self, durability: Durability) -> None:
         self._set_to = None
@@ -354,6 +367,9 @@ class SQLiteStore:
 
     def _is_damaged(self) -> bool:
         """Whether an error that should not be is the file's fault: rows that hold what was never written to them."""
+        if monotonic() < self._mend_again_at:
+            # It was a moment ago, and could not be mended.
+            return True
         try:
             is_odd = next(odd_rows(self.connection.execute), None) is not None
             return is_odd or bool(self.connection.pragma("quick_check", 1) != "ok")

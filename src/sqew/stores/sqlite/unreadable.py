@@ -1,0 +1,88 @@
+"""Taking rows out that SQLite itself can't read.
+
+A flipped bit in the header of a record may make a column longer than all of the record. Then SQLite reads nothing of
+the row, and does not even delete it while there are indexes: they would have to be told of its columns. So they are
+made anew around it. A message leaves a row behind that has its place and no content, which is damage like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import apsw
+
+from sqew.stores.sql.work import Execute
+
+_TABLES = ("sqew_message", "sqew_archive", "sqew_body")
+"""What may be large. The others are few rows, and nothing can stand for what they say."""
+
+_DUE = """
+SELECT queue_id, lane_id, priority, NULL FROM sqew_message INDEXED BY sqew_message_due
+ WHERE due_at IS NOT NULL AND +id = ?
+"""
+_GROUPED = """
+SELECT queue_id, 0, 0, group_id FROM sqew_message INDEXED BY sqew_message_group WHERE group_id IS NOT NULL AND +id = ?
+"""
+_INDEXES = "SELECT name, sql FROM sqlite_schema WHERE type = 'index' AND tbl_name = ? AND sql IS NOT NULL"
+# No checksum is negative: it matches nothing. One without a place is met by nobody but `check`.
+_EMPTY = """
+INSERT INTO sqew_message (id, queue_id, lane_id, priority, group_id, due_at, available_at, created_at, is_text, checksum,
+                          body)
+VALUES (?1, ?2, ?3, ?4, ?5, CASE WHEN ?5 IS NULL THEN ?6 END, ?6, ?6, 0, -1, x'')
+"""
+
+
+def unreadable_rows(execute: Execute) -> dict[str, list[int]]:
+    """Find the rows by their ids, by table. Raises what SQLite says where more than a row can't be read."""
+    found = {table: _unreadable(execute, table) for table in _TABLES}
+    return {table: ids for table, ids in found.items() if ids}
+
+
+def _unreadable(execute: Execute, table: str) -> list[int]:
+    ids: list[int] = []
+    last = -1 << 63
+    while True:
+        try:
+            for last, *_ in execute(f"SELECT id, * FROM {table} NOT INDEXED WHERE id > ? ORDER BY id", (last,)):  # noqa: S608
+                pass
+        except apsw.CorruptError:
+            # The id is no part of the record.
+            last = execute(f"SELECT id FROM {table} NOT INDEXED WHERE id > ? ORDER BY id LIMIT 1", (last,)).get  # noqa: S608
+            if last is None:
+                raise
+            ids.append(last)
+        else:
+            return ids
+
+
+def take_out(execute: Execute, unreadable: Mapping[str, list[int]], now: int) -> list[str]:
+    """Take rows out, in the transaction of the caller, who has to `check_pages` at its end: a sentence for each table."""
+    places = [(id, *_place(execute, id)) for id in unreadable.get("sqew_message", ())]
+    told = []
+    for table, ids in unreadable.items():
+        indexes = execute(_INDEXES, (table,)).fetchall()
+        for name, _ in indexes:
+            execute(f"DROP INDEX {name}")
+        for id in ids:
+            execute(f"DELETE FROM {table} WHERE id = ?", (id,))  # noqa: S608
+        for _, sql in indexes:
+            execute(sql)
+        told.append(f"rows of {table} that can't be read: {len(ids)} taken out (ids {', '.join(map(str, ids[:10]))})")
+    for id, queue_id, lane_id, priority, group in places:
+        execute(_EMPTY, (id, queue_id, lane_id, priority, group, now))
+    return told
+
+
+def _place(execute: Execute, id: int) -> tuple[object, ...]:
+    """Return queue, lane, priority and group of a message, as far as indexes know them."""
+    for statement in (_GROUPED, _DUE):
+        if (found := execute(statement, (id,)).fetchone()) is not None:
+            return tuple(found)
+    return -1, 0, 0, None
+
+
+def check_pages(execute: Execute) -> None:
+    """Raise `apsw.CorruptError` unless all pages are whole: what was taken out may have been said to be too long."""
+    found = execute("PRAGMA quick_check(1)").get
+    if found != "ok":
+        raise apsw.CorruptError(str(found))
