@@ -23,6 +23,9 @@ class Constant:
     def begin(self, request: Request) -> None:
         request.id = request.connection.hub.new_id()
 
+    def expect_large(self, request: Request) -> None:
+        """Takes any body."""
+
     def handle(self, request: Request) -> None:
         request.connection.respond(request, ANSWER)
 

@@ -87,7 +87,8 @@ def test_both_ways_to_make_a_queue_work_from_the_page(docs: Page):
     for card in (own, theirs):
         card.locator("> summary").click()
     own.locator("textarea").fill('{"name": "made-by-body"}')
-    theirs.locator("input[name=name]").fill("made-by-url")
+    for name, value in (("name", "made-by-url"), ("max_attempts", "3"), ("visibility_timeout_seconds", "30")):
+        theirs.locator(f"input[name={name}]").fill(value)
 
     for card in (own, theirs):
         card.get_by_role("button", name="Send").click()
