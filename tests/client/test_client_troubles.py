@@ -21,9 +21,11 @@ from sqew.errors import (
     Forbidden,
     NoAnswer,
     NotSqew,
+    OutcomeUnknown,
     RequestTimeout,
     StoreBusy,
     StoreClosed,
+    StoreUnavailable,
     Unauthorized,
     Unreachable,
 )
@@ -125,6 +127,31 @@ def test_what_the_server_could_not_do_just_now_is_asked_for_again(connect):
         id = connect(server.url).enqueue("orders", 1)
 
         assert (id, len(server.asked)) == (1, 3)
+
+
+UNKNOWN = (503, b'{"error":{"code":"outcome_unknown","message":"Nobody knows."}}')
+
+
+@pytest.mark.parametrize(("first", "known"), [(UNKNOWN, OutcomeUnknown), (None, NoAnswer)])
+def test_a_send_that_may_have_been_done_was_said_not_to_be_after_it_was_repeated(connect, first, known):
+    with Scripted(first, BUSY) as server:
+        q = connect(server.url, retries=2)
+
+        with pytest.raises(known):
+            q.enqueue("orders", 1, key="k")
+
+        assert len(server.asked) == 3
+
+
+def test_who_only_looks_is_told_what_the_last_look_met(connect):
+    with Scripted(UNKNOWN, BUSY) as server, pytest.raises(StoreBusy):
+        connect(server.url, retries=2).info("orders")
+
+
+def test_what_was_certainly_not_done_in_any_try_is_told_as_the_last_one_met_it(connect):
+    away = (503, b'{"error":{"code":"store_unavailable","message":"It is away."}}', ("Retry-After", "0"))
+    with Scripted(BUSY, away) as server, pytest.raises(StoreUnavailable):
+        connect(server.url, retries=2).enqueue("orders", 1, key="k")
 
 
 def test_a_server_that_stays_busy_is_told_of_in_the_end(connect):

@@ -33,6 +33,7 @@ from sqew.client.trying import (
     Patience,
     check_plain,
     explained,
+    outcome_of,
     timeouts_of,
 )
 from sqew.client.wire import Compacted
@@ -143,14 +144,18 @@ class Client:
 
     def _do(self, call: Call[R]) -> R:
         tried = 0
+        outcome: SqewError | None = None
         while True:
             self._check_open()
             try:
                 return calls.read(call, self._ask(call), self._address.name)
             except SqewError as error:
+                outcome = outcome_of(call, error, outcome)
                 pause = self._patience.pause(call, error, tried)
                 if pause is None:
-                    raise
+                    if outcome is error:
+                        raise
+                    raise outcome from error
             tried += 1
             time.sleep(pause)
 

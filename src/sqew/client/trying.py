@@ -55,17 +55,30 @@ class Patience(Struct, frozen=True):
         return max(pause * random.uniform(0.5, 1.0), min(asked / 1000, _LONGEST_PAUSE_S))
 
 
+_NOT_DONE = (Unreachable, Overloaded, StoreBusy)
+"""What a try ends with that has certainly done nothing."""
+
+
 def _may_be_repeated(call: Call[Any], error: SqewError) -> bool:
+    if isinstance(error, _NOT_DONE):
+        return True
     match error:
-        case Unreachable() | Overloaded() | StoreBusy():
-            # It was not done.
-            return True
         case NoAnswer() | RequestTimeout() | OutcomeUnknown() | StoreClosed():
             return call.repeatable
         case NotSqew():
             return call.repeatable and error.status in _GATEWAYS
         case _:
             return False
+
+
+def outcome_of(call: Call[Any], error: SqewError, before: SqewError | None) -> SqewError:
+    """Return the error that says what is known of a call after another try; ``before``: what it was until then.
+
+    The last try may have done nothing for sure, and one before it something. Who only looks need not know.
+    """
+    if before is None or isinstance(before, _NOT_DONE) or not isinstance(error, _NOT_DONE) or call.method == "GET":
+        return error
+    return before
 
 
 def timeouts_of(call: Call[Any], seconds: float) -> Timeouts:
