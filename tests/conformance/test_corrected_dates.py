@@ -102,6 +102,18 @@ def test_what_was_given_back_while_the_clock_was_ahead_is_tried_again(store: Dri
     assert store.receive_ids(5) == [sent]
 
 
+def test_what_was_given_back_before_the_clock_was_ahead_was_tried_again_too_early(store: Driver) -> None:
+    store.create()
+    sent = store.send()
+    store.nack(store.take(), delay_ms=HOUR)
+    since = ahead(store)
+    set_back(store, since)
+
+    assert store.receive_ids(5) == []
+    store.advance(HOUR)
+    assert store.receive_ids(5) == [sent]
+
+
 def test_a_group_is_not_blocked_by_what_came_before_the_correction(store: Driver) -> None:
     store.create("jobs.fifo", fifo=True)
     first = store.send(queue="jobs.fifo", group="g")

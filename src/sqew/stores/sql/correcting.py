@@ -39,7 +39,7 @@ def correct(work: Work, op: CorrectDates) -> Corrected:
     born_at = work.execute(work.sql.born_at).get
     is_slow = not op.is_certain and born_at is not None and now < born_at
     messages = _correct_messages(work, op, ahead_ms, is_slow)
-    others = _correct_others(work, ahead_ms)
+    others = _correct_others(work, ahead_ms, op.since or 0)
     for (id,) in work.execute(work.sql.living_queues).fetchall():
         state = work.catalog.queue_by_id(id)
         if state is None:
@@ -65,7 +65,7 @@ def _correct_messages(work: Work, op: CorrectDates, ahead_ms: int, is_slow: bool
         _change(work, "correct_expiry", now, limit)
     count = _change(work, "correct_leases", now, limit)
     count += _change(work, "correct_letters", now, limit)
-    count += _change(work, "correct_retries", now, limit, ahead_ms)
+    count += _change(work, "correct_retries", now, limit, ahead_ms, op.since or 0)
     count += _change(work, "correct_undelayed" if is_slow else "correct_sent", now, limit)
     if op.since is not None:
         count += _change(work, "correct_requeued", now, limit, op.since, now + ahead_ms)
@@ -75,13 +75,13 @@ def _correct_messages(work: Work, op: CorrectDates, ahead_ms: int, is_slow: bool
     return count
 
 
-def _correct_others(work: Work, ahead_ms: int) -> int:
+def _correct_others(work: Work, ahead_ms: int, since: int) -> int:
     now, limit = work.now, work.now + SMALLEST_CORRECTION_MS
     count = _change(work, "correct_attempts", limit + REMEMBERED_MS)
     count += _change(work, "correct_consumers", now, limit)
-    count += _change(work, "correct_claims", now, limit, ahead_ms)
+    count += _change(work, "correct_claims", now, limit, ahead_ms, since)
     count += _change(work, "correct_deliveries", now, limit)
-    count += _change(work, "correct_claimed_deliveries", now, limit, ahead_ms)
+    count += _change(work, "correct_claimed_deliveries", now, limit, ahead_ms, since)
     count += _change(work, "correct_tried_deliveries", now, limit)
     _change(work, "correct_delivered", now, limit)
     count += _change(work, "correct_promotions", limit + LEFT_UNDONE_MS)

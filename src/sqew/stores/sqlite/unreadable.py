@@ -16,6 +16,9 @@ from sqew.stores.sql.work import Execute
 _TABLES = ("sqew_message", "sqew_archive", "sqew_body")
 """What may be large. The others are few rows, and nothing can stand for what they say."""
 
+_MOST = 100
+"""So many are not one flipped bit, and the file is to be restored."""
+
 _DUE = """
 SELECT queue_id, lane_id, priority, NULL FROM sqew_message INDEXED BY sqew_message_due
  WHERE due_at IS NOT NULL AND +id = ?
@@ -41,18 +44,30 @@ def unreadable_rows(execute: Execute) -> dict[str, list[int]]:
 def _unreadable(execute: Execute, table: str) -> list[int]:
     ids: list[int] = []
     last = -1 << 63
+    # As bytes: what is no UTF-8 is damage that others mend.
+    columns = ", ".join(f"CAST({column} AS BLOB)" for _, column, *_ in execute(f"PRAGMA table_info({table})"))
     while True:
         try:
-            for last, *_ in execute(f"SELECT id, * FROM {table} NOT INDEXED WHERE id > ? ORDER BY id", (last,)):  # noqa: S608
-                pass
+            for id, *_ in execute(f"SELECT id, {columns} FROM {table} NOT INDEXED WHERE id > ? ORDER BY id", (last,)):  # noqa: S608
+                last = _next(last, id)
         except apsw.CorruptError:
             # The id is no part of the record.
-            last = execute(f"SELECT id FROM {table} NOT INDEXED WHERE id > ? ORDER BY id LIMIT 1", (last,)).get  # noqa: S608
-            if last is None:
+            id = execute(f"SELECT id FROM {table} NOT INDEXED WHERE id > ? ORDER BY id LIMIT 1", (last,)).get  # noqa: S608
+            if id is None:
                 raise
+            last = _next(last, id)
             ids.append(last)
+            if len(ids) > _MOST:
+                raise
         else:
             return ids
+
+
+def _next(last: int, id: int) -> int:
+    """Return an id that comes after the last one: otherwise it is damaged itself, and there is no way through."""
+    if id <= last:
+        raise ValueError(f"row {id} comes after row {last}")
+    return id
 
 
 def take_out(execute: Execute, unreadable: Mapping[str, list[int]], now: int) -> list[str]:

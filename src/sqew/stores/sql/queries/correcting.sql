@@ -44,11 +44,12 @@ UPDATE sqew_message
 UPDATE sqew_message SET died_at = ?1 WHERE died_at > ?2
 
 -- name: correct_retries
--- What was given back has no date of that. It is tried again as much earlier as time was ahead (?3), or now.
+-- What was given back has no date of that. It is tried again as much earlier as time was ahead (?3), or now; but where
+-- that was to be before ?4, when time got ahead, it has the right date.
 UPDATE sqew_message
    SET due_at = CASE WHEN due_at IS NULL THEN NULL WHEN available_at - ?3 > ?1 THEN available_at - ?3 ELSE CAST(?1 AS BIGINT) END,
        available_at = CASE WHEN available_at - ?3 > ?1 THEN available_at - ?3 ELSE CAST(?1 AS BIGINT) END
- WHERE lease_until IS NULL AND first_received_at IS NOT NULL AND available_at > ?2 AND (died_at IS NULL OR died_at < ?1)
+ WHERE lease_until IS NULL AND first_received_at IS NOT NULL AND available_at > ?2 AND available_at >= ?4 AND (died_at IS NULL OR died_at < ?1)
 
 -- name: correct_sent
 -- Who was not received yet keeps its delay.
@@ -87,14 +88,16 @@ DELETE FROM sqew_attempt WHERE expires_at > ?1
 UPDATE sqew_consumer SET held_until = ?1 + hold_ms WHERE held_until > ?2 + hold_ms
 
 -- name: correct_claims
-UPDATE sqew_claim SET lease_until = CASE WHEN lease_until - ?3 > ?1 THEN lease_until - ?3 ELSE CAST(?1 AS BIGINT) END WHERE lease_until > ?2
+UPDATE sqew_claim SET lease_until = CASE WHEN lease_until - ?3 > ?1 THEN lease_until - ?3 ELSE CAST(?1 AS BIGINT) END
+ WHERE lease_until > ?2 AND lease_until >= ?4
 
 -- name: correct_deliveries
 UPDATE sqew_delivery SET due_at = ?1 + (due_at - created_at)
  WHERE created_at > ?2 AND due_at >= created_at AND tried_at IS NULL AND claimed = 0
 
 -- name: correct_claimed_deliveries
-UPDATE sqew_delivery SET due_at = CASE WHEN due_at - ?3 > ?1 THEN due_at - ?3 ELSE CAST(?1 AS BIGINT) END WHERE claimed = 1 AND due_at > ?2
+UPDATE sqew_delivery SET due_at = CASE WHEN due_at - ?3 > ?1 THEN due_at - ?3 ELSE CAST(?1 AS BIGINT) END
+ WHERE claimed = 1 AND due_at > ?2 AND due_at >= ?4
 
 -- name: correct_tried_deliveries
 UPDATE sqew_delivery SET due_at = ?1 + (due_at - tried_at) WHERE tried_at > ?2 AND due_at >= tried_at AND claimed = 0
