@@ -29,8 +29,8 @@ SELECT queue_id, 0, 0, group_id FROM sqew_message INDEXED BY sqew_message_group 
 _INDEXES = "SELECT name, sql FROM sqlite_schema WHERE type = 'index' AND tbl_name = ? AND sql IS NOT NULL"
 # No checksum is negative: it matches nothing. One without a place is met by nobody but `check`.
 _EMPTY = """
-INSERT INTO sqew_message (id, queue_id, lane_id, priority, group_id, due_at, available_at, created_at, is_text, checksum,
-                          body)
+INSERT INTO sqew_message (id, queue_id, lane_id, priority, group_id, due_at, available_at, created_at, is_text,
+                          checksum, body)
 VALUES (?1, ?2, ?3, ?4, ?5, CASE WHEN ?5 IS NULL THEN ?6 END, ?6, ?6, 0, -1, x'')
 """
 
@@ -71,7 +71,7 @@ def _next(last: int, id: int) -> int:
 
 
 def take_out(execute: Execute, unreadable: Mapping[str, list[int]], now: int) -> list[str]:
-    """Take rows out, in the transaction of the caller, who has to `check_pages` at its end: a sentence for each table."""
+    """Take rows out, and say so of each table. The caller has to `check_pages` at the end of the transaction."""
     places = [(id, *_place(execute, id)) for id in unreadable.get("sqew_message", ())]
     told = []
     for table, ids in unreadable.items():
@@ -83,8 +83,8 @@ def take_out(execute: Execute, unreadable: Mapping[str, list[int]], now: int) ->
         for _, sql in indexes:
             execute(sql)
         told.append(f"rows of {table} that can't be read: {len(ids)} taken out (ids {', '.join(map(str, ids[:10]))})")
-    for id, queue_id, lane_id, priority, group in places:
-        execute(_EMPTY, (id, queue_id, lane_id, priority, group, now))
+    for place in places:
+        execute(_EMPTY, (*place, now))
     return told
 
 
