@@ -158,3 +158,19 @@ def test_an_import_counts_the_batch_that_nobody_knows_of(
     assert ended.exit_code == Exit.STORE
     assert "0 of 1 message were sent, and perhaps the 1 after them" in ended.stderr
     assert stored(url, body) == 1
+
+
+def test_a_mailbox_message_that_was_stored_was_refused_because_it_could_not_be_read_again(
+    server: Serving, wire: Cutter, url: str
+) -> None:
+    text = {"topic": "letters", "body": "stored", "dedupe_key": "first"}
+    assert server.call("POST", "/v1/messages", text).status == 201
+    # Its transaction names the key. The one after it reads the message for the answer.
+    wire.cut_question(b"second", b"BEGIN")
+
+    answer = server.call("POST", "/v1/messages", text | {"dedupe_key": "second"})
+
+    assert wire.has_cut()
+    assert answer.status == 201
+    assert answer.json["body"] == "stored"
+    assert stored(url, "stored") == 2

@@ -16,7 +16,7 @@ from msgspec import Struct
 from sqew import operations as ops
 from sqew.checks import check_operation
 from sqew.clock import timestamp
-from sqew.errors import BadValue, Forbidden, MessageNotFound, QueueNotFound, SqewError
+from sqew.errors import BadValue, Forbidden, MessageNotFound, QueueNotFound, SqewError, StoreBusy
 from sqew.http.exchange import Call, Request, Response
 from sqew.http.router import Dialect, Routes, harmful
 from sqew.http.service import NO_STORE, Service, in_seconds, refuse_head
@@ -112,7 +112,13 @@ async def _send_once(service: Service, operation: ops.Send, body: str) -> Respon
     check_operation(operation, service.broker.limits)
     await service.ensure_queue(topic, **_POLICY)
     (sent,) = await service.broker.run(operation)
-    stored = await _find(service, topic, sent.id)
+    try:
+        stored = await _find(service, topic, sent.id)
+    except StoreBusy:
+        if sent.duplicate:
+            raise
+        # It is stored, and must not be refused because it can't be read again.
+        stored = None
     if stored is None:
         return Response(201, encode(Text(sent.id, timestamp(service.broker.now()), body)))
     return Response(201, encode(_text(stored)))
