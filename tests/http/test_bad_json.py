@@ -206,7 +206,6 @@ def test_a_value_of_the_wrong_type_or_size_is_refused(shared_server, queue, dial
         (NATIVE, "vt=-1"),
         (NATIVE, "vt=inf"),
         (NATIVE, "wait=%FF"),
-        (NATIVE, "fifo=true"),
     ],
     ids=str,
 )
