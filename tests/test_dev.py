@@ -328,8 +328,15 @@ def begin():
     """Starts processes whose stderr is read, and ends those that are left with all that they started."""
     processes = []
 
+    def heed_signals():
+        # What runs under nohup ignores SIGHUP, and its children with it.
+        for number in (signal.SIGHUP, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)
+
     def start(*command, **options):
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True, **options)
+        process = subprocess.Popen(
+            command, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=heed_signals, **options
+        )
         processes.append(process)
         return process
 

@@ -410,7 +410,7 @@ def test_a_lost_lease_is_logged_and_the_worker_goes_on(q, caplog):
     def steal(message):
         seen.append(message.value)
         if message.value == "stolen":
-            q.nack(message.id)  # whoever holds it
+            q.nack(message)
             q.claim("orders", consumer="thief")
             q.enqueue("orders", "next")
 

@@ -100,11 +100,11 @@ def test_a_server_whose_rights_were_taken_away_is_not_ready(database: str, tmp_p
         until(lambda: "permission denied for table sqew_message" in server.log.read_text())
 
 
-def test_a_mistake_in_upkeep_does_not_end_a_server(server: Serving, database: str) -> None:
+def test_damage_that_upkeep_meets_is_told_and_does_not_end_a_server(server: Serving, database: str) -> None:
     # A queue that can't be: it has no lanes.
     run(database, "INSERT INTO sqew_queue (name, policy, created_at) SELECT NULL, policy, 0 FROM sqew_queue LIMIT 1")
 
-    until(lambda: told(server)["upkeep met a mistake in the code and has to wait"] >= 2)
+    until(lambda: told(server)["upkeep failed"] >= 2)
 
     assert send(server).status == 201
 

@@ -238,7 +238,7 @@ def test_errors_are_counted_by_queue(server):
     send(server, "orders")
     server.call("POST", "/queues/orders/messages", {"payload": 1})
     server.call("POST", "/queues/orders/messages", {"nothing": 1})
-    server.call("POST", "/queues/orders/ack", [{"id": 77}, {"id": 78}])
+    server.call("POST", "/queues/orders/ack", [{"id": 77, "token": "t"}, {"id": 78, "token": "t"}])
     server.call("GET", "/queues/orders/messages/99")
 
     assert queue_errors(Scraped(server)) == {
