@@ -334,9 +334,8 @@ def begin():
             signal.signal(number, signal.SIG_DFL)
 
     def start(*command, **options):
-        process = subprocess.Popen(
-            command, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=heed_signals, **options
-        )
+        options.update(stderr=subprocess.PIPE, text=True, start_new_session=True)
+        process = subprocess.Popen(command, preexec_fn=heed_signals, **options)  # noqa: PLW1509 (there are no threads)
         processes.append(process)
         return process
 
