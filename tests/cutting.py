@@ -53,6 +53,8 @@ class Cutter:
         task = asyncio.get_running_loop().create_task(self._lead(reader, writer))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        # A task that is cancelled before it has begun closes nothing itself.
+        task.add_done_callback(lambda _: writer.transport.abort())
 
     async def end(self) -> None:
         for task in self._tasks:

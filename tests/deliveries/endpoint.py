@@ -26,6 +26,9 @@ import trustme
 OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
 
 
+_LAST_TURNS_S = 0.01
+
+
 class Received(NamedTuple):
     """A request as it came: on which connection, and as which of that connection's requests."""
 
@@ -203,6 +206,8 @@ class Hook:
         task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
+        # A task that is cancelled before it has begun closes nothing itself.
+        task.add_done_callback(lambda _: writer.close())
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with self._news:
@@ -270,9 +275,12 @@ def endpoint(certificate: trustme.LeafCert | None = None, host: str = "127.0.0.1
         ready.set()
         await stop.wait()
         server.close()
+        # What was accepted just now comes to `accept` some turns of the loop later, and is closed some after that.
+        await asyncio.sleep(_LAST_TURNS_S)
         for task in hook.tasks:
             task.cancel()
         await asyncio.gather(*hook.tasks, return_exceptions=True)
+        await asyncio.sleep(_LAST_TURNS_S)
 
     def run() -> None:
         with asyncio.Runner(loop_factory=lambda: loop) as runner:
