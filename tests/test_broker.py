@@ -34,10 +34,24 @@ class House:
         return False
 
 
+class ClockAhead(Clock):
+    """Ahead by a day, until it is set back right after somebody has asked for the time."""
+
+    def __init__(self):
+        self.seconds, self.is_about_to_be_set_back = 86_400, False
+        super().__init__(lambda: time.time_ns() + self.seconds * 1_000_000_000)
+
+    def now(self):
+        now = super().now()
+        if self.is_about_to_be_set_back:
+            self.seconds = 0
+        return now
+
+
 @contextlib.asynccontextmanager
-async def house(folder, limits=None):
+async def house(folder, limits=None, clock=None):
     path = str(folder / "queue.db")
-    clock = Clock()
+    clock = clock or Clock()
     store = SQLiteStore(path, now=clock.now(), durability="fast")
     engine = Engine(store, clock, Doorbell(path))
     broker = Broker(engine, limits)
@@ -549,3 +563,14 @@ async def _cancelled_before_its_transaction():
 
 def test_a_receive_that_was_cancelled_before_its_transaction_takes_nothing():
     assert [message.body for message in asyncio.run(_cancelled_before_its_transaction())] == [b"1"]
+
+
+def test_a_wait_that_began_as_the_clock_was_set_back_did_not_end_in_its_time(tmp_path):
+    clock = ClockAhead()
+
+    async def scenario():
+        async with asyncio.timeout(20), house(tmp_path, clock=clock) as h:
+            clock.is_about_to_be_set_back = True
+            return await h.broker.wait(ops.Receive("orders"), 300)
+
+    assert asyncio.run(scenario()).messages == []

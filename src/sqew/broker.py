@@ -298,7 +298,7 @@ class Broker:
 
     async def _wait(self, operation: Receive, wait_ms: int, is_wanted: Wanted | None = None) -> Received:
         waiters, clock, queue, lane = self._engine.waiters, self._engine.clock, operation.queue, operation.lane
-        # By two clocks: a database's may be set back.
+        # By two clocks: this machine's may be set back by a day, and a database's as well.
         deadline, over_at = clock.now() + wait_ms, self._loop.time() + wait_ms / 1000
         while True:
             woken = asyncio.Event()
@@ -309,7 +309,8 @@ class Broker:
                 # Again, now that nothing can be missed.
                 received = await self._take_if_there(operation, is_wanted)
                 over = received.messages or self._dismissed
-                pause_ms = 0 if over else self._pause(deadline, received.next_due_at, heard)
+                left_ms = max(over_at - self._loop.time(), 0) * 1000
+                pause_ms = 0 if over else min(self._pause(deadline, received.next_due_at, heard), left_ms)
                 if pause_ms:
                     self._engine.sweep_if_overdue(received.next_due_at)
                     if pause_ms >= IDLE_MS:
@@ -352,7 +353,8 @@ class Broker:
         # A place of its own, as if it were a lane: it must not use up the wake-up of a receiver.
         self._watchers += 1
         place = f"\0{self._watchers}"
-        stirred, head, quiet_until = True, None, clock.now() + quiet_ms
+        # By the loop's time: the clock may be set back.
+        stirred, head, quiet_until = True, None, self._loop.time() + quiet_ms / 1000
         while not self._dismissed:
             woken = asyncio.Event()
             wake = _Alarm(self._loop, woken)
@@ -363,19 +365,20 @@ class Broker:
                 ready = due_at is not None and due_at <= now
                 if ready and (stirred or due_at != head):
                     yield True
-                    quiet_until = clock.now() + quiet_ms
+                    quiet_until = self._loop.time() + quiet_ms / 1000
                     await asyncio.sleep(_NEWS_EVERY_S)
                 head = due_at if ready else None
-                until = min(quiet_until, now + _LOOK_AGAIN_MS) if ready else quiet_until
+                left_ms = max(round((quiet_until - self._loop.time()) * 1000), 0)
+                until = now + (min(left_ms, _LOOK_AGAIN_MS) if ready else left_ms)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(self._pause(until, None if ready else due_at, heard) / 1000):
                         await woken.wait()
                 stirred = woken.is_set()
             finally:
                 waiters.discard(queue, place, wake)
-            if clock.now() >= quiet_until:
+            if self._loop.time() >= quiet_until:
                 yield False
-                quiet_until = clock.now() + quiet_ms
+                quiet_until = self._loop.time() + quiet_ms / 1000
 
     async def _next_due(self, queue: str) -> int | None:
         try:
