@@ -178,8 +178,11 @@ def test_an_endpoint_that_misbehaves_is_tried_again_with_the_reason(
 ):
     hook.does("/bad", behaviour)
 
+    # Where the end of the time is not what is tested, a busy machine must not come to it.
+    timeout_s = 0.3 if "0.3 s" in sentence else 20
+
     async def scenario():
-        async with house(tmp_path) as h, h.courier(timeout_s=0.3) as courier:
+        async with house(tmp_path) as h, h.courier(timeout_s=timeout_s) as courier:
             await h.subscribe("#", hook.url("/bad"))
             await h.publish("order.paid", 1)
             attempt = await courier.attempt()

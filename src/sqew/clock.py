@@ -14,15 +14,15 @@ _CORRECTION_NS = SMALLEST_CORRECTION_MS * 1_000_000
 _LOOKS = 3
 _MOST_JUMPS = 8
 _AS_FAR_MS = 60_000
-"""One jump takes another back that went as far, give or take a tenth, or so much: in between, the wall clock may have
-been adjusted a little."""
+"""The tolerance, at most, within which two jumps are taken for a jump and its return: a tenth of the jump. The wall clock
+may have been adjusted a little in between."""
 
 
 class Correction(Struct, frozen=True):
     """The wall clock was set back, and time has followed it."""
 
     ahead_ms: int
-    """How far time was ahead."""
+    """The milliseconds that time was ahead."""
     since_ms: int | None
     """What it showed when it got ahead; None: it was so from the start, or it was right and is slow now."""
 

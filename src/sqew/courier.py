@@ -25,7 +25,7 @@ _SHORTEST_CLAIM_MS, _LONGEST_CLAIM_MS = 1_000, 5_000
 _RENEWALS = 4
 """How often a claim could be renewed before it runs out: a loop that stalls for half of that time loses none."""
 _SETTLE_WITHIN_MS = 10_000
-"""How long a store that can't write the outcome is asked again."""
+"""The time for which a store that can't write the outcome is asked again."""
 _LONGEST_ERROR = 500
 _TRY_AGAIN_S = 0.5
 _NOT_TRIED_MS = 1_000

@@ -163,7 +163,7 @@ def _outline_of_struct(kind: type[Struct]) -> type[Struct] | None:
 
 
 def _commas(found: Any) -> Iterator[int]:
-    """How many commas stand in each of the lists and maps."""
+    """Count the commas in each of the lists and maps."""
     if isinstance(found, Raw):
         yield bytes(found).count(b",")
     elif isinstance(found, Struct):

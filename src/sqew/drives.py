@@ -40,7 +40,7 @@ made ready. Those who receive side by side step over what the others have locked
 
 
 class Unwanted(Exception):
-    """Nobody wanted the result any more when the operation's turn came, and it was not carried out."""
+    """Raised when a caller has gone before its operation's turn came; the operation was not carried out."""
 
 
 class Awaited:

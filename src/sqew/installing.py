@@ -1,4 +1,4 @@
-"""What to type where a package is missing, or Sqew is too old: lines that work wherever Sqew was installed from."""
+"""Install commands for missing packages and old versions, which work wherever Sqew was installed from."""
 
 from __future__ import annotations
 

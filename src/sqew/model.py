@@ -520,7 +520,7 @@ class WriterInfo(Struct, frozen=True):
 
 
 class Corrected(Struct, frozen=True):
-    """What was dated in the future and is not any more."""
+    """Counts of what was dated in the future and is not any more."""
 
     ahead_ms: int
     """How far ahead the newest date was."""

@@ -495,7 +495,7 @@ def _check_depth(encoded: Sequence[bytes], max_depth: int, what: str) -> None:
 
 
 def _depth(encoded: bytes) -> int:
-    """How deep valid JSON is nested: how often the innermost pairs of brackets can be taken away until none is left."""
+    """Count how deep valid JSON is nested: remove the innermost pairs of brackets until none is left."""
     brackets = _STRING.sub(b"", encoded).translate(_ROUND, _NO_BRACKETS)
     depth = 0
     while brackets:

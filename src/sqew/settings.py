@@ -787,7 +787,7 @@ def _from_environment(environ: Mapping[str, str]) -> _Found:
 
 
 def _named(setting: Setting, environ: Mapping[str, str]) -> Iterator[tuple[Alias, str]]:
-    """What the environment says of a setting, under each of its names; our own comes first."""
+    """Return the values that the environment gives a setting, under each of its names; our own comes first."""
     for alias in (Alias(setting.variable), *setting.aliases):
         given = environ.get(alias.name)
         if given is None or alias.shared:

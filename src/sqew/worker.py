@@ -348,7 +348,7 @@ class _stop_on_signals:  # noqa: N801 (reads as what it does)
     """SIGINT and SIGTERM stop the worker gracefully; a second one acts as it would have before."""
 
     came = False
-    """Whether there was one."""
+    """True once a signal has come."""
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker

@@ -1,4 +1,4 @@
-"""Where the queues may be when the file in the current folder is not there."""
+"""Other places that queues may be in when the default file is missing."""
 
 from __future__ import annotations
 

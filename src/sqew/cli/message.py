@@ -38,7 +38,7 @@ wait_option = click.option(
     "--wait-ms", type=Milliseconds(), default=0, help="Wait up to this long for a message if there is none."
 )
 _CLI = "sqew-cli"
-"""Who holds what is polled if nobody is named: so an id is enough to settle it, and not for what nobody has polled."""
+"""The consumer that polls by default: an id and this name settle a message, but only one that was polled."""
 consumer_option = click.option(
     "--consumer", type=Name(), metavar="NAME", default=_CLI, show_default=True, help="Who holds the lease."
 )

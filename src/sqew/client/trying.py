@@ -56,7 +56,7 @@ class Patience(Struct, frozen=True):
 
 
 _NOT_DONE = (Unreachable, Overloaded, StoreBusy)
-"""What a try ends with that has certainly done nothing."""
+"""Errors after which a try has certainly done nothing."""
 
 
 def _may_be_repeated(call: Call[Any], error: SqewError) -> bool:

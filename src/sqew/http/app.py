@@ -51,7 +51,7 @@ _LONGEST_SENTENCE = 300
 _SMALL_BODY = 16_384
 _CLIENT_LEFT = 499
 _TAKING = frozenset({Receive, OpenConsumer})
-"""What takes from others: messages, or a consumer from who has it."""
+"""Operations that take something away: messages, or a consumer from its holder."""
 """What logs and metrics show for a request whose client did not wait for its answer."""
 
 

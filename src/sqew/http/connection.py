@@ -103,7 +103,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def buffered_bytes(self) -> int:
-        """What is held of the bodies of its large requests."""
+        """The bytes buffered of its large requests."""
         return self._weight
 
     @property

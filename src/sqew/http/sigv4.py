@@ -163,7 +163,7 @@ class Verifier:
     def _claimed(
         self, pairs: list[Pair], query: bytes, headers: Mapping[bytes, bytes], now_s: float
     ) -> tuple[Claim, bytes]:
-        """What a request says about its signature, and the secret that it must have been made with."""
+        """Return what a request says about its signature, and the secret it must be made with."""
         claim = _claim(headers, query, pairs)
         secret = self._secrets.get(claim.scope.access_key)
         if secret is None:

@@ -41,7 +41,7 @@ class Root(Program, LazyGroup):
 
 
 def _not_installed(error: ModuleNotFoundError) -> Exception:
-    """What to do where a package of the lab is missing."""
+    """Say how to install a missing package of the lab."""
     if error.name is None or error.name.partition(".")[0] == "sqew":
         return error
     return exits.Failure(f"The lab needs the package {error.name}: {to_install('lab')}.", Exit.FAILED)

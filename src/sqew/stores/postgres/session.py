@@ -88,7 +88,7 @@ def _brings_back(operation: ops.Operation[Any]) -> bool:
 
 
 def _doubted(unknown: OutcomeUnknown, operation: ops.Operation[Any], result: Any) -> SqewError:
-    """What has become of an operation whose transaction may have been committed, or not."""
+    """Return the result of an operation whose transaction may have been committed, or not."""
     if isinstance(result, SqewError):
         return result
     # What only looks may have seen what was not committed then. To look again does no harm.

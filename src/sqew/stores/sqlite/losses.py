@@ -42,7 +42,7 @@ class _Committed(Struct, frozen=True):
 
 
 class WalWatch:
-    """What was committed to a WAL before the file is opened."""
+    """Compares a WAL before SQLite recovers it with what SQLite has recovered."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -145,7 +145,7 @@ def note(path: str, lost: str) -> None:
 
 
 def noted(path: str) -> list[str]:
-    """What was written down, in a sentence each."""
+    """Return what was written down, in a sentence each."""
     try:
         lines = Path(f"{path}-lost").read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):

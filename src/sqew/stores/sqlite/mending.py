@@ -240,7 +240,7 @@ def _reindex(execute: Execute) -> list[str]:
 
 
 def _places(execute: Execute) -> list[Row]:
-    """Where messages belong that do not say so themselves, with their ids: their index may know it."""
+    """Look up in an index the queue, lane and priority of messages whose own columns are damaged."""
     lost = "SELECT id FROM sqew_message NOT INDEXED WHERE typeof(queue_id) <> 'integer'"
     if execute(f"{lost} LIMIT 1").get is None:
         return []

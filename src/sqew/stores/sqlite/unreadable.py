@@ -14,7 +14,7 @@ import apsw
 from sqew.stores.sql.work import Execute
 
 _TABLES = ("sqew_message", "sqew_archive", "sqew_body")
-"""What may be large. The others are few rows, and nothing can stand for what they say."""
+"""Tables that may be large. The others have few rows, and nothing can stand for what they say."""
 
 _MOST = 100
 """So many are not one flipped bit, and the file is to be restored."""
