@@ -14,8 +14,10 @@ _CORRECTION_NS = SMALLEST_CORRECTION_MS * 1_000_000
 _LOOKS = 3
 _MOST_JUMPS = 8
 _AS_FAR_MS = 60_000
-"""The largest tolerance for taking two jumps as a jump and its return; otherwise a tenth of the jump. The wall clock may
-have been adjusted a little in between."""
+"""The largest tolerance for taking two jumps as a jump and its return, which is otherwise a tenth of the jump.
+
+The wall clock may have been adjusted a little in between.
+"""
 
 
 class Correction(Struct, frozen=True):
