@@ -274,9 +274,12 @@ def endpoint(certificate: trustme.LeafCert | None = None, host: str = "127.0.0.1
         hook.port = server.sockets[0].getsockname()[1]
         ready.set()
         await stop.wait()
-        server.close()
+        # asyncio leaves open what it is accepting when a server is closed: so nothing more is accepted before that.
         # What was accepted just now comes to `accept` some turns of the loop later, and is closed some after that.
+        for listening in server.sockets:
+            loop.remove_reader(listening.fileno())
         await asyncio.sleep(_LAST_TURNS_S)
+        server.close()
         for task in hook.tasks:
             task.cancel()
         await asyncio.gather(*hook.tasks, return_exceptions=True)
