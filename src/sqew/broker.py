@@ -90,7 +90,7 @@ class Gathering(Protocol):
 
 
 class Step:
-    """How many messages to read next, of whoever reads on and on: at most so many, and 1 MiB or so.
+    """The size of a long read's next step: at most so many messages, and about 1 MiB.
 
     While they wait to be taken by a slow reader they are held, for each of these.
     """

@@ -26,7 +26,7 @@ class Correction(Struct, frozen=True):
     ahead_ms: int
     """The milliseconds that time was ahead."""
     since_ms: int | None
-    """What it showed when it got ahead; None: it was so from the start, or it was right and is slow now."""
+    """The time it showed when it got ahead; None: it was ahead from the start, or it was right and is slow now."""
 
 
 class Clock:

@@ -23,7 +23,7 @@ _log = logging.getLogger("sqew.courier")
 _SHORTEST_CLAIM_MS, _LONGEST_CLAIM_MS = 1_000, 5_000
 """For how long a delivery is claimed: that long it waits when its server is killed. What takes longer is renewed."""
 _RENEWALS = 4
-"""How often a claim could be renewed before it runs out: a loop that stalls for half of that time loses none."""
+"""Renewals in the life of a claim: a loop that stalls for half of that life loses no claim."""
 _SETTLE_WITHIN_MS = 10_000
 """The time for which a store that can't write the outcome is asked again."""
 _LONGEST_ERROR = 500

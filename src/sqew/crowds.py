@@ -22,11 +22,11 @@ LARGE = 262_144
 _VERY_LARGE = 1_048_576
 """In bodies up to this, what lists and maps hold takes 25 ms at most."""
 _MOST_INNER = 200_000
-"""How many entries all lists and maps of a very large body may have together, as commas tell."""
+"""The most entries, counted by commas, that all lists and maps of a very large body may have together."""
 _MOST_LISTED = 1_000
-"""How many objects may be listed in an object."""
+"""The most objects that an object may list."""
 _MOST_TOGETHER = 10_000
-"""Where batches may be larger than this, arrays have no limit here: to be ready for it takes too long itself."""
+"""The largest batch limit that is enforced here: to prepare for a larger one takes too long itself."""
 _TOO_LONG = "Expected `array` of at most length"
 _CONTAINERS = (list, dict, tuple, set, frozenset)
 
