@@ -47,10 +47,28 @@ def test_a_queue_is_made_with_a_dead_letter_queue_and_five_attempts(shared_serve
     assert shared_server.call("GET", f"/queues/{queue}-dlq").status == 200
 
 
-def test_a_sent_message_is_answered_byte_for_byte(shared_server, queue):
-    answer = shared_server.call("POST", f"/queues/{queue}/messages", {"payload": 1})
+@pytest.mark.parametrize("asked", [{}, {"priority": 3}, {"delay_ms": 60_000}, {"payload": "é\n", "format": "text"}])
+def test_a_sent_message_is_answered_as_it_stands_in_its_queue(shared_server, queue, asked):
+    item = {"payload": {"sku": 7}} | asked
 
-    assert answer.body == b'{"message_id":%d,"duplicate":false}' % answer.json["message_id"]
+    sent = shared_server.call("POST", f"/queues/{queue}/messages", item).json
+
+    stored = shared_server.call("GET", f"/queues/{queue}/messages/{sent['id']}").json
+    shared = ("id", "attempts", "created_at", "available_at")
+    assert {name: sent[name] for name in shared} == {name: stored[name] for name in shared}
+    assert sent["available_at"] - sent["created_at"] == asked.get("delay_ms", 0)
+    assert (sent["message_id"], sent["duplicate"]) == (sent["id"], False)
+    assert json.loads(sent["payload"]) == item["payload"]
+
+
+def test_messages_of_an_array_are_answered_with_their_ids_and_when_they_can_be_received(shared_server, queue):
+    items = [{"payload": n, "idempotency_key": str(n // 2), "delay_ms": n * 60_000} for n in range(3)]
+
+    first, again, later = shared_server.call("POST", f"/queues/{queue}/messages", items).json["messages"]
+
+    assert again == {"message_id": first["id"], "duplicate": True, "id": first["id"]}
+    assert later["message_id"] == later["id"] > first["id"]
+    assert later["available_at"] - first["available_at"] == 120_000
 
 
 def test_a_batch_is_sent_as_a_whole_or_not_at_all(shared_server, queue):
@@ -71,7 +89,7 @@ def test_a_repeated_idempotency_key_stores_nothing(shared_server, queue, by_head
     first, second = (shared_server.call("POST", f"/queues/{queue}/messages", body, headers).json for _ in range(2))
 
     assert (first["duplicate"], second["duplicate"]) == (False, True)
-    assert first["message_id"] == second["message_id"]
+    assert second == {"message_id": first["message_id"], "duplicate": True, "id": first["id"]}
     assert payloads(shared_server, queue) == [1]
 
 

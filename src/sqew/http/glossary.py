@@ -222,6 +222,7 @@ _WORDS = {
     "priority": _number("Higher goes first.", -HIGHEST_PRIORITY, HIGHEST_PRIORITY, 1),
     "protocol": Word("What it leads to. It need not be said: that follows from the queue or the URL.", "queue"),
     "queue": _queue("The queue's name."),
+    "queue_id": Word("The number of its queue, which has a name as well."),
     "queue_length": Word("How many messages the queue holds."),
     "queue_name": _queue("The queue that events are sent to."),
     "queue_visible_length": Word("How many can be received now."),

@@ -26,6 +26,7 @@ from sqew.stores.postgres.watermarks import Bucket, Watermarks
 from sqew.stores.sql.catalog import Catalog, QueueState
 from sqew.stores.sql.receiving import NEVER, delivered
 from sqew.stores.sql.rows import INLINE_BODY_BYTES, checksum, encode_headers, size_of
+from sqew.stores.sql.sending import due_at_of
 from sqew.stores.sql.work import Row
 
 _MOST_ROWS = 2_000
@@ -67,11 +68,11 @@ class _Rows(Struct, gc=False):
         """Whether they differ in their bodies only."""
         return len(self.kinds) == 1 and not any(self.headers)
 
-    def lanes(self) -> Iterator[int]:
-        """The lane of each."""
+    def each(self) -> Iterator[Row]:
+        """The kind of each row."""
         ends = [*self.starts[1:], len(self) + 1]
         for kind, start, end in zip(self.kinds, self.starts, ends, strict=True):
-            yield from repeat(kind[1], end - start)
+            yield from repeat(kind, end - start)
 
 
 class _Send(Struct, frozen=True, gc=False):
@@ -217,7 +218,7 @@ def _kind(state: QueueState, message: NewMessage, now: int) -> Row | None:
     lane = state.default_lane if message.lane is None else state.lane_ids.get(message.lane)
     if lane is None or message.priority not in state.priorities(lane):
         return None
-    due_at = now + (policy.delay_ms if message.delay_ms is None else message.delay_ms)
+    due_at = due_at_of(state, now, message.delay_ms)
     ttl_ms = policy.ttl_ms if message.ttl_ms is None else message.ttl_ms
     expires_at = None if ttl_ms is None else now + ttl_ms
     return state.id, lane, message.priority, due_at, expires_at, message.format == "text"
@@ -246,11 +247,12 @@ async def _send(link: Link, catalog: Catalog, marks: Watermarks, flight: Flight,
         name, lane_names = send.state.name, send.state.lane_names
         theirs = ids[start : start + len(send.rows)]
         start += len(theirs)
-        facts += [
-            Fact("sent", name, lane_names[lane], id, 0) for lane, id in zip(send.rows.lanes(), theirs, strict=True)
-        ]
+        sent: list[Sent] = []
+        for (_queue_id, lane, _priority, due_at, *_), id in zip(send.rows.each(), theirs, strict=True):
+            facts.append(Fact("sent", name, lane_names[lane], id, 0))
+            sent.append(Sent(id, False, flight.now, due_at, send.state.id))
         flight.stirred.add(name)
-        flight.land(send.place, [Sent(id) for id in theirs])
+        flight.land(send.place, sent)
     marks.sent({send.state.name for send in sends}, flight.took_ms())
 
 

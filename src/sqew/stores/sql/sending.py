@@ -38,7 +38,7 @@ def send(work: Work, op: Send) -> list[Sent]:
                 work.execute_at_once(work.sql.insert_small, row)
             work.facts.append(sent_plain(work, state, row))
             work.stirred.add(state.name)
-            return [Sent(row[0])]
+            return [sent_by(row)]
     write_deferred(work)
     if op.keyed and state.policy.fifo and state.policy.deduplicate == "key":
         check_keyed(state, messages)
@@ -53,7 +53,9 @@ def _send_alike(work: Work, state: QueueState, messages: NewMessages) -> list[Se
     work.room.check(work.now)
     lane = state.lane(cast("str | None", messages.lanes))
     write_deferred(work)
-    return [Sent(id) for id in put_alike(work, state, messages, lane, checksums(messages))]
+    ids = put_alike(work, state, messages, lane, checksums(messages))
+    due_at = due_at_of(state, work.now, cast("int | None", messages.delays_ms))
+    return [Sent(id, False, work.now, due_at, state.id) for id in ids]
 
 
 def check_keyed(state: QueueState, messages: Sequence[NewMessage]) -> None:
@@ -132,7 +134,7 @@ def put(
                 (id, queue_id, lane, priority, due_at, available_at, now, expires_at, key, group, is_text, check,
                  headers, inline)
             )  # fmt: skip
-        sent.append(Sent(id))
+        sent.append(Sent(id, False, now, available_at, queue_id))
         if state.depth is not None:
             state.depth += 1
         facts.append(Fact("sent", name, state.lane_names[lane], id, 0))
@@ -149,7 +151,7 @@ def put_alike(work: Work, state: QueueState, messages: NewMessages, lane: int, c
     """The same as `put` in a third of the time, for small messages that are alike; their ids."""
     policy, now = state.policy, work.now
     said: Any = messages
-    due_at = now + (policy.delay_ms if said.delays_ms is None else said.delays_ms)
+    due_at = due_at_of(state, now, said.delays_ms)
     ttl_ms = policy.ttl_ms if said.ttls_ms is None else said.ttls_ms
     expires_at = None if ttl_ms is None else now + ttl_ms
     work.catalog.ensure_bucket(state, lane, said.priorities)
@@ -189,11 +191,22 @@ def plain_row(work: Work, state: QueueState, message: NewMessage) -> Row | None:
     now, policy = work.now, state.policy
     if now >= work.room.next_look_at:
         work.room.check(now)
-    due_at = now + (policy.delay_ms if message.delay_ms is None else message.delay_ms)
+    due_at = due_at_of(state, now, message.delay_ms)
     ttl_ms = policy.ttl_ms if message.ttl_ms is None else message.ttl_ms
     expires_at = None if ttl_ms is None else now + ttl_ms
     is_text = message.format == "text"
     return id, state.id, lane, priority, due_at, now, expires_at, is_text, crc32(body, is_text), None, body
+
+
+def due_at_of(state: QueueState, now: int, delay_ms: int | None) -> int:
+    """Return from when on a new message can be received: after its own delay, or after that of its queue."""
+    return now + (state.policy.delay_ms if delay_ms is None else delay_ms)
+
+
+def sent_by(row: Row) -> Sent:
+    """Return what a row for `insert_small` says about its message: it begins as `plain_row` makes it."""
+    id, queue_id, _lane, _priority, due_at, created_at = row[:6]
+    return Sent(id, False, created_at, due_at, queue_id)
 
 
 def sent_plain(work: Work, state: QueueState, row: Row) -> Fact:

@@ -13,12 +13,12 @@ from typing import Any
 from zlib import crc32
 
 from sqew.ids import new_token
-from sqew.model import Commit, Fact, Format, Lease, NewMessages, Received, Sent, Settled
+from sqew.model import Commit, Fact, Format, Lease, NewMessages, Received, Settled
 from sqew.operations import Ack, Operation, Receive, Send
 from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.receiving import NEVER, delivered
 from sqew.stores.sql.rows import DAMAGE, INLINE_BODY_BYTES, body_of, checksum
-from sqew.stores.sql.sending import plain_row, sent_plain
+from sqew.stores.sql.sending import plain_row, sent_by, sent_plain
 from sqew.stores.sql.work import Work
 from sqew.stores.sqlite.noting import Change
 
@@ -42,7 +42,7 @@ def send(work: Work, _change: Change, op: Send) -> Commit | None:
     if not work.changes():
         return None
     fact = sent_plain(work, state, row)
-    return Commit([[Sent(fact.id)]], [fact], {fact.queue})
+    return Commit([[sent_by(row)]], [fact], {fact.queue})
 
 
 def send_plain(work: Work, queue: str, body: bytes, format: Format) -> Fact | None:
