@@ -102,6 +102,8 @@ class QueueInfo(Struct, frozen=True):
     created_at: int
     extras: dict[str, Any] = {}  # msgspec copies it
     """What a dialect keeps with a queue and nobody else understands: SQS its tags and some attributes."""
+    id: int = 0
+    """Its number in the store, which no later queue gets. 0: an older server did not say."""
 
 
 class KeyInfo(Struct, frozen=True):

@@ -42,7 +42,9 @@ def test_a_created_queue_is_there_with_its_policy_after_reopening(store):
 
     store.reopen()
 
-    assert created == QueueInfo("jobs.fifo", EVERYTHING, store.now)
+    assert created == QueueInfo("jobs.fifo", EVERYTHING, store.now, id=created.id)
+    assert created.id > 0
+    assert store.run(ListQueues("jobs.fifo")) == [created]
     assert store.run(GetQueue("jobs.fifo")) == created
     assert list(store.run(GetQueue("jobs.fifo")).policy.lanes) == ["b", "a"]
 

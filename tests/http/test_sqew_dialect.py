@@ -61,6 +61,67 @@ def test_a_sent_message_is_answered_as_it_stands_in_its_queue(shared_server, que
     assert json.loads(sent["payload"]) == item["payload"]
 
 
+def test_the_messages_of_a_queue_are_listed_with_their_payloads_as_text_in_every_state(shared_server, queue):
+    queue_id = shared_server.call("GET", f"/queues/{queue}").json["id"]
+    sent = [
+        shared_server.call("POST", f"/queues/{queue}/messages", item).json
+        for item in ({"payload": {"n": 1}}, {"payload": "text", "format": "text"}, {"payload": 3, "delay_ms": 60_000})
+    ]
+    [held] = SQEW.receive(shared_server, queue)
+
+    listed = shared_server.call("GET", f"/queues/{queue}/messages?limit=10").json
+
+    assert held.id == sent[0]["id"]
+    assert {one["id"]: (json.loads(one["payload"]), one["state"], one["attempts"]) for one in listed} == {
+        sent[0]["id"]: ({"n": 1}, "leased", 1), sent[1]["id"]: ("text", "ready", 0), sent[2]["id"]: (3, "delayed", 0)
+    }  # fmt: skip
+    assert {one["queue_id"] for one in listed + sent} == {queue_id}
+    assert len(shared_server.call("GET", f"/queues/{queue}/messages").json) == 1
+
+
+def test_a_list_of_large_messages_ends_early_and_begins_with_the_next_to_be_received(shared_server, queue):
+    sent = [SQEW.send(shared_server, queue, "x" * 1_000_000) for _ in range(10)]
+
+    listed = shared_server.call("GET", f"/queues/{queue}/messages?limit=1000")
+
+    assert len(listed.body) < 10_000_000
+    assert [one["id"] for one in listed.json] == sent[: len(listed.json)]
+
+
+def test_all_messages_of_a_queue_are_deleted_and_counted(shared_server, queue):
+    for n in range(3):
+        SQEW.send(shared_server, queue, n)
+
+    deleted = [shared_server.call("DELETE", f"/queues/{queue}/messages").json for _ in range(2)]
+
+    assert deleted == [{"deleted": 3}, {"deleted": 0}]
+    assert shared_server.call("GET", f"/queues/{queue}/messages").json == []
+
+
+@pytest.mark.parametrize("line", ["GET /queues/{}/messages", "DELETE /queues/{}/messages"])
+def test_messages_of_an_unknown_queue_are_neither_listed_nor_deleted(shared_server, queue, line):
+    answer = shared_server.call(*line.format(f"{queue}x").split(" "))
+
+    assert answer.status == 404
+    assert f"did you mean '{queue}'?" in answer.json["error"]["message"]
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "x", "1001"])
+def test_a_bad_limit_of_a_list_of_messages_is_refused(shared_server, queue, limit):
+    assert shared_server.call("GET", f"/queues/{queue}/messages?limit={limit}").status == 400
+
+
+def test_a_message_is_found_whichever_queue_it_is_in(shared_server, queue):
+    id = SQEW.send(shared_server, queue, {"sku": 7})
+
+    found = shared_server.call("GET", f"/messages/{id}").json
+
+    assert found == shared_server.call("GET", f"/queues/{queue}/messages/{id}").json
+    assert found["queue"] == queue
+    assert shared_server.call("GET", "/messages/999999999").json["error"]["code"] == "message_not_found"
+    assert shared_server.call("GET", "/messages/none").status == 400
+
+
 def test_messages_of_an_array_are_answered_with_their_ids_and_when_they_can_be_received(shared_server, queue):
     items = [{"payload": n, "idempotency_key": str(n // 2), "delay_ms": n * 60_000} for n in range(3)]
 

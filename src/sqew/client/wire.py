@@ -108,10 +108,11 @@ class QueueDocument(Struct):
     quota: int | None
     max_body_bytes: int | None
     receive_wait_ms: int
+    id: int = 0
 
     def info(self) -> QueueInfo:
         fields = {name: getattr(self, name) for name in Policy.__struct_fields__ if name != "dead_letter"}
-        return QueueInfo(self.name, Policy(dead_letter=self.dlq, **fields), self.created_at)
+        return QueueInfo(self.name, Policy(dead_letter=self.dlq, **fields), self.created_at, id=self.id)
 
 
 class SentDocument(Struct):

@@ -59,7 +59,7 @@ class QueueState:
 
     @property
     def info(self) -> QueueInfo:
-        return QueueInfo(self.name, self.policy, self.created_at, self.extras)
+        return QueueInfo(self.name, self.policy, self.created_at, self.extras, self.id)
 
     def lane(self, name: str | None) -> int:
         """The number of a lane."""

@@ -29,9 +29,9 @@ def create_queue(work: Work, op: CreateQueue) -> QueueInfo:
     if existing is not None:
         return _existing(existing.info, op)
     _make_letters(work, op.policy, op.letters)
-    _insert(work, op.name, op.policy, op.extras)
+    id = _insert(work, op.name, op.policy, op.extras)
     work.catalog.changed()
-    return QueueInfo(op.name, op.policy, work.now, dict(op.extras))
+    return QueueInfo(op.name, op.policy, work.now, dict(op.extras), id or 0)
 
 
 def _existing(info: QueueInfo, op: CreateQueue) -> QueueInfo:
@@ -65,14 +65,15 @@ def dead_letter_queue(work: Work, state: QueueState) -> QueueState | None:
     return target
 
 
-def _insert(work: Work, name: str, policy: Policy, extras: Mapping[str, Any]) -> None:
+def _insert(work: Work, name: str, policy: Policy, extras: Mapping[str, Any]) -> int | None:
     row = (name, _encode(policy).decode(), work.now, _encode(extras).decode(), policy.dead_letter)
-    id = work.execute(work.sql.insert_queue, row).get
+    id: int | None = work.execute(work.sql.insert_queue, row).get
     if id is None:
         # A dead-letter queue, which another server has made in this moment.
-        return
+        return None
     for lane_id, lane in enumerate(policy.lanes):
         work.execute(work.sql.insert_lane, (id, lane_id, lane))
+    return id
 
 
 def update_queue(work: Work, op: UpdateQueue) -> QueueInfo:
@@ -100,7 +101,7 @@ def update_queue(work: Work, op: UpdateQueue) -> QueueInfo:
     work.catalog.changed()
     # A waiting receiver may have to look again: what is due has not changed, but the lanes may have.
     work.stirred.add(op.name)
-    return QueueInfo(op.name, policy, state.created_at, extras)
+    return QueueInfo(op.name, policy, state.created_at, extras, state.id)
 
 
 def _changed_policy(state: QueueState, changes: dict[str, Any]) -> Policy:
@@ -132,8 +133,10 @@ def get_queue(work: Work, op: GetQueue) -> QueueInfo:
 def list_queues(work: Work, op: ListQueues) -> list[QueueInfo]:
     limit = _ALL if op.limit is None else op.limit
     return [
-        QueueInfo(name, msgspec.json.decode(policy, type=Policy), created_at, msgspec.json.decode(extras))
-        for name, policy, created_at, extras in work.execute(work.sql.list_queues, (*names(op.prefix, op.after), limit))
+        QueueInfo(name, msgspec.json.decode(policy, type=Policy), created_at, msgspec.json.decode(extras), id)
+        for id, name, policy, created_at, extras in work.execute(
+            work.sql.list_queues, (*names(op.prefix, op.after), limit)
+        )
     ]
 
 

@@ -97,6 +97,63 @@ def peek(service: Service, request: Request) -> Call:
     )
 
 
+class ListedView(Struct):
+    """A message as it stands in its queue; `payload` is its JSON as text."""
+
+    id: int
+    queue_id: int
+    payload: str
+    attempts: int
+    available_at: int
+    created_at: int
+    state: str
+
+
+class LookParameters(Struct, frozen=True, forbid_unknown_fields=True):
+    limit: int = 1
+
+
+@routes.get("/queues/{queue}/messages", scope="receive", query=LookParameters, answers={200: list[ListedView]})
+async def list_messages(service: Service, request: Request) -> Response:
+    """The next messages as a bare list with their payloads as text, without taking them. See `peek`."""
+    given: LookParameters = request.options
+    limit = service.batch(given.limit, "limit")
+    info = await service.broker.run(ops.GetQueue(request.params[0]))
+    found = await service.broker.run(ops.Peek(info.name, limit))
+    return Response(200, encode([_listed_view(message, info.id) for message in found]))
+
+
+def _listed_view(message: Message, queue_id: int) -> ListedView:
+    return ListedView(
+        message.id,
+        queue_id,
+        bytes(as_json(message)).decode(),
+        message.attempts,
+        message.available_at,
+        message.created_at,
+        message.state,
+    )
+
+
+class DeletedCount(Struct):
+    deleted: int
+
+
+@routes.delete("/queues/{queue}/messages", scope="admin", answers={200: DeletedCount}, long=True)
+async def delete_messages(service: Service, request: Request) -> Response:
+    """Delete every message that is in the queue now, as `purge` does."""
+    return Response(200, encode(DeletedCount(await service.broker.purge(request.params[0]))))
+
+
+@routes.get("/messages/{id}", scope="receive", keeps_to_queue=True, path={"id": int}, answers={200: StoredView})
+def find_message(_service: Service, request: Request) -> Call:
+    """One message, whichever queue it is in, without taking it."""
+    return Call(
+        ops.Get(request.only_queue, message_id(request.params[0])),
+        lambda message: Response(200, encode(stored_view(message))),
+    )
+
+
 @routes.get("/queues/{queue}/messages/{id}", scope="receive", path={"id": int}, answers={200: StoredView})
 def show_message(_service: Service, request: Request) -> Call:
     """One message, without taking it."""

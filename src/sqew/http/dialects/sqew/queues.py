@@ -74,6 +74,7 @@ class QueueView(Struct):
     quota: int | None
     max_body_bytes: int | None
     receive_wait_ms: int
+    id: int
     created_at: int
 
 
@@ -101,6 +102,7 @@ def queue_view(info: QueueInfo) -> QueueView:
         policy.quota,
         policy.max_body_bytes,
         policy.receive_wait_ms,
+        info.id,
         info.created_at,
     )
 

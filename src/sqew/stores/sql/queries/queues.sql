@@ -26,7 +26,7 @@ SELECT id, name, policy, created_at, extras FROM sqew_queue WHERE id = ?1 AND na
 name >= ?1 AND name < ?2 AND name <> ?3
 
 -- name: list_queues
-SELECT name, policy, created_at, extras FROM sqew_queue WHERE {of_names} ORDER BY name LIMIT ?4
+SELECT id, name, policy, created_at, extras FROM sqew_queue WHERE {of_names} ORDER BY name LIMIT ?4
 
 -- name: dead_letter_sources
 -- The queues whose dead letters go to one.
