@@ -404,3 +404,8 @@ def test_a_dead_letter_queue_that_a_policy_names_is_made(q, queue):
 def test_a_queue_that_does_not_exist_is_told_where_the_server_answers_null(q, queue):
     with pytest.raises(QueueNotFound, match=f"Queue '{queue}-nope' does not exist"):
         q.info(f"{queue}-nope")
+
+
+def test_the_nearest_name_was_not_told_where_the_server_answers_null(q, queue):
+    with pytest.raises(QueueNotFound, match=f"did you mean '{queue}'"):
+        q.info(f"{queue}x")

@@ -39,7 +39,7 @@ from sqew.client.trying import (
 )
 from sqew.client.wire import Compacted
 from sqew.client.writers import AsyncWriters
-from sqew.errors import MessageNotFound, QueueExists, SqewError, StoreClosed
+from sqew.errors import MessageNotFound, QueueExists, QueueNotFound, SqewError, StoreClosed
 from sqew.model import (
     ArchivedMessage,
     Extension,
@@ -201,7 +201,12 @@ class AsyncClient:
 
     async def info(self, name: str) -> QueueInfo:
         """A queue's policy."""
-        return await self._do(calls.info(name))
+        try:
+            return await self._do(calls.info(name))
+        except QueueNotFound:
+            # That route says no more than null, as hq's clients expect; others know the name that was meant.
+            await self._do(calls.peek(name, 1, None))
+            raise
 
     async def queues(self, prefix: str = "") -> list[QueueInfo]:
         """All queues by name."""

@@ -38,7 +38,7 @@ from sqew.client.trying import (
 )
 from sqew.client.wire import Compacted
 from sqew.client.writers import Writers
-from sqew.errors import MessageNotFound, QueueExists, SqewError, StoreClosed
+from sqew.errors import MessageNotFound, QueueExists, QueueNotFound, SqewError, StoreClosed
 from sqew.model import (
     ArchivedMessage,
     Extension,
@@ -205,7 +205,12 @@ class Client:
 
     def info(self, name: str) -> QueueInfo:
         """A queue's policy."""
-        return self._do(calls.info(name))
+        try:
+            return self._do(calls.info(name))
+        except QueueNotFound:
+            # That route says no more than null, as hq's clients expect; others know the name that was meant.
+            self._do(calls.peek(name, 1, None))
+            raise
 
     def queues(self, prefix: str = "") -> list[QueueInfo]:
         """All queues by name."""
