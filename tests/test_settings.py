@@ -241,6 +241,27 @@ def test_an_alias_is_not_even_looked_at_where_the_own_variable_is_set():
     assert from_environment(LOG_LEVEL="other_program=trace", SQEW_LOG_LEVEL="error").log_level == "error"
 
 
+@pytest.mark.parametrize("variable", ["SQEW_BIND", "LISTEN_ADDR", "QUEUE_ADDRESS"])
+@pytest.mark.parametrize(
+    ("given", "host", "port"),
+    [
+        ("0.0.0.0", "0.0.0.0", 8_888),
+        ("10.0.0.1:80", "10.0.0.1", 80),
+        (" localhost:80\n", "localhost", 80),
+        (":80", "0.0.0.0", 80),
+        ("::", "::", 8_888),
+        ("::1", "::1", 8_888),
+        ("[::1]", "::1", 8_888),
+        ("[::1]:80", "::1", 80),
+        ("", "127.0.0.1", 8_888),
+    ],
+)
+def test_an_address_to_listen_at_may_leave_the_port_open(variable, given, host, port):
+    settings = from_environment(**{variable: given})
+
+    assert (settings.host, settings.port) == (host, port)
+
+
 def test_a_bare_number_in_the_visibility_alias_counts_seconds():
     assert from_environment(QUEUE_DEFAULT_VISIBILITY_TIMEOUT="45").visibility_ms == 45_000
     assert from_environment(QUEUE_DEFAULT_VISIBILITY_TIMEOUT="45ms").visibility_ms == 45

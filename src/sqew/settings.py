@@ -77,9 +77,9 @@ def as_postgresql(given: str) -> str:
 class Alias(Struct, frozen=True):
     """Another environment variable for a setting. A number written there without a unit counts ``unit``.
 
-    ``part``: it holds ``HOST:PORT``, and this is the part that the setting is. ``less``: it counts so many more than
-    the setting does. ``shared``: every other program may have a variable of that name, for a database of its own, so
-    only the commands that are meant to use it look at it, and whatever names the setting as ours wins.
+    ``part``: it holds ``HOST:PORT`` or a host alone, and this is the part that the setting is. ``less``: it counts so
+    many more than the setting does. ``shared``: every other program may have a variable of that name, for a database of
+    its own, so only the commands that are meant to use it look at it, and whatever names the setting as ours wins.
     """
 
     name: str
@@ -97,9 +97,10 @@ class Alias(Struct, frozen=True):
             return str(max(int(given) - self.less, 1))
         if not self.part:
             return given
-        host, colon, port = given.rpartition(":")
-        if not colon:
-            host, port = given, ""
+        host, colon, port = given.strip().rpartition(":")
+        if not colon or (":" in host and not host.endswith("]")) or port.endswith("]"):
+            # No port: "::1" is an address of IPv6.
+            host, colon, port = given.strip(), "", ""
         # ":8080" is Go's way to say every address.
         return port if self.part == "port" else host.strip("[]") or ("0.0.0.0" if colon else "")
 
@@ -477,7 +478,11 @@ class Settings(Discreet, frozen=True, kw_only=True):
         str,
         text(
             "The address to listen at. Beyond this machine (`0.0.0.0`) only with a token, or with --insecure.",
-            env=(Alias("LISTEN_ADDR", part="host"), Alias("QUEUE_ADDRESS", part="host")),
+            env=(
+                Alias("SQEW_BIND", part="host"),
+                Alias("LISTEN_ADDR", part="host"),
+                Alias("QUEUE_ADDRESS", part="host"),
+            ),
         ),
     ] = "127.0.0.1"
     port: Annotated[
@@ -486,7 +491,12 @@ class Settings(Discreet, frozen=True, kw_only=True):
             0,
             65_535,
             "The port to listen at. 0: any that is free.",
-            env=("PORT", Alias("LISTEN_ADDR", part="port"), Alias("QUEUE_ADDRESS", part="port")),
+            env=(
+                Alias("SQEW_BIND", part="port"),
+                "PORT",
+                Alias("LISTEN_ADDR", part="port"),
+                Alias("QUEUE_ADDRESS", part="port"),
+            ),
         ),
     ] = 8_888
     unix_socket: Annotated[
@@ -770,6 +780,7 @@ def _from_flags(flags: Mapping[str, object]) -> _Found:
 
 def _from_environment(environ: Mapping[str, str]) -> _Found:
     known = {setting.variable for setting in DEFINITIONS.values()} | {CONFIG_VARIABLE}
+    known |= {alias.name for setting in DEFINITIONS.values() for alias in setting.aliases if "SQEW_" in alias.name}
     # Kubernetes tells every pod of a service named sqew where that is, in variables that look like ours.
     environ = {name: value for name, value in environ.items() if not _is_of_kubernetes(name, value)}
     for variable in environ:

@@ -175,6 +175,53 @@ def test_the_mailbox_starts_with_the_variables_of_its_seed(tmp_path):
     assert (tmp_path / "mail.db").exists()
 
 
+@pytest.mark.parametrize("given", ["127.0.0.1:{}", "localhost:{}"])
+def test_a_server_listens_where_sqew_bind_says(tmp_path, given):
+    port = free_port()
+
+    with launching(tmp_path, env={"SQEW_BIND": given.format(port)}) as server:
+        where = said(server, "listening")
+
+    assert f":{port}" in json.dumps(where)
+
+
+def test_sqew_bind_may_name_an_address_alone_and_flags_the_port(tmp_path):
+    with launching(tmp_path, "--port", "0", env={"SQEW_BIND": "127.0.0.1"}) as server:
+        assert server.call("GET", "/health").status == 200
+
+
+@pytest.mark.parametrize(
+    ("env", "told"),
+    [
+        ({"SQEW_BIND": "0.0.0.0"}, "token"),
+        ({"SQEW_BIND": ":8888"}, "token"),
+        ({"SQEW_BIND": "::"}, "token"),
+        ({"SQEW_BIND": "127.0.0.1:http"}, "port can't be 'http' (environment SQEW_BIND)"),
+        ({"SQEW_BIND": "127.0.0.1:99999"}, "port can't be '99999' (environment SQEW_BIND)"),
+        ({"SQEW_BINDD": "127.0.0.1"}, "did you mean 'SQEW_BIND'?"),
+        ({"SQEW_BIND": "no.such.host.invalid:0"}, "no.such.host.invalid"),
+    ],
+)
+def test_a_server_that_sqew_bind_has_nowhere_to_listen_at_says_so(tmp_path, env, told):
+    run = subprocess.run(
+        [sys.executable, "-m", "sqew", "serve"], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+
+    assert run.returncode == 2
+    assert told in run.stderr
+
+
+def test_sqew_bind_is_not_used_where_our_own_variables_say_something_else_and_a_warning_says_so(tmp_path):
+    env = {"SQEW_BIND": "127.0.0.1:1", "SQEW_PORT": "0", "SQEW_HOST": "localhost"}
+
+    with launching(tmp_path, env=env) as server:
+        warning = "The environment variable SQEW_BIND is not used"
+        log = server.log.read_text()
+
+    assert f"{warning}: port is what environment SQEW_PORT says." in log
+    assert f"{warning}: host is what environment SQEW_HOST says." in log
+
+
 @pytest.mark.parametrize(
     "line", ["sqew serve -p 9999 -d hq.db", "LISTEN_ADDR=127.0.0.1:8080 AUTH_TOKEN=secret sqew serve"]
 )
