@@ -30,14 +30,18 @@ def payloads(sqew, queue="orders"):
         (ARRAY, [{"sku": 1}, {"sku": 2, "note": "two\nlines"}]),
         (OBJECT, [{"sku": 1}]),
         ("\n" + ARRAY, [{"sku": 1}, {"sku": 2, "note": "two\nlines"}]),
-        # A line is a message, whatever it is.
-        ('[{"sku": 1}, {"sku": 2}]\n', [[{"sku": 1}, {"sku": 2}]]),
-        ("[1]\n[2]\n", [[1], [2]]),
+        # The file is one array, be it on one line or on several.
+        ('[{"sku": 1}, {"sku": 2}]\n', [{"sku": 1}, {"sku": 2}]),
+        ('\n [{"sku": 1}, 2]\n\n', [{"sku": 1}, 2]),
+        ("[[1, 2]]", [[1, 2]]),
         ("[\n]\n", []),
+        ("[]", []),
+        # Of several lines each is a message, whatever it is.
+        ("[1]\n[2]\n", [[1], [2]]),
     ],
 )
 @pytest.mark.parametrize("source", ["file", "stdin"])
-def test_a_pretty_printed_file_was_refused_line_by_line(sqew, folder, content, sent, source):
+def test_a_file_that_is_one_document_was_refused_or_sent_as_a_whole(sqew, folder, content, sent, source):
     (folder / "new.json").write_text(content)
 
     if source == "file":

@@ -20,7 +20,7 @@ import msgspec
 
 from sqew import operations as ops
 from sqew.cli.exits import Exit, Failure, complain
-from sqew.cli.output import plural
+from sqew.cli.output import byte_count, plural
 from sqew.cli.progress import Bar
 from sqew.cli.session import Session
 from sqew.errors import NoAnswer, NotSqew, OutcomeUnknown, RateLimited, RequestTimeout, SqewError, TooLarge
@@ -71,7 +71,8 @@ class Tally:
 def opened(name: str) -> Iterator[IO[bytes]]:
     """A file of lines, to be read twice; ``-`` is stdin. What can't be rewound is copied first.
 
-    One JSON document over several lines is understood as well: an array as a line for each element, all else as one.
+    A file that holds one array, or any other JSON document over several lines, is understood as well: an array as a
+    line for each element, all else as one.
     """
     if name == "-":
         source: IO[bytes] = sys.stdin.buffer
@@ -106,8 +107,15 @@ def _in_lines(file: IO[bytes]) -> Iterator[IO[bytes]]:
         return
     file.seek(0)
     first = next((line for line in file if line.strip()), b"null")
-    # Mostly it can be told from the first line, however long the file is.
-    documents = None if _is_json(first) else _unfolded(file)
+    # Mostly it can be told from the first two lines, however long the file is.
+    is_one_array = first.lstrip().startswith(b"[") and not any(line.strip() for line in file)
+    documents = _unfolded(file) if is_one_array or not _is_json(first) else None
+    if is_one_array and len(first) > _LARGEST_DOCUMENT:
+        raise Failure(
+            f"The file holds one array of more than {byte_count(_LARGEST_DOCUMENT)}, which is too much at once. Write "
+            "each of its messages on a line of its own: jq -c '.[]' FILE",
+            Exit.INVALID,
+        )
     file.seek(0)
     if documents is None:
         yield file
