@@ -45,8 +45,10 @@ class Group(click.Group):
     command_class = Command
     shown_options: Sequence[str] = ()
 
-    def __init__(self, *args: Any, **keywords: Any) -> None:
+    def __init__(self, *args: Any, aliases: dict[str, str] | None = None, **keywords: Any) -> None:
+        """``aliases``: other names for commands, which the help does not list."""
         super().__init__(*args, **keywords)
+        self.aliases = aliases or {}
         self.params += shared_options(self.shown_options)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -65,6 +67,7 @@ class Group(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        args = [self.aliases.get(args[0], args[0]), *args[1:]]
         # Ours, because click 8.1 has no suggestions and newer ones don't know of commands that are not loaded yet.
         if not ctx.resilient_parsing and not args[0].startswith("-") and args[0] not in self.list_commands(ctx):
             from sqew.errors import nearest

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec import structs
@@ -15,14 +15,20 @@ from sqew.cli import lines, views
 from sqew.cli.command import Group
 from sqew.cli.exits import Exit, complain
 from sqew.cli.failures import code_of
+from sqew.cli.looking import show_next
 from sqew.cli.output import moment, plural
 from sqew.cli.parameters import (
+    COUNT,
     LINES_FILE,
     Ids,
+    Leading,
     Milliseconds,
     Name,
     OneText,
     Pair,
+    QueueName,
+    any_queue_option,
+    check_alternatives,
     lane_option,
     queue_option,
     token_option,
@@ -31,6 +37,9 @@ from sqew.cli.session import Session, now_ms
 from sqew.errors import BadBody, MessageNotFound, SqewError, StaleLease
 from sqew.model import Extension, NewMessage, Ref, Release, Settled
 from sqew.rules import Limits, check_batch, check_int, check_message, encode_body, parse_json
+
+if TYPE_CHECKING:
+    from sqew.cli.session import Queues
 
 _ONE_MESSAGE = OneText("several messages go as lines of JSON with --file")
 batch_option = click.option("--batch", type=int, default=1, show_default=True, metavar="N", help="How many at most.")
@@ -43,6 +52,16 @@ consumer_option = click.option(
     "--consumer", type=Name(), metavar="NAME", default=_CLI, show_default=True, help="Who holds the lease."
 )
 ids_option = click.option("--ids", "--id", "ids", required=True, type=Ids(), help="The message, or several: 1,2,3.")
+leading_ids_option = click.option(
+    "--ids",
+    "--id",
+    "ids",
+    required=True,
+    type=Ids(),
+    cls=Leading,
+    metavar="ID,…",
+    help="The message, or several: 1,2,3. --ids may be left out.",
+)
 
 
 @click.group(cls=Group)
@@ -189,7 +208,13 @@ def show_tally(session: Session, queue: str, tally: lines.Tally, done: str, left
 @batch_option
 @wait_option
 @lane_option
-@click.option("--lease-ms", type=Milliseconds(), help="How long the lease lasts.  [default: the queue's visibility]")
+@click.option(
+    "--lease-ms",
+    "--visibility-ms",
+    "lease_ms",
+    type=Milliseconds(),
+    help="How long the lease lasts.  [default: the queue's visibility]",
+)
 @consumer_option
 @click.pass_obj
 def poll(
@@ -227,45 +252,73 @@ def _receive(session: Session, operation: ops.Receive, wait_ms: int) -> None:
 
 
 @message.command("peek")
-@queue_option
-@ids_option
+@click.option(
+    "--queue",
+    type=QueueName(),
+    cls=Leading,
+    metavar="QUEUE",
+    help="The queue. --queue may be left out.  [default: whichever the message is in]",
+)
+@click.option("--ids", "--id", "ids", type=Ids(), help="The message, or several: 1,2,3.  [default: the next one]")
+@click.option("--limit", type=COUNT, metavar="N", help="How many of the next ones at most.  [default: 1]")
 @click.pass_obj
-def peek(session: Session, queue: str, ids: list[int]) -> None:
-    """Look at one message, or several, without taking them."""
+def peek(session: Session, queue: str | None, ids: list[int] | None, limit: int | None) -> None:
+    """Look at one message, or several, without taking them: by id, or the next of a queue."""
+    if ids is not None:
+        check_alternatives({"ids": ids, "limit": limit}, ("ids", "limit"))
+        _show_messages(session, queue, ids)
+    elif queue is None:
+        raise click.UsageError("Say what to look at: a queue, or --id.", click.get_current_context())
+    else:
+        show_next(session, queue, limit or 1)
+
+
+@message.command("peek-id")
+@leading_ids_option
+@click.pass_obj
+def peek_id(session: Session, ids: list[int]) -> None:
+    """Look at one message, or several, whichever queue they are in."""
+    _show_messages(session, None, ids)
+
+
+def _show_messages(session: Session, queue: str | None, ids: list[int]) -> None:
     with session.look() as q:
-        found = [q.get(queue, id) for id in ids]
+        found = [q.run(ops.Get(queue, id)) if queue is None else q.get(queue, id) for id in ids]
     document = views.message_document(found[0]) if len(found) == 1 else views.messages_document(found)
     session.show(document, *(views.one_message(message, now_ms()) for message in found))
 
 
 @message.command("remove")
-@queue_option
-@ids_option
+@any_queue_option
+@leading_ids_option
 @click.pass_obj
-def remove(session: Session, queue: str, ids: list[int]) -> int:
+def remove(session: Session, queue: str | None, ids: list[int]) -> int:
     """Delete messages by id, whoever holds them."""
     check_batch(len(ids), session.limits)
-    with session.open() as q:
-        removed = q.remove(queue, ids)
-    results = [
-        Settled(id) if was_there else MessageNotFound(id, queue) for id, was_there in zip(ids, removed, strict=True)
-    ]
-    return _answer(session, queue, ids, results, "Removed")
+
+    def remove_from(q: Queues, name: str, ids: Sequence[int]) -> list[Settled | SqewError]:
+        found = zip(ids, q.remove(name, ids), strict=True)
+        return [Settled(id) if was_there else MessageNotFound(id, name) for id, was_there in found]
+
+    return _settle(session, remove_from, queue, ids, "Removed")
 
 
 @message.command("ack")
-@queue_option
+@any_queue_option
 @ids_option
 @token_option
 @consumer_option
 @click.pass_obj
-def ack(session: Session, queue: str, ids: list[int], token: str | None, consumer: str) -> int:
+def ack(session: Session, queue: str | None, ids: list[int], token: str | None, consumer: str) -> int:
     """Acknowledge messages that were polled: their work is done."""
-    return _settle(session, ops.Ack(queue, _refs(session, ids, token, consumer)), queue, ids, "Acknowledged")
+    refs = _refs(session, ids, token, consumer)
+    return _settle(
+        session, lambda q, name, ids: q.run(ops.Ack(name, [refs[id] for id in ids])), queue, ids, "Acknowledged"
+    )
 
 
 @message.command("nack")
-@queue_option
+@any_queue_option
 @ids_option
 @token_option
 @consumer_option
@@ -275,7 +328,7 @@ def ack(session: Session, queue: str, ids: list[int], token: str | None, consume
 @click.pass_obj
 def nack(
     session: Session,
-    queue: str,
+    queue: str | None,
     ids: list[int],
     token: str | None,
     consumer: str,
@@ -284,36 +337,64 @@ def nack(
     dead: bool,
 ) -> int:
     """Give messages back that were polled: their work failed."""
-    releases = [Release(ref, delay_ms, dead, reason or "") for ref in _refs(session, ids, token, consumer)]
-    return _settle(session, ops.Nack(queue, releases), queue, ids, "Gave back")
+    refs = _refs(session, ids, token, consumer)
+
+    def nack_in(q: Queues, name: str, ids: Sequence[int]) -> list[Settled | SqewError]:
+        return q.run(ops.Nack(name, [Release(refs[id], delay_ms, dead, reason or "") for id in ids]))
+
+    return _settle(session, nack_in, queue, ids, "Gave back")
 
 
 @message.command("extend-lease")
-@queue_option
+@any_queue_option
 @ids_option
 @click.option("--ms", required=True, type=Milliseconds(), help="The lease ends so long from now.")
 @token_option
 @consumer_option
 @click.pass_obj
-def extend_lease(session: Session, queue: str, ids: list[int], ms: int, token: str | None, consumer: str) -> int:
+def extend_lease(session: Session, queue: str | None, ids: list[int], ms: int, token: str | None, consumer: str) -> int:
     """Set the end of a message's lease."""
-    extensions = [Extension(ref, ms) for ref in _refs(session, ids, token, consumer)]
-    return _settle(session, ops.Extend(queue, extensions), queue, ids, "Extended the lease of")
+    refs = _refs(session, ids, token, consumer)
+
+    def extend_in(q: Queues, name: str, ids: Sequence[int]) -> list[Settled | SqewError]:
+        return q.run(ops.Extend(name, [Extension(refs[id], ms) for id in ids]))
+
+    return _settle(session, extend_in, queue, ids, "Extended the lease of")
 
 
-def _refs(session: Session, ids: Iterable[int], token: str | None, consumer: str) -> list[Ref]:
-    """The messages, in the name of who holds them: a token says more than a name."""
-    refs = [Ref(id, token, None if token else consumer) for id in ids]
-    check_batch(len(refs), session.limits)
-    return refs
+def _refs(session: Session, ids: Sequence[int], token: str | None, consumer: str) -> dict[int, Ref]:
+    """Refer to the messages in the name of who holds them: a token says more than a name."""
+    check_batch(len(ids), session.limits)
+    return {id: Ref(id, token, None if token else consumer) for id in ids}
 
 
-def _settle(
-    session: Session, operation: ops.Operation[list[Settled | SqewError]], queue: str, ids: list[int], done: str
-) -> int:
+Settle = Callable[["Queues", str, Sequence[int]], "list[Settled | SqewError]"]
+"""What is done with messages of one queue."""
+
+
+def _settle(session: Session, settle: Settle, queue: str | None, ids: list[int], done: str) -> int:
+    """Do it with the messages of the queue that was named, or else queue by queue with those of any."""
     with session.open() as q:
-        results = q.run(operation)
-    return _answer(session, queue, ids, [_explained(result) for result in results], done)
+        if queue is not None:
+            results = dict(zip(ids, settle(q, queue, ids), strict=True))
+            return _answer(session, queue, results, done)
+        queues, results = _found(q, ids)
+        for name in dict.fromkeys(queues.values()):
+            theirs = [id for id, of in queues.items() if of == name]
+            results.update(zip(theirs, settle(q, name, theirs), strict=True))
+    return _answer(session, queues, {id: results[id] for id in ids}, done)
+
+
+def _found(q: Queues, ids: Sequence[int]) -> tuple[dict[int, str], dict[int, Settled | SqewError]]:
+    """Find the queue of each message, and say which are in none."""
+    queues: dict[int, str] = {}
+    missing: dict[int, Settled | SqewError] = {}
+    for id in ids:
+        try:
+            queues[id] = q.run(ops.Get(None, id)).queue
+        except MessageNotFound as error:
+            missing[id] = error
+    return queues, missing
 
 
 def _explained(result: Settled | SqewError) -> Settled | SqewError:
@@ -324,11 +405,21 @@ def _explained(result: Settled | SqewError) -> Settled | SqewError:
     return result
 
 
-def _answer(session: Session, queue: str, ids: list[int], results: Sequence[Settled | SqewError], done: str) -> int:
-    """Say what became of each message. The exit code is that of the first that failed."""
-    refused = [result for result in results if isinstance(result, SqewError)]
-    document = [_entry(id, result) for id, result in zip(ids, results, strict=True)]
-    session.show({"queue": queue, "results": document}, *_sentences(results, done))
+def _answer(
+    session: Session, queue: str | Mapping[int, str], results: Mapping[int, Settled | SqewError], done: str
+) -> int:
+    """Say what became of each message. The exit code is that of the first that failed.
+
+    ``queue``: theirs, or that of each where none was named.
+    """
+    results = {id: _explained(result) for id, result in results.items()}
+    refused = [result for result in results.values() if isinstance(result, SqewError)]
+    entries = [_entry(id, result) for id, result in results.items()]
+    if isinstance(queue, str):
+        document: dict[str, Any] = {"queue": queue, "results": entries}
+    else:
+        document = {"results": [{"queue": queue.get(entry["id"]), **entry} for entry in entries]}
+    session.show(document, *_sentences([*results.values()], done))
     for error in refused:
         complain(str(error))
     return code_of(refused[0]) if refused else Exit.OK

@@ -165,8 +165,31 @@ LINES_FILE = OneText("several files go through a pipe, cat FILES | sqew … --fi
 MESSAGE_ID = Whole(1, LARGEST_ID)
 COUNT = Whole(1, 1_000_000)
 
-queue_option = click.option("--queue", required=True, type=QueueName(), help="The queue.")
-queue_name_option = click.option("--name", required=True, type=QueueName(), help="The queue.")
+
+class Leading(click.Option):
+    """An option whose value may stand alone as well, without the option's name before it."""
+
+    def handle_parse_result(
+        self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
+    ) -> tuple[Any, list[str]]:
+        if args and self.name:
+            if self.name in opts:
+                called = "queue" if self.metavar == "QUEUE" else "message"
+                ctx.fail(f"The {called} is given twice, as '{args[0]}' and with {self.opts[0]}. Give it once.")
+            opts, args = {**opts, self.name: args[0]}, args[1:]
+        return super().handle_parse_result(ctx, opts, args)
+
+    def get_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return [f"[{self.metavar}]"]
+
+
+queue_option = click.option(
+    "--queue", required=True, type=QueueName(), cls=Leading, metavar="QUEUE", help="The queue. --queue may be left out."
+)
+queue_name_option = click.option(
+    "--name", required=True, type=QueueName(), cls=Leading, metavar="QUEUE", help="The queue. --name may be left out."
+)
+any_queue_option = click.option("--queue", type=QueueName(), help="The queue.  [default: whichever it is in]")
 all_yes_option = click.option("-y", "--yes", is_flag=True, help="Don't ask. With --all, needed off a terminal.")
 yes_option = click.option("-y", "--yes", is_flag=True, help="Don't ask. Off a terminal nobody is asked.")
 lane_option = click.option("--lane", metavar="NAME", help="Only this lane.")

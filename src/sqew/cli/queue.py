@@ -11,13 +11,13 @@ from msgspec import structs
 from sqew import operations as ops
 from sqew.cli import views
 from sqew.cli.command import Group
+from sqew.cli.looking import show_next
 from sqew.cli.output import byte_count, plural
 from sqew.cli.parameters import (
     OFF,
     Limit,
     Milliseconds,
     Pair,
-    QueueName,
     lane_option,
     limit_option,
     queue_name_option,
@@ -111,7 +111,7 @@ def _weight(lane: str, weight: str) -> int:
     return int(weight)
 
 
-@click.group(cls=Group)
+@click.group(cls=Group, aliases={"remove": "rm"})
 def queue() -> None:
     """Create, list, change and delete queues."""
 
@@ -219,11 +219,7 @@ def purge(session: Session, name: str, yes: bool) -> None:
 @click.pass_obj
 def peek(session: Session, name: str, limit: int, lane: str | None) -> None:
     """Look at the next messages without taking them."""
-    with session.look() as q:
-        messages = q.peek(name, limit, lane=lane)
-    session.show(
-        views.messages_document(messages), views.waiting_messages(messages, now_ms(), f"Queue '{name}' is empty.")
-    )
+    show_next(session, name, limit, lane)
 
 
 @queue.command("requeue-dlq")
@@ -237,10 +233,13 @@ def requeue_dlq(session: Session, name: str) -> None:
 
 
 @queue.command("compact")
-@click.option("--name", required=True, type=QueueName(), help="The queue; its neighbours in the file gain as well.")
+@queue_name_option
 @click.pass_obj
 def compact(session: Session, name: str) -> None:
-    """Sweep out what is due, give free space back to the disk and empty the write-ahead log."""
+    """Sweep out what is due, give free space back to the disk and empty the write-ahead log.
+
+    It is the file's space: the other queues in it gain as well.
+    """
     if session.url:
         with session.connect() as client:
             compacted = client.compact(name)

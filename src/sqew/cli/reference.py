@@ -56,8 +56,8 @@ def _section(ctx: click.Context, command: click.Command) -> str:
 
 
 def _usage(ctx: click.Context, command: click.Command) -> str:
-    arguments = [param.make_metavar(ctx) for param in command.params if isinstance(param, click.Argument)]
-    return " ".join([ctx.command_path, *arguments])
+    pieces = [piece for param in command.params for piece in param.get_usage_pieces(ctx)]
+    return " ".join([ctx.command_path, *pieces])
 
 
 def _row(ctx: click.Context, param: click.Parameter) -> str:

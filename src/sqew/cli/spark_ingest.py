@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from sqew.cli.command import Command
 from sqew.cli.exits import Exit, Failure
 from sqew.cli.output import plural
-from sqew.cli.parameters import Name, queue_option
+from sqew.cli.parameters import Name, QueueName
 from sqew.cli.session import Session
 from sqew.cli.spark_work import server_of, spark_at_work, spark_options, wire_to, write_options
 from sqew.spark.session import check_packages
@@ -26,7 +26,7 @@ _TAB = ("\\t", "tab")
 
 @click.command(cls=Command)
 @click.argument("files", nargs=-1, required=True)
-@queue_option
+@click.option("--queue", required=True, type=QueueName(), help="The queue.")
 @click.option(
     "--format", type=click.Choice(["jsonl", "csv"]), help="What the files are.  [default: as their names say]"
 )

@@ -13,13 +13,19 @@ import msgspec
 from sqew.cli import views
 from sqew.cli.command import Command
 from sqew.cli.output import Facts, byte_count
-from sqew.cli.parameters import QueueName
+from sqew.cli.parameters import Leading, QueueName
 from sqew.cli.session import Session, now_ms
 from sqew.errors import SqewError, StoreFull
 
 
 @click.command(cls=Command)
-@click.option("--queue", type=QueueName(), help="Only this queue, in detail.")
+@click.option(
+    "--queue",
+    type=QueueName(),
+    cls=Leading,
+    metavar="QUEUE",
+    help="Only this queue, in detail. --queue may be left out.",
+)
 @click.pass_obj
 def stats(session: Session, queue: str | None) -> None:
     """Show depths, rates and latencies."""

@@ -425,12 +425,13 @@ def peek(queue: str, limit: int, lane: str | None) -> Call[list[Message]]:
     return Call("GET", _path(queue, "peek"), _stored_in(queue), query, repeatable=True, about={"queue": queue})
 
 
-def get(queue: str, id: int) -> Call[Message]:
+def get(queue: str | None, id: int) -> Call[Message]:
+    """``queue`` None: whichever the message is in."""
     check_id(id)
     return Call(
         "GET",
-        _path(queue, "messages", id),
-        lambda body: _stored(body).message(queue),
+        f"/messages/{id}" if queue is None else _path(queue, "messages", id),
+        lambda body: _stored(body).message(queue or ""),
         repeatable=True,
         about={"queue": queue, "id": id},
     )
