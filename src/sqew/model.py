@@ -303,15 +303,12 @@ class Extension(Struct, frozen=True, gc=False):
 class Sent(Struct, frozen=True, gc=False):
     """One sent message: its id, or the id of the first message with its key.
 
-    Of a new one the store also says when it was made, from when on it can be received, and the number of its queue.
-    Of a duplicate, and through a client, these are 0.
+    Of a new one the store also says from when on it can be received; of a duplicate, and through a client, that is 0.
     """
 
     id: int
     duplicate: bool = False
-    created_at: int = 0
     available_at: int = 0
-    queue_id: int = 0
 
 
 class Received(Struct, frozen=True, gc=False):

@@ -240,7 +240,7 @@ def _sent_view(one: Sent) -> bytes:
     scope="send",
     body=NewItem | list[NewItem],
     answers={201: SentOne | SentMany},
-    together=plain_sends("message", lambda one, _body: _sent_view(one)),
+    together=plain_sends("message", _sent_view),
 )
 def send(_service: Service, request: Request) -> Call:
     """Send one message, or an array of them, all or none."""

@@ -17,10 +17,10 @@ from sqew.model import NewMessages, Sent
 Kind = Callable[[Service, Request], Hashable]
 
 
-def plain_sends(field: str, view: Callable[[Sent, bytes], bytes], kind: Kind = plain_kind) -> Together:
+def plain_sends(field: str, view: Callable[[Sent], bytes], kind: Kind = plain_kind) -> Together:
     """How they are answered together by a route that has the queue in its path and JSON in a field of its body.
 
-    ``view``: what is answered about one that was sent and its body, with the status 201.
+    ``view``: what is answered about one that was sent, with the status 201.
     """
     plain = defstruct("Plain", [(field, Raw)], forbid_unknown_fields=True, gc=False)
     decode, payload, name = json.Decoder(plain).decode, attrgetter(field), required_name(plain)
@@ -29,11 +29,10 @@ def plain_sends(field: str, view: Callable[[Sent, bytes], bytes], kind: Kind = p
         bodies = [request.body for request in requests]
         if not stands_once(name, bodies):
             return None
-        payloads = [bytes(payload(decode(body))) for body in bodies]
+        messages = NewMessages([bytes(payload(decode(body))) for body in bodies])
+        return SharedCall(ops.Send(requests[0].params[0], messages, apart=True), render)
 
-        def render(sent: list[Sent], _requests: Sequence[Request]) -> list[Response]:
-            return [Response(201, view(one, body)) for one, body in zip(sent, payloads, strict=True)]
-
-        return SharedCall(ops.Send(requests[0].params[0], NewMessages(payloads), apart=True), render)
+    def render(sent: list[Sent], _requests: Sequence[Request]) -> list[Response]:
+        return [Response(201, view(one)) for one in sent]
 
     return Together(kind, call)

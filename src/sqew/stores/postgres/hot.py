@@ -250,7 +250,7 @@ async def _send(link: Link, catalog: Catalog, marks: Watermarks, flight: Flight,
         sent: list[Sent] = []
         for (_queue_id, lane, _priority, due_at, *_), id in zip(send.rows.each(), theirs, strict=True):
             facts.append(Fact("sent", name, lane_names[lane], id, 0))
-            sent.append(Sent(id, False, flight.now, due_at, send.state.id))
+            sent.append(Sent(id, False, due_at))
         flight.stirred.add(name)
         flight.land(send.place, sent)
     marks.sent({send.state.name for send in sends}, flight.took_ms())

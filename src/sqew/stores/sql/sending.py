@@ -55,7 +55,7 @@ def _send_alike(work: Work, state: QueueState, messages: NewMessages) -> list[Se
     write_deferred(work)
     ids = put_alike(work, state, messages, lane, checksums(messages))
     due_at = due_at_of(state, work.now, cast("int | None", messages.delays_ms))
-    return [Sent(id, False, work.now, due_at, state.id) for id in ids]
+    return [Sent(id, False, due_at) for id in ids]
 
 
 def check_keyed(state: QueueState, messages: Sequence[NewMessage]) -> None:
@@ -134,7 +134,7 @@ def put(
                 (id, queue_id, lane, priority, due_at, available_at, now, expires_at, key, group, is_text, check,
                  headers, inline)
             )  # fmt: skip
-        sent.append(Sent(id, False, now, available_at, queue_id))
+        sent.append(Sent(id, False, available_at))
         if state.depth is not None:
             state.depth += 1
         facts.append(Fact("sent", name, state.lane_names[lane], id, 0))
@@ -205,8 +205,7 @@ def due_at_of(state: QueueState, now: int, delay_ms: int | None) -> int:
 
 def sent_by(row: Row) -> Sent:
     """Return what a row for `insert_small` says about its message: it begins as `plain_row` makes it."""
-    id, queue_id, _lane, _priority, due_at, created_at = row[:6]
-    return Sent(id, False, created_at, due_at, queue_id)
+    return Sent(row[0], False, row[4])
 
 
 def sent_plain(work: Work, state: QueueState, row: Row) -> Fact:
