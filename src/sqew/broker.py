@@ -447,6 +447,19 @@ class Broker:
         depths, activity = await self.look(Measure(queue), ReadActivity(queue))
         return summarize(queue, depths, activity, self.now())
 
+    async def inspect(self, operation: Operation[R]) -> R:
+        """Run an operation that shows messages, after a short sweep: what is over by the clock is not shown as ready.
+
+        To see whether there is anything to sweep takes no lock.
+        """
+        check_operation(operation, self._limits)
+        enough = perf_counter() + _UPKEEP_S
+        is_due = await self._run(SweepDue())
+        while is_due and perf_counter() < enough:
+            next_at = (await self._run(Sweep())).next_at
+            is_due = next_at is not None and next_at <= self.now()
+        return await self.run(operation)
+
     async def survey(self) -> list[QueueTotals]:
         """Depths and totals of all queues. Counting is done beside the loop."""
         await self._drive.flush()

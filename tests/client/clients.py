@@ -1,47 +1,17 @@
 """Both clients, each on a real server and told what to do in the same words."""
 
 import asyncio
-import inspect
 import itertools
 
 import pytest
 
+from blocking import Blocking
 from serving import servers, shared_server
 from sqew import AsyncClient, Client
 
 __all__ = ["servers", "shared_server"]
 
 _numbers = itertools.count()
-
-
-class Blocking:
-    """An `AsyncClient`, or a part of one, that is used like a `Client`: each call runs the loop until it is done."""
-
-    def __init__(self, runner, client):
-        self._runner, self._client = runner, client
-
-    def __getattr__(self, name):
-        method = getattr(self._client, name)
-        if not callable(method):
-            return Blocking(self._runner, method)
-
-        def call(*given, **named):
-            result = method(*given, **named)
-            if inspect.isawaitable(result):
-                return self._runner.run(result)
-            return self._going_through(result) if inspect.isasyncgen(result) else result
-
-        return call
-
-    def _going_through(self, results):
-        try:
-            while True:
-                try:
-                    yield self._runner.run(anext(results))
-                except StopAsyncIteration:
-                    return
-        finally:
-            self._runner.run(results.aclose())
 
 
 @pytest.fixture

@@ -24,8 +24,13 @@ _CODES: dict[type[Exception], Exit] = {
 
 
 def code_of(error: errors.SqewError) -> Exit:
-    """The exit code that stands for an error."""
-    return next((code for kind, code in _CODES.items() if isinstance(error, kind)), Exit.FAILED)
+    """Return the exit code that stands for an error."""
+    return exit_code_of(type(error))
+
+
+def exit_code_of(kind: type[errors.SqewError]) -> Exit:
+    """Return the exit code that stands for a kind of error."""
+    return next((code for known, code in _CODES.items() if issubclass(kind, known)), Exit.FAILED)
 
 
 def end(error: Exception, debug: bool) -> Exit:

@@ -20,6 +20,8 @@ def get(work: Work, op: Get) -> Message:
     message = None if row is None else stored_message(work, row)
     # A message without a queue is one whose queue was deleted.
     if message is None or not message.queue or op.queue not in (None, message.queue):
+        if op.queue is not None:
+            work.catalog.queue(op.queue)
         raise MessageNotFound(op.id, op.queue)
     return message
 

@@ -8,7 +8,7 @@ from sqew import operations as ops
 from sqew.errors import TooLarge
 from sqew.http.dialects.sqew.looking import Count, MessagePage, stored_view
 from sqew.http.dialects.sqew.wording import encode, routes
-from sqew.http.exchange import Call, Request, Response
+from sqew.http.exchange import Request, Response
 from sqew.http.service import Service
 
 
@@ -18,13 +18,12 @@ class DeadParameters(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @routes.get("/queues/{queue}/dlq", scope="receive", query=DeadParameters, answers={200: MessagePage})
-def list_dead(service: Service, request: Request) -> Call:
+async def list_dead(service: Service, request: Request) -> Response:
     """The dead letters of a queue, by id, those after `after`."""
     given: DeadParameters = request.options
-    return Call(
-        ops.ListDead(request.params[0], service.batch(given.limit, "limit"), given.after),
-        lambda page: Response(200, encode(MessagePage([stored_view(one) for one in page.messages], page.after))),
-    )
+    limit = service.batch(given.limit, "limit")
+    page = await service.broker.inspect(ops.ListDead(request.params[0], limit, given.after))
+    return Response(200, encode(MessagePage([stored_view(one) for one in page.messages], page.after)))
 
 
 _MOST_IDS = 100_000

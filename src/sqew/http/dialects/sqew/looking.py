@@ -11,6 +11,7 @@ from sqew.errors import BadValue, MessageNotFound
 from sqew.http.dialects.sqew.wording import encode, failure, routes
 from sqew.http.exchange import Call, Request, Response
 from sqew.http.service import Service, as_json
+from sqew.http.statuses import headers_of
 from sqew.model import (
     ArchivedMessage,
     Depths,
@@ -87,14 +88,12 @@ class PeekParameters(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @routes.get("/queues/{queue}/peek", scope="receive", query=PeekParameters, answers={200: Messages})
-def peek(service: Service, request: Request) -> Call:
+async def peek(service: Service, request: Request) -> Response:
     """The next messages, without taking them."""
     given: PeekParameters = request.options
     limit = service.batch(given.limit, "limit")
-    return Call(
-        ops.Peek(request.params[0], limit, given.lane),
-        lambda found: Response(200, encode(Messages([stored_view(message) for message in found]))),
-    )
+    found = await service.broker.inspect(ops.Peek(request.params[0], limit, given.lane))
+    return Response(200, encode(Messages([stored_view(message) for message in found])))
 
 
 class ListedView(Struct):
@@ -155,10 +154,10 @@ def find_message(_service: Service, request: Request) -> Call:
 
 
 @routes.get("/queues/{queue}/messages/{id}", scope="receive", path={"id": int}, answers={200: StoredView})
-def show_message(_service: Service, request: Request) -> Call:
+async def show_message(service: Service, request: Request) -> Response:
     """One message, without taking it."""
     queue, id = request.params
-    return Call(ops.Get(queue, message_id(id)), lambda message: Response(200, encode(stored_view(message))))
+    return Response(200, encode(stored_view(await service.broker.inspect(ops.Get(queue, message_id(id))))))
 
 
 @routes.delete("/queues/{queue}/messages/{id}", scope="admin", path={"id": int}, answers={204: None})
@@ -170,7 +169,7 @@ def remove_message(_service: Service, request: Request) -> Call:
     def render(removed: list[bool]) -> Response:
         if not removed[0]:
             error = MessageNotFound(number, queue)
-            return Response(404, failure(error, 404))
+            return Response(404, failure(error, 404), headers=headers_of(error))
         return Response(204)
 
     return Call(ops.Remove(queue, [number]), render)

@@ -42,7 +42,7 @@ DELETE FROM sqew_message WHERE {head} AND {leaves_nothing} AND sqew_intact({deli
 -- The large body of the claimed message turned out to be damaged: as it was, for the long way to deal with.
 UPDATE sqew_message
    SET due_at = available_at, lease_until = NULL, attempts = attempts - 1, token = NULL, leased_by = NULL,
-       received_at = NULL, dies_at = NULL
+       received_at = NULL, first_received_at = nullif(first_received_at, received_at), dies_at = NULL
  WHERE id = ?1 AND token = ?2
 
 -- name: finish_plain

@@ -1,0 +1,1 @@
+"""The same cases on `Queue`, `Client`, `AsyncClient`, HTTP and the command line, on both stores."""
