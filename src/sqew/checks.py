@@ -247,7 +247,7 @@ _FIELDS: dict[type[ops.Operation[Any]], tuple[tuple[str, Check], ...]] = {
     ),
     ops.DeleteTopic: (("name", any_text),),
     ops.CountSubscriptions: (("topic", any_text),),
-    ops.Unsubscribe: (("id", id_), ("pattern", or_none(any_text))),
+    ops.Unsubscribe: (("id", id_),),
     ops.ListSubscriptions: (
         ("pattern", or_none(any_text)),
         ("queue", or_none(queue)),

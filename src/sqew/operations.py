@@ -732,13 +732,9 @@ class UpdateSubscription(Operation[Subscription], frozen=True):
 
 
 class Unsubscribe(Operation[None], frozen=True):
-    """Delete a subscription. What was still on its way to its endpoint is dropped when its turn comes.
-
-    ``pattern``: only if it is that one's.
-    """
+    """Delete a subscription. What was still on its way to its endpoint is dropped when its turn comes."""
 
     id: int
-    pattern: str | None = None
 
 
 class ListSubscriptions(Operation[list[Subscription]], frozen=True):

@@ -131,7 +131,7 @@ def test_the_same_in_another_form_is_a_conflict(sqew):
     ("command", "code", "words"),
     [
         ("add --pattern orders.*x --queue orders", 2, "'*' at position 8"),
-        ("add --pattern orders --queue order", 2, "did you mean 'orders'"),
+        ("add --pattern orders --queue order", 3, "did you mean 'orders'"),
         ("add --pattern orders", 2, "--queue or --endpoint"),
         ("add --pattern orders --queue orders --endpoint http://example.com", 2, "not both"),
         ("add --pattern orders --endpoint ftp://example.com", 2, "http"),

@@ -197,7 +197,7 @@ def test_a_subscription_that_was_deleted_is_gone(q, queue):
     ("pattern", "options", "error"),
     [
         ("orders.*x", {"queue": "orders"}, BadPattern),
-        ("orders", {"queue": "nowhere"}, BadValue),
+        ("orders", {"queue": "nowhere"}, QueueNotFound),
         ("orders", {}, BadValue),
         ("orders", {"queue": "orders", "endpoint": "https://example.com"}, BadValue),
         ("orders", {"endpoint": "ftp://example.com"}, BadEndpoint),

@@ -4,7 +4,7 @@ import pytest
 
 from conformance.driver import ENDPOINT, event
 from sqew.checks import check_operation
-from sqew.errors import BadPattern, BadValue, SubscriptionExists, SubscriptionNotFound
+from sqew.errors import BadPattern, BadValue, QueueNotFound, SubscriptionExists, SubscriptionNotFound
 from sqew.model import Subscription
 from sqew.operations import DeleteQueue, ListSubscriptions, Publish, Subscribe, Unsubscribe
 from sqew.rules import Limits
@@ -67,7 +67,7 @@ def test_one_pattern_may_lead_to_several_places_and_one_place_have_several_patte
 def test_a_queue_that_does_not_exist_is_refused_with_the_nearest_name(store):
     store.create("invoices")
 
-    with pytest.raises(BadValue, match=r"The target is wrong.*did you mean 'invoices'"):
+    with pytest.raises(QueueNotFound, match=r"did you mean 'invoices'"):
         store.subscribe("orders.*", "invoice")
     assert store.subscriptions() == []
 
@@ -118,17 +118,6 @@ def test_an_unsubscribed_one_is_gone(store):
     assert store.publish("orders.created").messages == []
     with pytest.raises(SubscriptionNotFound, match=f"no subscription {first.id} here"):
         store.run(Unsubscribe(first.id))
-
-
-def test_a_subscription_is_not_found_by_another_pattern(store):
-    store.create()
-    subscription = store.subscribe("orders.*")
-
-    with pytest.raises(SubscriptionNotFound, match=r"to 'orders\.#'"):
-        store.run(Unsubscribe(subscription.id, "orders.#"))
-    assert store.subscriptions() == [subscription]
-    store.run(Unsubscribe(subscription.id, "orders.*"))
-    assert store.subscriptions() == []
 
 
 def test_an_id_is_not_given_out_twice(store):

@@ -182,7 +182,7 @@ def test_a_subscription_that_was_deleted_gets_nothing(q):
     ("pattern", "options", "error"),
     [
         ("orders.*x", {"queue": "orders"}, BadPattern),
-        ("orders", {"queue": "nowhere"}, BadValue),
+        ("orders", {"queue": "nowhere"}, QueueNotFound),
         ("orders", {"queue": "orders", "signature_version": 2}, BadValue),
         ("orders", {}, BadValue),
         ("orders", {"queue": "orders", "endpoint": HOOK}, BadValue),

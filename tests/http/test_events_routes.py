@@ -39,7 +39,8 @@ def test_an_event_reaches_a_queue_whatever_dialect_receives_from_it(server, dial
     published = publish(server, key, {"sku": 7})
     (delivery,) = dialect.receive(server, queue)
 
-    assert published == {"queues_matched": 1, "messages": [{"queue": queue, "id": delivery.id}], "deliveries": 0}
+    sent = {"queue": queue, "id": delivery.id, "queue_name": queue, "msg_id": delivery.id}
+    assert published == {"queues_matched": 1, "messages": [sent], "deliveries": 0}
     assert delivery.body == ('{"sku": 7}' if dialect is MAILBOX else {"sku": 7})
 
 
@@ -144,11 +145,9 @@ def test_a_bad_routing_key_is_refused_with_the_position(server, key, wrong, body
     ("body", "wrong"),
     [
         ({}, "missing required field `message`"),
-        ({"message": 1, "priorty": 1}, "there is no 'priorty' (did you mean 'priority'?)"),
         ({"message": 1, "delay": -1}, "delay can't be -1"),
         ({"message": 1, "delay": "soon"}, "Expected `float | null`, got `str` - at `$.delay`"),
         ({"message": 1, "ttl": 0}, "ttl can't be 0"),
-        ({"message": 1, "key": "k"}, "there is no 'key'"),
         ([{"message": 1}, {"message": 2, "priority": "x"}], "at `$[1].priority`"),
     ],
 )
@@ -212,13 +211,17 @@ def test_a_queue_subscribes(server):
 
     made = subscribe(server, f"{key}.#", queue_name=queue)
 
-    assert re.fullmatch(TIME, made.pop("created_at"))
+    assert re.fullmatch(TIME, made["created_at"])
     assert made == {
         "id": made["id"],
         "pattern": f"{key}.#",
-        "protocol": "queue",
+        "protocol": "sqs",
         "queue_name": queue,
+        "endpoint": f"sqs://{queue}",
         "envelope": False,
+        "raw_delivery": True,
+        "created_at": made["created_at"],
+        "bound_at": made["created_at"],
     }
 
 
@@ -227,14 +230,17 @@ def test_an_endpoint_subscribes(server):
 
     made = subscribe(server, key, protocol="https", endpoint="https://example.com/hook", envelope=True)
 
-    assert re.fullmatch(TIME, made.pop("created_at"))
+    assert re.fullmatch(TIME, made["created_at"])
     assert made == {
         "id": made["id"],
         "pattern": key,
         "protocol": "https",
         "endpoint": "https://example.com/hook",
         "envelope": True,
+        "raw_delivery": False,
         "signature_version": 2,
+        "created_at": made["created_at"],
+        "bound_at": made["created_at"],
     }
 
 
@@ -242,7 +248,34 @@ def test_an_endpoint_subscribes(server):
 def test_a_queue_may_be_called_what_others_call_it(server, protocol):
     made = subscribe(server, new_key(), protocol=protocol, queue_name=new_queue(server))
 
-    assert made["protocol"] == "queue"
+    assert made["protocol"] == "sqs"
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_queue_subscribes_as_the_endpoint_that_is_shown_of_it(server, named):
+    queue, key = new_queue(server), new_key()
+    more = {"queue_name": queue} if named else {}
+
+    made = subscribe(server, key, protocol="sqs", endpoint=f"sqs://{queue}", **more)
+
+    assert (made["queue_name"], made["endpoint"]) == (queue, f"sqs://{queue}")
+    assert publish(server, key, 1)["queues_matched"] == 1
+
+
+def test_the_scheme_of_an_endpoint_counts_whatever_the_protocol_says(server):
+    made = subscribe(server, new_key(), protocol="https", endpoint="http://example.com/hook")
+
+    assert (made["protocol"], made["endpoint"]) == ("http", "http://example.com/hook")
+
+
+def test_fields_that_nobody_knows_are_ignored_as_beyond_queue_ignores_them(server):
+    queue, key = new_queue(server), new_key()
+
+    subscribe(server, key, queue_name=queue, color="red")
+    published = publish(server, key, 1, headers=None, color="red")
+
+    assert published["queues_matched"] == 1
+    assert server.call("GET", f"/v1/events/{key}/subscriptions?color=red").status == 200
 
 
 def test_to_subscribe_again_changes_nothing(server):
@@ -267,12 +300,12 @@ def test_to_subscribe_again_in_another_form_is_a_conflict(server):
     }
 
 
-def test_an_unknown_queue_is_a_wrong_target_as_it_is_for_a_schedule(server):
+def test_an_unknown_queue_is_not_found(server):
     queue = new_queue(server)
 
     answer = try_to_subscribe(server, new_key(), queue_name=f"{queue}x")
 
-    assert answer.status == 400
+    assert (answer.status, answer.headers["x-sqew-error"]) == (404, "queue_not_found")
     assert f"Queue '{queue}x' does not exist (did you mean '{queue}'?)" in answer.json["error"]
 
 
@@ -301,7 +334,8 @@ def test_a_bad_pattern_is_refused_with_the_position(server, method, pattern, wro
         ({}, "neither queue_name nor endpoint"),
         ({"queue_name": "a", "endpoint": "https://example.com"}, "both queue_name and endpoint"),
         ({"queue_name": "a", "protocol": "https"}, "protocol can't be 'https' for a queue"),
-        ({"endpoint": "http://example.com", "protocol": "https"}, "the endpoint's URL says http"),
+        ({"endpoint": "http://example.com", "protocol": "smtp"}, "the endpoint's URL says http"),
+        ({"queue_name": "a", "endpoint": "sqs://b"}, "both queue_name and endpoint"),
         ({"endpoint": "https://example.com", "protocol": "sqs"}, "the endpoint's URL says https"),
         ({"endpoint": "ftp://example.com"}, "wrong at character 1: it must begin with http:// or https://"),
         ({"endpoint": "http://10.0.0.1/hook"}, "wrong at character 8: 10.0.0.1 is a private address"),
@@ -311,7 +345,7 @@ def test_a_bad_pattern_is_refused_with_the_position(server, method, pattern, wro
         ({"queue_name": "a", "envelope": "yes"}, "Expected `bool`, got `str` - at `$.envelope`"),
         ({"queue_name": "a", "envelope": True, "signature_version": 3}, "signature_version can't be 3"),
         ({"queue_name": "a", "signature_version": 2}, "signature_version is for events in an envelope"),
-        ({"queue": "a"}, "there is no 'queue'"),
+        ({"queue": "a"}, "neither queue_name nor endpoint"),
     ],
 )
 def test_a_bad_subscription_is_refused(server, body, wrong):
@@ -362,15 +396,15 @@ def test_a_subscription_whose_queue_is_gone_says_so_and_publishing_names_the_que
     assert published == {"queues_matched": 0, "messages": [], "deliveries": 0, "missing": [queue]}
 
 
-def test_a_subscription_is_deleted_under_its_pattern(server):
+@pytest.mark.parametrize("pattern", [None, "_", "another.pattern", "no..pattern"])
+def test_a_subscription_is_deleted_by_its_id_whatever_stands_for_the_pattern(server, pattern):
     queue, key = new_queue(server), new_key()
     made = subscribe(server, key, queue_name=queue)
 
-    elsewhere = server.call("DELETE", f"/v1/events/{new_key()}/subscriptions/{made['id']}")
-    deleted = server.call("DELETE", f"/v1/events/{key}/subscriptions/{made['id']}")
-    again = server.call("DELETE", f"/v1/events/{key}/subscriptions/{made['id']}")
+    deleted = server.call("DELETE", f"/v1/events/{pattern or key}/subscriptions/{made['id']}")
+    again = server.call("DELETE", f"/v1/events/{pattern or key}/subscriptions/{made['id']}")
 
-    assert (elsewhere.status, deleted.status, again.status) == (404, 204, 404)
+    assert (deleted.status, again.status) == (204, 404)
     assert publish(server, key, 1)["queues_matched"] == 0
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Raw, Struct
@@ -87,7 +87,7 @@ def _event(message: NewMessage) -> dict[str, Any]:
 class SubscriptionDocument(Struct):
     id: int
     pattern: str
-    protocol: Protocol
+    protocol: Literal["sqs", "http", "https"]
     envelope: bool
     created_at: str
     queue_name: str = ""
@@ -96,9 +96,10 @@ class SubscriptionDocument(Struct):
     problem: str = ""
 
     def subscription(self) -> Subscription:
-        target = self.queue_name if self.protocol == "queue" else self.endpoint
+        protocol: Protocol = "queue" if self.protocol == "sqs" else self.protocol
+        target = self.queue_name if protocol == "queue" else self.endpoint
         form = _form(self.envelope, self.signature_version)
-        return Subscription(self.id, self.pattern, self.protocol, target, form, epoch_ms(self.created_at), self.problem)
+        return Subscription(self.id, self.pattern, protocol, target, form, epoch_ms(self.created_at), self.problem)
 
 
 def _form(envelope: bool, signature_version: int) -> Form:

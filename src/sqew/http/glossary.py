@@ -220,7 +220,7 @@ _WORDS = {
     "policy": Word("What the queue does with its messages."),
     "prefix": Word("Only those whose names begin so.", "ord"),
     "priority": _number("Higher goes first.", -HIGHEST_PRIORITY, HIGHEST_PRIORITY, 1),
-    "protocol": Word("What it leads to. It need not be said: that follows from the queue or the URL.", "queue"),
+    "protocol": Word("What it leads to. It need not be said: that follows from the queue or the URL.", "sqs"),
     "queue": _queue("The queue's name."),
     "queue_id": Word("The number of its queue, which has a name as well."),
     "queue_length": Word("How many messages the queue holds."),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, cast
 
 from msgspec import Meta, Raw, Struct
 
@@ -24,14 +24,19 @@ from sqew.values import LARGEST_ID
 routes = Routes(DIALECT)
 
 _TO_QUEUES = ("queue", "sqs")
+_QUEUE_SCHEME = "sqs://"
+"""What stands before a queue's name where an endpoint is asked for."""
 _SIGNATURE_VERSIONS = (1, 2)
 
 
 # Publishing
 
 
-class Event(Struct, forbid_unknown_fields=True):
-    """What to publish: any JSON or a text, and what else there is to say about it. Times are in seconds."""
+class Event(Struct):
+    """What to publish: any JSON or a text, and what else there is to say about it. Times are in seconds.
+
+    Unknown fields are ignored, as beyond-queue ignores them.
+    """
 
     message: Raw
     headers: dict[str, Any] | None = None
@@ -44,10 +49,12 @@ class Event(Struct, forbid_unknown_fields=True):
 
 
 class PublishedMessage(Struct):
-    """A message that an event has become."""
+    """A message that an event has become, in our words and in those of beyond-queue."""
 
     queue: str
     id: int
+    queue_name: str
+    msg_id: int
 
 
 class PublishedEvent(Struct, omit_defaults=True):
@@ -127,19 +134,21 @@ def _several_published(published: list[Published]) -> Response:
 
 
 def _published(published: Published) -> PublishedEvent:
-    messages = [PublishedMessage(queue, id) for queue, id in published.messages]
+    messages = [PublishedMessage(queue, id, queue, id) for queue, id in published.messages]
     return PublishedEvent(len(messages), messages, published.deliveries, published.missing)
 
 
 # Subscriptions
 
 
-class NewSubscription(Struct, forbid_unknown_fields=True):
-    """Where events are to go: to a queue, or to an HTTP endpoint."""
+class NewSubscription(Struct):
+    """Where events are to go: to a queue, or to an HTTP endpoint. Unknown fields are ignored, as in an event."""
 
     queue_name: str | None = None
     endpoint: str | None = None
+    """A URL, or `sqs://` and the name of a queue."""
     protocol: Annotated[str, Meta(extra_json_schema={"enum": ["queue", "sqs", "http", "https"]})] | None = None
+    """Need not be said: it follows from the queue or the URL. For a URL, whichever of http and https it is counts."""
     envelope: bool = False
     signature_version: Annotated[int, Meta(extra_json_schema={"enum": list(_SIGNATURE_VERSIONS)})] | None = None
     """Only with `envelope`. Left out: 2."""
@@ -150,17 +159,25 @@ class SubscriptionView(Struct, omit_defaults=True, kw_only=True):
 
     id: int
     pattern: str
-    protocol: Protocol
+    protocol: Literal["sqs", "http", "https"]
+    """`sqs` for a queue of this server."""
     queue_name: str | None = None
-    endpoint: str | None = None
+    endpoint: str
+    """The URL, or `sqs://` and the name of the queue."""
     envelope: bool
+    raw_delivery: bool
+    """Whether events come as they were published: the opposite of `envelope`."""
     signature_version: int | None = None
     created_at: str
+    bound_at: str
+    """The same as `created_at`."""
     problem: str | None = None
     """Why nothing reaches it, where that is known: its queue is gone."""
 
 
-class Page(Struct, frozen=True, forbid_unknown_fields=True):
+class Page(Struct, frozen=True):
+    """A part of a list. Unknown parameters are ignored, as beyond-queue ignores them."""
+
     after: int = 0
     limit: int | None = None
 
@@ -198,20 +215,28 @@ def _form(given: NewSubscription) -> Form:
 
 def _target(service: Service, given: NewSubscription) -> tuple[Protocol, str]:
     """Where a subscription leads, if it says so in one way only."""
-    if (given.queue_name is None) == (given.endpoint is None):
-        both = "both queue_name and endpoint" if given.endpoint is not None else "neither queue_name nor endpoint"
+    queue, endpoint = given.queue_name, given.endpoint
+    if endpoint is not None and endpoint.startswith(_QUEUE_SCHEME) and queue in (None, _queue_in(endpoint)):
+        queue, endpoint = _queue_in(endpoint), None
+    if (queue is None) == (endpoint is None):
+        both = "both queue_name and endpoint" if endpoint is not None else "neither queue_name nor endpoint"
         raise BadValue(f"The subscription has {both}. Give one: where the events are to go.")
-    if given.queue_name is not None:
+    if queue is not None:
         if given.protocol is not None and given.protocol not in _TO_QUEUES:
             raise BadValue(f"protocol can't be {shown(given.protocol)} for a queue. Leave it out, or give an endpoint.")
-        return "queue", given.queue_name
-    assert given.endpoint is not None
-    scheme = service.border.check_url(given.endpoint).scheme
-    if given.protocol is not None and given.protocol != scheme:
+        return "queue", queue
+    assert endpoint is not None
+    scheme = service.border.check_url(endpoint).scheme
+    # beyond-queue's clients say http whatever the URL says: the URL is what is posted to.
+    if given.protocol not in (None, "http", "https"):
         raise BadValue(
             f"protocol can't be {shown(given.protocol)}: the endpoint's URL says {scheme}. Leave it out, or say so."
         )
-    return cast("Protocol", scheme), given.endpoint
+    return cast("Protocol", scheme), endpoint
+
+
+def _queue_in(endpoint: str) -> str:
+    return endpoint.removeprefix(_QUEUE_SCHEME)
 
 
 def _subscribed(subscribed: Subscribed) -> Response:
@@ -219,16 +244,19 @@ def _subscribed(subscribed: Subscribed) -> Response:
 
 
 def subscription_view(subscription: Subscription) -> SubscriptionView:
-    is_queue = subscription.protocol == "queue"
+    target, is_queue = subscription.target, subscription.protocol == "queue"
+    created_at = timestamp(subscription.created_at)
     return SubscriptionView(
         id=subscription.id,
         pattern=subscription.pattern,
-        protocol=subscription.protocol,
-        queue_name=subscription.target if is_queue else None,
-        endpoint=None if is_queue else subscription.target,
+        protocol="sqs" if subscription.protocol == "queue" else subscription.protocol,
+        queue_name=target if is_queue else None,
+        endpoint=_QUEUE_SCHEME + target if is_queue else target,
         envelope=subscription.form != RAW,
+        raw_delivery=subscription.form == RAW,
         signature_version=subscription.form or None,
-        created_at=timestamp(subscription.created_at),
+        created_at=created_at,
+        bound_at=created_at,
         problem=subscription.problem or None,
     )
 
@@ -269,16 +297,21 @@ def _page(service: Service, request: Request) -> tuple[int, int]:
 
 @routes.delete("/v1/events/{pattern}/subscriptions/{id}", scope="admin", path={"id": int}, answers={204: None})
 def unsubscribe_from(_service: Service, request: Request) -> Call:
-    """Delete a subscription to this pattern. What is still on its way to its endpoint is not posted any more."""
-    pattern, id = request.params
-    return Call(ops.Unsubscribe(number_in_path(id, "A subscription's id"), pattern), lambda _: Response(204))
+    """Delete a subscription by its id. Whatever stands for the pattern is ignored: clients of beyond-queue send `_`.
+
+    What is still on its way to its endpoint is not posted any more.
+    """
+    return _unsubscribing(request.params[1])
 
 
 @routes.delete("/v1/subscriptions/{id}", scope="admin", path={"id": int}, answers={204: None})
 def unsubscribe(_service: Service, request: Request) -> Call:
     """Delete a subscription. What is still on its way to its endpoint is not posted any more."""
-    id = number_in_path(request.params[0], "A subscription's id")
-    return Call(ops.Unsubscribe(id), lambda _: Response(204))
+    return _unsubscribing(request.params[0])
+
+
+def _unsubscribing(id: str) -> Call:
+    return Call(ops.Unsubscribe(number_in_path(id, "A subscription's id")), lambda _: Response(204))
 
 
 def number_in_path(text: str, what: str) -> int:

@@ -6,7 +6,6 @@ import msgspec
 from msgspec import structs
 
 from sqew.errors import (
-    BadValue,
     ChangedMeanwhile,
     FilterLimitExceeded,
     QueueNotFound,
@@ -61,10 +60,7 @@ def subscribe(work: Work, op: Subscribe) -> Subscribed:
         return Subscribed(_repeated(work, op, existing), created=False)
     if op.protocol == "queue" and not op.uuid:
         # It may be deleted later; but a name that never was is a mistake.
-        try:
-            work.catalog.queue(op.target)
-        except QueueNotFound as error:
-            raise BadValue(f"The target is wrong. {error}") from error
+        work.catalog.queue(op.target)
     _check_filters(work, op.pattern, op.details)
     if existing is not None:
         _delete(work, existing)
@@ -187,8 +183,8 @@ def _save(work: Work, before: Subscription, after: Subscription) -> Subscription
 
 def unsubscribe(work: Work, op: Unsubscribe) -> None:
     row = work.execute(work.sql.subscription_by_id, (op.id,)).fetchone()
-    if row is None or (op.pattern is not None and row[1] != op.pattern):
-        raise SubscriptionNotFound(op.id, op.pattern)
+    if row is None:
+        raise SubscriptionNotFound(op.id)
     _delete(work, _subscription(row))
 
 
