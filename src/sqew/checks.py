@@ -47,7 +47,6 @@ from sqew.fields import (
     queue,
     ref,
     release,
-    routing_key,
     schedule,
     scopes,
     signing_key,
@@ -236,7 +235,7 @@ _FIELDS: dict[type[ops.Operation[Any]], tuple[tuple[str, Check], ...]] = {
         ("state", or_none(one_of(SubscriptionState))),
         ("greeting", or_none(greeting)),
     ),
-    ops.CreateTopic: (("name", routing_key), ("attributes", texts), ("tags", texts)),
+    ops.CreateTopic: (("name", pattern), ("attributes", texts), ("tags", texts)),
     ops.GetTopic: (("name", any_text),),
     ops.ListTopics: (("prefix", any_text), ("after", any_text), ("limit", limit)),
     ops.UpdateTopic: (

@@ -17,6 +17,8 @@ from sqew.regions import REGION
 
 DEFAULT_MAX_ATTEMPTS = 5
 DEAD_LETTER_SUFFIX = "-dlq"
+QUEUE_SCHEME = "sqs://"
+"""What stands before a queue's name where an endpoint is asked for."""
 FIFO_SUFFIX = ".fifo"
 
 HIGHEST_PRIORITY = 1_000
@@ -32,6 +34,7 @@ MOST_LANES = 1_000
 SLOWEST_RATE = 0.000001
 """The least messages a second that a queue may be held to: one in eleven days."""
 
+_MARKS_KEYS = re.compile(r"[.*#]")
 _QUEUE_NAME = re.compile(rf"(?:{REGION}:)?[A-Za-z0-9_-]{{1,80}}(?:\.fifo)?")
 """Before a colon: the region that an SQS client made the queue in, where it is not the usual one."""
 _SCHEDULE_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9_.:-]{1,100}")
@@ -97,6 +100,17 @@ def check_queue_name(name: object) -> None:
             f"{shown(name)} can't be a queue's name. Use 1 to 80 letters, digits, '-' or '_', "
             "and '.fifo' at the end for a FIFO queue."
         )
+
+
+def is_keyed(topic: str) -> bool:
+    """Return True if a topic of SNS is called by a routing key or pattern, as no topic of AWS can be.
+
+    beyond-queue's topics are such. They need not be made before somebody subscribes or publishes to them.
+
+    >>> [is_keyed(name) for name in ("orders", "orders.created", "orders.*", "eu-west-1:orders", "orders.fifo")]
+    [False, True, True, False, False]
+    """
+    return _MARKS_KEYS.search(topic.removesuffix(FIFO_SUFFIX)) is not None
 
 
 def check_schedule_name(name: object) -> None:

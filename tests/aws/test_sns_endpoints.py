@@ -30,6 +30,20 @@ def test_a_notification_is_a_signed_envelope_with_the_headers_of_sns(server, sns
     assert verifier.verify(posted.body).subject == "News"
 
 
+def test_an_endpoint_is_subscribed_to_a_pattern_at_once_as_in_beyond_queue(server, sns, hook, name, path, verifier):
+    arn = f"arn:aws:sns:us-east-1:000000000000:{name}"
+
+    subscription = subscribe(sns, f"{arn}.*", hook, path)
+    sns.publish(TopicArn=f"{arn}.created", Message='{"event":"signed up"}')
+
+    (posted,) = hook.wait_for(path)
+    envelope = json.loads(posted.body)
+    assert subscription.startswith(f"{arn}.*:")
+    assert (envelope["Type"], envelope["Message"]) == ("Notification", '{"event":"signed up"}')
+    assert (envelope["TopicArn"], envelope["SignatureVersion"]) == (f"{arn}.created", "2")
+    assert verifier.verify(posted.body).message == '{"event":"signed up"}'
+
+
 def test_a_raw_notification_is_the_message_itself(server, sns, hook, topic, path):
     confirmed(server, sns, topic, hook, path, RawMessageDelivery="true")
 

@@ -220,9 +220,22 @@ def test_a_protocol_that_nobody_knows_is_refused(sns, topic):
         sns.subscribe(TopicArn=topic, Protocol="pigeon", Endpoint="roof")
 
 
-def test_a_queue_must_be_named_by_its_arn(sns, topic, queue):
+@pytest.mark.parametrize("written", ["{url}", "sqs://{name}", "https://sqs.example.com/123456789012/{name}"])
+def test_a_queue_may_be_named_by_its_url_too(sns, sqs, topic, queue, written):
+    endpoint = written.format(url=queue, name=queue.rpartition("/")[2])
+
+    by_url = sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=endpoint)["SubscriptionArn"]
+
+    assert by_url == subscribed(sns, topic, queue)
+    assert sns.list_subscriptions_by_topic(TopicArn=topic)["Subscriptions"][0]["Endpoint"] == queue_arn(queue)
+    sns.publish(TopicArn=topic, Message="hello")
+    assert [one["Message"] for one in envelopes(sqs, queue)] == ["hello"]
+
+
+@pytest.mark.parametrize("endpoint", ["orders", "sqs://", "sqs://a b", "http://localhost/"])
+def test_what_names_no_queue_is_refused(sns, topic, endpoint):
     with refused("InvalidParameter", "Invalid parameter: SQS endpoint ARN"):
-        sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=queue)
+        sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=endpoint)
 
 
 def test_an_endpoint_that_can_not_be_is_refused(sns, topic):

@@ -17,15 +17,13 @@ from sqew.http.router import Routes
 from sqew.http.service import Service, body_in
 from sqew.model import RAW, Form, Format, NewEvent, NewMessage, Protocol, Published, Subscribed, Subscription
 from sqew.patterns import check_pattern, check_routing_key
-from sqew.rules import check_int, seconds_as_ms, shown
+from sqew.rules import QUEUE_SCHEME, check_int, seconds_as_ms, shown
 from sqew.sealing import new_event
 from sqew.values import LARGEST_ID
 
 routes = Routes(DIALECT)
 
 _TO_QUEUES = ("queue", "sqs")
-_QUEUE_SCHEME = "sqs://"
-"""What stands before a queue's name where an endpoint is asked for."""
 _SIGNATURE_VERSIONS = (1, 2)
 
 
@@ -216,7 +214,7 @@ def _form(given: NewSubscription) -> Form:
 def _target(service: Service, given: NewSubscription) -> tuple[Protocol, str]:
     """Where a subscription leads, if it says so in one way only."""
     queue, endpoint = given.queue_name, given.endpoint
-    if endpoint is not None and endpoint.startswith(_QUEUE_SCHEME) and queue in (None, _queue_in(endpoint)):
+    if endpoint is not None and endpoint.startswith(QUEUE_SCHEME) and queue in (None, _queue_in(endpoint)):
         queue, endpoint = _queue_in(endpoint), None
     if (queue is None) == (endpoint is None):
         both = "both queue_name and endpoint" if endpoint is not None else "neither queue_name nor endpoint"
@@ -236,7 +234,7 @@ def _target(service: Service, given: NewSubscription) -> tuple[Protocol, str]:
 
 
 def _queue_in(endpoint: str) -> str:
-    return endpoint.removeprefix(_QUEUE_SCHEME)
+    return endpoint.removeprefix(QUEUE_SCHEME)
 
 
 def _subscribed(subscribed: Subscribed) -> Response:
@@ -251,7 +249,7 @@ def subscription_view(subscription: Subscription) -> SubscriptionView:
         pattern=subscription.pattern,
         protocol="sqs" if subscription.protocol == "queue" else subscription.protocol,
         queue_name=target if is_queue else None,
-        endpoint=_QUEUE_SCHEME + target if is_queue else target,
+        endpoint=QUEUE_SCHEME + target if is_queue else target,
         envelope=subscription.form != RAW,
         raw_delivery=subscription.form == RAW,
         signature_version=subscription.form or None,

@@ -20,6 +20,7 @@ from sqew.errors import (
 )
 from sqew.model import DELIVERIES, NOTIFICATION, RAW, Fact, NewEvent, NewMessage, Published
 from sqew.operations import Publish
+from sqew.rules import is_keyed
 from sqew.sealing import addressed
 from sqew.stores.sql.bindings import Binding
 from sqew.stores.sql.catalog import QueueState
@@ -57,7 +58,8 @@ def publish(work: Work, op: Publish) -> list[Published]:
             return [published]
     if op.to_topics:
         for name in {event.routing_key for event in op.events}:
-            check_topic(work, name)
+            if not is_keyed(name):
+                check_topic(work, name)
     return publish_events(work, op.events, each_for_itself=op.to_topics)
 
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from typing import NamedTuple
 
+from sqew.errors import BadPattern
 from sqew.http.aws_names import Names
 from sqew.http.aws_refusals import AwsError
 from sqew.http.dialects.aws.calls import AwsCall
 from sqew.http.dialects.aws.sns.refusals import invalid
+from sqew.patterns import check_pattern
 from sqew.regions import in_region
-from sqew.rules import FIFO_SUFFIX
+from sqew.rules import FIFO_SUFFIX, QUEUE_SCHEME, is_keyed
 from sqew.sealing import topic_arn
 
 _LEAST_ELEMENTS = 6
 _TOPIC = re.compile(r"[A-Za-z0-9_-]{1,256}|[A-Za-z0-9_-]{1,251}\.fifo")
+_NO_QUEUE = "SQS endpoint ARN"
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -24,15 +28,26 @@ class SubscriptionName(NamedTuple):
 
 
 def check_topic_name(name: str) -> None:
-    """Raise unless a topic may be called so."""
-    if not _TOPIC.fullmatch(name):
+    """Raise unless a topic may be called so: as on AWS, or as a pattern of routing keys is written."""
+    if not _is_topic(name):
         raise invalid("Topic Name")
+
+
+def _is_topic(name: str) -> bool:
+    if _TOPIC.fullmatch(name):
+        return True
+    if ":" in name or not is_keyed(name) or is_fifo(name):
+        return False
+    with contextlib.suppress(BadPattern):
+        check_pattern(name)
+        return True
+    return False
 
 
 def topic_of(call: AwsCall, arn: str | None, parameter: str = "TopicArn") -> str:
     """The topic that an ARN names, as the engine knows it: with its region before it, unless that is the usual one."""
     parts = _parts(call, arn or "", parameter)
-    if len(parts) != _LEAST_ELEMENTS or not _TOPIC.fullmatch(parts[5]):
+    if len(parts) != _LEAST_ELEMENTS or not _is_topic(parts[5]):
         raise invalid(f"{parameter} Reason: {':'.join(parts)[:300]} is not the ARN of a topic")
     return in_region(parts[3], parts[5])
 
@@ -40,7 +55,7 @@ def topic_of(call: AwsCall, arn: str | None, parameter: str = "TopicArn") -> str
 def subscription_of(call: AwsCall, arn: str | None) -> SubscriptionName:
     """The subscription that an ARN names."""
     parts = _parts(call, arn or "", "SubscriptionArn")
-    if len(parts) != _LEAST_ELEMENTS + 1 or not _TOPIC.fullmatch(parts[5]) or not _UUID.fullmatch(parts[6]):
+    if len(parts) != _LEAST_ELEMENTS + 1 or not _is_topic(parts[5]) or not _UUID.fullmatch(parts[6]):
         raise invalid(f"SubscriptionArn Reason: {':'.join(parts)[:300]} is not the ARN of a subscription")
     return SubscriptionName(in_region(parts[3], parts[5]), parts[6])
 
@@ -71,6 +86,16 @@ def queue_of(names: Names, arn: str, reason: str) -> str:
         return names.queue_of_arn(arn, "Endpoint")
     except AwsError as error:
         raise invalid(reason) from error
+
+
+def queue_at(names: Names, endpoint: str) -> str:
+    """The queue that an endpoint names: by its ARN, by its URL, or as `sqs://orders`, which /v1 shows."""
+    if "://" not in endpoint:
+        return queue_of(names, endpoint, _NO_QUEUE)
+    try:
+        return names.queue_of_url(endpoint.removeprefix(QUEUE_SCHEME))
+    except AwsError as error:
+        raise invalid(_NO_QUEUE) from error
 
 
 def is_fifo(name: str) -> bool:

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from sqew import operations as ops
-from sqew.errors import EnvelopeNeeded, SqewError
+from sqew.errors import EnvelopeNeeded, SqewError, TopicNotFound
 from sqew.http.aws_refusals import AwsError
 from sqew.http.dialects.aws.batches import Fault, fault_in
 from sqew.http.dialects.aws.calls import AwsCall
@@ -24,6 +24,7 @@ from sqew.http.dialects.aws.sns.refusals import in_sns_words, invalid
 from sqew.http.dialects.aws.sns.topic_attributes import CONTENT_BASED, LEAST_SIZE, MOST_BYTES, most_bytes
 from sqew.http.exchange import Call, Response
 from sqew.model import NewEvent, NewMessage, Protocol, Published, TopicInfo
+from sqew.rules import is_keyed
 from sqew.sealing import new_message_id, sequence_number
 
 _LONGEST_SUBJECT = 100
@@ -84,8 +85,18 @@ async def _publish_by_content(call: AwsCall, topic: str, given: Publish) -> Call
 
 
 async def _publish_larger(call: AwsCall, topic: str, events: list[NewEvent], size: int) -> Call:
-    _check_size(await call.service.broker.run(ops.GetTopic(topic)), size)
+    _check_size(await _info(call, topic), size)
     return _publish_one(call, events)
+
+
+async def _info(call: AwsCall, topic: str) -> TopicInfo:
+    """What is known of a topic. One that is called by a routing key need not have been made."""
+    try:
+        return await call.service.broker.run(ops.GetTopic(topic))
+    except TopicNotFound:
+        if is_keyed(topic):
+            return TopicInfo(topic, {}, {}, 0)
+        raise
 
 
 def _is_by_content(info: TopicInfo) -> bool:
@@ -248,7 +259,7 @@ async def publish_batch(call: AwsCall, given: PublishBatch) -> Call | Response:
     fault = fault_in(entries)
     if fault is not None:
         raise _batch_error(fault, _FAULTS[fault])
-    info = await call.service.broker.run(ops.GetTopic(topic))
+    info = await _info(call, topic)
     events: list[NewEvent] = []
     named: dict[str, str] = {}
     failed: list[Failed] = []

@@ -21,7 +21,7 @@ from sqew.http.dialects.aws.sns.arns import (
     arn_of_subscription,
     arn_of_topic,
     is_fifo,
-    queue_of,
+    queue_at,
     subscription_of,
     topic_of,
 )
@@ -41,6 +41,7 @@ from sqew.http.dialects.aws.sns.subscription_attributes import (
 from sqew.http.dialects.aws.sns.topic_attributes import USUAL_SIZE, form_of, most_bytes
 from sqew.http.exchange import Response
 from sqew.model import Subscription, SubscriptionState, TopicInfo
+from sqew.rules import is_keyed
 
 PENDING = "pending confirmation"
 _IN_LISTS: dict[SubscriptionState, str] = {"pending": "PendingConfirmation", "deleted": "Deleted"}
@@ -65,6 +66,10 @@ class SubscriptionResult(Struct):
 async def subscribe(call: AwsCall, given: Subscribe) -> Response:
     topic, protocol = topic_of(call, given.TopicArn), given.Protocol or ""
     _check_protocol(protocol, topic)
+    if is_keyed(topic):
+        # It need not be made first; but a wrong endpoint must leave none behind.
+        _target(call, given.Endpoint or "", protocol, topic)
+        await call.service.broker.run(ops.CreateTopic(topic))
     subscribing = partial(_subscribing, call, given, protocol)
     made = (await call.service.changes.make(ops.GetTopic(topic), subscribing)).subscription
     arn = arn_of_subscription(call.names, topic, made.uuid)
@@ -74,8 +79,7 @@ async def subscribe(call: AwsCall, given: Subscribe) -> Response:
 async def _subscribing(call: AwsCall, given: Subscribe, protocol: str, info: TopicInfo) -> ops.Subscribe:
     topic, attributes = info.name, given.Attributes or {}
     found = wanted(attributes, topic, call.names, form_of(info))
-    target = given.Endpoint or ""
-    target = _queue(call, target, topic) if protocol == "sqs" else _url(call, target, protocol)
+    target = _target(call, given.Endpoint or "", protocol, topic)
     existing = await _to(call, topic, target)
     if existing is not None:
         before = Wanted(existing.form, existing.details)
@@ -89,7 +93,14 @@ async def _subscribing(call: AwsCall, given: Subscribe, protocol: str, info: Top
     )  # fmt: skip
     if protocol == "sqs":
         return operation
-    return await _to_endpoint(call, structs.replace(operation, protocol=protocol), existing, form_of(info))
+    operation = structs.replace(operation, protocol=protocol)
+    # As in beyond-queue, and as any endpoint is subscribed under /v1.
+    return operation if is_keyed(topic) else await _to_endpoint(call, operation, existing, form_of(info))
+
+
+def _target(call: AwsCall, endpoint: str, protocol: str, topic: str) -> str:
+    """The queue or the URL that a subscription leads to."""
+    return _queue(call, endpoint, topic) if protocol == "sqs" else _url(call, endpoint, protocol)
 
 
 async def _check_large(call: AwsCall, protocol: str, topic: str) -> None:
@@ -110,8 +121,8 @@ def _check_protocol(protocol: str, topic: str) -> None:
         raise invalid(f"Invalid parameter: Endpoint Reason: FIFO topics can't be subscribed to by {protocol}")
 
 
-def _queue(call: AwsCall, arn: str, topic: str) -> str:
-    queue = queue_of(call.names, arn, "SQS endpoint ARN")
+def _queue(call: AwsCall, endpoint: str, topic: str) -> str:
+    queue = queue_at(call.names, endpoint)
     if is_fifo(queue) and not is_fifo(topic):
         raise invalid(
             "Invalid parameter: Endpoint Reason: FIFO SQS Queues can not be subscribed to standard SNS topics"
