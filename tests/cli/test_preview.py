@@ -54,7 +54,7 @@ def test_people_see_a_sentence_and_the_next_fires(sqew):
     done = sqew(["preview", "every weekday at 9am", "--timezone", "Europe/Berlin", "--count", "2"])
 
     lines = done.out.splitlines()
-    assert lines[0] == "fires    At 09:00 on Monday to Friday, Europe/Berlin time"
+    assert lines[0] == "fires    At 09:00 on weekdays, Europe/Berlin time"
     assert lines[1] == "read as  when: 0 9 * * 1-5"
     assert lines[3].split() == ["NEXT", "FIRES", "DAY", "UTC", "FROM", "NOW"]
     assert len(lines) == 6

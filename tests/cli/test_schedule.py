@@ -38,7 +38,7 @@ def test_a_schedule_is_made_and_shown(sqew, report):
 def test_people_see_when_it_fires(sqew, report):
     out = sqew("schedule show --name report").out
 
-    assert "At 09:00 on Monday to Friday, Europe/Berlin time" in out
+    assert "At 09:00 on weekdays, Europe/Berlin time" in out
     assert "given as    when: every weekday at 9am" in out
     local = r"2\d{3}-\d\d-\d\d \d\d:\d\d:\d\d \+0[12]:00 \((in .*|.* ago|now)\)"
     assert all(re.search(f"^{name} +{local}$", out, re.MULTILINE) for name in ("next fire", "created", "changed"))

@@ -50,7 +50,7 @@ def report(q, queue):
 def test_a_schedule_says_when_it_fires(report, queue):
     assert (report.status, report.target_kind, report.target) == ("active", "queue", queue)
     assert (report.kind, report.expression, report.canonical) == ("when", "every weekday at 9am", "0 9 * * 1-5")
-    assert report.human_readable == "At 09:00 on Monday to Friday, Europe/Berlin time"
+    assert report.human_readable == "At 09:00 on weekdays, Europe/Berlin time"
     assert report.next_fires[0].at == report.next_fire_at
     assert "T09:00:00+0" in report.next_fires[0].local
 

@@ -15,7 +15,7 @@ EXAMPLES = [
 ]
 SHOWN = [
     "[('audit', 1)] 1\n{'sku': 7}\n",
-    "0 9 * * 1-5 | At 09:00 on Monday to Friday, Europe/Berlin time | 5\n['tick']\nTrue\n",
+    "0 9 * * 1-5 | At 09:00 on weekdays, Europe/Berlin time | 5\n['tick']\nTrue\n",
     "2\nTrue\n",
 ]
 

@@ -46,7 +46,7 @@ def report(q):
 def test_a_schedule_says_when_it_fires(report):
     assert (report.status, report.target_kind, report.target) == ("active", "queue", "orders")
     assert (report.kind, report.expression, report.canonical) == ("when", "every weekday at 9am", "0 9 * * 1-5")
-    assert report.human_readable == "At 09:00 on Monday to Friday, Europe/Berlin time"
+    assert report.human_readable == "At 09:00 on weekdays, Europe/Berlin time"
     assert report.next_fire_at == MONDAY + 8 * HOUR
     assert [fire.local for fire in report.next_fires[:2]] == ["2026-11-16T09:00:00+01:00", "2026-11-17T09:00:00+01:00"]
 

@@ -16,7 +16,7 @@ def test_a_preview_says_how_an_expression_is_understood(shared_server):
 
     assert preview.status == 200
     assert (preview.json["canonical"], preview.json["timezone"]) == ("0 9 * * 1-5", "America/New_York")
-    assert preview.json["human_readable"] == "At 09:00 on Monday to Friday, America/New_York time"
+    assert preview.json["human_readable"] == "At 09:00 on weekdays, America/New_York time"
     fires = preview.json["next_fires"]
     assert len(fires) == 5
     for fire in fires:

@@ -11,6 +11,8 @@ from reading import canonical, refusal
         ("every 3rd day of the month", "0 0 3 * *"),
         ("every third day at 9am", "@every 3d at 09:00"),
         ("every january", "0 0 1 1 *"),
+        ("every hour at :15", "15 * * * *"),
+        ("hourly at :30 between 9am and 5pm", "30 9-16 * * *"),
         ("every january and july at 9am", "0 9 1 1,7 *"),
         ("every day in january", "0 0 * 1 *"),
         ("every hour in january", "0 * * 1 *"),
@@ -41,6 +43,24 @@ EACH = "make a schedule for each."
         ("2nd last day of the month", f"'2nd last' at position 1 can't be counted: {COUNTED}"),
         ("third last friday of the month", f"'third last' at position 1 can't be counted: {COUNTED}"),
         ("every second last day of the month", f"'second last' at position 7 can't be counted: {COUNTED}"),
+        (
+            "every weekdays at 9am",
+            "'weekdays' at position 7 can't follow 'every'. Write 'every weekday', or 'on weekdays'.",
+        ),
+        (
+            "every Weekends at noon",
+            "'Weekends' at position 7 can't follow 'every'. Write 'every weekend', or 'on weekends'.",
+        ),
+        ("hourly at :60", "':60' at position 11 is not a minute of the hour: they go from :00 to :59."),
+        (
+            "every 5 minutes at :30",
+            "'at :30' at position 17 is a minute of the hour: say 'every hour' or 'every 2 hours' with it.",
+        ),
+        (
+            "every day at :30",
+            "'at :30' at position 11 is a minute of the hour: say 'every hour' with it, or a time of day such as 9:30.",
+        ),
+        ("tomorrow at :30", "'at :30' at position 10 can't be joined with 'tomorrow' at position 1: leave one out."),
         ("every first day", "'first day' at position 7 does not say of what: add 'of the month'."),
         (
             "every month on monday",

@@ -160,7 +160,7 @@ _WORDS = {
     "group_id": _text("What it must stay in order with, in a FIFO queue.", "customer-17"),
     "headers": Word("Whatever you want to say about the message besides its body.", {"trace": "a1"}),
     "hold_ms": _ms("How long nobody but its owner can open the consumer.", 30_000),
-    "human_readable": Word("The same as a sentence.", "At 09:00 on Monday to Friday, UTC"),
+    "human_readable": Word("The same as a sentence.", "At 09:00 on weekdays, UTC"),
     "id": _number("Its id, as the server gave it.", 1, LARGEST_ID, 1),
     "idempotency_key": _text("Sent again with the same key, a message is not stored again.", "order-7"),
     "ids": Word("The messages that are meant; left out: all.", [1], _IDS),

@@ -9,7 +9,7 @@ from msgspec import Struct
 from sqew.schedules.times import Time
 
 Period = Literal["day", "week", "month", "year"]
-Part = Literal["period", "interval", "times", "window", "weekdays", "weekday_marks", "days", "months", "day"]
+Part = Literal["period", "interval", "minute", "times", "window", "weekdays", "weekday_marks", "days", "months", "day"]
 
 
 class Phrase(Struct, frozen=True):
@@ -27,6 +27,8 @@ class Draft:
         """Something says that it is to fire again and again."""
         self.period: Period | None = None
         self.interval: int | None = None
+        self.minute = 0
+        """The minute of the hour at which it fires, where it fires every so many hours."""
         self.times: list[Time] = []
         self.bare_hour = False
         """A time has neither am nor pm, and could be of the morning as well as of the afternoon."""

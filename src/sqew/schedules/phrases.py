@@ -17,9 +17,10 @@ _HABITS: dict[str, Period] = {
     "daily": "day", "weekly": "week", "monthly": "month", "yearly": "year", "annually": "year",
 }  # fmt: skip
 _PERIODS: dict[str, Period] = {"day": "day", "week": "week", "month": "month", "year": "year"}
-_ONCE_AT_MOST: tuple[Part, ...] = ("period", "interval", "window", "day")
+_ONCE_AT_MOST: tuple[Part, ...] = ("period", "interval", "minute", "window", "day")
 _DAYS_FROM_NOW = {"yesterday": -1, "today": 0, "tonight": 0, "tomorrow": 1}
 _AFTER_ORDINAL = ("day", "and", "of", "last")
+_LAST_MINUTE = 59
 _NOON: Time = (12, 0, 0)
 
 
@@ -68,6 +69,9 @@ class PhraseReader(DayReader):
         word = words.peek()
         if word in ("on", "the", "of", "and", "each", "every", "in"):
             self._joining_word()
+        elif word == "at" and words.peek(1)[:1] == ":":
+            words.take()
+            self._minute_past()
         elif word == "at":
             words.take()
             self._times(bare=True)
@@ -128,6 +132,11 @@ class PhraseReader(DayReader):
             self._every_nth()
         elif ordinal_of(word) is not None and (self._is_weekday(following) or following in _AFTER_ORDINAL):
             return
+        elif word in ("weekdays", "weekends"):
+            raise words.wrong(
+                f"'{words.original()}' at position {words.position} can't follow 'every'. "
+                f"Write 'every {word.removesuffix('s')}', or 'on {word}'."
+            )
         elif word == "other" and weekday_of(following) is not None:
             self._parts.append("interval")
             words.take()
@@ -192,6 +201,18 @@ class PhraseReader(DayReader):
             if not (is_time(words, 0, bare) or (words.peek() in AND and is_time(words, 1, bare))):
                 return
             words.accept(*AND)
+
+    def _minute_past(self) -> None:
+        """ "Note at which minute of the hour it fires, as ":30" says."""
+        words = self.words
+        self._parts.append("minute")
+        position, written = words.position, words.original()
+        minute = whole(words.take().removeprefix(":"))
+        if minute is None or minute > _LAST_MINUTE:
+            raise BadExpression(
+                f"'{written}' at position {position} is not a minute of the hour: they go from :00 to :59.", position
+            )
+        self.draft.minute = minute
 
     def _window_or_days(self) -> None:
         words = self.words

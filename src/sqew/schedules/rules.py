@@ -5,7 +5,7 @@ cron string can say (``@every 1h30m``, ``@every 2d at 09:00``), and an instant (
 
     >>> rule = understand("when", "every weekday at 9am", "Europe/Berlin", now_ms=0)
     >>> rule.canonical, rule.sentence
-    ('0 9 * * 1-5', 'At 09:00 on Monday to Friday, Europe/Berlin time')
+    ('0 9 * * 1-5', 'At 09:00 on weekdays, Europe/Berlin time')
 """
 
 from __future__ import annotations

@@ -13,11 +13,12 @@ from sqew.schedules.times import Time, clock
 _MOST_TIMES = 6
 """So many times of day are named one by one; beyond that, by their hours and minutes."""
 _WHICH = {"#1": "first", "#2": "second", "#3": "third", "#4": "fourth", "#5": "fifth", "L": "last"}
+_NAMED_DAYS = {frozenset(range(1, 6)): "weekdays", frozenset((0, 6)): "weekends"}
 _UNITS = (("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1))
 
 
 def cron_sentence(cron: Cron, zone: str) -> str:
-    """``At 09:00 on Monday to Friday, Europe/Berlin time``."""
+    """``At 09:00 on weekdays, Europe/Berlin time``."""
     time, day = _time(cron), day_phrase(cron)
     each_day = " every day" if cron.any_day and time.startswith("At") and not cron.repeats else ""
     return f"{time}{each_day}{day}, {_zone(zone)}"
@@ -149,6 +150,10 @@ def day_phrase(cron: Cron) -> str:
     if cron.any_day:
         return months
     if cron.day.everything:
+        if not cron.weekday.everything and not any(term.mark for term in cron.weekday.terms):
+            named = _NAMED_DAYS.get(frozenset(day % 7 for day in cron.weekday.values))
+            if named:
+                return f" on {named}{months}"
         counted = any(term.mark for term in cron.weekday.terms)
         return f" on {_weekdays(cron.weekday, of_months)}{'' if counted else months}"
     if cron.weekday.everything:

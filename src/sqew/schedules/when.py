@@ -32,6 +32,7 @@ EXAMPLES = (
     "every january 1st at 00:00",
     "every month on the 15th at noon",
     "every hour",
+    "hourly at :30",
     "every 15 minutes",
     "every 15 minutes between 9am and 5pm on weekdays",
     "every 2 hours on sundays",
@@ -45,6 +46,7 @@ EXAMPLES = (
 )
 _EVENING, _MORNING = 17, 5
 """The hours at which a night begins and ends."""
+_HOUR = 3_600
 _PAIRED: tuple[Part, ...] = ("times", "weekdays", "weekday_marks", "days", "months")
 _ZONE = re.compile(r"[A-Za-z_]+(?:[/_+-][A-Za-z0-9_]+)*|[+-][0-9:]+")
 
@@ -83,7 +85,7 @@ def _nearest_forms(text: str) -> str:
 
 
 def _once(draft: Draft, text: str, zone: str, now_ms: int) -> str:
-    _check_alone(draft, "day", "period", "interval", "window", "weekdays", "weekday_marks", "days", "months")
+    _check_alone(draft, "day", "period", "interval", "minute", "window", "weekdays", "weekday_marks", "days", "months")
     if draft.repeats:
         raise _wrong(draft, "day", "is one day only: leave 'every' out")
     if draft.instant is not None:
@@ -118,6 +120,10 @@ def _interval(draft: Draft) -> str:
     _check_alone(draft, "interval", "times", "period")
     _check_one_night(draft)
     canonical = canonical_interval(draft.interval)
+    if "minute" in draft.said:
+        if draft.interval % _HOUR or canonical.startswith("@"):
+            raise _wrong(draft, "minute", "is a minute of the hour: say 'every hour' or 'every 2 hours' with it")
+        canonical = canonical.replace("0 ", f"{draft.minute} ", 1)
     if len(draft.said) == 1:
         return canonical
     if canonical.startswith("@"):
@@ -131,7 +137,7 @@ def _interval(draft: Draft) -> str:
 
 
 def _every_nth_day(draft: Draft, days: int) -> str:
-    _check_alone(draft, "interval", "period", "window", "weekday_marks", "days", "months")
+    _check_alone(draft, "interval", "period", "minute", "window", "weekday_marks", "days", "months")
     if draft.weekdays and (days % 7 or len(set(draft.weekdays)) > 1):
         raise _wrong(draft, "interval", "can't be kept to these days: use whole weeks, and one day of the week")
     if len(set(draft.times)) > 1:
@@ -171,6 +177,10 @@ def _range(low: int, high: int, step: int = 1) -> str:
 
 
 def _calendar(draft: Draft) -> str:
+    if "minute" in draft.said:
+        raise _wrong(
+            draft, "minute", "is a minute of the hour: say 'every hour' with it, or a time of day such as 9:30"
+        )
     if draft.window:
         raise _wrong(draft, "window", "does not say how often: add 'every 15 minutes', for example")
     if not draft.repeats:

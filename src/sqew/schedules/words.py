@@ -11,6 +11,7 @@ _WORD = re.compile(
     r"""
       [0-9]{4}-[0-9]{2}-[0-9]{2}                  # a date
     | [0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?           # a time
+    | :[0-9]{1,2}                                 # a minute of the hour
     | [0-9]+(?:st|nd|rd|th)\b                     # an ordinal
     | [0-9]+(?:\.[0-9]+)?                         # a number
     | [ap]\.m\.                                   # half a day
