@@ -952,9 +952,9 @@ class Schedule(Struct, frozen=True):
     last_error: str = NO_REASON
     paused_reason: str = NO_REASON
     last_fired_at: int | None = None
-    """The slot that fired last."""
+    """The slot that fired last; or when it was fired out of turn, if that was later."""
     fired: int = 0
-    """How many slots have fired."""
+    """How often it has fired: for its slots, and out of turn."""
     skipped: int = 0
     """How many slots passed by unfired while no server ran: of each such time, a hundred at most are counted."""
     created_at: int = 0

@@ -152,7 +152,7 @@ def check_target(schedule: Schedule, found: QueueInfo | QueueNotFound | None) ->
 
 
 def fire_now(schedule: Schedule, now: int) -> FireSchedule:
-    """Fire out of turn: the schedule stays as it is."""
+    """Fire out of turn: the slots of the schedule stay as they are."""
     event = _event(schedule, now, out_of_band=True)
     return FireSchedule(schedule.name, schedule.version, [event], None)
 

@@ -1,6 +1,7 @@
 """Fires: what a schedule sends and where it goes from there are one transaction."""
 
 import pytest
+from msgspec import structs
 
 from conformance.driver import START, Driver, event
 from sqew.errors import EnvelopeNeeded, QueueNotFound, QuotaExceeded, ScheduleChanged, SqewError
@@ -111,14 +112,15 @@ def test_a_schedule_that_is_over_is_deleted(store):
     assert store.schedule_names() == []
 
 
-def test_a_fire_out_of_turn_changes_nothing_about_the_schedule(store):
+def test_a_fire_out_of_turn_is_counted_and_changes_nothing_else_about_the_schedule(store):
     store.create()
     schedule = saved(store)
 
     fired = store.run(fire(schedule, b"7", advance=None))
 
     assert fired == Fired([store.take().id])
-    assert store.schedule("report") == schedule
+    counted = {"fired": 1, "last_fired_at": store.now, "version": schedule.version + 1}
+    assert store.schedule("report") == structs.replace(schedule, **counted)
     assert is_due(store)
 
 
@@ -129,7 +131,8 @@ def test_a_paused_schedule_fires_out_of_turn(store):
     store.run(fire(paused, b"7", advance=None))
 
     assert store.take().body == b"7"
-    assert store.schedule("report") == paused
+    seen = store.schedule("report")
+    assert (seen.status, seen.next_fire_at, seen.fired) == ("paused", paused.next_fire_at, 1)
 
 
 # Once for each slot

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
+from msgspec import structs
 
 from sqew import NewMessage, Queue
 from sqew.clock import ManualClock
@@ -154,7 +155,7 @@ def test_a_deleted_schedule_is_gone_and_may_be_deleted_again(q, report):
         q.schedules.get("report")
 
 
-def test_a_run_sends_at_once_and_leaves_the_schedule_as_it_is(q, report):
+def test_a_run_sends_at_once_is_counted_and_leaves_the_slots_as_they_are(q, report):
     run = q.schedules.run("report")
 
     message = q.claim("orders")
@@ -162,7 +163,7 @@ def test_a_run_sends_at_once_and_leaves_the_schedule_as_it_is(q, report):
     assert message.value == {"kind": "daily"}
     mark = {"name": "report", "scheduled_for": "2026-11-16T00:00:00.000Z", "out_of_band": True}
     assert message.headers == {"_schedule": mark}
-    assert q.schedules.get("report") == report
+    assert q.schedules.get("report") == structs.replace(report, fired=1, last_fired_at=MONDAY)
 
 
 def test_a_run_publishes_to_those_who_subscribe(tmp_path, clock):

@@ -102,7 +102,7 @@ def test_fires_are_counted_in_the_schedule_and_in_the_metrics(tmp_path):
 # By hand
 
 
-def test_a_run_fires_now_and_leaves_the_schedule_as_it_is(server, queue):
+def test_a_run_fires_now_is_counted_and_leaves_the_slots_as_they_are(server, queue):
     made = make(server, target=queue)
 
     run = server.call("POST", f"/v1/schedules/{made['name']}/runs")
@@ -122,7 +122,7 @@ def test_a_run_fires_now_and_leaves_the_schedule_as_it_is(server, queue):
         "scheduled_for": run.json["scheduled_for"],
         "out_of_band": True,
     }
-    assert show(server, made["name"]) == made
+    assert show(server, made["name"]) == {**made, "fired": 1, "last_fired_at": run.json["scheduled_for"]}
 
 
 def test_a_paused_schedule_can_be_run(server, queue):

@@ -171,6 +171,8 @@ def fire(work: Work, op: FireSchedule) -> Fired:
     fired = _send(work, schedule, op.events)
     advance = op.advance
     if advance is None:
+        # Its slots, and whether it fails at them, are another matter: it is counted, and that is all.
+        _move(work, structs.replace(schedule, fired=schedule.fired + len(op.events), last_fired_at=work.now))
         return fired
     if advance.next_fire_at is None:
         work.execute(work.sql.delete_schedule, (schedule.name,))

@@ -166,7 +166,7 @@ class Run(Struct):
 
 @routes.post("/v1/schedules/{name}/runs", scope="admin", path={"name": Name}, answers={202: Run})
 async def run_schedule(service: Service, request: Request) -> Response:
-    """Fire a schedule now, out of turn. It stays as it is: its next fire comes at its time."""
+    """Fire a schedule now, out of turn. It is counted; its next fire comes at its time."""
     name = request.params[0]
     for _ in range(_TRIES):
         schedule, now = await service.broker.run(ops.GetSchedule(name)), service.broker.now()

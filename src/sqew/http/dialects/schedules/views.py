@@ -50,9 +50,9 @@ class ScheduleView(Struct, omit_defaults=True, kw_only=True):
     next_fire_at: str | None
     """The slot that fires next; null while it is paused."""
     last_fired_at: str | None
-    """The slot that fired last."""
+    """The slot that fired last; or when it was fired by hand, if that was later."""
     fired: int
-    """How many slots have fired."""
+    """How often it has fired: for its slots, and by hand."""
     skipped: int
     """How many slots passed by unfired."""
     consecutive_failures: int
