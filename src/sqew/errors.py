@@ -143,6 +143,12 @@ class UnknownLane(Invalid):
         )
 
 
+class BodyMisfit(BadValue):
+    """A body that is JSON, but not of the shape that the request needs: a field is missing, or of another type."""
+
+    code = "body_misfit"
+
+
 class UnknownColumn(BadValue):
     """A column that messages don't have."""
 
@@ -268,6 +274,10 @@ class Unauthorized(SqewError):
     """No credentials, or wrong ones."""
 
     code = "unauthorized"
+
+
+class CredentialsMissing(Unauthorized):
+    """A request that does not say who sends it."""
 
 
 class Forbidden(SqewError):

@@ -80,6 +80,24 @@ def test_without_the_right_token_nothing_is_done(guarded, headers):
     assert TOKEN not in answer.body.decode()
 
 
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 403),
+        ({"Authorization": ""}, 401),
+        ({"Authorization": "Basic anon"}, 401),
+        (bearer("anon"), 401),
+        ({"X-Api-Key": "anon"}, 401),
+        (ADMIN, 200),
+    ],
+)
+def test_who_brings_no_credentials_to_v1_is_told_so_by_another_status(guarded, headers, status):
+    answer = guarded.call("GET", "/v1/queues", None, headers)
+
+    assert answer.status == status
+    assert status == 200 or answer.headers["x-sqew-error"] == answer.json["code"] == "unauthorized"
+
+
 @pytest.mark.parametrize("headers", [ADMIN, {"Authorization": f"bearer   {TOKEN}"}, {"X-Api-Key": TOKEN}])
 def test_the_token_allows_everything(guarded, headers):
     assert send(guarded, headers).status == 201

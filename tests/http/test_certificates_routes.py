@@ -187,7 +187,7 @@ def test_what_is_not_about_one_queue_needs_the_servers_token(guarded, key, metho
     without = guarded.call(method, path)
     with_key = guarded.call(method, path, headers=key)
 
-    assert without.status == 401
+    assert (without.status, without.headers["x-sqew-error"]) == (403, "unauthorized")
     assert with_key.status == 403
     assert with_key.json["error"].endswith("this is not about one queue. Use the server's token.")
 

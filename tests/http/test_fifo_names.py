@@ -34,7 +34,7 @@ def made(server):
     """The name that a FIFO queue was made with."""
     name = new_name()
     answer = server.call("POST", "/v1/queues", {"name": name, "fifo": True})
-    assert (answer.status, answer.json["name"]) == (201, f"{name}.fifo")
+    assert (answer.status, answer.json["name"]) == (201, name)
     return name
 
 
@@ -76,9 +76,78 @@ def test_a_message_goes_through_a_fifo_queue_by_its_short_name(shared_server):
     [second] = shared_server.call("GET", path).json
 
     assert (first["message"], second["message"]) == (0, 1)
-    assert shared_server.call("GET", f"/v1/queues/{name}").json["name"] == f"{name}.fifo"
+    for shown in (name, f"{name}.fifo"):
+        assert shared_server.call("GET", f"/v1/queues/{shown}").json["name"] == name
     assert shared_server.call("DELETE", f"/v1/queues/{name}").status == 204
     assert shared_server.call("GET", f"/v1/queues/{name}.fifo").status == 404
+
+
+def test_a_fifo_queue_is_listed_by_its_bare_name(shared_server):
+    name = made(shared_server)
+
+    listed = [queue["name"] for queue in shared_server.call("GET", f"/v1/queues?prefix={name}").json]
+    whole = [queue["name"] for queue in shared_server.call("GET", f"/v1/queues?prefix={name}.fi").json]
+
+    assert listed == whole == [name]
+    assert [queue["name"] for queue in shared_server.call("GET", f"/queues?prefix={name}").json] == [f"{name}.fifo"]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_pages_of_a_list_went_on_before_a_fifo_queue_that_they_had_shown(shared_server, limit):
+    name = made(shared_server)
+    others = [f"{name}-a", f"{name}-b", f"{name}0"]
+    for other in others:
+        shared_server.call("POST", "/v1/queues", {"name": other})
+
+    seen, after = [], ""
+    while page := shared_server.call("GET", f"/v1/queues?prefix={name}&after={after}&limit={limit}").json:
+        seen += [queue["name"] for queue in page]
+        after = seen[-1]
+
+    # In the order of their whole names.
+    assert seen == [f"{name}-a", f"{name}-b", name, f"{name}0"]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 100])
+def test_a_fifo_queue_beside_a_plain_one_of_its_name_is_shown_by_its_whole_name(shared_server, limit):
+    name = made(shared_server)
+    shared_server.call("POST", "/queues", {"name": name, "dlq": None})
+
+    seen, after = [], ""
+    while page := shared_server.call("GET", f"/v1/queues?prefix={name}&after={after}&limit={limit}").json:
+        seen += [queue["name"] for queue in page]
+        after = seen[-1]
+
+    assert seen == [name, f"{name}.fifo"]
+    assert shared_server.call("GET", f"/v1/queues/{name}.fifo").json["name"] == f"{name}.fifo"
+    changed = shared_server.call("PATCH", f"/v1/queues/{name}.fifo", {"visibility_ms": 5_000})
+    again = shared_server.call("POST", "/v1/queues", {"name": f"{name}.fifo", "visibility_ms": 5_000})
+    assert changed.json == again.json
+    assert changed.json["name"] == f"{name}.fifo"
+
+
+def test_messages_that_name_no_group_are_one_group(shared_server):
+    name = made(shared_server)
+    path = f"/v1/queues/{name}/messages"
+
+    sent = shared_server.call("POST", path, [{"message": 1}, {"message": 2}])
+    [first] = shared_server.call("GET", path).json
+
+    assert sent.status == 201
+    assert (first["message"], first["group_id"]) == (1, "")
+    assert shared_server.call("GET", path).json == []
+
+
+def test_a_fifo_queue_is_deleted_by_its_bare_name_and_no_plain_one_with_it(shared_server):
+    name = made(shared_server)
+    assert shared_server.call("DELETE", f"/v1/queues/{name}").status == 204
+    assert shared_server.call("GET", f"/queues/{name}.fifo").json is None
+
+    both = made(shared_server)
+    shared_server.call("POST", "/queues", {"name": both})
+    assert shared_server.call("DELETE", f"/v1/queues/{both}").status == 204
+    assert shared_server.call("GET", f"/queues/{both}").json is None
+    assert shared_server.call("GET", f"/queues/{both}.fifo").json["fifo"]
 
 
 def test_subscriptions_and_schedules_did_not_find_a_fifo_queue_by_its_short_name(shared_server):

@@ -66,35 +66,58 @@ def test_a_queue_has_a_dead_letter_queue_where_one_is_asked_for(shared_server):
     assert (policy["dead_letter"], policy["max_attempts"]) == (letters, 5)
 
 
-def test_the_name_of_a_fifo_queue_gets_its_ending(shared_server):
+def test_the_name_of_a_fifo_queue_gets_its_ending_in_other_dialects(shared_server):
     name = new_name()
 
     made = shared_server.call("POST", "/v1/queues", {"name": name, "fifo": True})
     again = shared_server.call("POST", "/v1/queues", {"name": f"{name}.fifo", "fifo": True})
 
-    assert (made.status, made.json["name"], made.json["policy"]["fifo"]) == (201, f"{name}.fifo", True)
+    assert (made.status, made.json["name"], made.json["policy"]["fifo"]) == (201, name, True)
     assert (again.status, again.json) == (201, made.json)
+    assert shared_server.call("GET", f"/queues/{name}.fifo").json["fifo"]
 
 
 def test_a_queue_that_exists_with_another_policy_is_a_conflict(shared_server, queue):
     answer = shared_server.call("POST", "/v1/queues", {"name": queue, "visibility_ms": 5})
 
     assert answer.status == 409
-    assert answer.json == {
-        "error": f"Queue '{queue}' exists, and its visibility_ms differs. Update it, or choose another name."
-    }
+    sentence = f"Queue '{queue}' exists, and its visibility_ms differs. Update it, or choose another name."
+    assert answer.json == {"error": sentence, "code": "queue_exists", "message": sentence}
+
+
+def test_a_queue_that_exists_is_answered_as_it_is_where_nothing_is_said_of_its_policy(shared_server, queue):
+    changed = shared_server.call("PATCH", f"/v1/queues/{queue}", {"visibility_ms": 5_000, "max_attempts": 3})
+
+    again = shared_server.call("POST", "/v1/queues", {"name": queue, "fifo": False, "max_attempts": 3})
+
+    assert (again.status, again.json) == (201, changed.json)
 
 
 @pytest.mark.parametrize(
-    "body",
-    [{}, {"name": ""}, {"name": "a b"}, {"name": 5}, {"name": "x", "vt": 1}, {"name": "x", "max_attempts": 0}, []],
+    ("body", "status"),
+    [
+        ({}, 422),
+        ([], 422),
+        ({"name": 5}, 422),
+        ({"name": ""}, 400),
+        ({"name": "a b"}, 400),
+        ({"name": "x", "max_attempts": 0}, 400),
+    ],
     ids=json.dumps,
 )
-def test_a_queue_that_can_not_be_is_refused(shared_server, body):
+def test_a_queue_that_can_not_be_is_refused(shared_server, body, status):
     answer = shared_server.call("POST", "/v1/queues", body)
 
+    assert answer.status == status
+    assert answer.json["code"] == "bad_request"
+    assert answer.json["message"] == answer.json["error"]
+
+
+def test_a_change_of_a_policy_with_an_unknown_field_is_refused(shared_server, queue):
+    answer = shared_server.call("PATCH", f"/v1/queues/{queue}", {"visibilty_ms": 5})
+
     assert answer.status == 400
-    assert list(answer.json) == ["error"]
+    assert "did you mean 'visibility_ms'" in answer.json["error"]
 
 
 def test_queues_are_listed_by_name(shared_server):
@@ -137,8 +160,8 @@ def test_a_deleted_queue_is_gone(shared_server, queue):
     second = shared_server.call("DELETE", f"/v1/queues/{queue}")
 
     assert (first.status, first.body) == (204, b"")
-    assert second.status == 404
-    assert second.json["error"].startswith(f"Queue '{queue}' does not exist")
+    assert (second.status, second.body) == (204, b"")
+    assert shared_server.call("GET", f"/v1/queues/{queue}").status == 404
 
 
 def test_a_purge_deletes_what_is_leased_as_well(shared_server, queue):
@@ -148,6 +171,17 @@ def test_a_purge_deletes_what_is_leased_as_well(shared_server, queue):
     purged = shared_server.call("POST", f"/v1/queues/{queue}/purge")
 
     assert (purged.status, purged.body) == (200, b'{"deleted":3}')
+
+
+@pytest.mark.parametrize("path", ["/v1/queues/{}/purge", "/queues/{}/purge"])
+def test_an_empty_object_stands_for_no_body(shared_server, queue, path):
+    send(shared_server, queue, 1)
+
+    purged = shared_server.call("POST", path.format(queue), b" {}\n", {"Content-Type": "application/json"})
+    refused = shared_server.call("POST", path.format(queue), {"really": True})
+
+    assert purged.status == 200
+    assert refused.status == 400
 
 
 # Messages
@@ -262,8 +296,7 @@ def test_visibility_is_changed_to_later_and_to_now(shared_server, queue):
 def test_visibility_of_a_message_that_is_not_there_is_not_found(shared_server, queue):
     answer = shared_server.call("PATCH", f"/v1/queues/{queue}/messages/999999999", {"vt": 60})
 
-    assert answer.status == 404
-    assert list(answer.json) == ["error"]
+    assert (answer.status, answer.json["code"]) == (404, "message_not_found")
 
 
 def test_visibility_is_changed_by_the_holder_of_the_token_alone_where_one_is_given(shared_server, queue):

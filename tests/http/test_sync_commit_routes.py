@@ -57,5 +57,5 @@ def test_the_client_passes_the_choice_on(server, database):
 def test_what_is_not_a_choice_is_refused(server):
     answer = server.call("POST", "/v1/queues/orders/messages", {"message": 1, "sync_commit": "off"})
 
-    assert answer.status == 400
+    assert answer.status == 422
     assert "sync_commit" in answer.body.decode()

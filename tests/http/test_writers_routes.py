@@ -218,4 +218,4 @@ def test_a_key_must_allow_to_send(tmp_path):
             return stage(server, queue, lines({"message": 1}), **headers).status
 
         assert (status("send"), status("receive"), status("send", "others")) == (200, 403, 403)
-        assert stage(server, "orders", lines({"message": 1})).status == 401
+        assert stage(server, "orders", lines({"message": 1})).status == 403

@@ -109,7 +109,7 @@ NATIVE = Vocabulary(
     "GET /v1/queues/{queue}/messages?max=1",
     lambda _, answer: [Delivery(m["id"], m["message"], m["read_ct"], m["token"]) for m in answer],
     lambda server, queue, it: server.call("DELETE", f"/v1/queues/{queue}/messages/{it.id}"),
-    lambda answer: _only(answer, "error")["error"],
+    lambda answer: _only(answer, "error", "code", "message")["error"],
     "&wait=20",
 )
 ALL = (SQEW, HQ, MAILBOX, NATIVE)

@@ -35,7 +35,7 @@ from sqew.http.exchange import BodyStream, Call, Request, Response, Stream, is_j
 from sqew.http.repeats import check_repeats
 from sqew.http.router import Dialect, Route
 from sqew.http.service import Service
-from sqew.http.statuses import headers_of, status_of
+from sqew.http.statuses import headers_of
 from sqew.model import Received
 from sqew.operations import GetQueue, OpenConsumer, Receive
 from sqew.rules import FIFO_SUFFIX
@@ -156,7 +156,7 @@ class App:
         self._figures.failed(error, None if request is None else queue_of(request))
         if dialect.refuse is not None and request is not None:
             return dialect.refuse(request, error)
-        status = status_of(error)
+        status = dialect.status(error)
         return Response(status, dialect.failure(error, status), headers=headers_of(error))
 
     def _dialect(self, request: Request) -> Dialect:
@@ -201,7 +201,8 @@ class App:
         if request.key is not None:
             self._guard.verify_body(request, request.key)
         if route.decoder is None:
-            if request.body:
+            # An empty object says nothing either: some clients always send one with POST.
+            if request.body and request.body.strip() != b"{}":
                 raise BadBody(_takes_no_body(route))
             return
         if not request.body:
@@ -215,7 +216,7 @@ class App:
         try:
             request.data = decode(request.body)
         except msgspec.ValidationError as error:
-            raise BadValue(f"The body is not right: {_explained(error, route.body)}.") from error
+            raise route.misfit(f"The body is not right: {_explained(error, route.body)}.") from error
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise BadBody(f"The body is not valid JSON: {error}.") from error
         except RecursionError as error:

@@ -9,7 +9,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from sqew.broker import Broker
-from sqew.errors import BadSetting, Forbidden, RouteNotFound, Unauthorized
+from sqew.errors import BadSetting, CredentialsMissing, Forbidden, RouteNotFound, Unauthorized
 from sqew.http.exchange import Headers, Request, Response, Stream
 from sqew.http.hosts import is_loopback
 from sqew.http.keychain import Keychain
@@ -127,15 +127,13 @@ def _credentials(request: Request) -> bytes:
     """The token or key that a request came with."""
     headers = request.headers
     given = headers.get(b"authorization")
-    if given is not None:
-        kind, _, token = given.partition(b" ")
-        if kind.lower() == b"bearer" and token.strip():
-            return token.strip()
-    elif b"x-api-key" in headers:
+    if given is None and b"x-api-key" in headers:
         return headers[b"x-api-key"].strip()
-    raise Unauthorized(
-        "This server wants a token, or a key of the queue. Add the header 'Authorization: Bearer TOKEN'."
-    )
+    kind, _, token = (given or b"").partition(b" ")
+    if kind.lower() == b"bearer" and token.strip():
+        return token.strip()
+    error = CredentialsMissing if given is None else Unauthorized
+    raise error("This server wants a token, or a key of the queue. Add the header 'Authorization: Bearer TOKEN'.")
 
 
 def _check_key(key: GuardKey, request: Request, route: Route) -> None:

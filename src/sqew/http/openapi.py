@@ -45,7 +45,8 @@ _ABOUT = (
 
 def document(routes: Sequence[Route], settings: Settings) -> dict[str, Any]:
     """The document of a server with these routes and settings."""
-    schemas = Schemas(_kinds(routes), words(settings.max_batch))
+    asked = [kind for route in routes for kind in (route.query, route.body) if kind is not None]
+    schemas = Schemas(_kinds(routes), words(settings.max_batch), asked)
     dialects = list({route.dialect.name: route.dialect for route in routes}.values())
     paths: dict[str, dict[str, Any]] = {}
     for route, name in zip(routes, _operation_ids(routes), strict=True):

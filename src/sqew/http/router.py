@@ -14,9 +14,10 @@ from urllib.parse import unquote
 import msgspec
 from msgspec import Struct
 
-from sqew.errors import BadRequest, MethodNotAllowed, RouteNotFound, SqewError
+from sqew.errors import BadRequest, BadValue, MethodNotAllowed, RouteNotFound, SqewError
 from sqew.http.exchange import JSON, Call, Request, Response, SharedCall, Stream, is_json
 from sqew.http.repeats import required_name
+from sqew.http.statuses import status_of
 
 if TYPE_CHECKING:
     from sqew.http.service import Service
@@ -48,6 +49,8 @@ class Dialect(Struct, frozen=True):
     """The whole answer that refuses, for a dialect in which more than its body depends on the request."""
     refusal_types: tuple[str, ...] = (JSON.decode(),)
     """The content types that it may have."""
+    status: Callable[[SqewError], int] = status_of
+    """The status of an answer that refuses."""
 
 
 class Together(Struct, frozen=True):
@@ -92,6 +95,8 @@ class Route(Struct, frozen=True, kw_only=True):
     """The headers it looks at, and what each is for."""
     body: Any = None
     """The type of a JSON body."""
+    misfit: type[SqewError] = BadValue
+    """The error where a body is JSON of another shape."""
     decoder: msgspec.json.Decoder[Any] | None = None
     required: bytes = b""
     """The name of a field that the body must have, as it stands there."""

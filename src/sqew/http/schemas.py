@@ -29,7 +29,8 @@ _JSON_TYPES = {"boolean": bool, "integer": int, "number": int | float, "string":
 class Schemas:
     """The schemas of many types. Each Struct among them is written once and referred to by its name."""
 
-    def __init__(self, kinds: Iterable[Any], glossary: dict[str, Word]) -> None:
+    def __init__(self, kinds: Iterable[Any], glossary: dict[str, Word], asked: Iterable[Any] = ()) -> None:
+        """``asked``: those of the types that requests are made of."""
         self._glossary = glossary
         # By identity: not every type can be hashed.
         alternatives = {id(kind): _alternatives(kind) for kind in kinds}
@@ -40,8 +41,9 @@ class Schemas:
         self._names: dict[Any, str] = {kind: next(found)["$ref"].removeprefix(_PLACE) for kind in structs}
         self._schemas = {key: _any_of([next(found) for _ in some]) for key, some in alternatives.items()}
         docs = _FieldDocs()
+        in_requests = set(_structs(multi_type_info([one for kind in asked for one in _alternatives(kind)])))
         for kind, name in self._names.items():
-            self._describe(self.components[name], docs.of(kind))
+            self._describe(self.components[name], docs.of(kind), is_asked=kind in in_requests)
 
     def of(self, kind: Any) -> Schema:
         """The schema of one of the types."""
@@ -88,14 +90,14 @@ class Schemas:
             return [self._example(schema["items"])]
         return schema.get("default", _EXAMPLES.get(schema.get("type", ""), _ANY_JSON))
 
-    def _describe(self, schema: Schema, docs: dict[str, str]) -> None:
+    def _describe(self, schema: Schema, docs: dict[str, str], *, is_asked: bool) -> None:
         if "description" in schema:
             schema["description"] = paragraph(schema["description"])
         if not schema["required"]:
             del schema["required"]
         fields = schema["properties"]
-        # What is asked must be as it is written; what is answered may grow.
-        is_asked = schema.get("additionalProperties") is False
+        # What is taken strictly is asked as well, wherever else it stands.
+        is_asked = is_asked or schema.get("additionalProperties") is False
         for name, field in fields.items():
             described = {**field, "description": docs[name]} if name in docs else field
             fields[name] = self.explained(name, described, is_asked=is_asked)

@@ -7,6 +7,7 @@ import math
 from sqew.errors import (
     AwsAuthError,
     BodyDamaged,
+    BodyMisfit,
     Conflict,
     ConsumerInUse,
     Forbidden,
@@ -36,6 +37,7 @@ _STATUSES: tuple[tuple[type[SqewError], int], ...] = (
     (HeadersTooLarge, 431),
     (WrongContentType, 415),
     (MethodNotAllowed, 405),
+    (BodyMisfit, 422),
     (Invalid, 400),
     (Unauthorized, 401),
     (Forbidden, 403),

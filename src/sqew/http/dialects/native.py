@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import msgspec
@@ -11,15 +12,17 @@ from msgspec.structs import replace
 from sqew import operations as ops
 from sqew.clock import timestamp
 from sqew.engine import change, creation
-from sqew.errors import MessageNotFound, SqewError
+from sqew.errors import BadBody, BodyMisfit, MessageNotFound, QueueNotFound, SqewError
 from sqew.http import transfer
+from sqew.http.dialects.fifo_names import name_after, shown_name, shown_names
+from sqew.http.dialects.native_codes import code_of, native_status_of
 from sqew.http.dialects.plain_sends import plain_sends
 from sqew.http.dialects.sqew.looking import ArchiveParameters, message_id
 from sqew.http.dialects.sqew.queues import ListParameters, policy_fields
 from sqew.http.exchange import Call, Request, Response, next_page
 from sqew.http.router import Dialect, Routes, harmful
 from sqew.http.service import NO_STORE, Service, as_json, json_body, refuse_head
-from sqew.http.statuses import headers_of, status_of
+from sqew.http.statuses import headers_of
 from sqew.model import (
     ArchivedMessage,
     Backoff,
@@ -42,19 +45,30 @@ encode = msgspec.json.Encoder().encode
 
 
 class Failure(Struct):
+    """What is wrong, and what to do about it."""
+
     error: str
+    code: str
+    message: str
+    """The sentence in `error`, where some clients look for it."""
 
 
-def _failure(error: SqewError, _status: int) -> bytes:
-    return encode(Failure(error.told))
+def _failure(error: SqewError, status: int) -> bytes:
+    return encode(Failure(error.told, code_of(error, status), error.told))
 
 
 def _refused(error: SqewError) -> Response:
-    status = status_of(error)
+    status = native_status_of(error)
     return Response(status, _failure(error, status), headers=headers_of(error))
 
 
-DIALECT = Dialect("Native", "Queues and messages under /v1, with times in seconds.", _failure, Failure)
+DIALECT = Dialect(
+    "Native",
+    "Queues and messages under /v1, with times in seconds.",
+    _failure,
+    Failure,
+    status=native_status_of,
+)
 routes = Routes(DIALECT)
 
 
@@ -83,10 +97,10 @@ class Changes(Struct, forbid_unknown_fields=True, omit_defaults=True):
     receive_wait_ms: int | UnsetType = UNSET
 
 
-class NewQueue(Changes, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A queue to make. Of a FIFO queue the name ends in `.fifo`, which is added where it is missing.
+class NewQueue(Changes, kw_only=True, forbid_unknown_fields=False, omit_defaults=True):
+    """A queue to make. Unknown fields are ignored.
 
-    Paths under `/v1/queues` find it without the suffix, too.
+    A FIFO queue is known by its bare name here, and by that with `.fifo` at its end in other dialects.
     """
 
     name: str
@@ -108,17 +122,20 @@ class QueueDetails(QueueView):
     policy: Policy
 
 
-def _view(info: QueueInfo) -> QueueView:
-    return QueueView(info.name, False, False, timestamp(info.created_at))
+def _view(name: str, info: QueueInfo) -> QueueView:
+    return QueueView(name, False, False, timestamp(info.created_at))
 
 
-def _details(info: QueueInfo) -> QueueDetails:
-    return QueueDetails(info.name, False, False, timestamp(info.created_at), info.policy)
+def _details(name: str, info: QueueInfo) -> QueueDetails:
+    return QueueDetails(name, False, False, timestamp(info.created_at), info.policy)
 
 
-@routes.post("/v1/queues", scope="admin", body=NewQueue, answers={201: QueueDetails})
-def create_queue(service: Service, request: Request) -> Call:
-    """Make a queue. It has a dead-letter queue, and a most number of attempts, only if they are given."""
+@routes.post("/v1/queues", scope="admin", body=NewQueue, misfit=BodyMisfit, answers={201: QueueDetails})
+async def create_queue(service: Service, request: Request) -> Response:
+    """Make a queue. It has a dead-letter queue, and a most number of attempts, only if they are given.
+
+    A queue that exists is answered as it is, unless it differs in what is given.
+    """
     given: NewQueue = request.data
     fields = policy_fields(given)
     name, other = given.name, None
@@ -127,21 +144,23 @@ def create_queue(service: Service, request: Request) -> Call:
         other = name + FIFO_SUFFIX
         if given.fifo is True:
             name, other = other, name
+    assumed = tuple(field for field in Policy.__struct_fields__ if field not in fields)
     fields.setdefault("dead_letter", None)
     if fields["dead_letter"] is None:
         fields.setdefault("max_attempts", None)
-    operation = replace(creation(service.settings, name, fields), apart_from=other)
-    return Call(operation, lambda info: Response(201, encode(_details(info))))
+    operation = replace(creation(service.settings, name, fields), apart_from=other, assumed=assumed)
+    info = await service.broker.run(operation)
+    return Response(201, encode(_details(await shown_name(service, info.name), info)))
 
 
 @routes.get("/v1/queues", scope="admin", query=ListParameters, answers={200: list[QueueView]})
-def list_queues(_service: Service, request: Request) -> Call:
+async def list_queues(service: Service, request: Request) -> Response:
     """All queues, by name."""
     given: ListParameters = request.options
-    return Call(
-        ops.ListQueues(given.prefix, given.after, given.limit),
-        lambda found: Response(200, encode([_view(info) for info in found])),
-    )
+    after = await name_after(service, given.after)
+    found = await service.broker.run(ops.ListQueues(given.prefix, after, given.limit))
+    names = await shown_names(service, [info.name for info in found], given.prefix, after)
+    return Response(200, encode([_view(name, info) for name, info in zip(names, found, strict=True)]))
 
 
 class Metrics(Struct):
@@ -168,7 +187,7 @@ async def show_queue(service: Service, request: Request) -> Response:
     oldest, newest = (None, None) if ages is None else (max(now - at, 0) // 1000 for at in ages)
     depths = stats.depths
     metrics = Metrics(
-        name,
+        await shown_name(service, name),
         depths.total(),
         depths.total("ready"),
         newest,
@@ -181,17 +200,20 @@ async def show_queue(service: Service, request: Request) -> Response:
 
 
 @routes.patch("/v1/queues/{name}", scope="admin", body=Changes, answers={200: QueueDetails})
-def update_queue(service: Service, request: Request) -> Call:
+async def update_queue(service: Service, request: Request) -> Response:
     """Change a queue's policy."""
     queue, fields = request.params[0], policy_fields(request.data)
     service.check_dead_letter(request, queue, fields)
-    return Call(change(queue, fields), lambda info: Response(200, encode(_details(info))))
+    info = await service.broker.run(change(queue, fields))
+    return Response(200, encode(_details(await shown_name(service, queue), info)))
 
 
 @routes.delete("/v1/queues/{name}", scope="admin", answers={204: None})
 async def delete_queue(service: Service, request: Request) -> Response:
-    """Delete a queue and its messages."""
-    await service.broker.delete(request.params[0])
+    """Delete a queue and its messages, if it is there."""
+    name = await service.meant(request.params[0])
+    with contextlib.suppress(QueueNotFound):
+        await service.broker.delete(name)
     return Response(204)
 
 
@@ -208,8 +230,11 @@ async def purge(service: Service, request: Request) -> Response:
 # Messages
 
 
-class NewItem(Struct, forbid_unknown_fields=True):
-    """A message to send: any JSON, and what else there is to say about it. Times are in seconds."""
+class NewItem(Struct):
+    """A message to send: any JSON, and what else there is to say about it. Times are in seconds.
+
+    Unknown fields are ignored.
+    """
 
     message: Raw
     headers: dict[str, Any] | None = None
@@ -221,6 +246,12 @@ class NewItem(Struct, forbid_unknown_fields=True):
     """A repeated send with the same key stores nothing."""
     ttl: float | None = None
     sync_commit: bool | None = None
+
+
+class SendParameters(Struct, frozen=True):
+    async_commit: bool = False
+    """The answer need not wait for the disk: a crash of the machine may lose messages that were just answered. A
+    message's own `sync_commit` goes before this."""
 
 
 class SentOne(Struct):
@@ -238,20 +269,25 @@ def _sent_view(one: Sent) -> bytes:
 @routes.post(
     "/v1/queues/{name}/messages",
     scope="send",
+    query=SendParameters,
     body=NewItem | list[NewItem],
+    misfit=BodyMisfit,
     answers={201: SentOne | SentMany},
     together=plain_sends("message", _sent_view),
 )
 def send(_service: Service, request: Request) -> Call:
     """Send one message, or an array of them, all or none."""
     given: NewItem | list[NewItem] = request.data
-    if isinstance(given, list):
-        request.rows = len(given)
-        sync_commit = ops.sync_together(item.sync_commit for item in given)
-        messages = columns([_new_message(item) for item in given])
+    items = given if isinstance(given, list) else [given]
+    if not items:
+        raise BadBody("The array holds no message. Send at least one.")
+    request.rows = len(items)
+    unsaid = False if request.options.async_commit else None
+    sync_commit = ops.sync_together(unsaid if item.sync_commit is None else item.sync_commit for item in items)
+    if items is given:
+        messages = columns([_new_message(item) for item in items])
         return Call(ops.Send(request.params[0], messages, sync_commit=sync_commit), _sent_many)
-    request.rows = 1
-    return Call(ops.Send(request.params[0], (_new_message(given),), sync_commit=given.sync_commit), _sent_one)
+    return Call(ops.Send(request.params[0], (_new_message(items[0]),), sync_commit=sync_commit), _sent_one)
 
 
 def _new_message(item: NewItem) -> NewMessage:
@@ -276,10 +312,13 @@ def _sent_many(sent: list[Sent]) -> Response:
     return Response(201, encode(SentMany([one.id for one in sent])))
 
 
-class ReceiveParameters(Struct, frozen=True, forbid_unknown_fields=True):
+class ReceiveParameters(Struct, frozen=True):
+    """Unknown parameters are ignored."""
+
     max: int | None = None
+    """With more than max_batch allows, up to so many are received; with 0, none."""
     vt: float | None = None
-    """For how many seconds nobody else sees them. Left out: as the queue's policy says."""
+    """For how many seconds nobody else sees them; below 0 is 0. Left out: as the queue's policy says."""
     wait: float = 0
     """How many seconds to wait for a message when there is none."""
     fifo: bool = False
@@ -294,6 +333,8 @@ class MessageView(Struct, omit_defaults=True):
     id: int
     message: Raw
     read_ct: int
+    read_count: int
+    """The same as `read_ct`."""
     enqueued_at: str
     visible_at: str
     token: str
@@ -311,6 +352,7 @@ class MessageView(Struct, omit_defaults=True):
     by_link=harmful,
     query=ReceiveParameters,
     answers={200: list[MessageView]},
+    is_all_head=True,
 )
 def receive(service: Service, request: Request) -> Call:
     """Take up to `max` messages, which nobody else sees for `vt` seconds; wait for one for up to `wait` seconds."""
@@ -319,9 +361,12 @@ def receive(service: Service, request: Request) -> Call:
     name = request.params[0]
     if given.fifo and not name.endswith(FIFO_SUFFIX):
         name += FIFO_SUFFIX
-    lease_ms = None if given.vt is None else seconds_as_ms("vt", given.vt)
-    operation = ops.Receive(name, service.batch(given.max, "max"), given.lane, lease_ms, given.consumer)
-    return Call(operation, _received, service.wait_ms(seconds_as_ms("wait", given.wait), "wait"))
+    wait_ms = service.wait_ms(seconds_as_ms("wait", given.wait), "wait")
+    lease_ms = None if given.vt is None else seconds_as_ms("vt", max(given.vt, 0))
+    if given.max == 0:
+        return Call(ops.GetQueue(name), lambda _: Response(200, b"[]", headers=NO_STORE))
+    most = None if given.max is None else min(given.max, service.settings.max_batch)
+    return Call(ops.Receive(name, service.batch(most, "max"), given.lane, lease_ms, given.consumer), _received, wait_ms)
 
 
 def _received(received: Received) -> Response:
@@ -335,6 +380,7 @@ def _message(message: Message) -> MessageView:
         message.id,
         as_json(message),
         message.attempts,
+        message.attempts,
         timestamp(message.created_at),
         timestamp(lease.expires_at),
         lease.token,
@@ -347,7 +393,9 @@ def _message(message: Message) -> MessageView:
     )
 
 
-class Ids(Struct, forbid_unknown_fields=True):
+class Ids(Struct):
+    """Unknown fields are ignored."""
+
     ids: list[int]
 
 
@@ -355,7 +403,7 @@ class Deleted(Struct):
     deleted: list[int]
 
 
-@routes.delete("/v1/queues/{name}/messages", scope="receive", body=Ids, answers={200: Deleted})
+@routes.delete("/v1/queues/{name}/messages", scope="receive", body=Ids, misfit=BodyMisfit, answers={200: Deleted})
 def delete_messages(_service: Service, request: Request) -> Call:
     """The work is done: delete messages, whoever holds them. The answer names those that were there."""
     ids: list[int] = request.data.ids
@@ -390,8 +438,8 @@ def _deleted(results: list[Settled | SqewError]) -> Response:
     return _refused(result) if isinstance(result, SqewError) else Response(204)
 
 
-class NewVisibility(Struct, forbid_unknown_fields=True):
-    """In how many seconds from now a message is to be seen again."""
+class NewVisibility(Struct):
+    """In how many seconds from now a message is to be seen again. Unknown fields are ignored."""
 
     vt: float
     token: str | None = None
@@ -407,6 +455,7 @@ class Visibility(Struct):
     scope="receive",
     path={"id": int},
     body=NewVisibility,
+    misfit=BodyMisfit,
     answers={200: Visibility},
 )
 def change_visibility(_service: Service, request: Request) -> Call:
