@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from bench import command, http_costs, http_latency, http_peers, http_throughput, report, served
+from bench import command, http_costs, http_dialects, http_latency, http_peers, http_throughput, report, served
 from bench.loads import JOBS, Job
 
 MAIN_JOBS: tuple[Job, ...] = ("cycle", "send", "receive 1", "ack", "send x100")
@@ -19,6 +19,7 @@ class Scale(Struct, frozen=True):
     """How long everything takes."""
 
     throughput: http_throughput.Scale
+    dialects: http_dialects.Scale
     peers: http_peers.Scale
     latency: http_latency.Scale
     export: http_latency.ExportScale
@@ -32,6 +33,7 @@ SCALES = {
         http_throughput.Scale(
             seconds=1, rounds={32: 1}, jobs={32: JOBS}, backlog_rounds=1, backlog_jobs=("cycle", "send")
         ),
+        http_dialects.Scale(seconds=1, rounds=1),
         http_peers.Scale(seconds=1, rounds=1, jobs=("cycle", "send")),
         http_latency.Scale(rates=(1_000,), seconds=1, rounds=2),
         http_latency.ExportScale(rate=1_000, seconds=1, rounds=2),
@@ -47,6 +49,7 @@ SCALES = {
             backlog_rounds=3,
             backlog_jobs=BACKLOG_JOBS,
         ),
+        http_dialects.Scale(seconds=1, rounds=5),
         http_peers.Scale(seconds=1, rounds=2, jobs=("cycle", "send", "receive 1", "send x10", "receive 10")),
         http_latency.Scale(rates=(1_000, 5_000), seconds=2, rounds=3),
         http_latency.ExportScale(rate=2_000, seconds=3, rounds=3),
@@ -61,6 +64,7 @@ SCALES = {
             jobs=dict.fromkeys((1, 8, 32, 128), JOBS),
             backlog_rounds=5,
         ),
+        http_dialects.Scale(seconds=2, rounds=11),
         http_peers.Scale(seconds=2, rounds=5, jobs=http_peers.JOBS),
         http_latency.Scale(rates=(1_000, 5_000, 10_000), seconds=5, rounds=5),
         http_latency.ExportScale(rate=2_000, seconds=8, rounds=5),
@@ -105,6 +109,7 @@ BENCHMARK = command.Benchmark(
     scales=SCALES,
     sections={
         "throughput": _throughput,
+        "dialects": lambda folder, seed, scale: http_dialects.measure(folder, seed, scale.dialects),
         "peers": lambda folder, seed, scale: http_peers.measure(folder, seed, scale.peers),
         "latency": lambda folder, seed, scale: http_latency.measure(folder, seed, scale.latency),
         "export": _export,

@@ -32,7 +32,8 @@ end
 
 local function settle(handle)
    local ack = spec.requests.ack
-   return wrk.format(ack.method, ack.path, ack.headers, ack.body:format(handle[1], handle[2]))
+   local body = ack.body and ack.body:format(handle[1], handle[2])
+   return wrk.format(ack.method, ack.path:format(handle[1]), ack.headers, body)
 end
 
 local function each_handle(body, found)

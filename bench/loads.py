@@ -45,6 +45,16 @@ def in_sqew(seed: int, queue: str = QUEUE) -> dict[Job, Load]:
     }
 
 
+def in_native(seed: int, queue: str) -> dict[Job, Load]:
+    """Whole cycles under ``/v1``, where a message is deleted by its id in the path."""
+    path = f"/v1/queues/{queue}/messages"
+    send = Request("POST", path, f'{{"message":{_body(seed)}}}')
+    receive = Request("GET", f"{path}?max=1", headers={})
+    delete = Request("DELETE", f"{path}/%s", headers={})
+    handle = '%[{"id":(%d+),"message"'
+    return {"cycle": Load("cycle", {"send": send, "receive": receive, "ack": delete}, handle)}
+
+
 def in_sqs(seed: int, queue_url: str) -> dict[Job, Load]:
     """The jobs that SQS has: its batches are of 10 at most."""
     payload = msgspec.json.encode(_body(seed)).decode()
