@@ -44,10 +44,11 @@ class Sent(NamedTuple):
     path: str
     body: bytes
     headers: tuple[tuple[str, str], ...] = ()
+    method: str = "POST"
 
     @property
     def head(self) -> bytes:
-        lines = [f"POST {self.path} HTTP/1.1", "Host: localhost", f"Content-Length: {len(self.body)}"]
+        lines = [f"{self.method} {self.path} HTTP/1.1", "Host: localhost", f"Content-Length: {len(self.body)}"]
         return "\r\n".join([*lines, *(f"{name}: {value}" for name, value in self.headers), "", ""]).encode()
 
 
@@ -78,6 +79,10 @@ def native(message: Any) -> Sent:
 
 def ack(id: int, token: str, queue: str = "orders") -> Sent:
     return Sent(f"/queues/{queue}/ack", json.dumps({"id": id, "token": token}).encode())
+
+
+def native_delete(id: int, query: str = "", queue: str = "orders") -> Sent:
+    return Sent(f"/v1/queues/{queue}/messages/{id}{query}", b"", method="DELETE")
 
 
 def aws_plain(text: Any) -> Sent:
@@ -134,11 +139,14 @@ class Place:
         return answers
 
     async def know(self, requests: Sequence[Sent]) -> None:
-        """Have their heads remembered, by bodies as long that are refused. And have all connections accepted."""
+        """Have their heads remembered, by bodies as long that are refused. And have all connections accepted.
+
+        A head that names a message is never remembered, and would delete it.
+        """
         for number in range(len(requests)):
             self.client(number)
         for head, request in {request.head: request for request in requests}.items():
-            if head not in self.server.known_heads:
+            if head not in self.server.known_heads and request.method == "POST":
                 self.say([request._replace(body=b" " * len(request.body))])
                 await self.hear(1)
         async with asyncio.timeout(20):
@@ -180,7 +188,7 @@ async def answer_on(client: socket.socket) -> Answer:
         if end:
             first, *lines = head.decode("latin-1").split("\r\n")
             headers = dict(line.split(": ", 1) for line in lines)
-            if len(body) >= (length := int(headers["content-length"])):
+            if len(body) >= (length := int(headers.get("content-length", 0))):
                 assert len(body) == length, "more than one answer"
                 return Answer(int(first.split()[1]), headers, body)
         chunk = await loop.sock_recv(client, 65_536)

@@ -31,6 +31,7 @@ from one_tick import (
     both,
     held,
     native,
+    native_delete,
     place,
     plain,
     run,
@@ -41,7 +42,7 @@ from postgres import new_database
 from sqew.errors import StoreUnavailable
 from sqew.ids import MessageUuids
 from sqew.keys import NewKey, new_key, signature
-from sqew.model import KeyScope, Policy
+from sqew.model import KeyScope, NewMessage, Policy
 from sqew.observe.log import logging_to_stderr
 from sqew.operations import Ack, CreateQueue, DeleteKey, Receive, Send
 
@@ -103,6 +104,43 @@ def test_acks_of_one_tick_are_one_operation_and_each_is_told_of_its_own_message(
     assert [answer.status for answer in answers] == [200 if id % 3 else 409 for id, _ in mine]
     assert [answer.json["id"] for answer in answers if answer.status == 200] == [id for id, _ in mine if id % 3]
     assert left == {id for id, _ in mine if not id % 3}
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_deletes_of_one_tick_are_one_operation_and_each_is_told_of_its_own_message(tmp_path, loop):
+    async def story():
+        async with place(tmp_path / "queue.db") as here:
+            mine = [id for id, _ in await held(here, 20)]
+            [(other, _)] = await held(here, 1, "others")
+            answers = await here.at_once([native_delete(id) for id in [*mine, 1 << 40, other]])
+            assert sizes(here) == [(Ack, 22)]
+            twice = await here.at_once([native_delete(other, queue="others")] * 2)
+            return answers, twice, await here.stored(), await here.stored("others"), len(here.server.known_heads)
+
+    answers, twice, left, left_elsewhere, known = run(story, loop)
+
+    assert [(answer.status, answer.body) for answer in answers[:20]] == [(204, b"")] * 20
+    assert [answer.headers["x-sqew-error"] for answer in answers[20:]] == ["message_not_found"] * 2
+    assert len({answer.headers["x-request-id"] for answer in answers}) == 22
+    assert sorted(answer.status for answer in twice) == [204, 404]
+    assert (left, left_elsewhere) == ([], [])
+    # Heads that come once would have others be forgotten.
+    assert known == 0
+
+
+def test_deletes_from_a_fifo_queue_by_its_bare_name_go_by_themselves_in_the_end(tmp_path):
+    async def story():
+        async with place(tmp_path / "queue.db") as here:
+            await here.broker.run(CreateQueue("line.fifo", Policy(fifo=True)))
+            await here.broker.send("line.fifo", [NewMessage(b"%d" % number, group="g") for number in range(3)])
+            ids = [message[0] for message in await here.stored("line.fifo")]
+            answers = await here.at_once([native_delete(id, queue="line") for id in ids])
+            return answers, await here.stored("line.fifo")
+
+    answers, left = run(story)
+
+    assert [answer.status for answer in answers] == [204] * 3
+    assert left == []
 
 
 def test_sends_and_acks_of_one_tick_to_several_queues_are_one_transaction(tmp_path):
@@ -606,6 +644,9 @@ def test_on_a_database_they_are_one_operation_and_each_is_told_its_own(tmp_path)
             mine = await held(here, 10, "others")
             acked = await here.at_once([ack(id, token, "others") for id, token in [*mine, mine[0]]])
             assert sizes(here) == [(Ack, 11)]
+            theirs = [id for id, _ in await held(here, 10, "others")]
+            acked += await here.at_once([native_delete(id, queue="others") for id in theirs])
+            assert sizes(here) == [(Ack, 10)]
             return sent, stored, acked, await here.stored("others")
 
     url = new_database()
@@ -614,7 +655,7 @@ def test_on_a_database_they_are_one_operation_and_each_is_told_its_own(tmp_path)
     assert [stored[answer.json["message_id"]] for answer in sent[:20]] == [b"%d" % number for number in range(20)]
     by_uuid = {UUIDS.text(id): body for id, body in stored.items()}
     assert [by_uuid[answer.json["MessageId"]] for answer in sent[20:]] == [b"%d" % number for number in range(20)]
-    assert [answer.status for answer in acked] == [200] * 10 + [404]
+    assert [answer.status for answer in acked] == [200] * 10 + [404] + [204] * 10
     assert left == []
 
 

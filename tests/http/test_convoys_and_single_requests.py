@@ -23,6 +23,7 @@ from one_tick import (
     aws_bytes,
     held,
     left_behind,
+    native_delete,
     place,
     sizes,
 )  # fmt: skip
@@ -180,7 +181,23 @@ def deletes(mine: Sequence[tuple[int, str]], chosen: Sequence[tuple[int, str]]) 
     return requests
 
 
-@pytest.mark.parametrize("settle", [acks, deletes])
+def native_deletes(mine: Sequence[tuple[int, str]], chosen: Sequence[tuple[int, str]]) -> list[Sent]:
+    requests = []
+    for number, kind in chosen:
+        id, token = mine[number]
+        requests.append(
+            {
+                "held": native_delete(id, f"?token={token}"),
+                "stale": native_delete(id, f"?token={NO_TOKEN}"),
+                "elsewhere": native_delete(mine[-1][0]),
+                "unknown": native_delete(1 << 40),
+                "bad": native_delete(-1 if number % 2 else 1 << 63),
+            }.get(kind, native_delete(id))
+        )
+    return requests
+
+
+@pytest.mark.parametrize("settle", [acks, deletes, native_deletes])
 def test_acks_of_what_is_held_lost_or_not_there_are_answered_as_one_by_one(pair, settle):
     async def hold(here: Place) -> list[tuple[int, str]]:
         await here.broker.run(Purge("orders", 1 << 62, 1_000))

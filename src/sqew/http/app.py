@@ -101,7 +101,17 @@ class App:
             raise BadBody(_takes_no_body(route))
 
     def handle(self, request: Request) -> None:
-        """Answer a request: at once, at the end of this tick, or from a task."""
+        """Answer a request: at once, at the end of this tick together with others, or from a task."""
+        route = request.route
+        if route is not None and route.together is not None and route.together.differ_in_path and not request.refusal:
+            convoy = self._convoys.of_begun(request)
+            if convoy is not None:
+                convoy.join(request)
+                return
+        self.handle_alone(request)
+
+    def handle_alone(self, request: Request) -> None:
+        """Answer a request by itself."""
         try:
             if request.refusal is not None:
                 raise request.refusal

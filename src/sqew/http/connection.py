@@ -223,7 +223,10 @@ class Connection(asyncio.Protocol):
         application.handle(request)
 
     def _remember(self, head: bytes, request: Request | SqewError, length: int) -> None:
-        """Remember a head that can only mean one thing: a request with a body of known length, and nothing special."""
+        """Remember a head that can only mean one thing: a request with a body of known length, and nothing special.
+
+        Those that name one message are not remembered: they hardly come again, and would make others be forgotten.
+        """
         if (
             len(head) <= _LONGEST_REMEMBERED
             and isinstance(request, Request)
@@ -232,6 +235,7 @@ class Connection(asyncio.Protocol):
             and request.refusal is None
             and request.stream is None
             and len(request.body) == length
+            and (request.route is None or not request.route.names_one)
             and _SPECIAL.isdisjoint(request.headers)
         ):
             known_heads = self.hub.known_heads

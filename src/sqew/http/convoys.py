@@ -50,9 +50,19 @@ class Convoys:
             return None
         if route.is_all_head and not request.body:
             return self._repetition(request, route)
+        return self._convoy(request, route, request.params)
+
+    def of_begun(self, request: Request) -> Convoy | None:
+        """Who takes a request that was let in, and others that differ from it in the last part of their paths."""
+        route = request.route
+        if route is None or request.key is not None or not self._app.may_gather:
+            return None
+        return self._convoy(request, route, request.params[:-1])
+
+    def _convoy(self, request: Request, route: Route, params: tuple[str, ...]) -> Convoy | None:
         if route.together is None or (kind := route.together.kind(self._app.service, request)) is None:
             return None
-        key = (id(route), request.params, request.key_id, kind)
+        key = (id(route), params, request.key_id, kind)
         convoy = self._known.get(key)
         if convoy is None:
             convoy = self._known[key] = Convoy(self._app, route.together, request)
@@ -113,6 +123,16 @@ class Convoy:
         request.id, request.route, request.params = self._new_id(), self._route, self._params
         waiting.append(request)
 
+    def join(self, request: Request) -> None:
+        """A request has come that was let in by itself."""
+        waiting = self._waiting
+        if not waiting:
+            self._app.service.broker.await_gathering(self)
+        elif len(waiting) >= self._most:
+            self._app.handle_alone(request)
+            return
+        waiting.append(request)
+
     def __len__(self) -> int:
         return len(self._waiting)
 
@@ -135,7 +155,10 @@ class Convoy:
 
     def _scatter(self, requests: Sequence[Request]) -> None:
         for request in requests:
-            request.connection.start(request)
+            if self._together.differ_in_path:
+                self._app.handle_alone(request)
+            else:
+                request.connection.start(request)
 
     def _done(self, requests: Sequence[Request], call: SharedCall, result: Any) -> None:
         """The transaction is over."""

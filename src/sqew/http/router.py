@@ -29,6 +29,8 @@ KEYLESS: frozenset[Scope] = frozenset({"open", "signed"})
 Answer = Response | Stream | Call | Awaitable[Response | Stream | Call]
 Handler = Callable[["Service", Request], Answer]
 H = TypeVar("H", bound=Handler)
+K = TypeVar("K")
+V = TypeVar("V")
 
 _REMEMBERED = 4_096
 """How many paths the router keeps the answer for."""
@@ -61,6 +63,8 @@ class Together(Struct, frozen=True):
     """What kind of request has this head: those of one kind go together. None: it goes alone."""
     call: Callable[[Service, Sequence[Request]], SharedCall | None]
     """One operation for all of them; None, or an error: each must go alone."""
+    differ_in_path: bool = False
+    """They name one message each in their paths, and have no bodies. So each is let in by itself before they meet."""
 
 
 def plain_kind(_service: Service, request: Request) -> bool | None:
@@ -131,6 +135,11 @@ class Route(Struct, frozen=True, kw_only=True):
     def finds_fifo(self) -> bool:
         """Whether a FIFO queue is found there without the suffix of its name, as it may be made without it."""
         return self.pattern.startswith("/v1/queues/{name}")
+
+    @property
+    def names_one(self) -> bool:
+        """Return True if there is an id in its path, so that the same head hardly comes again."""
+        return "{id}" in self.pattern
 
     @property
     def parameters(self) -> list[str]:
@@ -208,6 +217,8 @@ class Router:
         self._root = _Node()
         self.routes: list[Route] = []
         self._known: dict[tuple[bytes, bytes], tuple[Route, tuple[str, ...]]] = {}
+        # What leads to a number at the end, and nothing but a parameter takes numbers: the route, and what is before.
+        self._numbered: dict[tuple[bytes, bytes], tuple[Route, tuple[str, ...]]] = {}
 
     def include(self, routes: Routes) -> None:
         """Add the routes of a dialect. Two routes for one request are a mistake in the code."""
@@ -229,11 +240,17 @@ class Router:
         known = self._known.get((method, path))
         if known is not None:
             return known
-        found = self._find(method.decode("latin-1"), path)
+        before, _, last = path.rpartition(b"/")
+        is_numbered = last.isdigit()
+        if is_numbered and (numbered := self._numbered.get((method, before))) is not None:
+            route, params = numbered
+            return route, (*params, last.decode())
+        found = route, params = self._find(method.decode("latin-1"), path)
         if len(path) <= _LONGEST_REMEMBERED:
-            if len(self._known) >= _REMEMBERED:
-                self._known.clear()
-            self._known[method, path] = found
+            if is_numbered and route.path.get(route.parameters[-1]) is int:
+                _remember(self._numbered, (method, before), (route, params[:-1]))
+            else:
+                _remember(self._known, (method, path), found)
         return found
 
     def _find(self, method: str, path: bytes) -> tuple[Route, tuple[str, ...]]:
@@ -269,6 +286,12 @@ class Router:
         except SqewError:
             return []
         return []
+
+
+def _remember(memory: dict[K, V], key: K, value: V) -> None:
+    if len(memory) >= _REMEMBERED:
+        memory.clear()
+    memory[key] = value
 
 
 def _walk(node: _Node, parts: list[str], at: int, params: tuple[str, ...]) -> tuple[_Node, tuple[str, ...]] | None:

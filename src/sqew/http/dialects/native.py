@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import re
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -19,8 +21,8 @@ from sqew.http.dialects.native_codes import code_of, native_status_of
 from sqew.http.dialects.plain_sends import plain_sends
 from sqew.http.dialects.sqew.looking import ArchiveParameters, message_id
 from sqew.http.dialects.sqew.queues import ListParameters, policy_fields
-from sqew.http.exchange import Call, Request, Response, next_page
-from sqew.http.router import Dialect, Routes, harmful
+from sqew.http.exchange import Call, Request, Response, SharedCall, next_page
+from sqew.http.router import Dialect, Routes, Together, harmful
 from sqew.http.service import NO_STORE, Service, as_json, json_body, refuse_head
 from sqew.http.statuses import headers_of
 from sqew.model import (
@@ -419,12 +421,31 @@ class DeleteParameters(Struct, frozen=True, forbid_unknown_fields=True):
     """Only if it is still held by this."""
 
 
+_TOKEN = re.compile(rb"token=([0-9a-f]{32})")
+
+
+def _ref_kind(_service: Service, request: Request) -> bool | None:
+    """All that name a message, perhaps with its token, and nothing else are of one kind."""
+    return None if request.body or (request.query and not _TOKEN.fullmatch(request.query)) else True
+
+
+def _ref(request: Request) -> Ref:
+    token = _TOKEN.fullmatch(request.query)
+    return Ref(message_id(request.params[1]), None if token is None else token[1].decode())
+
+
+def _delete_together(_service: Service, requests: Sequence[Request]) -> SharedCall:
+    refs = [_ref(request) for request in requests]
+    return SharedCall(ops.Ack(requests[0].params[0], refs), lambda results, _: [_deleted((one,)) for one in results])
+
+
 @routes.delete(
     "/v1/queues/{name}/messages/{id}",
     scope="receive",
     path={"id": int},
     query=DeleteParameters,
     answers={204: None},
+    together=Together(_ref_kind, _delete_together, differ_in_path=True),
 )
 def delete_message(_service: Service, request: Request) -> Call:
     """The work is done: delete a message, whoever holds it; with `token`, only if that is still good."""
@@ -433,7 +454,7 @@ def delete_message(_service: Service, request: Request) -> Call:
     return Call(ops.Ack(name, (Ref(message_id(id), request.options.token),)), _deleted)
 
 
-def _deleted(results: list[Settled | SqewError]) -> Response:
+def _deleted(results: Sequence[Settled | SqewError]) -> Response:
     (result,) = results
     return _refused(result) if isinstance(result, SqewError) else Response(204)
 
