@@ -86,7 +86,7 @@ _FIELDS: dict[type[ops.Operation[Any]], tuple[tuple[str, Check], ...]] = {
     ops.ListKeys: (("queue", or_none(queue)),),
     ops.DeleteKey: (("queue", queue), ("id", any_text)),
     ops.ReadKeys: (("known_version", position),),
-    ops.Send: (("queue", queue), ("messages", messages), ("keyed", flag), ("apart", flag)),
+    ops.Send: (("queue", queue), ("messages", messages), ("keyed", flag), ("apart", flag), ("is_job", flag)),
     ops.Stage: (
         ("queue", queue),
         ("writer", text),
@@ -147,7 +147,7 @@ _FIELDS: dict[type[ops.Operation[Any]], tuple[tuple[str, Check], ...]] = {
     ops.Ages: (("queue", queue),),
     ops.NextDue: (("queue", queue), ("lane", or_none(lane))),
     ops.ListDead: (("queue", queue), ("limit", limit), ("after", position)),
-    ops.RequeueDead: (("queue", queue), ("ids", or_none(ids)), ("limit", limit)),
+    ops.RequeueDead: (("queue", queue), ("ids", or_none(ids)), ("limit", limit), ("unspent", flag)),
     ops.PurgeDead: (("queue", queue), ("ids", or_none(ids)), ("limit", limit)),
     ops.Redrive: (
         ("dead_letter", queue),
@@ -305,6 +305,8 @@ _FIELDS: dict[type[ops.Operation[Any]], tuple[tuple[str, Check], ...]] = {
 
 def check_operation(operation: ops.Operation[Any], limits: Limits) -> None:
     """Raise unless a store can be asked to do this."""
+    if type(operation) is ops.Send and operation.is_job is True and limits.jobs is not None:
+        limits = limits.jobs
     if type(operation) is ops.Send and type(operation.messages) is tuple and len(operation.messages) == 1:
         # The most frequent of all, without the detour through the table: 1.3 instead of 2.0 µs.
         queue("queue", operation.queue, limits)

@@ -37,7 +37,15 @@ from sqew.operations import (
     Sweep,
     UpdateQueue,
 )
-from sqew.rules import Limits, check_queue_name, checked_changes, default_policy, letters_policy
+from sqew.rules import (
+    JOB_BODY_BYTES,
+    JOB_DEPTH,
+    Limits,
+    check_queue_name,
+    checked_changes,
+    default_policy,
+    letters_policy,
+)
 from sqew.settings import Settings
 from sqew.stores.base import RemoteStore, Rest, Store
 from sqew.stores.sqlite import SQLiteStore
@@ -449,9 +457,15 @@ def _event_log(settings: Settings) -> EventLog | None:
 
 def limits_of(settings: Settings) -> Limits:
     """How large things may be, as the settings say."""
-    return Limits(
+    limits = Limits(
         max_body_bytes=settings.max_body_bytes,
         max_headers_bytes=settings.max_headers_bytes,
         max_batch=settings.max_batch,
         max_depth=settings.max_depth,
     )
+    assumed = {
+        name: value
+        for name, value in (("max_body_bytes", JOB_BODY_BYTES), ("max_depth", JOB_DEPTH))
+        if settings.sources.get(name, "default") == "default"
+    }
+    return replace(limits, jobs=replace(limits, **assumed)) if assumed else limits

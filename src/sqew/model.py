@@ -94,6 +94,10 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     """How long a receive by SQS waits for a message when it does not say."""
 
 
+UPDATED = "updated_at"
+"""Under which name the extras of a queue hold when it was last changed."""
+
+
 class QueueInfo(Struct, frozen=True):
     """A queue: its name and its policy."""
 
@@ -104,6 +108,11 @@ class QueueInfo(Struct, frozen=True):
     """What a dialect keeps with a queue and nobody else understands: SQS its tags and some attributes."""
     id: int = 0
     """Its number in the store, which no later queue gets. 0: an older server did not say."""
+
+    @property
+    def updated_at(self) -> int:
+        """When its policy was last changed, or else when it was made."""
+        return int(self.extras.get(UPDATED, self.created_at))
 
 
 class KeyInfo(Struct, frozen=True):

@@ -191,7 +191,8 @@ class Send(Operation[list[Sent]], frozen=True, gc=False):
     """Send messages. ``keyed``: to a FIFO queue only with a key each, unless the queue makes them of their bodies.
 
     ``sync_commit``: whether the answer waits for the disk; None: as the store is set. ``apart``: they come from several
-    who each send one, so they are no batch that a rate limit would let through as a whole.
+    who each send one, so they are no batch that a rate limit would let through as a whole. ``is_job``: `Limits.jobs`
+    hold for it.
     """
 
     queue: str
@@ -199,6 +200,7 @@ class Send(Operation[list[Sent]], frozen=True, gc=False):
     keyed: bool = False
     sync_commit: bool | None = None  # type: ignore[misc]  # an operation's own, where others have their kind's
     apart: bool = False
+    is_job: bool = False
 
 
 class Stage(Operation[Staged], frozen=True):
@@ -437,11 +439,16 @@ class ListDead(Operation[Page], frozen=True):
 
 
 class RequeueDead(Operation[Progress], frozen=True):
-    """Bring dead letters of a queue back to it with attempts 0: all, or those with the given ids."""
+    """Bring dead letters of a queue back to it with attempts 0: all, or those with the given ids.
+
+    ``unspent``: only those in its archive that ran out of attempts and have some again, because the queue now allows
+    more. They keep their count.
+    """
 
     queue: str
     ids: Sequence[int] | None = None
     limit: int = 1000
+    unspent: bool = False
 
 
 class PurgeDead(Operation[Progress], frozen=True):

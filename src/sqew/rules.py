@@ -31,6 +31,11 @@ _LONGEST_SHOWN = 100
 HEAVIEST_LANE = 1_000_000
 MOST_LANES = 1_000
 """Each is a row to be written, and a turn to be counted when a receiver names none."""
+MOST_ATTEMPTS = 1_000_000
+"""The highest limit on deliveries that a queue can have."""
+JOB_BODY_BYTES = 2 * 1_048_576
+JOB_DEPTH = 128
+"""What hq takes as a job. It holds for its dialect unless the operator has set limits of their own."""
 SLOWEST_RATE = 0.000001
 """The least messages a second that a queue may be held to: one in eleven days."""
 
@@ -65,6 +70,8 @@ class Limits(Struct, frozen=True):
     max_headers_bytes: int = 65_536
     max_batch: int = 1_000
     max_depth: int = 64
+    jobs: Limits | None = None
+    """The limits of bodies sent as hq's jobs, where they differ."""
 
 
 class Throttle:
@@ -245,7 +252,7 @@ def check_policy(policy: Policy) -> None:
     if policy.archive_retention_ms is not None:
         check_ms("archive_retention_ms", policy.archive_retention_ms)
     if policy.max_attempts is not None:
-        check_int("max_attempts", policy.max_attempts, 1, 1_000_000)
+        check_int("max_attempts", policy.max_attempts, 1, MOST_ATTEMPTS)
     if policy.quota is not None:
         check_int("quota", policy.quota, 0, 1 << 53)
     if policy.rate_limit is not None and not SLOWEST_RATE <= policy.rate_limit <= 1e9:

@@ -453,7 +453,7 @@ def test_origins_that_are_none_are_refused_at_the_start(tmp_path, origins):
 
 
 def test_options_says_what_a_path_takes(shared_server):
-    answer = shared_server.call("OPTIONS", "/queues")
+    answer = shared_server.call("OPTIONS", "/v1/queues")
 
     assert (answer.status, answer.headers["allow"]) == (204, "GET, HEAD, OPTIONS, POST")
     assert shared_server.call("OPTIONS", "/nothing/to/see/here").status == 404

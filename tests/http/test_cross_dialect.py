@@ -170,4 +170,4 @@ def test_a_dead_letter_queue_that_is_named_is_made_on_creation_and_on_a_change(s
     assert [message["id"] for message in shared_server.call("POST", f"/queues/{name}-1/poll").json["messages"]] == [
         dead
     ]
-    assert shared_server.call("GET", f"/queues/{name}-2").json["max_attempts"] is None
+    assert shared_server.call("GET", f"/v1/queues/{name}-2").json["policy"]["max_attempts"] is None

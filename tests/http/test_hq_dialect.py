@@ -1,11 +1,13 @@
 """The hq dialect over a real socket."""
 
 import re
+import time
 
 import pytest
 from vocabularies import HQ, SQEW, new_name
 
-from serving import STORES
+from serving import STORES, serving
+from sqew import Client, QueueNotFound
 
 UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 
@@ -35,7 +37,7 @@ def test_the_example_of_its_description_works_as_it_stands(shared_server):
     assert re.fullmatch(rf'{{"message_id":"{UUID}"}}', sent.body.decode())
     id = sent.json["message_id"].encode()
     assert received.body == b'{"id":"%b","args":{"a":1, "b":2},"queue":"myqueue","attempts":1}' % id
-    assert shared_server.call("DELETE", "/queues/myqueue").status == 204
+    assert shared_server.call("DELETE", "/queues/myqueue").status == 200
 
 
 def test_an_empty_queue_gives_null(shared_server, queue):
@@ -68,7 +70,7 @@ def test_a_failed_message_is_dead(shared_server, queue):
 
 
 def test_a_message_is_received_no_more_often_than_its_queue_allows(shared_server, queue):
-    shared_server.call("PUT", f"/queues/{queue}?visibility_timeout_seconds=0")
+    shared_server.call("PATCH", f"/queues/{queue}", {"visibility_ms": 0})
     HQ.send(shared_server, queue, 1)
 
     attempts = [delivery.attempts for _ in range(4) for delivery in HQ.receive(shared_server, queue)]
@@ -88,6 +90,14 @@ def test_a_queue_is_updated_in_part(shared_server, queue):
     shown = shared_server.call("GET", f"/queues/{queue}").json
     assert (updated.status, updated.body) == (200, b"")
     assert (shown["max_attempts"], shown["visibility_timeout_seconds"]) == (9, 30)
+
+
+def wait_for(condition):
+    for _ in range(200):
+        if condition():
+            return
+        time.sleep(0.05)
+    raise AssertionError("it has not come to that within ten seconds")
 
 
 CREATION = {"name": "made", "max_attempts": "5", "visibility_timeout_seconds": "30"}
@@ -147,13 +157,160 @@ def test_queues_are_listed_with_their_attempts(shared_server, queue):
 
 
 @pytest.mark.parametrize(
-    "parameters", ["max_attempts=x", "max_attempts=0", "visibility_timeout_seconds=-1", "color=red"]
+    ("parameters", "status"),
+    [
+        ("max_attempts=x", 400),
+        ("visibility_timeout_seconds=1.5", 400),
+        ("max_attempts=0", 422),
+        ("visibility_timeout_seconds=-1", 422),
+    ],
 )
-def test_a_bad_parameter_is_refused(shared_server, queue, parameters):
+def test_a_bad_parameter_is_refused_and_changes_nothing(shared_server, queue, parameters, status):
     answer = shared_server.call("PUT", f"/queues/{queue}?{parameters}")
 
-    assert answer.status == 400
+    shown = shared_server.call("GET", f"/queues/{queue}").json
+    assert answer.status == status
     assert answer.json["error"].endswith(".")
+    assert (shown["max_attempts"], shown["visibility_timeout_seconds"]) == (2, 30)
+
+
+def test_parameters_that_hq_does_not_know_are_ignored_in_it_alone(shared_server, queue):
+    changed = shared_server.call("PUT", f"/queues/{queue}?color=red&max_attempts=7")
+    refused = shared_server.call("POST", "/queues?color=red", {"name": new_name()})
+
+    assert (changed.status, refused.status) == (200, 400)
+    assert shared_server.call("GET", f"/queues/{queue}").json["max_attempts"] == 7
+    assert made_in_the_url(shared_server, color="red").status == 200
+
+
+def test_a_queue_tells_when_it_was_made_and_when_it_was_changed(shared_server, queue):
+    made = shared_server.call("GET", f"/queues/{queue}").json
+    shared_server.call("PUT", f"/queues/{queue}")
+    untouched = shared_server.call("GET", f"/queues/{queue}").json
+    shared_server.call("PUT", f"/queues/{queue}?max_attempts=3")
+    changed = shared_server.call("GET", f"/queues/{queue}").json
+
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}", made["inserted_at"])
+    assert made["inserted_at"] == made["updated_at"] == untouched["updated_at"] == changed["inserted_at"]
+    assert changed["updated_at"] > made["updated_at"]
+
+
+def test_queues_of_other_dialects_show_whole_numbers_to_hq(shared_server):
+    name = new_name()
+    shared_server.call("POST", "/queues", {"name": name, "max_attempts": None, "visibility_ms": 1_500})
+
+    shown = shared_server.call("GET", f"/queues/{name}").json
+
+    assert (shown["max_attempts"], shown["visibility_timeout_seconds"]) == (9_007_199_254_740_991, 2)
+    assert shared_server.call("PATCH", f"/queues/{name}", {"max_attempts": shown["max_attempts"]}).status == 200
+    with Client(shared_server.url) as client:
+        assert client.info(name).policy.max_attempts is None
+
+
+def test_a_queue_made_through_hq_has_no_other_beside_it_and_leaves_none(shared_server, queue):
+    assert shared_server.call("GET", f"/queues/{queue}").json["dlq"] is None
+    assert shared_server.call("GET", f"/queues/{queue}-dlq").json is None
+
+    assert shared_server.call("DELETE", f"/queues/{queue}").status == 200
+
+    assert queue not in [q["name"] for q in shared_server.call("GET", "/queues").json]
+
+
+def test_what_is_to_be_done_with_a_queue_that_does_not_exist_is_done(shared_server):
+    name = new_name()
+
+    deleted = shared_server.call("DELETE", f"/queues/{name}")
+    changed = shared_server.call("PUT", f"/queues/{name}?max_attempts=6")
+    received = shared_server.call("GET", f"/queues/{name}/receive")
+
+    assert [(answer.status, answer.body) for answer in (deleted, changed, received)] == [
+        (200, b""), (200, b""), (200, b"null"),
+    ]  # fmt: skip
+    assert {answer.headers["x-sqew-error"] for answer in (deleted, changed, received)} == {"queue_not_found"}
+    assert shared_server.call("GET", f"/queues/{name}").body == b"null"
+
+
+def test_a_client_of_ours_is_told_that_there_is_no_queue_to_delete(shared_server):
+    with Client(shared_server.url) as client, pytest.raises(QueueNotFound):
+        client.delete(new_name())
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("OPTIONS", "/queues", "GET, HEAD, POST"),
+        ("OPTIONS", "/queues/q", "DELETE, GET, HEAD, PATCH, PUT"),
+        ("PATCH", "/queues/q", "DELETE, GET, HEAD, PATCH with a JSON body, PUT"),
+        ("POST", "/messages/7aab413c-d164-468e-ab3b-14a4ee1ece3d/complete", "PUT"),
+        ("POST", "/queues/q/receive", "GET, HEAD"),
+    ],
+)
+def test_a_method_that_hq_does_not_have_is_refused(shared_server, method, path, allowed):
+    answer = shared_server.call(method, path)
+
+    assert (answer.status, answer.headers["allow"]) == (405, allowed)
+
+
+def test_a_path_of_hq_with_a_slash_at_its_end_is_another(shared_server, queue):
+    assert shared_server.call("GET", "/queues/").status == 404
+    assert shared_server.call("GET", f"/queues/{queue}/").status == 404
+
+
+@pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", "image/png"])
+def test_a_body_is_json_whatever_its_type_is_said_to_be(shared_server, queue, content_type):
+    sent = shared_server.call("POST", f"/queues/{queue}/enqueue", b'{"a": 1}', {"Content-Type": content_type})
+
+    assert sent.status == 200
+    assert shared_server.call("GET", f"/queues/{queue}/receive").json["args"] == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    "body", [b'"' + b"x" * 1_500_000 + b'"', b"[" * 100 + b"]" * 100], ids=["1.5 MB", "100 levels"]
+)
+def test_a_job_may_be_larger_and_deeper_than_other_messages_and_all_dialects_show_it(shared_server, queue, body):
+    assert shared_server.call("POST", f"/queues/{queue}/messages", b'{"payload":%b}' % body).status in (400, 413)
+
+    sent = shared_server.call("POST", f"/queues/{queue}/enqueue", body)
+
+    assert sent.status == 200
+    assert body in shared_server.call("GET", f"/queues/{queue}/peek").body
+    assert body in shared_server.call("GET", f"/v1/queues/{queue}/export").body
+    assert body in shared_server.call("GET", f"/queues/{queue}/receive").body
+
+
+def test_a_job_of_3_mb_is_too_large(shared_server, queue):
+    answer = shared_server.call("POST", f"/queues/{queue}/enqueue", b'"' + b"x" * 3_000_000 + b'"')
+
+    assert (answer.status, answer.headers["x-sqew-error"]) == (413, "too_large")
+
+
+def test_limits_that_the_operator_has_set_hold_for_jobs_too(tmp_path):
+    with serving(tmp_path, "--max-body-bytes", "1000", "--max-depth", "10") as server:
+        server.call("POST", "/queues?name=q&max_attempts=2&visibility_timeout_seconds=30")
+
+        assert server.call("POST", "/queues/q/enqueue", b'"' + b"x" * 1_000 + b'"').status == 413
+        assert server.call("POST", "/queues/q/enqueue", b"[" * 11 + b"]" * 11).status == 400
+
+
+def test_what_ran_out_of_attempts_comes_back_with_its_count_when_more_are_allowed(shared_server, queue):
+    shared_server.call("PATCH", f"/queues/{queue}", {"visibility_ms": 0})
+    shared_server.call("POST", f"/queues/{queue}/enqueue", ["used up"])
+    for _ in range(2):
+        shared_server.call("GET", f"/queues/{queue}/receive")
+    assert shared_server.call("GET", f"/queues/{queue}/receive").json is None
+    shared_server.call("POST", f"/queues/{queue}/enqueue", ["failed"])
+    shared_server.call("PATCH", f"/queues/{queue}", {"visibility_ms": 30_000})
+    failed = shared_server.call("GET", f"/queues/{queue}/receive").json
+    shared_server.call("PUT", f"/messages/{failed['id']}/fail")
+    wait_for(lambda: len(shared_server.call("GET", f"/queues/{queue}/dlq").json["messages"]) == 2)
+
+    shared_server.call("PUT", f"/queues/{queue}?max_attempts=3")
+
+    back = shared_server.call("GET", f"/queues/{queue}/receive").json
+    [dead] = shared_server.call("GET", f"/queues/{queue}/dlq").json["messages"]
+    assert (back["args"], back["attempts"]) == (["used up"], 3)
+    assert dead["payload"] == ["failed"]
+    assert shared_server.call("GET", f"/queues/{queue}/receive").json is None
 
 
 @pytest.mark.parametrize("act", ["complete", "fail"])
@@ -181,7 +338,7 @@ def test_a_message_that_nobody_has_received_is_neither_completed_nor_failed(shar
 
 @pytest.mark.parametrize("act", ["complete", "fail"])
 def test_a_message_whose_lease_ran_out_is_neither_completed_nor_failed(shared_server, queue, act):
-    shared_server.call("PUT", f"/queues/{queue}?visibility_timeout_seconds=0")
+    shared_server.call("PATCH", f"/queues/{queue}", {"visibility_ms": 0})
     shared_server.call("POST", f"/queues/{queue}/enqueue", [1])
     id = shared_server.call("GET", f"/queues/{queue}/receive").json["id"]
 

@@ -92,6 +92,9 @@ def read(call: Call[R], answer: Answer, where: str) -> R:
     """The result, or the server's error raised."""
     if not 200 <= answer.status < 300:
         raise refusal(call, answer, where)
+    if answer.headers.get(_CODE_HEADER) == QueueNotFound.code:
+        # Where hq's clients want to know nothing of it.
+        raise QueueNotFound(call.about["queue"])
     try:
         result = call.parse(answer.body)
     except (msgspec.DecodeError, ValueError) as error:
@@ -208,13 +211,7 @@ def delete(name: str) -> Call[None]:
 
 
 def info(name: str) -> Call[QueueInfo]:
-    def found(body: bytes) -> QueueInfo:
-        # A server answers so where hq's clients get theirs.
-        if body.strip() == b"null":
-            raise QueueNotFound(name, ())
-        return _info(body)
-
-    return Call("GET", _path(name), found, repeatable=True, about={"queue": name})
+    return Call("GET", _path(name), _info, repeatable=True, about={"queue": name})
 
 
 def queues(prefix: str) -> Call[list[QueueInfo]]:

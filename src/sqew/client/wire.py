@@ -27,6 +27,7 @@ from sqew.model import (
     Settled,
     State,
 )
+from sqew.rules import MOST_ATTEMPTS
 
 encode = msgspec.json.Encoder().encode
 _decode_text = msgspec.json.Decoder(str).decode
@@ -112,6 +113,9 @@ class QueueDocument(Struct):
 
     def info(self) -> QueueInfo:
         fields = {name: getattr(self, name) for name in Policy.__struct_fields__ if name != "dead_letter"}
+        if self.max_attempts is not None and self.max_attempts > MOST_ATTEMPTS:
+            # No limit has a number of its own there, for hq's clients.
+            fields["max_attempts"] = None
         return QueueInfo(self.name, Policy(dead_letter=self.dlq, **fields), self.created_at, id=self.id)
 
 

@@ -221,7 +221,8 @@ class App:
             raise BadBody(f"{route.method} {route.pattern} needs a JSON body. See /docs for its fields.")
         if route.reads_body:
             return
-        check_json_type(request)
+        if not route.any_type:
+            check_json_type(request)
         decode = route.decoder.decode if len(request.body) <= LARGE else self._crowd(route, route.decoder).decode
         try:
             request.data = decode(request.body)

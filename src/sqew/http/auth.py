@@ -9,7 +9,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from sqew.broker import Broker
-from sqew.errors import BadSetting, CredentialsMissing, Forbidden, RouteNotFound, Unauthorized
+from sqew.errors import BadSetting, CredentialsMissing, Forbidden, MethodNotAllowed, RouteNotFound, Unauthorized
 from sqew.http.exchange import Headers, Request, Response, Stream
 from sqew.http.hosts import is_loopback
 from sqew.http.keychain import Keychain
@@ -80,8 +80,10 @@ class Guard:
         self._origins.check(request)
         if not methods and request.path != b"/":
             raise RouteNotFound(shown_path(request.path))
-        headers: Headers = ((b"allow", ", ".join(methods).encode()),)
-        return Response(204, headers=headers + self._origins.preflight(request, methods))
+        allowed = self._origins.preflight(request, methods)
+        if not allowed and methods and "OPTIONS" not in methods:
+            raise MethodNotAllowed("OPTIONS", shown_path(request.path), methods)
+        return Response(204, headers=((b"allow", ", ".join(methods).encode()), *allowed))
 
     @property
     def leaves_answers(self) -> bool:

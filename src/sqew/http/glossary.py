@@ -182,6 +182,7 @@ _WORDS = {
     "label": Word("What the key is for, in your own words.", "the shop"),
     "lane": _text("One of the queue's lanes; left out: all of them in turn, or the default one.", "normal"),
     "lanes": Word("The queue's lanes and their weights.", {"priority": 3, "normal": 1}, _LANES),
+    "inserted_at": Word("When it was made, in UTC.", "2026-11-18 21:42:27.948"),
     "last": Word("The id of the last one; null: there are none.", 1000),
     "lease_expires_at": Word("When the lease ends and others may receive it."),
     "lease_ms": _ms("How long nobody else is given what was claimed.", 3_600_000),

@@ -53,6 +53,8 @@ class Dialect(Struct, frozen=True):
     """The content types that it may have."""
     status: Callable[[SqewError], int] = status_of
     """The status of an answer that refuses."""
+    exact: bool = False
+    """Its routes take only the methods that they name, so not OPTIONS, and no slash at the end of the path."""
 
 
 class Together(Struct, frozen=True):
@@ -116,6 +118,8 @@ class Route(Struct, frozen=True, kw_only=True):
     """Which of the answers are theirs, by status."""
     streams: bool = False
     """The handler reads the body while it arrives."""
+    any_type: bool = False
+    """The body is JSON, whatever its Content-Type says."""
     reads_body: bool = False
     """The handler reads the body itself: it may be lines of JSON as well."""
     body_optional: bool = False
@@ -262,6 +266,8 @@ class Router:
         if found is None:
             raise RouteNotFound(shown_path(path))
         node, params = found
+        if path.endswith(b"/") and _is_exact(node):
+            raise RouteNotFound(shown_path(path))
         route = node.methods.get("GET" if method == "HEAD" else method)
         if route is None:
             raise MethodNotAllowed(method, shown_path(path), allowed_methods(node))
@@ -316,8 +322,13 @@ def _first_route(node: _Node) -> Route | None:
     return own or next((route for child in children if (route := _first_route(child)) is not None), None)
 
 
+def _is_exact(node: _Node) -> bool:
+    dialects = [dialect for route in node.methods.values() for dialect in (route.dialect, route.guest)]
+    return any(dialect is not None and dialect.exact for dialect in dialects)
+
+
 def allowed_methods(node: _Node) -> list[str]:
-    methods = set(node.methods) | {"OPTIONS"}
+    methods = set(node.methods) if _is_exact(node) else {*node.methods, "OPTIONS"}
     if "GET" in methods:
         methods.add("HEAD")
     return sorted(methods)

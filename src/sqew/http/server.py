@@ -59,7 +59,8 @@ class Server:
         known = self._heads.get((status, content_type))
         if known is None:
             lines = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\ndate: {formatdate(usegmt=True)}\r\n".encode()
-            known = lines + b"content-type: " + content_type + b"\r\ncontent-length: "
+            kind = b"content-type: " + content_type + b"\r\n" if content_type else b""
+            known = lines + kind + b"content-length: "
             self._heads[status, content_type] = known
         return known
 

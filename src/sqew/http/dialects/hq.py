@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -11,13 +13,13 @@ from msgspec import Raw, Struct
 
 from sqew import operations as ops
 from sqew.engine import creation
-from sqew.errors import BadValue, MessageNotFound, SqewError
+from sqew.errors import BadValue, MessageNotFound, QueueNotFound, SqewError
 from sqew.http.exchange import Call, Request, Response
 from sqew.http.router import Dialect, Routes, harmful
 from sqew.http.service import NO_STORE, Service, as_json, refuse_head
 from sqew.http.statuses import headers_of
 from sqew.ids import MessageUuids
-from sqew.model import Message, NewMessage, Received, Ref, Release, Sent
+from sqew.model import Message, NewMessage, Policy, Received, Ref, Release, Sent
 from sqew.rules import seconds_as_ms
 
 encode = msgspec.json.Encoder().encode
@@ -32,16 +34,18 @@ def failure(error: SqewError, _status: int) -> bytes:
     return encode(Failure(error.told, error.code))
 
 
-DIALECT = Dialect("hq", "A job queue: enqueue, receive, complete, fail.", failure, Failure)
+DIALECT = Dialect("hq", "A job queue: enqueue, receive, complete, fail.", failure, Failure, exact=True)
 routes = Routes(DIALECT)
 
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 (hq writes UTC without saying so)
 
-class QueueParameters(Struct, frozen=True, forbid_unknown_fields=True):
-    """What hq knows of a queue."""
+
+class QueueParameters(Struct, frozen=True):
+    """What hq knows of a queue. Other parameters mean nothing to it, and are ignored."""
 
     name: str | None = None
     max_attempts: int | None = None
-    visibility_timeout_seconds: float | None = None
+    visibility_timeout_seconds: int | None = None
 
     def policy(self) -> dict[str, Any]:
         fields: dict[str, Any] = {}
@@ -51,44 +55,103 @@ class QueueParameters(Struct, frozen=True, forbid_unknown_fields=True):
             fields["visibility_ms"] = seconds_as_ms("visibility_timeout_seconds", self.visibility_timeout_seconds)
         return fields
 
+    def below_one(self) -> Response | None:
+        """The refusal of a number that is too small."""
+        for name in _REQUIRED[1:]:
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                error = BadValue(f"{name} can't be {value}: it must be 1 or more.")
+                return Response(422, failure(error, 422), headers=headers_of(error))
+        return None
+
 
 _REQUIRED = ("name", "max_attempts", "visibility_timeout_seconds")
 
+DONE = Response(200, content_type=b"")
+"""hq says no more about what it has done, or had no need to do."""
+
+
+def done_without(error: SqewError) -> Response:
+    """The same answer where there was nothing to do it with, as only the header tells."""
+    return Response(200, content_type=b"", headers=headers_of(error))
+
+
+def null_if_missing(error: SqewError) -> Awaitable[Response] | None:
+    """Answer null about a queue that does not exist, as hq does. Any other error is one."""
+    if not isinstance(error, QueueNotFound):
+        return None
+    return _answer(Response(200, b"null", headers=(*NO_STORE, *headers_of(error))))
+
+
+async def _answer(response: Response) -> Response:
+    return response
+
+
+def time_of(ms: int) -> str:
+    """A time as hq writes it.
+
+    >>> time_of(1_763_502_147_948)
+    '2025-11-18 21:42:27.948'
+    """
+    return (_EPOCH + timedelta(milliseconds=ms)).isoformat(" ", "milliseconds")
+
 
 def create_queue(service: Service, given: QueueParameters) -> Call | Response:
-    """Make a queue from the URL's parameters, all of which are needed: ``POST /queues`` with a name in the URL."""
+    """Make a queue from the URL's parameters, all of which are needed: ``POST /queues`` with a name in the URL.
+
+    It has no dead-letter queue: a list shows what was made, and nothing else.
+    """
     missing = [name for name in _REQUIRED if getattr(given, name) is None]
     if missing:
         raise BadValue(
             f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing: a queue that is made in the URL "
             f"needs {', '.join(_REQUIRED)}. Add what is missing, or describe the queue as JSON."
         )
-    for name in _REQUIRED[1:]:
-        if getattr(given, name) < 1:
-            error = BadValue(f"{name} can't be {getattr(given, name):g}: it must be 1 or more.")
-            return Response(422, failure(error, 422), headers=headers_of(error))
     assert given.name is not None
-    return Call(creation(service.settings, given.name, given.policy(), new=True), lambda _: Response(200))
+    if (refusal := given.below_one()) is not None:
+        return refusal
+    policy = {**given.policy(), "dead_letter": None}
+    return Call(creation(service.settings, given.name, policy, new=True), lambda _: DONE)
 
 
-@routes.put("/queues/{queue}", scope="admin", query=QueueParameters, answers={200: None})
-def update_queue(_service: Service, request: Request) -> Call:
-    """Change a queue's max_attempts or visibility_timeout_seconds."""
+@routes.put("/queues/{queue}", scope="admin", query=QueueParameters, answers={200: None}, long=True)
+async def update_queue(service: Service, request: Request) -> Response:
+    """Change a queue's max_attempts or visibility_timeout_seconds. Without either, or without the queue: nothing.
+
+    Messages that ran out of attempts and have no dead-letter queue to lie in come back if it now allows more.
+    """
     given: QueueParameters = request.options
-    if given.name not in (None, request.params[0]):
+    queue = request.params[0]
+    if given.name not in (None, queue):
         raise BadValue("A queue can't be renamed. Make another, and leave name out of the URL's parameters.")
-    return Call(ops.UpdateQueue(request.params[0], given.policy()), lambda _: Response(200))
+    if (refusal := given.below_one()) is not None:
+        return refusal
+    try:
+        before = await service.broker.run(ops.GetQueue(queue))
+        after = await service.broker.run(ops.UpdateQueue(queue, given.policy()))
+        if _allows_more(after.policy, before.policy):
+            await service.broker.in_steps(ops.RequeueDead(queue, unspent=True))
+    except QueueNotFound as error:
+        return done_without(error)
+    return DONE
+
+
+def _allows_more(after: Policy, before: Policy) -> bool:
+    if before.max_attempts is None:
+        return False
+    return after.max_attempts is None or after.max_attempts > before.max_attempts
 
 
 class Enqueued(Struct):
     message_id: UUID
 
 
-@routes.post("/queues/{queue}/enqueue", scope="send", body=Raw, answers={200: Enqueued})
+@routes.post("/queues/{queue}/enqueue", scope="send", body=Raw, any_type=True, answers={200: Enqueued})
 def enqueue(service: Service, request: Request) -> Call:
-    """Send a message: the whole body, any JSON, is its arguments."""
+    """Send a message: the whole body, any JSON, is its arguments. It need not say that it is JSON."""
     request.rows = 1
-    return Call(ops.Send(request.params[0], (NewMessage(request.body),)), partial(_enqueued, service.uuids))
+    message = NewMessage(request.body)
+    return Call(ops.Send(request.params[0], (message,), is_job=True), partial(_enqueued, service.uuids))
 
 
 def _enqueued(uuids: MessageUuids, sent: list[Sent]) -> Response:
@@ -104,9 +167,9 @@ class Job(Struct):
 
 @routes.get("/queues/{queue}/receive", scope="receive", by_link=harmful, answers={200: Job | None})
 def receive(service: Service, request: Request) -> Call:
-    """Take the next message for the queue's visibility timeout; null when there is none."""
+    """Take the next message for the queue's visibility timeout; null when there is none, or no such queue."""
     refuse_head(request)
-    return Call(ops.Receive(request.params[0]), partial(_received, service.uuids))
+    return Call(ops.Receive(request.params[0]), partial(_received, service.uuids), otherwise=null_if_missing)
 
 
 def _received(uuids: MessageUuids, received: Received) -> Response:

@@ -12,7 +12,7 @@ from sqew.errors import BadValue, QueueNotFound
 from sqew.model import Fact, Page, Progress
 from sqew.operations import ListDead, PurgeDead, Redrive, RequeueDead
 from sqew.stores.sql.catalog import QueueState
-from sqew.stores.sql.ending import drop, left
+from sqew.stores.sql.ending import EXHAUSTED, drop, left
 from sqew.stores.sql.fifo import put_in_front
 from sqew.stores.sql.rows import (
     INLINE_BODY_BYTES,
@@ -53,6 +53,8 @@ def list_dead(work: Work, op: ListDead) -> Page:
 def requeue_dead(work: Work, op: RequeueDead) -> Progress:
     state = work.catalog.queue(op.queue)
     _hold(work, state, work.catalog.find(state.policy.dead_letter))
+    if op.unspent:
+        return _requeue_unspent(work, state, op.limit)
     count = 0
     for row in _letters(work, state, op.ids, op.limit):
         _bring_back(work, state, row)
@@ -61,6 +63,19 @@ def requeue_dead(work: Work, op: RequeueDead) -> Progress:
     while count < op.limit and (found := next(archived, None)) is not None:
         count += _bring_back_archived(work, state, found)
     return Progress(count, count < op.limit)
+
+
+def _requeue_unspent(work: Work, state: QueueState, limit: int) -> Progress:
+    allowed = _EVER if state.policy.max_attempts is None else state.policy.max_attempts
+    count, after = 0, 0
+    while count < limit:
+        rows = work.execute(work.sql.unspent_in_archive, (state.id, EXHAUSTED, allowed, after, limit)).fetchall()
+        if not rows:
+            break
+        # (What is damaged stays.)
+        count += sum(_bring_back_archived(work, state, row, keep_attempts=True) for row in rows)
+        after = rows[-1][_ID]
+    return Progress(count, count < limit)
 
 
 def redrive(work: Work, op: Redrive) -> Progress:
@@ -219,10 +234,10 @@ def _bring_back(work: Work, state: QueueState, row: Sequence[Any]) -> None:
         left(work, home, id, key, row[13])
 
 
-def _bring_back_archived(work: Work, state: QueueState, row: Row) -> bool:
+def _bring_back_archived(work: Work, state: QueueState, row: Row, *, keep_attempts: bool = False) -> bool:
     """Move a dead message (a row of {archived}) out of the archive, unless it is damaged or not there any more."""
     (
-        id, _queue_id, lane, priority, _attempts, _available_at, created_at, _finished_at, _outcome, _reason, key,
+        id, _queue_id, lane, priority, attempts, _available_at, created_at, _finished_at, _outcome, _reason, key,
         group, is_text, check, headers, body,
     ) = row  # fmt: skip
     if checksum(body, headers, is_text) != check:
@@ -242,6 +257,8 @@ def _bring_back_archived(work: Work, state: QueueState, row: Row) -> bool:
         (id, state.id, lane_id, priority, due_at, work.now, created_at, expires_at, key, group, is_text, check, headers,
          inline),
     )  # fmt: skip
+    if keep_attempts:
+        work.execute(work.sql.count_attempts, (id, attempts))
     _arrived(work, state, id, lane_id, group)
     return True
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from sqew.errors import BadValue, ChangedMeanwhile, Conflict, QueueExists
-from sqew.model import Policy, QueueInfo
+from sqew.model import UPDATED, Policy, QueueInfo
 from sqew.operations import CreateQueue, DeleteQueue, GetQueue, ListDeadLetterSources, ListQueues, UpdateQueue
 from sqew.rules import checked_changes, letters_policy
 from sqew.stores.sql.catalog import QueueState
@@ -95,6 +95,8 @@ def update_queue(work: Work, op: UpdateQueue) -> QueueInfo:
         work.execute(work.sql.insert_lane, (state.id, lane_id, lane))
     _make_letters(work, policy, op.letters)
     extras = {name: value for name, value in {**state.extras, **op.extras}.items() if value is not None}
+    if op.changes:
+        extras[UPDATED] = work.now
     row = (state.id, _encode(policy).decode(), _encode(extras).decode(), policy.dead_letter)
     work.execute(work.sql.update_policy, row)
     note_changes(work, state, policy)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from sqew import operations as ops
 from sqew.engine import change, creation
-from sqew.errors import BadValue, QueueNotFound, SqewError
+from sqew.errors import BadValue, MethodNotAllowed, QueueNotFound
 from sqew.http.dialects import hq
 from sqew.http.dialects.sqew.wording import encode, routes
 from sqew.http.exchange import Call, Request, Response
@@ -19,6 +18,10 @@ from sqew.model import (
     Keep,
     QueueInfo,
 )
+
+NO_LIMIT = (1 << 53) - 1
+"""Stands for no limit on attempts where hq's clients read a number: the largest that every JSON reader keeps exact."""
+_METHODS = ("DELETE", "GET", "HEAD", "PATCH with a JSON body", "PUT")
 
 
 class Changes(Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -52,12 +55,14 @@ class NewQueue(Changes, kw_only=True):
 
 
 class QueueView(Struct):
-    """A queue and its policy."""
+    """A queue and its policy. What hq's clients read is a number or a text in any case."""
 
     name: str
-    max_attempts: int | None
+    max_attempts: int
+    """After so many deliveries in vain a message is dead; 9007199254740991: never."""
     visibility_ms: int
-    visibility_timeout_seconds: float
+    visibility_timeout_seconds: int
+    """The same in seconds, rounded up."""
     dlq: str | None
     fifo: bool
     backoff: Backoff
@@ -76,16 +81,19 @@ class QueueView(Struct):
     receive_wait_ms: int
     id: int
     created_at: int
+    inserted_at: str
+    """When it was made, as hq says it."""
+    updated_at: str
+    """When its policy was last changed, as hq says it."""
 
 
 def queue_view(info: QueueInfo) -> QueueView:
     policy = info.policy
-    seconds = policy.visibility_ms / 1000
     return QueueView(
         info.name,
-        policy.max_attempts,
+        NO_LIMIT if policy.max_attempts is None else policy.max_attempts,
         policy.visibility_ms,
-        int(seconds) if seconds.is_integer() else seconds,
+        -(-policy.visibility_ms // 1000),
         policy.dead_letter,
         policy.fifo,
         policy.backoff,
@@ -104,6 +112,8 @@ def queue_view(info: QueueInfo) -> QueueView:
         policy.receive_wait_ms,
         info.id,
         info.created_at,
+        hq.time_of(info.created_at),
+        hq.time_of(info.updated_at),
     )
 
 
@@ -116,6 +126,8 @@ def policy_fields(given: Struct) -> dict[str, Any]:
     }
     if "dlq" in fields:
         fields["dead_letter"] = fields.pop("dlq")
+    if fields.get("max_attempts") == NO_LIMIT:
+        fields["max_attempts"] = None
     return fields
 
 
@@ -144,7 +156,7 @@ def create_queue(service: Service, request: Request) -> Call | Response:
             'A queue needs a name: send {"name": "orders"} as JSON; or, as hq does, all of '
             "?name=orders&max_attempts=5&visibility_timeout_seconds=30 in the URL."
         )
-    if parameters.policy():
+    if request.query:
         raise BadValue("The URL's parameters go with a name there. Put max_attempts and visibility_ms into the JSON.")
     return Call(
         creation(service.settings, given.name, policy_fields(given)),
@@ -172,29 +184,31 @@ def list_queues(_service: Service, request: Request) -> Call:
 def show_queue(_service: Service, request: Request) -> Call:
     """A queue and its policy; `null`, as hq has it, if there is none of that name."""
     operation = ops.GetQueue(request.params[0])
-    return Call(operation, lambda info: Response(200, encode(queue_view(info))), otherwise=_no_queue)
+    return Call(operation, lambda info: Response(200, encode(queue_view(info))), otherwise=hq.null_if_missing)
 
 
-def _no_queue(error: SqewError) -> Awaitable[Response] | None:
-    async def nothing() -> Response:
-        return Response(200, b"null")
-
-    return nothing() if isinstance(error, QueueNotFound) else None
-
-
-@routes.patch("/queues/{queue}", scope="admin", body=Changes, answers={200: QueueView})
+@routes.patch("/queues/{queue}", scope="admin", body=Changes, body_optional=True, answers={200: QueueView})
 def update_queue(service: Service, request: Request) -> Call:
     """Change a queue's policy. A dead-letter queue that it names is made if there is none."""
+    if request.data is None:
+        # hq takes no PATCH at all, so its clients get what they get there.
+        raise MethodNotAllowed("PATCH without a JSON body", f"/queues/{request.params[0][:80]}", _METHODS)
     queue, fields = request.params[0], policy_fields(request.data)
     service.check_dead_letter(request, queue, fields)
     return Call(change(queue, fields), lambda info: Response(200, encode(queue_view(info))))
 
 
-@routes.delete("/queues/{queue}", scope="admin", answers={204: None})
+@routes.delete("/queues/{queue}", scope="admin", answers={200: None})
 async def delete_queue(service: Service, request: Request) -> Response:
-    """Delete a queue and its messages. Its dead-letter queue stays."""
-    await service.broker.delete(request.params[0])
-    return Response(204)
+    """Delete a queue and its messages. Its dead-letter queue stays.
+
+    Where there is none of that name, the answer is the same, as hq has it, with `X-Sqew-Error: queue_not_found`.
+    """
+    try:
+        await service.broker.delete(request.params[0])
+    except QueueNotFound as error:
+        return hq.done_without(error)
+    return hq.DONE
 
 
 class Compacted(Struct):
