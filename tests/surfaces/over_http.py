@@ -33,7 +33,8 @@ class OverHTTP:
         if query:
             path += "?" + "&".join(f"{name}={quote(str(value))}" for name, value in query.items())
         answer = self._server.call(method, path, body)
-        if answer.status >= 400:
+        # Where hq's clients expect it, an unknown queue is no refusal but for this header.
+        if answer.status >= 400 or "x-sqew-error" in answer.headers:
             raise Refused(answer.headers["x-sqew-error"], answer.body.decode())
         return answer.json if answer.body else None
 

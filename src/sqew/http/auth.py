@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from sqew.broker import Broker
 from sqew.errors import BadSetting, CredentialsMissing, Forbidden, MethodNotAllowed, RouteNotFound, Unauthorized
-from sqew.http.exchange import Headers, Request, Response, Stream
+from sqew.http.exchange import Request, Response, Stream
 from sqew.http.hosts import is_loopback
 from sqew.http.keychain import Keychain
 from sqew.http.origins import Origins
