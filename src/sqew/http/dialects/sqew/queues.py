@@ -19,8 +19,8 @@ from sqew.model import (
     QueueInfo,
 )
 
-NO_LIMIT = (1 << 53) - 1
-"""Stands for no limit on attempts where hq's clients read a number: the largest that every JSON reader keeps exact."""
+NO_LIMIT = (1 << 31) - 1
+"""Stands for no limit on attempts where clients read a number: the largest that each of them has room for."""
 _METHODS = ("DELETE", "GET", "HEAD", "PATCH with a JSON body", "PUT")
 
 
@@ -59,7 +59,7 @@ class QueueView(Struct):
 
     name: str
     max_attempts: int
-    """After so many deliveries in vain a message is dead; 9007199254740991: never."""
+    """After so many deliveries in vain a message is dead; 2147483647: never."""
     visibility_ms: int
     visibility_timeout_seconds: int
     """The same in seconds, rounded up."""
