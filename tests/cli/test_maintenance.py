@@ -169,6 +169,9 @@ def test_completion_knows_the_queues_in_the_file(sqew, complete):
 
     assert complete("sqew --db a.db queue show --name or") == ["orders", "orders-dlq"]
     assert complete("sqew queue show --name or") == []
+    assert complete("sqew --db a.db queue show or") == ["orders", "orders-dlq"]
+    assert complete("sqew --db a.db queue show orders or") == []
+    assert complete("sqew --db a.db queue peek orders --li") == ["--limit"]
 
 
 def test_the_demo_shows_every_step_and_leaves_nothing_behind(process, folder):

@@ -7,7 +7,7 @@ an option that the command does not know: `sqew --help` must not wait for it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +16,29 @@ import click
 from sqew.cli.session import Session
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from sqew.settings import Setting
 
 _WITH_SETTINGS = "sqew.settings"
 _ALONE_IS_ON: dict[str, Any] = {"is_flag": False, "flag_value": "on"}
+
+
+class Leading(click.Option):
+    """An option whose value may stand alone as well, without the option's name before it."""
+
+    def handle_parse_result(
+        self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
+    ) -> tuple[Any, list[str]]:
+        if args and self.name:
+            if self.name in opts:
+                called = "queue" if self.metavar == "QUEUE" else "message"
+                ctx.fail(f"The {called} is given twice, as '{args[0]}' and with {self.opts[0]}. Give it once.")
+            opts, args = {**opts, self.name: args[0]}, args[1:]
+        return super().handle_parse_result(ctx, opts, args)
+
+    def get_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return [f"[{self.metavar}]"]
 
 
 class Command(click.Command):
@@ -37,6 +56,13 @@ class Command(click.Command):
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         return _with_settings(ctx, super().get_params(ctx))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        if not incomplete.startswith("-"):
+            for param in self.params:
+                if isinstance(param, Leading) and ctx.params.get(param.name or "") is None:
+                    return param.shell_complete(ctx, incomplete)
+        return super().shell_complete(ctx, incomplete)
 
 
 class Group(click.Group):

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from sqew import operations as ops
 from sqew.cli import lines, views
-from sqew.cli.command import Group
+from sqew.cli.command import Group, Leading
 from sqew.cli.exits import Exit, complain
 from sqew.cli.failures import code_of
 from sqew.cli.looking import show_next
@@ -21,7 +21,6 @@ from sqew.cli.parameters import (
     COUNT,
     LINES_FILE,
     Ids,
-    Leading,
     Milliseconds,
     Name,
     OneText,

@@ -9,6 +9,7 @@ import click
 from click.shell_completion import CompletionItem
 from msgspec import structs
 
+from sqew.cli.command import Leading
 from sqew.cli.exits import Failure
 from sqew.cli.session import Session
 from sqew.errors import BadValue, SqewError
@@ -164,24 +165,6 @@ class Whole(_Type):
 LINES_FILE = OneText("several files go through a pipe, cat FILES | sqew … --file -")
 MESSAGE_ID = Whole(1, LARGEST_ID)
 COUNT = Whole(1, 1_000_000)
-
-
-class Leading(click.Option):
-    """An option whose value may stand alone as well, without the option's name before it."""
-
-    def handle_parse_result(
-        self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
-    ) -> tuple[Any, list[str]]:
-        if args and self.name:
-            if self.name in opts:
-                called = "queue" if self.metavar == "QUEUE" else "message"
-                ctx.fail(f"The {called} is given twice, as '{args[0]}' and with {self.opts[0]}. Give it once.")
-            opts, args = {**opts, self.name: args[0]}, args[1:]
-        return super().handle_parse_result(ctx, opts, args)
-
-    def get_usage_pieces(self, ctx: click.Context) -> list[str]:
-        return [f"[{self.metavar}]"]
-
 
 queue_option = click.option(
     "--queue", required=True, type=QueueName(), cls=Leading, metavar="QUEUE", help="The queue. --queue may be left out."

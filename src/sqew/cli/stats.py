@@ -11,9 +11,9 @@ import click
 import msgspec
 
 from sqew.cli import views
-from sqew.cli.command import Command
+from sqew.cli.command import Command, Leading
 from sqew.cli.output import Facts, byte_count
-from sqew.cli.parameters import Leading, QueueName
+from sqew.cli.parameters import QueueName
 from sqew.cli.session import Session, now_ms
 from sqew.errors import SqewError, StoreFull
 
