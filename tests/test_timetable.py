@@ -403,3 +403,57 @@ def test_a_slot_that_failed_for_hours_fires_with_its_own_time():
 
     assert slots(fire) == hours(13)
     assert fire.advance == Advance(NOON + 4 * HOUR, NOON + HOUR, skipped=2)
+
+
+# Jitter
+
+
+def test_a_slot_is_due_by_the_jitter_later_and_the_same_time_each_time():
+    schedule = made(jitter_secs=60)
+
+    assert schedule.next_fire_at == NOON + HOUR
+    assert NOON + HOUR <= schedule.due_at <= NOON + HOUR + MINUTE
+    assert made(jitter_secs=60) == schedule
+
+
+def test_jitter_spreads_schedules_and_slots():
+    first = made(jitter_secs=600)
+    others = [new_schedule(f"n{n}", "queue", "jobs", "every", "1 hour", NewMessage(b"1"), NOON, jitter_secs=600)
+              for n in range(50)]  # fmt: skip
+
+    lateness = {schedule.due_at - schedule.next_fire_at for schedule in [first, *others]}
+
+    assert len(lateness) > 45
+    assert max(lateness) - min(lateness) > 5 * MINUTE
+
+
+def test_jitter_keeps_a_slot_before_the_one_that_follows_it():
+    schedule = made("cron", "* * * * * *", jitter_secs=86_400)
+
+    for _ in range(20):
+        fire = fire_due(schedule, schedule.due_at)
+        assert (fire.advance.next_fire_at, fire.advance.skipped) == (schedule.next_fire_at + SECOND, 0)
+        assert fire.advance.next_fire_at <= fire.advance.due_at < fire.advance.next_fire_at + SECOND
+        schedule = structs.replace(schedule, next_fire_at=fire.advance.next_fire_at, due_at=fire.advance.due_at)
+
+
+def test_what_fires_once_fires_by_the_jitter_later():
+    schedule = made("fire_at", "2026-06-02T12:00:00Z", jitter_secs=60)
+
+    assert NOON + DAY <= schedule.due_at <= NOON + DAY + MINUTE
+    assert slots(fire_due(schedule, schedule.due_at)) == ["2026-06-02T12:00:00.000Z"]
+
+
+def test_another_jitter_moves_the_next_fire_and_a_failure_keeps_its_own_time():
+    schedule = made(jitter_secs=60)
+    failed = structs.replace(schedule, due_at=NOON + 2 * HOUR)
+
+    assert changed_schedule(failed, {"catchup": True}, NOON).due_at == NOON + 2 * HOUR
+    assert changed_schedule(failed, {"jitter_secs": 0}, NOON).due_at == NOON + HOUR
+
+
+def test_a_resumed_schedule_has_its_jitter():
+    schedule = made(jitter_secs=60)
+    paused = changed_schedule(schedule, {"status": "paused"}, NOON)
+
+    assert changed_schedule(paused, {"status": "active"}, NOON).due_at == schedule.due_at

@@ -149,6 +149,12 @@ class BodyMisfit(BadValue):
     code = "body_misfit"
 
 
+class BadSchedule(BadValue):
+    """A schedule that does not say when it fires, what it sends or where to, or says it twice."""
+
+    code = "schedule_invalid"
+
+
 class UnknownColumn(BadValue):
     """A column that messages don't have."""
 

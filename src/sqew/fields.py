@@ -373,6 +373,7 @@ def schedule(name: str, value: Any, limits: Limits) -> None:
     check_int("catchup_limit", value.catchup_limit, 1, limits.max_batch)
     if value.failure_threshold is not None:
         check_int("failure_threshold", value.failure_threshold, 1, 1_000_000)
+    check_int("jitter_secs", value.jitter_secs, 0, 86_400)
 
 
 def advance(name: str, value: Any, _limits: Limits) -> None:

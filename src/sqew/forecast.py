@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sqew.errors import Invalid
-from sqew.model import ExpressionKind, Fire, Preview, Schedule, ScheduleInfo
+from sqew.model import NO_REASON, ExpressionKind, Fire, Preview, Schedule, ScheduleInfo
 from sqew.rules import check_int
 from sqew.schedules import Rule, local_time, rule_from, understand
 
@@ -25,7 +25,7 @@ def preview(kind: ExpressionKind, expression: str, timezone: str, now: int, coun
     return Preview(rule.canonical, rule.zone, rule.sentence, _fires(rule, now, count))
 
 
-def info_of(schedule: Schedule, now: int, count: int) -> ScheduleInfo:
+def info_of(schedule: Schedule, now: int, count: int, problem: str = NO_REASON) -> ScheduleInfo:
     """A schedule as it is shown, with its next fires. A paused one has none."""
     fields = {field: getattr(schedule, field) for field in _SHOWN}
     if schedule.status == "paused":
@@ -36,12 +36,12 @@ def info_of(schedule: Schedule, now: int, count: int) -> ScheduleInfo:
     except Invalid as error:
         # It was damaged, or its zone is not known here (any more): it can still be looked at, changed and deleted.
         fields["last_error"] = schedule.last_error or str(error)
-        return ScheduleInfo(**fields, human_readable="", next_fires=[])
+        return ScheduleInfo(**fields, human_readable="", next_fires=[], problem=problem)
     slot, fires = schedule.next_fire_at, list[Fire]()
     if slot is not None and schedule.status == "active" and count:
         # Slots that were missed are not fires to come: it fires for them together, in the first.
         fires = [_fire(rule, slot), *_fires(rule, max(slot, now), count - 1)]
-    return ScheduleInfo(**fields, human_readable=rule.sentence, next_fires=fires)
+    return ScheduleInfo(**fields, human_readable=rule.sentence, next_fires=fires, problem=problem)
 
 
 def _fires(rule: Rule, after: int, count: int) -> list[Fire]:

@@ -951,6 +951,8 @@ class Schedule(Struct, frozen=True):
     """How many missed fires are made up for at most; the others are skipped."""
     failure_threshold: int | None = 10
     """After so many failures in a row it pauses. None: never."""
+    jitter_secs: int = 0
+    """Up to how many seconds after its time each slot fires, so that many schedules don't fire at once."""
     caught_up: int = 0
     """How many missed fires it has made up for so far, where that takes several steps."""
     next_fire_at: int | None = None
@@ -994,6 +996,8 @@ class Advance(Struct, frozen=True):
     skipped: int = 0
     caught_up: int = 0
     """How many missed fires were made up for, where there are more to come."""
+    due_at: int | None = None
+    """When the next slot is fired. None: at its time."""
 
 
 class Fired(Struct, frozen=True):
@@ -1039,7 +1043,7 @@ class ScheduleInfo(Struct, frozen=True):
     next_fire_at: int | None
     """None while it is paused."""
     next_fires: list[Fire]
-    """Only where one schedule is asked for. A paused one has none."""
+    """A paused one has none."""
     last_fired_at: int | None
     fired: int
     skipped: int
@@ -1048,6 +1052,9 @@ class ScheduleInfo(Struct, frozen=True):
     paused_reason: str
     created_at: int
     updated_at: int
+    jitter_secs: int = 0
+    problem: str = NO_REASON
+    """Why it can't fire as things are: its queue does not exist. Only where one schedule is asked for."""
 
 
 class ScheduleRun(Struct, frozen=True):

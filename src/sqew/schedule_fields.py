@@ -43,6 +43,7 @@ class ScheduleFields(Timing, total=False):
     catchup: bool
     catchup_limit: int
     failure_threshold: int | None
+    jitter_secs: int
 
 
 def check_fields(fields: Mapping[str, Any]) -> None:

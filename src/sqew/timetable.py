@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -31,13 +32,13 @@ DEFAULTS: dict[str, Any] = {
     **{
         field.name: field.default
         for field in structs.fields(Schedule)
-        if field.name in ("catchup", "catchup_limit", "failure_threshold")
+        if field.name in ("catchup", "catchup_limit", "failure_threshold", "jitter_secs")
     },
 }
 """What a schedule has where nothing is said of it."""
 CHANGEABLE = (
     "target_kind", "target", "kind", "expression", "timezone", "message", "status", "catchup", "catchup_limit",
-    "failure_threshold",
+    "failure_threshold", "jitter_secs",
 )  # fmt: skip
 """What a user may say about a schedule, besides its name."""
 
@@ -96,9 +97,25 @@ def changed_schedule(schedule: Schedule, changes: Mapping[str, Any], now: int) -
         return structs.replace(changed, due_at=None, paused_reason=reason)
     if schedule.status == "paused":
         return _resumed(changed, now)
-    # A slot that failed keeps the time of its next try, unless the slot itself has changed.
-    due_at = schedule.due_at if changed.next_fire_at == schedule.next_fire_at else changed.next_fire_at
-    return structs.replace(changed, due_at=due_at)
+    if (changed.next_fire_at, changed.jitter_secs) == (schedule.next_fire_at, schedule.jitter_secs):
+        # A slot that failed keeps the time of its next try.
+        return structs.replace(changed, due_at=schedule.due_at)
+    return structs.replace(changed, due_at=_due_at(changed, changed.next_fire_at))
+
+
+def _due_at(schedule: Schedule, slot: int | None) -> int | None:
+    """When a slot is fired: at its time, or by the jitter later, but before the slot that follows it.
+
+    It is the same each time, on every server: it depends on nothing but the schedule's name and the slot.
+    """
+    if slot is None or not schedule.jitter_secs:
+        return slot
+    following = rule_from(schedule.canonical, schedule.timezone).next_after(slot)
+    latest = slot + schedule.jitter_secs * 1_000
+    if following is not None:
+        latest = min(latest, following - 1)
+    chance = hashlib.blake2b(f"{schedule.name} {slot}".encode(), digest_size=8).digest()
+    return slot + int.from_bytes(chance) % (latest - slot + 1)
 
 
 def _understood(changed: Schedule, before: Schedule, now: int) -> tuple[Rule, int | None]:
@@ -122,7 +139,7 @@ def _resumed(schedule: Schedule, now: int) -> Schedule:
     return structs.replace(
         schedule,
         next_fire_at=slot,
-        due_at=slot,
+        due_at=_due_at(schedule, slot),
         consecutive_failures=0,
         caught_up=0,
         last_error=NO_REASON,
@@ -131,24 +148,34 @@ def _resumed(schedule: Schedule, now: int) -> Schedule:
 
 
 def aim_of(schedule: Schedule) -> tuple[TargetKind, str, str | None]:
-    """Where it sends to. Whether something is there is checked when that changes, and only then.
+    """Where it sends to. Whether that can be is checked when it changes, and only then.
 
-    A target that is gone since makes the schedule fail; it does not keep its owner from pausing it.
+    A lane that is gone since makes the schedule fail; it does not keep its owner from pausing it.
     """
     return schedule.target_kind, schedule.target, schedule.message.lane
 
 
 def check_target(schedule: Schedule, found: QueueInfo | QueueNotFound | None) -> None:
-    """Raise unless there is something where it sends to. ``found``: what is known of its queue; of a topic, nothing."""
+    """Raise if what it says of its target can't be. ``found``: what is known of its queue; of a topic, nothing.
+
+    Its queue need not exist yet: until it does, every slot fails and is tried again, as where a queue is gone.
+    """
     lane = schedule.message.lane
     if found is None:
         if lane is not None:
             raise BadValue("A topic has no lanes: each queue that it reaches has its own. Leave lane out.")
         return
     if isinstance(found, QueueNotFound):
-        raise BadValue(f"The target is wrong. {found}") from found
+        return
     if lane is not None and lane not in found.policy.lanes:
         raise UnknownLane(found.name, lane, found.policy.lanes)
+
+
+def problem_of(found: QueueInfo | QueueNotFound | None) -> str:
+    """Why a schedule with this target can't fire as things are."""
+    if not isinstance(found, QueueNotFound):
+        return NO_REASON
+    return f"{found} Until then the schedule can't fire."
 
 
 def fire_now(schedule: Schedule, now: int) -> FireSchedule:
@@ -170,7 +197,7 @@ def set_right(schedule: Schedule, now: int, *, seen: bool) -> Schedule | None:
     if slot is None or schedule.next_fire_at is None or slot > schedule.next_fire_at:
         return None
     fired = None if schedule.last_fired_at is None else min(schedule.last_fired_at, now)
-    due_at = None if schedule.due_at is None else slot
+    due_at = None if schedule.due_at is None else _due_at(schedule, slot)
     return structs.replace(schedule, next_fire_at=slot, due_at=due_at, last_fired_at=fired)
 
 
@@ -197,7 +224,10 @@ def fire_due(schedule: Schedule, now: int, most: int | None = None) -> FireSched
             skipped = _count(rule, following, now)
             following = rule.next_after(now)
     events = [_event(schedule, slot, out_of_band=False) for slot in slots]
-    return FireSchedule(schedule.name, schedule.version, events, Advance(following, slots[-1], skipped, caught_up))
+    is_plain = following is None or following <= now or not schedule.jitter_secs
+    due_at = None if is_plain else _due_at(schedule, following)
+    advance = Advance(following, slots[-1], skipped, caught_up, due_at)
+    return FireSchedule(schedule.name, schedule.version, events, advance)
 
 
 def weight_of(fire: FireSchedule) -> int:

@@ -196,10 +196,19 @@ def test_a_run_tells_machines_what_it_sent(sqew, report):
     assert (fired["schedule"], fired["msg_ids"], fired["deliveries"]) == ("report", [message["id"]], 0)
 
 
+def test_a_queue_that_does_not_exist_yet_is_told(sqew):
+    made = sqew("schedule add --name x --queue order --every 5m --body 1 --jitter-secs 30")
+
+    assert (made.code, "did you mean 'orders'" in made.out) == (0, True)
+    assert re.search(r"jitter +up to 30 s", made.out)
+    shown = sqew("schedule show --name x --json").json
+    assert shown["problem"].startswith("Queue 'order' does not exist")
+    assert shown["jitter_secs"] == 30
+
+
 @pytest.mark.parametrize(
     ("command", "code", "words"),
     [
-        ("add --name x --queue order --every 5m --body 1", 2, "did you mean 'orders'"),
         ("add --name x --every 5m --body 1", 2, "--queue or --topic"),
         ("add --name x --queue orders --body 1", 2, "--cron, --every, --when or --fire-at"),
         ("add --name x --queue orders --every 5m", 2, "--body or --text"),

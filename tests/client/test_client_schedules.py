@@ -59,12 +59,16 @@ def test_a_client_sees_the_schedules_that_the_embedded_queue_sees(q, report, que
     q.schedules.create(
         "tick", queue=queue, every="90m", message=[1.5], headers={"a": 1}, priority=3, lane="slow", group="g",
         delay_seconds=1.5, ttl_seconds=60, status="paused", catchup=True, catchup_limit=7, failure_threshold=None,
+        jitter_secs=30,
     )  # fmt: skip
+    q.schedules.create("later", queue="not-there-yet", when="every weekday at 9am", message=1)
 
     with Queue.open(server.db, create=False) as embedded:
         assert q.schedules.list() == embedded.schedules.list()
         assert q.schedules.get("tick") == embedded.schedules.get("tick")
         assert q.schedules.get("report") == embedded.schedules.get("report")
+        assert q.schedules.get("later") == embedded.schedules.get("later")
+        assert q.schedules.get("later").problem.startswith("Queue 'not-there-yet' does not exist")
 
 
 def test_a_list_of_schedules_with_large_messages_is_whole(q, queue, server):
@@ -203,7 +207,8 @@ def test_a_preview_is_the_same_as_the_embedded_one(q, server):
 @pytest.mark.parametrize(
     ("changes", "error", "words"),
     [
-        ({"queue": "client"}, BadValue, "does not exist"),
+        ({"queue": "a b"}, BadName, "a b"),
+        ({"jitter_secs": -1}, BadValue, "jitter_secs"),
         ({"queue": None}, BadValue, "needs a target"),
         ({"topic": "orders.tick"}, BadValue, "one target"),
         ({"every": None}, BadValue, "Nothing says when"),
@@ -267,7 +272,7 @@ def test_a_schedule_that_is_not_there_is_not_found(q, act):
         getattr(q.schedules, act)("nowhere")
 
 
-@pytest.mark.parametrize("options", [{"status": "off"}, {"target_kind": "workflow"}, {"limit": 0}, {"limit": 21}])
+@pytest.mark.parametrize("options", [{"status": "off"}, {"target_kind": "lambda"}, {"limit": 0}, {"limit": 21}])
 def test_what_can_not_be_asked_of_schedules_is_refused(q, options):
     with pytest.raises(BadValue):
         q.schedules.list(**options)

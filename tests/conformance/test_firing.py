@@ -102,6 +102,16 @@ def test_fires_and_skips_add_up(store):
     assert (moved.fired, moved.skipped) == (3, 6)
 
 
+def test_the_next_slot_may_be_due_after_its_time(store):
+    store.create()
+    schedule = saved(store)
+
+    store.run(fire(schedule, b"7", advance=Advance(START + HOUR, START, due_at=START + HOUR + 5)))
+
+    moved = store.schedule("report")
+    assert (moved.next_fire_at, moved.due_at) == (START + HOUR, START + HOUR + 5)
+
+
 def test_a_schedule_that_is_over_is_deleted(store):
     store.create()
     schedule = saved(store)

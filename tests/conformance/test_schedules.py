@@ -44,6 +44,7 @@ def test_a_new_schedule_is_read_as_it_was_saved(store):
         catchup=True,
         catchup_limit=3,
         failure_threshold=None,
+        jitter_secs=60,
         consecutive_failures=2,
         last_error="it failed",
         paused_reason="because",

@@ -209,7 +209,9 @@ GOOD = {"queue": "orders", "every": "5m", "message": 1}
 @pytest.mark.parametrize(
     ("changes", "error", "words"),
     [
-        ({"queue": "order"}, BadValue, "did you mean 'orders'"),
+        ({"queue": "a b"}, BadName, "a b"),
+        ({"jitter_secs": -1}, BadValue, "jitter_secs"),
+        ({"jitter_secs": 86_401}, BadValue, "jitter_secs"),
         ({"queue": None}, BadValue, "needs a target"),
         ({"topic": "orders.tick"}, BadValue, "one target"),
         ({"queue": None, "topic": "orders.*"}, BadRoutingKey, "position 8"),

@@ -161,8 +161,8 @@ def test_subscriptions_and_schedules_did_not_find_a_fifo_queue_by_its_short_name
     shared_server.call("POST", f"/v1/schedules/{name}-hourly/runs")
 
     assert (subscribed.status, subscribed.json["queue_name"]) == (201, f"{name}.fifo")
-    assert (scheduled.status, scheduled.json["target"]) == (201, f"{name}.fifo")
-    assert (again.status, again.json["target"]) == (200, f"{name}.fifo")
+    assert (scheduled.status, scheduled.json["target"]["queue"]) == (201, f"{name}.fifo")
+    assert (again.status, again.json["target"]["queue"]) == (200, f"{name}.fifo")
     messages = shared_server.call("GET", f"/v1/queues/{name}/messages?max=5").json
     assert [message["message"] for message in messages] == ["event", "n"]
     shared_server.call("DELETE", f"/v1/schedules/{name}-hourly")

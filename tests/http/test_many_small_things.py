@@ -73,7 +73,7 @@ def test_a_million_parts_are_not_promoted(server):
         ("POST", "/queues/many/messages", b'[{"payload":1,"headers":%b}]'),
         ("POST", "/v1/queues/many/messages", b'{"message":1,"headers":{"a":%b}}'),
         ("POST", "/v1/events/a.b", b'{"message":1,"headers":%b}'),
-        ("PUT", "/v1/schedules/s", b'{"target_kind":"queue","target":"many","message":1,"next_fires":%b}'),
+        ("PUT", "/v1/schedules/s", b'{"target":{"queue":"many","message":1,"headers":%b}}'),
         ("POST", "/queues/many/keys", b'{"scopes":%b}'),
         ("DELETE", "/v1/queues/many/archive", b'{"messages":%b}'),
         ("POST", "/queues/many/import", b'{"body":1,"headers":%b}'),

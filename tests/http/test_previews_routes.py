@@ -17,12 +17,28 @@ def test_a_preview_says_how_an_expression_is_understood(shared_server):
     assert preview.status == 200
     assert (preview.json["canonical"], preview.json["timezone"]) == ("0 9 * * 1-5", "America/New_York")
     assert preview.json["human_readable"] == "At 09:00 on weekdays, America/New_York time"
-    fires = preview.json["next_fires"]
+    fires = list(zip(preview.json["next_fires"], preview.json["next_fires_local"], strict=True))
     assert len(fires) == 5
-    for fire in fires:
-        local = datetime.fromisoformat(fire["local"])
+    for utc, shown in fires:
+        local = datetime.fromisoformat(shown)
         assert (local.hour, local.minute, local.weekday() < 5) == (9, 0, True)
-        assert local == datetime.fromisoformat(fire["utc"])
+        assert local == datetime.fromisoformat(utc)
+
+
+@pytest.mark.parametrize(
+    ("body", "stored"),
+    [
+        ({"when": "every weekday at 9am"}, {"cron": "0 9 * * 1-5"}),
+        ({"every": "5m"}, {"cron": "*/5 * * * *"}),
+        ({"every": "90 minutes"}, {}),
+        ({"fire_at": "2099-01-01T01:02:03.123456789+01:00"}, {"fire_at": "2099-01-01T00:02:03.123Z"}),
+        ({"cron": "0 9 * * *", "color": "red"}, {"cron": "0 9 * * *"}),
+    ],
+)
+def test_a_preview_says_as_what_an_expression_is_stored(shared_server, body, stored):
+    preview = shared_server.call("POST", "/v1/previews", body).json
+
+    assert {kind: preview[kind] for kind in ("cron", "fire_at") if kind in preview} == stored
 
 
 @pytest.mark.parametrize(
@@ -45,7 +61,7 @@ def test_a_preview_shows_as_many_fires_as_are_asked_for_and_exist(shared_server,
         ({"every": "1h", "timezone": "Mars/Olympus"}, "There is no time zone 'Mars/Olympus'"),
         ({"every": "1h", "count": 0}, "count can't be 0: it must be a whole number from 1 to 100."),
         ({"every": "1h", "count": 101}, "count can't be 101"),
-        ({"evry": "1h"}, "there is no 'evry' (did you mean 'every'?)"),
+        ({"evry": "1h"}, "Give one of cron, every, when and fire_at."),
     ],
 )
 def test_a_bad_preview_is_refused(shared_server, body, wrong):

@@ -5,8 +5,6 @@ from timetables import NIGHTLY, make, patch, show
 from vocabularies import new_name, new_queue
 
 from serving import serving
-from sqew.http.dialects.schedules.bodies import PutSchedule, ScheduleSpec
-from sqew.http.dialects.schedules.views import ScheduleDetails
 
 
 @pytest.fixture(scope="module")
@@ -69,17 +67,131 @@ def test_what_a_server_showed_of_a_schedule_could_not_be_put_back(server, queue,
     assert (answer.status, answer.json) == (200, made)
 
 
-def test_put_ignores_exactly_what_is_shown_besides():
-    ignored = set(PutSchedule.__struct_fields__) - set(ScheduleSpec.__struct_fields__)
+@pytest.mark.parametrize("expression", [{"every": "90 minutes"}, {"every": "5m"}, {"when": "tomorrow at 6pm"}])
+def test_what_an_expression_is_stored_as_may_be_put_back_beside_it(server, queue, expression):
+    target = {"queue": queue, "message": 1}
+    made = server.call("POST", "/v1/schedules", {"name": new_name(), "target": target, **expression}).json
 
-    assert ignored == set(ScheduleDetails.__struct_fields__) - set(ScheduleSpec.__struct_fields__)
+    answer = server.call("PUT", f"/v1/schedules/{made['name']}", made)
+
+    assert (answer.status, answer.json) == (200, made)
 
 
-def test_what_is_shown_besides_is_no_field_of_a_new_schedule(server, queue):
-    answer = server.call("POST", "/v1/schedules", {"name": new_name(), "target": queue, **NIGHTLY, "fired": 0})
+@pytest.mark.parametrize("method", ["POST", "PUT"])
+def test_what_is_shown_only_or_known_to_nobody_is_ignored_as_beyond_queue_ignores_it(server, queue, method):
+    name = new_name()
+    path = "/v1/schedules" if method == "POST" else f"/v1/schedules/{name}"
+
+    made = server.call(method, path, {"name": name, "target": queue, **NIGHTLY, "fired": 7, "color": "red"})
+
+    assert (made.status, made.json["fired"]) == (201, 0)
+
+
+# Targets
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT"])
+def test_a_target_holds_the_message_and_its_headers(server, queue, method):
+    name = new_name()
+    path = "/v1/schedules" if method == "POST" else f"/v1/schedules/{name}"
+    target = {"queue": queue, "message": {"a": [1, None]}, "headers": {"by": "cron"}}
+
+    made = server.call(method, path, {"name": name, "every": "5m", "target": target})
+
+    assert made.status == 201
+    assert made.json["target"] == target
+    shown = {field: made.json[field] for field in ("target_kind", "message", "headers")}
+    assert shown == {"target_kind": "queue", "message": {"a": [1, None]}, "headers": {"by": "cron"}}
+
+
+def test_what_is_said_beside_a_target_and_in_it_is_the_same_schedule(server, queue):
+    beside = make(server, target=queue, headers={"by": "cron"})
+    message = {"queue": queue, "message": {"job": "report"}, "headers": {"by": "cron"}}
+
+    within = patch(server, beside["name"], target=message)
+
+    assert within == beside
+
+
+def test_a_target_that_is_changed_is_said_as_a_whole(server, queue):
+    made = make(server, target=queue, headers={"by": "cron"})
+
+    changed = patch(server, made["name"], target={"topic": "orders.due", "message": 7})
+
+    assert changed["target"] == {"topic": "orders.due", "message": 7}
+    assert (changed["target_kind"], changed["headers"]) == ("topic", None)
+
+
+@pytest.mark.parametrize(
+    ("target", "wrong"),
+    [
+        ({"workflow": "report", "input": {}}, "A workflow can't be a target"),
+        ({"message": 1}, "The target names neither queue nor topic"),
+        ({"queue": "a", "topic": "b", "message": 1}, "The target names queue and topic"),
+        ({"queue": "a"}, "It does not say what to send"),
+        ({"queue": "a b", "message": 1}, "'a b' can't be"),
+        ({"topic": "a..b", "message": 1}, "there is no word at position 3"),
+        ({"queue": "a", "message": 1, "headers": {"_schedule": {}}}, "headers can't have '_schedule'"),
+    ],
+)
+@pytest.mark.parametrize("method", ["POST", "PUT"])
+def test_a_target_that_can_not_be_is_refused(server, method, target, wrong):
+    name = new_name()
+    path = "/v1/schedules" if method == "POST" else f"/v1/schedules/{name}"
+
+    answer = server.call(method, path, {"name": name, "every": "5m", "target": target})
 
     assert answer.status == 400
-    assert "there is no 'fired'" in answer.json["error"]
+    assert wrong in answer.json["error"]
+    assert server.call("GET", f"/v1/schedules/{name}").status == 404
+
+
+@pytest.mark.parametrize(
+    ("beside", "wrong"),
+    [
+        ({"message": 2}, "one message in its target and another beside it"),
+        ({"headers": {"a": 2}}, "headers in its target and others beside it"),
+        ({"target_kind": "topic"}, "target_kind says topic, and the target names a queue"),
+    ],
+)
+def test_a_target_that_is_contradicted_is_refused(server, queue, beside, wrong):
+    target = {"queue": queue, "message": 1, "headers": {"a": 1}}
+
+    answer = server.call("POST", "/v1/schedules", {"name": new_name(), "every": "5m", "target": target, **beside})
+
+    assert answer.status == 400
+    assert wrong in answer.json["error"]
+
+
+@pytest.mark.parametrize("nulls", [{"timezone": None, "jitter_secs": None, "catchup": None, "catchup_limit": None}])
+def test_what_is_null_is_left_out(server, queue, nulls):
+    spec = {"name": new_name(), "every": "5m", "target": {"queue": queue, "message": 1}, "status": None, **nulls}
+
+    made = server.call("POST", "/v1/schedules", spec)
+
+    assert made.status == 201
+    assert (made.json["timezone"], made.json["jitter_secs"], made.json["catchup_limit"]) == ("UTC", 0, 100)
+    assert patch(server, made.json["name"], target=None, status=None, **nulls) == made.json
+
+
+def test_a_queue_that_does_not_exist_yet_is_a_target_with_a_problem(server, queue):
+    later = new_name()
+    spec = {"name": new_name(), "every": "5m", "target": {"queue": later, "message": 1}}
+
+    made = server.call("POST", "/v1/schedules", spec)
+    server.call("POST", "/v1/queues", {"name": later})
+
+    assert made.status == 201
+    assert made.json["problem"].startswith(f"Queue '{later}' does not exist")
+    assert "problem" not in show(server, spec["name"])
+
+
+def test_jitter_is_shown_and_kept_until_it_is_changed(server, queue):
+    made = make(server, target=queue, jitter_secs=30)
+
+    assert made["jitter_secs"] == 30
+    assert patch(server, made["name"], priority=1)["jitter_secs"] == 30
+    assert patch(server, made["name"], jitter_secs=0)["jitter_secs"] == 0
 
 
 def test_a_text_is_sent_as_text(server, queue):

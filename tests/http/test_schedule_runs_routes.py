@@ -112,6 +112,8 @@ def test_a_run_fires_now_is_counted_and_leaves_the_slots_as_they_are(server, que
     assert re.fullmatch(TIME, run.json["scheduled_for"])
     assert run.json == {
         "schedule": made["name"],
+        "schedule_name": made["name"],
+        "fired_at": run.json["scheduled_for"],
         "scheduled_for": run.json["scheduled_for"],
         "out_of_band": True,
         "msg_ids": [message["id"]],
@@ -122,7 +124,19 @@ def test_a_run_fires_now_is_counted_and_leaves_the_slots_as_they_are(server, que
         "scheduled_for": run.json["scheduled_for"],
         "out_of_band": True,
     }
-    assert show(server, made["name"]) == {**made, "fired": 1, "last_fired_at": run.json["scheduled_for"]}
+    assert show(server, made["name"]) == {
+        **made,
+        "fired": 1,
+        "fire_count": 1,
+        "last_fired_at": run.json["scheduled_for"],
+    }
+
+
+@pytest.mark.parametrize("body", [None, {}, {"color": "red"}])
+def test_a_run_has_no_settings(server, queue, body):
+    name = make(server, target=queue)["name"]
+
+    assert server.call("POST", f"/v1/schedules/{name}/runs", body).status == 202
 
 
 def test_a_paused_schedule_can_be_run(server, queue):

@@ -59,6 +59,9 @@ _FIELD_OPTIONS = [
         metavar="NUMBER|none",
         help="It pauses after so many failures in a row.  [default: 10]",
     ),
+    click.option(
+        "--jitter-secs", type=Whole(0, 86_400), metavar="N", help="Fire up to so many seconds late.  [default: 0]"
+    ),
 ]
 
 

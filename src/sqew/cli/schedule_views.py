@@ -37,6 +37,7 @@ def schedule_document(info: ScheduleInfo) -> dict[str, Any]:
         "next_fires": fire_documents(info.next_fires),
         "last_error": info.last_error or None,
         "paused_reason": info.paused_reason or None,
+        "problem": info.problem or None,
     }
 
 
@@ -107,6 +108,7 @@ def schedule_parts(info: ScheduleInfo, now: int) -> list[Part]:
         ("schedule", info.name),
         ("status", info.status),
         ("paused because", info.paused_reason),
+        ("problem", info.problem),
         ("to", _target(info)),
         ("fires", info.human_readable),
         ("given as", f"{info.kind}: {info.expression}"),
@@ -115,6 +117,7 @@ def schedule_parts(info: ScheduleInfo, now: int) -> list[Part]:
         ("last fire", _moment(info.last_fired_at, info, now)),
         ("fired", info.fired),
         ("skipped", info.skipped),
+        ("jitter", f"up to {info.jitter_secs} s" if info.jitter_secs else None),
         ("catches up", f"up to {info.catchup_limit} missed fires" if info.catchup else "no: fires once for all missed"),
         ("failures in a row", info.consecutive_failures or None),
         ("last error", info.last_error),

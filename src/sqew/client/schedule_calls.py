@@ -11,6 +11,7 @@ from sqew.client import wire
 from sqew.client.calls import SENDABLE, Call, Listed, as_json, nothing, query_of, reads, written
 from sqew.client.native import epoch_ms, epoch_ms_or_none, path
 from sqew.model import (
+    ExpressionKind,
     Fire,
     Format,
     NewMessage,
@@ -22,7 +23,6 @@ from sqew.model import (
 )
 from sqew.rules import check_schedule_name, encode_body, seconds_as_ms
 from sqew.schedule_fields import (
-    KINDS,
     check_fields,
     expression_of,
     needed_expression,
@@ -33,22 +33,29 @@ from sqew.schedule_fields import (
 
 _SAID_ALIKE = (
     "timezone", "headers", "priority", "lane", "status", "catchup", "catchup_limit", "failure_threshold",
+    "jitter_secs",
 )  # fmt: skip
 """What is called by the same name here and there."""
+_BY_PRECEDENCE: tuple[ExpressionKind, ...] = ("every", "when", "cron", "fire_at")
+"""Which field tells how it was given: beside an interval or plain English, the others say what that is stored as."""
 
 
-class FireDocument(Struct):
-    utc: str
-    local: str
+def _fires(utc: list[str], local: list[str]) -> list[Fire]:
+    if len(utc) != len(local):
+        raise ValidationError(f"{len(utc)} fires in UTC and {len(local)} in local time")
+    return [Fire(epoch_ms(at), shown) for at, shown in zip(utc, local, strict=True)]
 
-    def fire(self) -> Fire:
-        return Fire(epoch_ms(self.utc), self.local)
+
+class TargetDocument(Struct):
+    queue: str = ""
+    topic: str = ""
 
 
 class ScheduleDocument(Struct):
     name: str
     target_kind: TargetKind
-    target: str
+    target: TargetDocument
+    expression: str
     timezone: str
     message: Raw
     format: Format
@@ -59,7 +66,10 @@ class ScheduleDocument(Struct):
     human_readable: str
     created_at: str
     updated_at: str
-    next_fires: list[FireDocument] = []
+    next_fires: list[str] = []
+    next_fires_local: list[str] = []
+    jitter_secs: int = 0
+    problem: str | None = None
     failure_threshold: int | None = None
     next_fire_at: str | None = None
     last_fired_at: str | None = None
@@ -80,15 +90,15 @@ class ScheduleDocument(Struct):
     ttl: float | None = None
 
     def info(self) -> ScheduleInfo:
-        kind = next((kind for kind in KINDS if getattr(self, kind) is not None), None)
+        kind = next((kind for kind in _BY_PRECEDENCE if getattr(self, kind) is not None), None)
         if kind is None:
             raise ValidationError("nothing says when it fires")
         return ScheduleInfo(
             name=self.name,
             target_kind=self.target_kind,
-            target=self.target,
+            target=self.target.queue if self.target_kind == "queue" else self.target.topic,
             kind=kind,
-            expression=getattr(self, kind),
+            expression=self.expression,
             timezone=self.timezone,
             message=self._message(),
             status=self.status,
@@ -97,8 +107,8 @@ class ScheduleDocument(Struct):
             failure_threshold=self.failure_threshold,
             canonical=self.canonical,
             human_readable=self.human_readable,
-            next_fire_at=epoch_ms_or_none(self.next_fire_at),
-            next_fires=[fire.fire() for fire in self.next_fires],
+            next_fire_at=None if self.status == "paused" else epoch_ms_or_none(self.next_fire_at),
+            next_fires=_fires(self.next_fires, self.next_fires_local),
             last_fired_at=epoch_ms_or_none(self.last_fired_at),
             fired=self.fired,
             skipped=self.skipped,
@@ -107,6 +117,8 @@ class ScheduleDocument(Struct):
             paused_reason=self.paused_reason or "",
             created_at=epoch_ms(self.created_at),
             updated_at=epoch_ms(self.updated_at),
+            jitter_secs=self.jitter_secs,
+            problem=self.problem or "",
         )
 
     def _message(self) -> NewMessage:
@@ -243,10 +255,11 @@ class PreviewDocument(Struct):
     canonical: str
     timezone: str
     human_readable: str
-    next_fires: list[FireDocument]
+    next_fires: list[str]
+    next_fires_local: list[str]
 
     def preview(self) -> Preview:
-        fires = [fire.fire() for fire in self.next_fires]
+        fires = _fires(self.next_fires, self.next_fires_local)
         return Preview(self.canonical, self.timezone, self.human_readable, fires)
 
 

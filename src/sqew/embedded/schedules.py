@@ -49,6 +49,7 @@ from sqew.timetable import (
     check_target,
     fire_now,
     new_schedule,
+    problem_of,
 )
 from sqew.values import check_lane
 
@@ -57,7 +58,7 @@ Found = list[ScheduleInfo]
 
 _MOST_TRIES = 5
 _OF_MESSAGE = ("headers", "priority", "lane", "group")
-_OF_SCHEDULE = ("timezone", "status", "catchup", "catchup_limit", "failure_threshold")
+_OF_SCHEDULE = ("timezone", "status", "catchup", "catchup_limit", "failure_threshold", "jitter_secs")
 _UNSAID = NewMessage(b"null")
 """A message of which nothing has been said yet."""
 
@@ -117,7 +118,7 @@ class Schedules:
         while part and len(found) < most:
             part = self._run(ListSchedules(status, target_kind, prefix, part[-1].name, most - len(found)))
             found += part
-        return [forecast.info_of(schedule, self._clock.now(), 0) for schedule in found]
+        return [forecast.info_of(schedule, self._clock.now(), self._fires_shown) for schedule in found]
 
     def delete(self, name: str) -> None:
         """Delete a schedule, if there is one of that name."""
@@ -218,7 +219,7 @@ class Schedules:
         return self._info(self._run(SaveSchedule(schedule, expected)).schedule)
 
     def _info(self, schedule: Schedule) -> ScheduleInfo:
-        return forecast.info_of(schedule, self._clock.now(), self._fires_shown)
+        return forecast.info_of(schedule, self._clock.now(), self._fires_shown, problem_of(self._queue(schedule)))
 
     def _tried_again(self, act: Callable[[], R]) -> R:
         """Somebody else may change or fire the schedule between reading and saving it."""

@@ -4,7 +4,7 @@ Every form is explained in docs/schedule-expressions.md.
 """
 
 from sqew.model import ExpressionKind
-from sqew.schedules.rules import Rule, rule_from, understand
+from sqew.schedules.rules import Rule, is_instant, rule_from, understand
 from sqew.schedules.zones import local_time
 
-__all__ = ["ExpressionKind", "Rule", "local_time", "rule_from", "understand"]
+__all__ = ["ExpressionKind", "Rule", "is_instant", "local_time", "rule_from", "understand"]

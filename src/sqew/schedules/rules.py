@@ -141,9 +141,14 @@ def rule_from(canonical: str, zone: str) -> Rule:
     if canonical.startswith("@every "):
         interval = stored_interval(canonical)
         return DaysRule(interval, zone) if interval.seconds % DAY == 0 else ElapsedRule(interval.seconds, zone)
-    if _INSTANT.match(canonical):
+    if is_instant(canonical):
         return OnceRule(parse_instant(canonical, zone), zone)
     return CronRule(read_cron(canonical), zone)
+
+
+def is_instant(canonical: str) -> bool:
+    """Return True if what is stored fires once."""
+    return _INSTANT.match(canonical) is not None
 
 
 def _as_ms(second: int | None) -> int | None:

@@ -60,6 +60,7 @@ class _Details(Struct, omit_defaults=True):
     fired: int = 0
     skipped: int = 0
     caught_up: int = 0
+    jitter_secs: int = 0
     priority: int = 0
     lane: str | None = None
     group: str | None = None
@@ -180,7 +181,7 @@ def fire(work: Work, op: FireSchedule) -> Fired:
     moved = structs.replace(
         schedule,
         next_fire_at=advance.next_fire_at,
-        due_at=advance.next_fire_at,
+        due_at=advance.next_fire_at if advance.due_at is None else advance.due_at,
         last_fired_at=advance.last_fired_at,
         fired=schedule.fired + len(op.events),
         skipped=schedule.skipped + advance.skipped,

@@ -6,15 +6,19 @@ from typing import Annotated, Any, get_args
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, structs
 
-from sqew.errors import BadValue
+from sqew.errors import BadSchedule, BadValue
 from sqew.http.service import body_in
 from sqew.model import Format, NewMessage, ScheduleStatus, TargetKind
 from sqew.rules import seconds_as_ms, shown
 from sqew.schedule_fields import KINDS
 from sqew.timetable import DEFAULT_ZONE, DEFAULTS
 
-_SAID_ALIKE = ("target_kind", "target", "timezone", "status", "catchup", "catchup_limit", "failure_threshold")
-"""What a request and a schedule call by the same name."""
+_SAID_ALIKE = ("timezone", "status", "catchup", "catchup_limit", "jitter_secs")
+"""What a request and a schedule call by the same name, and what is left out where it is null."""
+
+_STORED_AS = ("cron", "fire_at")
+"""What `every` and `when` may be stored as."""
+_TARGETS = 'Give {"queue": "orders", "message": …} or {"topic": "orders.due", "message": …}.'
 
 Name = Annotated[
     str,
@@ -24,25 +28,40 @@ Name = Annotated[
     ),
 ]
 Target = Annotated[str, Meta(extra_json_schema={"enum": list(get_args(TargetKind))})]
-Ignored = Annotated[Any, Meta(description="Shown of a schedule, and ignored here.")]
 Status = Annotated[str, Meta(extra_json_schema={"enum": list(get_args(ScheduleStatus))})]
 
 
-class Expression(Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
-    """When something fires: one of `cron`, `every`, `when` and `fire_at`. One that is null is not given."""
+class Expression(Struct, omit_defaults=True, kw_only=True):
+    """When something fires: one of `cron`, `every`, `when` and `fire_at`. One that is null is not given.
+
+    Unknown fields are ignored, as beyond-queue ignores them.
+    """
 
     cron: str | UnsetType | None = UNSET
     every: str | UnsetType | None = UNSET
     when: str | UnsetType | None = UNSET
     fire_at: str | UnsetType | None = UNSET
-    timezone: str | UnsetType = UNSET
+    timezone: str | UnsetType | None = UNSET
 
 
-class ScheduleChanges(Expression, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class TargetObject(Struct, omit_defaults=True, kw_only=True):
+    """Where a schedule's messages go, and what they say: one of `queue` and `topic`."""
+
+    queue: str | UnsetType = UNSET
+    topic: str | UnsetType = UNSET
+    """The routing key that the message is published under."""
+    workflow: str | UnsetType = UNSET
+    """Reserved: it is refused, here as in beyond-queue."""
+    message: Raw | UnsetType = UNSET
+    headers: dict[str, Any] | UnsetType | None = UNSET
+
+
+class ScheduleChanges(Expression, kw_only=True, omit_defaults=True):
     """What is to change of a schedule. Times are in seconds."""
 
-    target_kind: Target | UnsetType = UNSET
-    target: str | UnsetType = UNSET
+    target: TargetObject | str | UnsetType | None = UNSET
+    """The queue or the routing key with the message, or its name alone beside `target_kind` and `message`."""
+    target_kind: Target | UnsetType | None = UNSET
     message: Raw | UnsetType = UNSET
     format: Format | UnsetType = UNSET
     """`text`: the message is a JSON string, and the text in it is what is sent. Left out: `json`."""
@@ -52,40 +71,28 @@ class ScheduleChanges(Expression, kw_only=True, forbid_unknown_fields=True, omit
     priority: int | UnsetType = UNSET
     lane: str | UnsetType | None = UNSET
     group_id: str | UnsetType | None = UNSET
-    status: Status | UnsetType = UNSET
+    status: Status | UnsetType | None = UNSET
     """`paused`: it does not fire. `active`: it does, from now on."""
-    catchup: bool | UnsetType = UNSET
-    catchup_limit: int | UnsetType = UNSET
+    jitter_secs: int | UnsetType | None = UNSET
+    """Each slot fires up to so many seconds late, so that many schedules don't fire at once."""
+    catchup: bool | UnsetType | None = UNSET
+    catchup_limit: int | UnsetType | None = UNSET
     failure_threshold: int | UnsetType | None = UNSET
+    canonical: str | UnsetType | None = UNSET
+    """Given back as it was shown, it tells which of `cron` and `fire_at` is what `every` or `when` was stored as."""
 
 
-class ScheduleSpec(ScheduleChanges, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A schedule as it is to be: what is left out has its default. A paused one stays so unless `status` is given."""
+class ScheduleSpec(ScheduleChanges, kw_only=True, omit_defaults=True):
+    """A schedule as it is to be: what is left out has its default. A paused one stays so unless `status` is given.
+
+    It may be what was shown of one: what a server alone can say of it is ignored.
+    """
 
     name: Name | UnsetType = UNSET
-    target_kind: Target
-    target: str
-    message: Raw
+    target: TargetObject | str
 
 
-class PutSchedule(ScheduleSpec, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A schedule as it is to be, or as it was shown: what a server alone can say of it is ignored."""
-
-    canonical: Ignored = UNSET
-    human_readable: Ignored = UNSET
-    next_fire_at: Ignored = UNSET
-    next_fires: Ignored = UNSET
-    last_fired_at: Ignored = UNSET
-    fired: Ignored = UNSET
-    skipped: Ignored = UNSET
-    consecutive_failures: Ignored = UNSET
-    last_error: Ignored = UNSET
-    paused_reason: Ignored = UNSET
-    created_at: Ignored = UNSET
-    updated_at: Ignored = UNSET
-
-
-class NewSchedule(ScheduleSpec, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class NewSchedule(ScheduleSpec, kw_only=True, omit_defaults=True):
     """A schedule to make."""
 
     name: Name
@@ -95,15 +102,17 @@ def expression_of(given: Expression) -> dict[str, Any]:
     """When it fires: kind, expression and time zone. Raises unless the first two are said, in one way."""
     said = _said_about_time(given)
     if "kind" not in said:
-        raise BadValue("It does not say when it fires. Give one of cron, every, when and fire_at.")
+        raise BadSchedule("It does not say when it fires. Give one of cron, every, when and fire_at.")
     return {"timezone": DEFAULT_ZONE, **said}
 
 
 def _said_about_time(given: Expression) -> dict[str, Any]:
-    said: dict[str, Any] = {} if given.timezone is UNSET else {"timezone": given.timezone}
+    said: dict[str, Any] = {} if given.timezone in (UNSET, None) else {"timezone": given.timezone}
     kinds = [kind for kind in KINDS if getattr(given, kind) not in (UNSET, None)]
+    if len(kinds) > 1 and isinstance(given, ScheduleChanges):
+        kinds = [kind for kind in kinds if kind not in _STORED_AS or getattr(given, kind) != given.canonical]
     if len(kinds) > 1:
-        raise BadValue(f"It says when it fires in several ways: {' and '.join(kinds)}. Give one of them.")
+        raise BadSchedule(f"It says when it fires in several ways: {' and '.join(kinds)}. Give one of them.")
     for kind in kinds:
         said |= {"kind": kind, "expression": getattr(given, kind)}
     return said
@@ -111,37 +120,84 @@ def _said_about_time(given: Expression) -> dict[str, Any]:
 
 def spec_of(given: ScheduleSpec) -> dict[str, Any]:
     """A whole schedule, but for its name, and for its status unless that is given."""
-    return {**DEFAULTS, **expression_of(given), **changes_of(given, NewMessage(b"null"))}
+    changes = changes_of(given, NewMessage(b"null"))
+    if "target_kind" not in changes:
+        raise BadSchedule(f"The target does not say what '{changes['target']}' is. {_TARGETS}")
+    if _message_in(given) is UNSET:
+        raise BadSchedule("It does not say what to send. Give the target a message.")
+    return {**DEFAULTS, **expression_of(given), **changes}
 
 
 def changes_of(given: ScheduleChanges, message: NewMessage) -> dict[str, Any]:
     """What was said about a schedule whose message was this one."""
-    said = {name: getattr(given, name) for name in _SAID_ALIKE if getattr(given, name) is not UNSET}
-    if said.get("target_kind", "queue") not in get_args(TargetKind):
-        raise BadValue(
-            f"target_kind can't be {shown(said['target_kind'])}: "
-            "it must be 'queue' (to send to one) or 'topic' (to publish under a routing key)."
-        )
+    said = {name: getattr(given, name) for name in _SAID_ALIKE if getattr(given, name) not in (UNSET, None)}
+    said |= _said_about_target(given)
+    if given.failure_threshold is not UNSET:
+        said["failure_threshold"] = given.failure_threshold
     parts = _message_parts(given)
     if parts:
         said["message"] = structs.replace(message, **parts)
     return {**said, **_said_about_time(given)}
 
 
+def _said_about_target(given: ScheduleChanges) -> dict[str, Any]:
+    said: dict[str, Any] = {} if given.target_kind in (UNSET, None) else {"target_kind": given.target_kind}
+    if said.get("target_kind", "queue") not in get_args(TargetKind):
+        raise BadSchedule(
+            f"target_kind can't be {shown(said['target_kind'])}: "
+            "it must be 'queue' (to send to one) or 'topic' (to publish under a routing key)."
+        )
+    target = given.target
+    if not isinstance(target, TargetObject):
+        return said if target in (UNSET, None) else {**said, "target": target}
+    if target.workflow is not UNSET:
+        raise BadSchedule(f"A workflow can't be a target: there are none here. {_TARGETS}")
+    named = {kind: name for kind in get_args(TargetKind) if (name := getattr(target, kind)) is not UNSET}
+    if len(named) != 1:
+        raise BadSchedule(f"The target names {' and '.join(named) or 'neither queue nor topic'}. {_TARGETS}")
+    ((kind, name),) = named.items()
+    if said.get("target_kind", kind) != kind:
+        raise BadSchedule(f"target_kind says {said['target_kind']}, and the target names a {kind}. Leave it out.")
+    return {"target_kind": kind, "target": name}
+
+
+def _message_in(given: ScheduleChanges) -> Raw | UnsetType:
+    """What it sends: said of the target, or beside it, or alike in both places."""
+    within = given.target.message if isinstance(given.target, TargetObject) else UNSET
+    if within is UNSET or given.message is UNSET:
+        return given.message if within is UNSET else within
+    if bytes(within) != bytes(given.message):
+        raise BadSchedule("It has one message in its target and another beside it. Give the one in the target.")
+    return within
+
+
+def _headers_in(given: ScheduleChanges) -> dict[str, Any] | UnsetType | None:
+    if not isinstance(given.target, TargetObject):
+        return given.headers
+    within = given.target.headers
+    if within is UNSET:
+        # A target is said as a whole: one without headers has none, unless they are said beside it.
+        return None if given.headers is UNSET else given.headers
+    if given.headers not in (UNSET, None) and given.headers != within:
+        raise BadSchedule("It has headers in its target and others beside it. Give those in the target.")
+    return within
+
+
 def _message_parts(given: ScheduleChanges) -> dict[str, Any]:
     parts: dict[str, Any] = {}
-    if given.message is not UNSET:
+    message, headers = _message_in(given), _headers_in(given)
+    if message is not UNSET:
         format: Format = "json" if given.format is UNSET else given.format
-        parts |= {"body": body_in(given.message, format), "format": format}
+        parts |= {"body": body_in(message, format), "format": format}
     elif given.format is not UNSET:
         raise BadValue("format says how the message is meant. Give the message with it, or leave it out.")
     if given.delay is not UNSET:
         parts["delay_ms"] = None if given.delay is None else seconds_as_ms("delay", given.delay)
     if given.ttl is not UNSET:
         parts["ttl_ms"] = None if given.ttl is None else seconds_as_ms("ttl", given.ttl, at_least=1)
-    if given.headers is not UNSET:
+    if headers is not UNSET:
         # As they are read again: so that to put the same is to change nothing.
-        parts["headers"] = given.headers or None
+        parts["headers"] = headers or None
     for part, value in (("priority", given.priority), ("lane", given.lane), ("group", given.group_id)):
         if value is not UNSET:
             parts[part] = value

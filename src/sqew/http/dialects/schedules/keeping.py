@@ -20,13 +20,12 @@ from sqew.errors import (
     ScheduleExists,
     ScheduleNotFound,
 )
-from sqew.forecast import info_of
 from sqew.http.dialects.native import DIALECT, encode
 from sqew.http.dialects.schedules.bodies import (
     Name,
     NewSchedule,
-    PutSchedule,
     ScheduleChanges,
+    ScheduleSpec,
     Status,
     Target,
     changes_of,
@@ -39,18 +38,23 @@ from sqew.http.service import Service
 from sqew.model import QueueInfo, Saved, Schedule, ScheduleStatus, TargetKind
 from sqew.rules import check_int, check_schedule_name, shown
 from sqew.stores.sql.rows import MOST_BYTES
-from sqew.timetable import aim_of, changed_schedule, check_target, fire_now, new_schedule
+from sqew.timetable import aim_of, changed_schedule, check_target, fire_now, new_schedule, problem_of
 
 routes = Routes(DIALECT)
 
+_NO_TARGET = "workflow"
+"""A target that beyond-queue has a name for, and refuses as we do."""
 _TRIES = 5
 """How often a change is tried while others change or fire the schedule."""
 
 
-class ScheduleParameters(Struct, frozen=True, forbid_unknown_fields=True):
+class ScheduleParameters(Struct, frozen=True):
+    """Which schedules are listed. Unknown parameters are ignored, as beyond-queue ignores them."""
+
     status: Status | None = None
     """Only those that fire (`active`), or that don't (`paused`)."""
     target_kind: Target | None = None
+    """Where they send. There are none for `workflow`."""
     name_prefix: str = ""
     after: str = ""
     """Go on after the schedule of this name: the last of the page before."""
@@ -65,7 +69,7 @@ async def create_schedule(service: Service, request: Request) -> Response:
     schedule = new_schedule(given.name, now=service.broker.now(), **spec_of(given))
     schedule = await _aimed(service, schedule)
     saved = await service.broker.run(ops.SaveSchedule(schedule, expected=0))
-    return _answer(service, saved)
+    return await _answer(service, saved)
 
 
 @routes.get("/v1/schedules", scope="admin", query=ScheduleParameters, answers={200: list[ScheduleView]})
@@ -75,6 +79,8 @@ async def list_schedules(service: Service, request: Request) -> Response:
     most = service.settings.schedule_list_max
     limit = most if given.limit is None else given.limit
     check_int("limit", limit, 1, most)
+    if given.target_kind == _NO_TARGET:
+        return Response(200, b"[]")
     wanted = ops.ListSchedules(
         cast("ScheduleStatus | None", given.status),
         cast("TargetKind | None", given.target_kind),
@@ -85,7 +91,8 @@ async def list_schedules(service: Service, request: Request) -> Response:
     (found,) = await service.broker.look(wanted)
     size = sum(len(schedule.message.body) for schedule in found)
     is_cut = len(found) == limit or size >= MOST_BYTES
-    body = await asyncio.to_thread(listed, found, service.broker.now())
+    count = service.settings.schedule_preview_count
+    body = await asyncio.to_thread(listed, found, service.broker.now(), count)
     return Response(200, body, headers=next_page(found[-1].name if is_cut else None))
 
 
@@ -93,14 +100,14 @@ async def list_schedules(service: Service, request: Request) -> Response:
 async def show_schedule(service: Service, request: Request) -> Response:
     """A schedule, and when it fires next."""
     schedule = await service.broker.run(ops.GetSchedule(request.params[0]))
-    return _answer(service, Saved(schedule, created=False))
+    return await _answer(service, Saved(schedule, created=False))
 
 
 @routes.put(
     "/v1/schedules/{name}",
     scope="admin",
     path={"name": Name},
-    body=PutSchedule,
+    body=ScheduleSpec,
     answers={201: ScheduleDetails, 200: ScheduleDetails},
 )
 async def put_schedule(service: Service, request: Request) -> Response:
@@ -108,7 +115,7 @@ async def put_schedule(service: Service, request: Request) -> Response:
 
     The body may be what GET answered: what is shown only is ignored.
     """
-    given: PutSchedule = request.data
+    given: ScheduleSpec = request.data
     name = request.params[0]
     if given.name is not UNSET and given.name != name:
         raise BadValue(
@@ -121,7 +128,7 @@ async def put_schedule(service: Service, request: Request) -> Response:
             return new_schedule(name, now=now, **spec)
         return changed_schedule(existing, spec, now)
 
-    return _answer(service, await _save(service, name, replaced))
+    return await _answer(service, await _save(service, name, replaced))
 
 
 @routes.patch(
@@ -141,7 +148,7 @@ async def change_schedule(service: Service, request: Request) -> Response:
             raise existing
         return changed_schedule(existing, changes_of(given, existing.message), now)
 
-    return _answer(service, await _save(service, name, changed))
+    return await _answer(service, await _save(service, name, changed))
 
 
 @routes.delete("/v1/schedules/{name}", scope="admin", path={"name": Name}, answers={204: None})
@@ -158,13 +165,28 @@ class Run(Struct):
     """A fire out of turn, and what it sent."""
 
     schedule: str
+    schedule_name: str
+    """The same as `schedule`."""
+    fired_at: str
+    """When it was fired."""
     scheduled_for: str
     out_of_band: bool
     msg_ids: list[int]
     deliveries: int
 
 
-@routes.post("/v1/schedules/{name}/runs", scope="admin", path={"name": Name}, answers={202: Run})
+class NoSettings(Struct):
+    """Nothing: a run has no settings."""
+
+
+@routes.post(
+    "/v1/schedules/{name}/runs",
+    scope="admin",
+    path={"name": Name},
+    body=NoSettings,
+    body_optional=True,
+    answers={202: Run},
+)
 async def run_schedule(service: Service, request: Request) -> Response:
     """Fire a schedule now, out of turn. It is counted; its next fire comes at its time."""
     name = request.params[0]
@@ -175,7 +197,8 @@ async def run_schedule(service: Service, request: Request) -> Response:
                 fired = await service.publisher.fire(fire_now(schedule, now))
             except (QueueNotFound, Invalid) as error:
                 raise Conflict(f"Schedule '{name}' can't fire. {error}") from error
-            return Response(202, encode(Run(name, timestamp(now), True, fired.ids, fired.deliveries)))
+            at = timestamp(now)
+            return Response(202, encode(Run(name, name, at, at, True, fired.ids, fired.deliveries)))
     raise ScheduleChanged(name)
 
 
@@ -206,7 +229,7 @@ async def _find(service: Service, name: str) -> Schedule | ScheduleNotFound:
 
 
 async def _aimed(service: Service, schedule: Schedule) -> Schedule:
-    """The schedule with the name of the queue that is meant. Raises if nothing can be sent there."""
+    """The schedule with the name of the queue that is meant. Raises if what it says of its target can't be."""
     if schedule.target_kind == "queue":
         schedule = structs.replace(schedule, target=await service.meant(schedule.target))
     check_target(schedule, await _queue(service, schedule))
@@ -223,10 +246,10 @@ async def _queue(service: Service, schedule: Schedule) -> QueueInfo | QueueNotFo
         return error
 
 
-def _answer(service: Service, saved: Saved) -> Response:
-    schedule = saved.schedule
-    info = info_of(schedule, service.broker.now(), service.settings.schedule_preview_count)
-    body = encode(details(info))
+async def _answer(service: Service, saved: Saved) -> Response:
+    schedule, count = saved.schedule, service.settings.schedule_preview_count
+    problem = problem_of(await _queue(service, schedule))
+    body = encode(details(schedule, service.broker.now(), count, problem))
     if not saved.created:
         return Response(200, body)
     return Response(201, body, headers=((b"location", b"/v1/schedules/" + schedule.name.encode()),))

@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from sqew.forecast import MOST_FIRES, preview
 from sqew.http.dialects.native import DIALECT, encode
 from sqew.http.dialects.schedules.bodies import Expression, expression_of
-from sqew.http.dialects.schedules.views import FireView, fires
+from sqew.http.dialects.schedules.views import fires, local_fires, stored_as
 from sqew.http.exchange import Request, Response
 from sqew.http.router import Routes
 from sqew.http.service import Service
@@ -18,20 +18,25 @@ from sqew.http.service import Service
 routes = Routes(DIALECT)
 
 
-class PreviewRequest(Expression, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class PreviewRequest(Expression, kw_only=True, omit_defaults=True):
     """When something would fire, to be tried out: one of `cron`, `every`, `when` and `fire_at`."""
 
     count: Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": MOST_FIRES})] | UnsetType = UNSET
     """How many of its next fires to show. Left out: as the server's `schedule_preview_count` says."""
 
 
-class PreviewView(Struct):
-    """How an expression is understood."""
+class PreviewView(Struct, omit_defaults=True, kw_only=True):
+    """How an expression is understood. `cron` and `fire_at` are left out where it is stored otherwise."""
 
+    cron: str | None = None
+    fire_at: str | None = None
     canonical: str
     timezone: str
     human_readable: str
-    next_fires: list[FireView]
+    next_fires: list[str]
+    """When it would fire, in UTC."""
+    next_fires_local: list[str]
+    """The same as the clocks of the time zone show it."""
 
 
 @routes.post("/v1/previews", scope="admin", body=PreviewRequest, answers={200: PreviewView})
@@ -42,5 +47,12 @@ async def show_preview(service: Service, request: Request) -> Response:
     now = service.broker.now()
     # Beside the loop: a hundred fires of what seldom fires take 30 ms to find.
     made = await asyncio.to_thread(preview, **expression_of(given), now=now, count=count)
-    shown = PreviewView(made.canonical, made.timezone, made.human_readable, fires(made.next_fires))
+    shown = PreviewView(
+        canonical=made.canonical,
+        timezone=made.timezone,
+        human_readable=made.human_readable,
+        next_fires=fires(made.next_fires),
+        next_fires_local=local_fires(made.next_fires),
+        **stored_as(None, made.canonical),
+    )
     return Response(200, encode(shown))

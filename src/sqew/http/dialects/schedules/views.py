@@ -11,22 +11,31 @@ from sqew.forecast import info_of
 from sqew.http.dialects.native import encode
 from sqew.http.dialects.schedules.bodies import Name
 from sqew.http.service import in_seconds
-from sqew.model import Fire, Format, Schedule, ScheduleInfo, ScheduleStatus, TargetKind
+from sqew.model import ExpressionKind, Fire, Format, Schedule, ScheduleStatus, TargetKind
+from sqew.schedules import is_instant
 
 
-class FireView(Struct):
-    """When something fires: in UTC, and as the clocks of the time zone show it."""
+class TargetView(Struct, omit_defaults=True, kw_only=True):
+    """Where a schedule's messages go, and what they say."""
 
-    utc: str
-    local: str
+    queue: str | None = None
+    topic: str | None = None
+    """The routing key that the message is published under."""
+    message: Raw
+    headers: dict[str, Any] | None = None
 
 
 class ScheduleView(Struct, omit_defaults=True, kw_only=True):
-    """A schedule. Of `cron`, `every`, `when` and `fire_at` it has the one that it was given."""
+    """A schedule. Of `cron`, `every`, `when` and `fire_at` it has the one that it was given.
+
+    `cron` and `fire_at` also say what another was stored as, where a cron expression or an instant can.
+    """
 
     name: Name
+    target: TargetView
     target_kind: TargetKind
-    target: str
+    expression: str
+    """When it fires, as it was given."""
     cron: str | None = None
     every: str | None = None
     when: str | None = None
@@ -47,12 +56,20 @@ class ScheduleView(Struct, omit_defaults=True, kw_only=True):
     catchup: bool
     catchup_limit: int
     failure_threshold: int | None
+    jitter_secs: int
+    """Each slot fires up to so many seconds after its time."""
     next_fire_at: str | None
-    """The slot that fires next; null while it is paused."""
+    """The slot that fires next, or would if it were not paused."""
+    next_fires: list[str]
+    """When it fires next, in UTC. Empty while it is paused."""
+    next_fires_local: list[str]
+    """The same as the clocks of its time zone show it."""
     last_fired_at: str | None
     """The slot that fired last; or when it was fired by hand, if that was later."""
     fired: int
     """How often it has fired: for its slots, and by hand."""
+    fire_count: int
+    """The same as `fired`."""
     skipped: int
     """How many slots passed by unfired."""
     consecutive_failures: int
@@ -66,35 +83,52 @@ class ScheduleView(Struct, omit_defaults=True, kw_only=True):
 
 
 class ScheduleDetails(ScheduleView, kw_only=True):
-    """A schedule, and when it fires next."""
+    """A schedule, and whether it can fire."""
 
-    next_fires: list[FireView]
-    """Empty while it is paused."""
-
-
-def details(info: ScheduleInfo) -> ScheduleDetails:
-    return ScheduleDetails(**structs.asdict(_view(info)), next_fires=fires(info.next_fires))
+    problem: str | None = None
+    """Why it can't as things are: its queue does not exist."""
 
 
-def listed(schedules: list[Schedule], now: int) -> bytes:
-    """Many schedules, without their fires to come."""
-    return encode([_view(info_of(schedule, now, 0)) for schedule in schedules])
+def details(schedule: Schedule, now: int, count: int, problem: str) -> ScheduleDetails:
+    """One schedule with its fires to come, ``count`` of them."""
+    return ScheduleDetails(**structs.asdict(_view(schedule, now, count)), problem=problem or None)
 
 
-def fires(found: list[Fire]) -> list[FireView]:
-    return [FireView(timestamp(fire.at), fire.local) for fire in found]
+def listed(schedules: list[Schedule], now: int, count: int) -> bytes:
+    """Many schedules, each with its fires to come."""
+    return encode([_view(schedule, now, count) for schedule in schedules])
 
 
-def _view(info: ScheduleInfo) -> ScheduleView:
+def fires(found: list[Fire]) -> list[str]:
+    return [timestamp(fire.at) for fire in found]
+
+
+def local_fires(found: list[Fire]) -> list[str]:
+    return [fire.local for fire in found]
+
+
+def stored_as(kind: ExpressionKind | None, canonical: str) -> dict[str, str]:
+    """What an expression of a kind is stored as, by the kind that it is then, unless it is the same; or an interval."""
+    if canonical.startswith("@") or not canonical:
+        return {}
+    stored: ExpressionKind = "fire_at" if is_instant(canonical) else "cron"
+    return {} if stored == kind else {stored: canonical}
+
+
+def _view(schedule: Schedule, now: int, count: int) -> ScheduleView:
+    info = info_of(schedule, now, count)
     message = info.message
+    shown = Raw(message.body if message.format == "json" else encode(message.body.decode()))
+    said = {info.kind: info.expression, **stored_as(info.kind, info.canonical)}
     return ScheduleView(
         name=info.name,
+        target=TargetView(**{info.target_kind: info.target}, message=shown, headers=message.headers),
         target_kind=info.target_kind,
-        target=info.target,
+        expression=info.expression,
         timezone=info.timezone,
         canonical=info.canonical,
         human_readable=info.human_readable,
-        message=Raw(message.body if message.format == "json" else encode(message.body.decode())),
+        message=shown,
         format=message.format,
         headers=message.headers,
         delay=None if message.delay_ms is None else in_seconds(message.delay_ms),
@@ -106,16 +140,20 @@ def _view(info: ScheduleInfo) -> ScheduleView:
         catchup=info.catchup,
         catchup_limit=info.catchup_limit,
         failure_threshold=info.failure_threshold,
-        next_fire_at=_time(info.next_fire_at),
+        jitter_secs=info.jitter_secs,
+        next_fire_at=_time(schedule.next_fire_at),
+        next_fires=fires(info.next_fires),
+        next_fires_local=local_fires(info.next_fires),
         last_fired_at=_time(info.last_fired_at),
         fired=info.fired,
+        fire_count=info.fired,
         skipped=info.skipped,
         consecutive_failures=info.consecutive_failures,
         last_error=info.last_error or None,
         paused_reason=info.paused_reason or None,
         created_at=timestamp(info.created_at),
         updated_at=timestamp(info.updated_at),
-        **{info.kind: info.expression},
+        **said,
     )
 
 
