@@ -16,6 +16,7 @@ from sqew.deliveries.posting import Poster
 from sqew.errors import DeliveryFailed, NotTried, StoreClosed, StoreError
 from sqew.model import CONFIRMATION, DELIVERIES, NOTIFICATION, RAW, Claimed, Delivered, DeliveryOutcome, DueDelivery
 from sqew.operations import ClaimDeliveries, NextDelivery, RenewDeliveries, SettleDeliveries
+from sqew.rules import is_keyed
 from sqew.sealing import farewell, topic_arn, with_link
 
 _log = logging.getLogger("sqew.courier")
@@ -305,8 +306,11 @@ class Courier:
         if delivery.form == RAW and delivery.kind == NOTIFICATION:
             headers["x-amz-sns-rawdelivery"] = "true"
             headers["content-type"] = "application/json" if delivery.format == "json" else "text/plain; charset=utf-8"
-        else:
+        elif delivery.subscription_uuid and not is_keyed(delivery.routing_key):
+            # So AWS calls it, although it is JSON.
             headers["content-type"] = "text/plain; charset=utf-8"
+        else:
+            headers["content-type"] = "application/json"
         return headers
 
 

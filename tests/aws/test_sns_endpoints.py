@@ -42,6 +42,10 @@ def test_an_endpoint_is_subscribed_to_a_pattern_at_once_as_in_beyond_queue(serve
     assert (envelope["Type"], envelope["Message"]) == ("Notification", '{"event":"signed up"}')
     assert (envelope["TopicArn"], envelope["SignatureVersion"]) == (f"{arn}.created", "2")
     assert verifier.verify(posted.body).message == '{"event":"signed up"}'
+    assert posted.headers["content-type"] == "application/json"
+    follow(server, envelope["UnsubscribeURL"])
+    (listed,) = sns.list_subscriptions_by_topic(TopicArn=f"{arn}.*")["Subscriptions"]
+    assert listed["SubscriptionArn"] == "Deleted"
 
 
 def test_a_raw_notification_is_the_message_itself(server, sns, hook, topic, path):

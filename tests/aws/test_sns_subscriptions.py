@@ -227,9 +227,14 @@ def test_a_queue_may_be_named_by_its_url_too(sns, sqs, topic, queue, written):
     by_url = sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=endpoint)["SubscriptionArn"]
 
     assert by_url == subscribed(sns, topic, queue)
-    assert sns.list_subscriptions_by_topic(TopicArn=topic)["Subscriptions"][0]["Endpoint"] == queue_arn(queue)
+    assert by_url.startswith(f"{topic}:{queue.rpartition('/')[2]}-")
+    assert sns.list_subscriptions_by_topic(TopicArn=topic)["Subscriptions"][0]["Endpoint"] == endpoint
+    attributes = sns.get_subscription_attributes(SubscriptionArn=by_url)["Attributes"]
+    assert (attributes["Endpoint"], attributes["Protocol"]) == (endpoint, "sqs")
     sns.publish(TopicArn=topic, Message="hello")
     assert [one["Message"] for one in envelopes(sqs, queue)] == ["hello"]
+    sns.unsubscribe(SubscriptionArn=by_url)
+    assert sns.list_subscriptions_by_topic(TopicArn=topic)["Subscriptions"] == []
 
 
 @pytest.mark.parametrize("endpoint", ["orders", "sqs://", "sqs://a b", "http://localhost/"])

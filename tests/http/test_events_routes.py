@@ -1,5 +1,6 @@
 """Events over a real socket: who subscribes to what, and where a published event goes."""
 
+import json
 import re
 
 import pytest
@@ -201,6 +202,18 @@ def test_a_queue_gets_an_envelope_too_where_it_wants_one(server):
     assert published["queues_matched"] == 2
     assert messages(server, queue)[0]["message"]["Message"] == '{"sku": 7}'
     assert messages(server, plain)[0]["message"] == {"sku": 7}
+
+
+def test_an_envelope_is_posted_as_the_json_that_it_is(server, hook):
+    key = new_key()
+    subscribe(server, key, endpoint=hook.url(f"/{key}"), envelope=True)
+
+    publish(server, key, {"sku": 7})
+    (posted,) = hook.wait_for(f"/{key}")
+
+    assert posted.headers["content-type"] == "application/json"
+    envelope = json.loads(posted.body)
+    assert (envelope["Type"], envelope["Message"]) == ("Notification", '{"sku": 7}')
 
 
 # Subscriptions

@@ -19,7 +19,7 @@ from sqew.sealing import topic_arn
 _LEAST_ELEMENTS = 6
 _TOPIC = re.compile(r"[A-Za-z0-9_-]{1,256}|[A-Za-z0-9_-]{1,251}\.fifo")
 _NO_QUEUE = "SQS endpoint ARN"
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_UUID = re.compile(r"([A-Za-z0-9_.-]{1,80}-)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class SubscriptionName(NamedTuple):
@@ -90,12 +90,17 @@ def queue_of(names: Names, arn: str, reason: str) -> str:
 
 def queue_at(names: Names, endpoint: str) -> str:
     """The queue that an endpoint names: by its ARN, by its URL, or as `sqs://orders`, which /v1 shows."""
-    if "://" not in endpoint:
+    if not is_queue_url(endpoint):
         return queue_of(names, endpoint, _NO_QUEUE)
     try:
         return names.queue_of_url(endpoint.removeprefix(QUEUE_SCHEME))
     except AwsError as error:
         raise invalid(_NO_QUEUE) from error
+
+
+def is_queue_url(endpoint: str) -> bool:
+    """Return True if a queue is named by a URL, as beyond-queue's clients do. AWS takes ARNs only."""
+    return "://" in endpoint
 
 
 def is_fifo(name: str) -> bool:

@@ -22,6 +22,8 @@ RAW_DELIVERY = "RawMessageDelivery"
 REDRIVE_POLICY = "RedrivePolicy"
 AUTHENTICATED = "ConfirmationWasAuthenticated"
 AUTHENTICATE = "AuthenticateOnUnsubscribe"
+ENDPOINT = "Endpoint"
+"""Kept where a queue was named by its URL: its clients look for that in lists."""
 _KEPT = (DELIVERY_POLICY, "SubscriptionRoleArn", "ReplayPolicy", "ReplayStatus")
 _KNOWN = (FILTER_POLICY, FILTER_SCOPE, RAW_DELIVERY, REDRIVE_POLICY, *_KEPT)
 _SCOPES = ("MessageAttributes", "MessageBody")
@@ -50,7 +52,7 @@ def wanted(given: dict[str, str], topic: str, names: Names, signed_by: Form, bef
 def is_same(one: Wanted, other: Wanted) -> bool:
     """Whether two subscriptions are to get the same, however their documents are written."""
     ours, theirs = one.details, other.details
-    names = ours.kept.keys() | theirs.kept.keys()
+    names = (ours.kept.keys() | theirs.kept.keys()) - {ENDPOINT}
     return (
         (one.form, ours.filter_scope, ours.dead_letter) == (other.form, theirs.filter_scope, theirs.dead_letter)
         and say_the_same(ours.filter_policy, theirs.filter_policy)
@@ -124,7 +126,7 @@ def _wrong(place: str, reason: str) -> Exception:
 def endpoint_of(subscription: Subscription, names: Names) -> tuple[str, str]:
     """The protocol and the endpoint, as SNS calls them."""
     if subscription.protocol == "queue":
-        return "sqs", names.arn_of(subscription.target)
+        return "sqs", subscription.details.kept.get(ENDPOINT) or names.arn_of(subscription.target)
     return subscription.protocol, subscription.target
 
 

@@ -21,6 +21,7 @@ from sqew.http.dialects.aws.sns.arns import (
     arn_of_subscription,
     arn_of_topic,
     is_fifo,
+    is_queue_url,
     queue_at,
     subscription_of,
     topic_of,
@@ -31,6 +32,7 @@ from sqew.http.dialects.aws.sns.refusals import MOST_FOR_LARGE, invalid, too_lar
 from sqew.http.dialects.aws.sns.subscription_attributes import (
     AUTHENTICATE,
     AUTHENTICATED,
+    ENDPOINT,
     Wanted,
     changed,
     endpoint_of,
@@ -87,8 +89,13 @@ async def _subscribing(call: AwsCall, given: Subscribe, protocol: str, info: Top
             raise SubscriptionExists(existing.id, topic, None)
     if existing is None and most_bytes(info) > USUAL_SIZE:
         await _check_large(call, protocol, topic)
+    name, details = str(uuid.uuid4()), found.details
+    if protocol == "sqs" and is_queue_url(given.Endpoint or ""):
+        # beyond-queue's clients look for the queue in both.
+        name = f"{call.names.name(target)}-{name}"
+        details = structs.replace(details, kept={**details.kept, ENDPOINT: given.Endpoint or ""})
     operation = ops.Subscribe(
-        topic, "queue", target, found.form, str(uuid.uuid4()), found.details,
+        topic, "queue", target, found.form, name, details,
         exist_ok=existing is not None or not attributes, topic=info,
     )  # fmt: skip
     if protocol == "sqs":
@@ -224,7 +231,8 @@ async def unsubscribe(call: AwsCall, given: Unsubscribe) -> Response:
 
 
 async def _ending(call: AwsCall, topic: str, found: Subscription) -> ops.Operation[Any]:
-    if found.pattern != topic:
+    # A link in what was published under a key names that key, and not the pattern.
+    if found.pattern != topic and not is_keyed(found.pattern):
         raise SubscriptionNotFound(found.uuid)
     return ops.Unsubscribe(found.id) if call.is_signed else await _ending_by_link(call, found)
 
