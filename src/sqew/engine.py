@@ -41,7 +41,7 @@ from sqew.rules import (
     JOB_BODY_BYTES,
     JOB_DEPTH,
     Limits,
-    check_queue_name,
+    check_new_queue_name,
     checked_changes,
     default_policy,
     letters_policy,
@@ -346,14 +346,21 @@ _FROM_SETTINGS = ("visibility_ms", "max_attempts", "key_retention_ms", "archive_
 
 
 def creation(
-    settings: Settings, name: str, fields: Mapping[str, Any], *, exist_ok: bool = False, new: bool = False
+    settings: Settings,
+    name: str,
+    fields: Mapping[str, Any],
+    *,
+    exist_ok: bool = False,
+    new: bool = False,
+    any_name: bool = False,
 ) -> CreateQueue:
     """The operation that makes a queue: what ``fields`` do not say of its policy, the settings do.
 
     It gets a dead-letter queue ``NAME-dlq`` unless told otherwise, which is made with it if there is none of that name.
-    ``base_backoff_ms`` is short for ``backoff``.
+    ``base_backoff_ms`` is short for ``backoff``. ``any_name``: not every dialect need be able to write its name.
     """
-    check_queue_name(name)
+    if not any_name:
+        check_new_queue_name(name)
     policy = dict(fields)
     assumed = tuple(field for field in _FROM_SETTINGS if field not in fields)
     for field in assumed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, Literal, get_args, get_origin
@@ -41,7 +42,12 @@ SLOWEST_RATE = 0.000001
 
 _MARKS_KEYS = re.compile(r"[.*#]")
 _QUEUE_NAME = re.compile(rf"(?:{REGION}:)?[A-Za-z0-9_-]{{1,80}}(?:\.fifo)?")
-"""Before a colon: the region that an SQS client made the queue in, where it is not the usual one."""
+"""Names that every dialect can write. Before a colon: the region that an SQS client made the queue in, where it is not
+the usual one."""
+_UNPRINTABLE = frozenset({"Cc", "Cs", "Zl", "Zp"})
+"""Categories of characters that no name holds: they break lines of logs and terminals, or can't be stored."""
+RESERVED_NAMES = frozenset({"(by id)", "(other)"})
+"""Metrics show figures under these that are no single queue's."""
 _SCHEDULE_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9_.:-]{1,100}")
 _LANE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,80}")
 _BYTES = (bytes, bytearray, memoryview)
@@ -100,8 +106,8 @@ class Throttle:
         self._tokens += count
 
 
-def check_queue_name(name: object) -> None:
-    """Raise `BadName` unless the name may be a queue's."""
+def check_new_queue_name(name: object) -> None:
+    """Raise `BadName` unless a queue may be made under the name: every dialect can write it."""
     if not isinstance(name, str) or not _QUEUE_NAME.fullmatch(name):
         raise BadName(
             f"{shown(name)} can't be a queue's name. Use 1 to 80 letters, digits, '-' or '_', "
@@ -118,6 +124,21 @@ def is_keyed(topic: str) -> bool:
     [False, True, True, False, False]
     """
     return _MARKS_KEYS.search(topic.removesuffix(FIFO_SUFFIX)) is not None
+
+
+def check_queue_name(name: object) -> None:
+    """Raise `BadName` unless some queue may be called so. One made by hq's clients may have almost any name."""
+    if isinstance(name, str) and _QUEUE_NAME.fullmatch(name):
+        return
+    if not isinstance(name, str) or len(name) > LONGEST_NAME:
+        raise BadName(
+            f"{shown(name)} can't be a queue's name: it must be a string of {LONGEST_NAME} characters or less."
+        )
+    if name in RESERVED_NAMES or any(unicodedata.category(character) in _UNPRINTABLE for character in name):
+        raise BadName(
+            f"{shown(name)} can't be a queue's name: "
+            f"{'metrics use it' if name in RESERVED_NAMES else 'it holds control characters'}. Choose another."
+        )
 
 
 def check_schedule_name(name: object) -> None:
@@ -148,7 +169,7 @@ def dead_letter_name(name: str) -> str:
     """``orders`` → ``orders-dlq``; ``orders.fifo`` → ``orders-dlq.fifo``."""
     stem = name.removesuffix(FIFO_SUFFIX)
     made = stem + DEAD_LETTER_SUFFIX + name[len(stem) :]
-    if not _QUEUE_NAME.fullmatch(made):
+    if _QUEUE_NAME.fullmatch(name) and not _QUEUE_NAME.fullmatch(made):
         raise BadName(f"'{name}' is too long to add '{DEAD_LETTER_SUFFIX}' to. Name its dead-letter queue, or none.")
     return made
 

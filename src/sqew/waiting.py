@@ -17,9 +17,12 @@ from pathlib import Path
 from time import monotonic
 from typing import Protocol
 
+from sqew.rules import LONGEST_NAME
+
 # The kernel's limit on the path of a Unix socket, with its closing zero (104 on macOS, 108 on Linux).
 _LONGEST_SOCKET_PATH = 100
-_LONGEST_QUEUE_NAME = 128
+_LONGEST_QUEUE_NAME = 4 * LONGEST_NAME
+"""In bytes."""
 
 _MOST_READ_AT_ONCE = 64
 _USUAL_BACKLOG = 10

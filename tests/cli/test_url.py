@@ -436,3 +436,20 @@ def test_a_canary_ignores_what_an_earlier_one_left_behind(sqew, on_server):
 
     assert done.code == 0
     assert 'sqew_canary_rounds_total{result="ok"} 1' in done.out
+
+
+def test_the_command_line_reaches_a_queue_that_only_hq_would_call_so(sqew, on_server):
+    name = "my queue/ü"
+    made = "name=my%20queue%2F%C3%BC&max_attempts=1&visibility_timeout_seconds=30"
+    assert on_server.call("POST", f"/queues?{made}").status == 200
+
+    sent = sqew(["message", "enqueue", "--queue", name, "--payload", '{"n": 1}'])
+    polled = sqew(["--json", "message", "poll", "--queue", name])
+    nacked = sqew(["message", "nack", "--queue", name, "--id", str(polled.json["messages"][0]["id"])])
+    dead = sqew(["--json", "dlq", "list", "--queue", name])
+    requeued = sqew(["--json", "dlq", "requeue", "--queue", name])
+
+    assert [done.code for done in (sent, polled, nacked, dead, requeued)] == [0] * 5
+    assert [message["death"]["queue"] for message in dead.json["messages"]] == [name]
+    assert name in sqew("queue list").out
+    assert sqew(["queue", "delete", "--name", name, "--yes"]).code == 0

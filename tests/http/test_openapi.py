@@ -126,7 +126,7 @@ def test_parameters_come_from_the_pattern_the_query_and_the_headers():
     assert (queue["in"], queue["required"], queue["schema"]["pattern"]) == (
         "path",
         True,
-        r"^[A-Za-z0-9_-]{1,80}(\.fifo)?$",
+        r"^[^\u0000-\u001f\u007f-\u009f\u2028\u2029]{1,256}$",
     )
     assert (id["in"], id["schema"]["format"]) == ("path", "uuid")
     assert (count["in"], count["required"]) == ("query", True)

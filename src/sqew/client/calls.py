@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar, cast
-from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
@@ -12,6 +11,7 @@ from msgspec import Struct
 from sqew import operations as ops
 from sqew.client import wire
 from sqew.client.native import path as native_path
+from sqew.client.native import path_of
 from sqew.errors import BadBody, BadValue, NotSqew, QueueNotFound, ServerError, SqewError
 from sqew.model import (
     ArchivePage,
@@ -32,6 +32,7 @@ from sqew.model import Received as Taken
 from sqew.rules import (
     Limits,
     check_int,
+    check_new_queue_name,
     check_queue_name,
     check_text,
     encode_body,
@@ -127,7 +128,7 @@ def refusal(call: Call[Any], answer: Answer, where: str) -> SqewError:
 
 def _path(queue: str, *rest: object) -> str:
     check_queue_name(queue)
-    return "/".join(("/queues", queue, *(quote(str(part), safe="") for part in rest)))
+    return path_of("/queues", queue, *rest)
 
 
 def query_of(**given: Any) -> dict[str, str]:
@@ -164,7 +165,7 @@ def _infos(body: bytes) -> list[QueueInfo]:
 
 
 def create(name: str, policy: Mapping[str, Any]) -> Call[QueueInfo]:
-    check_queue_name(name)
+    check_new_queue_name(name)
     body = written({"name": name, **_policy(policy)}, "policy")
     return Call("POST", "/queues", _info, body=body, repeatable=True, about={"queue": name})
 

@@ -6,16 +6,25 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
+from sqew.errors import BadName
+
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 def path(*parts: object) -> str:
     """``/v1/…``, whatever stands in the parts."""
-    return "/".join(("/v1", *map(_quoted, parts)))
+    return path_of("/v1", *parts)
+
+
+def path_of(root: str, *parts: object) -> str:
+    """A path below ``root``, whatever stands in the parts."""
+    return "/".join((root, *map(_quoted, parts)))
 
 
 def _quoted(part: object) -> str:
     text = str(part)
+    if not text:
+        raise BadName("A queue without a name can't be reached over HTTP. Open its file: Queue.open, or sqew --db.")
     # A part of dots alone would be taken for a step up.
     return text.replace(".", "%2E") if text in (".", "..") else quote(text, safe="")
 

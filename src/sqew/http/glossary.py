@@ -15,6 +15,8 @@ from sqew.schedules.rules import LONGEST_EXPRESSION
 from sqew.values import LARGEST_ID, LONGEST_TARGET
 
 QUEUE_NAME = {"pattern": r"^[A-Za-z0-9_-]{1,80}(\.fifo)?$"}
+_KNOWN_NAME = {"pattern": r"^[^\u0000-\u001f\u007f-\u009f\u2028\u2029]{1,256}$"}
+"""A queue that exists may have been made through hq, which takes any name."""
 _LANE_NAME = {"pattern": r"^[A-Za-z0-9_.-]{1,80}$"}
 _LONGEST_S = LONGEST_MS // 1000
 
@@ -222,7 +224,7 @@ _WORDS = {
     "prefix": Word("Only those whose names begin so.", "ord"),
     "priority": _number("Higher goes first.", -HIGHEST_PRIORITY, HIGHEST_PRIORITY, 1),
     "protocol": Word("What it leads to. It need not be said: that follows from the queue or the URL.", "sqs"),
-    "queue": _queue("The queue's name."),
+    "queue": Word("The queue's name.", "orders", {"string": _KNOWN_NAME}),
     "queue_id": Word("The number of its queue, which has a name as well."),
     "queue_length": Word("How many messages the queue holds."),
     "queue_name": _queue("The queue that events are sent to."),

@@ -111,7 +111,7 @@ def create_queue(service: Service, given: QueueParameters) -> Call | Response:
     if (refusal := given.below_one()) is not None:
         return refusal
     policy = {**given.policy(), "dead_letter": None}
-    return Call(creation(service.settings, given.name, policy, new=True), lambda _: DONE)
+    return Call(creation(service.settings, given.name, policy, new=True, any_name=True), lambda _: DONE)
 
 
 @routes.put("/queues/{queue}", scope="admin", query=QueueParameters, answers={200: None}, long=True)

@@ -26,7 +26,7 @@ from sqew.lab.config.target import Mistake, check_target
 from sqew.lab.latency import recorded
 from sqew.lab.workload import NUMBERS_APART
 from sqew.lab.workload.arrivals import recorded_times
-from sqew.rules import check_queue_name, default_policy
+from sqew.rules import check_new_queue_name, default_policy
 
 _OURS = ("sqew", "sqew-http")
 _RESERVED = re.compile(r"lab|supervisor|generator-\d+")
@@ -67,7 +67,7 @@ def _topic(config: Config, topic: TopicConfig, where: str) -> Iterator[Mistake]:
     policy = {"fifo": topic.fifo, "max_attempts": topic.max_attempts}
     lanes = {lane.name: lane.weight for lane in topic.lanes}
     try:
-        check_queue_name(topic.name)
+        check_new_queue_name(topic.name)
         default_policy(topic.name, policy | ({"lanes": lanes} if lanes else {}))
     except SqewError as error:
         yield f"{where}.name", f"{where}: {error}"

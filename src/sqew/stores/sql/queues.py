@@ -10,7 +10,7 @@ import msgspec
 from sqew.errors import BadValue, ChangedMeanwhile, Conflict, QueueExists
 from sqew.model import UPDATED, Policy, QueueInfo
 from sqew.operations import CreateQueue, DeleteQueue, GetQueue, ListDeadLetterSources, ListQueues, UpdateQueue
-from sqew.rules import checked_changes, letters_policy
+from sqew.rules import check_new_queue_name, checked_changes, letters_policy
 from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.keys import delete_keys_of
 from sqew.stores.sql.redating import note_changes
@@ -28,6 +28,7 @@ def create_queue(work: Work, op: CreateQueue) -> QueueInfo:
         raise QueueExists(other.name, existing=other.info)
     if existing is not None:
         return _existing(existing.info, op)
+    _check_letters(work, op.policy, op.letters)
     _make_letters(work, op.policy, op.letters)
     id = _insert(work, op.name, op.policy, op.extras)
     work.catalog.changed()
@@ -44,6 +45,12 @@ def _existing(info: QueueInfo, op: CreateQueue) -> QueueInfo:
         if differs is not None:
             raise QueueExists(op.name, differs, info)
     return info
+
+
+def _check_letters(work: Work, policy: Policy, letters: Policy | None) -> None:
+    """Raise where a dead-letter queue would be made under a name that is only good for one that exists."""
+    if letters is not None and work.catalog.find(policy.dead_letter) is None:
+        check_new_queue_name(policy.dead_letter)
 
 
 def _make_letters(work: Work, policy: Policy, letters: Policy | None) -> None:
@@ -93,6 +100,7 @@ def update_queue(work: Work, op: UpdateQueue) -> QueueInfo:
     next_id = max(state.lane_ids.values()) + 1
     for lane_id, lane in enumerate((lane for lane in policy.lanes if lane not in state.lane_ids), next_id):
         work.execute(work.sql.insert_lane, (state.id, lane_id, lane))
+    _check_letters(work, policy, op.letters)
     _make_letters(work, policy, op.letters)
     extras = {name: value for name, value in {**state.extras, **op.extras}.items() if value is not None}
     if op.changes:

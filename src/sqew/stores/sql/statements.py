@@ -56,4 +56,6 @@ def names(prefix: str, after: str) -> tuple[str, str, str]:
 
     The database goes to where the first of them is, however many others there are.
     """
-    return max(prefix, after), prefix + chr(sys.maxunicode), after
+    end = prefix + chr(sys.maxunicode)
+    # hq's clients may call a queue nothing at all, and after nothing comes that one, too.
+    return max(prefix, after), end, after or end
