@@ -9,13 +9,16 @@ from hypothesis import strategies as st
 
 from sqew.errors import BadBody, BadName, BadValue, Invalid, TooLarge
 from sqew.model import Backoff, NewMessage
+from sqew.observe.labels import BY_ID, OTHERS
 from sqew.rules import (
     LONGEST_MS,
+    RESERVED_NAMES,
     Limits,
     Throttle,
     check_batch,
     check_int,
     check_message,
+    check_new_queue_name,
     check_queue_name,
     check_text,
     checked_changes,
@@ -42,13 +45,29 @@ JSON = st.recursive(
 
 @pytest.mark.parametrize("name", ["a", "A-1_z", "x" * 80, "a.fifo", "x" * 80 + ".fifo", "-", "_"])
 def test_queue_names_that_are_allowed(name):
+    check_new_queue_name(name)
     check_queue_name(name)
 
 
 @pytest.mark.parametrize("name", ["", "x" * 81, "a.b", "a ", "a\n", "é", "٣", "a.fifo\n", ".fifo", None, 5, b"a"])
 def test_queue_names_that_are_not(name):
     with pytest.raises(BadName, match="can't be a queue's name"):
+        check_new_queue_name(name)
+
+
+@pytest.mark.parametrize("name", ["", "x" * 256, "a.b", "a b", "a/b", "é", "٣", "a.fifo ", "🐟", "null", '"'])
+def test_queue_names_that_hq_may_give(name):
+    check_queue_name(name)
+
+
+@pytest.mark.parametrize("name", ["x" * 257, "a\n", "\0", "\x7f", "\x9b", "\ud800", "\u2028", "(other)", None, 5, b"a"])
+def test_names_that_no_queue_has(name):
+    with pytest.raises(BadName, match="can't be a queue's name"):
         check_queue_name(name)
+
+
+def test_the_reserved_names_are_those_of_metrics():
+    assert {BY_ID, OTHERS} == RESERVED_NAMES
 
 
 @pytest.mark.parametrize(("name", "expected"), [("orders", "orders-dlq"), ("orders.fifo", "orders-dlq.fifo")])
@@ -231,7 +250,7 @@ def test_a_backoff_may_be_an_object_or_plain_data(backoff):
         {"rate_limit": 5e-324},
         {"rate_limit": float("nan")},
         {"rate_limit": float("inf")},
-        {"dead_letter": "a b"},
+        {"dead_letter": "a\nb"},
         {"lanes": {}},
         {"lanes": []},
         {"lanes": {"a": 0}},

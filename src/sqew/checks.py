@@ -56,7 +56,7 @@ from sqew.fields import (
     texts,
 )
 from sqew.model import DeliveryState, Form, Outcome, Protocol, ScheduleStatus, State, SubscriptionState, TargetKind
-from sqew.rules import Limits, check_queue_policy, shown
+from sqew.rules import Limits, check_new_queue_name, check_queue_policy, shown
 from sqew.values import check_new_message
 
 _FIELDS: dict[type[ops.Operation[Any]], tuple[tuple[str, Check], ...]] = {
@@ -69,6 +69,7 @@ _FIELDS: dict[type[ops.Operation[Any]], tuple[tuple[str, Check], ...]] = {
         ("new", flag),
         ("apart_from", or_none(queue)),
         ("assumed", names),
+        ("any_name", flag),
     ),
     ops.UpdateQueue: (("name", queue), ("changes", changes), ("extras", extras), ("letters", or_none(policy))),
     ops.DeleteQueue: (("name", queue),),
@@ -147,7 +148,13 @@ _FIELDS: dict[type[ops.Operation[Any]], tuple[tuple[str, Check], ...]] = {
     ops.Ages: (("queue", queue),),
     ops.NextDue: (("queue", queue), ("lane", or_none(lane))),
     ops.ListDead: (("queue", queue), ("limit", limit), ("after", position)),
-    ops.RequeueDead: (("queue", queue), ("ids", or_none(ids)), ("limit", limit), ("unspent", flag)),
+    ops.RequeueDead: (
+        ("queue", queue),
+        ("ids", or_none(ids)),
+        ("limit", limit),
+        ("unspent", flag),
+        ("after", position),
+    ),
     ops.PurgeDead: (("queue", queue), ("ids", or_none(ids)), ("limit", limit)),
     ops.Redrive: (
         ("dead_letter", queue),
@@ -318,4 +325,6 @@ def check_operation(operation: ops.Operation[Any], limits: Limits) -> None:
     for name, check in fields:
         check(name, getattr(operation, name), limits)
     if type(operation) is ops.CreateQueue:
+        if not operation.any_name:
+            check_new_queue_name(operation.name)
         check_queue_policy(operation.name, operation.policy)

@@ -324,7 +324,7 @@ def split(operation: Stepwise) -> list[Stepwise]:
 
 def following(operation: Stepwise, progress: Progress) -> Stepwise:
     """The next step: from where the last one ended, if it leaves behind what it has looked at."""
-    if isinstance(operation, RetryDeliveries | Redrive) and progress.after:
+    if isinstance(operation, RequeueDead | RetryDeliveries | Redrive) and progress.after:
         return replace(operation, after=progress.after)
     if isinstance(operation, Purge):
         return replace(operation, keys_below=progress.keys_below, after_key=progress.after_key)
@@ -372,7 +372,7 @@ def creation(
         policy["backoff"] = {"base_ms": base_backoff_ms}
     chosen = default_policy(name, policy)
     letters = None if chosen.dead_letter is None else letters_policy(chosen.dead_letter)
-    return CreateQueue(name, chosen, exist_ok, letters, new=new, assumed=assumed)
+    return CreateQueue(name, chosen, exist_ok, letters, new=new, assumed=assumed, any_name=any_name)
 
 
 def change(name: str, fields: Mapping[str, Any]) -> UpdateQueue:

@@ -94,7 +94,8 @@ class CreateQueue(Operation[QueueInfo], frozen=True):
 
     ``new``: it must not exist, whatever its policy. ``apart_from``: it is not made where there is a queue of that
     name; a FIFO queue that exists is refused then as well. ``assumed``: fields of the policy that nobody asked for.
-    They may differ from what is there: the settings that they come from may have changed since.
+    They may differ from what is there: the settings that they come from may have changed since. ``any_name``: it need
+    not be one that every dialect can write.
 
     ``letters`` is the policy of its dead-letter queue, to be made with it where there is none of that name.
     """
@@ -107,6 +108,7 @@ class CreateQueue(Operation[QueueInfo], frozen=True):
     new: bool = False
     apart_from: str | None = None
     assumed: tuple[str, ...] = ()
+    any_name: bool = False
 
 
 class UpdateQueue(Operation[QueueInfo], frozen=True):
@@ -442,13 +444,14 @@ class RequeueDead(Operation[Progress], frozen=True):
     """Bring dead letters of a queue back to it with attempts 0: all, or those with the given ids.
 
     ``unspent``: only those in its archive that ran out of attempts and have some again, because the queue now allows
-    more. They keep their count.
+    more. They keep their count; a step looks at those after the id ``after``.
     """
 
     queue: str
     ids: Sequence[int] | None = None
     limit: int = 1000
     unspent: bool = False
+    after: int = 0
 
 
 class PurgeDead(Operation[Progress], frozen=True):

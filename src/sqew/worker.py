@@ -26,7 +26,7 @@ from sqew.errors import (
 from sqew.heartbeat import LEASE_OF_NONE_MS, Heart, said
 from sqew.model import Message, Received
 from sqew.operations import Receive
-from sqew.rules import check_int, check_queue_name, check_text, reason_of, seconds_as_ms, shown
+from sqew.rules import check_int, check_new_queue_name, check_queue_name, check_text, reason_of, seconds_as_ms, shown
 
 log = logging.getLogger("sqew.worker")
 
@@ -112,7 +112,8 @@ def claim_of(
     name: str,
 ) -> Receive:
     """What a worker asks for each time; raises `BadValue` where it could not work with what it was given."""
-    check_queue_name(queue)
+    # (No worker is meant for the queue that has no name: something that was to name one is empty.)
+    (check_queue_name if queue else check_new_queue_name)(queue)
     check_int("concurrency", concurrency, 1, most)
     check_text("name", name)
     if lane is not None:

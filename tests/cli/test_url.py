@@ -452,4 +452,4 @@ def test_the_command_line_reaches_a_queue_that_only_hq_would_call_so(sqew, on_se
     assert [done.code for done in (sent, polled, nacked, dead, requeued)] == [0] * 5
     assert [message["death"]["queue"] for message in dead.json["messages"]] == [name]
     assert name in sqew("queue list").out
-    assert sqew(["queue", "delete", "--name", name, "--yes"]).code == 0
+    assert sqew(["queue", "rm", "--name", name, "--yes"]).code == 0

@@ -4,7 +4,7 @@ import pytest
 
 from conformance.driver import ids
 from sqew.errors import QueueNotFound, SqewError
-from sqew.operations import DeleteQueue, PurgeDead, Redrive
+from sqew.operations import DeleteQueue, PurgeDead, Redrive, RequeueDead
 
 
 @pytest.fixture(params=["dead-letter queue", "archive"])
@@ -322,3 +322,22 @@ def test_dead_letters_behind_a_held_head_are_deleted_for_that_breaks_no_order(st
 
     assert store.run(PurgeDead("jobs", killed[1:])).count == 2
     assert ids(store.peek(queue="dead.fifo")) == killed[:1]
+
+
+def test_what_ran_out_of_attempts_comes_back_with_its_count_once_its_queue_allows_more(store):
+    store.create(max_attempts=1, dead_letter=None)
+    spent = [store.send() for _ in range(3)]
+    for message in store.receive(limit=3):
+        store.nack(message)
+    store.kill(reason="given up")
+    store.update(max_attempts=2)
+
+    counts, after, done = [], 0, False
+    while not done:
+        progress = store.run(RequeueDead("jobs", limit=2, unspent=True, after=after))
+        counts.append(progress.count)
+        after, done = progress.after, progress.done
+
+    assert sum(counts) == 3
+    assert [(message.id, message.attempts) for message in store.receive(limit=9)] == [(id, 2) for id in spent]
+    assert [message.death.reason for message in store.dead()] == ["given up"]

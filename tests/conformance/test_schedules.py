@@ -216,7 +216,7 @@ def test_a_due_schedule_is_read_whole(store):
     [
         (SaveSchedule(hourly("a b")), BadName),
         (SaveSchedule(hourly("x" * 101)), BadName),
-        (SaveSchedule(hourly(target="a.b")), BadName),
+        (SaveSchedule(hourly(target="a\nb")), BadName),
         (SaveSchedule(hourly(target_kind="topic", target="orders.*")), BadRoutingKey),
         (SaveSchedule(hourly(target_kind="workflow")), BadValue),
         (SaveSchedule(hourly(status="asleep")), BadValue),

@@ -11,7 +11,7 @@ NOT_JSON = {
     "endless nesting": b"[" * 100_000,
     "deep nesting": b"[" * 100_000 + b"]" * 100_000,
     "deep objects": b'{"a":' * 50_000 + b"1" + b"}" * 50_000,
-    "one level too many": b"[" * 65 + b"]" * 65,
+    "one level too many": b"[" * 129 + b"]" * 129,
     "NaN": b"NaN",
     "infinity": b"-Infinity",
     "bad UTF-8": b'"\xff\xfe"',
@@ -98,7 +98,7 @@ def test_what_is_sent_may_hold_the_name_of_the_field_it_is_sent_in(shared_server
     assert [delivery.id for delivery in SQEW.receive(shared_server, queue)] == [id]
 
 
-@every_dialect
+@pytest.mark.parametrize("dialect", [one for one in ALL if one is not HQ], ids=str)
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"])
 def test_a_body_of_a_type_that_a_form_can_send_is_refused(shared_server, queue, dialect, kind):
     answer = dialect.try_to_send(shared_server, queue, b'"a"', content_type=kind)
@@ -109,7 +109,8 @@ def test_a_body_of_a_type_that_a_form_can_send_is_refused(shared_server, queue, 
 
 @every_dialect
 def test_a_message_over_the_limit_is_refused(shared_server, queue, dialect):
-    answer = dialect.try_to_send(shared_server, queue, b'"' + b"x" * 1_048_577 + b'"')
+    most = 2_097_152 if dialect is HQ else 1_048_576
+    answer = dialect.try_to_send(shared_server, queue, b'"' + b"x" * (most + 1) + b'"')
 
     assert answer.status == 413
     assert "max_body_bytes" in dialect.sentence(answer.json)
@@ -135,9 +136,14 @@ def test_an_unknown_queue_is_not_found(shared_server, dialect):
     method, path = dialect.receive_line.format(queue=name).split(" ")
     received = shared_server.call(method, path)
 
-    assert (sent.status, received.status) == (404, 404)
+    assert sent.status == 404
     assert f"Queue '{name}' does not exist" in dialect.sentence(sent.json)
-    assert f"Queue '{name}' does not exist" in dialect.sentence(received.json)
+    assert received.headers["x-sqew-error"] == "queue_not_found"
+    if dialect is HQ:
+        assert (received.status, received.body) == (200, b"null")
+    else:
+        assert received.status == 404
+        assert f"Queue '{name}' does not exist" in dialect.sentence(received.json)
 
 
 @pytest.mark.parametrize(

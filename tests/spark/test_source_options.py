@@ -74,7 +74,7 @@ def test_somewhere_must_be_given() -> None:
 def test_a_queue_must_be_given_and_be_a_name() -> None:
     assert _refused(url="http://127.0.0.1:8888") == "Say which queue: option 'queue'."
     with pytest.raises(BadName, match="can't be a queue's name"):
-        options_of({**SERVER, "queue": "no such/name"})
+        options_of({**SERVER, "queue": "no such\nname"})
 
 
 def test_a_file_and_a_server_are_not_given_together() -> None:

@@ -190,7 +190,6 @@ HOT = {
     # The dead.
     "dead_letters": {ORIGIN},
     "dead_in_archive": {"sqew_archive_queue"},
-    "unspent_in_archive": {"sqew_archive_queue"},
     "count_attempts": {ROW},
     "find_dead_letter": {ROW, GROUP_LEASE},
     "find_dead_in_archive": {ROW},

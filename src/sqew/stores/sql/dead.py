@@ -35,6 +35,8 @@ _MOST_LOOKED_AT = 1_000
 """How many dead letters one step of a redrive looks at, at most, if it may move none of them."""
 # Positions in {stored} and {archived}; the others only in {stored}.
 _ID, _QUEUE_ID, _GROUP, _ORIGIN, _DIED_AT = 0, 1, 13, 14, 17
+_ATTEMPTS, _REASON = 4, 9
+"""Positions in {archived}."""
 
 
 def list_dead(work: Work, op: ListDead) -> Page:
@@ -54,7 +56,7 @@ def requeue_dead(work: Work, op: RequeueDead) -> Progress:
     state = work.catalog.queue(op.queue)
     _hold(work, state, work.catalog.find(state.policy.dead_letter))
     if op.unspent:
-        return _requeue_unspent(work, state, op.limit)
+        return _requeue_unspent(work, state, op)
     count = 0
     for row in _letters(work, state, op.ids, op.limit):
         _bring_back(work, state, row)
@@ -65,17 +67,15 @@ def requeue_dead(work: Work, op: RequeueDead) -> Progress:
     return Progress(count, count < op.limit)
 
 
-def _requeue_unspent(work: Work, state: QueueState, limit: int) -> Progress:
-    allowed = _EVER if state.policy.max_attempts is None else state.policy.max_attempts
-    count, after = 0, 0
-    while count < limit:
-        rows = work.execute(work.sql.unspent_in_archive, (state.id, EXHAUSTED, allowed, after, limit)).fetchall()
-        if not rows:
-            break
-        # (What is damaged stays.)
-        count += sum(_bring_back_archived(work, state, row, keep_attempts=True) for row in rows)
-        after = rows[-1][_ID]
-    return Progress(count, count < limit)
+def _requeue_unspent(work: Work, state: QueueState, op: RequeueDead) -> Progress:
+    """Look at some of the dead in the archive. (What is damaged stays.)"""
+    allowed = state.policy.max_attempts
+    rows = work.execute(work.sql.dead_in_archive, (state.id, op.after, op.limit)).fetchall()
+    count = 0
+    for row in rows:
+        if row[_REASON] == EXHAUSTED and (allowed is None or row[_ATTEMPTS] < allowed):
+            count += _bring_back_archived(work, state, row, keep_attempts=True)
+    return Progress(count, len(rows) < op.limit, rows[-1][_ID] if rows else 0)
 
 
 def redrive(work: Work, op: Redrive) -> Progress:

@@ -19,11 +19,6 @@ SELECT {stored} FROM sqew_message WHERE origin = ?1 AND id > ?2 AND {not_deleted
 SELECT {archived} FROM sqew_archive INDEXED BY sqew_archive_queue
  WHERE queue_id = ?1 AND outcome = 'dead' AND id > ?2 ORDER BY id LIMIT ?3
 
--- name: unspent_in_archive
--- Those that have attempts left since the queue allows more. ?2 why they died, ?3 how many attempts it allows now.
-SELECT {archived} FROM sqew_archive INDEXED BY sqew_archive_queue
- WHERE queue_id = ?1 AND outcome = 'dead' AND id > ?4 AND reason = ?2 AND attempts < ?3 ORDER BY id LIMIT ?5
-
 -- name: count_attempts
 UPDATE sqew_message SET attempts = ?2 WHERE id = ?1
 
