@@ -11,13 +11,13 @@ from msgspec import Struct
 
 from bench import serving, wrk
 from bench.http_throughput import AT, DURABILITIES, Durability, around, rate_text
-from bench.loads import Job, in_native, in_sqew
+from bench.loads import Job, in_hq, in_native, in_sqew
 from bench.report import Figure, Section, Table
 from bench.timing import Spread, in_turn, ratios, spread
 from bench.workspace import say
 
 TITLE = "Dialects"
-LOADS: dict[str, Callable[[int, str], dict[Job, wrk.Load]]] = {"Sqew": in_sqew, "/v1": in_native}
+LOADS: dict[str, Callable[[int, str], dict[Job, wrk.Load]]] = {"Sqew": in_sqew, "/v1": in_native, "hq": in_hq}
 """By the dialect's name, Sqew's own first: what the others are compared with."""
 LEAST_OF_OWN = 0.85
 

@@ -1,4 +1,4 @@
-"""The same work in the words of each server: Sqew's own routes, and SQS in JSON as its emulators speak it."""
+"""The same work in the words of each server: Sqew's own routes, hq's, and SQS in JSON as its emulators speak it."""
 
 from __future__ import annotations
 
@@ -53,6 +53,14 @@ def in_native(seed: int, queue: str) -> dict[Job, Load]:
     delete = Request("DELETE", f"{path}/%s", headers={})
     handle = '%[{"id":(%d+),"message"'
     return {"cycle": Load("cycle", {"send": send, "receive": receive, "ack": delete}, handle)}
+
+
+def in_hq(seed: int, queue: str) -> dict[Job, Load]:
+    """Whole cycles in hq's words, where a job is completed by its id in the path."""
+    send = Request("POST", f"/queues/{queue}/enqueue", _body(seed))
+    receive = Request("GET", f"/queues/{queue}/receive", headers={})
+    complete = Request("PUT", "/messages/%s/complete", headers={})
+    return {"cycle": Load("cycle", {"send": send, "receive": receive, "ack": complete}, '{"id":"([^"]+)"')}
 
 
 def in_sqs(seed: int, queue_url: str) -> dict[Job, Load]:

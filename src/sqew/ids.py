@@ -10,6 +10,8 @@ from sqew.errors import MessageNotFound
 
 _ID_BITS = 62
 _ID_MASK = (1 << _ID_BITS) - 1
+_UUID_LENGTH = 36
+_MOST_REMEMBERED = 8_192
 # An odd multiplier is a bijection modulo a power of two, so consecutive ids look unrelated and still map back.
 _SPREAD = 0x1B03_B7D5_6A9F_4E2D | 1
 _GATHER = pow(_SPREAD, -1, 1 << _ID_BITS)
@@ -40,6 +42,8 @@ class MessageUuids:
 
     def __init__(self, salt: int) -> None:
         self._mask = salt & _ID_MASK
+        # Most messages are sent, received and finished within moments: each time they are called by the same name.
+        self._texts: dict[int, str] = {}
         # To copy it takes less than half as long as to make one.
         self._hasher = hashlib.blake2b(salt.to_bytes(8, "big", signed=True), digest_size=8, person=b"sqew-id")
 
@@ -54,18 +58,45 @@ class MessageUuids:
 
     def text(self, id: int) -> str:
         """The same as text, in a quarter of the time: no UUID is made on the way."""
+        known = self._texts.get(id)
+        if known is not None:
+            return known
         spread = id * _SPREAD & _ID_MASK ^ self._mask
         hasher = self._hasher.copy()
         hasher.update(spread.to_bytes(8, "big"))
         digits, check = f"{spread >> 14:012x}", hasher.hexdigest()
         # Two bits of the id stand behind those of the variant, and the check is the rest.
-        return f"{digits[:8]}-{digits[8:]}-8{spread >> 2 & 0xFFF:03x}-{'89ab'[spread & 3]}{check[:3]}-{check[3:15]}"
+        made = f"{digits[:8]}-{digits[8:]}-8{spread >> 2 & 0xFFF:03x}-{'89ab'[spread & 3]}{check[:3]}-{check[3:15]}"
+        if len(self._texts) >= _MOST_REMEMBERED:
+            self._texts.clear()
+        self._texts[id] = made
+        return made
+
+    def id_in(self, text: str) -> int:
+        """The message that a text names as `text` writes it, or as any UUID may be written; raises as `id_of` does.
+
+        >>> uuids = MessageUuids(4711)
+        >>> uuids.id_in(uuids.text(42)), uuids.id_in(uuids.of(42).hex.upper())
+        (42, 42)
+        """
+        if len(text) == _UUID_LENGTH and text.isascii():
+            try:
+                bits = int(text.replace("-", ""), 16)
+            except ValueError:
+                bits = 0
+            id = self._id_of_bits(bits)
+            # Most are written as they were given, and to make a UUID of each would take longer than all the rest.
+            if self.text(id) == text:
+                return id
+        return self.id_of(UUID(text))
+
+    def _id_of_bits(self, bits: int) -> int:
+        spread = (bits >> 80) << 14 | (bits >> 64 & 0xFFF) << 2 | bits >> 60 & 3
+        return (spread ^ self._mask) * _GATHER & _ID_MASK
 
     def id_of(self, uuid: UUID) -> int:
         """The message of a UUID made by `of`; any other UUID names no message."""
-        bits = uuid.int
-        spread = (bits >> 80) << 14 | (bits >> 64 & 0xFFF) << 2 | bits >> 60 & 3
-        id = (spread ^ self._mask) * _GATHER & _ID_MASK
+        id = self._id_of_bits(uuid.int)
         if self.of(id) != uuid:
             raise MessageNotFound(id)
         return id

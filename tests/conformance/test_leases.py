@@ -247,6 +247,26 @@ def test_without_a_queue_a_message_is_found_wherever_it_is(store):
     assert store.run(Nack(None, [Release(Ref(three), delay_ms=5)])) == [Settled(three, store.now + 5)]
 
 
+@pytest.mark.parametrize("keep", ["delete", "archive"])
+def test_without_a_queue_only_those_are_finished_in_time_whose_lease_lasts(store, keep):
+    store.create(keep=keep, visibility_ms=100)
+    store.create("slow", visibility_ms=500)
+    store.create("jobs.fifo", visibility_ms=500)
+    sent = [store.send(), store.send(queue="slow"), store.send(queue="jobs.fifo"), store.send(queue="jobs.fifo")]
+    waiting = sent.pop()
+    for queue in ("jobs", "slow", "jobs.fifo"):
+        store.take(queue)
+    store.advance(200)
+
+    late, *timely = store.run(Ack(None, [Ref(id) for id in sent], in_time=True))
+    [never, unknown] = store.run(Ack(None, [Ref(waiting), Ref(10**15)], in_time=True))
+
+    assert timely == [Settled(id) for id in sent[1:]]
+    assert [type(result) for result in (late, never, unknown)] == [StaleLease, StaleLease, MessageNotFound]
+    assert store.receive_ids() == sent[:1]
+    assert store.receive_ids(queue="jobs.fifo") == [waiting]
+
+
 def test_in_the_wrong_queue_a_message_is_not_found(store):
     store.create()
     store.create("other")

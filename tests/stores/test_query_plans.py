@@ -110,6 +110,7 @@ HOT = {
     "finish_many": {ROW},
     "find_held": {ROW},
     "whereabouts": {ROW},
+    "homes": {ROW},
     "release": {ROW},
     "undeliver": {ROW},
     "extend_lease": {ROW},

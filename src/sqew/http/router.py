@@ -253,13 +253,15 @@ class Router:
         if len(path) <= _LONGEST_REMEMBERED:
             if is_numbered and route.path.get(route.parameters[-1]) is int:
                 _remember(self._numbered, (method, before), (route, params[:-1]))
-            else:
+            elif not route.names_one:
                 _remember(self._known, (method, path), found)
         return found
 
     def _find(self, method: str, path: bytes) -> tuple[Route, tuple[str, ...]]:
         try:
-            parts = [unquote(part, errors="strict") for part in path.decode("ascii").strip("/").split("/")]
+            parts = path.decode("ascii").strip("/").split("/")
+            if b"%" in path:
+                parts = [unquote(part, errors="strict") for part in parts]
         except UnicodeDecodeError as error:
             raise BadRequest("The path is not valid UTF-8, percent-encoded.") from error
         found = _walk(self._root, parts, 0, ())

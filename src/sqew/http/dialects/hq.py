@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Meta, Raw, Struct
 
 from sqew import operations as ops
 from sqew.engine import creation
 from sqew.errors import BadValue, MessageNotFound, QueueNotFound, SqewError
-from sqew.http.exchange import Call, Request, Response
-from sqew.http.router import Dialect, Routes, harmful
+from sqew.http.exchange import Call, Request, Response, SharedCall
+from sqew.http.router import Dialect, Routes, Together, harmful
 from sqew.http.service import NO_STORE, Service, as_json, refuse_head
 from sqew.http.statuses import headers_of
 from sqew.ids import MessageUuids
-from sqew.model import Message, NewMessage, Policy, Received, Ref, Release, Sent
+from sqew.model import NewMessage, NewMessages, Policy, Received, Ref, Release, Sent, Settled
 from sqew.rules import seconds_as_ms
 
 encode = msgspec.json.Encoder().encode
@@ -146,7 +146,21 @@ class Enqueued(Struct):
     message_id: UUID
 
 
-@routes.post("/queues/{queue}/enqueue", scope="send", body=Raw, any_type=True, answers={200: Enqueued})
+def _enqueue_together(service: Service, requests: Sequence[Request]) -> SharedCall:
+    messages = NewMessages([request.body for request in requests])
+    send = ops.Send(requests[0].params[0], messages, apart=True, is_job=True)
+    return SharedCall(send, lambda sent, _requests: [_enqueued(service.uuids, [one]) for one in sent])
+
+
+@routes.post(
+    "/queues/{queue}/enqueue",
+    scope="send",
+    body=Raw,
+    any_type=True,
+    answers={200: Enqueued},
+    # Of its head nothing matters but the path.
+    together=Together(lambda _service, request: True if not request.query else None, _enqueue_together),
+)
 def enqueue(service: Service, request: Request) -> Call:
     """Send a message: the whole body, any JSON, is its arguments. It need not say that it is JSON."""
     request.rows = 1
@@ -155,17 +169,17 @@ def enqueue(service: Service, request: Request) -> Call:
 
 
 def _enqueued(uuids: MessageUuids, sent: list[Sent]) -> Response:
-    return Response(200, encode(Enqueued(uuids.of(sent[0].id))))
+    return Response(200, b'{"message_id":"%b"}' % uuids.text(sent[0].id).encode())
 
 
 class Job(Struct):
-    id: UUID
+    id: Annotated[str, Meta(extra_json_schema={"format": "uuid"})]
     args: Raw
     queue: str
     attempts: int
 
 
-@routes.get("/queues/{queue}/receive", scope="receive", by_link=harmful, answers={200: Job | None})
+@routes.get("/queues/{queue}/receive", scope="receive", by_link=harmful, answers={200: Job | None}, is_all_head=True)
 def receive(service: Service, request: Request) -> Call:
     """Take the next message for the queue's visibility timeout; null when there is none, or no such queue."""
     refuse_head(request)
@@ -176,39 +190,64 @@ def _received(uuids: MessageUuids, received: Received) -> Response:
     if not received.messages:
         return Response(200, b"null", headers=NO_STORE)
     message = received.messages[0]
-    job = Job(uuids.of(message.id), as_json(message), message.queue, message.attempts)
+    job = Job(uuids.text(message.id), as_json(message), message.queue, message.attempts)
     return Response(200, encode(job), headers=NO_STORE)
 
 
-@routes.put("/messages/{id}/complete", scope="receive", keeps_to_queue=True, path={"id": UUID}, answers={200: None})
-async def complete(service: Service, request: Request) -> Response:
+def _kind_of_complete(_service: Service, request: Request) -> bool | None:
+    return None if request.body or request.query else True
+
+
+def _complete_together(service: Service, requests: Sequence[Request]) -> SharedCall:
+    named = [_id_in(service.uuids, request.params[0]) for request in requests]
+    refs = [Ref(id) for id in dict.fromkeys(named) if id is not None]
+    # They came with the same key, or without.
+    ack = ops.Ack(requests[0].only_queue, refs, in_time=True)
+    return SharedCall(ack, lambda _, requests: [DONE] * len(requests))
+
+
+@routes.put(
+    "/messages/{id}/complete",
+    scope="receive",
+    keeps_to_queue=True,
+    path={"id": UUID},
+    answers={200: None},
+    together=Together(_kind_of_complete, _complete_together, differ_in_path=True),
+)
+def complete(service: Service, request: Request) -> Call | Response:
     """The work is done: the message is gone. One that nobody holds stays as it is."""
-    if (message := await _message(service, request)) is not None:
-        await service.broker.run(ops.Ack(message.queue, (Ref(message.id),), in_time=True))
-    return Response(200)
+    id = _id_in(service.uuids, request.params[0])
+    if id is None:
+        return DONE
+    return Call(ops.Ack(request.only_queue, (Ref(id),), in_time=True), _done, otherwise=_done_if)
 
 
 @routes.put("/messages/{id}/fail", scope="receive", keeps_to_queue=True, path={"id": UUID}, answers={200: None})
-async def fail(service: Service, request: Request) -> Response:
+def fail(service: Service, request: Request) -> Call | Response:
     """The work can never succeed: the message is dead, and not received again. One that nobody holds stays as it is."""
-    if (message := await _message(service, request)) is not None:
-        release = Release(Ref(message.id), dead=True, reason="failed by its consumer")
-        await service.broker.run(ops.Nack(message.queue, (release,), in_time=True))
-    return Response(200)
+    id = _id_in(service.uuids, request.params[0])
+    if id is None:
+        return DONE
+    release = Release(Ref(id), dead=True, reason="failed by its consumer")
+    return Call(ops.Nack(request.only_queue, (release,), in_time=True), _done, otherwise=_done_if)
 
 
-async def _message(service: Service, request: Request) -> Message | None:
-    """The message that is meant, if there is one. hq does not tell whether there was."""
-    uuid = _uuid(request.params[0])
+def _done(_settled: Sequence[Settled | SqewError]) -> Response:
+    """hq does not tell whether there was such a message, and whether it was held."""
+    return DONE
+
+
+def _done_if(error: SqewError) -> Awaitable[Response] | None:
+    """The queue of the caller's key is gone, and the message with it."""
+    return _answer(DONE) if isinstance(error, QueueNotFound) else None
+
+
+def _id_in(uuids: MessageUuids, text: str) -> int | None:
+    """The message that a path names; None: no message of this store has that name."""
     try:
-        return await service.broker.run(ops.Get(request.only_queue, service.uuids.id_of(uuid)))
+        return uuids.id_in(text)
     except MessageNotFound:
         return None
-
-
-def _uuid(text: str) -> UUID:
-    try:
-        return UUID(text)
     except ValueError as error:
         raise BadValue(
             f"'{text[:60]}' is not a message's id: that is a UUID, as enqueue and receive give it."

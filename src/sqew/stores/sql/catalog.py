@@ -145,6 +145,10 @@ class Catalog:
         """The queue of that number, unless it was deleted."""
         return self._by_id.get(id) or self._read("queue_by_id", id)
 
+    def known_by_id(self, id: int) -> QueueState | None:
+        """The queue of that number, if it was read before."""
+        return self._by_id.get(id)
+
     def deleted_queue(self) -> QueueState | None:
         """A queue that nobody can name any more and that still has rows, for the sweeper alone."""
         row = self._execute(self._sql.deleted_queue).fetchone()

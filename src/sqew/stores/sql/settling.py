@@ -24,34 +24,58 @@ T = TypeVar("T")
 
 def ack(work: Work, op: Ack) -> list[Settled | SqewError]:
     state = _named(work, op.queue)
-    if state is not None and state.policy.keep == "delete" and not op.in_time:
-        return delete_acked(work, state, op.refs)
+    return _ack_anywhere(work, op) if state is None else _ack_in(work, state, op.refs, op.in_time)
+
+
+def _ack_in(work: Work, state: QueueState, refs: Sequence[Ref], in_time: bool) -> list[Settled | SqewError]:
+    if state.policy.keep == "delete":
+        return delete_acked(work, state, refs, in_time)
 
     def finish(state: QueueState, held: Held, _ref: Ref) -> Settled:
-        if state.policy.keep == "archive":
-            archive(work, state, held, "done")
-            age_ms = work.now - (held.received_at or work.now)
-            lane = state.lane_names[held.lane_id]
-            work.facts.append(Fact("acked", state.name, lane, held.id, held.attempts, held.leased_by, age_ms))
-        else:
-            delete_acked(work, state, (Ref(held.id),))
+        archive(work, state, held, "done")
+        age_ms = work.now - (held.received_at or work.now)
+        lane = state.lane_names[held.lane_id]
+        work.facts.append(Fact("acked", state.name, lane, held.id, held.attempts, held.leased_by, age_ms))
         return Settled(held.id)
 
-    return _each(work, state, ((ref, ref) for ref in op.refs), finish, op.in_time)
+    return _each(work, state, ((ref, ref) for ref in refs), finish, in_time)
 
 
-def delete_acked(work: Work, state: QueueState, refs: Sequence[Ref]) -> list[Settled | SqewError]:
+def _ack_anywhere(work: Work, op: Ack) -> list[Settled | SqewError]:
+    """Finish messages of which nobody said where they are: find their queues, and then those of each together."""
+    ids = [ref.id for ref in op.refs]
+    homes: dict[int, int] = dict(work.execute(work.sql.homes, (work.integers(ids),)).fetchall())
+    states = {id: work.catalog.queue_by_id(id) for id in sorted(set(homes.values()))}
+    work.hold(*(state for state in states.values() if state is not None and state.policy.fifo))
+    results: list[Settled | SqewError | None] = [None] * len(ids)
+    places: dict[int, list[int]] = {}
+    # In one order: two that finish the same ones would wait for each other.
+    for place in sorted(range(len(ids)), key=ids.__getitem__):
+        places.setdefault(homes.get(ids[place], 0), []).append(place)
+    for queue_id, state in states.items():
+        if state is not None:
+            theirs = places[queue_id]
+            settled = _ack_in(work, state, [op.refs[place] for place in theirs], op.in_time)
+            for place, result in zip(theirs, settled, strict=True):
+                results[place] = result
+    return [MessageNotFound(id) if result is None else result for id, result in zip(ids, results, strict=True)]
+
+
+def delete_acked(
+    work: Work, state: QueueState, refs: Sequence[Ref], in_time: bool = False
+) -> list[Settled | SqewError]:
     """The hot path: one statement finds, checks and deletes."""
     ids = [ref.id for ref in refs]
     if len(set(ids)) < len(ids):
         # A message is named twice, perhaps by two who both think they hold it: each gets its own answer.
-        return [result for ref in refs for result in delete_acked(work, state, (ref,))]
+        return [result for ref in refs for result in delete_acked(work, state, (ref,), in_time)]
     rights = {(ref.token, ref.by) for ref in refs}
     token, holder = next(iter(rights), (None, None))
-    if len(rights) == 1 and token is not None and holder is None:
+    if len(rights) == 1 and token is not None and holder is None and not in_time:
         rows = work.delete(work.sql.finish_many, [(work.integers(ids), state.id, token)])
     else:
-        rows = work.delete(work.sql.finish, [(ref.id, state.id, ref.token, ref.by) for ref in refs])
+        lasts = work.now if in_time else None
+        rows = work.delete(work.sql.finish, [(ref.id, state.id, ref.token, ref.by, lasts) for ref in refs])
     now, facts, name, lane_names, counted = work.now, work.facts, state.name, state.lane_names, state.depth is not None
     for id, lane_id, attempts, by, received_at, key, group, large in rows:
         if key is not None or group is not None or large or counted:
@@ -128,7 +152,17 @@ def remove(work: Work, op: Remove) -> list[bool]:
 def _named(work: Work, queue: str | None) -> QueueState | None:
     if queue is None:
         return None
-    state = work.catalog.queue(queue)
+    return _held(work, work.catalog.queue(queue))
+
+
+def _home(work: Work, ref: Ref) -> QueueState | None:
+    """Find the queue that a message lies in, which nobody has named. None: there is no such message."""
+    queue_id = work.execute(work.sql.whereabouts, (ref.id,)).get
+    state = None if queue_id is None else work.catalog.queue_by_id(queue_id)
+    return None if state is None else _held(work, state)
+
+
+def _held(work: Work, state: QueueState) -> QueueState:
     if state.policy.fifo:
         # Before any row is locked: who receives from the queue holds it first, and then locks rows.
         work.hold(state)
@@ -145,8 +179,10 @@ def _each(
     """Settle every entry that the caller may settle; say of each other one why not."""
     results: list[Settled | SqewError] = []
     for ref, entry in entries:
-        row = work.execute(work.sql.find_held, (ref.id, named and named.id, ref.token, ref.by)).fetchone()
-        state = None if row is None else named or work.catalog.queue_by_id(row[1])
+        state = named or _home(work, ref)
+        row = None
+        if state is not None:
+            row = work.execute(work.sql.find_held, (ref.id, state.id, ref.token, ref.by)).fetchone()
         if row is None or state is None:
             results.append(_refusal(work, named, ref))
             continue

@@ -114,14 +114,18 @@ def _leaves_nothing(state: QueueState) -> bool:
 
 def ack(work: Work, change: Change, op: Ack) -> Commit | None:
     """One message."""
-    if len(op.refs) != 1 or op.queue is None or op.in_time:
+    if len(op.refs) != 1:
         return None
-    catalog = work.catalog
-    state = catalog.by_name.get(op.queue)
+    catalog, ref = work.catalog, op.refs[0]
+    if op.queue is None:
+        queue_id = work.execute_at_once(work.sql.whereabouts, (ref.id,)).get
+        state = None if queue_id is None else catalog.known_by_id(queue_id)
+    else:
+        state = catalog.by_name.get(op.queue)
     if state is None or not _leaves_nothing(state):
         return None
-    ref = op.refs[0]
-    row = change(work.sql.finish_plain, (ref.id, state.id, ref.token, ref.by, catalog.version))
+    lasts = work.now if op.in_time else None
+    row = change(work.sql.finish_plain, (ref.id, state.id, ref.token, ref.by, catalog.version, lasts))
     if row is None:
         return None
     lane_id, attempts, by, received_at = row

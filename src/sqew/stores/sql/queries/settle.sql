@@ -12,8 +12,9 @@ id, queue_id, lane_id, priority, attempts, lease_until, leased_by, received_at, 
 id, lane_id, attempts, leased_by, received_at, key, group_id, body IS NULL
 
 -- name: finish
--- The hot path of ack: a queue that keeps nothing.
-DELETE FROM sqew_message WHERE {authority} {of_deleted}
+-- The hot path of ack: a queue that keeps nothing. ?5: only those whose lease lasts beyond that time; NULL: all.
+DELETE FROM sqew_message WHERE {authority} AND (CAST(?5 AS BIGINT) IS NULL OR lease_until > CAST(?5 AS BIGINT))
+ {of_deleted}
 
 -- name: finish_many
 -- The same for a batch that was received under one lease.
@@ -26,6 +27,10 @@ SELECT {held} FROM sqew_message WHERE {authority} {locked}
 -- name: whereabouts
 -- Why it may not: which queue holds the message, if any.
 SELECT queue_id FROM sqew_message WHERE id = ?1
+
+-- name: homes
+-- The same of many.
+SELECT id, queue_id FROM sqew_message WHERE {among_ids}
 
 -- name: delete_message
 DELETE FROM sqew_message WHERE id = ?1

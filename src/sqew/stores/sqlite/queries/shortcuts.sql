@@ -46,7 +46,7 @@ UPDATE sqew_message
  WHERE id = ?1 AND token = ?2
 
 -- name: finish_plain
--- Delete a message that leaves nothing behind.
+-- Delete a message that leaves nothing behind. ?6: only if its lease lasts beyond that time; NULL: in any case.
 DELETE FROM sqew_message
- WHERE {authority} AND {leaves_nothing} AND {same_catalog} = ?5
+ WHERE {authority} AND {leaves_nothing} AND {same_catalog} = ?5 AND (?6 IS NULL OR lease_until > ?6)
    AND sqew_note(lane_id, attempts, leased_by, received_at)
