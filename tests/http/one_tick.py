@@ -73,8 +73,8 @@ def plain(payload: Any, queue: str = "orders") -> Sent:
     return Sent(f"/queues/{queue}/messages", json.dumps({"payload": payload}).encode())
 
 
-def native(message: Any) -> Sent:
-    return Sent("/v1/queues/orders/messages", json.dumps({"message": message}).encode())
+def native(message: Any, **more: Any) -> Sent:
+    return Sent("/v1/queues/orders/messages", json.dumps({"message": message, **more}).encode())
 
 
 def ack(id: int, token: str, queue: str = "orders") -> Sent:

@@ -194,6 +194,42 @@ def test_whatever_the_policy_is_sends_are_answered_as_one_by_one(tmp_path, polic
     assert 201 in {answer.status for answer in answers}
 
 
+@pytest.mark.parametrize("policy", [Policy(), Policy(delay_ms=60_000)])
+@pytest.mark.parametrize(
+    ("more", "together"),
+    [
+        ({"delay": 0, "headers": None}, True),
+        ({"delay": None, "headers": None}, True),
+        ({"delay": 0}, True),
+        ({"delay": 0.5}, False),
+        ({"headers": {"a": 1}}, False),
+        ({"group_id": None}, False),
+    ],
+    ids=str,
+)
+def test_sends_that_say_there_is_no_more_to_say_go_together(tmp_path, policy, more, together):
+    async def story():
+        async with place(tmp_path / "queue.db", policy) as here:
+            answers = await here.at_once([native(number, **more) for number in range(9)])
+            done = sizes(here)
+            return answers, done, (await here.broker.stats("orders")).depths.total("delayed")
+
+    answers, done, delayed = run(story)
+
+    assert [answer.status for answer in answers] == [201] * 9
+    assert done == ([(Send, 9)] if together else [(Send, 1)] * 9)
+    # What is said of the delay goes before the policy's.
+    assert delayed == (9 if more.get("delay") is None and policy.delay_ms else 9 if more.get("delay") else 0)
+
+
+def test_sends_some_of_which_have_no_delay_are_answered_as_one_by_one(tmp_path):
+    requests = [native(number, **({"delay": 0} if number % 2 else {})) for number in range(12)]
+
+    answers = run(lambda: both(tmp_path, requests, Policy(delay_ms=60_000)))
+
+    assert [answer.status for answer in answers] == [201] * 12
+
+
 def test_messages_to_a_fifo_queue_stand_in_the_order_in_which_they_came(tmp_path):
     async def story():
         async with place(tmp_path / "queue.db") as here:

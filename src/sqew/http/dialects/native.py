@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -275,7 +275,8 @@ def _sent_view(one: Sent) -> bytes:
     body=NewItem | list[NewItem],
     misfit=BodyMisfit,
     answers={201: SentOne | SentMany},
-    together=plain_sends("message", _sent_view),
+    # beyond-queue's clients say of every message that it has no delay and no headers.
+    together=plain_sends("message", _sent_view, also=[("delay", Literal[0] | None, None), ("headers", None, None)]),
 )
 def send(_service: Service, request: Request) -> Call:
     """Send one message, or an array of them, all or none."""

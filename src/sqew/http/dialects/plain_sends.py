@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from operator import attrgetter
+from typing import Any
 
 from msgspec import Raw, defstruct, json
 
@@ -17,19 +18,27 @@ from sqew.model import NewMessages, Sent
 Kind = Callable[[Service, Request], Hashable]
 
 
-def plain_sends(field: str, view: Callable[[Sent], bytes], kind: Kind = plain_kind) -> Together:
+def plain_sends(
+    field: str, view: Callable[[Sent], bytes], kind: Kind = plain_kind, also: Sequence[tuple[str, Any, Any]] = ()
+) -> Together:
     """How they are answered together by a route that has the queue in its path and JSON in a field of its body.
 
-    ``view``: what is answered about one that was sent, with the status 201.
+    ``view``: what is answered about one that was sent, with the status 201. ``also``: further fields, in which no more
+    than their types allow may be said; one called ``delay`` may only be 0, and all must say that or none.
     """
-    plain = defstruct("Plain", [(field, Raw)], forbid_unknown_fields=True, gc=False)
+    plain = defstruct("Plain", [(field, Raw), *also], forbid_unknown_fields=True, gc=False)
     decode, payload, name = json.Decoder(plain).decode, attrgetter(field), required_name(plain)
+    delay = attrgetter("delay") if "delay" in plain.__struct_fields__ else None
 
     def call(_service: Service, requests: Sequence[Request]) -> SharedCall | None:
         bodies = [request.body for request in requests]
         if not stands_once(name, bodies):
             return None
-        messages = NewMessages([bytes(payload(decode(body))) for body in bodies])
+        items = [decode(body) for body in bodies]
+        delays = set(map(delay, items)) if delay else {None}
+        if len(delays) > 1:
+            return None
+        messages = NewMessages([bytes(payload(item)) for item in items], delays_ms=delays.pop())
         return SharedCall(ops.Send(requests[0].params[0], messages, apart=True), render)
 
     def render(sent: list[Sent], _requests: Sequence[Request]) -> list[Response]:
