@@ -237,6 +237,21 @@ def test_a_queue_may_be_named_by_its_url_too(sns, sqs, topic, queue, written):
     assert sns.list_subscriptions_by_topic(TopicArn=topic)["Subscriptions"] == []
 
 
+def test_a_queue_that_subscribed_by_its_url_may_be_confirmed_by_any_token(sns, topic, queue):
+    with refused("InvalidParameter", "Invalid parameter: Token"):
+        sns.confirm_subscription(TopicArn=topic, Token="any-token")
+    made = sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=queue)["SubscriptionArn"]
+
+    assert sns.confirm_subscription(TopicArn=topic, Token="any-token")["SubscriptionArn"] == made
+
+
+def test_a_queue_that_subscribed_by_its_arn_is_not_confirmed_by_any_token(sns, topic, queue):
+    subscribed(sns, topic, queue)
+
+    with refused("InvalidParameter", "Invalid parameter: Token"):
+        sns.confirm_subscription(TopicArn=topic, Token="any-token")
+
+
 @pytest.mark.parametrize("endpoint", ["orders", "sqs://", "sqs://a b", "http://localhost/"])
 def test_what_names_no_queue_is_refused(sns, topic, endpoint):
     with refused("InvalidParameter", "Invalid parameter: SQS endpoint ARN"):
