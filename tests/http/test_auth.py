@@ -228,6 +228,19 @@ def test_by_id_alone_a_key_reaches_the_messages_of_its_own_queue_only(guarded, q
     assert bool(dead) is not is_open
 
 
+@pytest.mark.parametrize(("queue", "status"), [(QUEUE, 200), (OTHER, 404)])
+def test_by_id_alone_a_key_finds_the_messages_of_its_own_queue_only(guarded, queue, status):
+    id = guarded.call("POST", f"/queues/{queue}/messages", {"payload": 1}, ADMIN).json["id"]
+
+    assert guarded.call("GET", f"/messages/{id}", None, key_for(guarded, "receive")).status == status
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+@pytest.mark.parametrize(("scope", "queue"), [("send", QUEUE), ("receive", OTHER)])
+def test_messages_are_listed_and_deleted_only_by_who_may(guarded, method, scope, queue):
+    assert guarded.call(method, f"/queues/{queue}/messages", None, key_for(guarded, scope)).status == 403
+
+
 @pytest.mark.parametrize(("topic", "status"), [(QUEUE, 201), (OTHER, 403)])
 def test_a_mailbox_key_is_good_for_its_own_topic_only(guarded, topic, status):
     key = key_for(guarded, "send")
