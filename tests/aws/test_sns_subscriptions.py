@@ -245,6 +245,15 @@ def test_a_queue_that_subscribed_by_its_url_may_be_confirmed_by_any_token(sns, t
     assert sns.confirm_subscription(TopicArn=topic, Token="any-token")["SubscriptionArn"] == made
 
 
+def test_a_link_with_any_token_does_not_tell_a_subscription(shared_server, sns, topic, queue):
+    sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=queue)
+
+    answer = shared_server.call("GET", f"/?Action=ConfirmSubscription&TopicArn={topic}&Token=any-token")
+
+    assert answer.status == 400
+    assert queue.rpartition("/")[2].encode() not in answer.body.replace(topic.encode(), b"")
+
+
 def test_a_queue_that_subscribed_by_its_arn_is_not_confirmed_by_any_token(sns, topic, queue):
     subscribed(sns, topic, queue)
 

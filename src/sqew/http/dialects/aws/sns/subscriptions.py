@@ -196,7 +196,8 @@ async def confirm_subscription(call: AwsCall, given: ConfirmSubscription) -> Res
         look = ops.GetSubscription(str(uuid.UUID(hex=token[:32])))
         found = await call.service.changes.make(look, partial(_confirming, call, given, topic))
     except (ValueError, SubscriptionNotFound) as error:
-        confirmed = await _never_asked(call, topic)
+        # Whoever only follows a link must not learn the name of a subscription: with it they could end it.
+        confirmed = await _never_asked(call, topic) if call.is_signed else None
         if confirmed is None:
             raise invalid("Token") from error
         found = confirmed
