@@ -37,6 +37,7 @@ from sqew.rules import (
     Limits,
     check_batch,
     check_int,
+    check_jitter,
     check_message,
     check_ms,
     check_policy,
@@ -373,7 +374,7 @@ def schedule(name: str, value: Any, limits: Limits) -> None:
     check_int("catchup_limit", value.catchup_limit, 1, limits.max_batch)
     if value.failure_threshold is not None:
         check_int("failure_threshold", value.failure_threshold, 1, 1_000_000)
-    check_int("jitter_secs", value.jitter_secs, 0, 86_400)
+    check_jitter(value.jitter_secs)
 
 
 def advance(name: str, value: Any, _limits: Limits) -> None:

@@ -18,6 +18,7 @@ from sqew.regions import REGION
 
 DEFAULT_MAX_ATTEMPTS = 5
 DEAD_LETTER_SUFFIX = "-dlq"
+LONGEST_JITTER_S = 86_400
 QUEUE_SCHEME = "sqs://"
 """What stands before a queue's name where an endpoint is asked for."""
 FIFO_SUFFIX = ".fifo"
@@ -139,6 +140,11 @@ def check_queue_name(name: object) -> None:
             f"{shown(name)} can't be a queue's name: "
             f"{'metrics use it' if name in RESERVED_NAMES else 'it holds control characters'}. Choose another."
         )
+
+
+def check_jitter(seconds: object) -> None:
+    """Raise unless a schedule may fire by up to so many seconds late."""
+    check_int("jitter_secs", seconds, 0, LONGEST_JITTER_S)
 
 
 def check_schedule_name(name: object) -> None:

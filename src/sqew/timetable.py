@@ -23,6 +23,7 @@ from sqew.model import (
     TargetKind,
 )
 from sqew.operations import FireSchedule
+from sqew.rules import check_jitter
 from sqew.schedules import Rule, rule_from, understand
 from sqew.sealing import new_event
 
@@ -78,6 +79,7 @@ def changed_schedule(schedule: Schedule, changes: Mapping[str, Any], now: int) -
         if field not in CHANGEABLE:
             raise BadValue(f"A schedule has no '{field}'{nearest(field, CHANGEABLE)}. It has: {', '.join(CHANGEABLE)}.")
     changed = structs.replace(schedule, **changes)
+    check_jitter(changed.jitter_secs)
     if (changed.kind, changed.expression, changed.timezone) != (
         schedule.kind,
         schedule.expression,

@@ -27,7 +27,7 @@ NOT_A_TIMING = {
     "fire_at": [5, [], THING, "", "2020-01-01T00:00", "noon", "\ud800"],
 }
 FIELDS = {
-    "queue": [5, b"orders", [], {}, THING, "", "\ud800", "nowhere"],
+    "queue": [5, b"orders", [], {}, THING, "", "\ud800", "no where"],
     "timezone": NOT_A_ZONE,
     "message": NOT_A_BODY,
     "headers": NOT_HEADERS,
@@ -40,6 +40,7 @@ FIELDS = {
     "catchup": [None, 5, "yes", [], THING],
     "catchup_limit": [None, 0, *NOT_A_COUNT],
     "failure_threshold": [0, *NOT_A_COUNT],
+    "jitter_secs": [None, -1, 86_401, *NOT_A_COUNT],
     "colour": ["red"],
 }
 

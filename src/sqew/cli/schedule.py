@@ -27,6 +27,7 @@ from sqew.cli.parameters import (
 from sqew.cli.schedule_views import schedule_document, schedule_parts, schedule_table
 from sqew.cli.session import Session, now_ms
 from sqew.model import ScheduleInfo, ScheduleStatus, TargetKind
+from sqew.rules import LONGEST_JITTER_S
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -60,7 +61,10 @@ _FIELD_OPTIONS = [
         help="It pauses after so many failures in a row.  [default: 10]",
     ),
     click.option(
-        "--jitter-secs", type=Whole(0, 86_400), metavar="N", help="Fire up to so many seconds late.  [default: 0]"
+        "--jitter-secs",
+        type=Whole(0, LONGEST_JITTER_S),
+        metavar="N",
+        help="Fire up to so many seconds late.  [default: 0]",
     ),
 ]
 

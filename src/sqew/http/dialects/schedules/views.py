@@ -108,7 +108,7 @@ def local_fires(found: list[Fire]) -> list[str]:
 
 
 def stored_as(kind: ExpressionKind | None, canonical: str) -> dict[str, str]:
-    """What an expression of a kind is stored as, by the kind that it is then, unless it is the same; or an interval."""
+    """Return what an expression is stored as, by the kind it then is; nothing for its own kind and for intervals."""
     if canonical.startswith("@") or not canonical:
         return {}
     stored: ExpressionKind = "fire_at" if is_instant(canonical) else "cron"

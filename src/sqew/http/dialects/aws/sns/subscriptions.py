@@ -205,7 +205,7 @@ async def confirm_subscription(call: AwsCall, given: ConfirmSubscription) -> Res
 
 
 async def _never_asked(call: AwsCall, topic: str) -> Subscription | None:
-    """A subscription as beyond-queue's clients make them, who confirm it with any token, if none waits for its own."""
+    """Find a subscription that beyond-queue's clients made, and may confirm by any token; none where others wait."""
     found = await call.service.broker.run(ops.ListSubscriptions(topic, None, 0, PAGE))
     if any(one.state == "pending" for one in found):
         return None
