@@ -129,6 +129,7 @@ _FIELDS: dict[type[ops.Operation[Any]], tuple[tuple[str, Check], ...]] = {
         ("after_key", any_text),
     ),
     ops.Peek: (("queue", queue), ("limit", limit), ("lane", or_none(lane))),
+    ops.ListRecent: (("limit", batch_limit),),
     ops.Get: (("queue", or_none(queue)), ("id", id_)),
     ops.LastId: (),
     ops.ReadSalt: (),

@@ -342,6 +342,22 @@ class Settled(Struct, frozen=True, gc=False):
     dead: bool = False
 
 
+class Recent(Struct, frozen=True):
+    """A message as a list of the newest shows it."""
+
+    id: int
+    queue: str
+    state: str
+    """That of a message, or how a finished one ended."""
+    attempts: int
+    created_at: int
+    until: int | None
+    """When its lease or its delay ends, or when it was finished."""
+    body: bytes | None
+    """None: it is long."""
+    body_bytes: int
+
+
 class Page(Struct, frozen=True):
     """A part of a queue's messages in the order of their ids. ``after``: where the next part begins; None: nowhere."""
 

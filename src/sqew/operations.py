@@ -56,6 +56,7 @@ from sqew.model import (
     QueueInfo,
     QueueTotals,
     Received,
+    Recent,
     Ref,
     Release,
     Saved,
@@ -351,6 +352,13 @@ class Peek(Operation[list[Message]], frozen=True):
     queue: str
     limit: int = 10
     lane: str | None = None
+
+
+class ListRecent(Operation[list[Recent]], frozen=True):
+    """The newest messages of all queues, those in the archives included, the newest first. Long bodies are left out."""
+
+    writes: ClassVar[bool] = False
+    limit: int = 100
 
 
 class Get(Operation[Message], frozen=True):

@@ -3,6 +3,7 @@
 Our own fields may stand beside those of a shape. Where the answer of Sqew is another on purpose, the step says why.
 """
 
+import gzip
 import json
 import time
 from typing import Any, NamedTuple
@@ -177,6 +178,8 @@ STEPS = [
     Step("nowhere", "GET /foo", 404, TEXT),
     Step("head", "HEAD /queues", 200, EMPTY),
     Step("options", "OPTIONS /queues", 405, TEXT),
+    Step("look at the page", "GET /web", 200, PAGE),
+    Step("list compressed", "GET /queues", 200, QUEUES, None, {"Accept-Encoding": "gzip"}),
     enqueue("o%31", b"1"),
     Step("delete", "DELETE /queues/o1", 200, EMPTY),
 ]
@@ -206,6 +209,12 @@ def is_as_recorded(answer, shape):
     if shape == TEXT:
         error = answer.json["error"]
         return (error["message"] if isinstance(error, dict) else error).endswith(".")
+    if shape == PAGE:
+        return answer.headers["content-type"] == "text/html; charset=utf-8" and answer.body.startswith(
+            b"<!doctype html>"
+        )
+    if answer.headers.get("content-encoding") == "gzip":
+        answer = answer._replace(body=gzip.decompress(answer.body))
     return answer.headers["content-type"] == "application/json" and fits(answer.json, shape)
 
 

@@ -350,6 +350,8 @@ HOT = {
 }
 
 COLD = {
+    "recent_messages": "a hundred rows from the end of the ids, for a page that a person looks at",
+    "recent_archived": "a hundred rows from the end of the ids, for a page that a person looks at",
     "any_redating": "the few queues whose policies have changed of late",
     "next_redating": "the first of those",
     "born_at": "when the clock was corrected, or a store that is opened looks like it",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Coroutine, Sequence
 from functools import partial
 from inspect import isawaitable
 from time import monotonic
@@ -30,6 +30,7 @@ from sqew.errors import (
     shortened,
 )
 from sqew.http.auth import Guard, queue_of
+from sqew.http.compressing import AT_ONCE_BYTES, asks_for_gzip, compressed, may_be_compressed, plain
 from sqew.http.convoys import Convoy, Convoys, Repetition
 from sqew.http.exchange import BodyStream, Call, Request, Response, Stream, is_json
 from sqew.http.repeats import check_repeats
@@ -341,7 +342,11 @@ class App:
         return call.render(received)
 
     def _start(self, request: Request, answer: Any) -> None:
-        task = asyncio.get_running_loop().create_task(self._carry_out(request, answer))
+        self._keep(request, self._carry_out(request, answer))
+
+    def _keep(self, request: Request, work: Coroutine[Any, Any, None]) -> None:
+        """Have something done for a request, and ended with its connection."""
+        task = asyncio.get_running_loop().create_task(work)
         request.task = task
         self._tasks[task] = request
         task.add_done_callback(self._tasks.pop)
@@ -392,6 +397,20 @@ class App:
 
     def _answer(self, request: Request, response: Response) -> None:
         response = self._guard.finish(request, response)
+        if may_be_compressed(response):
+            if not asks_for_gzip(request):
+                response = plain(response)
+            elif len(response.body) > AT_ONCE_BYTES:
+                self._keep(request, self._send_compressed(request, response))
+                return
+            else:
+                response = compressed(response)
+        self._send(request, response)
+
+    async def _send_compressed(self, request: Request, response: Response) -> None:
+        self._send(request, await asyncio.to_thread(compressed, response))
+
+    def _send(self, request: Request, response: Response) -> None:
         self._figures.answered(request, response.status, len(response.body))
         request.connection.respond(request, response)
 

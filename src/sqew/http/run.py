@@ -35,6 +35,7 @@ from sqew.http.dialects import (
     reference,
     schedules,
     sqew,
+    web,
     writers,
 )
 from sqew.http.dialects.aws import gateway
@@ -191,6 +192,7 @@ def make_router() -> Router:
         sqew.routes,
         keys.routes,
         hq.routes,
+        web.routes,
         mailbox.routes,
         native.routes,
         archives.routes,

@@ -36,11 +36,12 @@ _POLICY = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; "
     b"form-action 'none'; frame-ancestors 'none'"
 )
-_GUARDED: Headers = (
+GUARDED: Headers = (
     (b"content-security-policy", _POLICY),
     (b"referrer-policy", b"no-referrer"),
     (b"x-content-type-options", b"nosniff"),
 )
+"""What pages for people come with: nothing from elsewhere is loaded into them, and nobody may frame them."""
 
 
 class File(Struct, frozen=True):
@@ -56,7 +57,7 @@ class File(Struct, frozen=True):
         kept: Headers = ((b"etag", self.tag), (b"cache-control", b"no-cache"))
         if self.tag in [tag.strip().removeprefix(b"W/") for tag in _known_tags(request)]:
             return Response(304, content_type=self.content_type, headers=kept)
-        return Response(200, self.body, self.content_type, kept + _GUARDED)
+        return Response(200, self.body, self.content_type, kept + GUARDED)
 
 
 def _known_tags(request: Request) -> list[bytes]:

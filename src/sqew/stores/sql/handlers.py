@@ -58,6 +58,7 @@ HANDLERS: dict[type[ops.Operation[Any]], Callable[[Work, Any], Any]] = {
     ops.Remove: settling.remove,
     ops.Purge: sweeping.purge,
     ops.Peek: looking.peek,
+    ops.ListRecent: looking.list_recent,
     ops.Get: looking.get,
     ops.LastId: looking.last_id,
     ops.ReadSalt: looking.read_salt,

@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from heapq import merge
 from itertools import chain
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import cast
 
 from sqew.errors import MessageNotFound
-from sqew.model import Activity, ArchivedMessage, ArchivePage, Depths, LaneDepth, Message, Page
-from sqew.operations import Ages, Get, LastId, ListArchive, Measure, Peek, ReadActivity, ReadSalt, Scan
-from sqew.stores.sql.rows import archived_message, not_too_much, part_of, sized_archived, stored_message
+from sqew.model import Activity, ArchivedMessage, ArchivePage, Depths, LaneDepth, Message, Page, Recent
+from sqew.operations import Ages, Get, LastId, ListArchive, ListRecent, Measure, Peek, ReadActivity, ReadSalt, Scan
+from sqew.stores.sql.rows import (
+    INLINE_BODY_BYTES,
+    archived_message,
+    message_state,
+    not_too_much,
+    part_of,
+    sized_archived,
+    stored_message,
+)
 from sqew.stores.sql.work import Row, Work
 
 
@@ -56,6 +64,34 @@ def peek(work: Work, op: Peek) -> list[Message]:
         blocked = chain.from_iterable(work.execute(work.sql.peek_blocked, (state.id, lane, room)) for lane in lanes)
         found += sorted(blocked)[:room]
     return list(not_too_much(stored_message(work, row) for row in found))
+
+
+def list_recent(work: Work, op: ListRecent) -> list[Recent]:
+    found = [*_of_queues(work, op.limit), *_of_archives(work, op.limit)]
+    return sorted(found, key=attrgetter("id"), reverse=True)[: op.limit]
+
+
+def _of_queues(work: Work, limit: int) -> Iterator[Recent]:
+    for id, queue_id, due_at, lease_until, attempts, created_at, body, size in work.execute(
+        work.sql.recent_messages, (limit,)
+    ).fetchall():
+        queue = work.catalog.queue_by_id(queue_id)
+        # (Without one it is on its way out, with its queue.)
+        if queue is not None:
+            leased = lease_until is not None and lease_until > work.now
+            state = message_state(due_at, leased, work.now)
+            yield Recent(
+                id, queue.name, state, attempts, created_at, None if state == "ready" else due_at, body, size or 0
+            )
+
+
+def _of_archives(work: Work, limit: int) -> Iterator[Recent]:
+    for id, queue_id, outcome, attempts, created_at, finished_at, body, size in work.execute(
+        work.sql.recent_archived, (limit, INLINE_BODY_BYTES)
+    ).fetchall():
+        queue = work.catalog.queue_by_id(queue_id)
+        if queue is not None:
+            yield Recent(id, queue.name, outcome, attempts, created_at, finished_at, body, size)
 
 
 def measure(work: Work, op: Measure) -> Depths:

@@ -149,7 +149,7 @@ def stored_message(work: Work, row: Row) -> Message:
         # A lease that ran out made the message available when it ended.
         available_at=available_at if leased or due_at is None else due_at,
         expires_at=expires_at,
-        state=_state(due_at, leased, work.now),
+        state=message_state(due_at, leased, work.now),
         lease=Lease("", lease_until, leased_by) if leased else None,
         death=Death(origin, reason or "", died_at or 0) if origin is not None else None,
         damaged=damaged,
@@ -206,7 +206,7 @@ def _verified(body: bytes, headers: bytes | None, is_text: int, check: int) -> t
     return b"", None, True
 
 
-def _state(due_at: int | None, leased: bool, now: int) -> State:
+def message_state(due_at: int | None, leased: bool, now: int) -> State:
     if leased:
         return "leased"
     if due_at is None:

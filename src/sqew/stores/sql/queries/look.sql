@@ -11,6 +11,18 @@ is_text, checksum, CAST(headers AS BLOB), CAST(body AS BLOB)
 -- name: get_message
 SELECT {stored} FROM sqew_message WHERE id = ?1
 
+-- name: recent_messages
+-- The newest of all queues: ids go up with time. Of a long body only its length.
+SELECT id, queue_id, due_at, lease_until, attempts, created_at, CAST(body AS BLOB),
+       coalesce(length(body), (SELECT length(body) FROM sqew_body WHERE sqew_body.id = sqew_message.id))
+  FROM sqew_message ORDER BY id DESC LIMIT ?1
+
+-- name: recent_archived
+-- ?2: longer bodies are left out.
+SELECT id, queue_id, outcome, attempts, created_at, finished_at,
+       CASE WHEN length(body) <= ?2 THEN CAST(body AS BLOB) END, length(body)
+  FROM sqew_archive ORDER BY id DESC LIMIT ?1
+
 -- name: peek_ready
 SELECT {stored} FROM sqew_message
  WHERE queue_id = ?1 AND lane_id = ?2 AND priority = ?3 AND due_at <= ?4 ORDER BY due_at, id LIMIT ?5
