@@ -1,0 +1,29 @@
+"""The page of recent messages in a browser: with a token that is typed in."""
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from serving import Serving, serving
+
+ADMIN = {"Authorization": "Bearer secret"}
+
+
+@pytest.fixture
+def guarded(tmp_path):
+    with serving(tmp_path, "--durability", "fast", "--auth-token", "secret") as server:
+        server.call("POST", "/queues?name=jobs&max_attempts=5&visibility_timeout_seconds=30", None, ADMIN)
+        server.call("POST", "/queues/jobs/enqueue", {"resize": "<b>cat</b>.png"}, ADMIN)
+        yield server
+
+
+def test_a_wrong_token_is_refused_and_the_right_one_shows_the_messages(page: Page, guarded: Serving) -> None:
+    page.goto(f"{guarded.url}/web")
+
+    page.get_by_label("Token").fill("wrong")
+    page.get_by_role("button", name="Show").click()
+    expect(page.locator("p")).to_contain_text("not this server's token")
+
+    page.get_by_label("Token").fill("secret")
+    page.get_by_role("button", name="Show").click()
+    expect(page.locator("td").nth(2)).to_have_text('{"resize": "<b>cat</b>.png"}')
+    expect(page.get_by_label("Token")).to_have_count(0)
