@@ -140,6 +140,35 @@ def test_the_acks_of_a_flight_are_one_statement(store, statements):
     assert store.run(Measure("jobs")).total() == 0
 
 
+def test_acks_by_ids_alone_are_one_statement_that_holds_up_nobody(store, statements):
+    store.create("other")
+    one, two = store.send(), store.send(queue="other")
+    held = [store.take(), store.take(queue="other")]
+    never = store.send()
+    statements.clear()
+
+    commit = store.commit(
+        Ack(None, [Ref(one), Ref(two)], in_time=True), Send("jobs", [NewMessage(b"2")]), Receive("jobs")
+    )
+
+    assert statements == ["insert_alike", "finish_leased", "claim_plain"]
+    assert commit.results[0] == [Settled(one), Settled(two)]
+    assert [(fact.queue, fact.id) for fact in commit.facts if fact.kind == "acked"] == [("jobs", one), ("other", two)]
+    assert [message.id for message in held] == [one, two]
+    assert ids(commit.results[2].messages) == [never]
+
+
+def test_of_acks_by_ids_alone_those_whose_leases_are_over_are_refused(store):
+    late, timely = store.send(), store.send()
+    store.receive(1, lease_ms=10)
+    store.receive(1, lease_ms=1_000)
+    store.advance(50)
+
+    [results] = store.commit(Ack(None, [Ref(late), Ref(timely), Ref(10**15)], in_time=True)).results
+
+    assert [type(result) for result in results] == [StaleLease, Settled, MessageNotFound]
+
+
 def test_acks_of_leases_that_take_turns_each_go_by_their_own(store, statements):
     store.send_many(6)
     held = [store.take(by="ab"[n % 2]) for n in range(6)]

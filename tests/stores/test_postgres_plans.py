@@ -47,6 +47,7 @@ HOT = {
     "unclaim": {ROW},
     "finish_alike": {ROW},
     "finish_plain": {ROW},
+    "finish_leased": {ROW},
     "draw_ids": NOTHING,
     "ready_in_lane": {DUE},
     "first_due": {DUE},

@@ -31,6 +31,8 @@ from sqew.stores.sql.work import Row
 
 _MOST_ROWS = 2_000
 """How many messages one statement writes or deletes, unless a single operation has more."""
+_MOST_QUEUES = 1_000
+"""Where so many are known, acks by ids alone go the general way, which need not name them all."""
 _MOST_CLAIMED = 1_000
 """Of small messages that is far from `sqew.stores.sql.rows.MOST_BYTES`."""
 _IDS = range(1 << 63)
@@ -89,6 +91,13 @@ class _Ack(Struct, frozen=True, gc=False):
     op: Ack
 
 
+class _Finish(Struct, frozen=True, gc=False):
+    """An ack by ids alone: as hq completes jobs, while their leases last."""
+
+    place: int
+    op: Ack
+
+
 class _Claim(Struct, frozen=True, gc=False):
     place: int
     state: QueueState
@@ -106,12 +115,17 @@ class _Sorted:
     def __init__(self, catalog: Catalog, flight: Flight) -> None:
         self.sends: list[_Send] = []
         self.acks: list[_Ack] = []
+        self.finishes: list[_Finish] = []
         self.claims: dict[tuple[int, Bucket], list[_Claim]] = {}
         self._named: set[int] = set()
         self._catalog, self._now = catalog, flight.now
         # By queue: whose turn has come.
         turns: dict[str, int] = {}
         for place, op in flight.pending:
+            if type(op) is Ack and op.queue is None and self._are_leased(op):
+                # It changes nothing but what is leased now, so it goes before or after whatever else there is.
+                self.finishes.append(_Finish(place, op))
+                continue
             turn = TURNS.get(type(op), -1)
             queue: str = getattr(op, "queue", None) or ""
             state = catalog.by_name.get(queue) if turn >= turns.get(queue, 0) else None
@@ -143,6 +157,13 @@ class _Sorted:
         """Whether the ack only deletes, what nobody else in the flight names."""
         if op.in_time or state.policy.keep != "delete" or state.policy.fifo:
             return False
+        return self._names_alone(op)
+
+    def _are_leased(self, op: Ack) -> bool:
+        """Whether the ack names what is leased, by its id alone, and nobody else in the flight names it."""
+        return op.in_time and all(ref.token is ref.by is None for ref in op.refs) and self._names_alone(op)
+
+    def _names_alone(self, op: Ack) -> bool:
         ids = {ref.id for ref in op.refs}
         if len(ids) < len(op.refs) or not ids.isdisjoint(self._named) or not all(id in _IDS for id in ids):
             return False
@@ -157,6 +178,8 @@ async def fly(link: Link, catalog: Catalog, marks: Watermarks, flight: Flight) -
         await _send(link, catalog, marks, flight, sends)
     for acks in _in_parts(found.acks, lambda ack: len(ack.op.refs), _MOST_ROWS):
         await _ack(link, catalog, flight, acks)
+    for finishes in _in_parts(found.finishes, lambda finish: len(finish.op.refs), _MOST_ROWS):
+        await _finish(link, catalog, flight, finishes)
     for of_bucket in found.claims.values():
         for claims in _in_parts(of_bucket, lambda claim: claim.op.limit, _MOST_CLAIMED):
             await _receive(link, catalog, marks, flight, claims)
@@ -275,7 +298,7 @@ async def _inserted(link: Link, catalog: Catalog, flight: Flight, rows: _Rows) -
     )
 
 
-def _doubt(flight: Flight, entries: Sequence[_Send | _Ack | _Claim], unknown: OutcomeUnknown) -> None:
+def _doubt(flight: Flight, entries: Sequence[_Send | _Ack | _Finish | _Claim], unknown: OutcomeUnknown) -> None:
     """These may have been done, or not: they must not be done again here."""
     for entry in entries:
         flight.land(entry.place, unknown)
@@ -377,16 +400,38 @@ async def _ack(link: Link, catalog: Catalog, flight: Flight, acks: Sequence[_Ack
         _doubt(flight, acks, unknown)
         return
     finished = {row[0]: row for row in answer}
-    if not finished:
+    _land(flight, catalog, acks, finished)
+
+
+async def _finish(link: Link, catalog: Catalog, flight: Flight, finishes: Sequence[_Finish]) -> None:
+    known = catalog.by_name
+    if len(known) > _MOST_QUEUES:
         return
+    plain = [state.id for state in known.values() if not (state.policy.fifo or state.policy.quota is not None)
+             and state.policy.keep == "delete"]  # fmt: skip
+    ids = sorted({ref.id for finish in finishes for ref in finish.op.refs})
+    if not plain or not ids:
+        return
+    try:
+        answer = await link.fetch_alone(SQL.finish_leased, catalog.version, ids, flight.now, plain)
+    except OutcomeUnknown as unknown:
+        _doubt(flight, finishes, unknown)
+        return
+    _land(flight, catalog, finishes, {row[0]: row for row in answer})
+
+
+def _land(flight: Flight, catalog: Catalog, acks: Sequence[_Ack | _Finish], finished: dict[int, Row]) -> None:
+    """Tell of what was deleted. What was not goes the general way, which finds out why."""
     facts, now = flight.facts, flight.now
-    for ack in acks:
-        name, lane_names = ack.state.name, ack.state.lane_names
+    for ack in acks if finished else ():
         done = []
         for ref in ack.op.refs:
             if (row := finished.get(ref.id)) is not None:
-                id, lane_id, attempts, by, received_at = row
-                facts.append(Fact("acked", name, lane_names[lane_id], id, attempts, by, now - (received_at or now)))
+                id, lane_id, attempts, by, received_at = row[:5]
+                state = ack.state if isinstance(ack, _Ack) else catalog.known_by_id(row[5])
+                assert state is not None
+                lane = state.lane_names[lane_id]
+                facts.append(Fact("acked", state.name, lane, id, attempts, by, now - (received_at or now)))
                 done.append(Settled(id))
         if len(done) == len(ack.op.refs):
             flight.land(ack.place, done)

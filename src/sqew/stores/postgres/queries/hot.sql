@@ -92,6 +92,13 @@ DELETE FROM sqew_message AS m
  WHERE {is_named} AND {leaves_nothing} AND (SELECT sqew_catalog()) = ?1
 RETURNING m.id, m.lane_id, m.attempts, m.leased_by, m.received_at
 
+-- name: finish_leased
+-- Of whatever queue (?4: of these), and by whomever they are leased, if the lease lasts beyond ?3.
+DELETE FROM sqew_message AS m
+ WHERE m.id = ANY(?2::bigint[]) AND m.lease_until > ?3 AND m.queue_id = ANY(?4::bigint[]) AND {leaves_nothing}
+   AND (SELECT sqew_catalog()) = ?1
+RETURNING m.id, m.lane_id, m.attempts, m.leased_by, m.received_at, m.queue_id
+
 -- name: finish_counted
 -- The same where some are of queues with a quota (?7): how many those hold is written down.
 WITH gone AS (
