@@ -128,6 +128,35 @@ def test_paths_of_completed_jobs_are_not_remembered(tmp_path):
     assert before == after
 
 
+def test_a_head_that_is_known_but_for_its_path_means_what_it_says(tmp_path):
+    async def story():
+        async with place(tmp_path / "queue.db") as here:
+            mine = [id for id, _ in await held(here, 3)]
+            others = [
+                "/queues/orders",
+                "/nowhere/at/all",
+                "/messages/123/complete",
+                "/queues/o%72ders",
+                "/queues/orders/",
+            ]
+            before = []
+            for request in (complete(mine[0]), *(Sent(path, b"", method="PUT") for path in others)):
+                here.say([request])
+                before += await here.hear(1)
+            assert len(here.server.known_tails) == 1
+            after = []
+            for request in (complete(mine[2]), *(Sent(path, b"", method="PUT") for path in others)):
+                here.say([request])
+                after += await here.hear(1)
+            return before, after, await here.stored()
+
+    before, after, left = run(story)
+
+    assert [answer.status for answer in before] == [200, 200, 404, 400, 200, 404]
+    assert [answer.alike for answer in after] == [answer.alike for answer in before]
+    assert len(left) == 1
+
+
 def test_a_uuid_is_read_however_it_is_written():
     uuids = MessageUuids(4711)
     text = uuids.text(42)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+import re
 import select
 from typing import cast
 
@@ -45,6 +46,8 @@ _ONCE = frozenset({b"host", b"content-length", b"transfer-encoding", b"authoriza
 _SPECIAL = frozenset({b"transfer-encoding", b"expect", b"upgrade", b"amz-sdk-invocation-id"})
 """Headers that make a head one of its kind: how its body comes, or, from AWS's clients, a number that never repeats."""
 _END_OF_HEAD = b"\r\n\r\n"
+_PLAIN_LINE = re.compile(rb"([A-Z]+) (/[A-Za-z0-9/_-]+) HTTP/1\.1\r\n")
+"""The first line of a request whose path can be read in one way only."""
 _MOST_REMEMBERED = 1_024
 """How many heads are remembered, for all connections together."""
 _LONGEST_REMEMBERED = 2_048
@@ -195,7 +198,7 @@ class Connection(asyncio.Protocol):
         """A request begins. Most come whole, and with a head that has been parsed before."""
         end = data.find(_END_OF_HEAD) + len(_END_OF_HEAD)
         head, hub = data[:end], self.hub
-        known = hub.known_heads.get(head)
+        known = hub.known_heads.get(head) or self._known_but_for_its_path(head)
         if known is not None and known.length == len(data) - end:
             request = Request(self, known.method, known.path, known.query, known.headers)
             request.body, request.started = data[end:], hub.now()
@@ -213,6 +216,14 @@ class Connection(asyncio.Protocol):
             self._remember(head, self._queue[0], len(data) - end)
         self._advance()
 
+    def _known_but_for_its_path(self, head: bytes) -> KnownHead | None:
+        """What a head means that differs in its path from one that was parsed before."""
+        tails = self.hub.known_tails
+        if not tails or len(head) > _LONGEST_REMEMBERED or (line := _PLAIN_LINE.match(head)) is None:
+            return None
+        known = tails.get((line[1], head[line.end() :]))
+        return known and KnownHead(known.method, line[2], b"", known.headers, known.length)
+
     def start(self, request: Request) -> None:
         """Have a request begun and handled that is there whole."""
         application = self.hub.application
@@ -225,7 +236,8 @@ class Connection(asyncio.Protocol):
     def _remember(self, head: bytes, request: Request | SqewError, length: int) -> None:
         """Remember a head that can only mean one thing: a request with a body of known length, and nothing special.
 
-        Those that name one message are not remembered: they hardly come again, and would make others be forgotten.
+        Of those that name one message only what follows the path is: they hardly come again, and would make others be
+        forgotten.
         """
         if (
             len(head) <= _LONGEST_REMEMBERED
@@ -235,14 +247,27 @@ class Connection(asyncio.Protocol):
             and request.refusal is None
             and request.stream is None
             and len(request.body) == length
-            and (request.route is None or not request.route.names_one)
             and _SPECIAL.isdisjoint(request.headers)
         ):
+            if request.route is not None and request.route.names_one:
+                self._remember_tail(head, request, length)
+                return
             known_heads = self.hub.known_heads
             if len(known_heads) >= _MOST_REMEMBERED:
                 known_heads.clear()
             taker = self.hub.application.taker_of(request)
             known_heads[head] = KnownHead(request.method, request.path, request.query, request.headers, length, taker)
+
+    def _remember_tail(self, head: bytes, request: Request, length: int) -> None:
+        """Remember a head but for its path, which hardly anybody asks for again."""
+        line, tails = _PLAIN_LINE.match(head), self.hub.known_tails
+        if line is None or request.method == b"POST":
+            # (What is posted to some paths is read while it comes.)
+            return
+        if len(tails) >= _MOST_REMEMBERED:
+            tails.clear()
+        known = KnownHead(request.method, b"", b"", request.headers, length)
+        tails[line[1], head[line.end() :]] = known
 
     def _receive_much(self, data: bytes) -> None:
         """Parse in pieces: there may be thousands of requests in it, and the first ones' answers may have to wait."""

@@ -60,6 +60,8 @@ class Hub(Protocol):
     """How much of the large bodies of requests that are not answered yet is held, of all connections together."""
     known_heads: dict[bytes, KnownHead]
     """Heads that one of them has parsed, by their bytes."""
+    known_tails: dict[tuple[bytes, bytes], KnownHead]
+    """The same where paths hardly repeat: by the method, and by what follows the first line."""
 
     def head(self, status: int, content_type: bytes) -> bytes:
         """The first lines of an answer, up to the content-length's value."""

@@ -41,6 +41,7 @@ class Server:
         self.is_draining = False
         self.buffered_bytes = 0
         self.known_heads: dict[bytes, KnownHead] = {}
+        self.known_tails: dict[tuple[bytes, bytes], KnownHead] = {}
         self._loop = asyncio.get_running_loop()
         # Not the loop's: uvloop's stands still during a tick, and with it what a request took.
         self.now = time.monotonic
