@@ -278,6 +278,15 @@ def test_a_job_may_be_larger_and_deeper_than_other_messages_and_all_dialects_sho
     assert body in shared_server.call("GET", f"/queues/{queue}/receive").body
 
 
+def test_a_page_of_another_site_can_not_enqueue_by_a_form(shared_server, queue):
+    form = {"Content-Type": "text/plain", "Origin": "https://elsewhere.example"}
+
+    answer = shared_server.call("POST", f"/queues/{queue}/enqueue", b'{"a": 1}', form)
+
+    assert (answer.status, answer.headers["x-sqew-error"]) == (403, "forbidden")
+    assert shared_server.call("GET", f"/queues/{queue}/receive").json is None
+
+
 def test_a_job_of_3_mb_is_too_large(shared_server, queue):
     answer = shared_server.call("POST", f"/queues/{queue}/enqueue", b'"' + b"x" * 3_000_000 + b'"')
 

@@ -149,7 +149,7 @@ def test_a_queue_may_have_no_name_at_all_and_is_listed(tmp_path):
         with Client(server.url) as client, pytest.raises(BadName, match="can't be reached over HTTP"):
             client.info("")
     with Queue.open(tmp_path / "queue.db") as q:
-        q.enqueue("", {"n": 1})
+        assert q.get("", q.enqueue("", {"n": 1})).queue == ""
         q.ack(q.claim(""))
         q.delete("")
         assert q.queues() == []
