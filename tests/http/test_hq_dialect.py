@@ -203,6 +203,7 @@ def test_queues_of_other_dialects_show_whole_numbers_to_hq(shared_server):
 
     assert (shown["max_attempts"], shown["visibility_timeout_seconds"]) == (2_147_483_647, 2)
     assert shared_server.call("PATCH", f"/queues/{name}", {"max_attempts": shown["max_attempts"]}).status == 200
+    assert shared_server.call("PUT", f"/queues/{name}?max_attempts={shown['max_attempts']}").status == 200
     with Client(shared_server.url) as client:
         assert client.info(name).policy.max_attempts is None
 

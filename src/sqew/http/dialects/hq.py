@@ -40,6 +40,10 @@ routes = Routes(DIALECT)
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 (hq writes UTC without saying so)
 
 
+NO_LIMIT = (1 << 31) - 1
+"""Stands for no limit on attempts where clients read a number: the largest that each of them has room for."""
+
+
 class QueueParameters(Struct, frozen=True):
     """What hq knows of a queue. Other parameters mean nothing to it, and are ignored."""
 
@@ -50,7 +54,7 @@ class QueueParameters(Struct, frozen=True):
     def policy(self) -> dict[str, Any]:
         fields: dict[str, Any] = {}
         if self.max_attempts is not None:
-            fields["max_attempts"] = self.max_attempts
+            fields["max_attempts"] = None if self.max_attempts == NO_LIMIT else self.max_attempts
         if self.visibility_timeout_seconds is not None:
             fields["visibility_ms"] = seconds_as_ms("visibility_timeout_seconds", self.visibility_timeout_seconds)
         return fields

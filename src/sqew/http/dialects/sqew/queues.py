@@ -19,8 +19,6 @@ from sqew.model import (
     QueueInfo,
 )
 
-NO_LIMIT = (1 << 31) - 1
-"""Stands for no limit on attempts where clients read a number: the largest that each of them has room for."""
 _METHODS = ("DELETE", "GET", "HEAD", "PATCH with a JSON body", "PUT")
 
 
@@ -91,7 +89,7 @@ def queue_view(info: QueueInfo) -> QueueView:
     policy = info.policy
     return QueueView(
         info.name,
-        NO_LIMIT if policy.max_attempts is None else policy.max_attempts,
+        hq.NO_LIMIT if policy.max_attempts is None else policy.max_attempts,
         policy.visibility_ms,
         -(-policy.visibility_ms // 1000),
         policy.dead_letter,
@@ -126,7 +124,7 @@ def policy_fields(given: Struct) -> dict[str, Any]:
     }
     if "dlq" in fields:
         fields["dead_letter"] = fields.pop("dlq")
-    if fields.get("max_attempts") == NO_LIMIT:
+    if fields.get("max_attempts") == hq.NO_LIMIT:
         fields["max_attempts"] = None
     return fields
 
