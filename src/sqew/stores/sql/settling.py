@@ -43,6 +43,8 @@ def _ack_in(work: Work, state: QueueState, refs: Sequence[Ref], in_time: bool) -
 
 def _ack_anywhere(work: Work, op: Ack) -> list[Settled | SqewError]:
     """Finish messages of which nobody said where they are: find their queues, and then those of each together."""
+    if not op.refs:
+        return []
     ids = [ref.id for ref in op.refs]
     homes: dict[int, int] = dict(work.execute(work.sql.homes, (work.integers(ids),)).fetchall())
     states = {id: work.catalog.queue_by_id(id) for id in sorted(set(homes.values()))}
