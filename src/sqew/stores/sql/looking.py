@@ -26,13 +26,13 @@ from sqew.stores.sql.work import Row, Work
 def get(work: Work, op: Get) -> Message:
     row = work.execute(work.sql.get_message, (op.id,)).fetchone()
     # Position of queue_id in {stored}: 1. The queue of a message may have been deleted.
-    is_there = row is not None and work.catalog.queue_by_id(row[1]) is not None
-    message = stored_message(work, row) if is_there else None
-    if message is None or op.queue not in (None, message.queue):
-        if op.queue is not None:
-            work.catalog.queue(op.queue)
-        raise MessageNotFound(op.id, op.queue)
-    return message
+    if row is not None and work.catalog.queue_by_id(row[1]) is not None:
+        message = stored_message(work, row)
+        if op.queue in (None, message.queue):
+            return message
+    if op.queue is not None:
+        work.catalog.queue(op.queue)
+    raise MessageNotFound(op.id, op.queue)
 
 
 def last_id(work: Work, _op: LastId) -> int:
