@@ -125,9 +125,9 @@ def test_a_target_that_is_changed_is_said_as_a_whole(server, queue):
 @pytest.mark.parametrize(
     ("target", "wrong"),
     [
-        ({"workflow": "report", "input": {}}, "A workflow can't be a target"),
-        ({"message": 1}, "The target names neither queue nor topic"),
-        ({"queue": "a", "topic": "b", "message": 1}, "The target names queue and topic"),
+        ({"workflow": "report", "input": {}}, "schedule_invalid: A workflow can't be a target"),
+        ({"message": 1}, "schedule_invalid: The target names neither queue nor topic"),
+        ({"queue": "a", "topic": "b", "message": 1}, "schedule_invalid: The target names queue and topic"),
         ({"queue": "a"}, "It does not say what to send"),
         ({"queue": "a b", "message": 1}, "'a b' can't be"),
         ({"topic": "a..b", "message": 1}, "there is no word at position 3"),
@@ -142,7 +142,7 @@ def test_a_target_that_can_not_be_is_refused(server, method, target, wrong):
     answer = server.call(method, path, {"name": name, "every": "5m", "target": target})
 
     assert answer.status == 400
-    assert wrong in answer.json["error"]
+    assert wrong in f"{answer.json['code']}: {answer.json['error']}"
     assert server.call("GET", f"/v1/schedules/{name}").status == 404
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqew.errors import (
     BadExpression,
+    BadSchedule,
     BadZone,
     CredentialsMissing,
     ScheduleExists,
@@ -13,7 +14,7 @@ from sqew.errors import (
 from sqew.http.statuses import status_of
 
 _WORDS: tuple[tuple[tuple[type[SqewError], ...], str], ...] = (
-    ((BadExpression, BadZone), "schedule_invalid"),
+    ((BadExpression, BadSchedule, BadZone), "schedule_invalid"),
     ((ScheduleExists,), "schedule_conflict"),
     ((SubscriptionNotFound,), "binding_not_found"),
 )
