@@ -1,4 +1,4 @@
-"""hq's own answers, step by step: what a server of hq 0.1 said to each request, restated as a status and a shape.
+"""hq's own answers, step by step: what its server said to each request, restated as a status and a shape.
 
 Our own fields may stand beside those of a shape. Where the answer of Sqew is another on purpose, the step says why.
 """
