@@ -17,7 +17,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar, cast
 from sqew.checks import check_operation
 from sqew.drives import Awaited, Done, Executed, Unwanted, drive_of
 from sqew.engine import Engine, RemoteEngine, Stepwise, Teller, following, limits_of, open_file, split
-from sqew.errors import BadValue, OutcomeUnknown, SqewError, StoreClosed, StoreUnavailable
+from sqew.errors import BadValue, OutcomeUnknown, SqewError, StoreClosed, StoreError, StoreUnavailable
 from sqew.model import (
     DatabaseFigures,
     Extension,
@@ -441,29 +441,38 @@ class Broker:
 
     async def stats(self, queue: str) -> QueueStats:
         """Depths by lane and state, totals, rates and latencies. Counting is done beside the loop."""
-        await self._drive.flush()
-        # What is over by the clock must not be counted as ready only because nothing has swept it yet.
-        await self._run(Sweep())
+        await self._settle_figures()
         depths, activity = await self.look(Measure(queue), ReadActivity(queue))
         return summarize(queue, depths, activity, self.now())
 
-    async def inspect(self, operation: Operation[R]) -> R:
-        """Run an operation that shows messages, after a short sweep: what is over by the clock is not shown as ready.
+    async def _settle_figures(self) -> None:
+        """Before they are shown: store what is in memory, or else show what was stored before."""
+        with contextlib.suppress(StoreError):
+            await self._drive.flush()
+        await self.catch_up()
 
-        To see whether there is anything to sweep takes no lock.
-        """
+    async def inspect(self, operation: Operation[R]) -> R:
+        """Run an operation that shows messages: what is over by the clock is not shown as ready."""
         check_operation(operation, self._limits)
-        enough = perf_counter() + _UPKEEP_S
-        is_due = await self._run(SweepDue())
-        while is_due and perf_counter() < enough:
-            next_at = (await self._run(Sweep())).next_at
-            is_due = next_at is not None and next_at <= self.now()
+        await self.catch_up()
         return await self.run(operation)
+
+    async def catch_up(self) -> None:
+        """Sweep for a moment before somebody looks: what is over by the clock would be shown, and counted, as ready.
+
+        To see whether there is anything to sweep takes no lock. What can't be swept keeps nobody from looking: a row
+        that is damaged, a disk that is full. Upkeep fails of it as well, and logs it.
+        """
+        enough = perf_counter() + _UPKEEP_S
+        with contextlib.suppress(StoreError):
+            is_due = await self._run(SweepDue())
+            while is_due and perf_counter() < enough:
+                next_at = (await self._run(Sweep())).next_at
+                is_due = next_at is not None and next_at <= self.now()
 
     async def survey(self) -> list[QueueTotals]:
         """Depths and totals of all queues. Counting is done beside the loop."""
-        await self._drive.flush()
-        await self._run(Sweep())
+        await self._settle_figures()
         (found,) = await self.look(Survey())
         return cast("list[QueueTotals]", found)
 

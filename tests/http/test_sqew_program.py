@@ -115,6 +115,21 @@ def test_the_lease_of_a_listed_message_hides_it_until_it_ends(ask, shared_server
     assert ask(Stats, "GET", f"/queues/{queue}/stats") == Stats(0)
 
 
+def test_messages_whose_time_was_over_were_listed_and_found_until_the_next_sweep(ask, shared_server, queue):
+    def send(ttl_ms):
+        return ask(Sent, "POST", f"/queues/{queue}/messages", {"payload": 1, "ttl_ms": ttl_ms}, 201)
+
+    over = send(1)
+    while send(60_000).available_at <= over.available_at + 1:
+        pass
+
+    assert over.id not in [one.id for one in ask(list[Message], "GET", f"/queues/{queue}/messages?limit=1000")]
+    over = send(1)
+    while send(60_000).available_at <= over.available_at + 1:
+        pass
+    assert shared_server.call("GET", f"/messages/{over.id}").status == 404
+
+
 @pytest.mark.parametrize("payload", [None, True, 1e300, 12345678901234567890, 'é\u2028"\\', [], {"a": {"b": [1, "x"]}}])
 def test_whatever_the_payload_is_it_is_listed_as_its_text(ask, queue, payload):
     ask(Sent, "POST", f"/queues/{queue}/messages", {"payload": payload}, 201)

@@ -21,7 +21,7 @@ from sqew.checks import check_operation
 from sqew.clock import Clock
 from sqew.commits import Commits, GroupCommit, Transaction
 from sqew.engine import Stepwise, change, creation, limits_of, open_file, steps
-from sqew.errors import BadValue, OutcomeUnknown, SqewError, StoreBusy
+from sqew.errors import BadValue, SqewError, StoreBusy, StoreError
 from sqew.keys import new_key
 from sqew.model import (
     ArchivedMessage,
@@ -551,10 +551,11 @@ class Queue:
     def _catch_up(self) -> None:
         """Sweep before somebody looks: what is over by the clock would be shown as ready, for as long as nobody writes.
 
-        To see whether there is any takes no lock. Where another process has it, who looks is shown what there is.
+        To see whether there is any takes no lock. Where another process has it, or it can't be swept (a row is damaged,
+        the disk is full), who looks is shown what there is.
         """
         clock, enough = self._engine.clock, time.monotonic() + _CATCH_UP_S
-        with contextlib.suppress(StoreBusy, OutcomeUnknown):
+        with contextlib.suppress(StoreError):
             is_due = self._commits.run(ops.SweepDue())
             while is_due and time.monotonic() < enough:
                 next_at = self._commits.run(ops.Sweep()).next_at

@@ -118,7 +118,7 @@ async def list_messages(service: Service, request: Request) -> Response:
     given: LookParameters = request.options
     limit = service.batch(given.limit, "limit")
     info = await service.broker.run(ops.GetQueue(request.params[0]))
-    found = await service.broker.run(ops.Peek(info.name, limit))
+    found = await service.broker.inspect(ops.Peek(info.name, limit))
     return Response(200, encode([_listed_view(message, info.id) for message in found]))
 
 
@@ -145,12 +145,10 @@ async def delete_messages(service: Service, request: Request) -> Response:
 
 
 @routes.get("/messages/{id}", scope="receive", keeps_to_queue=True, path={"id": int}, answers={200: StoredView})
-def find_message(_service: Service, request: Request) -> Call:
+async def find_message(service: Service, request: Request) -> Response:
     """One message, whichever queue it is in, without taking it."""
-    return Call(
-        ops.Get(request.only_queue, message_id(request.params[0])),
-        lambda message: Response(200, encode(stored_view(message))),
-    )
+    message = await service.broker.inspect(ops.Get(request.only_queue, message_id(request.params[0])))
+    return Response(200, encode(stored_view(message)))
 
 
 @routes.get("/queues/{queue}/messages/{id}", scope="receive", path={"id": int}, answers={200: StoredView})

@@ -235,9 +235,7 @@ async def get_queue_attributes(call: AwsCall, given: GetQueueAttributes) -> Resp
     info = await broker.run(ops.GetQueue(queue))
     depths = None
     if asked.intersection(COUNTED):
-        if await broker.run(ops.SweepDue()):
-            # What is over by the clock must not be counted only because nothing has swept it yet.
-            await broker.run(ops.Sweep())
+        await broker.catch_up()
         (depths,) = await broker.look(ops.Measure(queue))
     return call.ok(AttributesResult(shown(info, asked, depths, call.names) or None))
 
