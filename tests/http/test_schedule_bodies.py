@@ -129,7 +129,7 @@ def test_a_target_that_is_changed_is_said_as_a_whole(server, queue):
         ({"message": 1}, "schedule_invalid: The target names neither queue nor topic"),
         ({"queue": "a", "topic": "b", "message": 1}, "schedule_invalid: The target names queue and topic"),
         ({"queue": "a"}, "It does not say what to send"),
-        ({"queue": "a\nb", "message": 1}, "can't be a queue's name"),
+        ({"queue": "a b", "message": 1}, "'a b' can't be"),
         ({"topic": "a..b", "message": 1}, "there is no word at position 3"),
         ({"queue": "a", "message": 1, "headers": {"_schedule": {}}}, "headers can't have '_schedule'"),
     ],
