@@ -35,8 +35,13 @@ class Done:
         return json.loads(self.out)
 
 
+NO_SERVER = {"SQEW_PORT": "1"}
+"""Where commands look for a server of this machine: whoever runs the tests may have one at the usual port."""
+
+
 def environment(**extra):
-    return {k: v for k, v in os.environ.items() if not k.startswith(FOREIGN)} | {"TERM": "xterm-256color"} | extra
+    own = {k: v for k, v in os.environ.items() if not k.startswith(FOREIGN)}
+    return own | NO_SERVER | {"TERM": "xterm-256color"} | extra
 
 
 def bound_by_rights(*words, cwd):
@@ -50,11 +55,13 @@ def bound_by_rights(*words, cwd):
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    """An empty current folder and an environment that sets nothing."""
+    """An empty current folder and an environment that sets nothing, except that no server is found."""
     monkeypatch.chdir(tmp_path)
     for name in list(os.environ):
         if name.startswith(FOREIGN):
             monkeypatch.delenv(name)
+    for name, value in NO_SERVER.items():
+        monkeypatch.setenv(name, value)
     return tmp_path
 
 

@@ -150,9 +150,7 @@ class Ready(http.server.BaseHTTPRequestHandler):
 
 
 @pytest.mark.parametrize("command", ["health", "queue list", "stats", "message poll --queue orders", "check"])
-def test_a_missing_default_file_said_nothing_of_servers(sqew, monkeypatch, command):
-    monkeypatch.setattr("sqew.client.address.DEFAULT_URL", "http://127.0.0.1:1")
-
+def test_a_missing_default_file_said_nothing_of_servers(sqew, command):
     done = sqew(command)
 
     assert done.code == 5
@@ -163,7 +161,7 @@ def test_a_missing_default_file_said_nothing_of_servers(sqew, monkeypatch, comma
 def test_a_server_that_answers_where_servers_usually_do_is_named(sqew, monkeypatch):
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Ready) as server:
         url = f"http://127.0.0.1:{server.server_port}"
-        monkeypatch.setattr("sqew.client.address.DEFAULT_URL", url)
+        monkeypatch.setenv("SQEW_PORT", str(server.server_port))
         threading.Thread(target=server.serve_forever, daemon=True).start()
 
         done = sqew("health")
@@ -176,7 +174,7 @@ def test_a_server_that_answers_where_servers_usually_do_is_named(sqew, monkeypat
 def test_a_queue_was_made_in_a_new_file_beside_a_server_without_a_word(sqew, monkeypatch):
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Ready) as server:
         url = f"http://127.0.0.1:{server.server_port}"
-        monkeypatch.setattr("sqew.client.address.DEFAULT_URL", url)
+        monkeypatch.setenv("SQEW_PORT", str(server.server_port))
         threading.Thread(target=server.serve_forever, daemon=True).start()
 
         first, second = sqew("queue add --name orders"), sqew("queue add --name other")
@@ -189,7 +187,6 @@ def test_a_queue_was_made_in_a_new_file_beside_a_server_without_a_word(sqew, mon
 
 
 def test_a_queue_was_made_in_a_new_file_beside_a_database_without_a_word(sqew, monkeypatch):
-    monkeypatch.setattr("sqew.client.address.DEFAULT_URL", "http://127.0.0.1:1")
     monkeypatch.setenv("DATABASE_URL", "postgresql://app:hush@db.example.com/queues")
 
     done = sqew("queue add --name orders")
@@ -200,8 +197,6 @@ def test_a_queue_was_made_in_a_new_file_beside_a_database_without_a_word(sqew, m
 
 
 def test_a_first_queue_needs_no_note_where_there_is_nothing_else(sqew, monkeypatch):
-    monkeypatch.setattr("sqew.client.address.DEFAULT_URL", "http://127.0.0.1:1")
-
     assert sqew("queue add --name orders").err == ""
     assert sqew("--db named.db queue add --name orders").err == ""
 

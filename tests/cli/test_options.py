@@ -78,6 +78,7 @@ EXAMPLES = {"url": "https://queue.example.com", "database": "postgresql://queue.
 @pytest.mark.parametrize("name", list(DEFINITIONS))
 def test_every_setting_is_a_flag_a_variable_and_a_key(sqew, folder, monkeypatch, name):
     definition = DEFINITIONS[name]
+    monkeypatch.delenv(definition.variable, raising=False)
     text = str(definition.default) or EXAMPLES.get(definition.form, "some.log")
     key = f'{name} = "{text}"\n'
     (folder / "settings.toml").write_text(key)

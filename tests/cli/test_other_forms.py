@@ -126,7 +126,7 @@ def test_ids_alone_settle_no_message_that_somebody_else_holds(sqew, place):
         ("queue show --name other orders", 2, "The queue is given twice, as 'orders' and with --name."),
         ("queue show ordres", 3, "did you mean 'orders'?"),
         ("queue remove ordres", 3, "did you mean 'orders'?"),
-        ("queue show 'not a name'", 2, "not a name"),
+        ("queue show 'not a\nname'", 2, "control characters"),
         ("message peek", 2, "Say what to look at: a queue, or --id."),
         ("message peek orders --id 1 --limit 3", 2, "--ids and --limit contradict each other"),
         ("message peek-id", 2, "Missing option '--ids'"),

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sqew.settings import as_postgresql
+from sqew.settings import Settings, as_postgresql
 
 _PATIENCE_S = 0.5
 
 
-def hints(environ: Mapping[str, str], *, always: bool) -> list[str]:
+def hints(settings: Settings, environ: Mapping[str, str], *, always: bool) -> list[str]:
     """Sentences on other places than the default file. ``always``: say how to name a server even if none is found."""
-    return [sentence for sentence in (_of_server(always=always), _of_database(environ)) if sentence]
+    # A server that was started here has the same settings.
+    url = f"http://127.0.0.1:{settings.port}"
+    return [sentence for sentence in (_of_server(url, always=always), _of_database(environ)) if sentence]
 
 
 def named_by(source: str) -> list[str]:
@@ -22,18 +24,17 @@ def named_by(source: str) -> list[str]:
     return [f"The environment variable {variable} names it; --db FILE (or SQEW_DB) names another."]
 
 
-def _of_server(*, always: bool) -> str:
+def _of_server(url: str, *, always: bool) -> str:
     from sqew.client import Client
-    from sqew.client.address import DEFAULT_URL
     from sqew.errors import SqewError
 
     try:
-        with Client(DEFAULT_URL, token="", retries=0, timeout_seconds=_PATIENCE_S) as client:
+        with Client(url, token="", retries=0, timeout_seconds=_PATIENCE_S) as client:
             client.health()
     except SqewError:
         elsewhere = "The queues of a server that runs elsewhere are seen with --url http://HOST:PORT (or SQEW_URL)."
         return elsewhere if always else ""
-    return f"A server answers at {DEFAULT_URL}: for its queues, add --url {DEFAULT_URL} (or set SQEW_URL)."
+    return f"A server answers at {url}: for its queues, add --url {url} (or set SQEW_URL)."
 
 
 def _of_database(environ: Mapping[str, str]) -> str:

@@ -210,7 +210,7 @@ class Session:
         from sqew.cli.elsewhere import hints, named_by
 
         source = self.settings.sources["db"]
-        return hints(os.environ, always=always) if source == "default" else named_by(source)
+        return hints(self.settings, os.environ, always=always) if source == "default" else named_by(source)
 
     def _log(self) -> None:
         import logging
