@@ -386,7 +386,9 @@ class QueueNotFound(NameNotFound):
         super().__init__(queue)
 
     def _sentence(self) -> str:
-        guess = nearest(self.queue, self.known)
+        # The native dialect calls it by its bare name, and whoever made it there may use that elsewhere.
+        is_fifo = f"{self.queue}.fifo" in self.known
+        guess = f" (did you mean '{self.queue}.fifo'?)" if is_fifo else nearest(self.queue, self.known)
         return f"Queue {quoted(self.queue)} does not exist{guess}. Create it first, or list the queues."
 
 

@@ -41,6 +41,15 @@ def test_a_name_at_the_end_of_the_order_or_beyond_all_measure_has_few_neighbours
     assert len(str(error)) < 300
 
 
+
+def test_a_fifo_queue_that_was_called_by_its_bare_name_is_named_before_names_that_differ_in_a_digit(store):
+    for name in ("spark-8", "spark-9.fifo"):
+        store.create(name, fifo=name.endswith(".fifo"))
+
+    with pytest.raises(QueueNotFound, match=r"did you mean 'spark-9\.fifo'"):
+        store.run(GetQueue("spark-9"))
+
+
 def test_a_consumer_beside_many_is_told_the_nearest_of_its_neighbours_alone(store):
     create(store, 1)
     for number in range(MANY):
