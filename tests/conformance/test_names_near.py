@@ -41,7 +41,6 @@ def test_a_name_at_the_end_of_the_order_or_beyond_all_measure_has_few_neighbours
     assert len(str(error)) < 300
 
 
-
 def test_a_fifo_queue_that_was_called_by_its_bare_name_is_named_before_names_that_differ_in_a_digit(store):
     for name in ("spark-8", "spark-9.fifo"):
         store.create(name, fifo=name.endswith(".fifo"))
