@@ -141,6 +141,30 @@ def test_messages_have_delays_of_their_own_and_batches_are_deleted_in_part(clien
     assert client.get(queue).queue_length == 0
 
 
+@pytest.mark.parametrize("id", [0, -1, 2**62 + 1, 2**63 - 1, 2**63])
+def test_an_id_that_no_message_can_have_kept_a_whole_batch_from_being_deleted(client, queue, id):
+    first, second = client.send_batch(queue, [{"message": 1}, {"message": 2}])
+
+    assert client.delete_batch(queue, [first, id, second]) == [first, second]
+
+
+def test_a_message_is_shown_at_once_where_the_time_is_below_0(client, queue):
+    id = client.send(queue, 1)
+    client.receive(queue, "?vt=60")
+
+    client.change_visibility(queue, id, -5)
+
+    assert [message.id for message in client.receive(queue)] == [id]
+
+
+@pytest.mark.parametrize("body", [b"{}", b" {} ", b"{ }", b"{\r\n\t}\n"])
+def test_an_empty_object_stands_for_no_body_however_it_is_written(client, queue, body):
+    client.send(queue, 1)
+
+    assert decoded(client.call("POST", f"/v1/queues/{queue}/purge", body), Purged).deleted == 1
+    assert client.call("POST", f"/v1/queues/{queue}/purge", body + b",").status == 400
+
+
 def test_a_receive_waits_for_a_message(client, queue):
     received = []
     waiting = threading.Thread(target=lambda: received.extend(client.receive(queue, "?max=1&wait=20&vt=30")))

@@ -50,10 +50,12 @@ _LONGEST_ID = 128
 _LONGEST_SENTENCE = 300
 """msgspec quotes a value that is none of those that are allowed, however long it is."""
 _SMALL_BODY = 16_384
+_BLANKS = b" \t\r\n"
+"""What may stand between the signs of JSON."""
 _CLIENT_LEFT = 499
+"""What logs and metrics show for a request whose client did not wait for its answer."""
 _TAKING = frozenset({Receive, OpenConsumer})
 """Operations that take something away: messages, or a consumer from its holder."""
-"""What logs and metrics show for a request whose client did not wait for its answer."""
 
 
 class App:
@@ -213,7 +215,7 @@ class App:
             self._guard.verify_body(request, request.key)
         if route.decoder is None:
             # An empty object says nothing either: some clients always send one with POST.
-            if request.body and request.body.strip() != b"{}":
+            if request.body and request.body.translate(None, _BLANKS) != b"{}":
                 raise BadBody(_takes_no_body(route))
             return
         if not request.body:

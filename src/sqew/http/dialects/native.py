@@ -42,6 +42,7 @@ from sqew.model import (
 )
 from sqew.rules import FIFO_SUFFIX, seconds_as_ms
 from sqew.staged import columns
+from sqew.values import LARGEST_ID
 
 encode = msgspec.json.Encoder().encode
 
@@ -409,7 +410,8 @@ class Deleted(Struct):
 @routes.delete("/v1/queues/{name}/messages", scope="receive", body=Ids, misfit=BodyMisfit, answers={200: Deleted})
 def delete_messages(_service: Service, request: Request) -> Call:
     """The work is done: delete messages, whoever holds them. The answer names those that were there."""
-    ids: list[int] = request.data.ids
+    # An id that no message can have is one of those that are not there.
+    ids = [id for id in request.data.ids if 1 <= id <= LARGEST_ID]
     request.rows = len(ids)
     return Call(
         ops.Ack(request.params[0], [Ref(id) for id in ids]),
@@ -461,7 +463,7 @@ def _deleted(results: Sequence[Settled | SqewError]) -> Response:
 
 
 class NewVisibility(Struct):
-    """In how many seconds from now a message is to be seen again. Unknown fields are ignored."""
+    """In how many seconds from now a message is to be seen again; below 0 is 0. Unknown fields are ignored."""
 
     vt: float
     token: str | None = None
@@ -484,7 +486,7 @@ def change_visibility(_service: Service, request: Request) -> Call:
     """Have a message seen again `vt` seconds from now, be that sooner or later than it would have been."""
     name, id = request.params
     given: NewVisibility = request.data
-    extension = Extension(Ref(message_id(id), given.token), seconds_as_ms("vt", given.vt))
+    extension = Extension(Ref(message_id(id), given.token), seconds_as_ms("vt", max(given.vt, 0)))
     return Call(ops.Extend(name, (extension,)), _changed)
 
 
