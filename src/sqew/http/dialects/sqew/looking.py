@@ -104,6 +104,7 @@ class ListedView(Struct):
     payload: str
     attempts: int
     available_at: int
+    """When it can be received; where it is leased, when the lease ends."""
     created_at: int
     state: str
 
@@ -128,7 +129,7 @@ def _listed_view(message: Message, queue_id: int) -> ListedView:
         queue_id,
         bytes(as_json(message)).decode(),
         message.attempts,
-        message.available_at,
+        message.available_at if message.lease is None else message.lease.expires_at,
         message.created_at,
         message.state,
     )
