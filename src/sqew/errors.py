@@ -597,6 +597,16 @@ class ScheduleChanged(Conflict):
         super().__init__(f"Schedule '{name}' was changed by somebody else meanwhile. Read it and try again.")
 
 
+class TargetMissing(Conflict):
+    """The queue that a schedule sends to does not exist (any more, or yet), so it can't be fired by hand."""
+
+    code = "target_missing"
+
+    def __init__(self, name: str, missing: QueueNotFound) -> None:
+        self.name = name
+        super().__init__(f"Schedule '{name}' can't fire. {missing}")
+
+
 class EnvelopeNeeded(Conflict):
     """A subscription wants the event in an envelope, and it came without: sign one and publish again."""
 

@@ -270,6 +270,19 @@ def test_a_run_by_hand_is_counted_and_marked(client: Client) -> None:
     assert after.last_fired_at >= run.fired_at
 
 
+def test_a_run_whose_queue_is_not_there_is_not_taken_for_a_name_that_is(client: Client) -> None:
+    # Of any 409 the client says that a schedule of this name exists.
+    name, queue = new_name().lower(), new_name().lower()
+    client.put(QueueSchedule, name, every="1h", target={"queue": queue, "message": {}})
+
+    refused = client.call("POST", f"/v1/schedules/{name}/runs")
+    client.call("POST", "/v1/queues", {"name": queue, "fifo": False})
+    run = client.read(RunResult, 202, "POST", f"/v1/schedules/{name}/runs")
+
+    assert (refused.status, refused.json["code"]) == (404, "queue_not_found")
+    assert len(run.msg_ids) == 1
+
+
 def test_what_fires_once_says_so_and_is_gone(client: Client) -> None:
     name, queue = new_name().lower(), client.new_queue()
     # As chrono writes it, with nine digits.

@@ -155,11 +155,12 @@ def test_a_run_reaches_whoever_subscribes(server, queue):
     assert message["message"]["Message"] == '{"job": "report"}'
 
 
-def test_a_run_of_a_schedule_whose_queue_is_gone_is_a_conflict(server, queue):
+def test_a_run_of_a_schedule_whose_queue_is_gone_finds_no_queue(server, queue):
     name = make(server, target=queue)["name"]
     server.call("DELETE", f"/v1/queues/{queue}")
 
     run = server.call("POST", f"/v1/schedules/{name}/runs")
 
-    assert run.status == 409
+    assert (run.status, run.json["code"]) == (404, "queue_not_found")
+    assert run.headers["x-sqew-error"] == "target_missing"
     assert run.json["error"].startswith(f"Schedule '{name}' can't fire. Queue '{queue}' does not exist")

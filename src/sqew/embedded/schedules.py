@@ -17,6 +17,7 @@ from sqew.errors import (
     ScheduleChanged,
     ScheduleExists,
     ScheduleNotFound,
+    TargetMissing,
 )
 from sqew.model import (
     NewMessage,
@@ -203,7 +204,9 @@ class Schedules:
         schedule, now = self._run(GetSchedule(name)), self._clock.now()
         try:
             fired = self._publisher.fire(fire_now(schedule, now))
-        except (QueueNotFound, Invalid) as error:
+        except QueueNotFound as error:
+            raise TargetMissing(name, error) from error
+        except Invalid as error:
             raise Conflict(f"Schedule '{name}' can't fire. {error}") from error
         return ScheduleRun(name, now, fired.ids, fired.deliveries)
 

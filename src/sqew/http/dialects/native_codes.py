@@ -10,6 +10,7 @@ from sqew.errors import (
     ScheduleExists,
     SqewError,
     SubscriptionNotFound,
+    TargetMissing,
 )
 from sqew.http.statuses import status_of
 
@@ -17,7 +18,9 @@ _WORDS: tuple[tuple[tuple[type[SqewError], ...], str], ...] = (
     ((BadExpression, BadSchedule, BadZone), "schedule_invalid"),
     ((ScheduleExists,), "schedule_conflict"),
     ((SubscriptionNotFound,), "binding_not_found"),
+    ((TargetMissing,), "queue_not_found"),
 )
+_STATUSES: tuple[tuple[type[SqewError], int], ...] = ((CredentialsMissing, 403), (TargetMissing, 404))
 _WORDS_OF_STATUS = {400: "bad_request", 422: "bad_request", 500: "internal_error", 503: "service_unavailable"}
 """For the rest. The header X-Sqew-Error says it more exactly."""
 
@@ -31,5 +34,12 @@ def code_of(error: SqewError, status: int) -> str:
 
 
 def native_status_of(error: SqewError) -> int:
-    """The status of a refusal: as in other dialects, but 403 for a request that does not say who sends it."""
-    return 403 if isinstance(error, CredentialsMissing) else status_of(error)
+    """The status of a refusal: as in other dialects, but for two that the clients expect otherwise.
+
+    It is 403 for a request that does not say who sends it, and 404 where there is no queue to send to: to the clients
+    of schedules any 409 says that the name is taken.
+    """
+    for kind, status in _STATUSES:
+        if isinstance(error, kind):
+            return status
+    return status_of(error)

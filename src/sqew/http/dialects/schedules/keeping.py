@@ -19,6 +19,7 @@ from sqew.errors import (
     ScheduleChanged,
     ScheduleExists,
     ScheduleNotFound,
+    TargetMissing,
 )
 from sqew.http.dialects.native import DIALECT, encode
 from sqew.http.dialects.schedules.bodies import (
@@ -195,7 +196,9 @@ async def run_schedule(service: Service, request: Request) -> Response:
         with contextlib.suppress(ScheduleChanged):
             try:
                 fired = await service.publisher.fire(fire_now(schedule, now))
-            except (QueueNotFound, Invalid) as error:
+            except QueueNotFound as error:
+                raise TargetMissing(name, error) from error
+            except Invalid as error:
                 raise Conflict(f"Schedule '{name}' can't fire. {error}") from error
             at = timestamp(now)
             return Response(202, encode(Run(name, name, at, at, True, fired.ids, fired.deliveries)))
