@@ -127,6 +127,11 @@ def is_keyed(topic: str) -> bool:
     return _MARKS_KEYS.search(topic.removesuffix(FIFO_SUFFIX)) is not None
 
 
+def names_meant(name: str) -> tuple[str, ...]:
+    """The names that a queue may have that is called so, the first before the second: ``.fifo`` may be unsaid."""
+    return (name,) if name.endswith(FIFO_SUFFIX) else (name, name + FIFO_SUFFIX)
+
+
 def check_queue_name(name: object) -> None:
     """Raise `BadName` unless some queue may be called so. One made by hq's clients may have almost any name."""
     if isinstance(name, str) and _QUEUE_NAME.fullmatch(name):

@@ -91,6 +91,27 @@ def test_slots_that_are_made_up_for_are_sent_in_their_order(store):
     assert (moved.fired, moved.skipped, moved.last_fired_at) == (3, 2, START + 2 * HOUR)
 
 
+def test_a_fifo_queue_that_came_after_its_schedule_was_not_found_by_its_bare_name(store):
+    schedule = saved(store)
+    with pytest.raises(QueueNotFound, match="Queue 'jobs' does not exist"):
+        store.run(on_to_the_next(schedule, b"1"))
+    store.create("jobs.fifo", fifo=True)
+
+    commit = store.commit(on_to_the_next(schedule, b"7"))
+
+    assert [message.body for message in store.peek(queue="jobs.fifo")] == [b"7"]
+    assert "jobs.fifo" in commit.stirred
+
+
+def test_a_plain_queue_is_sent_to_before_the_fifo_queue_of_its_name(store):
+    store.create("jobs.fifo", fifo=True)
+    store.create()
+
+    store.run(on_to_the_next(saved(store), b"7"))
+
+    assert ([message.body for message in store.peek()], store.peek(queue="jobs.fifo")) == ([b"7"], [])
+
+
 def test_fires_and_skips_add_up(store):
     store.create()
     saved(store)

@@ -185,6 +185,14 @@ def test_a_run_whose_queue_is_gone_says_so(q, report):
         q.schedules.run("report")
 
 
+def test_a_fifo_queue_is_found_by_its_bare_name_when_it_is_there(q, report):
+    q.delete("orders")
+    q.create("orders.fifo")
+
+    assert q.schedules.get("report").problem == ""
+    assert q.schedules.run("report").ids == [q.claim("orders.fifo").id]
+
+
 def test_an_embedded_queue_fires_nothing_by_itself(q, report, clock):
     clock.advance(7 * 24 * HOUR)
 

@@ -1,6 +1,7 @@
 """FIFO queues under `/v1/queues`, where the end of their names may be left out."""
 
 import json
+import time
 
 import pytest
 from vocabularies import new_name
@@ -166,6 +167,33 @@ def test_subscriptions_and_schedules_did_not_find_a_fifo_queue_by_its_short_name
     messages = shared_server.call("GET", f"/v1/queues/{name}/messages?max=5").json
     assert [message["message"] for message in messages] == ["event", "n"]
     shared_server.call("DELETE", f"/v1/schedules/{name}-hourly")
+
+
+def test_a_schedule_that_was_made_before_its_fifo_queue_never_fired(shared_server):
+    name = new_name()
+    path, schedule = f"/v1/schedules/{name}", {"every": "1 hour", "target": {"queue": name, "message": "m"}}
+    assert shared_server.call("PUT", path, schedule).json["problem"].startswith(f"Queue '{name}' does not exist")
+    shared_server.call("POST", "/v1/queues", {"name": name, "fifo": True})
+
+    shown = shared_server.call("GET", path).json
+    run = shared_server.call("POST", f"{path}/runs")
+
+    assert "problem" not in shown
+    assert (run.status, len(run.json["msg_ids"])) == (202, 1)
+    assert [one["message"] for one in shared_server.call("GET", f"/v1/queues/{name}/messages").json] == ["m"]
+    shared_server.call("DELETE", path)
+
+
+def test_putting_the_same_by_the_short_name_changed_the_schedule(shared_server):
+    name = made(shared_server)
+    path, schedule = f"/v1/schedules/{name}", {"every": "1 hour", "target": {"queue": name, "message": "m"}}
+    first = shared_server.call("PUT", path, schedule).json
+
+    time.sleep(0.01)
+    again = shared_server.call("PUT", path, schedule)
+
+    assert (again.status, again.json) == (200, first)
+    shared_server.call("DELETE", path)
 
 
 def test_a_queue_of_the_very_name_is_the_one_that_is_meant(shared_server):

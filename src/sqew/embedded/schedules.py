@@ -30,7 +30,7 @@ from sqew.model import (
     TargetKind,
 )
 from sqew.operations import DeleteSchedule, GetQueue, GetSchedule, ListSchedules, SaveSchedule
-from sqew.rules import Limits, check_schedule_name, encode_body, seconds_as_ms
+from sqew.rules import Limits, check_schedule_name, encode_body, names_meant, seconds_as_ms
 from sqew.schedule_fields import (
     ScheduleFields,
     Timing,
@@ -185,10 +185,13 @@ class Schedules:
         """What there is where a schedule sends to; None: it publishes."""
         if schedule.target_kind != "queue":
             return None
-        try:
-            return self._run(GetQueue(schedule.target))
-        except QueueNotFound as error:
-            return error
+        missing: list[QueueNotFound] = []
+        for name in names_meant(schedule.target):
+            try:
+                return self._run(GetQueue(name))
+            except QueueNotFound as error:
+                missing.append(error)
+        return missing[0]
 
     def _message_with(self, message: NewMessage, fields: Mapping[str, Any]) -> NewMessage:
         changes: dict[str, Any] = {name: fields[name] for name in _OF_MESSAGE if name in fields}

@@ -29,7 +29,7 @@ from sqew.observe.labels import QueueLabels
 from sqew.observe.tracing import Tracing
 from sqew.operations import GetQueue, LastId
 from sqew.publisher import Publisher
-from sqew.rules import FIFO_SUFFIX, check_int, check_ms, dead_letter_name
+from sqew.rules import check_int, check_ms, dead_letter_name, names_meant
 from sqew.settings import Settings
 
 NO_STORE: Headers = ((b"cache-control", b"no-store"),)
@@ -140,11 +140,9 @@ class Service:
 
     async def meant(self, queue: str) -> str:
         """Find the name of a queue that is named in a body: the end of a FIFO queue's may be left out, as in a path."""
-        for name in (queue, queue + FIFO_SUFFIX):
+        for name in names_meant(queue):
             with contextlib.suppress(QueueNotFound):
                 return (await self.broker.run(GetQueue(name))).name
-            if queue.endswith(FIFO_SUFFIX):
-                break
         return queue
 
 

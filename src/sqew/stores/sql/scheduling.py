@@ -33,6 +33,7 @@ from sqew.operations import (
     ListSchedules,
     SaveSchedule,
 )
+from sqew.rules import names_meant
 from sqew.stores.sql.near import names_near
 from sqew.stores.sql.publishing import publish_events
 from sqew.stores.sql.rows import DAMAGE, MOST_BYTES, checksum, decode_headers, encode_headers
@@ -198,7 +199,9 @@ def _send(work: Work, schedule: Schedule, events: Sequence[NewEvent]) -> Fired:
         published = publish_events(work, events)
         ids = [id for one in published for _, id in one.messages]
         return Fired(ids, sum(one.deliveries for one in published))
-    state = work.catalog.queue(schedule.target)
+    # A queue that was made after the schedule may be a FIFO queue of which the schedule knows the bare name alone.
+    found = (work.catalog.find(name) for name in names_meant(schedule.target))
+    state = next(filter(None, found), None) or work.catalog.queue(schedule.target)
     messages = [event.message for event in events]
     lanes = accept(work, state, messages)
     sent = put(work, state, messages, lanes, work.deferred)

@@ -214,11 +214,11 @@ async def _save(service: Service, name: str, change: Change) -> Saved:
     for _ in range(_TRIES):
         existing = await _find(service, name)
         schedule = change(existing, service.broker.now())
+        if not isinstance(existing, Schedule) or aim_of(existing) != aim_of(schedule):
+            schedule = await _aimed(service, schedule)
         if schedule == existing:
             return Saved(schedule, created=False)
         expected = existing.version if isinstance(existing, Schedule) else 0
-        if not isinstance(existing, Schedule) or aim_of(existing) != aim_of(schedule):
-            schedule = await _aimed(service, schedule)
         with contextlib.suppress(ScheduleChanged, ScheduleExists):
             return await service.broker.run(ops.SaveSchedule(schedule, expected))
     raise ScheduleChanged(name)
@@ -244,7 +244,7 @@ async def _queue(service: Service, schedule: Schedule) -> QueueInfo | QueueNotFo
     if schedule.target_kind != "queue":
         return None
     try:
-        return await service.broker.run(ops.GetQueue(schedule.target))
+        return await service.broker.run(ops.GetQueue(await service.meant(schedule.target)))
     except QueueNotFound as error:
         return error
 
