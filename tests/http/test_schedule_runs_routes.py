@@ -1,6 +1,7 @@
 """Schedules over a real socket: fired by the clock, and by hand."""
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -153,6 +154,20 @@ def test_a_run_reaches_whoever_subscribes(server, queue):
 
     assert run["msg_ids"] == [message["id"]]
     assert message["message"]["Message"] == '{"job": "report"}'
+
+
+def test_many_at_once_were_told_that_somebody_else_had_changed_the_schedule(server, queue):
+    name = make(server, target=queue)["name"]
+    path = f"/v1/schedules/{name}"
+
+    with ThreadPoolExecutor(24) as threads:
+        runs = list(threads.map(lambda _: server.call("POST", f"{path}/runs").status, range(24)))
+        changed = list(threads.map(lambda n: patch(server, name, every=f"{n} hours")["every"], range(1, 25)))
+
+    assert runs == [202] * 24
+    assert changed == [f"{n} hours" for n in range(1, 25)]
+    assert show(server, name)["fired"] == 24
+    assert server.call("GET", f"/v1/queues/{queue}").json["queue_length"] == 24
 
 
 def test_a_run_of_a_schedule_whose_queue_is_gone_finds_no_queue(server, queue):

@@ -57,7 +57,7 @@ from sqew.values import check_lane
 R = TypeVar("R")
 Found = list[ScheduleInfo]
 
-_MOST_TRIES = 5
+_MOST_TRIES = 100
 _OF_MESSAGE = ("headers", "priority", "lane", "group")
 _OF_SCHEDULE = ("timezone", "status", "catchup", "catchup_limit", "failure_threshold", "jitter_secs")
 _UNSAID = NewMessage(b"null")

@@ -45,8 +45,8 @@ routes = Routes(DIALECT)
 
 _NO_TARGET = "workflow"
 """A target that beyond-queue has a name for, and refuses as we do."""
-_TRIES = 5
-"""How often a change is tried while others change or fire the schedule."""
+_TRIES = 100
+"""How often a change is tried while others change or fire the schedule. Whoever loses saw another win: it ends."""
 
 
 class ScheduleParameters(Struct, frozen=True):
