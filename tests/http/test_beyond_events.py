@@ -109,6 +109,10 @@ class Client:
     def __init__(self, server: Serving) -> None:
         self._server = server
 
+    @property
+    def url(self) -> str:
+        return self._server.url
+
     def call(self, method: str, path: str, body: Any = None) -> Answer:
         return self._server.call(method, path, body, {"Authorization": "Bearer anon"})
 
@@ -202,6 +206,20 @@ def test_the_client_of_events_subscribes_publishes_and_unsubscribes(client: Clie
     assert client.publish(pattern, "ghost").queues_matched == 0
     assert client.subscriptions(pattern) == []
     assert client.call("DELETE", "/v1/events/_/subscriptions/999999999").status == 404
+
+
+def test_fields_of_newer_clients_are_passed_over(client: Client) -> None:
+    queue, newer = client.new_queue(), {"colour": "red"}
+
+    made = client.subscribe(f"{queue}.new", queue_name=queue, **newer)
+    published = client.read(PublishResult, 201, "POST", f"/v1/events/{queue}.new", {"message": 1, **newer})
+    target = {"queue": queue, "message": {}, **newer}
+    scheduled = client.put(QueueSchedule, f"s-{queue}", every="1h", target=target, **newer)
+    preview = client.read(Preview, 200, "POST", "/v1/previews", {"every": "1h", **newer})
+
+    assert (made.queue_name, published.queues_matched) == (queue, 1)
+    assert (scheduled.target, preview.cron) == (QueueTarget(queue, {}), "0 * * * *")
+    client.call("DELETE", f"/v1/schedules/s-{queue}")
 
 
 def test_wildcards_match_words(client: Client) -> None:
@@ -356,6 +374,29 @@ def test_the_calls_of_sns_need_no_topic_to_be_made(client: Client) -> None:
     assert client.received(queue) == []
 
 
+def test_a_queue_subscribes_to_a_topic_by_its_url_and_is_shown_by_it(client: Client) -> None:
+    queue = client.new_queue()
+    url = f"{client.url}/000000000000/{queue}"
+    topic = client.sns("CreateTopic", Name=f"topic_{queue}")["TopicArn"]
+
+    arns = [client.sns("Subscribe", TopicArn=topic, Protocol="sqs", Endpoint=url)["SubscriptionArn"] for _ in range(2)]
+    attributes = client.sns("GetSubscriptionAttributes", SubscriptionArn=arns[0])["Attributes"]
+    client.sns("ConfirmSubscription", TopicArn=topic, Token="any-token")
+    client.sns("Publish", TopicArn=topic, Message="hello", Subject="my-subject")
+
+    assert topic == f"{TOPICS}topic_{queue}"
+    assert arns[0] == arns[1]
+    assert arns[0].startswith(f"{topic}:{queue}")
+    assert [attributes[name] for name in ("Protocol", "Endpoint", "TopicArn")] == ["sqs", url, topic]
+    (listed,) = client.sns("ListSubscriptionsByTopic", TopicArn=topic)["Subscriptions"]
+    assert [listed[name] for name in ("SubscriptionArn", "TopicArn", "Endpoint")] == [arns[0], topic, url]
+    (message,) = client.received(queue)
+    said = [message["message"][name] for name in ("Type", "TopicArn", "Message", "Subject")]
+    assert said == ["Notification", topic, "hello", "my-subject"]
+    client.sns("DeleteTopic", TopicArn=topic)
+    assert client.subscriptions(f"topic_{queue}") == []
+
+
 # Endpoints
 
 
@@ -402,10 +443,13 @@ def test_an_endpoint_gets_json_whatever_the_protocol_was_called(posting: Client,
     key = new_name().lower()
 
     made = posting.subscribe(f"{key}.*", protocol="https", endpoint=hook.url(f"/{key}"), envelope=enveloped)
-    posting.call("POST", f"/v1/events/{key}.placed", {"message": {"id": 42}})
+    published = posting.publish(f"{key}.placed", {"id": 42})
 
     (posted,) = hook.wait_for(f"/{key}")
     body = msgspec.json.decode(posted.body)
     assert (made.protocol, made.queue_name, made.raw_delivery) == ("http", None, not enveloped)
     assert posted.headers["content-type"] == "application/json"
+    assert posted.headers["x-amz-sns-message-type"] == "Notification"
     assert (msgspec.json.decode(body["Message"]) if enveloped else body) == {"id": 42}
+    # Endpoints are no queues.
+    assert published == PublishResult(0, [])

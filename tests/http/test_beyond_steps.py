@@ -66,6 +66,7 @@ STEPS = [
     Step("receive", "GET /v1/queues/{q}/messages?max=1&vt=30", None, 200, list[Message]),
     Step("receive none", "GET /v1/queues/{q}/messages?max=0", None, 200, list[Message]),
     Step("receive all", "GET /v1/queues/{q}/messages?max=1000&vt=30", None, 200, list[Message]),
+    Step("receive more than there can be", "GET /v1/queues/{q}/messages?max=5000&vt=30", None, 200, list[Message]),
     Step("receive for less than no time", "GET /v1/queues/{q}/messages?vt=-1", None, 200, list[Message]),
     Step("receive with an unknown word", "GET /v1/queues/{q}/messages?colour=1", None, 200, list[Message]),
     Step("receive from none", "GET /v1/queues/nowhere/messages", None, 404, Refusal, "queue_not_found"),
@@ -138,7 +139,12 @@ def test_the_walk_left_what_it_should(answers):
     assert [message.message for message in rest] == [2, 4, "five", 6, 7]
     assert rest[0].headers == {"h": "v"}
     assert all(message.enqueued_at < message.visible_at for message in rest)
-    for nothing in ("receive none", "receive for less than no time", "receive with an unknown word"):
+    for nothing in (
+        "receive none",
+        "receive more than there can be",
+        "receive for less than no time",
+        "receive with an unknown word",
+    ):
         assert decoded(answers[nothing], list[Message]) == []
     assert decoded(answers["delete several"], Deleted).deleted == [first.id]
     assert [decoded(answers[name], Purged).deleted for name in ("purge with a body", "purge again")] == [6, 0]
