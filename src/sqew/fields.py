@@ -40,7 +40,6 @@ from sqew.rules import (
     check_jitter,
     check_message,
     check_ms,
-    check_new_queue_name,
     check_policy,
     check_queue_name,
     check_schedule_name,
@@ -365,8 +364,7 @@ def schedule(name: str, value: Any, limits: Limits) -> None:
     for field, choices in (("target_kind", TargetKind), ("kind", ExpressionKind), ("status", ScheduleStatus)):
         one_of(choices)(field, getattr(value, field), limits)
     if value.target_kind == "queue":
-        # It need not exist yet. A name that hq's clients alone could make one under is rather a mistake.
-        check_new_queue_name(value.target)
+        check_queue_name(value.target)
     else:
         check_routing_key(value.target)
     _unkeyed(value.message, limits)

@@ -23,7 +23,7 @@ from sqew.model import (
     TargetKind,
 )
 from sqew.operations import FireSchedule
-from sqew.rules import check_jitter
+from sqew.rules import check_jitter, check_new_queue_name
 from sqew.schedules import Rule, rule_from, understand
 from sqew.sealing import new_event
 
@@ -160,7 +160,8 @@ def aim_of(schedule: Schedule) -> tuple[TargetKind, str, str | None]:
 def check_target(schedule: Schedule, found: QueueInfo | QueueNotFound | None) -> None:
     """Raise if what it says of its target can't be. ``found``: what is known of its queue; of a topic, nothing.
 
-    Its queue need not exist yet: until it does, every slot fails and is tried again, as where a queue is gone.
+    Its queue need not exist yet: until it does, every slot fails and is tried again, as where a queue is gone. A name
+    that only hq's clients could make a queue under is rather a mistake then.
     """
     lane = schedule.message.lane
     if found is None:
@@ -168,6 +169,7 @@ def check_target(schedule: Schedule, found: QueueInfo | QueueNotFound | None) ->
             raise BadValue("A topic has no lanes: each queue that it reaches has its own. Leave lane out.")
         return
     if isinstance(found, QueueNotFound):
+        check_new_queue_name(schedule.target)
         return
     if lane is not None and lane not in found.policy.lanes:
         raise UnknownLane(found.name, lane, found.policy.lanes)

@@ -30,7 +30,7 @@ from sqew.model import (
     TargetKind,
 )
 from sqew.operations import DeleteSchedule, GetQueue, GetSchedule, ListSchedules, SaveSchedule
-from sqew.rules import Limits, check_schedule_name, encode_body, names_meant, seconds_as_ms
+from sqew.rules import Limits, check_queue_name, check_schedule_name, encode_body, names_meant, seconds_as_ms
 from sqew.schedule_fields import (
     ScheduleFields,
     Timing,
@@ -185,6 +185,7 @@ class Schedules:
         """What there is where a schedule sends to; None: it publishes."""
         if schedule.target_kind != "queue":
             return None
+        check_queue_name(schedule.target)
         missing: list[QueueNotFound] = []
         for name in names_meant(schedule.target):
             try:
