@@ -80,10 +80,13 @@ class Cutter:
                     await end.wait_closed()
 
     async def _ask(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, cut: asyncio.Event) -> None:
-        said, is_marked = b"", False
+        said, is_marked, followed = b"", False, None
         while data := await reader.read(65_536):
-            said = (said + data)[-max(_KEPT, len(data)) :]
             plan = self._plan
+            if plan is not followed:
+                # A token was said when its message was claimed, too: an upkeep statement next must not be cut for it.
+                said, is_marked, followed = b"", False, plan
+            said = (said + data)[-max(_KEPT, len(data)) :]
             if plan is not None and not is_marked and plan.first in said:
                 is_marked, said = True, said.partition(plan.first)[2]
             if plan is not None and is_marked and plan.then in said:

@@ -139,5 +139,7 @@ def test_a_receiver_that_waits_goes_on_waiting(server: Serving) -> None:
 
 
 def test_what_only_looks_is_answered(server: Serving) -> None:
+    assert_unknown(SQEW.try_to_send(server, "orders", b"1"))
+
     assert server.call("GET", "/queues/orders/peek").status == 200
     assert server.figure("db_commits_unknown_total") > 0
