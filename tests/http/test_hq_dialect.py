@@ -183,6 +183,17 @@ def test_parameters_that_hq_does_not_know_are_ignored_in_it_alone(shared_server,
     assert made_in_the_url(shared_server, color="red").status == 200
 
 
+@pytest.mark.parametrize("act", ["complete", "fail"])
+def test_parameters_that_mean_nothing_to_hq_kept_jobs_from_being_sent_received_and_finished(shared_server, queue, act):
+    sent = shared_server.call("POST", f"/queues/{queue}/enqueue?from=cron", 1)
+    received = shared_server.call("GET", f"/queues/{queue}/receive?worker=7&_=1795120741672")
+    finished = shared_server.call("PUT", f"/messages/{received.json['id']}/{act}?worker=7")
+
+    assert (sent.status, received.status, finished.status) == (200, 200, 200)
+    assert received.json["id"] == sent.json["message_id"]
+    assert shared_server.call("GET", f"/queues/{queue}/stats").json["leased"] == 0
+
+
 def test_a_queue_tells_when_it_was_made_and_when_it_was_changed(shared_server, queue):
     made = shared_server.call("GET", f"/queues/{queue}").json
     shared_server.call("PUT", f"/queues/{queue}")

@@ -69,6 +69,10 @@ class QueueParameters(Struct, frozen=True):
         return None
 
 
+class NoParameters(Struct, frozen=True):
+    """hq looks at no parameters there, so whatever is given is ignored."""
+
+
 _REQUIRED = ("name", "max_attempts", "visibility_timeout_seconds")
 
 DONE = Response(200, content_type=b"")
@@ -159,6 +163,7 @@ def _enqueue_together(service: Service, requests: Sequence[Request]) -> SharedCa
 @routes.post(
     "/queues/{queue}/enqueue",
     scope="send",
+    query=NoParameters,
     body=Raw,
     any_type=True,
     answers={200: Enqueued},
@@ -183,7 +188,14 @@ class Job(Struct):
     attempts: int
 
 
-@routes.get("/queues/{queue}/receive", scope="receive", by_link=harmful, answers={200: Job | None}, is_all_head=True)
+@routes.get(
+    "/queues/{queue}/receive",
+    scope="receive",
+    query=NoParameters,
+    by_link=harmful,
+    answers={200: Job | None},
+    is_all_head=True,
+)
 def receive(service: Service, request: Request) -> Call:
     """Take the next message for the queue's visibility timeout; null when there is none, or no such queue."""
     refuse_head(request)
@@ -215,6 +227,7 @@ def _complete_together(service: Service, requests: Sequence[Request]) -> SharedC
     scope="receive",
     keeps_to_queue=True,
     path={"id": UUID},
+    query=NoParameters,
     answers={200: None},
     together=Together(_kind_of_complete, _complete_together, differ_in_path=True),
 )
@@ -226,7 +239,14 @@ def complete(service: Service, request: Request) -> Call | Response:
     return Call(ops.Ack(request.only_queue, (Ref(id),), in_time=True), _done, otherwise=_done_if)
 
 
-@routes.put("/messages/{id}/fail", scope="receive", keeps_to_queue=True, path={"id": UUID}, answers={200: None})
+@routes.put(
+    "/messages/{id}/fail",
+    scope="receive",
+    keeps_to_queue=True,
+    path={"id": UUID},
+    query=NoParameters,
+    answers={200: None},
+)
 def fail(service: Service, request: Request) -> Call | Response:
     """The work can never succeed: the message is dead, and not received again. One that nobody holds stays as it is."""
     id = _id_in(service.uuids, request.params[0])
