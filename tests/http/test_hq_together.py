@@ -18,6 +18,10 @@ def complete(id: int, act: str = "complete") -> Sent:
     return Sent(f"/messages/{UUIDS.text(id)}/{act}", b"", method="PUT")
 
 
+def bearer(token: str) -> tuple[tuple[str, str], ...]:
+    return (("Authorization", f"Bearer {token}"),)
+
+
 @pytest.mark.parametrize("loop", LOOPS)
 def test_jobs_sent_in_one_tick_are_one_operation_and_each_is_told_its_own_id(tmp_path, loop):
     async def story():
@@ -62,6 +66,24 @@ def test_jobs_completed_in_one_tick_are_one_operation_wherever_they_are(tmp_path
     assert sum(len(op.refs) for op in acks) <= len(answers)
     assert len(acks) < len(answers)
     assert [body for _, body, *_ in left] == [b"[99]"]
+
+
+def test_a_key_completes_the_jobs_of_its_own_queue_only_when_they_come_together(tmp_path):
+    async def story():
+        async with place(tmp_path / "queue.db", auth_token="secret") as here:
+            [made] = await here.one_by_one([Sent("/queues/orders/keys", b'{"scopes": ["receive"]}', bearer("secret"))])
+            mine, foreign = [id for id, _ in await held(here, 3)], [id for id, _ in await held(here, 3, "others")]
+            requests = [complete(id)._replace(headers=bearer(made.json["key"])) for id in (*mine, *foreign)]
+            await here.know(requests)
+            here.say(requests)
+            answers = await here.hear(len(requests))
+            return answers, sizes(here), await here.stored("orders"), await here.stored("others")
+
+    answers, done, orders, others = run(story)
+
+    assert [answer.status for answer in answers] == [200] * 6
+    assert done == [(Ack, 6)]
+    assert (len(orders), len(others)) == (0, 3)
 
 
 def test_a_job_of_a_fifo_queue_lets_the_next_of_its_group_go(tmp_path):
