@@ -250,6 +250,20 @@ async def test_what_is_committed_after_a_wait_that_was_cut_short_is_as_certain_a
         assert len(sent) == 1
 
 
+def test_a_send_that_was_repeated_with_its_key_was_answered_although_no_standby_had_it(cluster: Cluster) -> None:
+    url = cluster.url()
+    with Queue.open(url) as q:
+        q.create("repeated")
+        with impatience(url):
+            for _ in range(2):
+                with pytest.raises(OutcomeUnknown, match="perhaps nowhere else"):
+                    q.enqueue("repeated", 1, key="k")
+
+        id = q.enqueue("repeated", 1, key="k")
+
+        assert [message.id for message in q.peek("repeated")] == [id]
+
+
 @in_a_loop
 async def test_a_database_whose_warnings_nobody_hears_is_refused_where_they_count(url: str) -> None:
     name = url.rpartition("/")[2]

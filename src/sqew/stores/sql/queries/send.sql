@@ -15,8 +15,9 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
 INSERT INTO sqew_body (id, body) VALUES (?1, ?2)
 
 -- name: key_owner
--- The message that a key stands for, if the key is still remembered.
-SELECT message_id FROM sqew_key WHERE queue_id = ?1 AND key = ?2 AND (expires_at IS NULL OR expires_at > ?3)
+-- The message that a key stands for, if the key is still remembered. A lock is written down: so the answer to a repeated
+-- send waits for a synchronous standby as well, which may not have the message yet.
+SELECT message_id FROM sqew_key WHERE queue_id = ?1 AND key = ?2 AND (expires_at IS NULL OR expires_at > ?3) {shared}
 
 -- name: claim_key
 -- Remember a key until ?5, or for as long as its message lives. An outlived key is taken over; a living one is left
