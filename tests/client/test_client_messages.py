@@ -110,6 +110,29 @@ def test_messages_of_several_queues_are_settled_together(q, queue):
     assert q.stats(queue + "-b").depths.total() == 0
 
 
+def test_a_batch_with_a_bad_entry_settled_those_of_other_queues_before_it_was_refused(q, queue):
+    q.enqueue(queue, 1)
+    message = q.claim(queue)
+
+    with pytest.raises(BadValue, match="in which queue"):
+        q.ack_many([message, message.id + 1], "w1")
+
+    assert q.stats(queue).depths.total() == 1
+
+
+def test_what_was_settled_is_told_although_a_queue_of_others_is_gone(q, queue):
+    q.create(queue + "-gone")
+    q.enqueue(queue, 1)
+    q.enqueue(queue + "-gone", 2)
+    messages = [q.claim(queue), q.claim(queue + "-gone")]
+    q.delete(queue + "-gone")
+
+    done, refused = q.ack_many(messages)
+
+    assert done is None
+    assert isinstance(refused, QueueNotFound)
+
+
 def test_a_nacked_message_comes_back(q, queue):
     q.enqueue(queue, 1)
     q.nack(q.claim(queue), delay_seconds=0)
@@ -247,6 +270,15 @@ def test_messages_are_looked_at_and_removed(q, queue):
     assert [message.id for message in q.peek(queue, 2)] == ids[:2]
     assert q.remove(queue, [ids[0], ids[0]]) == [True, False]
     assert q.purge(queue) == 2
+
+
+def test_a_bad_id_was_refused_after_the_messages_before_it_were_removed(q, queue):
+    id = q.enqueue(queue, 1)
+
+    with pytest.raises(BadValue, match="A message id can't be None"):
+        q.remove(queue, [id, None])
+
+    assert q.peek(queue)[0].id == id
 
 
 def test_queues_are_listed_changed_and_deleted(q, queue):

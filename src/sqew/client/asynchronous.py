@@ -58,7 +58,6 @@ from sqew.model import (
 )
 from sqew.paging import Pages
 from sqew.rules import check_ms, seconds_as_ms, seconds_of
-from sqew.values import check_collection
 
 R = TypeVar("R")
 
@@ -396,10 +395,16 @@ class AsyncClient:
         queue: str | None,
         operation: Callable[[str | None, list[Ref]], ops.Operation[list[Settled | SqewError]]],
     ) -> list[SqewError | None]:
-        groups = calls.held_by_queue(messages, consumer, queue)
+        asked = calls.settlements(messages, consumer, queue, operation)
         results: list[SqewError | None] = [None] * len(messages)
-        for name, places, refs in groups:
-            settled = await self.run(operation(name, refs))
+        for number, (places, call) in enumerate(asked):
+            try:
+                settled = await self._do(call)
+            except SqewError as error:
+                if not number:
+                    raise
+                # Others are settled already, and their results must not be lost.
+                settled = [error] * len(places)
             for place, result in zip(places, settled, strict=True):
                 results[place] = result if isinstance(result, SqewError) else None
         return results
@@ -458,12 +463,11 @@ class AsyncClient:
 
     async def remove(self, queue: str, ids: Sequence[int]) -> list[bool]:
         """Delete messages by their ids, whoever holds them: for each, whether it was there."""
-        check_collection("ids", ids)
-        return [await self._remove(queue, id) for id in ids]
+        return [await self._remove(call) for call in calls.removals(queue, ids)]
 
-    async def _remove(self, queue: str, id: int) -> bool:
+    async def _remove(self, call: Call[None]) -> bool:
         try:
-            await self._do(calls.remove(queue, id))
+            await self._do(call)
         except MessageNotFound:
             return False
         return True

@@ -373,10 +373,16 @@ def held(message: Held, consumer: str | None, queue: str | None) -> tuple[str | 
     return queue, Ref(message, by=consumer)
 
 
-def held_by_queue(
-    messages: Sequence[Held], consumer: str | None, queue: str | None
-) -> list[tuple[str | None, list[int], list[Ref]]]:
-    """For each queue: at which places its messages stand, and which they are."""
+def settlements(
+    messages: Sequence[Held],
+    consumer: str | None,
+    queue: str | None,
+    operation: Callable[[str | None, list[Ref]], ops.Operation[list[Settled | SqewError]]],
+) -> list[tuple[list[int], Call[list[Settled | SqewError]]]]:
+    """Make a call for the messages of each queue, and say at which places they stand.
+
+    All are made before the first is done: what is wrong with one of them must be refused while nothing is settled.
+    """
     check_collection("messages", messages)
     groups: dict[str | None, tuple[list[int], list[Ref]]] = {}
     for place, message in enumerate(messages):
@@ -384,7 +390,7 @@ def held_by_queue(
         places, refs = groups.setdefault(name, ([], []))
         places.append(place)
         refs.append(ref)
-    return [(name, places, refs) for name, (places, refs) in groups.items()]
+    return [(places, of(operation(name, refs))) for name, (places, refs) in groups.items()]
 
 
 def raise_refusal(results: list[Settled | SqewError]) -> None:
@@ -438,6 +444,12 @@ def get(queue: str | None, id: int) -> Call[Message]:
 def remove(queue: str, id: int) -> Call[None]:
     check_id(id)
     return Call("DELETE", _path(queue, "messages", id), nothing, about={"queue": queue, "id": id})
+
+
+def removals(queue: str, ids: Sequence[int]) -> list[Call[None]]:
+    """Make a call for each id, so that a bad one is refused before the first message is gone."""
+    check_collection("ids", ids)
+    return [remove(queue, id) for id in ids]
 
 
 def purge(queue: str) -> Call[int]:

@@ -57,7 +57,6 @@ from sqew.model import (
 )
 from sqew.paging import all_of
 from sqew.rules import check_ms, seconds_as_ms, seconds_of
-from sqew.values import check_collection
 from sqew.worker import Handler, Worker
 
 R = TypeVar("R")
@@ -401,10 +400,16 @@ class Client:
         queue: str | None,
         operation: Callable[[str | None, list[Ref]], ops.Operation[list[Settled | SqewError]]],
     ) -> list[SqewError | None]:
-        groups = calls.held_by_queue(messages, consumer, queue)
+        asked = calls.settlements(messages, consumer, queue, operation)
         results: list[SqewError | None] = [None] * len(messages)
-        for name, places, refs in groups:
-            settled = self.run(operation(name, refs))
+        for number, (places, call) in enumerate(asked):
+            try:
+                settled = self._do(call)
+            except SqewError as error:
+                if not number:
+                    raise
+                # Others are settled already, and their results must not be lost.
+                settled = [error] * len(places)
             for place, result in zip(places, settled, strict=True):
                 results[place] = result if isinstance(result, SqewError) else None
         return results
@@ -463,12 +468,11 @@ class Client:
 
     def remove(self, queue: str, ids: Sequence[int]) -> list[bool]:
         """Delete messages by their ids, whoever holds them: for each, whether it was there."""
-        check_collection("ids", ids)
-        return [self._remove(queue, id) for id in ids]
+        return [self._remove(call) for call in calls.removals(queue, ids)]
 
-    def _remove(self, queue: str, id: int) -> bool:
+    def _remove(self, call: Call[None]) -> bool:
         try:
-            self._do(calls.remove(queue, id))
+            self._do(call)
         except MessageNotFound:
             return False
         return True
