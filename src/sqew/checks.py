@@ -87,7 +87,14 @@ _FIELDS: dict[type[ops.Operation[Any]], tuple[tuple[str, Check], ...]] = {
     ops.ListKeys: (("queue", or_none(queue)),),
     ops.DeleteKey: (("queue", queue), ("id", any_text)),
     ops.ReadKeys: (("known_version", position),),
-    ops.Send: (("queue", queue), ("messages", messages), ("keyed", flag), ("apart", flag), ("is_job", flag)),
+    ops.Send: (
+        ("queue", queue),
+        ("messages", messages),
+        ("keyed", flag),
+        ("sync_commit", or_none(flag)),
+        ("apart", flag),
+        ("is_job", flag),
+    ),
     ops.Stage: (
         ("queue", queue),
         ("writer", text),

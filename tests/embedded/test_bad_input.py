@@ -24,6 +24,7 @@ NOT_A_NUMBER = ["1", b"1", [], {}, THING, True, False, 1j, HUGE]
 NOT_A_COUNT = ["1", None, 1.5, [], {}, THING, True, -1, 2**70, HUGE]
 NOT_AN_ID = ["1", None, 1.5, [], {}, THING, True, -1, 2**70]
 NOT_IDS = [5, THING, "12", ["1"], [None], [THING], [2**70], [1.5], [[]]]
+NOT_A_FLAG = [5, 0, "no", b"no", [], {}, THING]
 NOT_HELD = [None, "1", 1.5, [], {}, THING, True, -1, 2**70]
 NOT_HELD_MANY = [None, 5, THING, ["1"], [None], [THING], [2**70]]
 
@@ -63,9 +64,11 @@ WRONG = {
         "group": NOT_A_SHORT_TEXT,
         "delay_seconds": NOT_A_NUMBER,
         "ttl_seconds": NOT_A_NUMBER,
+        "sync_commit": NOT_A_FLAG,
     },
     "enqueue_many": {
         "queue": NOT_A_NAME,
+        "sync_commit": NOT_A_FLAG,
         "bodies": [
             None,
             5,
@@ -152,6 +155,7 @@ WRONG = {
             ops.Receive([]),
             ops.Receive("orders", "1"),
             ops.Send("orders", [5]),
+            ops.Send("orders", [NewMessage(b"1")], sync_commit=[]),
             ops.Ack(None, [5]),
             ops.Nack(None, [Release(Ref(1), reason=5)]),
             ops.Extend(None, [Extension(Ref(1), None)]),
@@ -299,6 +303,7 @@ def test_a_misspelt_setting_is_refused_with_the_nearest_name(tmp_path):
         pytest.param(lambda q: q.get("orders", 2**70), id="an id beyond 64 bits"),
         pytest.param(lambda q: q.dead_letters("orders", limit="x"), id="a limit that is text"),
         pytest.param(lambda q: q.enqueue("missing", 1), id="an unknown queue"),
+        pytest.param(lambda q: q.enqueue("orders", 1, sync_commit=[]), id="a flag that is a list"),
     ],
 )
 def test_one_threads_bad_input_does_not_disturb_those_who_commit_with_it(tmp_path, wrong):

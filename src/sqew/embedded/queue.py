@@ -22,6 +22,7 @@ from sqew.clock import Clock
 from sqew.commits import Commits, GroupCommit, Transaction
 from sqew.engine import Stepwise, change, creation, limits_of, open_file, steps
 from sqew.errors import BadValue, SqewError, StoreBusy, StoreError
+from sqew.fields import flag
 from sqew.keys import new_key
 from sqew.model import (
     ArchivedMessage,
@@ -262,6 +263,8 @@ class Queue:
                 return id
         if lane is not None:
             check_lane(lane)
+        if sync_commit is not None:
+            flag("sync_commit", sync_commit)
         delay_seconds = seconds_of("delay_", delay_seconds, delay_ms)
         ttl_seconds = seconds_of("ttl_", ttl_seconds, ttl_ms, at_least=1)
         message = NewMessage(
@@ -284,6 +287,8 @@ class Queue:
         What is said of them may be given in columns as well: as `sqew.NewMessages`.
         """
         check_queue_name(queue)
+        if sync_commit is not None:
+            flag("sync_commit", sync_commit)
         if type(bodies) is NewMessages:
             operation = ops.Send(queue, bodies, sync_commit=sync_commit)
             check_operation(operation, self._limits)
