@@ -76,6 +76,15 @@ def test_a_claim_that_is_refused_acks_nothing(wrong):
         assert [message.value for message in q.consumers.read("orders", "billing", 1, part=0)] == [1]
 
 
+@pytest.mark.parametrize("part", [None, "0", 1.5, [], -1], ids=repr)
+def test_a_part_of_a_claim_that_is_no_number_was_a_mistake_in_the_code(part):
+    with Queue.open(":memory:") as q:
+        q.create("orders")
+
+        with pytest.raises(BadValue, match="part can't be"):
+            q.consumers.read("orders", "billing", 1, part)
+
+
 @pytest.mark.parametrize(
     "act",
     [

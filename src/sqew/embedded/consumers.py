@@ -19,8 +19,8 @@ from sqew.operations import (
     RenewConsumer,
     SealClaim,
 )
-from sqew.rules import Limits, seconds_as_ms
-from sqew.values import check_claiming, claims_done
+from sqew.rules import Limits, check_int, seconds_as_ms
+from sqew.values import LARGEST_ID, check_claiming, claims_done
 
 Found = list[ConsumerInfo]
 Claimed = list[Message]
@@ -91,6 +91,7 @@ class Consumers:
 
     def read(self, queue: str, consumer: str, number: int, part: int) -> Claimed:
         """The messages of a part of a claim, in the order in which they were received."""
+        check_int("part", part, 0, LARGEST_ID)
         messages: Claimed = []
         for chunk in range(part * CHUNKS_IN_PART, (part + 1) * CHUNKS_IN_PART):
             found = self._run(ReadClaim(queue, consumer, number, chunk))
