@@ -391,6 +391,26 @@ def test_a_schedule_that_fired_while_the_clock_was_ahead_stood_still_until_it_go
     assert NOON < schedule.last_fired_at <= NOON + MINUTE
 
 
+def test_a_schedule_that_was_made_while_the_clock_was_ahead_stood_still_after_a_restart(tmp_path, caplog):
+    clock = ManualClock(NOON)
+
+    async def scenario():
+        async with house(tmp_path, clock) as h:
+            await h.queue("ticks")
+            clock.advance(24 * HOUR)
+            await h.schedule("tick", "every", "1 minute")
+        for _ in range(2):
+            async with house(tmp_path, ManualClock(NOON + HOUR)) as h, h.running_scheduler(poll_ms=5):
+                await asyncio.sleep(0.1)
+                schedule = await h.reads("tick")
+        return schedule
+
+    schedule = asyncio.run(scenario())
+
+    assert schedule.next_fire_at == NOON + HOUR + MINUTE
+    assert [record.fields["name"] for record in caplog.records if "set right" in record.message] == ["tick"]
+
+
 def test_a_scheduler_that_starts_in_1970_leaves_schedules_as_they_are(tmp_path):
     clock = ManualClock(NOON)
 

@@ -227,6 +227,7 @@ _FIELDS: dict[type[ops.Operation[Any]], tuple[tuple[str, Check], ...]] = {
     ops.GiveBackClaims: (("queue", queue), ("consumer", any_text), ("limit", limit)),
     ops.Sweep: (("limit", limit),),
     ops.SweepDue: (),
+    ops.ClockIsSlow: (),
     ops.RecordActivity: (),
     ops.ReadActivity: (("queue", queue),),
     ops.Survey: (),

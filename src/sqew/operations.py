@@ -666,6 +666,13 @@ class LookAhead(Operation[int], frozen=True):
     polls: ClassVar[bool] = True
 
 
+class ClockIsSlow(Operation[bool], frozen=True):
+    """Whether the clock shows a time before the store, or the oldest of its queues, was made."""
+
+    writes: ClassVar[bool] = False
+    polls: ClassVar[bool] = True
+
+
 class CorrectDates(Operation[Corrected], frozen=True):
     """Set dates right that lie in the future: when they were stored, the clock was ahead by up to ``ahead_ms``.
 

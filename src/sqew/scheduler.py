@@ -21,7 +21,7 @@ from sqew.errors import (
     TooWide,
 )
 from sqew.model import SCHEDULES, Schedule
-from sqew.operations import FailSchedule, FindDueSchedules, FireSchedule, ListSchedules, SaveSchedule
+from sqew.operations import ClockIsSlow, FailSchedule, FindDueSchedules, FireSchedule, ListSchedules, SaveSchedule
 from sqew.publisher import Publisher
 from sqew.timetable import MOST_WEIGHT, fire_due, retry_at, set_right, weight_of
 
@@ -62,8 +62,8 @@ class Scheduler:
 
     async def _set_right(self) -> None:
         """After the clock was ahead: schedules that fired meanwhile would stand still until it gets there again."""
-        now, before = self._broker.now(), self._looked_at
-        if before is not None and now >= before - SMALLEST_CORRECTION_MS:
+        now = self._broker.now()
+        if not await self._may_have_been_ahead(now):
             self._looked_at = now
             return
         after = ""
@@ -71,7 +71,7 @@ class Scheduler:
             for schedule in page:
                 # What is damaged has no expression, or says so when it is stored.
                 with contextlib.suppress(ScheduleChanged, ScheduleDamaged, Invalid):
-                    right = set_right(schedule, now, seen=before is not None)
+                    right = set_right(schedule, now)
                     if right is not None:
                         await self._broker.run(SaveSchedule(right, schedule.version))
                         _log.warning(
@@ -79,6 +79,12 @@ class Scheduler:
                         )
             after = page[-1].name
         self._looked_at = now
+
+    async def _may_have_been_ahead(self, now: int) -> bool:
+        """Return True if time was set back since the last look. At the first it may have been, unless it is slow."""
+        if self._looked_at is None:
+            return not await self._broker.run(ClockIsSlow())
+        return now < self._looked_at - SMALLEST_CORRECTION_MS
 
     async def fire_due(self) -> int | None:
         """Fire everything that is due now; when the next schedule is."""

@@ -188,17 +188,16 @@ def fire_now(schedule: Schedule, now: int) -> FireSchedule:
     return FireSchedule(schedule.name, schedule.version, [event], None)
 
 
-def set_right(schedule: Schedule, now: int, *, seen: bool) -> Schedule | None:
-    """The schedule with its next slot counted from now, if it has fired or was changed later than that; else None.
+def set_right(schedule: Schedule, now: int) -> Schedule | None:
+    """Return the schedule with its next slot counted from now.
 
-    ``seen``: the clock was seen to be set back. Otherwise it may be slow, and is where it shows a time before the
-    schedule was made.
+    None: it has not fired, and was neither made nor changed later than now, or that is its next slot already.
     """
     latest = max(schedule.last_fired_at or 0, schedule.updated_at, schedule.created_at)
-    if latest <= now + SMALLEST_CORRECTION_MS or (schedule.created_at > now and not seen):
+    if latest <= now + SMALLEST_CORRECTION_MS:
         return None
     slot = rule_from(schedule.canonical, schedule.timezone).next_after(now)
-    if slot is None or schedule.next_fire_at is None or slot > schedule.next_fire_at:
+    if slot is None or schedule.next_fire_at is None or slot >= schedule.next_fire_at:
         return None
     fired = None if schedule.last_fired_at is None else min(schedule.last_fired_at, now)
     due_at = None if schedule.due_at is None else _due_at(schedule, slot)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from conformance.driver import QUEUE, START, Driver, ids
 from sqew.errors import LeaseTooLong
 from sqew.model import Corrected
-from sqew.operations import CorrectDates, LookAhead, OpenConsumer, Sweep
+from sqew.operations import ClockIsSlow, CorrectDates, LookAhead, OpenConsumer, Sweep
 
 DAY, HOUR, MINUTE, SECOND = 86_400_000, 3_600_000, 60_000, 1_000
 
@@ -201,6 +201,14 @@ def test_a_clock_that_shows_a_time_before_the_store_was_made_leaves_delays_and_k
     assert store.receive_ids(5) == [now]
     store.send(key="k")
     assert len(store.receive(5, lease_ms=1)) == 0
+
+
+def test_a_clock_is_known_to_be_slow_only_before_the_store_was_made(store: Driver) -> None:
+    store.create()
+
+    assert store.run(ClockIsSlow()) is False
+    store.now = 1_000
+    assert store.run(ClockIsSlow()) is True
 
 
 def test_a_delivery_of_that_time_is_posted(store: Driver) -> None:

@@ -354,7 +354,7 @@ COLD = {
     "recent_archived": "a hundred rows from the end of the ids, for a page that a person looks at",
     "any_redating": "the few queues whose policies have changed of late",
     "next_redating": "the first of those",
-    "born_at": "when the clock was corrected, or a store that is opened looks like it",
+    "born_at": "when the clock was corrected, a store that is opened looks like it, or a scheduler starts",
     "newest_events": "when the clock was corrected, or a store that is opened looks like it",
     "correct_expiry": "when the clock was corrected, or a store that is opened looks like it",
     "correct_leases": "when the clock was corrected, or a store that is opened looks like it",

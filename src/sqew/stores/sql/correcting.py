@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from sqew.clock import SMALLEST_CORRECTION_MS
 from sqew.model import Corrected
-from sqew.operations import CorrectDates, LookAhead
+from sqew.operations import ClockIsSlow, CorrectDates, LookAhead
 from sqew.stores.sql.attempts import REMEMBERED_MS
 from sqew.stores.sql.fifo import refresh_head
 from sqew.stores.sql.staging import LEFT_UNDONE_MS
@@ -32,19 +32,24 @@ def look_ahead(work: Work, _op: LookAhead) -> int:
     return ahead_ms if ahead_ms > SMALLEST_CORRECTION_MS else 0
 
 
+def is_slow(work: Work, _op: ClockIsSlow) -> bool:
+    """Return True if the clock shows a time before the store, or the oldest of its queues, was made."""
+    born_at = work.execute(work.sql.born_at).get
+    return born_at is not None and work.now < born_at
+
+
 def correct(work: Work, op: CorrectDates) -> Corrected:
     now, limit = work.now, work.now + SMALLEST_CORRECTION_MS
     newest = work.execute(work.sql.newest_events, (limit,)).fetchall()[0]
     ahead_ms = max(op.ahead_ms, max((at for at in newest if at is not None), default=now) - now)
-    born_at = work.execute(work.sql.born_at).get
-    is_slow = not op.is_certain and born_at is not None and now < born_at
-    messages = _correct_messages(work, op, ahead_ms, is_slow)
+    slow = not op.is_certain and is_slow(work, ClockIsSlow())
+    messages = _correct_messages(work, op, ahead_ms, slow)
     others = _correct_others(work, ahead_ms, op.since or 0)
     for (id,) in work.execute(work.sql.living_queues).fetchall():
         state = work.catalog.queue_by_id(id)
         if state is None:
             continue
-        if not is_slow:
+        if not slow:
             others += _change(work, "correct_keys", id, limit + state.policy.key_retention_ms)
         if messages:
             work.stirred.add(state.name)
@@ -59,17 +64,17 @@ def _change(work: Work, statement: str, *parameters: int) -> int:
     return work.changes()
 
 
-def _correct_messages(work: Work, op: CorrectDates, ahead_ms: int, is_slow: bool) -> int:
+def _correct_messages(work: Work, op: CorrectDates, ahead_ms: int, slow: bool) -> int:
     now, limit = work.now, work.now + SMALLEST_CORRECTION_MS
     if op.is_certain:
         _change(work, "correct_expiry", now, limit)
     count = _change(work, "correct_leases", now, limit)
     count += _change(work, "correct_letters", now, limit)
     count += _change(work, "correct_retries", now, limit, ahead_ms, op.since or 0)
-    count += _change(work, "correct_undelayed" if is_slow else "correct_sent", now, limit)
+    count += _change(work, "correct_undelayed" if slow else "correct_sent", now, limit)
     if op.since is not None:
         count += _change(work, "correct_requeued", now, limit, op.since, now + ahead_ms)
-    if not is_slow:
+    if not slow:
         for statement in ("correct_deaths", "correct_created", "correct_first_received"):
             _change(work, statement, now, limit)
     return count

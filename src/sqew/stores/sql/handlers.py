@@ -124,6 +124,7 @@ HANDLERS: dict[type[ops.Operation[Any]], Callable[[Work, Any], Any]] = {
     ops.Sweep: sweeping.sweep,
     ops.SweepDue: sweeping.is_due,
     ops.LookAhead: correcting.look_ahead,
+    ops.ClockIsSlow: correcting.is_slow,
     ops.CorrectDates: correcting.correct,
     ops.RecordActivity: sweeping.record_activity,
 }
