@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import boto3
@@ -17,6 +19,7 @@ from webhooks import subscribe
 from cluster import crashing_cluster
 from postgres import fetch_column
 from serving import Answer, Serving, serving
+from sqew import Queue
 from standby import impatience
 
 JSON_1_0 = "application/x-amz-json-1.0"
@@ -136,6 +139,17 @@ def test_a_receiver_that_waits_goes_on_waiting(server: Serving) -> None:
     answer = server.call("POST", "/queues/jobs/poll?wait_ms=100")
 
     assert (answer.status, answer.json) == (200, {"messages": []})
+
+
+def test_a_server_did_not_start_where_no_standby_had_what_it_swept(tmp_path: Path) -> None:
+    with crashing_cluster("starting") as cluster:
+        with Queue.open(cluster.url()) as q:
+            q.create("orders")
+            q.enqueue("orders", 1, ttl_ms=1)
+        time.sleep(0.01)
+
+        with impatience(cluster.url()), serving(tmp_path, database=cluster.url()) as server:
+            assert server.call("GET", "/livez").status == 200
 
 
 def test_what_only_looks_is_answered(server: Serving) -> None:

@@ -15,7 +15,7 @@ from typing import TypeVar
 from sqew import __version__
 from sqew.broker import Broker
 from sqew.engine import Engine, RemoteEngine, limits_of, open_database, open_file
-from sqew.errors import BadSetting, SqewError, StoreClosed, StoreTooNew, StoreUnavailable
+from sqew.errors import BadSetting, OutcomeUnknown, SqewError, StoreClosed, StoreTooNew, StoreUnavailable
 from sqew.http.app import App
 from sqew.http.auth import Guard, check_exposure
 from sqew.http.background import Background
@@ -157,7 +157,9 @@ async def _look_around(engine: Engine | RemoteEngine, broker: Broker, guard: Gua
     if isinstance(engine, RemoteEngine):
         await engine.store.look_for_room()
     await guard.keep_up()
-    await broker.run(Sweep())
+    # It could be written to: that a standby is away keeps nobody from starting.
+    with contextlib.suppress(OutcomeUnknown):
+        await broker.run(Sweep())
     return await broker.run(ReadSalt())
 
 
