@@ -13,7 +13,7 @@ from background import HERE, house, ms, utc
 from sqew.clock import ManualClock
 from sqew.errors import ScheduleNotFound
 from sqew.model import NewMessage
-from sqew.operations import DeleteQueue, SaveSchedule
+from sqew.operations import DeleteQueue, FailSchedule, SaveSchedule
 from sqew.timetable import new_schedule
 
 sys.path.append(str(Path(__file__).parent / "deliveries"))
@@ -389,6 +389,25 @@ def test_a_schedule_that_fired_while_the_clock_was_ahead_stood_still_until_it_go
 
     assert schedule.fired == 2
     assert NOON < schedule.last_fired_at <= NOON + MINUTE
+
+
+def test_a_schedule_that_failed_while_the_clock_was_ahead_was_tried_again_only_when_it_got_there(tmp_path):
+    clock = ManualClock(NOON)
+
+    async def scenario():
+        async with house(tmp_path, clock) as h:
+            failed = asyncio.Event()
+            await h.schedule("tick", "every", "1 minute")
+            h.told = lambda operations: failed.set() if any(type(one) is FailSchedule for one in operations) else None
+            async with h.running_scheduler(poll_ms=5) as fired:
+                clock.advance(24 * HOUR)
+                await failed.wait()
+                clock.advance(MINUTE - 24 * HOUR)
+                await h.queue("ticks")
+                while not await fired.get():
+                    pass
+
+    asyncio.run(asyncio.wait_for(scenario(), 10))
 
 
 def test_a_schedule_that_was_made_while_the_clock_was_ahead_stood_still_after_a_restart(tmp_path, caplog):

@@ -189,19 +189,30 @@ def fire_now(schedule: Schedule, now: int) -> FireSchedule:
 
 
 def set_right(schedule: Schedule, now: int) -> Schedule | None:
-    """Return the schedule with its next slot counted from now.
+    """Return the schedule without times that the clock gave it while it was ahead; None: it has none.
 
-    None: it has not fired, and was neither made nor changed later than now, or that is its next slot already.
+    One that has fired, or was made or changed, later than now goes on with its next slot from now. One that failed
+    later than now is tried again at once.
     """
+    right = schedule
     latest = max(schedule.last_fired_at or 0, schedule.updated_at, schedule.created_at)
-    if latest <= now + SMALLEST_CORRECTION_MS:
-        return None
-    slot = rule_from(schedule.canonical, schedule.timezone).next_after(now)
-    if slot is None or schedule.next_fire_at is None or slot >= schedule.next_fire_at:
-        return None
-    fired = None if schedule.last_fired_at is None else min(schedule.last_fired_at, now)
-    due_at = None if schedule.due_at is None else _due_at(schedule, slot)
-    return structs.replace(schedule, next_fire_at=slot, due_at=due_at, last_fired_at=fired)
+    if latest > now + SMALLEST_CORRECTION_MS and schedule.next_fire_at is not None:
+        slot = rule_from(schedule.canonical, schedule.timezone).next_after(now)
+        if slot is not None and slot < schedule.next_fire_at:
+            fired = None if schedule.last_fired_at is None else min(schedule.last_fired_at, now)
+            due_at = None if schedule.due_at is None else _due_at(schedule, slot)
+            right = structs.replace(schedule, next_fire_at=slot, due_at=due_at, last_fired_at=fired)
+    if _is_tried_too_late(right, now):
+        right = structs.replace(right, due_at=_due_at(right, right.next_fire_at))
+    return None if right is schedule else right
+
+
+def _is_tried_too_late(schedule: Schedule, now: int) -> bool:
+    """Return True if a slot is due after its own time, and later than any slot that has failed by now."""
+    due_at, slot = schedule.due_at, schedule.next_fire_at
+    if due_at is None or slot is None or due_at <= now + _LONGEST_RETRY_MS + SMALLEST_CORRECTION_MS:
+        return False
+    return due_at > (_due_at(schedule, slot) or due_at)
 
 
 def fire_due(schedule: Schedule, now: int, most: int | None = None) -> FireSchedule:
