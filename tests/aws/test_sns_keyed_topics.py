@@ -78,6 +78,33 @@ def test_what_subscribes_natively_gets_it_too(sns, sqs, shared_server, arn, name
     assert bodies(sqs, queue) == ["hello"]
 
 
+@pytest.mark.parametrize(
+    "endpoint", ["{url}", "{bare}", "sqs://{bare_name}", "arn:aws:sqs:us-east-1:000000000000:{bare_name}"]
+)
+def test_a_fifo_queue_was_refused_by_its_name_and_never_reached_by_its_bare_one(sns, sqs, arn, fifo, endpoint):
+    bare = fifo.removesuffix(".fifo")
+    endpoint = endpoint.format(url=fifo, bare=bare, bare_name=bare.rpartition("/")[2])
+
+    subscription = sns.subscribe(TopicArn=f"{arn}.*", Protocol="sqs", Endpoint=endpoint)["SubscriptionArn"]
+    sns.publish(TopicArn=f"{arn}.created", Message="hello")
+    (envelope,) = envelopes(sqs, fifo)
+    sns.unsubscribe(SubscriptionArn=subscription)
+    sns.publish(TopicArn=f"{arn}.created", Message="too late")
+
+    assert envelope["Message"] == "hello"
+    assert received(sqs, fifo) == []
+
+
+def test_the_subscription_of_a_fifo_queue_of_80_letters_could_not_be_ended(sns, shared_server, arn, name):
+    queue = f"{name[:40]}{'q' * 80}"[:80]
+    assert shared_server.call("POST", "/v1/queues", {"name": queue, "fifo": True}).status == 201
+    subscription = sns.subscribe(TopicArn=f"{arn}.*", Protocol="sqs", Endpoint=f"sqs://{queue}")["SubscriptionArn"]
+
+    sns.unsubscribe(SubscriptionArn=subscription)
+
+    assert sns.list_subscriptions_by_topic(TopicArn=f"{arn}.*")["Subscriptions"] == []
+
+
 def test_a_wrong_endpoint_leaves_no_topic_behind(sns, arn):
     with refused("InvalidParameter", "Invalid parameter: SQS endpoint ARN"):
         sns.subscribe(TopicArn=f"{arn}.*", Protocol="sqs", Endpoint="nowhere")

@@ -19,7 +19,7 @@ from sqew.sealing import topic_arn
 _LEAST_ELEMENTS = 6
 _TOPIC = re.compile(r"[A-Za-z0-9_-]{1,256}|[A-Za-z0-9_-]{1,251}\.fifo")
 _NO_QUEUE = "SQS endpoint ARN"
-_UUID = re.compile(r"([A-Za-z0-9_.-]{1,80}-)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_UUID = re.compile(r"([A-Za-z0-9_.-]{1,85}-)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class SubscriptionName(NamedTuple):

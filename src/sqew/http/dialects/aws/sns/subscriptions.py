@@ -70,7 +70,7 @@ async def subscribe(call: AwsCall, given: Subscribe) -> Response:
     _check_protocol(protocol, topic)
     if is_keyed(topic):
         # It need not be made first; but a wrong endpoint must leave none behind.
-        _target(call, given.Endpoint or "", protocol, topic)
+        await _target(call, given.Endpoint or "", protocol, topic)
         await call.service.broker.run(ops.CreateTopic(topic))
     subscribing = partial(_subscribing, call, given, protocol)
     made = (await call.service.changes.make(ops.GetTopic(topic), subscribing)).subscription
@@ -81,7 +81,7 @@ async def subscribe(call: AwsCall, given: Subscribe) -> Response:
 async def _subscribing(call: AwsCall, given: Subscribe, protocol: str, info: TopicInfo) -> ops.Subscribe:
     topic, attributes = info.name, given.Attributes or {}
     found = wanted(attributes, topic, call.names, form_of(info))
-    target = _target(call, given.Endpoint or "", protocol, topic)
+    target = await _target(call, given.Endpoint or "", protocol, topic)
     existing = await _to(call, topic, target)
     if existing is not None:
         before = Wanted(existing.form, existing.details)
@@ -105,9 +105,9 @@ async def _subscribing(call: AwsCall, given: Subscribe, protocol: str, info: Top
     return operation if is_keyed(topic) else await _to_endpoint(call, operation, existing, form_of(info))
 
 
-def _target(call: AwsCall, endpoint: str, protocol: str, topic: str) -> str:
+async def _target(call: AwsCall, endpoint: str, protocol: str, topic: str) -> str:
     """The queue or the URL that a subscription leads to."""
-    return _queue(call, endpoint, topic) if protocol == "sqs" else _url(call, endpoint, protocol)
+    return await _queue(call, endpoint, topic) if protocol == "sqs" else _url(call, endpoint, protocol)
 
 
 async def _check_large(call: AwsCall, protocol: str, topic: str) -> None:
@@ -128,8 +128,11 @@ def _check_protocol(protocol: str, topic: str) -> None:
         raise invalid(f"Invalid parameter: Endpoint Reason: FIFO topics can't be subscribed to by {protocol}")
 
 
-def _queue(call: AwsCall, endpoint: str, topic: str) -> str:
+async def _queue(call: AwsCall, endpoint: str, topic: str) -> str:
     queue = queue_at(call.names, endpoint)
+    if is_keyed(topic):
+        # As under /v1: beyond-queue's clients call a FIFO queue by its bare name, and it may subscribe.
+        return await call.service.meant(queue)
     if is_fifo(queue) and not is_fifo(topic):
         raise invalid(
             "Invalid parameter: Endpoint Reason: FIFO SQS Queues can not be subscribed to standard SNS topics"
