@@ -237,6 +237,33 @@ def test_a_plain_queue_took_the_name_of_a_fifo_queue_and_hid_its_messages(shared
     ]
 
 
+@pytest.mark.parametrize("method", ["POST", "PATCH"])
+def test_a_dead_letter_queue_took_the_name_of_a_fifo_queue_and_hid_its_messages(shared_server, method):
+    name, letters = made(shared_server), made(shared_server)
+    shared_server.call("POST", f"/v1/queues/{letters}/messages", {"message": "first"})
+    another = {"POST": {"name": f"{name}-2", "fifo": True}, "PATCH": {}}[method]
+    path = {"POST": "/v1/queues", "PATCH": f"/v1/queues/{name}"}[method]
+
+    answers = [shared_server.call(method, path, {**another, "dead_letter": letters}) for _ in range(2)]
+
+    assert [answer.json["policy"]["dead_letter"] for answer in answers] == [f"{letters}.fifo"] * 2
+    assert shared_server.call("GET", f"/queues/{letters}").json is None
+    (message,) = shared_server.call("GET", f"/v1/queues/{letters}/messages").json
+    assert message["message"] == "first"
+
+
+@pytest.mark.parametrize(("fifo", "letters"), [(True, "{}"), (False, "{}.fifo")])
+def test_a_queue_and_its_dead_letter_queue_that_differ_by_the_suffix_alone_were_made(shared_server, fifo, letters):
+    name = new_name()
+
+    refused = shared_server.call(
+        "POST", "/v1/queues", {"name": name, "fifo": fifo, "dead_letter": letters.format(name)}
+    )
+
+    assert (refused.status, "its own dead-letter queue" in refused.json["error"]) == (400, True)
+    assert shared_server.call("GET", f"/v1/queues?prefix={name}").json == []
+
+
 def test_a_queue_that_is_not_there_is_told_under_the_name_that_was_asked_for(shared_server):
     name = new_name()
 

@@ -140,13 +140,15 @@ async def create_queue(service: Service, request: Request) -> Response:
     A queue that exists is answered as it is, unless it differs in what is given.
     """
     given: NewQueue = request.data
-    fields = policy_fields(given)
+    fields = await _policy_fields(service, given)
     name, other = given.name, None
     if not name.endswith(FIFO_SUFFIX):
         # Of two queues that differ by the suffix alone, only the one without it is found by that name.
         other = name + FIFO_SUFFIX
         if given.fifo is True:
             name, other = other, name
+    if other is not None and fields.get("dead_letter") == other:
+        fields["dead_letter"] = name  # By either name it is this queue, which is refused.
     assumed = tuple(field for field in Policy.__struct_fields__ if field not in fields)
     fields.setdefault("dead_letter", None)
     if fields["dead_letter"] is None:
@@ -164,6 +166,17 @@ async def list_queues(service: Service, request: Request) -> Response:
     found = await service.broker.run(ops.ListQueues(given.prefix, after, given.limit))
     names = await shown_names(service, [info.name for info in found], given.prefix, after)
     return Response(200, encode([_view(name, info) for name, info in zip(names, found, strict=True)]))
+
+
+async def _policy_fields(service: Service, given: Changes) -> dict[str, Any]:
+    """What was given of a policy. A FIFO queue for dead letters may be called by its bare name, as in a path.
+
+    Taken as it is, that would make a plain queue, which hides the FIFO queue from then on.
+    """
+    fields = policy_fields(given)
+    if fields.get("dead_letter") is not None:
+        fields["dead_letter"] = await service.meant(fields["dead_letter"])
+    return fields
 
 
 class Metrics(Struct):
@@ -205,7 +218,7 @@ async def show_queue(service: Service, request: Request) -> Response:
 @routes.patch("/v1/queues/{name}", scope="admin", body=Changes, answers={200: QueueDetails})
 async def update_queue(service: Service, request: Request) -> Response:
     """Change a queue's policy."""
-    queue, fields = request.params[0], policy_fields(request.data)
+    queue, fields = request.params[0], await _policy_fields(service, request.data)
     service.check_dead_letter(request, queue, fields)
     info = await service.broker.run(change(queue, fields))
     return Response(200, encode(_details(await shown_name(service, queue), info)))
