@@ -45,6 +45,28 @@ def test_a_request_waits_for_the_disk_unless_all_its_messages_can_do_without(
     assert waited(database) == [setting]
 
 
+@pytest.mark.parametrize(
+    ("asked", "wishes", "setting"),
+    [
+        ("true", (None,), "off"),
+        ("true", (None, None), "off"),
+        ("true", (True,), "on"),
+        ("true", (None, True), "on"),
+        ("false", (None,), "on"),
+        ("false", (False,), "off"),
+    ],
+)
+def test_a_url_that_asks_for_an_async_commit_speaks_for_messages_that_do_not(server, database, asked, wishes, setting):
+    items = [{"message": 1} if wish is None else {"message": 1, "sync_commit": wish} for wish in wishes]
+
+    answer = server.call(
+        "POST", f"/v1/queues/orders/messages?async_commit={asked}", items if len(items) > 1 else items[0]
+    )
+
+    assert answer.status == 201
+    assert waited(database) == [setting]
+
+
 def test_the_client_passes_the_choice_on(server, database):
     with Client(server.url) as client:
         client.enqueue("orders", 1, sync_commit=False)
