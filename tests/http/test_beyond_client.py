@@ -197,6 +197,50 @@ def test_groups_of_a_fifo_queue_are_in_order_and_go_by_its_bare_name(client, que
     assert name not in [one.name for one in client.list()]
 
 
+def test_parameters_that_nobody_knows_are_passed_over_but_where_something_is_deleted(client, queue):
+    id = client.send(queue, 1)
+    schedule = {"cron": "0 0 1 1 *", "target": {"queue": queue, "message": 1}}
+    passing = [
+        ("POST", "/v1/queues", {"name": queue}),
+        ("GET", "/v1/queues", None),
+        ("GET", f"/v1/queues/{queue}", None),
+        ("GET", f"/v1/queues/{queue}/subscriptions", None),
+        ("PATCH", f"/v1/queues/{queue}/messages/{id}", {"vt": 60}),
+        ("POST", f"/v1/events/{queue}.k/subscriptions", {"queue_name": queue}),
+        ("POST", f"/v1/events/{queue}.k", {"message": 2}),
+        ("PUT", f"/v1/schedules/s-{queue}", schedule),
+        ("POST", "/v1/schedules", {"name": f"t-{queue}", **schedule}),
+        ("GET", f"/v1/schedules/s-{queue}", None),
+        ("PATCH", f"/v1/schedules/s-{queue}", {"status": "paused"}),
+        ("POST", f"/v1/schedules/s-{queue}/runs", None),
+        ("POST", "/v1/previews", {"every": "5m"}),
+    ]
+    deleting = [
+        ("DELETE", f"/v1/queues/{queue}/messages/{id}", None),
+        ("DELETE", f"/v1/queues/{queue}/messages", {"ids": [id]}),
+        ("POST", f"/v1/queues/{queue}/purge", None),
+        ("DELETE", f"/v1/schedules/s-{queue}", None),
+        ("DELETE", f"/v1/queues/{queue}", None),
+    ]
+
+    passed = [client.call(method, f"{path}?colour=red", body) for method, path, body in passing]
+    refused = [client.call(method, f"{path}?tokn=red", body) for method, path, body in deleting]
+
+    assert [answer for answer in passed if answer.status >= 300] == []
+    assert [answer.status for answer in refused] == [400] * len(deleting)
+    assert client.get(queue).queue_length == 3
+    assert [client.call("DELETE", f"/v1/schedules/{letter}-{queue}").status for letter in "st"] == [204, 204]
+
+
+def test_fields_of_newer_clients_are_passed_over(client, queue):
+    id = client.send(queue, 1, colour="red")
+
+    later = client.call("PATCH", f"/v1/queues/{queue}/messages/{id}", {"vt": 60, "colour": "red"})
+    deleted = client.call("DELETE", f"/v1/queues/{queue}/messages", {"ids": [id], "colour": "red"})
+
+    assert (later.status, decoded(deleted, Deleted).deleted) == (200, [id])
+
+
 def test_what_is_wrong_is_told_in_words_that_the_client_knows(client, queue):
     answers = [
         client.call("GET", "/v1/queues/nowhere"),

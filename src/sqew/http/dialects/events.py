@@ -11,7 +11,7 @@ from msgspec import Meta, Raw, Struct
 from sqew import operations as ops
 from sqew.clock import timestamp
 from sqew.errors import BadValue, EnvelopeNeeded, SqewError
-from sqew.http.dialects.native import DIALECT, encode
+from sqew.http.dialects.native import DIALECT, NoParameters, encode
 from sqew.http.exchange import Call, Request, Response
 from sqew.http.router import Routes
 from sqew.http.service import Service, body_in
@@ -74,6 +74,7 @@ Render = Callable[[list[Published]], Response]
 @routes.post(
     "/v1/events/{routing_key}",
     scope="send",
+    query=NoParameters,
     body=Event | list[Event],
     answers={201: PublishedEvent | list[PublishedEvent]},
 )
@@ -183,6 +184,7 @@ class Page(Struct, frozen=True):
 @routes.post(
     "/v1/events/{pattern}/subscriptions",
     scope="admin",
+    query=NoParameters,
     body=NewSubscription,
     answers={201: SubscriptionView, 200: SubscriptionView},
 )

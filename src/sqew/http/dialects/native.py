@@ -75,6 +75,13 @@ DIALECT = Dialect(
 routes = Routes(DIALECT)
 
 
+class NoParameters(Struct, frozen=True):
+    """There are none, and unknown ones are ignored, as beyond-queue ignores them.
+
+    Not on routes that delete: there an ignored parameter would be one that says how little to delete.
+    """
+
+
 # Queues
 
 
@@ -133,7 +140,9 @@ def _details(name: str, info: QueueInfo) -> QueueDetails:
     return QueueDetails(name, False, False, timestamp(info.created_at), info.policy)
 
 
-@routes.post("/v1/queues", scope="admin", body=NewQueue, misfit=BodyMisfit, answers={201: QueueDetails})
+@routes.post(
+    "/v1/queues", scope="admin", query=NoParameters, body=NewQueue, misfit=BodyMisfit, answers={201: QueueDetails}
+)
 async def create_queue(service: Service, request: Request) -> Response:
     """Make a queue. It has a dead-letter queue, and a most number of attempts, only if they are given.
 
@@ -158,10 +167,14 @@ async def create_queue(service: Service, request: Request) -> Response:
     return Response(201, encode(_details(await shown_name(service, info.name), info)))
 
 
-@routes.get("/v1/queues", scope="admin", query=ListParameters, answers={200: list[QueueView]})
+class QueuesParameters(ListParameters, frozen=True, forbid_unknown_fields=False):
+    """Which queues are listed. Unknown parameters are ignored."""
+
+
+@routes.get("/v1/queues", scope="admin", query=QueuesParameters, answers={200: list[QueueView]})
 async def list_queues(service: Service, request: Request) -> Response:
     """All queues, by name."""
-    given: ListParameters = request.options
+    given: QueuesParameters = request.options
     after = await name_after(service, given.after)
     found = await service.broker.run(ops.ListQueues(given.prefix, after, given.limit))
     names = await shown_names(service, [info.name for info in found], given.prefix, after)
@@ -193,7 +206,7 @@ class Metrics(Struct):
     policy: Policy
 
 
-@routes.get("/v1/queues/{name}", scope="receive", answers={200: Metrics})
+@routes.get("/v1/queues/{name}", scope="receive", query=NoParameters, answers={200: Metrics})
 async def show_queue(service: Service, request: Request) -> Response:
     """A queue's figures, and its policy."""
     name = request.params[0]
@@ -491,6 +504,7 @@ class Visibility(Struct):
     "/v1/queues/{name}/messages/{id}",
     scope="receive",
     path={"id": int},
+    query=NoParameters,
     body=NewVisibility,
     misfit=BodyMisfit,
     answers={200: Visibility},

@@ -21,7 +21,7 @@ from sqew.errors import (
     ScheduleNotFound,
     TargetMissing,
 )
-from sqew.http.dialects.native import DIALECT, encode
+from sqew.http.dialects.native import DIALECT, NoParameters, encode
 from sqew.http.dialects.schedules.bodies import (
     Name,
     NewSchedule,
@@ -63,7 +63,7 @@ class ScheduleParameters(Struct, frozen=True):
     """How many to answer at most. Left out: as many as the server's `schedule_list_max` allows."""
 
 
-@routes.post("/v1/schedules", scope="admin", body=NewSchedule, answers={201: ScheduleDetails})
+@routes.post("/v1/schedules", scope="admin", query=NoParameters, body=NewSchedule, answers={201: ScheduleDetails})
 async def create_schedule(service: Service, request: Request) -> Response:
     """Make a schedule. A name that is taken is refused: see PUT."""
     given: NewSchedule = request.data
@@ -97,7 +97,9 @@ async def list_schedules(service: Service, request: Request) -> Response:
     return Response(200, body, headers=next_page(found[-1].name if is_cut else None))
 
 
-@routes.get("/v1/schedules/{name}", scope="admin", path={"name": Name}, answers={200: ScheduleDetails})
+@routes.get(
+    "/v1/schedules/{name}", scope="admin", path={"name": Name}, query=NoParameters, answers={200: ScheduleDetails}
+)
 async def show_schedule(service: Service, request: Request) -> Response:
     """A schedule, and when it fires next."""
     schedule = await service.broker.run(ops.GetSchedule(request.params[0]))
@@ -108,6 +110,7 @@ async def show_schedule(service: Service, request: Request) -> Response:
     "/v1/schedules/{name}",
     scope="admin",
     path={"name": Name},
+    query=NoParameters,
     body=ScheduleSpec,
     answers={201: ScheduleDetails, 200: ScheduleDetails},
 )
@@ -136,6 +139,7 @@ async def put_schedule(service: Service, request: Request) -> Response:
     "/v1/schedules/{name}",
     scope="admin",
     path={"name": Name},
+    query=NoParameters,
     body=ScheduleChanges,
     answers={200: ScheduleDetails},
 )
@@ -184,6 +188,7 @@ class NoSettings(Struct):
     "/v1/schedules/{name}/runs",
     scope="admin",
     path={"name": Name},
+    query=NoParameters,
     body=NoSettings,
     body_optional=True,
     answers={202: Run},

@@ -8,7 +8,7 @@ from typing import Annotated
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from sqew.forecast import MOST_FIRES, preview
-from sqew.http.dialects.native import DIALECT, encode
+from sqew.http.dialects.native import DIALECT, NoParameters, encode
 from sqew.http.dialects.schedules.bodies import Expression, expression_of
 from sqew.http.dialects.schedules.views import fires, local_fires, stored_as
 from sqew.http.exchange import Request, Response
@@ -39,7 +39,7 @@ class PreviewView(Struct, omit_defaults=True, kw_only=True):
     """The same as the clocks of the time zone show it."""
 
 
-@routes.post("/v1/previews", scope="admin", body=PreviewRequest, answers={200: PreviewView})
+@routes.post("/v1/previews", scope="admin", query=NoParameters, body=PreviewRequest, answers={200: PreviewView})
 async def show_preview(service: Service, request: Request) -> Response:
     """Say how an expression is understood and when it would fire. Nothing is stored."""
     given: PreviewRequest = request.data
