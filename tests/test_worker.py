@@ -421,6 +421,31 @@ def test_a_lost_lease_is_logged_and_the_worker_goes_on(q, caplog):
     assert [message.lease.by for message in q.peek("orders")] == ["thief"]
 
 
+def test_a_delivery_whose_lease_was_lost_let_go_of_the_next_one_when_it_ended(q):
+    """The message came a third time while the second delivery was being worked on, its lease not extended any more."""
+    q.update("orders", visibility_ms=300)
+    deliveries, has_come_again, is_let_go = [], threading.Event(), threading.Event()
+
+    def handle(message):
+        deliveries.append(message.attempts)
+        if message.attempts == 1:
+            has_come_again.wait(PROMPT)
+        else:
+            has_come_again.set()
+            time.sleep(1)
+            is_let_go.set()
+
+    worker = q.worker("orders", concurrency=2, name="w1")(handle)
+    worker.start()
+    id = q.enqueue("orders", 1)
+    until(lambda: deliveries)
+    q.nack(id, "w1", delay_seconds=0)
+    assert is_let_go.wait(PROMPT)
+    worker.stop()
+
+    assert deliveries == [1, 2]
+
+
 def test_a_message_that_is_gone_when_it_is_done_is_logged_and_the_worker_goes_on(q, caplog):
     q.enqueue_many("orders", ["removed", "next"])
     seen = []

@@ -62,7 +62,10 @@ class Heart:
     def let_go(self, message: Message) -> None:
         """It is settled."""
         with self._lock:
-            self._in_hand.pop(message.id, None)
+            held, _ = self._in_hand.get(message.id, (None, 0))
+            # Once its lease was lost another thread may hold it, by a delivery of its own.
+            if held is message:
+                del self._in_hand[message.id]
 
     def in_hand(self) -> list[Message]:
         """The messages that are being worked on."""
