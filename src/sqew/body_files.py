@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from sqew.errors import BadBody, BadValue
+from sqew.installing import pip_install
 from sqew.rules import Limits, parse_json
 
 Format = Literal["jsonl", "csv"]
@@ -139,7 +140,7 @@ def decompressed(file: IO[bytes]) -> IO[bytes]:
     try:
         import pyarrow as pa
     except ModuleNotFoundError:
-        raise BadValue("Files compressed with zstd need the package pyarrow: pip install pyarrow.") from None
+        raise BadValue(f"Files compressed with zstd need the package pyarrow: {pip_install('pyarrow')}.") from None
     return BufferedReader(_ArrowStream(pa.input_stream(file, compression="zstd")))
 
 

@@ -17,6 +17,7 @@ import msgspec
 
 from sqew.clock import timestamp
 from sqew.errors import BadValue
+from sqew.installing import pip_install
 from sqew.model import CANCELLATION, CONFIRMATION, NOTIFICATION, Notice, SigningKey
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def cryptography_explained() -> Iterator[None]:
     except ImportError as error:
         raise BadValue(
             "Signing and checking envelopes needs the package cryptography. "
-            "Install it with `pip install cryptography`, or use raw deliveries."
+            f"Install it with `{pip_install('cryptography')}`, or use raw deliveries."
         ) from error
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from zlib import crc32
 
 from sqew.errors import BadValue, StoreUnusable
+from sqew.installing import pip_install
 from sqew.lab.config.model import Config
 from sqew.lab.drivers.base import Driver, Place
 from sqew.lab.faults.driver import FaultyDriver
@@ -52,7 +53,8 @@ def named(reference: str, folder: Path) -> Any:
         found = getattr(module, name)
     except ModuleNotFoundError as error:
         if module_name.startswith("sqew.") and not str(error.name).startswith("sqew."):
-            raise StoreUnusable(f"This driver needs the package {error.name}: pip install {error.name}.") from error
+            install = pip_install(str(error.name))
+            raise StoreUnusable(f"This driver needs the package {error.name}: {install}.") from error
         raise BadValue(f"{reference} can't be found: there is no module {error.name}.") from error
     except (FileNotFoundError, AttributeError) as error:
         raise BadValue(f"{reference} can't be found: {error}.") from error

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sqew.errors import SparkUnusable
+from sqew.installing import pip_install
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,7 +39,7 @@ def over_time(
         from matplotlib import rc_context
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
-        raise SparkUnusable("The report needs the package matplotlib: pip install matplotlib.") from error
+        raise SparkUnusable(f"The report needs the package matplotlib: {pip_install('matplotlib')}.") from error
 
     with rc_context(_STYLE):
         figure = Figure(figsize=_SIZE, layout="constrained")
