@@ -121,7 +121,7 @@ def test_ids_alone_settle_no_message_that_somebody_else_holds(sqew, place):
     ("line", "code", "told"),
     [
         ("queue show", 2, "Missing option '--name'"),
-        ("queue show orders other", 2, "Got unexpected extra argument (other)"),
+        ("queue show orders other", 2, "Got unexpected extra argument (other). See `sqew queue show --help`."),
         ("queue show orders --name other", 2, "The queue is given twice, as 'orders' and with --name."),
         ("queue show --name other orders", 2, "The queue is given twice, as 'orders' and with --name."),
         ("queue show ordres", 3, "did you mean 'orders'?"),

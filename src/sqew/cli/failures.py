@@ -76,4 +76,4 @@ def _complain_of_usage(error: click.UsageError) -> None:
 
 def _sentence(error: click.ClickException) -> str:
     text = " ".join(error.format_message().split())
-    return text if text.endswith((".", "?", "!", ")")) else text + "."
+    return text if text.endswith((".", "?", "!")) else text + "."
