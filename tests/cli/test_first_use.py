@@ -201,6 +201,14 @@ def test_a_first_queue_needs_no_note_where_there_is_nothing_else(sqew, monkeypat
     assert sqew("--db named.db queue add --name orders").err == ""
 
 
+@pytest.mark.parametrize("wrong", ["--name 'two words'", "--name orders --lane a=0", "--name orders --max-attempts 0"])
+def test_a_queue_that_was_refused_left_an_empty_file_that_hid_where_the_queues_are(sqew, folder, wrong):
+    assert sqew(f"queue add {wrong}").code == 2
+
+    assert list(folder.iterdir()) == []
+    assert "queue.db does not exist" in sqew("queue list").err
+
+
 def test_a_missing_file_that_a_shared_variable_names_said_nothing_of_the_variable(sqew, monkeypatch):
     monkeypatch.setenv("DATABASE", "postgres")
 

@@ -144,8 +144,14 @@ def add(session: Session, /, name: str, exist_ok: bool, **options: Any) -> None:
     Unless told otherwise it allows 5 attempts and gets a dead-letter queue NAME-dlq. The dead-letter queue is made with
     it, whatever its name, if there is none.
     """
+    fields = policy_fields(options, Backoff())
+    if not session.url:
+        from sqew.engine import creation
+
+        # Refused before there is a file: an empty one would be taken for the one that was meant from then on.
+        creation(session.settings, name, fields)
     with session.open(create=True) as q:
-        info = q.create(name, exist_ok=exist_ok, **policy_fields(options, Backoff()))
+        info = q.create(name, exist_ok=exist_ok, **fields)
         known = {other.name for other in q.queues()}
     session.show(views.queue_document(info), views.queue_facts(info, now_ms()))
     _warn_of_missing_dead_letter(session, info.policy, known)
