@@ -351,10 +351,18 @@ def seconds_of(prefix: str, seconds: float | None, ms: object, at_least: int = 0
 
 def in_milliseconds(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of a policy, where what is given as ``NAME_seconds`` becomes ``NAME_ms``."""
+    found = _in_milliseconds(fields, (*Policy.__struct_fields__, "base_backoff_ms"))
+    if isinstance(found.get("backoff"), Mapping):
+        found["backoff"] = _in_milliseconds(found["backoff"], Backoff.__struct_fields__)
+    return found
+
+
+def _in_milliseconds(fields: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
     found = dict(fields)
     for name in fields:
-        field = name.removesuffix("_seconds") + "_ms"
-        if not name.endswith("_seconds") or (field not in Policy.__struct_fields__ and field != "base_backoff_ms"):
+        # (What is in a mapping of somebody's own need not be a string.)
+        field = str(name).removesuffix("_seconds") + "_ms"
+        if not str(name).endswith("_seconds") or field not in known:
             continue
         if field in fields:
             raise BadValue(f"{name} and {field} say the same. Give one of the two.")

@@ -8,6 +8,7 @@ from typing import Any, TypedDict, get_args
 
 from sqew.errors import BadValue, nearest
 from sqew.model import ExpressionKind, ScheduleStatus, TargetKind
+from sqew.rules import seconds_of
 from sqew.values import check_unicode
 
 KINDS: tuple[ExpressionKind, ...] = get_args(ExpressionKind)
@@ -39,6 +40,9 @@ class ScheduleFields(Timing, total=False):
     group: str | None
     delay_seconds: float | None
     ttl_seconds: float | None
+    delay_ms: int | None
+    """The same as ``delay_seconds``, in milliseconds; so is ``ttl_ms``."""
+    ttl_ms: int | None
     status: ScheduleStatus
     catchup: bool
     catchup_limit: int
@@ -54,6 +58,16 @@ def check_fields(fields: Mapping[str, Any]) -> None:
             raise BadValue(f"A schedule has no '{field}'{nearest(field, known)}. It has: {', '.join(known)}.")
     if "timezone" in fields:
         check_unicode("timezone", fields["timezone"])
+
+
+def in_seconds(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of a schedule, where a time that is given in milliseconds is in seconds."""
+    found = dict(fields)
+    for prefix in ("delay_", "ttl_"):
+        if f"{prefix}ms" in found:
+            ms = found.pop(f"{prefix}ms")
+            found[f"{prefix}seconds"] = seconds_of(prefix, found.get(f"{prefix}seconds"), ms)
+    return found
 
 
 def needed_target(fields: Mapping[str, Any]) -> tuple[TargetKind, str]:

@@ -39,6 +39,26 @@ def test_policies_take_seconds(q, queue):
     assert changed.policy.archive_retention_ms == 60_000
 
 
+def test_a_backoff_takes_seconds(q, queue):
+    made = q.create(queue, backoff={"base_seconds": 2, "cap_ms": 5_000, "jitter_seconds": 0})
+    changed = q.update(queue, backoff={"base_ms": 2_000, "cap_seconds": 0.5 + 9})
+
+    assert (made.policy.backoff.base_ms, made.policy.backoff.cap_ms, made.policy.backoff.jitter_ms) == (2_000, 5_000, 0)
+    assert changed.policy.backoff.cap_ms == 9_500
+
+
+def test_schedules_take_milliseconds(q, queue):
+    q.create(queue)
+    made = q.schedules.create(queue, queue=queue, every="1h", message=1, delay_ms=2_500, ttl_ms=60_000)
+    changed = q.schedules.change(queue, delay_ms=500)
+    put = q.schedules.put(queue, queue=queue, every="1h", message=1, ttl_ms=7_000)
+    q.schedules.delete(queue)
+
+    assert (made.message.delay_ms, made.message.ttl_ms) == (2_500, 60_000)
+    assert (changed.message.delay_ms, changed.message.ttl_ms) == (500, 60_000)
+    assert (put.message.delay_ms, put.message.ttl_ms) == (None, 7_000)
+
+
 def test_sends_and_claims_take_milliseconds(q, queue):
     q.create(queue)
     q.enqueue(queue, 1, delay_ms=3_600_000)
@@ -91,6 +111,12 @@ def test_workers_and_consumers_take_either(q, queue):
         ),
         (lambda q, queue: q.update(queue, visibility_seconds="soon"), "visibility_seconds can't be 'soon'"),
         (lambda q, queue: q.update(queue, quota_seconds=1), "quota_seconds"),
+        (lambda q, queue: q.update(queue, backoff={"base_ms": 1, "base_seconds": 1}), "base_seconds and base_ms say"),
+        (lambda q, queue: q.update(queue, backoff={1: 1}), "backoff"),
+        (
+            lambda q, queue: q.schedules.put("x", queue=queue, every="1h", message=1, ttl_ms=1, ttl_seconds=1),
+            "ttl_seconds and ttl_ms say the same",
+        ),
     ],
 )
 def test_a_time_that_can_not_be_meant_is_refused(q, queue, call, words):

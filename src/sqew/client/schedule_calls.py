@@ -25,6 +25,7 @@ from sqew.rules import check_schedule_name, encode_body, seconds_as_ms
 from sqew.schedule_fields import (
     check_fields,
     expression_of,
+    in_seconds,
     needed_expression,
     needed_message,
     needed_target,
@@ -191,6 +192,7 @@ def _needed(said: dict[str, Any], fields: Mapping[str, Any]) -> bytes:
 def _said(fields: Mapping[str, Any]) -> dict[str, Any]:
     """The fields under the names of the dialect."""
     check_fields(fields)
+    fields = in_seconds(fields)
     said = {name: fields[name] for name in _SAID_ALIKE if name in fields}
     target, expression = target_of(fields), expression_of(fields)
     if target is not None:

@@ -36,6 +36,7 @@ from sqew.schedule_fields import (
     Timing,
     check_fields,
     expression_of,
+    in_seconds,
     needed_expression,
     needed_message,
     needed_target,
@@ -78,18 +79,18 @@ class Schedules:
 
     def create(self, name: str, **fields: Unpack[ScheduleFields]) -> ScheduleInfo:
         """Make a schedule: where to, when, and what. Raises `sqew.errors.ScheduleExists` if the name is taken."""
-        return self._saved(self._new(name, fields), expected=0)
+        return self._saved(self._new(name, in_seconds(fields)), expected=0)
 
     def put(self, name: str, **fields: Unpack[ScheduleFields]) -> ScheduleInfo:
         """Make a schedule, or make it what the fields say; what they leave out gets its default.
 
         A paused one stays paused unless they say otherwise. Saying the same again does not touch its next fire.
         """
-        return self._tried_again(lambda: self._put(name, fields))
+        return self._tried_again(lambda: self._put(name, in_seconds(fields)))
 
     def change(self, name: str, **fields: Unpack[ScheduleFields]) -> ScheduleInfo:
         """Change some fields of a schedule."""
-        return self._tried_again(lambda: self._change(name, fields))
+        return self._tried_again(lambda: self._change(name, in_seconds(fields)))
 
     def pause(self, name: str) -> ScheduleInfo:
         """Have it fire no more until `resume`."""
@@ -135,7 +136,7 @@ class Schedules:
         kind, expression = needed_expression(timing)
         return forecast.preview(kind, expression, timezone, self._clock.now(), count)
 
-    def _put(self, name: str, fields: ScheduleFields) -> ScheduleInfo:
+    def _put(self, name: str, fields: Mapping[str, Any]) -> ScheduleInfo:
         try:
             existing = self._run(GetSchedule(name))
         except ScheduleNotFound:
@@ -147,13 +148,13 @@ class Schedules:
         changes = {**DEFAULTS, **self._changes(fields, _UNSAID)}
         return self._changed(existing, changes)
 
-    def _change(self, name: str, fields: ScheduleFields) -> ScheduleInfo:
+    def _change(self, name: str, fields: Mapping[str, Any]) -> ScheduleInfo:
         check_fields(fields)
         existing = self._run(GetSchedule(name))
         changes = self._changes(fields, existing.message)
         return self._changed(existing, changes)
 
-    def _new(self, name: str, fields: ScheduleFields) -> Schedule:
+    def _new(self, name: str, fields: Mapping[str, Any]) -> Schedule:
         check_schedule_name(name)
         check_fields(fields)
         target, expression = needed_target(fields), needed_expression(fields)
