@@ -566,6 +566,7 @@ def test_what_kubernetes_says_of_a_service_named_sqew_is_not_taken_for_settings(
 def test_a_log_level_may_be_written_as_a_filter():
     assert resolve({}, {"LOG_LEVEL": "beyond_queue=debug,warning"}, None).log_level == "warning"
     assert resolve({}, {"LOG_LEVEL": "beyond_queue=trace"}, None).log_level == "debug"
+    assert resolve({}, {"LOG_LEVEL": "off"}, None).log_level == "error"
 
 
 @pytest.mark.parametrize("given", ["token\n", " token ", "token"])

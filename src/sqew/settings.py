@@ -55,7 +55,7 @@ SIZES = {
 """Units of size, in bytes."""
 DURATIONS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 """Units of time, in milliseconds."""
-SYNONYMS = {"warn": "warning", "critical": "error", "fatal": "error", "trace": "debug"}
+SYNONYMS = {"warn": "warning", "critical": "error", "fatal": "error", "off": "error", "trace": "debug"}
 """What other programs call a log level: LOG_LEVEL in the environment may be meant for them too."""
 HIDDEN = "***"
 """What is shown of a secret."""
