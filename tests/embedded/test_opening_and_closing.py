@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from sqew import Queue
-from sqew.errors import BadSetting, SqewError, StoreBusy, StoreClosed
+from sqew.errors import BadSetting, BadValue, SqewError, StoreBusy, StoreClosed
 
 SYNCHRONOUS = {"fast": 1, "durable": 2}  # NORMAL, FULL
 
@@ -47,6 +47,13 @@ def test_what_was_sent_is_there_after_opening_again(tmp_path):
 def test_a_file_that_must_exist_is_not_made(tmp_path):
     with pytest.raises(SqewError, match="does not exist"):
         Queue.open(tmp_path / "queue.db", create=False)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_wait_for_other_sends_did_nothing_in_a_file(tmp_path):
+    with pytest.raises(BadValue, match="linger_ms is for a database"):
+        Queue.open(tmp_path / "queue.db", linger_ms=5)
 
     assert list(tmp_path.iterdir()) == []
 
