@@ -176,6 +176,17 @@ def test_options_of_everything_is_taken_as_the_root(server):
     assert server.talk(get(b"*", b"Connection: close", method=b"OPTIONS")).endswith(b"OPTIONS /  ")
 
 
+def test_more_than_500_headers_are_refused(server):
+    headers = [b"X-%d: 1" % number for number in range(498)]
+
+    few = server.talk(get(b"/a", *headers, b"Connection: close"))
+    many = server.talk(get(b"/a", *headers, b"X-Last: 1", b"Connection: close"))
+
+    assert statuses(few) == [200]
+    assert statuses(many) == [431]
+    assert b"more than 500 headers" in many
+
+
 def test_repeated_headers_are_joined_and_a_few_may_not_be(server):
     joined = server.talk(get(b"/a", b"X-A: 1", b"X-A: 2", b"Connection: close"))
     host_twice = server.talk(get(b"/a", b"Host: y"))

@@ -1,10 +1,13 @@
 """What clients can make the server hold, with and without credentials, and without reading what they asked for."""
 
 import contextlib
+import json
 import re
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -120,6 +123,75 @@ def test_bodies_of_strangers_are_not_received_where_a_token_is_needed(tmp_path):
 
         # All of them would be 360 MiB.
         assert held(server) - before < 60
+
+
+def test_small_bodies_of_strangers_are_not_kept(tmp_path):
+    with (
+        serving(tmp_path, "--durability", "fast", env={"SQEW_AUTH_TOKEN": TOKEN}) as server,
+        contextlib.ExitStack() as stack,
+    ):
+        before = held(server)
+        for _ in range(300):
+            stack.enter_context(begin(server, "/queues", 65_536, 65_535))
+        assert server.call("GET", "/queues", None, {"Authorization": f"Bearer {TOKEN}"}).status == 200
+
+        # All of them would be 19 MiB.
+        assert held(server) - before < 8
+
+
+PIPELINED = {
+    "bodies": b"POST /queues HTTP/1.1\r\nHost: localhost\r\nContent-Length: 65536\r\n\r\n" + b"x" * 65_536,
+    "heads": b"GET /livez HTTP/1.1\r\nHost: localhost\r\nX-Long: " + b"x" * 60_000 + b"\r\n\r\n",
+    "tiny": b"GET /livez HTTP/1.1\r\nHost:a\r\n\r\n" * 2_000,
+}
+
+
+def pile_up(server, kind):
+    """A connection whose client reads none of its answers, and asks on until nothing more is taken."""
+    connection = server.connect(timeout=1)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    with contextlib.suppress(TimeoutError, ConnectionError):
+        connection.sendall(b"GET /v1/openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 20)
+        for _ in range(100):
+            connection.sendall(PIPELINED[kind])
+    return connection
+
+
+@pytest.mark.parametrize("kind", PIPELINED)
+@pytest.mark.parametrize("token", ["", TOKEN], ids=["open", "token"])
+def test_requests_behind_answers_that_nobody_reads_are_not_piled_up(tmp_path, kind, token):
+    env = {"SQEW_AUTH_TOKEN": token} if token else {}
+    with (
+        serving(tmp_path, "--durability", "fast", env=env) as server,
+        ThreadPoolExecutor(24) as clients,
+        contextlib.ExitStack() as stack,
+    ):
+        assert server.call("GET", "/v1/openapi.json").status == 200  # made once, of 20 MiB
+        before = held(server)
+        for connection in clients.map(pile_up, [server] * 24, [kind] * 24):
+            stack.enter_context(connection)
+        assert server.call("GET", "/livez").status == 200
+
+        # 1.6 to 3.3 MiB each, where 32 requests wait however large they are.
+        assert (held(server) - before) / 24 < 1.2
+
+
+def test_requests_that_had_to_wait_because_they_are_large_are_answered_in_order(tmp_path):
+    sizes = [60_000, 10, 65_000, 70_000, 10, 65_536, 300_000, 10, 10] * 20
+    with serving(tmp_path, "--durability", "fast") as server, server.connect(30) as connection:
+        server.call("POST", "/queues", {"name": "orders"})
+        bodies = [json.dumps({"payload": "x" * size}).encode() for size in sizes]
+        head = b"POST /queues/orders/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
+        sending = Thread(target=connection.sendall, args=[b"".join(head % len(body) + body for body in bodies)])
+        sending.start()
+        received = b""
+        while received.count(b"HTTP/1.1 ") < len(sizes) or not received.endswith(b"}"):
+            received += connection.recv(65_536)
+        sending.join()
+
+        assert [int(id) for id in re.findall(rb'"message_id":(\d+)', received)] == [*range(1, len(sizes) + 1)]
+        exported = server.call("GET", "/queues/orders/export").body.splitlines()
+        assert [len(json.loads(line)["body"]) for line in exported] == sizes
 
 
 @pytest.mark.parametrize(

@@ -23,10 +23,12 @@ from sqew.http.hub import Hub
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _CROWDED = b"There are as many connections as max_connections allows. Try again in a moment.\n"
-_PARSED_AT_ONCE = 65_536
+_PARSED_AT_ONCE = 16_384
+"""All requests in a piece are made before the first is answered: in 64 KiB there may be 2,500, which take 3 MiB."""
 _PIPELINE_PAUSE = 32
-"""With so many requests waiting for their turn, or one so large among them, no more are read."""
 _PIPELINE_PAUSE_BYTES = 65_536
+"""With so many requests waiting for their turn, or with so much read since the first of them, no more are read: 32 of
+64 KiB each, behind answers that nobody reads, took 2 MiB on each connection, from whoever connects."""
 _LINGER_S = 2.0
 """After a refusal the client may still be sending: for so long it is read and dropped, so that it sees the answer."""
 _READ_WHEN_REFUSED = 65_536
@@ -41,6 +43,8 @@ _LEAST_PROGRESS = 16_384
 """How many bytes of what waits for it a client must have taken each time when its deadline for reading has come."""
 _MOST_REPEATS = 100
 """How many headers may repeat a name. Joining them takes time that grows with their square."""
+_MOST_HEADERS = 500
+"""How many headers a request may have. In 64 KiB there may be 16,000 of them, which take 3 MiB when they are parsed."""
 _ONCE = frozenset({b"host", b"content-length", b"transfer-encoding", b"authorization", b"content-type"})
 """Headers that mean something only once. Two of them are how requests are smuggled."""
 _SPECIAL = frozenset({b"transfer-encoding", b"expect", b"upgrade", b"amz-sdk-invocation-id"})
@@ -62,8 +66,8 @@ class Connection(asyncio.Protocol):
     __slots__ = (
         "_advancing", "_awaits_continue", "_body", "_body_skipped", "_busy", "_closing", "_current", "_discarding",
         "_drained", "_fed", "_has_left", "_head_bytes", "_headers", "_held_up", "_leaving", "_parser", "_queue",
-        "_repeats", "_target", "_took_body", "_transport", "_unread", "_unwanted", "_unwritten", "_weight", "deadline",
-        "hub", "is_gone", "write_deadline",
+        "_repeats", "_target", "_took_body", "_transport", "_unread", "_unwanted", "_unwritten", "_waiting", "_weight",
+        "deadline", "hub", "is_gone", "write_deadline",
     )  # fmt: skip
 
     def __init__(self, hub: Hub) -> None:
@@ -85,6 +89,8 @@ class Connection(asyncio.Protocol):
         self._unread = b""
         # Those that wait for their turn, and the one that is being answered.
         self._queue: list[Request | SqewError] = []
+        # How much was read since one of them had to wait.
+        self._waiting = 0
         self._busy: Request | None = None
         self._advancing = False
         self._has_left = False
@@ -177,7 +183,7 @@ class Connection(asyncio.Protocol):
             self._receive_first(data)
         elif len(data) <= _PARSED_AT_ONCE and not self._unread:
             self._parse(data)
-            self._advance()
+            self._advance_after(len(data))
         else:
             self._receive_much(data)
 
@@ -214,7 +220,7 @@ class Connection(asyncio.Protocol):
         self._parse(data)
         if len(self._queue) == 1 and self._current is None:
             self._remember(head, self._queue[0], len(data) - end)
-        self._advance()
+        self._advance_after(len(data))
 
     def _known_but_for_its_path(self, head: bytes) -> KnownHead | None:
         """What a head means that differs in its path from one that was parsed before."""
@@ -278,7 +284,7 @@ class Connection(asyncio.Protocol):
         while self._unread and not self._held_up:
             piece, self._unread = self._unread[:_PARSED_AT_ONCE], self._unread[_PARSED_AT_ONCE:]
             self._parse(piece)
-            self._advance()
+            self._advance_after(len(piece))
 
     def _parse(self, data: bytes) -> None:
         while data and not self._discarding:
@@ -339,6 +345,8 @@ class Connection(asyncio.Protocol):
             if self._repeats > _MOST_REPEATS:
                 raise HeadersTooLarge(f"More than {_MOST_REPEATS} headers repeat another's name. Send each once.")
             value = headers[name] + b", " + value
+        elif len(headers) >= _MOST_HEADERS:
+            raise HeadersTooLarge(f"The request has more than {_MOST_HEADERS} headers. Send fewer.")
         headers[name] = value
 
     def on_headers_complete(self) -> None:
@@ -416,6 +424,8 @@ class Connection(asyncio.Protocol):
             self.deadline = self.hub.now() + self.hub.bounds.body_s
             request.stream.feed(body)
             return
+        if request.refusal is not None:
+            return  # It is read only so that the connection can go on.
         if not self._body:
             self._body = body
         else:
@@ -453,8 +463,7 @@ class Connection(asyncio.Protocol):
             request.body = bytes(self._body)
             self._body = b""
             self._queue.append(request)
-        waiting = len(self._queue)
-        if waiting > _PIPELINE_PAUSE or (waiting > 1 and len(request.body) > _PIPELINE_PAUSE_BYTES):
+        if len(self._queue) > _PIPELINE_PAUSE:
             self.hold_up()
 
     def _headers_too_large(self) -> SqewError:
@@ -473,6 +482,14 @@ class Connection(asyncio.Protocol):
 
     # Answering
 
+    def _advance_after(self, size: int) -> None:
+        """Start on what can be started with so many more bytes parsed, and read no more where too much must wait."""
+        self._advance()
+        if self._queue:
+            self._waiting += size
+            if self._waiting > _PIPELINE_PAUSE_BYTES:
+                self.hold_up()
+
     def _advance(self) -> None:
         """Start on what waits, one request at a time, so that answers come in order."""
         if self._advancing or self._busy is not None:
@@ -489,9 +506,11 @@ class Connection(asyncio.Protocol):
                 self.hub.application.handle(waiting)
         finally:
             self._advancing = False
+        if not self._queue:
+            self._waiting = 0
         if self._awaits_continue:
             self._invite_body()
-        if self._held_up and len(self._queue) <= _PIPELINE_PAUSE // 4:
+        if self._held_up and len(self._queue) <= _PIPELINE_PAUSE // 4 and self._waiting <= _PIPELINE_PAUSE_BYTES:
             self.go_on()
 
     def respond(self, request: Request, response: Response) -> None:
