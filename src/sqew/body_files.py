@@ -180,13 +180,13 @@ def _jsonl(name: str, file: Lines, limits: Limits, first: bool) -> Iterator[Row 
         body = line.removeprefix(_BOM).strip() if first and number == 1 else line.strip()
         if not body:
             continue
+        if len(body) > limits.max_body_bytes:
+            yield _rejected(name, number, "", body, limits)
+            continue
         try:
             parse_json(body, limits)
         except BadBody as error:
             yield _rejected(name, number, str(error), body, limits)
-            continue
-        if len(body) > limits.max_body_bytes:
-            yield _rejected(name, number, "", body, limits)
             continue
         yield Row(name, number, body)
 

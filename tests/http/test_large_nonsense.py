@@ -2,12 +2,14 @@
 
 import json
 import re
+import time
+from threading import Thread
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sqew.errors import BadBody, BodyMisfit
+from sqew.errors import BadBody, BodyMisfit, TooLarge
 from sqew.http.repeats import check_repeats
 from sqew.http.run import make_router
 from sqew.rules import Limits, parse_json
@@ -81,6 +83,45 @@ def test_a_queue_of_100_000_lanes_is_not_made(shared_server):
 
     assert answer.status == 400
     assert "A queue may have 1000 lanes" in answer.json["error"]["message"]
+
+
+def test_a_body_that_is_too_large_is_not_parsed():
+    body = b"[" + b'{"payload":1},' * 100_000 + b" and what comes then is not even JSON"
+
+    with pytest.raises(TooLarge):
+        parse_json(body, Limits())
+
+
+def test_others_are_answered_while_a_batch_of_14_mib_is_checked(shared_server, queue):
+    body = b"[" + b'{"p":1},' * 130_000 + b"1]"
+    begun = time.perf_counter()
+    for _ in range(14):
+        parse_json(body, Limits())
+    takes_s = time.perf_counter() - begun
+    batch = b"[" + b",".join([b'{"payload":%b}' % body] * 14) + b"]"
+    gaps, answers = [], []
+    sending = Thread(
+        target=lambda: answers.append(shared_server.call("POST", f"/queues/{queue}/messages", batch, JSON))
+    )
+    sending.start()
+    while sending.is_alive():
+        begun = time.perf_counter()
+        shared_server.call("GET", "/livez")
+        gaps.append(time.perf_counter() - begun)
+    sending.join()
+
+    assert answers[0].status == 201
+    assert max(gaps) < takes_s * 0.6
+
+
+def test_what_is_wrong_in_a_batch_of_14_mib_is_told(shared_server, queue):
+    bodies = [b"[" + b'{"p":1},' * 130_000 + b"1]"] * 13 + [b"[" * 200 + b"]" * 200]
+    batch = b"[" + b",".join(b'{"payload":%b}' % body for body in bodies) + b"]"
+
+    answer = shared_server.call("POST", f"/queues/{queue}/messages", batch, JSON)
+
+    assert answer.status == 400
+    assert "nested" in answer.json["error"]["message"]
 
 
 @pytest.mark.parametrize("receive", ["/queues/{}/poll", "/queues/{}/ack"])
