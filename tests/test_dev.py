@@ -397,6 +397,31 @@ def test_a_signal_ends_the_command_at_work_and_those_after_it_are_not_begun(begi
     assert "began" not in rest
 
 
+INSTALLING = """
+import sys
+from importlib.machinery import SourceFileLoader
+sys.dont_write_bytecode = True
+dev = SourceFileLoader("dev", sys.argv[1]).load_module()
+child = "import sys, time; open(sys.argv[1], 'w').close(); time.sleep(60)"
+dev.quietly([sys.executable, "-c", child, sys.argv[2]], "it could not be installed")
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)])
+def test_a_signal_to_the_script_left_what_was_installing_at_work(begin, tmp_path, number, code):
+    process = begin(sys.executable, "-W", "ignore", "-c", INSTALLING, str(DEV), str(tmp_path / "began"))
+    while not (tmp_path / "began").exists():
+        assert process.poll() is None
+
+    process.send_signal(number)
+
+    # Not its end of standard error, which the child does not have: there is no process left in the session.
+    process.communicate(timeout=30)
+    assert process.returncode == code
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)
+
+
 def test_the_exit_code_of_a_server_that_can_not_start_is_the_scripts(home, begin):
     process = begin(sys.executable, str(home / "dev"), "serve", "--port", "none")
 
