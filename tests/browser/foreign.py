@@ -24,6 +24,12 @@ _FORM = """([url, body]) => new Promise(done => {{
     document.body.append(form);
     form.submit();
 }})"""
+_AHEAD = """([url]) => {{
+    const rules = document.createElement('script');
+    rules.type = 'speculationrules';
+    rules.textContent = JSON.stringify({{{how}: [{{urls: [url], eagerness: 'immediate'}}]}});
+    document.head.append(rules);
+}}"""
 _FETCH = "([url, body]) => fetch(url, {options}).then(() => null, () => null)"
 
 GETS = {
@@ -37,6 +43,9 @@ GETS = {
     "websocket": """([url]) => new Promise(done => {
         new WebSocket(url.replace('http:', 'ws:')).onerror = done;
     })""",
+    "prefetch": _ELEMENT.format(tag="link", set="element.rel = 'prefetch'; element.href = url"),
+    "prefetch by rules": _AHEAD.format(how="prefetch"),
+    "prerender by rules": _AHEAD.format(how="prerender"),
     "window": "([url]) => { open(url); }",
     "link": "([url]) => { location = url; }",
 }

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
-from urllib.parse import urlencode
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 import pytest
 from foreign import DELETE, GETS, POSTS
@@ -51,6 +51,11 @@ POSTED = [
 
 class _Blank(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
+        if address := parse_qs(urlsplit(self.path).query).get("to"):
+            self.send_response(302)
+            self.send_header("Location", address[0])
+            self.end_headers()
+            return
         self.send_response(200)
         self.send_header("Content-Type", "text/html")
         self.end_headers()
@@ -62,7 +67,7 @@ class _Blank(BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[str]:
-    """Another site: every address of it is a blank page."""
+    """Another site: every address of it is a blank page, or leads where ``to`` says."""
     with ThreadingHTTPServer(("127.0.0.1", 0), _Blank) as server:
         thread = Thread(target=server.serve_forever)
         thread.start()
@@ -130,6 +135,17 @@ def test_a_page_of_another_site_can_not_make_the_browser_get_what_takes_or_delet
     for path in TAKING_OR_DELETING:
         attempt(page, site, server, GETS[way], path)
 
+    assert everything(server) == before
+
+
+@pytest.mark.parametrize("path", [path for path in TAKING_OR_DELETING if "Action=" in path])
+def test_an_address_that_leads_astray_is_no_call_of_awss_though_it_was_typed(server, page, site, path):
+    before, seen = everything(server), len(answers(server))
+
+    # As when a link was followed in a mail program: no page has sent the browser there.
+    page.goto(f"{site}?to={quote(server.url + path)}")
+
+    assert refused(server, seen)
     assert everything(server) == before
 
 

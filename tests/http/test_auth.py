@@ -533,9 +533,11 @@ ROUTES = make_router().routes
 EMBEDDED = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}
 FOLLOWED = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
 FRAMED = {**FOLLOWED, "Sec-Fetch-Dest": "iframe"}
+TYPED = {**FOLLOWED, "Sec-Fetch-Site": "none"}
+AHEAD = {**TYPED, "Sec-Purpose": "prefetch;prerender"}
 
 
-@pytest.mark.parametrize("headers", [EMBEDDED, FRAMED], ids=["embedded", "framed"])
+@pytest.mark.parametrize("headers", [EMBEDDED, FRAMED, AHEAD], ids=["embedded", "framed", "fetched ahead"])
 def test_no_route_lets_in_what_is_part_of_a_page_of_another_site(shared_server, headers):
     statuses = {
         (route.method, route.pattern): shared_server.call(route.method, filled(route), None, headers).status
@@ -565,6 +567,17 @@ def test_a_link_of_another_site_leads_to_nothing_that_changes_anything(shared_se
         ("GET", "/{account}/{queue}"),
     }
     assert {status for key, status in statuses.items() if key[0] != "GET"} == {403}
+
+
+@pytest.mark.parametrize("path", ["/?{}&QueueUrl=pictures", "/000000000000/pictures?{}"])
+def test_an_address_that_a_browser_was_redirected_to_calls_nothing_of_awss(shared_server, path):
+    shared_server.call("POST", "/queues", {"name": "pictures"})
+    action = "Action=DeleteQueue&X-Amz-Credential=anybody/20260101/us-east-1/sqs/aws4_request"
+
+    typed = shared_server.call("GET", path.format(action), None, TYPED)
+    sent = shared_server.call("GET", path.format(action.replace("DeleteQueue", "GetQueueAttributes")))
+
+    assert [typed.status, sent.status] == [403, 200]
 
 
 # Addresses beyond this machine

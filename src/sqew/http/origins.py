@@ -20,8 +20,10 @@ _EXPOSED: Headers = (
     (b"access-control-expose-headers", b"retry-after, x-request-id, x-sqew-error, x-sqew-after, location"),
 )
 _VARY: Headers = ((b"vary", b"origin"),)
-_OWN_SITES = frozenset({b"none", b"same-origin"})
-"""Who typed the address or took a bookmark, and the pages of the server itself. ``same-site`` may be another port."""
+_OWN_PAGE = b"same-origin"
+"""A page of the server itself. ``same-site`` may be another port."""
+_NO_PAGE = b"none"
+"""Somebody typed the address or took a bookmark, or followed a link in a program for mail, wherever that led."""
 _PREFLIGHT_S = b"600"
 _REMEMBERED = 1_000
 _LONGEST_REMEMBERED = 256
@@ -82,14 +84,18 @@ class Origins:
     def _check_site(self, request: Request) -> None:
         """Pictures, frames, scripts and links come without an origin, and there are GETs that take or delete."""
         site, route = request.headers.get(b"sec-fetch-site"), request.route
-        if site is None or site in _OWN_SITES or route is None:
+        if site is None or site == _OWN_PAGE or route is None:
             return
-        if route.scope == "signed" and self._checks_signatures:
-            return  # A page that can sign was given what it needs.
+        if route.scope == "signed":
+            if self._checks_signatures:
+                return  # A page that can sign was given what it needs.
+        elif site == _NO_PAGE and not _is_fetched_ahead(request):
+            return
         if not (_is_followed_link(request) and route.by_link(request)):
             raise Forbidden(
-                "A page of another site may not make this request. Type its address into the browser, or send it from "
-                "a program; a page that is meant to call this server is named in cors_origins."
+                "A page of another site may not make this request. Send it from a program, or unless it is a call of "
+                "SQS or SNS, type its address into the browser; a page that is meant to call this server is named in "
+                "cors_origins."
             )
 
     def _allows(self, given: bytes) -> bool:
@@ -124,8 +130,15 @@ class Origins:
 def _is_followed_link(request: Request) -> bool:
     """Tell whether a person sees the answer by itself, because they followed a link, and not as a part of the page."""
     headers = request.headers
+    if _is_fetched_ahead(request):
+        return False
     is_whole = headers.get(b"sec-fetch-dest", b"document") == b"document"
     return request.method == b"GET" and is_whole and headers.get(b"sec-fetch-mode", b"navigate") == b"navigate"
+
+
+def _is_fetched_ahead(request: Request) -> bool:
+    """Tell whether a browser fetches what nobody has followed yet: for a page, though Chromium says that none asks."""
+    return b"sec-purpose" in request.headers
 
 
 def _parse(origins: str) -> frozenset[Origin]:
