@@ -109,6 +109,39 @@ def test_what_was_answered_is_held_no_longer(small):
             assert b"HTTP/1.1 404 " in received
 
 
+IMPORTS = ["/queues/orders/import", "/v1/queues/orders/bulk"]
+LINES = "Content-Type: application/x-ndjson\r\n"
+
+
+@pytest.mark.parametrize("path", IMPORTS)
+def test_the_beginning_of_a_long_line_counts_with_what_is_held(small, path):
+    with begin(small, path, 2 * MIB, 2 * MIB - 1000, LINES):
+        becomes(lambda: small.figure("http_buffered_bytes"), 2 * MIB - 1000)
+
+        with begin(small, path, MIB, MIB - 1000, LINES) as second:
+            assert answered(second).startswith(b"HTTP/1.1 429 ")
+        lines = b'{"payload":1}\n' * 20_000
+        assert small.call("POST", path, lines, {"Content-Type": "application/x-ndjson"}).status == 200
+
+    becomes(lambda: small.figure("http_buffered_bytes"), 0)
+    long = b'{"payload":"%b"}\n' % (b"x" * 900_000)
+    assert small.call("POST", path, long * 10, {"Content-Type": "application/x-ndjson"}).json["imported"] == 10
+    assert small.figure("http_buffered_bytes") == 0
+
+
+@pytest.mark.parametrize("path", IMPORTS)
+def test_what_an_import_held_goes_with_its_client(tmp_path, path):
+    with serving(tmp_path, "--durability", "fast") as server:
+        server.call("POST", "/queues", {"name": "orders"})
+        before = held(server)
+        for _ in range(10):
+            with begin(server, path, 16 * MIB, 12 * MIB, LINES):
+                becomes(lambda: server.figure("http_buffered_bytes"), 12 * MIB)
+            becomes(lambda: server.figure("http_buffered_bytes"), 0)
+
+        assert held(server) - before < 50
+
+
 def test_bodies_of_strangers_are_not_received_where_a_token_is_needed(tmp_path):
     with (
         serving(tmp_path, "--durability", "fast", env={"SQEW_AUTH_TOKEN": TOKEN}) as server,

@@ -436,10 +436,12 @@ class Connection(asyncio.Protocol):
         if size > self.hub.bounds.max_body_bytes:
             raise self._body_too_large()
         if size > _SMALL_BODY:
-            self._weigh(request, size)
+            self.weigh(request, size)
 
-    def _weigh(self, request: Request, size: int) -> None:
+    def weigh(self, request: Request, size: int) -> None:
         """Count what is held of a large body, from its arrival until the request is answered."""
+        if self.is_gone:
+            return
         hub, more = self.hub, size - request.weight
         if not request.weight:
             hub.application.expect_large(request)

@@ -189,7 +189,12 @@ class BodyStream:
                     self._connection.go_on()
                 yield chunk
             if self._failure is not None:
-                raise self._failure
+                # If it stayed here, all that its traceback leads to would stay until the next garbage collection.
+                failure, self._failure = self._failure, None
+                try:
+                    raise failure
+                finally:
+                    del failure
             if self._ended:
                 return
             self._arrived.clear()

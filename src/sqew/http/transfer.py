@@ -19,6 +19,8 @@ _BATCH = 200
 beside an import in steps of 200, and 40 in steps of 1,000 (17,000 and 25,000 imported a second, durable)."""
 _BATCH_BYTES = 1_048_576
 """How many bytes of bodies wait to be sent together, at most: memory stays flat however large they are."""
+_SHORT_LINE = 65_536
+"""Lines up to this are held however many large requests are."""
 _LINES = frozenset(
     {b"x-ndjson", b"ndjson", b"jsonl", b"x-jsonl", b"jsonlines", b"x-jsonlines", b"json", b"octet-stream"}
 )
@@ -39,7 +41,7 @@ async def import_lines(service: Service, request: Request) -> Response:
     assert request.route is not None
     check_type(request)
     info = await service.broker.run(ops.GetQueue(request.params[0]))
-    importing = _Import(service, info.name, info.policy)
+    importing = _Import(service, request, info.name, info.policy)
     try:
         await importing.run(request.stream)
     except SqewError as error:
@@ -64,8 +66,9 @@ def check_type(request: Request) -> None:
 class _Import:
     """One import: what it has done so far, and the line it is at."""
 
-    def __init__(self, service: Service, queue: str, policy: Policy) -> None:
+    def __init__(self, service: Service, request: Request, queue: str, policy: Policy) -> None:
         self._broker = service.broker
+        self._request = request
         self._limits = service.broker.limits
         self._most = min(_BATCH, self._limits.max_batch)
         self._longest = service.settings.max_request_bytes
@@ -91,14 +94,20 @@ class _Import:
                 held += chunk
                 if len(held) > self._longest:
                     await self._take(bytes(held))
+                self._hold(len(held))
                 continue
             held += chunk[:end]
             for line in bytes(held).split(b"\n"):
                 await self._take(line)
             held = bytearray(chunk[end + 1 :])
+            self._hold(len(held))
         if held:
             await self._take(bytes(held))
         await self._send()
+
+    def _hold(self, size: int) -> None:
+        """Count the beginning of a long line with all that is held of large requests; raises if that is too much."""
+        self._request.connection.weigh(self._request, size if size > _SHORT_LINE else 0)
 
     async def _take(self, line: bytes) -> None:
         self._line += 1
