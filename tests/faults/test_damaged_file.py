@@ -24,6 +24,7 @@ from sqew.operations import (
     Nack,
     Operation,
     Peek,
+    ReadColumns,
     Receive,
     Redrive,
     RequeueDead,
@@ -168,6 +169,29 @@ def test_an_altered_message_is_withheld_and_archived_as_dead_and_the_next_is_del
     depths = ask(store, Measure(queue))
     assert (depths.total(), depths.dead) == (1, 1)
     assert store.connection.execute("SELECT count(*) FROM sqew_body").get == 0
+
+
+# What one flipped bit makes of the record of a message without headers: the checksum is that of both together.
+BODY_AS_HEADERS = "UPDATE sqew_message SET headers = body, body = NULL WHERE id = ?"
+
+
+@pytest.mark.parametrize("receiver", RECEIVERS)
+def test_a_body_that_became_headers_was_delivered_empty(store: SQLiteStore, receiver: str) -> None:
+    queue, limit = RECEIVERS[receiver]
+    bad, _ = (one.id for one in ask(store, Send(queue, [NewMessage(b'{"n":1}'), NewMessage(b'"next"')])))
+    store.connection.execute(BODY_AS_HEADERS, (bad,))
+    assert store.check().damaged == [bad]
+    shown = ask(store, Get(queue, bad))
+    assert (shown.damaged, shown.headers) == (True, {})
+    assert ask(store, ReadColumns(queue, 0, 1 << 40, 10, ("id", "body"))).values["body"] == [None, b'"next"']
+
+    received = ask(store, Receive(queue, limit))
+
+    assert [message.body for message in received.messages] == [b'"next"']
+    [archived] = ask(store, ListArchive(queue)).messages
+    assert (archived.message.id, archived.reason, archived.message.damaged) == (bad, "damaged", True)
+    assert ask(store, RequeueDead(queue)).count == 0
+    assert store.check().damaged == [bad]
 
 
 @pytest.mark.parametrize("altered", ALTERATIONS)

@@ -9,7 +9,7 @@ import msgspec
 from sqew.model import Fact, Lease, Message
 from sqew.operations import Receive
 from sqew.stores.sql.catalog import QueueState
-from sqew.stores.sql.rows import body_of, checksum
+from sqew.stores.sql.rows import body_of, is_whole
 from sqew.stores.sql.work import Row, Work
 
 REMEMBERED_MS = 300_000
@@ -37,7 +37,7 @@ def find(work: Work, state: QueueState, op: Receive, lease_ms: int) -> Same | No
         if row is None:
             return None
         body = body_of(work, id, row[_BODY])
-        if checksum(body, row[_HEADERS], row[_IS_TEXT]) != row[_CHECKSUM]:
+        if body is None or not is_whole(body, row[_HEADERS], row[_IS_TEXT], row[_CHECKSUM]):
             return None
         rows.append((row, body))
     lease = Lease(token, work.now + lease_ms, op.by)

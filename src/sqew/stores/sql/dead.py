@@ -16,7 +16,7 @@ from sqew.stores.sql.ending import EXHAUSTED, drop, left
 from sqew.stores.sql.fifo import put_in_front
 from sqew.stores.sql.rows import (
     INLINE_BODY_BYTES,
-    checksum,
+    is_whole,
     part_of,
     scoped_key,
     shown_key,
@@ -240,7 +240,7 @@ def _bring_back_archived(work: Work, state: QueueState, row: Row, *, keep_attemp
         id, _queue_id, lane, priority, attempts, _available_at, created_at, _finished_at, _outcome, _reason, key,
         group, is_text, check, headers, body,
     ) = row  # fmt: skip
-    if checksum(body, headers, is_text) != check:
+    if not is_whole(body, headers, is_text, check):
         return False
     work.execute(work.sql.delete_archived, (id,))
     if not work.changes():

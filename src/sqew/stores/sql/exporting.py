@@ -10,7 +10,7 @@ from zlib import crc32
 from sqew.model import ARCHIVE_COLUMNS, STATES, Bounds, Columns, Same
 from sqew.operations import ReadBounds, ReadColumns
 from sqew.stores.sql.catalog import QueueState
-from sqew.stores.sql.rows import INLINE_BODY_BYTES, MOST_BYTES, decode_headers, shown_key
+from sqew.stores.sql.rows import INLINE_BODY_BYTES, MOST_BYTES, body_of, decode_headers, shown_key
 from sqew.stores.sql.work import Row, Work
 
 _NARROW = frozenset({"id", "queue", "body", "format", "headers"})
@@ -127,14 +127,18 @@ def columns_of(work: Work, state: QueueState, rows: Sequence[Row], narrow: bool 
         contents = _contents(bodies, headers, is_text, checks)
     except TypeError:
         # Some bodies are kept elsewhere. To look for these among thousands takes as long as their checksums.
-        bodies = tuple(_large(work, id) if body is None else body for id, body in zip(ids, bodies, strict=True))
-        contents = _contents(bodies, headers, is_text, checks)
+        bodies = tuple(body_of(work, id, body) for id, body in zip(ids, bodies, strict=True))
+        contents = _contents_but_lost(bodies, headers, is_text, checks)
     return {**values, "id": ids, "queue": Same(state.name), **contents}
 
 
-def _large(work: Work, id: int) -> bytes:
-    body: bytes | None = work.execute(work.sql.large_body, (id,)).get
-    return body or b""
+def _contents_but_lost(
+    bodies: Sequence[bytes | None], headers: Sequence[bytes | None], is_text: Any, checks: Any
+) -> dict[str, Any]:
+    """The same as `_contents`, where some bodies may be lost."""
+    # No checksum is negative. What is left of such a message must not match its own (see rows.is_whole).
+    checks = [-1 if body is None else check for body, check in zip(bodies, checks, strict=True)]
+    return _contents([b"" if body is None else body for body in bodies], headers, is_text, checks)
 
 
 def _contents(bodies: Sequence[bytes], headers: Sequence[bytes | None], is_text: Any, checks: Any) -> dict[str, Any]:
@@ -212,7 +216,7 @@ def _archive_columns(state: QueueState, rows: Sequence[Row]) -> dict[str, Any]:
         "outcome": outcomes,
         "finished_at": finished_at,
         "reason": reasons,
-        **_contents(bodies, headers, is_text, checks),
+        **_contents_but_lost(bodies, headers, is_text, checks),
     }
     # Those that only a message has that still waits.
     return {**dict.fromkeys(ARCHIVE_COLUMNS, Same(None)), **values}

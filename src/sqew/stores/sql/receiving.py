@@ -270,8 +270,8 @@ def _deliverable(work: Work, claim: _Claim, row: Row) -> Message | None:
         drop(work, state, (id, state.id, lane_id, attempts, key, group, inline is None), "expired")
         return None
     body = body_of(work, id, None) if inline is None else inline
-    intact = (checksum(body, headers, is_text) if headers else crc32(body, is_text)) == check
-    if attempts >= claim.last_attempt or not intact:
+    intact = body is not None and (checksum(body, headers, is_text) if headers else crc32(body, is_text)) == check
+    if body is None or attempts >= claim.last_attempt or not intact:
         held = Held(id, state.id, lane_id, priority, attempts, None, None, None, key, group, inline is None)
         bury(work, state, held, EXHAUSTED if intact else DAMAGED)
         return None

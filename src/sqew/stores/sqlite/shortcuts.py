@@ -17,7 +17,7 @@ from sqew.model import Commit, Fact, Format, Lease, NewMessages, Received, Settl
 from sqew.operations import Ack, Operation, Receive, Send
 from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.receiving import NEVER, delivered
-from sqew.stores.sql.rows import DAMAGE, INLINE_BODY_BYTES, body_of, checksum
+from sqew.stores.sql.rows import DAMAGE, INLINE_BODY_BYTES, body_of, is_whole
 from sqew.stores.sql.sending import plain_row, sent_by, sent_plain
 from sqew.stores.sql.work import Work
 from sqew.stores.sqlite.noting import Change
@@ -94,7 +94,7 @@ def receive(work: Work, change: Change, op: Receive) -> Commit | None:
     id, attempts, body, since = row[0], row[3] + 1, row[15], row[16]
     if body is None:
         body = body_of(work, id, None)
-        if checksum(body, row[14], row[12]) != row[13]:
+        if body is None or not is_whole(body, row[14], row[12], row[13]):
             work.execute_at_once(sql.unclaim, (id, lease.token))
             return None
     message = delivered(state, lease, row, body, attempts, since, now)

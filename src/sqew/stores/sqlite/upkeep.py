@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from sqew.errors import StoreUnusable
 from sqew.stores.sql.delivering import damaged_deliveries
-from sqew.stores.sql.rows import DAMAGE, checksum
+from sqew.stores.sql.rows import DAMAGE, is_whole
 from sqew.stores.sql.scheduling import damaged_schedules
 from sqew.stores.sql.staging import damaged_chunks
 from sqew.stores.sql.work import Execute, Work
@@ -192,7 +192,7 @@ def check(work: Work, progress: Callable[[int], object] | None, known: Iterable[
 
 def _is_whole(check: Any, is_text: Any, headers: Any, body: Any) -> bool:
     try:
-        return bool(checksum(body, headers, is_text) == check)
+        return is_whole(body, headers, is_text, check)
     except DAMAGE:
         return False
 

@@ -120,7 +120,8 @@ DELETE FROM sqew_claim_chunk WHERE consumer_id = ?1
 INSERT INTO sqew_archive (id, queue_id, lane, priority, attempts, available_at, created_at, finished_at, purge_at,
                           outcome, reason, key, group_id, is_text, checksum, headers, body)
 SELECT m.id, m.queue_id, (SELECT l.name FROM sqew_lane l WHERE l.queue_id = m.queue_id AND l.id = m.lane_id), m.priority,
-       m.attempts, m.available_at, m.created_at, ?4, ?5, 'done', NULL, m.key, m.group_id, m.is_text, m.checksum,
+       m.attempts, m.available_at, m.created_at, ?4, ?5, 'done', NULL, m.key, m.group_id, m.is_text,
+       CASE WHEN m.body IS NULL AND NOT EXISTS (SELECT 1 FROM sqew_body b WHERE b.id = m.id) THEN -1 ELSE m.checksum END,
        m.headers, coalesce(m.body, (SELECT b.body FROM sqew_body b WHERE b.id = m.id), x'')
   FROM sqew_message m WHERE {among_ids} AND token = ?2 AND +queue_id = ?3 {locked}
 

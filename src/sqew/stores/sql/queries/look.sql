@@ -101,7 +101,7 @@ SELECT {archived} FROM sqew_archive WHERE queue_id = ?1 ORDER BY outcome, id
 
 -- name: check_messages
 -- Every stored body, for its checksum.
-SELECT m.id, m.checksum, m.is_text, CAST(m.headers AS BLOB), CAST(coalesce(m.body, b.body, x'') AS BLOB)
+SELECT m.id, m.checksum, m.is_text, CAST(m.headers AS BLOB), CAST(coalesce(m.body, b.body) AS BLOB)
   FROM sqew_message m LEFT JOIN sqew_body b ON b.id = m.id
 
 -- name: check_archive

@@ -66,11 +66,13 @@ UPDATE sqew_message SET due_at = ?2, lease_until = ?3, dies_at = CASE WHEN dies_
 UPDATE sqew_message SET due_at = ?2, available_at = ?3 WHERE id = ?1
 
 -- name: archive_message
--- ?2 lane name, ?3 finished_at, ?4 purge_at, ?5 outcome, ?6 reason, ?7 attempts
+-- ?2 lane name, ?3 finished_at, ?4 purge_at, ?5 outcome, ?6 reason, ?7 attempts. No checksum is negative: that of a
+-- message whose body is lost would hold for what is left of it, if its headers are its body (see rows.is_whole).
 INSERT INTO sqew_archive (id, queue_id, lane, priority, attempts, available_at, created_at, finished_at, purge_at,
                           outcome, reason, key, group_id, is_text, checksum, headers, body)
 SELECT m.id, m.queue_id, ?2, m.priority, ?7, m.available_at, m.created_at, ?3, ?4, ?5, ?6, m.key,
-       m.group_id, m.is_text, m.checksum, m.headers, coalesce(m.body, b.body, x'')
+       m.group_id, m.is_text, CASE WHEN m.body IS NULL AND b.body IS NULL THEN -1 ELSE m.checksum END, m.headers,
+       coalesce(m.body, b.body, x'')
   FROM sqew_message m LEFT JOIN sqew_body b ON b.id = m.id
  WHERE m.id = ?1
 
