@@ -7,11 +7,13 @@ from contextlib import closing
 from pathlib import Path
 from random import Random
 
+import apsw
 import pytest
 from oddities import LATER, NOW, QUEUES, VALUES, Column, Inquiry, Outcome, Typeless, build, columns_of
 
+from sqew.errors import StoreDamaged
 from sqew.model import NewMessage, Policy
-from sqew.operations import CreateQueue, Peek, Receive, Send
+from sqew.operations import CreateQueue, ListArchive, Peek, Receive, Send
 from sqew.stores.sqlite import SQLiteStore
 
 UNKNOWN = frozenset({"sqew_queue.name"})
@@ -100,6 +102,34 @@ def test_one_message_whose_format_was_no_number_blocked_its_queue(
         [said] = [record for record in caplog.records if record.name == "sqew.store"]
         assert said.fields["found"] == ["rows of sqew_message that held what was never written there: 1 mended"]
         assert store.check().problems == []
+
+
+@pytest.mark.parametrize(("column", "value"), [("body", "NULL"), ("outcome", "'odd'"), ("is_text", "'odd'")])
+def test_one_row_blocked_its_archive(sample: Path, scratch: Path, column: str, value: str) -> None:
+    path = scratch / "odd.db"
+    assert Typeless(sample, scratch, indexes=False).alter(path, Column("sqew_archive", column), value, 0)
+    with closing(SQLiteStore(path, now=NOW)) as store:
+        # Where only its outcome is odd, nothing in it stops anybody.
+        if column == "outcome":
+            store.connection.execute("UPDATE sqew_archive SET attempts = 'odd' WHERE outcome = 'odd'")
+
+        found = store.look([ListArchive("jobs"), ListArchive("kept")], NOW)
+
+        archived = [one.message.damaged for archive in found for one in archive.messages]
+        assert len(archived) == 2
+        assert sum(archived) == (column == "body")
+
+
+def test_what_is_looked_at_beside_a_row_that_could_not_be_mended_was_an_error_of_python(
+    sample: Path, scratch: Path
+) -> None:
+    path = scratch / "odd.db"
+    Typeless(sample, scratch, indexes=False).alter(path, Column("sqew_message", "attempts"), "'odd'", 0)
+    with closing(SQLiteStore(path, now=NOW)) as store, closing(apsw.Connection(str(path))) as other:
+        other.execute("BEGIN IMMEDIATE")
+
+        with pytest.raises(StoreDamaged):
+            store.look([Peek("jobs", 10)], LATER)
 
 
 def test_a_message_whose_content_is_intact_is_delivered_though_its_times_are_lost(sample: Path, scratch: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from sqew.errors import StoreDamaged
 from sqew.model import NewMessage, Policy, Ref
-from sqew.operations import Ack, CreateQueue, ListArchive, Receive, Send
+from sqew.operations import Ack, CreateQueue, ListArchive, Peek, Receive, Send
 from sqew.stores.sqlite import SQLiteStore
 
 NOW = 1_700_000_000_000
@@ -95,6 +95,23 @@ def test_a_row_that_sqlite_can_not_read_blocked_its_queue(
             assert sorted(delivered) == [body for body in bodies if body != lost]
             assert archived.reason == "damaged"
             assert store.connection.pragma("integrity_check") == "ok"
+
+    assert flips > 3
+
+
+@pytest.mark.parametrize(("queue", "name"), [("jobs", b"plain"), ("jobs.fifo", b"ordered")])
+def test_a_row_that_is_odd_and_unreadable_was_not_mended_when_looked_at(
+    sample: Path, tmp_path: Path, queue: str, name: bytes
+) -> None:
+    path = tmp_path / "altered.db"
+    flips = 0
+    for _ in flips_in_header(sample, b'"%b %03d"' % (name, COUNT // 2), path):
+        flips += 1
+        with closing(SQLiteStore(path, now=NOW, durability="fast")) as store:
+            [messages] = store.look([Peek(queue, 2 * COUNT)], NOW)
+
+            assert len([message for message in messages if not message.damaged]) >= COUNT - 1
+            assert len(drain(store, queue)) == COUNT - 1
 
     assert flips > 3
 

@@ -122,6 +122,16 @@ _JSON = {
     ("sqew_subscription", "details"), ("sqew_attempt", "messages"),
 }  # fmt: skip
 
+_ONE_OF = {
+    ("sqew_archive", "outcome"): "('done', 'dead')",
+    ("sqew_subscription", "protocol"): "('queue', 'http', 'https')",
+    ("sqew_subscription", "state"): "('confirmed', 'pending', 'deleted')",
+    ("sqew_schedule", "status"): "('active', 'paused')",
+    ("sqew_schedule", "target_kind"): "('queue', 'topic')",
+    ("sqew_move_task", "status"): "('running', 'completed', 'cancelled', 'failed')",
+}
+"""What their CHECKs say: where a row holds anything else, nothing of it could be mended."""
+
 _CHECKED = {"sqew_message", "sqew_archive", "sqew_payload", "sqew_schedule"}
 
 _LEFT = {"sqew_migration", "sqew_body"}
@@ -145,6 +155,8 @@ class _Column:
             wrong = f"({wrong} OR (due_at IS NULL AND group_id IS NULL))"
         if (table, name) in _JSON:
             wrong = f"({wrong} OR NOT json_valid({name}))"
+        if (allowed := _ONE_OF.get((table, name))) is not None:
+            wrong = f"({wrong} OR {name} NOT IN {allowed})"
         if (table, name) == ("sqew_message", "lane_id"):
             wrong = f"({wrong} OR NOT EXISTS ({_LANE}))"
         self.is_odd = wrong
@@ -203,10 +215,19 @@ def mend(work: Work, connection: apsw.Connection, *, indexes: bool) -> list[str]
     ``indexes``: they are damaged as well. Raises what SQLite says if there is more wrong with the file.
     """
     # To look at every row takes a second or two for a million. Nobody need wait for that part of it.
+    odd: list[_Table] = []
+    if not indexes:
+        try:
+            odd = [table for table, _ in odd_tables(work.execute)]
+        except apsw.CorruptError:
+            # What was met is odd, but there is a row as well of which SQLite reads nothing: often it is the same one.
+            indexes = True
+        else:
+            if not odd:
+                return []
     unreadable = unreadable_rows(work.execute) if indexes else {}
-    odd = [] if unreadable else [table for table, _ in odd_tables(work.execute)]
-    if not odd and not indexes:
-        return []
+    if indexes and not unreadable:
+        odd = [table for table, _ in odd_tables(work.execute)]
     places = [] if unreadable else _places(work.execute)
     work.execute("BEGIN IMMEDIATE")
     try:

@@ -352,10 +352,8 @@ class SQLiteStore:
                 return error
             case apsw.Error():
                 raise translate(error, self.path) from error
-            case UnicodeDecodeError() | msgspec.DecodeError():
-                damaged = True
             case _:
-                damaged = isinstance(error, _UNLIKELY) and self._is_damaged()
+                damaged = isinstance(error, _UNLIKELY) and self._is_damage(error, self.connection)
         if damaged:
             raise self._damaged(error) from error
         raise error
@@ -365,14 +363,14 @@ class SQLiteStore:
         traceback.clear_frames(error.__traceback__)
         return StoreDamaged(f"{self.path} is damaged ({error}). Run `sqew check`, and restore the file from a backup.")
 
-    def _is_damaged(self) -> bool:
+    def _is_damage(self, error: Exception, connection: apsw.Connection) -> bool:
         """Whether an error that should not be is the file's fault: rows that hold what was never written to them."""
-        if monotonic() < self._mend_again_at:
-            # It was a moment ago, and could not be mended.
+        if isinstance(error, UnicodeDecodeError | msgspec.DecodeError) or monotonic() < self._mend_again_at:
+            # Or it was a moment ago, and could not be mended.
             return True
         try:
-            is_odd = next(odd_rows(self.connection.execute), None) is not None
-            return is_odd or bool(self.connection.pragma("quick_check", 1) != "ok")
+            is_odd = next(odd_rows(connection.execute), None) is not None
+            return is_odd or bool(connection.pragma("quick_check", 1) != "ok")
         except apsw.Error:
             return True
 
@@ -501,11 +499,18 @@ class SQLiteStore:
         """Mend what a long read could not read, before that is raised."""
         try:
             yield
-        except (StoreDamaged, *_UNLIKELY) as error:
-            mended = self._mend_aside(error, now)
-            if mended or isinstance(error, UnicodeDecodeError | msgspec.DecodeError):
-                raise self._damaged(error) from error
+        except StoreDamaged as error:
+            self._mend_aside(error, now)
             raise
+        except _UNLIKELY as error:
+            if self.path == MEMORY:
+                raise
+            with translated(self.path), closing(connect(self._file, create=False)) as connection:
+                damaged = self._is_damage(error, connection)
+            if not damaged:
+                raise
+            self._mend_aside(error, now)
+            raise self._damaged(error) from error
 
     def _work_on(self, link: Link, connection: apsw.Connection, now: int) -> Work:
         catalog = Catalog(connection.execute, SQL)
