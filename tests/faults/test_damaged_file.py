@@ -194,6 +194,20 @@ def test_a_body_that_became_headers_was_delivered_empty(store: SQLiteStore, rece
     assert store.check().damaged == [bad]
 
 
+def test_a_damaged_message_is_told_in_the_log(store: SQLiteStore, caplog: pytest.LogCaptureFixture) -> None:
+    bad, _ = send_one_to_alter_and_one_to_leave(store, "jobs", SMALL)
+    store.connection.execute(ALTERATIONS["a small body"][1], (bad,))
+
+    ask(store, Receive("jobs"))
+
+    [said] = caplog.records
+    assert (said.levelname, said.name, getattr(said, "fields", None)) == (
+        "WARNING",
+        "sqew.store",
+        {"queue": "jobs", "id": bad},
+    )
+
+
 @pytest.mark.parametrize("altered", ALTERATIONS)
 def test_an_altered_message_is_shown_without_its_body(store: SQLiteStore, altered: str) -> None:
     body, alteration = ALTERATIONS[altered]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import NamedTuple
 
 from sqew.model import Fact, FactKind, Outcome
@@ -10,6 +11,8 @@ from sqew.stores.sql.fifo import put_in_front, refresh_head
 from sqew.stores.sql.queues import dead_letter_queue
 from sqew.stores.sql.sending import SOLE_GROUP
 from sqew.stores.sql.work import Row, Work
+
+_log = logging.getLogger("sqew.store")
 
 EXHAUSTED = "max_attempts"
 DAMAGED = "damaged"
@@ -76,6 +79,9 @@ def bury(work: Work, state: QueueState, held: Held, reason: str) -> None:
     attempts of its own to give, they are counted anew: otherwise it could not be received even once.
     """
     target = None if reason == DAMAGED else dead_letter_queue(work, state)
+    if reason == DAMAGED:
+        found = {"queue": state.name, "id": held.id}
+        _log.warning("a message is not what was sent, and goes to the archive", extra={"fields": found})
     lane = state.lane_names[held.lane_id]
     if target is None or target is state:
         archive(work, state, held, "dead", reason)
