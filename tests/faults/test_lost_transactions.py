@@ -21,6 +21,7 @@ from sqew import Queue
 from sqew.stores.sqlite import SQLiteStore, losses
 from sqew.stores.sqlite.losses import noted
 from sqew.stores.sqlite.reading import SQLiteReader
+from sqew.stores.sqlite.snapshot import snapshot
 
 SENT = 30
 SENDER = """
@@ -80,6 +81,19 @@ def test_a_flipped_bit_in_a_live_wal_dropped_answered_messages_without_a_word(
     path.with_name("q.db-lost").unlink()
     with Queue.open(path) as q:
         assert q.check().ok
+
+
+def test_a_look_at_a_copy_hid_that_transactions_were_lost(tmp_path: Path) -> None:
+    path = tmp_path / "q.db"
+    kill_a_sender(path)
+    flip(path, 5_000)
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+
+    snapshot(str(path), str(tmp_path / "copy.db"))
+
+    assert {name: path.with_name(name).read_bytes() for name in before} == before
+    with Queue.open(path) as q:
+        assert not q.check().ok
 
 
 @pytest.mark.parametrize("offset", [2, 17, 30, 40], ids=str)

@@ -52,7 +52,9 @@ def _mib(size: int) -> str:
 def _copy_in_use(path: str, to: str) -> bool:
     """By SQLite's online backup; False where nobody has the file open, and its index can't be made here."""
     try:
-        uri = f"file:{quote(str(Path(path).absolute()))}?mode=ro"
+        # Without readonly_shm SQLite makes the -shm anew after a kill: it says what the log held, and whoever opens the
+        # file next looks there for transactions that are missing (see losses.py).
+        uri = f"file:{quote(str(Path(path).absolute()))}?mode=ro&readonly_shm=1"
         source = apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
     except (apsw.CantOpenError, apsw.ReadOnlyError):
         return False
