@@ -18,6 +18,7 @@ import pytest
 from children import Children, kill_at_random
 
 from sqew import Queue
+from sqew.errors import StoreUnusable
 from sqew.stores.sqlite import SQLiteStore, losses
 from sqew.stores.sqlite.losses import noted
 from sqew.stores.sqlite.reading import SQLiteReader
@@ -81,6 +82,20 @@ def test_a_flipped_bit_in_a_live_wal_dropped_answered_messages_without_a_word(
     path.with_name("q.db-lost").unlink()
     with Queue.open(path) as q:
         assert q.check().ok
+
+
+def test_a_log_that_held_all_there_was_left_a_file_without_queues_and_without_a_word(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "q.db"
+    kill_a_sender(path)
+    flip(path, 40)
+
+    with caplog.at_level(logging.ERROR, "sqew.store"), pytest.raises(StoreUnusable):
+        Queue.open(path, create=False)
+
+    assert "committed transactions are missing" in caplog.text
+    assert noted(str(path))
 
 
 def test_a_look_at_a_copy_hid_that_transactions_were_lost(tmp_path: Path) -> None:

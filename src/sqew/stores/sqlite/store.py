@@ -78,18 +78,21 @@ class SQLiteStore:
         # In memory there is no other connection.
         self.looks_aside = self.path != MEMORY
         watch = None if self.path == MEMORY or vfs is not None else WalWatch(self._file)
-        self.connection = connect(
-            self.path,
-            durability=durability,
-            busy_timeout_ms=busy_timeout_ms,
-            wal_autocheckpoint_pages=wal_autocheckpoint_pages,
-            cache_kib=cache_kib,
-            create=create,
-            vfs=vfs,
-        )
         try:
+            self.connection = connect(
+                self.path,
+                durability=durability,
+                busy_timeout_ms=busy_timeout_ms,
+                wal_autocheckpoint_pages=wal_autocheckpoint_pages,
+                cache_kib=cache_kib,
+                create=create,
+                vfs=vfs,
+            )
+        finally:
+            # Even if it can't be opened: what is lost may be all that makes it a file of queues.
             if watch is not None:
                 watch.tell_loss()
+        try:
             with translated(self.path):
                 migrate(self.connection, self.path, now)
         except BaseException:
