@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from random import Random
 
 import apsw
 import pytest
-from oddities import LATER, NOW, QUEUES, VALUES, Column, Inquiry, Outcome, Typeless, build, columns_of
+from oddities import LATER, NOW, QUEUES, VALUES, Column, Inquiry, Outcome, Typeless, build, columns_of, is_rowid_table
 
 from sqew.errors import StoreDamaged
 from sqew.model import NewMessage, Policy
@@ -118,6 +119,41 @@ def test_one_row_blocked_its_archive(sample: Path, scratch: Path, column: str, v
         archived = [one.message.damaged for archive in found for one in archive.messages]
         assert len(archived) == 2
         assert sum(archived) == (column == "body")
+
+
+@pytest.mark.parametrize(
+    "table", ["sqew_lane", "sqew_bucket", "sqew_key", "sqew_activity", "sqew_claim", "sqew_claim_chunk"]
+)
+def test_a_row_that_sqlite_can_not_read_stopped_upkeep_or_the_whole_file(
+    sample: Path, expected: Outcome, scratch: Path, table: str
+) -> None:
+    path = scratch / "unreadable.db"
+    damaged = 0
+    for altered in unreadable(sample, table):
+        path.write_bytes(altered)
+        outcome = Inquiry(path).outcome
+        damaged += 1
+
+        assert outcome.foreign == outcome.damage == []
+        assert sum(outcome.delivered.values()) >= sum(expected.delivered.values())
+        for file in scratch.glob("unreadable.db*"):
+            file.unlink()
+
+    assert damaged
+
+
+def unreadable(sample: Path, table: str) -> Iterator[bytes]:
+    """The file with one bit flipped in the length of the header of each of a table's rows, which are in one page."""
+    content = sample.read_bytes()
+    with closing(apsw.Connection(str(sample))) as connection:
+        root = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = ?", (table,)).get
+        has_rowid = is_rowid_table(connection, table)
+    first = (root - 1) * 4096
+    for n in range(int.from_bytes(content[first + 3 : first + 5])):
+        place = first + 8 + 2 * n
+        # Behind the length of the row, and its id: of one byte each.
+        at = first + int.from_bytes(content[place : place + 2]) + 1 + has_rowid
+        yield content[:at] + bytes([content[at] ^ 0x40]) + content[at + 1 :]
 
 
 def test_what_is_looked_at_beside_a_row_that_could_not_be_mended_was_an_error_of_python(

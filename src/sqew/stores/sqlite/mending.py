@@ -19,7 +19,7 @@ from sqew.model import Policy
 from sqew.stores.sql.fifo import refresh_head
 from sqew.stores.sql.rows import HIGHEST
 from sqew.stores.sql.work import Execute, Row, Work
-from sqew.stores.sqlite.unreadable import check_pages, take_out, unreadable_rows
+from sqew.stores.sqlite.unreadable import broken_tables, check_pages, remake, take_out, unreadable_rows
 
 _LANE = "SELECT 1 FROM sqew_lane l WHERE l.queue_id = sqew_message.queue_id AND l.id = lane_id"
 _decode_policy = msgspec.json.Decoder(Policy).decode
@@ -226,25 +226,26 @@ def mend(work: Work, connection: apsw.Connection, *, indexes: bool) -> list[str]
             if not odd:
                 return []
     unreadable = unreadable_rows(work.execute) if indexes else {}
-    if indexes and not unreadable:
-        odd = [table for table, _ in odd_tables(work.execute)]
+    broken = broken_tables(work.execute) if indexes else {}
     places = [] if unreadable else _places(work.execute)
     work.execute("BEGIN IMMEDIATE")
     try:
         told = take_out(work.execute, unreadable, max(work.now, 0))
-        if unreadable:
-            odd, places = [table for table, _ in odd_tables(work.execute)], _places(work.execute)
-        told += _reindex(work.execute) if indexes else []
+        told += remake(work.execute, broken)
+        if indexes:
+            odd = [table for table, _ in odd_tables(work.execute)]
+            places = _places(work.execute) if unreadable else places
+            told += _reindex(work.execute)
         try:
             work.execute("SAVEPOINT mending")
-            told += _mend_rows(work, odd, places)
+            told += _mend_rows(work, odd, places, broken)
         except (apsw.CorruptError, apsw.ConstraintError):
             # An index still has what a row had before.
             work.execute("ROLLBACK TO mending")
             told += _reindex(work.execute)
-            told += _mend_rows(work, odd, places)
+            told += _mend_rows(work, odd, places, broken)
         work.execute(work.sql.bump_catalog).fetchall()
-        if unreadable:
+        if unreadable or broken:
             check_pages(work.execute)
         work.execute("COMMIT")
     except BaseException:
@@ -271,7 +272,7 @@ def _places(execute: Execute) -> list[Row]:
     return execute(f"{indexed} AND typeof(queue_id) = 'integer' AND +id IN ({lost})").fetchall()
 
 
-def _mend_rows(work: Work, odd: list[_Table], places: list[Row]) -> list[str]:
+def _mend_rows(work: Work, odd: list[_Table], places: list[Row], broken: Iterable[str]) -> list[str]:
     work.executemany("UPDATE sqew_message SET queue_id = ?, lane_id = ?, priority = ? WHERE id = ?", places)
     # A message whose lane is lost is no odd one once the lane is there again.
     queues = [table for table in odd if table.name in {"sqew_queue", "sqew_lane"}]
@@ -279,7 +280,8 @@ def _mend_rows(work: Work, odd: list[_Table], places: list[Row]) -> list[str]:
     _restore_queues(work)
     told += _change(work, [table for table in odd if table not in queues])
     work.execute(_MISSING_BUCKETS)
-    if "sqew_claim_chunk" in {table.name for table in odd}:
+    if not _CLAIMED_IN.isdisjoint([*broken, *(table.name for table in odd)]):
+        work.execute(_FORGET_CHUNKS)
         work.execute(_RELEASE_UNCLAIMED, (work.now, _CLAIMED_MS))
     _expose_heads(work)
     return told
@@ -319,6 +321,15 @@ def _restore_queues(work: Work) -> None:
 _MISSING_BUCKETS = """
 INSERT OR IGNORE INTO sqew_bucket SELECT DISTINCT queue_id, lane_id, priority FROM sqew_message
  WHERE typeof(queue_id) = 'integer'
+"""
+
+_CLAIMED_IN = {"sqew_claim", "sqew_claim_chunk"}
+
+# What is known of a claim is of no use without the claim.
+_FORGET_CHUNKS = """
+DELETE FROM sqew_claim_chunk WHERE NOT EXISTS (
+  SELECT 1 FROM sqew_claim c
+   WHERE c.consumer_id = sqew_claim_chunk.consumer_id AND c.number = sqew_claim_chunk.number)
 """
 
 # The messages of a claim are leased for years: those that nobody remembers to have claimed would be lost.

@@ -133,9 +133,12 @@ class SQLiteStore:
 
     def _mend_queues(self, now: int) -> None:
         """Mend what nothing would trip over: messages that nobody looks for."""
-        with translated(self.path):
-            if has_odd_queues(self.connection.execute):
-                self._mend_aside(StoreDamaged("What is stored of queues can't be read."), now)
+        try:
+            with translated(self.path):
+                if has_odd_queues(self.connection.execute):
+                    self._mend_aside(StoreDamaged("What is stored of queues can't be read."), now)
+        except StoreDamaged as error:
+            self._mend_aside(error, now)
 
     def run(self, operations: Sequence[ops.Operation[Any]], now: int) -> Commit:
         """Execute operations in one transaction; see `sqew.stores.base.Store`."""

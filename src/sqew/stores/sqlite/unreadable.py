@@ -8,13 +8,40 @@ made anew around it. A message leaves a row behind that has its place and no con
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import itemgetter
+from typing import NamedTuple
 
 import apsw
 
 from sqew.stores.sql.work import Execute
 
 _TABLES = ("sqew_message", "sqew_archive", "sqew_body")
-"""Tables that may be large. The others have few rows, and nothing can stand for what they say."""
+"""Tables of which a row can be deleted by its id, wherever it lies."""
+
+_REMADE = (
+    "sqew_lane",
+    "sqew_bucket",
+    "sqew_key",
+    "sqew_activity",
+    "sqew_attempt",
+    "sqew_redating",
+    "sqew_claim",
+    "sqew_claim_chunk",
+)
+"""Tables that can do without a row: it is made anew, or little is lost. Upkeep reads them, for all queues together.
+
+Nothing can stand for what the others say.
+"""
+
+
+class _Broken(NamedTuple):
+    """A table of which some rows can't be read: how it was made, how many there are, and those before and behind."""
+
+    sql: str
+    rows: int
+    before: str
+    behind: str
+
 
 _MOST = 100
 """So many are not one flipped bit, and the file is to be restored."""
@@ -94,6 +121,63 @@ def _place(execute: Execute, id: int) -> tuple[object, ...]:
         if (found := execute(statement, (id,)).fetchone()) is not None:
             return tuple(found)
     return -1, 0, 0, None
+
+
+def broken_tables(execute: Execute) -> dict[str, _Broken]:
+    """Find the tables that can do without what can't be read of them, where there is such.
+
+    Not within a transaction: after such a row SQLite writes nothing any more until it is over.
+    """
+    found = {table: _broken(execute, table) for table in _REMADE}
+    return {table: broken for table, broken in found.items() if broken is not None}
+
+
+def _broken(execute: Execute, table: str) -> _Broken | None:
+    columns = execute(f"PRAGMA table_info({table})").fetchall()
+    sql = execute("SELECT sql FROM sqlite_schema WHERE name = ?", (table,)).get
+    keys = [name for _, name, *_, key in sorted(columns, key=itemgetter(5)) if key]
+    order = keys if "WITHOUT ROWID" in sql else ["rowid"]
+    forwards, backwards = ", ".join(order), ", ".join(f"{name} DESC" for name in order)
+    read = ", ".join(f"CAST({name} AS BLOB)" for _, name, *_ in columns)
+    # (With NOT INDEXED, where there is no rowid, all rows would be read before they are sorted.)
+    before, whole = _count(execute, f"SELECT {read} FROM {table} ORDER BY {forwards}")  # noqa: S608
+    if whole:
+        return None
+    behind, _ = _count(execute, f"SELECT {read} FROM {table} ORDER BY {backwards}")  # noqa: S608
+    rows = execute(f"SELECT count(*) FROM {table}").get  # noqa: S608
+    return _Broken(sql, rows, f"{forwards} LIMIT {before}", f"{backwards} LIMIT {behind}")
+
+
+def _count(execute: Execute, statement: str) -> tuple[int, bool]:
+    """How many rows can be read until one can't, and whether these are all."""
+    count = 0
+    try:
+        for _ in execute(statement):
+            count += 1
+    except apsw.CorruptError:
+        return count, False
+    return count, True
+
+
+def remake(execute: Execute, broken: Mapping[str, _Broken]) -> list[str]:
+    """Make tables anew without what can't be read, and say so. The caller has to `check_pages` as well.
+
+    A row without a rowid can't be deleted where it can't be read.
+    """
+    for table, found in broken.items():
+        if execute(f"SELECT count(*) FROM {table}").get != found.rows:  # noqa: S608
+            raise apsw.BusyError(f"{table} was changed meanwhile")
+        indexes = execute(_INDEXES, (table,)).fetchall()
+        execute(f"CREATE TEMP TABLE kept AS SELECT * FROM {table} ORDER BY {found.before}")  # noqa: S608
+        execute(f"INSERT INTO temp.kept SELECT * FROM {table} ORDER BY {found.behind}")  # noqa: S608
+        execute(f"DROP TABLE {table}")
+        execute(found.sql)
+        # Where more than one can't be read, those between them are lost as well.
+        execute(f"INSERT OR IGNORE INTO {table} SELECT * FROM temp.kept")  # noqa: S608
+        execute("DROP TABLE temp.kept")
+        for _, sql in indexes:
+            execute(sql)
+    return [f"{table} had rows that can't be read, and was made anew without them" for table in broken]
 
 
 def check_pages(execute: Execute) -> None:
