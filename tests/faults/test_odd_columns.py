@@ -121,6 +121,19 @@ def test_one_row_blocked_its_archive(sample: Path, scratch: Path, column: str, v
         assert sum(archived) == (column == "body")
 
 
+def test_a_bucket_that_is_another_hid_its_messages_from_check(sample: Path, scratch: Path) -> None:
+    path = scratch / "odd.db"
+    path.write_bytes(sample.read_bytes())
+    with closing(SQLiteStore(path, now=NOW)) as store:
+        assert store.check().ok
+        where = "queue_id = (SELECT id FROM sqew_queue WHERE name = 'lanes')"
+        store.connection.execute(f"UPDATE sqew_bucket SET priority = 7 WHERE {where} AND lane_id = 0")
+
+        [problem] = store.check().problems
+
+        assert "never received: 2" in problem
+
+
 @pytest.mark.parametrize(
     "table", ["sqew_lane", "sqew_bucket", "sqew_key", "sqew_activity", "sqew_claim", "sqew_claim_chunk"]
 )

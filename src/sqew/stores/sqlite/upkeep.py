@@ -27,6 +27,12 @@ _COMPACT_STEP_PAGES = 100
 _FREE_PAGES_KEPT = 2_000
 _REPORT_EVERY = 1_000
 MOST_DAMAGED_SHOWN = 100
+_HIDDEN = """
+SELECT count(*) FROM sqew_message m
+ WHERE NOT EXISTS (SELECT 1 FROM sqew_bucket b
+                    WHERE b.queue_id = m.queue_id AND b.lane_id = m.lane_id AND b.priority = m.priority)
+   AND EXISTS (SELECT 1 FROM sqew_queue q WHERE q.id = m.queue_id AND q.name IS NOT NULL)
+"""
 
 
 class CheckReport(Struct, frozen=True):
@@ -167,6 +173,9 @@ def check(work: Work, progress: Callable[[int], object] | None, known: Iterable[
     problems = [*known, *_structural(work.execute)]
     with _as_far_as_it_goes("the types of columns", problems):
         problems.extend(odd_rows(work.execute))
+    with _as_far_as_it_goes("what is known of priorities", problems):
+        if hidden := work.execute(_HIDDEN).get:
+            problems.append(f"messages that are in no bucket, so that they are never received: {hidden}")
     damaged: list[int] = []
     deliveries: list[int] = []
     schedules: list[str] = []
