@@ -135,7 +135,7 @@ def test_a_bucket_that_is_another_hid_its_messages_from_check(sample: Path, scra
 
 
 @pytest.mark.parametrize(
-    "table", ["sqew_lane", "sqew_bucket", "sqew_key", "sqew_activity", "sqew_claim", "sqew_claim_chunk"]
+    "table", ["sqew_lane", "sqew_bucket", "sqew_key", "sqew_activity", "sqew_claim", "sqew_claim_chunk", "sqew_meta"]
 )
 def test_a_row_that_sqlite_can_not_read_stopped_upkeep_or_the_whole_file(
     sample: Path, expected: Outcome, scratch: Path, table: str

@@ -232,6 +232,10 @@ def mend(work: Work, connection: apsw.Connection, *, indexes: bool) -> list[str]
     try:
         told = take_out(work.execute, unreadable, max(work.now, 0))
         told += remake(work.execute, broken)
+        if "sqew_meta" in broken:
+            fresh = _HARMLESS["sqew_meta"]
+            columns, values = ", ".join(fresh), ", ".join(map(str, fresh.values()))
+            work.execute(f"INSERT INTO sqew_meta (id, {columns}) SELECT 1, {values}")
         if indexes:
             odd = [table for table, _ in odd_tables(work.execute)]
             places = _places(work.execute) if unreadable else places

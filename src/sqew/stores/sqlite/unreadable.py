@@ -27,6 +27,7 @@ _REMADE = (
     "sqew_redating",
     "sqew_claim",
     "sqew_claim_chunk",
+    "sqew_meta",
 )
 """Tables that can do without a row: it is made anew, or little is lost. Upkeep reads them, for all queues together.
 
