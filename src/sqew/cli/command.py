@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sqew.cli.session import Session
+from sqew.cli.terminal_session import TerminalSession
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -172,9 +172,9 @@ def shared_options(shown: Sequence[str]) -> list[click.Parameter]:
     return list(options)
 
 
-def _remember(write: Callable[[Session, Any], None]) -> Callable[[click.Context, click.Parameter, Any], None]:
+def _remember(write: Callable[[TerminalSession, Any], None]) -> Callable[[click.Context, click.Parameter, Any], None]:
     def callback(ctx: click.Context, _param: click.Parameter, value: Any) -> None:
-        session = ctx.ensure_object(Session)
+        session = ctx.ensure_object(TerminalSession)
         if value:
             write(session, value)
 
@@ -184,7 +184,7 @@ def _remember(write: Callable[[Session, Any], None]) -> Callable[[click.Context,
 def _remember_setting(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
     def callback(ctx: click.Context, _param: click.Parameter, value: Any) -> None:
         if value is not None:
-            ctx.ensure_object(Session).flags[name] = value
+            ctx.ensure_object(TerminalSession).flags[name] = value
 
     return callback
 

@@ -9,6 +9,7 @@ import click
 from sqew import __version__
 from sqew.cli.command import LazyGroup, setting_options
 from sqew.cli.program import Program, start
+from sqew.cli.session import Session
 
 COMMANDS = {
     "serve": ("sqew.cli.serve:serve", "Serve the queues over HTTP until Ctrl-C."),
@@ -50,6 +51,7 @@ Try `sqew demo`, or: sqew queue add --name orders
 class Root(Program, LazyGroup):
     """`sqew` itself."""
 
+    session_class = Session
     shown_options = ("db", "database_url", "url", "read_only", "config", "json", "no_color", "debug")
 
 

@@ -12,15 +12,17 @@ import click
 
 from sqew.cli import exits
 from sqew.cli.exits import Exit
-from sqew.cli.session import Session
+from sqew.cli.terminal_session import TerminalSession
 
 
 class Program(click.Group):
     """The outermost group of a command line."""
 
+    session_class = TerminalSession
+
     def main(self, args: Any = None, prog_name: str | None = None, *_: Any, **extra: Any) -> NoReturn:
         """Run a command line and end the process. Errors are sentences on stderr, never a traceback."""
-        session = Session()
+        session = self.session_class()
         extra["standalone_mode"] = False
         exits.program = self.name or exits.program
         try:

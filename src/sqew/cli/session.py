@@ -1,22 +1,19 @@
-"""What all commands of one run share: the settings, where the queues are, and how answers are shown."""
+"""Sessions of `sqew`: the settings that all commands of a run share, and where the queues are."""
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
-
-import click
+from typing import TYPE_CHECKING
 
 from sqew.cli.exits import Exit, Failure
+from sqew.cli.terminal_session import TerminalSession
 
 # What is imported in the functions below is not needed to show the help, and costs more than all the rest.
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sqew.cli.output import Part
     from sqew.client import Client
     from sqew.embedded import Queue
     from sqew.rules import Limits
@@ -29,16 +26,11 @@ _PLACES = {"db": "--db names a file", "database_url": "--database-url a database
 """The flags that say where the queues are."""
 
 
-class Session:
-    """One run of the command line, as its options describe it."""
+class Session(TerminalSession):
+    """A run of `sqew`: the settings, and the queues that its commands work on."""
 
     def __init__(self) -> None:
-        self.flags: dict[str, str] = {}
-        self.config: str | None = None
-        self.debug = False
-        self.json = False
-        self.read_only = False
-        self.plain = bool(os.environ.get("NO_COLOR"))
+        super().__init__()
         self._settings: Settings | None = None
 
     @property
@@ -231,33 +223,6 @@ class Session:
                 "with --db FILE.",
                 Exit.INVALID,
             )
-
-    def show(self, document: Any, *parts: Part) -> None:
-        """Answer: the document for machines, or the parts for people."""
-        from sqew.cli import output
-
-        if self.json:
-            output.write_json(document)
-        else:
-            output.write(parts, self.plain)
-
-    def note(self, sentence: str) -> None:
-        """Tell people something that is not the answer."""
-        if not self.json:
-            click.echo(sentence, err=True)
-
-    def confirm(self, action: str, yes: bool, *, everything: bool = False) -> None:
-        """Ask on a terminal before something that can't be undone.
-
-        A script that names what is to go means it. One that says ``everything`` may not know how much that is: it
-        needs --yes.
-        """
-        if yes or not (everything or sys.stdin.isatty()):
-            return
-        if not (sys.stdin.isatty() and sys.stderr.isatty()):
-            raise Failure(f"{action} can't be undone, and there is no terminal to ask on. Add --yes.", Exit.INVALID)
-        if not click.confirm(f"{action}?", err=True):
-            raise Failure("Nothing was changed.", Exit.FAILED)
 
 
 def now_ms() -> int:

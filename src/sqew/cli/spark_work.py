@@ -15,6 +15,7 @@ import click
 from sqew.cli.exits import Exit, Failure
 from sqew.cli.progress import Bar
 from sqew.cli.session import Session
+from sqew.cli.terminal_session import TerminalSession
 from sqew.errors import BadValue, SparkError
 
 if TYPE_CHECKING:
@@ -49,7 +50,12 @@ def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def spark_at_work(
-    session: Session, doing: str, master: str | None = None, spark_settings: tuple[str, ...] = (), *, bar: bool = True
+    session: TerminalSession,
+    doing: str,
+    master: str | None = None,
+    spark_settings: tuple[str, ...] = (),
+    *,
+    bar: bool = True,
 ) -> Iterator[SparkSession]:
     """A Spark session for a command: started quietly, with a bar while it works, and stopped at the end.
 
@@ -124,7 +130,7 @@ def _parsed(settings: tuple[str, ...]) -> dict[str, str]:
 
 
 def _started(
-    session: Session, bar: Bar, name: str, master: str | None, settings: dict[str, str]
+    session: TerminalSession, bar: Bar, name: str, master: str | None, settings: dict[str, str]
 ) -> tuple[SparkSession, bool]:
     """The session, and whether it was started here."""
     from sqew.spark.session import check_packages, session_at_work

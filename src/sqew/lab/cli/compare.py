@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from sqew.cli.output import Column, Part, Table
-from sqew.cli.session import Session
+from sqew.cli.terminal_session import TerminalSession
 from sqew.lab.bootstrap import Estimate
 from sqew.lab.cli.command import Command
 from sqew.lab.compare import Comparison, Figure
@@ -19,7 +19,7 @@ _HIGHER_IS_BETTER = frozenset({"/s"})
 @click.argument("runs", nargs=-1, required=True, metavar="RUN RUN…")
 @click.option("--force", is_flag=True, help="Also where they are not comparable.")
 @click.pass_obj
-def compare(session: Session, runs: tuple[str, ...], force: bool) -> None:
+def compare(session: TerminalSession, runs: tuple[str, ...], force: bool) -> None:
     """Set runs side by side, each against the first, with intervals that hold in 95 of 100 cases.
 
     Runs from other machines, with another durability or of other inputs are refused. The intervals tell of the changes

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from sqew.cli.output import Column, Table
-from sqew.cli.session import Session
+from sqew.cli.terminal_session import TerminalSession
 from sqew.lab.cli.command import Command
 
 _FACTS = ("does", "needs", "options", "runs_in_virtual_time")
@@ -19,7 +19,7 @@ _FACTS = ("does", "needs", "options", "runs_in_virtual_time")
 @click.command(cls=Command)
 @click.argument("name", required=False)
 @click.pass_obj
-def drivers(session: Session, name: str | None) -> None:
+def drivers(session: TerminalSession, name: str | None) -> None:
     """List the queues that can be measured; of one, NAME, with the options that target.options may hold."""
     from sqew.lab.drivers import DRIVERS
 

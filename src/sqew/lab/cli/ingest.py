@@ -11,8 +11,8 @@ import click
 from sqew.cli.exits import Exit, Failure
 from sqew.cli.output import plural
 from sqew.cli.progress import Bar
-from sqew.cli.session import Session
 from sqew.cli.spark_work import spark_at_work, spark_options
+from sqew.cli.terminal_session import TerminalSession
 from sqew.lab.cli.command import Group, config_option, loaded
 from sqew.spark.session import check_packages
 
@@ -58,7 +58,7 @@ _by_spark = click.option("--spark", "by_spark", is_flag=True, help="Have Spark d
 @config_option
 @click.pass_obj
 def jsonl(
-    session: Session, files: tuple[str, ...], topic: str, lane: str | None, priority: int, group_by: str | None,
+    session: TerminalSession, files: tuple[str, ...], topic: str, lane: str | None, priority: int, group_by: str | None,
     restart: bool, by_spark: bool, master: str | None, spark_settings: tuple[str, ...], config: Path,
 ) -> None:  # fmt: skip
     """Each line is a message: JSON of any kind. Files may be compressed with gzip."""
@@ -84,7 +84,7 @@ def jsonl(
 @config_option
 @click.pass_obj
 def csv(
-    session: Session, files: tuple[str, ...], topic: str, lane: str | None, priority: int, group_by: str | None,
+    session: TerminalSession, files: tuple[str, ...], topic: str, lane: str | None, priority: int, group_by: str | None,
     delimiter: str, restart: bool, by_spark: bool, master: str | None, spark_settings: tuple[str, ...], config: Path,
 ) -> None:  # fmt: skip
     """Each row is a message: an object of texts, named by the first row. Files may be compressed with gzip."""
@@ -101,7 +101,13 @@ def csv(
 
 
 def _ingest(
-    session: Session, patterns: tuple[str, ...], format: Format, into: Into, restart: bool, config: Path, delimiter: str
+    session: TerminalSession,
+    patterns: tuple[str, ...],
+    format: Format,
+    into: Into,
+    restart: bool,
+    config: Path,
+    delimiter: str,
 ) -> None:
     from sqew.body_files import files_of
     from sqew.lab.cli.queues import as_made, queue_of, topic_of
@@ -126,7 +132,7 @@ def _ingest(
 
 
 def _ingest_by_spark(
-    session: Session, patterns: tuple[str, ...], format: Format, into: Into, restart: bool, config: Path,
+    session: TerminalSession, patterns: tuple[str, ...], format: Format, into: Into, restart: bool, config: Path,
     delimiter: str, where: tuple[str | None, tuple[str, ...]],
 ) -> None:  # fmt: skip
     check_packages()
@@ -158,7 +164,7 @@ def _check(topic: TopicConfig, into: Into) -> None:
         raise BadValue(f"Topic '{topic.name}' is FIFO, so each message needs a group: give --group-by FIELD.")
 
 
-def _sent(session: Session, work: Ingest, delimiter: str) -> tuple[int, float]:
+def _sent(session: TerminalSession, work: Ingest, delimiter: str) -> tuple[int, float]:
     """Send it all: how many messages, in how many seconds."""
     before, began = work.progress.sent, time.monotonic()
     with Bar("ingesting", session.plain) as bar:
@@ -174,7 +180,12 @@ def _sent(session: Session, work: Ingest, delimiter: str) -> tuple[int, float]:
 
 
 def _show(
-    session: Session, progress: Progress | Ingested, rejects: str | None, sent: int, seconds: float, durability: str
+    session: TerminalSession,
+    progress: Progress | Ingested,
+    rejects: str | None,
+    sent: int,
+    seconds: float,
+    durability: str,
 ) -> None:
     rate = sent / max(seconds, 1e-9)
     parts = [f"Sent {plural(progress.sent, 'message')} ({rate:,.0f} a second, {durability})."]

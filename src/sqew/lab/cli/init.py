@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from sqew.cli.exits import Exit, Failure
-from sqew.cli.session import Session
+from sqew.cli.terminal_session import TerminalSession
 from sqew.lab.cli.command import CONFIG_FILE, Command
 
 
@@ -15,7 +15,7 @@ from sqew.lab.cli.command import CONFIG_FILE, Command
 @click.argument("file", type=click.Path(path_type=Path), default=CONFIG_FILE)
 @click.option("--force", is_flag=True, help="Write over a file that is there.")
 @click.pass_obj
-def init(session: Session, file: Path, force: bool) -> None:
+def init(session: TerminalSession, file: Path, force: bool) -> None:
     """Write a configuration to begin with: FILE, or plainbench.yaml. It runs as it is."""
     from sqew.lab.config.template import TEMPLATE
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from sqew.cli.session import Session
+from sqew.cli.terminal_session import TerminalSession
 from sqew.lab.cli.command import Command
 from sqew.lab.cli.run import perform
 from sqew.lab.record import manifest
@@ -18,7 +18,7 @@ from sqew.lab.record.replay import replay as again
 @click.option("--from", "source", required=True, metavar="RUN", help="The run's folder, or its manifest.json.")
 @click.option("--runs", type=click.Path(path_type=Path), metavar="FOLDER", help="Where to record the new run.")
 @click.pass_obj
-def replay(session: Session, source: str, runs: Path | None) -> int:
+def replay(session: TerminalSession, source: str, runs: Path | None) -> int:
     """Run a recorded run again, from the same inputs.
 
     The configuration is that of the manifest, whatever the file says by now, and the queue begins with what it held

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from sqew.cli.session import Session
 from sqew.cli.spark_work import spark_at_work, spark_options
+from sqew.cli.terminal_session import TerminalSession
 from sqew.errors import BadValue
 from sqew.lab.cli.command import Command
 
@@ -19,7 +19,7 @@ from sqew.lab.cli.command import Command
 @spark_options
 @click.pass_obj
 def report(
-    session: Session,
+    session: TerminalSession,
     run: Path | None,
     output: Path | None,
     by_spark: bool,
@@ -45,7 +45,7 @@ def report(
     session.show({"run": str(folder), "report": str(path)}, str(path))
 
 
-def _page(session: Session, folder: Path) -> str:
+def _page(session: TerminalSession, folder: Path) -> str:
     from sqew.lab.cli.watching import Watching
     from sqew.lab.report.page import report as page_of
 
@@ -56,7 +56,7 @@ def _page(session: Session, folder: Path) -> str:
         watching.hide()
 
 
-def _page_by_spark(session: Session, folder: Path, master: str | None, spark_settings: tuple[str, ...]) -> str:
+def _page_by_spark(session: TerminalSession, folder: Path, master: str | None, spark_settings: tuple[str, ...]) -> str:
     with spark_at_work(session, "reading the log", master, spark_settings) as spark:
         from sqew.lab.report.by_spark import report as page_of
 

@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from sqew.cli.exits import Exit
-from sqew.cli.session import Session
+from sqew.cli.terminal_session import TerminalSession
 from sqew.errors import BadValue, SqewError
 from sqew.lab.cli.command import Command, config_option, loaded
 from sqew.lab.cli.judgement import judgement
@@ -36,8 +36,8 @@ from sqew.lab.verdict import summary as summaries
 @click.option("--tui", is_flag=True, help="Show the run while it goes on, as `plainbench tui` does.")
 @click.pass_obj
 def run(
-    session: Session, config: Path, seed: int | None, mode: str | None, runs: Path | None, schedule_file: Path | None,
-    tui: bool,
+    session: TerminalSession, config: Path, seed: int | None, mode: str | None, runs: Path | None,
+    schedule_file: Path | None, tui: bool,
 ) -> int:  # fmt: skip
     """Run what the configuration says, record it and judge it.
 
@@ -57,7 +57,7 @@ def run(
     return perform(session, recording, tui=tui)
 
 
-def perform(session: Session, recording: Recording, *, tui: bool = False) -> int:
+def perform(session: TerminalSession, recording: Recording, *, tui: bool = False) -> int:
     """Run it, then judge and show what was recorded, whatever ended it: the number to end with."""
     watching = Watching(session.plain, quiet=session.json)
     failure: SqewError | None = None

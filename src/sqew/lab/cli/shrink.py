@@ -10,7 +10,7 @@ import msgspec
 
 from sqew.cli.exits import Exit
 from sqew.cli.output import Column, Part, Table
-from sqew.cli.session import Session
+from sqew.cli.terminal_session import TerminalSession
 from sqew.lab.cli.command import Command
 from sqew.lab.cli.watching import Watching
 from sqew.lab.events import Event
@@ -27,7 +27,7 @@ SCHEDULE = "smallest.schedule.json"
 @click.argument("run")
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Where to write the schedule.")
 @click.pass_obj
-def shrink(session: Session, run: str, out: Path | None) -> int:
+def shrink(session: TerminalSession, run: str, out: Path | None) -> int:
     """Find the fewest faults with which a run still fails.
 
     The run, which must be one in virtual time that broke a promise, is repeated under ever fewer of its faults. What

@@ -9,8 +9,8 @@ import msgspec
 
 from sqew.cli.command import Command
 from sqew.cli.output import Column, Table
-from sqew.cli.session import Session
 from sqew.cli.spark_work import spark_at_work, spark_options
+from sqew.cli.terminal_session import TerminalSession
 
 if TYPE_CHECKING:
     from sqew.spark.jobs.compare import Paired
@@ -26,7 +26,7 @@ _SHOWN = ("p50", "p99")
 @spark_options
 @click.pass_obj
 def compare(
-    session: Session, base: str, other: str, force: bool, master: str | None, spark_settings: tuple[str, ...]
+    session: TerminalSession, base: str, other: str, force: bool, master: str | None, spark_settings: tuple[str, ...]
 ) -> None:
     """Set two runs of PlainBench side by side, message by message: was the second one faster?
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sqew.cli.output import Column, Table
-from sqew.cli.session import Session
+from sqew.cli.terminal_session import TerminalSession
 from sqew.lab.cli.command import Command, config_option, loaded
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _STATES = ("ready", "leased", "delayed", "blocked", "dead")
 @click.option("--run", type=click.Path(path_type=Path), metavar="FOLDER", help="Of this run, instead of the last one.")
 @config_option
 @click.pass_obj
-def stats(session: Session, topic: str | None, run: Path | None, config: Path) -> None:
+def stats(session: TerminalSession, topic: str | None, run: Path | None, config: Path) -> None:
     """Show how many messages are in the topics, by lane, and what the last run measured.
 
     With --run: what that run measured. Its summary is made if it has none.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sqew.cli.exits import Exit, Failure
-from sqew.cli.session import Session
+from sqew.cli.terminal_session import TerminalSession
 from sqew.lab.cli.command import Group, config_option, loaded
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ def topic() -> None:
 @config_option
 @click.pass_obj
 def create(
-    session: Session, name: str, lanes: str | None, fifo: bool, max_attempts: int | None, base_backoff_ms: int | None,
-    config: Path,
+    session: TerminalSession, name: str, lanes: str | None, fifo: bool, max_attempts: int | None,
+    base_backoff_ms: int | None, config: Path,
 ) -> None:  # fmt: skip
     """Make a topic in the queue, and add it to the configuration unless it is in there."""
     from msgspec.structs import asdict

@@ -8,14 +8,14 @@ from pathlib import Path
 import click
 
 from sqew.cli.exits import Exit, Failure
-from sqew.cli.session import Session
+from sqew.cli.terminal_session import TerminalSession
 from sqew.lab.cli.command import Command
 
 
 @click.command(cls=Command)
 @click.argument("run", type=click.Path(path_type=Path), required=False)
 @click.pass_obj
-def tui(session: Session, run: Path | None) -> int | None:
+def tui(session: TerminalSession, run: Path | None) -> int | None:
     """Watch a run, or a recorded one again.
 
     RUN is the folder of a run; without it, the newest under ./runs. Space pauses the view, or plays a recorded run;
