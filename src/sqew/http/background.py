@@ -6,25 +6,49 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
+from sqew.broker import Broker
 from sqew.courier import Courier
+from sqew.deliveries.guard import Border
 from sqew.deliveries.posting import Poster
 from sqew.errors import SqewError, StoreClosed, StoreUnavailable
-from sqew.http.service import Service
+from sqew.model import Delivered
 from sqew.mover import Mover
 from sqew.promoter import Promoter
+from sqew.publisher import Publisher
 from sqew.scheduler import Scheduler
 from sqew.sealing import EVERYWHERE
-from sqew.settings import durations
+from sqew.settings import Settings, durations
 
 _log = logging.getLogger("sqew.server")
 _TRY_AGAIN_S = 1.0
 
 
+class Counters(Protocol):
+    """The counters of a server that its background keeps up."""
+
+    def delivery(self, is_delivered: bool, seconds: float, ended: Delivered) -> None: ...
+
+    def fire(self, has_fired: bool) -> None: ...
+
+
+class Host(Protocol):
+    """The server that the loops run beside, as far as they know it."""
+
+    broker: Broker
+    publisher: Publisher
+    settings: Settings
+    border: Border
+
+    @property
+    def figures(self) -> Counters: ...
+
+
 class Background:
     """The workers of a server, running from the start. A task that ends has met a store that was closed for good."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Host) -> None:
         settings, broker = service.settings, service.broker
         service.publisher.guesses_url = not settings.base_url and settings.host in EVERYWHERE
         self._courier: Courier | None = None
