@@ -91,7 +91,7 @@ class Waiters:
             self._drop_empty(queue)
             return True
 
-    def wake(self, queues: Iterable[str]) -> None:
+    def wake(self, queues: Iterable[str], /) -> None:
         """Wake the first waiter of each lane of each queue."""
         if not self._waiting:
             return

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from msgspec import Struct
 
 from sqew.model import Commit, DatabaseFigures, Fact, Format
 from sqew.operations import Operation
+
+
+class Wakes(Protocol):
+    """Waiters of this process, which another process's commit wakes through the store."""
+
+    def wake(self, queues: Iterable[str], /) -> None: ...
+
+    def wake_all(self) -> None: ...
 
 
 class Store(Protocol):

@@ -11,9 +11,9 @@ from typing import Any
 import asyncpg
 
 from sqew.errors import StoreError
+from sqew.stores.base import Wakes
 from sqew.stores.postgres.errors import OF_DATABASE, reason_of
 from sqew.stores.postgres.tally import Tally
-from sqew.waiting import Waiters
 
 _log = logging.getLogger("sqew.postgres")
 
@@ -42,7 +42,7 @@ class NoticeBell:
 
     def __init__(self, connect: Connect, notify: Notify, tally: Tally) -> None:
         self._connect, self._notify, self._tally = connect, notify, tally
-        self._waiters: list[Waiters] = []
+        self._waiters: list[Wakes] = []
         self._stirred: set[str] = set()
         self._rung, self._heard = asyncio.Event(), asyncio.Event()
         self._listens, self._warned = False, False
@@ -53,7 +53,7 @@ class NoticeBell:
         self._stirred.update(queues)
         self._rung.set()
 
-    def listen(self, waiters: Waiters, /) -> bool:
+    def listen(self, waiters: Wakes, /) -> bool:
         """Have the waiters woken when others ring, as far as there is a connection to hear them by."""
         if waiters not in self._waiters:
             self._waiters.append(waiters)
