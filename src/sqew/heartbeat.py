@@ -17,6 +17,8 @@ HEARTBEATS_PER_LEASE = 3
 """A lease is extended when a third of it is over, so that two heartbeats may fail before it is lost."""
 LEASE_OF_NONE_MS = 30_000
 """How long a worker leases messages of a queue whose visibility is 0: it could hold none of them."""
+ATTENTIVE_WAIT_MS = 1_000
+"""The same for a worker, who must look up to see that it is to stop."""
 _SHORTEST_PAUSE_S = 0.01
 _NOTHING_KNOWN_MS = 86_400_000
 

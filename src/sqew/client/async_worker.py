@@ -9,9 +9,8 @@ import signal
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol, Self
 
-from sqew.client.trying import ATTENTIVE_WAIT_MS
 from sqew.errors import BadValue, SqewError, StaleLease
-from sqew.heartbeat import pause_of, said
+from sqew.heartbeat import ATTENTIVE_WAIT_MS, pause_of, said
 from sqew.model import Message, Received
 from sqew.operations import Receive
 from sqew.rules import reason_of

@@ -24,7 +24,6 @@ from sqew.client.schedules import Schedules
 from sqew.client.transport.blocking import BlockingResponse, BlockingTransport
 from sqew.client.transport.failures import TransportError
 from sqew.client.trying import (
-    ATTENTIVE_WAIT_MS,
     CLOSED,
     DEFAULT_RETRIES,
     DEFAULT_TIMEOUT_S,
@@ -39,6 +38,7 @@ from sqew.client.trying import (
 from sqew.client.wire import Compacted
 from sqew.client.writers import Writers
 from sqew.errors import MessageNotFound, QueueExists, QueueNotFound, SqewError, StoreClosed
+from sqew.heartbeat import ATTENTIVE_WAIT_MS
 from sqew.model import (
     ArchivedMessage,
     Extension,

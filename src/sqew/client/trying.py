@@ -31,8 +31,6 @@ LONG_TIMEOUT_S = 3600.0
 """For what takes as long as there is work: a purge, an export."""
 LONGEST_WAIT_MS = 20_000
 """How long the server is asked to wait at a time. Much longer, and proxies on the way hang up."""
-ATTENTIVE_WAIT_MS = 1_000
-"""The same for a worker, who must look up to see that it is to stop."""
 HASTY_S = 0.05
 """A server that does not wait is asked this seldom at most."""
 
