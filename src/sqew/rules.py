@@ -29,6 +29,8 @@ LONGEST_MS = 10 * 366 * 86_400_000
 """No delay, lease, TTL or retention is longer than ten years: a longer one is a mistake in the unit."""
 LONGEST_NAME = 256
 """Keys, groups, consumer names and reasons of death are cut short here, or refused."""
+MOST_BYTES = 8 * 1024 * 1024
+"""When the messages of one answer have so many bytes, it ends: everybody else waits while they are read."""
 _LONGEST_SHOWN = 100
 HEAVIEST_LANE = 1_000_000
 MOST_LANES = 1_000

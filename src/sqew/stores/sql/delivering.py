@@ -34,10 +34,11 @@ from sqew.operations import (
     RetryDeliveries,
     SettleDeliveries,
 )
+from sqew.rules import MOST_BYTES
 from sqew.stores.sql.bindings import details_of
 from sqew.stores.sql.fans import event_headers
 from sqew.stores.sql.publishing import letter_headers
-from sqew.stores.sql.rows import DAMAGE, MOST_BYTES, delivery_checksum, payload_checksum
+from sqew.stores.sql.rows import DAMAGE, delivery_checksum, payload_checksum
 from sqew.stores.sql.sending import accept, put, write_deferred
 from sqew.stores.sql.topics import texts_of
 from sqew.stores.sql.work import Row, Work

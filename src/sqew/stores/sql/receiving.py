@@ -11,6 +11,7 @@ from msgspec import Struct
 from sqew.ids import new_token
 from sqew.model import Death, Fact, Lease, Message, Received
 from sqew.operations import NextDue, Receive
+from sqew.rules import MOST_BYTES
 from sqew.stores.sql import attempts
 from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.ending import DAMAGED, EXHAUSTED, Held, archive, bury, drop, gone
@@ -18,7 +19,6 @@ from sqew.stores.sql.lanes import next_turn, save_turns, turns_of
 from sqew.stores.sql.rows import (
     INLINE_BODY_BYTES,
     MOST_ADDED_UP,
-    MOST_BYTES,
     are_odd,
     body_of,
     checksum,

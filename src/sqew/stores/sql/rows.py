@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from sqew.model import ArchivedMessage, Death, Lease, Message, NewMessage, State
-from sqew.rules import attribute_bytes
+from sqew.rules import MOST_BYTES, attribute_bytes
 from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.work import Row, Work
 
@@ -26,9 +26,6 @@ MOST_ADDED_UP = 8 * HIGHEST
 
 INLINE_BODY_BYTES = 2048
 """Longer bodies are kept out of the message's row, which SQLite rewrites whole for every lease."""
-
-MOST_BYTES = 8 * 1024 * 1024
-"""When the messages of one answer have so many bytes, it ends: everybody else waits while they are read."""
 
 encode_headers = msgspec.json.Encoder().encode
 _decode_headers = msgspec.json.Decoder(dict[str, Any]).decode

@@ -33,10 +33,10 @@ from sqew.operations import (
     ListSchedules,
     SaveSchedule,
 )
-from sqew.rules import names_meant
+from sqew.rules import MOST_BYTES, names_meant
 from sqew.stores.sql.near import names_near
 from sqew.stores.sql.publishing import publish_events
-from sqew.stores.sql.rows import DAMAGE, MOST_BYTES, checksum, decode_headers, encode_headers
+from sqew.stores.sql.rows import DAMAGE, checksum, decode_headers, encode_headers
 from sqew.stores.sql.sending import accept, put, write_deferred
 from sqew.stores.sql.work import Row, Work
 
