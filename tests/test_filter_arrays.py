@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sqew.errors import TooMuchToCompare
-from sqew.filters import Content, Effort, compile_filter
-from sqew.filters.effort import LOOKS, MOST_LEVELS, PLACE
+from sqew.matching.filters import Content, Effort, compile_filter
+from sqew.matching.filters.budget import LOOKS, MOST_LEVELS, PLACE
 
 TEXTS = st.sampled_from(["", "a", "A", "ab", "Ab", "ba", "bab", "é", "É", "10.0.0.1", "10.1.0.1", "::1", "x*"])
 NUMBERS = st.sampled_from([-1, 0, 0.5, 1, 2, 10**9, 10**10])

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from sqew.errors import BadFilterPolicy
-from sqew.filters import compile_filter
+from sqew.matching.filters import compile_filter
 
 TOO_COMPLEX = "Filter policy is too complex"
 

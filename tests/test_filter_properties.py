@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sqew.errors import BadFilterPolicy
-from sqew.filters import Content, compile_filter
+from sqew.matching.filters import Content, compile_filter
 
 WORDS = st.sampled_from(["a", "b", "a.b", "ab", "x*", "*", "10.0.0.1", "10.0.0.0/8", "", "é"]) | st.text(max_size=4)
 NUMBERS = st.integers(-(10**10), 10**10) | st.floats(-1e10, 1e10, allow_nan=False)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sqew.filters import Attribute, Content, compile_filter
+from sqew.matching.filters import Attribute, Content, compile_filter
 
 
 def attribute(value: object) -> Attribute:

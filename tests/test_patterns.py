@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sqew.errors import BadPattern, BadRoutingKey
-from sqew.patterns import LONGEST_KEY, MOST_WORDS, PatternTrie, check_pattern, check_routing_key
+from sqew.matching.routing import LONGEST_KEY, MOST_WORDS, PatternTrie, check_pattern, check_routing_key
 
 WORDS = st.sampled_from(["a", "b", "c", "A", "a-b", "_", "0"])
 KEYS = st.lists(WORDS, min_size=1, max_size=6).map(".".join)

@@ -4,7 +4,7 @@ import pytest
 
 from sqew.client import EnvelopeVerifier
 from sqew.errors import BadPattern, BadSetting, BadSignature, BadValue, shortened
-from sqew.patterns import check_pattern
+from sqew.matching.routing import check_pattern
 from sqew.rules import check_int, shown
 from sqew.settings import resolve
 

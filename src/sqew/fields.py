@@ -8,7 +8,8 @@ from typing import Any, get_args
 from msgspec import structs
 
 from sqew.errors import BadValue, UnknownColumn
-from sqew.filters import compile_filter
+from sqew.matching.filters import compile_filter
+from sqew.matching.routing import check_pattern, check_routing_key
 from sqew.model import (
     ARCHIVE_COLUMNS,
     EVENT_HEADER,
@@ -32,7 +33,6 @@ from sqew.model import (
     SubscriptionDetails,
     TargetKind,
 )
-from sqew.patterns import check_pattern, check_routing_key
 from sqew.rules import (
     Limits,
     check_batch,

@@ -712,7 +712,7 @@ class SubscriptionDetails(Struct, frozen=True):
     """What SNS says of a subscription besides where it leads."""
 
     filter_policy: str = ""
-    """Which events it wants; none: all. See `sqew.filters`."""
+    """Which events it wants; none: all. See `sqew.matching.filters`."""
     filter_scope: FilterScope = "MessageAttributes"
     dead_letter: str = ""
     """The queue for what can't be delivered; none: it is kept as an exhausted delivery."""

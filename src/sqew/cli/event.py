@@ -15,8 +15,8 @@ from sqew.cli.output import plural
 from sqew.cli.parameters import LINES_FILE, Milliseconds, Name, Pair
 from sqew.cli.session import Session
 from sqew.errors import SqewError, TooLarge
+from sqew.matching.routing import check_routing_key
 from sqew.model import NewMessage, Published
-from sqew.patterns import check_routing_key
 from sqew.rules import check_message, parse_json
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from sqew.client import wire
 from sqew.client.calls import SENDABLE, Call, as_json, nothing, query_of, reads
 from sqew.client.native import epoch_ms, epoch_ms_or_none, given, path, seconds
 from sqew.errors import BadValue
+from sqew.matching.routing import check_pattern, check_routing_key
 from sqew.model import (
     RAW,
     CertificateInfo,
@@ -25,7 +26,6 @@ from sqew.model import (
     Retried,
     Subscription,
 )
-from sqew.patterns import check_pattern, check_routing_key
 from sqew.rules import check_queue_name
 from sqew.values import check_id, check_new_message
 

@@ -8,9 +8,9 @@ from typing import Any, Literal
 from sqew.deliveries.guard import Border
 from sqew.embedded.publishing import Execute, Publisher
 from sqew.errors import BadValue
+from sqew.matching.routing import check_pattern
 from sqew.model import RAW, Form, NewMessage, Published, Subscription
 from sqew.operations import GetQueue, ListSubscriptions, Subscribe, Unsubscribe
-from sqew.patterns import check_pattern
 from sqew.rules import Limits, encode_body, seconds_as_ms, seconds_of, shown
 from sqew.sealing import check_base_url, new_event
 from sqew.settings import Settings

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import UNSET, Struct
 
-from sqew.patterns import LONGEST_KEY
+from sqew.matching.routing import LONGEST_KEY
 from sqew.rules import HEAVIEST_LANE, HIGHEST_PRIORITY, LONGEST_MS, LONGEST_NAME, MOST_LANES
 from sqew.schedules.rules import LONGEST_EXPRESSION
 from sqew.values import LARGEST_ID, LONGEST_TARGET

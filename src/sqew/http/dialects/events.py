@@ -15,8 +15,8 @@ from sqew.http.dialects.native import DIALECT, NoParameters, encode
 from sqew.http.exchange import Call, Request, Response
 from sqew.http.router import Routes
 from sqew.http.service import Service, body_in
+from sqew.matching.routing import check_pattern, check_routing_key
 from sqew.model import RAW, Form, Format, NewEvent, NewMessage, Protocol, Published, Subscribed, Subscription
-from sqew.patterns import check_pattern, check_routing_key
 from sqew.rules import QUEUE_SCHEME, check_int, seconds_as_ms, shown
 from sqew.sealing import new_event
 from sqew.values import LARGEST_ID

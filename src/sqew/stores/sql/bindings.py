@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from sqew.filters import Filter, compile_filter
+from sqew.matching.filters import Filter, compile_filter
+from sqew.matching.routing import PatternTrie
 from sqew.model import RAW, Form, Protocol, SubscriptionDetails
-from sqew.patterns import PatternTrie
 from sqew.stores.sql.work import Row, Work
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from sqew.filters import Attribute, Content, Effort
+from sqew.matching.filters import Attribute, Content, Effort
 from sqew.model import EVENT_HEADER, RAW, NewEvent
 from sqew.stores.sql.bindings import Binding, FanName
 from sqew.stores.sql.catalog import QueueState

@@ -11,7 +11,7 @@ from sqew.http.aws_names import Names
 from sqew.http.aws_refusals import AwsError
 from sqew.http.dialects.aws.calls import AwsCall
 from sqew.http.dialects.aws.sns.refusals import invalid
-from sqew.patterns import check_pattern
+from sqew.matching.routing import check_pattern
 from sqew.regions import in_region
 from sqew.rules import FIFO_SUFFIX, QUEUE_SCHEME, is_keyed
 from sqew.sealing import topic_arn

@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from sqew.filters.effort import MOST_LEVELS, PLACE, Effort
-from sqew.filters.values import Array
+from sqew.matching.filters.budget import MOST_LEVELS, PLACE, Effort
+from sqew.matching.filters.values import Array
 
 Attribute: TypeAlias = tuple[str, str | bytes]
 """The data type of a message attribute (``String``, ``Number``, ``String.Array``, ``Number.int``), and its value."""

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from sqew.errors import BadFilterPolicy
-from sqew.filters.nodes import Leaf, Test
-from sqew.filters.values import HIGHEST_NUMBER, Key, address_of, key_of
-from sqew.filters.wildcards import read_wildcard
+from sqew.matching.filters.nodes import Leaf, Test
+from sqew.matching.filters.values import HIGHEST_NUMBER, Key, address_of, key_of
+from sqew.matching.filters.wildcards import read_wildcard
 
 NULL = key_of(None)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from sqew.errors import BadFilterPolicy
-from sqew.filters.nodes import Test
-from sqew.filters.values import Key
+from sqew.matching.filters.nodes import Test
+from sqew.matching.filters.values import Key
 
 _TOKEN = re.compile(r"\*\*?|\\[*\\]|\\|[^*\\]+", re.DOTALL)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
-from sqew.filters.effort import LONG, Effort
-from sqew.filters.values import Array, Key, key_of
+from sqew.matching.filters.budget import LONG, Effort
+from sqew.matching.filters.values import Array, Key, key_of
 
 
 class Test(NamedTuple):

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
-from sqew.filters.effort import ADDRESS, LOOKS, PLACE, Effort
+from sqew.matching.filters.budget import ADDRESS, LOOKS, PLACE, Effort
 
 HIGHEST_NUMBER = 1_000_000_000
 _STEPS = 100_000  # five digits after the decimal point

@@ -7,11 +7,11 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from sqew.errors import BadFilterPolicy
-from sqew.filters.content import Content
-from sqew.filters.effort import MOST_LEVELS
-from sqew.filters.expressions import read_values
-from sqew.filters.nodes import Fields, Leaf, tree_of
-from sqew.filters.wildcards import MOST_POINTS, points_of
+from sqew.matching.filters.budget import MOST_LEVELS
+from sqew.matching.filters.content import Content
+from sqew.matching.filters.expressions import read_values
+from sqew.matching.filters.nodes import Fields, Leaf, tree_of
+from sqew.matching.filters.wildcards import MOST_POINTS, points_of
 
 Scope = Literal["MessageAttributes", "MessageBody"]
 

@@ -9,8 +9,8 @@ True
 False
 """
 
-from sqew.filters.content import Attribute, Content
-from sqew.filters.effort import Effort
-from sqew.filters.policy import Filter, Scope, compile_filter
+from sqew.matching.filters.budget import Effort
+from sqew.matching.filters.content import Attribute, Content
+from sqew.matching.filters.policy import Filter, Scope, compile_filter
 
 __all__ = ["Attribute", "Content", "Effort", "Filter", "Scope", "compile_filter"]
