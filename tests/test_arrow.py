@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sqew import arrow
+from sqew.formats import arrow
 from sqew.model import ARCHIVE_COLUMNS, MESSAGE_COLUMNS, Columns, Same
 
 TEXTS = st.text(max_size=12)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sqew import NewMessage, Queue
 from sqew.clock import ManualClock
 from sqew.errors import BadBody, BadValue, Invalid, SqewError, TooLarge
-from sqew.ndjson import batches, parse
+from sqew.formats.ndjson import batches, parse
 from sqew.rules import Limits
 
 NOW = 1_700_000_000_000

@@ -8,6 +8,7 @@ from typing import Any, get_args
 from msgspec import structs
 
 from sqew.errors import BadValue, UnknownColumn
+from sqew.formats.columns import check as check_staged
 from sqew.matching.filters import compile_filter
 from sqew.matching.routing import check_pattern, check_routing_key
 from sqew.model import (
@@ -49,7 +50,6 @@ from sqew.rules import (
     is_short,
     shown,
 )
-from sqew.staged import check as check_staged
 from sqew.values import (
     LARGEST_ID,
     LONGEST_TARGET,

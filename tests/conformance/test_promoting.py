@@ -12,9 +12,9 @@ from sqew.errors import (
     TooMuchStaged,
     WriterNotFound,
 )
+from sqew.formats.columns import CHUNK
 from sqew.model import NewMessage, Promotion, Staged
 from sqew.operations import AbortStaging, DeleteQueue, FinishPromotion, ListWriters, NextPromotion
-from sqew.staged import CHUNK
 from sqew.stores.sql.staging import FORGOTTEN_MS, LEFT_UNDONE_MS, REMEMBERED_MS
 
 

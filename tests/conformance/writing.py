@@ -1,8 +1,8 @@
 """Short words for what tests do with writers."""
 
+from sqew.formats.columns import columns
 from sqew.model import NewMessage
 from sqew.operations import GetWriter, Promote, Stage, StepPromotion
-from sqew.staged import columns
 
 WRITER = "job-1"
 

@@ -18,10 +18,10 @@ import pytest
 from postgres import fetch_column, new_database
 from serving import STORES, Serving, serving
 from sqew.clock import Clock
+from sqew.formats.columns import CHUNK, columns
 from sqew.model import NewMessage
 from sqew.operations import CreateQueue, Promote, Stage, StepPromotion
 from sqew.rules import default_policy
-from sqew.staged import CHUNK, columns
 from sqew.stores.sql.staging import LEFT_UNDONE_MS
 from sqew.stores.sqlite import SQLiteStore
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sqew.crowds import Crowd
 from sqew.errors import TooLarge
+from sqew.formats.entry_limits import Crowd
 from sqew.http.aws_refusals import AwsError
 from sqew.http.dialects.aws.query import parse
 

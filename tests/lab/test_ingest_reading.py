@@ -4,8 +4,8 @@ import gzip
 
 import pytest
 
-from sqew.body_files import Quarantine, Reject, Row, files_of, format_of, rows
 from sqew.errors import BadValue
+from sqew.formats.files import Quarantine, Reject, Row, files_of, format_of, rows
 from sqew.rules import Limits
 
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sqew.body_files import Row, rows, rows_in
 from sqew.errors import BadValue
+from sqew.formats.files import Row, rows, rows_in
 from sqew.spark.files import opened, parts_of
 from sqew.spark.transforms.ingesting import lines_before
 

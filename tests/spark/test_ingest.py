@@ -15,10 +15,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from serving import Serving, serving
-from sqew.body_files import Format
 from sqew.client import Client
 from sqew.embedded import Queue
 from sqew.errors import BadValue, Conflict, SqewError, UnknownLane
+from sqew.formats.files import Format
 from sqew.lab.config.model import Config
 from sqew.lab.drivers import open_driver
 from sqew.lab.drivers.base import Place, Topic

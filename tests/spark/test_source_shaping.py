@@ -7,8 +7,8 @@ import io
 import pyarrow as pa
 import pytest
 
-from sqew.arrow import END
 from sqew.errors import NoAnswer
+from sqew.formats.arrow import END
 from sqew.spark.source.shaping import batches_of
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from sqew.errors import StoreDamaged
+from sqew.formats.columns import columns
 from sqew.model import NewMessage
 from sqew.operations import FinishPromotion, Peek, Promote, Receive, Stage, StepPromotion
-from sqew.staged import columns
 from sqew.stores.sql.staging import LEFT_UNDONE_MS
 from stores.backlog import NOW, create, open_store, run
 

@@ -11,6 +11,7 @@ import pytest
 from postgres import Reused, reused_database
 from sqew.broker import Broker
 from sqew.engine import limits_of, open_database
+from sqew.formats.columns import columns
 from sqew.model import NewMessage, Policy, Promotion, Ref, Staged
 from sqew.operations import (
     Ack,
@@ -26,7 +27,6 @@ from sqew.operations import (
     SweepDue,
 )
 from sqew.settings import resolve
-from sqew.staged import columns
 from stores.rivals import NOW, in_a_loop, rivals
 
 __all__ = ["reused_database"]

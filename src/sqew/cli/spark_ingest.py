@@ -18,7 +18,7 @@ from sqew.cli.spark_work import server_of, spark_at_work, spark_options, wire_to
 from sqew.spark.session import check_packages
 
 if TYPE_CHECKING:
-    from sqew.body_files import Format
+    from sqew.formats.files import Format
     from sqew.spark.jobs.ingest import Ingested
 
 _TAB = ("\\t", "tab")
@@ -76,7 +76,7 @@ def ingest(
 def _format(files: tuple[str, ...], format: Format | None) -> Format:
     from pathlib import Path
 
-    from sqew.body_files import format_of
+    from sqew.formats.files import format_of
 
     if format is not None:
         return format

@@ -10,7 +10,6 @@ from typing import IO
 
 import click
 
-from sqew import ndjson
 from sqew.cli import lines
 from sqew.cli.command import Command
 from sqew.cli.exits import Exit, Failure
@@ -20,6 +19,7 @@ from sqew.cli.parameters import LINES_FILE, queue_option
 from sqew.cli.progress import Bar
 from sqew.cli.session import Session, now_ms
 from sqew.errors import UnknownLane
+from sqew.formats import ndjson
 from sqew.model import NewMessage
 
 _WRITTEN_TOGETHER = 256 * 1024

@@ -6,8 +6,8 @@ import msgspec
 
 from sqew.client.calls import Call, nothing, query_of, reads, written
 from sqew.client.native import path
+from sqew.formats.ndjson import Line, body_of
 from sqew.model import Claim, ConsumerInfo, Death, Message, OpenedConsumer
-from sqew.ndjson import Line, body_of
 from sqew.rules import check_int, check_queue_name, check_text
 from sqew.values import LARGEST_ID, check_unicode
 

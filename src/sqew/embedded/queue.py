@@ -15,7 +15,6 @@ from random import Random
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from sqew import ndjson
 from sqew import operations as ops
 from sqew.checks import check_operation
 from sqew.clock import Clock
@@ -23,6 +22,7 @@ from sqew.commits import Commits, GroupCommit, Transaction
 from sqew.engine import Stepwise, change, creation, limits_of, open_file, steps
 from sqew.errors import BadValue, SqewError, StoreBusy, StoreError
 from sqew.fields import flag
+from sqew.formats import ndjson
 from sqew.keys import new_key
 from sqew.model import (
     ArchivedMessage,

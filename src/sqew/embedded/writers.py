@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sqew.embedded.publishing import Execute
+from sqew.formats.columns import columns
 from sqew.model import NewMessage, Promotion, Staged, WriterInfo
 from sqew.operations import AbortStaging, GetWriter, ListWriters, Promote, Stage, StepPromotion
 from sqew.rules import Limits, encode_body
-from sqew.staged import columns
 from sqew.values import check_iterable, check_new_message
 
 Found = list[WriterInfo]

@@ -15,7 +15,6 @@ import msgspec
 from msgspec import Struct
 
 from sqew.checks import check_operation
-from sqew.crowds import LARGE, Crowd
 from sqew.drives import Awaited, Unwanted
 from sqew.errors import (
     BadBody,
@@ -29,6 +28,7 @@ from sqew.errors import (
     quoted,
     shortened,
 )
+from sqew.formats.entry_limits import LARGE, Crowd
 from sqew.http.auth import Guard, queue_of
 from sqew.http.compressing import AT_ONCE_BYTES, asks_for_gzip, compressed, may_be_compressed, plain
 from sqew.http.convoys import Convoy, Convoys, Repetition

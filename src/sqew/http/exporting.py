@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from sqew import arrow, ndjson
 from sqew import operations as ops
 from sqew.broker import Step
 from sqew.errors import BadValue, UnknownColumn, UnknownLane
+from sqew.formats import arrow, ndjson
 from sqew.http.exchange import NDJSON, Request, Stream
 from sqew.http.service import Service
 from sqew.model import ARCHIVE_COLUMNS, MESSAGE_COLUMNS, ArchivedMessage, Columns, Message, State

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
-from sqew import ndjson
 from sqew import operations as ops
 from sqew.errors import SqewError, TooLarge, UnknownLane, WrongContentType
+from sqew.formats import ndjson
 from sqew.http.exchange import BodyStream, Request, Response
 from sqew.http.service import Service
 from sqew.http.statuses import headers_of, status_of

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from sqew.body_files import GZIP, ZSTD, Format, Lines, decompressed, files_of
 from sqew.errors import BadValue
+from sqew.formats.files import GZIP, ZSTD, Format, Lines, decompressed, files_of
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem

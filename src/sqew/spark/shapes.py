@@ -11,8 +11,8 @@ import msgspec
 from msgspec import Meta
 from pyspark.sql import types as spark
 
-from sqew.body_files import Format
 from sqew.errors import BadValue
+from sqew.formats.files import Format
 
 _PLAIN: dict[type[spark.DataType], Any] = {
     spark.StringType: str,

@@ -7,10 +7,10 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from sqew import arrow, ndjson
 from sqew import operations as ops
 from sqew.drives import Unwanted
 from sqew.errors import BadValue, ClaimNotFound
+from sqew.formats import arrow, ndjson
 from sqew.http.dialects.exports import ACCEPT, FORMS
 from sqew.http.dialects.native import DIALECT, encode
 from sqew.http.exchange import NDJSON, Call, Request, Response, Stream

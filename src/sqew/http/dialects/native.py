@@ -15,6 +15,7 @@ from sqew import operations as ops
 from sqew.clock import timestamp
 from sqew.engine import change, creation
 from sqew.errors import BadBody, BodyMisfit, MessageNotFound, QueueNotFound, SqewError
+from sqew.formats.columns import columns
 from sqew.http import transfer
 from sqew.http.dialects.fifo_names import name_after, shown_name, shown_names
 from sqew.http.dialects.native_codes import code_of, native_status_of
@@ -41,7 +42,6 @@ from sqew.model import (
     Settled,
 )
 from sqew.rules import FIFO_SUFFIX, seconds_as_ms
-from sqew.staged import columns
 from sqew.values import LARGEST_ID
 
 encode = msgspec.json.Encoder().encode

@@ -8,6 +8,7 @@ from msgspec import Meta, Struct
 
 from sqew import operations as ops
 from sqew.errors import BadValue
+from sqew.formats.columns import LARGEST_EPOCH, StagedMessage, read
 from sqew.http.dialects.native import DIALECT, encode
 from sqew.http.exchange import Call, Request, Response
 from sqew.http.router import Routes
@@ -15,7 +16,6 @@ from sqew.http.service import Service
 from sqew.http.transfer import check_type
 from sqew.model import Promotion, Staged, WriterInfo
 from sqew.rules import LONGEST_NAME
-from sqew.staged import LARGEST_EPOCH, StagedMessage, read
 from sqew.values import LARGEST_ID
 
 routes = Routes(DIALECT)

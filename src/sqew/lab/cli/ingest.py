@@ -17,7 +17,7 @@ from sqew.lab.cli.command import Group, config_option, loaded
 from sqew.spark.session import check_packages
 
 if TYPE_CHECKING:
-    from sqew.body_files import Format
+    from sqew.formats.files import Format
     from sqew.lab.config.model import TopicConfig
     from sqew.lab.workload.ingest import Ingest, Into, Progress
     from sqew.spark.jobs.ingest import Ingested
@@ -109,7 +109,7 @@ def _ingest(
     config: Path,
     delimiter: str,
 ) -> None:
-    from sqew.body_files import files_of
+    from sqew.formats.files import files_of
     from sqew.lab.cli.queues import as_made, queue_of, topic_of
     from sqew.lab.workload.ingest import Ingest
 

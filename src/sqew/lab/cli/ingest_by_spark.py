@@ -11,9 +11,9 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
-from sqew.body_files import Format
 from sqew.client import Client
 from sqew.errors import BadValue
+from sqew.formats.files import Format
 from sqew.lab.config.model import Config
 from sqew.lab.drivers.base import Place
 from sqew.lab.faults.surroundings import served

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from sqew.body_files import files_of
 from sqew.errors import SqewError, nearest
+from sqew.formats.files import files_of
 from sqew.lab.config.model import (
     AtOnce,
     CallFaults,

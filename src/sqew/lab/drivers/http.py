@@ -8,9 +8,9 @@ from typing import ClassVar, Literal
 import msgspec
 
 from sqew.client import Client
+from sqew.formats.ndjson import Line
 from sqew.lab.drivers.base import Left, Place
 from sqew.lab.drivers.ours import DURABILITY, OurDriver, depths_of, number_in
-from sqew.ndjson import Line
 
 _TIMEOUT_S = 10.0
 _decode = msgspec.json.Decoder(Line).decode

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from sqew.body_files import files_of
+from sqew.formats.files import files_of
 from sqew.lab.config.model import CallFaults, Config, Histogram, Latency, Recorded, WorkerConfig
 from sqew.lab.events import SUFFIX
 

@@ -12,8 +12,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from sqew.body_files import Format, Quarantine, Reject, Row, group_in, rows
 from sqew.errors import BadValue, Conflict, Invalid
+from sqew.formats.files import Format, Quarantine, Reject, Row, group_in, rows
 from sqew.lab.drivers.base import Driver, Item
 
 BATCH = 1_000

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
-from sqew.body_files import Quarantine, Reject, Row, files_of, format_of, group_in, rows
 from sqew.errors import BadValue
+from sqew.formats.files import Quarantine, Reject, Row, files_of, format_of, group_in, rows
 from sqew.lab.config.model import Config, Workload
 from sqew.lab.drivers.base import Item
 from sqew.lab.events import SUFFIX, Event, read_chunks

@@ -23,8 +23,8 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from sqew.body_files import files_of as matching
 from sqew.errors import BadValue, Conflict, NotFound
+from sqew.formats.files import files_of as matching
 from sqew.spark.files import Part, parts_of
 from sqew.spark.jobs import small_tables
 from sqew.spark.jobs.analyse_tasks import (

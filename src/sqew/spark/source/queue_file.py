@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from sqew import arrow
 from sqew.clock import Clock
+from sqew.formats import arrow
 from sqew.model import Bounds, State
 from sqew.operations import ReadBounds, ReadColumns
 from sqew.stores.sqlite.reading import SQLiteReader

@@ -16,8 +16,8 @@ from msgspec import Struct
 from pyspark.sql.functions import broadcast, col
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from sqew.body_files import LIMITS, Format, Reject, Row, group_in, rows_in
 from sqew.errors import Conflict
+from sqew.formats.files import LIMITS, Format, Reject, Row, group_in, rows_in
 from sqew.rules import Limits
 from sqew.spark.files import Part, Reading, opened
 from sqew.spark.shapes import Fit, fitting

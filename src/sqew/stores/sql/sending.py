@@ -8,9 +8,9 @@ from typing import Any, cast
 from zlib import crc32
 
 from sqew.errors import BodyTooLarge, KeyMissing, QuotaExceeded, RateLimited
+from sqew.formats.columns import checksums
 from sqew.model import Fact, NewMessage, NewMessages, Policy, Sent
 from sqew.operations import Publish, Send
-from sqew.staged import checksums
 from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.rows import INLINE_BODY_BYTES, checksum, encode_headers, scoped_key, size_of
 from sqew.stores.sql.work import NewRows, Row, Work

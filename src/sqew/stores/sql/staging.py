@@ -22,6 +22,7 @@ from sqew.errors import (
     UnknownLane,
     WriterNotFound,
 )
+from sqew.formats.columns import Packed, checksums, packed, unpack
 from sqew.model import NewMessages, Promotion, Staged
 from sqew.operations import (
     AbortStaging,
@@ -31,7 +32,6 @@ from sqew.operations import (
     Stage,
     StepPromotion,
 )
-from sqew.staged import Packed, checksums, packed, unpack
 from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.rows import DAMAGE, size_of
 from sqew.stores.sql.sending import are_small, put, put_alike, write_deferred

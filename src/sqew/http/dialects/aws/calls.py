@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from sqew.crowds import LARGE, Crowd
 from sqew.errors import SqewError
+from sqew.formats.entry_limits import LARGE, Crowd
 from sqew.http.aws_refusals import JSON_TYPE, XML_TYPE, AwsError, Wire, in_aws_words, missing
 from sqew.http.callers import Caller
 from sqew.http.dialects.aws.query import Elements, Shapes, as_xml, escape

@@ -8,6 +8,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from sqew import operations as ops
 from sqew.errors import BadValue
+from sqew.formats.columns import columns
 from sqew.http.dialects.plain_sends import plain_sends
 from sqew.http.dialects.sqew.wording import encode, routes
 from sqew.http.exchange import Call, Request, Response
@@ -18,7 +19,6 @@ from sqew.model import (
     NewMessage,
     Sent,
 )
-from sqew.staged import columns
 
 
 class NewItem(Struct, forbid_unknown_fields=True):

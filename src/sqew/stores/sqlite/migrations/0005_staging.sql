@@ -34,7 +34,7 @@ CREATE TABLE sqew_part (
 );
 CREATE INDEX sqew_part_turn ON sqew_part (staging_id, turn) WHERE turn IS NOT NULL;
 
--- Messages by the thousand, as `sqew.staged` packs them: moved into the queue in one transaction.
+-- Messages by the thousand, as `sqew.formats.columns` packs them: moved into the queue in one transaction.
 CREATE TABLE sqew_chunk (
   id         INTEGER PRIMARY KEY,
   staging_id INTEGER NOT NULL,

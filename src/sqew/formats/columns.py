@@ -15,8 +15,8 @@ from zlib import crc32
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, structs
 
-from sqew.crowds import check_array, check_lines
 from sqew.errors import BadBody, BadValue, SqewError, StoreDamaged, TooLarge, nearest, quoted, shortened
+from sqew.formats.entry_limits import check_array, check_lines
 from sqew.model import Format, NewMessage, NewMessages
 from sqew.rules import Limits, check_message, check_text, parse_all, parse_json, seconds_as_ms
 from sqew.values import check_new_message, check_utf8
@@ -206,7 +206,7 @@ def _none_or_all(values: list[Any]) -> list[Any] | None:
 def check(messages: object, limits: Limits) -> None:
     """Raise unless the messages may be staged; the error says which one may not."""
     if type(messages) is not NewMessages:
-        raise BadValue("What is staged must be NewMessages: make them with sqew.staged.columns.")
+        raise BadValue("What is staged must be NewMessages: make them with sqew.formats.columns.columns.")
     _check_columns(messages)
     if len(messages) > MOST_STAGED:
         raise TooLarge(f"{MOST_STAGED} messages may be staged at once; these are {len(messages)}. Split them.")

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from sqew.flatbuffers import Number, Structs, Table, encoded
+from sqew.formats.flatbuffers import Number, Structs, Table, encoded
 from sqew.model import Columns, Same
 
 CONTENT_TYPE = b"application/vnd.apache.arrow.stream"

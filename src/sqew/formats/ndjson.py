@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, structs
 
-from sqew.crowds import LARGE, Crowd
 from sqew.errors import BadBody, BadValue, SqewError
+from sqew.formats.entry_limits import LARGE, Crowd
 from sqew.model import ArchivedMessage, Format, Message, NewMessage
 from sqew.rules import Limits, check_message, parse_json, seconds_as_ms, shown
 

@@ -1,0 +1,1 @@
+"""Formats: messages as bytes, in JSON, NDJSON, Arrow and columns."""
