@@ -15,7 +15,6 @@ import apsw
 from sqew.broker import Broker
 from sqew.clock import Clock
 from sqew.courier import Courier
-from sqew.deliveries.guard import Border
 from sqew.deliveries.posting import Poster
 from sqew.engine import creation, limits_of, open_file
 from sqew.errors import StoreBusy
@@ -43,6 +42,7 @@ from sqew.operations import (
     Subscribe,
 )
 from sqew.publisher import Publisher
+from sqew.rules.border import Border
 from sqew.scheduler import Scheduler
 from sqew.sealing import new_event
 from sqew.settings import resolve

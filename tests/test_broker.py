@@ -13,7 +13,7 @@ from sqew.clock import Clock
 from sqew.engine import Engine
 from sqew.errors import BadValue, SqewError, StoreClosed, TooLarge
 from sqew.model import Extension, Ref, Release
-from sqew.rules import Limits, default_policy
+from sqew.rules.rules import Limits, default_policy
 from sqew.stores.sqlite import SQLiteStore
 from sqew.waiting import Doorbell
 

@@ -11,8 +11,8 @@ import pytest
 
 from background import HERE, house, locked
 from sqew.clock import ManualClock
-from sqew.deliveries.guard import Border
 from sqew.operations import ClaimDeliveries, RenewDeliveries, SettleDeliveries, Unsubscribe
+from sqew.rules.border import Border
 
 sys.path.append(str(Path(__file__).parent / "deliveries"))
 

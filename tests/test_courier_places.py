@@ -13,8 +13,8 @@ import pytest
 
 from background import HERE, RETRIES_MS, house
 from sqew.clock import ManualClock
-from sqew.deliveries.guard import Border
 from sqew.operations import ClaimDeliveries, Unsubscribe
+from sqew.rules.border import Border
 
 sys.path.append(str(Path(__file__).parent / "deliveries"))
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sqew.errors import BadBody, BadName, BadValue, Invalid, TooLarge
 from sqew.model import Backoff, NewMessage
 from sqew.observe.labels import BY_ID, OTHERS
-from sqew.rules import (
+from sqew.rules.rules import (
     LONGEST_MS,
     RESERVED_NAMES,
     Limits,

@@ -55,7 +55,7 @@ from sqew.operations import (
     Sweep,
     SweepDue,
 )
-from sqew.rules import Limits, check_batch, check_ms, shown
+from sqew.rules.rules import Limits, check_batch, check_ms, shown
 from sqew.settings import resolve
 from sqew.waiting import IDLE_MS, pause
 

@@ -56,8 +56,8 @@ from sqew.fields import (
     texts,
 )
 from sqew.model import DeliveryState, Form, Outcome, Protocol, ScheduleStatus, State, SubscriptionState, TargetKind
-from sqew.rules import Limits, check_new_queue_name, check_queue_policy, shown
-from sqew.values import check_new_message
+from sqew.rules.rules import Limits, check_new_queue_name, check_queue_policy, shown
+from sqew.rules.values import check_new_message
 
 _FIELDS: dict[type[ops.Operation[Any]], tuple[tuple[str, Check], ...]] = {
     ops.CreateQueue: (

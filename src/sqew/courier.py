@@ -16,7 +16,7 @@ from sqew.deliveries.posting import Poster
 from sqew.errors import DeliveryFailed, NotTried, StoreClosed, StoreError
 from sqew.model import CONFIRMATION, DELIVERIES, NOTIFICATION, RAW, Claimed, Delivered, DeliveryOutcome, DueDelivery
 from sqew.operations import ClaimDeliveries, NextDelivery, RenewDeliveries, SettleDeliveries
-from sqew.rules import is_keyed
+from sqew.rules.rules import is_keyed
 from sqew.sealing import farewell, topic_arn, with_link
 
 _log = logging.getLogger("sqew.courier")

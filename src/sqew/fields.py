@@ -34,7 +34,7 @@ from sqew.model import (
     SubscriptionDetails,
     TargetKind,
 )
-from sqew.rules import (
+from sqew.rules.rules import (
     Limits,
     check_batch,
     check_int,
@@ -50,7 +50,7 @@ from sqew.rules import (
     is_short,
     shown,
 )
-from sqew.values import (
+from sqew.rules.values import (
     LARGEST_ID,
     LONGEST_TARGET,
     check_collection,

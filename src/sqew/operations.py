@@ -825,7 +825,7 @@ class Publish(Operation[list[Published]], frozen=True):
     """Send events to every queue whose subscription matches, and have them posted to every endpoint. All, or none.
 
     ``to_topics``: as SNS does. There must be topics of the names of their routing keys, unless those are names that
-    only keys can have (`sqew.rules.is_keyed`); and a queue that refuses an
+    only keys can have (`sqew.rules.rules.is_keyed`); and a queue that refuses an
     event refuses it for itself alone. What it would have got goes to the dead-letter queue of its subscription.
     """
 

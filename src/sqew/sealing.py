@@ -13,7 +13,7 @@ from msgspec import structs
 
 from sqew.errors import BadSetting, EnvelopeNeeded, TooLarge
 from sqew.model import CANCELLATION, CONFIRMATION, NewEvent, NewMessage, Notice, SigningKey
-from sqew.regions import region_and_name
+from sqew.rules.regions import region_and_name
 from sqew.signing import SignatureVersion, confirmation, envelope
 
 EVERYWHERE = ("0.0.0.0", "::")

@@ -23,7 +23,7 @@ from sqew.model import (
     TargetKind,
 )
 from sqew.operations import FireSchedule
-from sqew.rules import check_jitter, check_new_queue_name
+from sqew.rules.rules import check_jitter, check_new_queue_name
 from sqew.schedules import Rule, rule_from, understand
 from sqew.sealing import new_event
 

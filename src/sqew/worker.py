@@ -26,7 +26,15 @@ from sqew.errors import (
 from sqew.heartbeat import LEASE_OF_NONE_MS, Heart, said
 from sqew.model import Message, Received
 from sqew.operations import Receive
-from sqew.rules import check_int, check_new_queue_name, check_queue_name, check_text, reason_of, seconds_as_ms, shown
+from sqew.rules.rules import (
+    check_int,
+    check_new_queue_name,
+    check_queue_name,
+    check_text,
+    reason_of,
+    seconds_as_ms,
+    shown,
+)
 
 log = logging.getLogger("sqew.worker")
 

@@ -15,7 +15,7 @@ from sqew.operations import (
     SettleDeliveries,
     Unsubscribe,
 )
-from sqew.rules import Limits
+from sqew.rules.rules import Limits
 
 
 def due(store: Driver, count: int = 1, **fields: object) -> list[DueDelivery]:

@@ -17,7 +17,7 @@ from sqew.errors import (
 )
 from sqew.model import DELIVERIES, Fact, NewEvent, NewMessage, Published
 from sqew.operations import DeleteQueue, Publish, Send
-from sqew.rules import Limits
+from sqew.rules.rules import Limits
 
 LARGE = b'"' + b"x" * 100_000 + b'"'
 

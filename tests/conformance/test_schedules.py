@@ -10,7 +10,7 @@ from sqew.checks import check_operation
 from sqew.errors import BadName, BadRoutingKey, BadValue, ScheduleChanged, ScheduleExists, ScheduleNotFound, TooLarge
 from sqew.model import SCHEDULES, NewMessage, Saved, Schedule
 from sqew.operations import DeleteSchedule, FindDueSchedules, GetSchedule, ListSchedules, SaveSchedule
-from sqew.rules import Limits
+from sqew.rules.rules import Limits
 
 HOUR = 3_600_000
 

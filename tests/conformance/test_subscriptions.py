@@ -7,7 +7,7 @@ from sqew.checks import check_operation
 from sqew.errors import BadPattern, BadValue, QueueNotFound, SubscriptionExists, SubscriptionNotFound
 from sqew.model import Subscription
 from sqew.operations import DeleteQueue, ListSubscriptions, Publish, Subscribe, Unsubscribe
-from sqew.rules import Limits
+from sqew.rules.rules import Limits
 
 
 def test_a_subscription_of_a_queue_is_listed_as_it_was_made(store):

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import uvloop
 
-from sqew.deliveries.guard import Border
 from sqew.deliveries.posting import Poster
+from sqew.rules.border import Border
 
 Scenario = Callable[[Poster], Awaitable[Any]]
 Lookup = Callable[[str], list[str]]

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sqew.deliveries.addresses import reason_not_public
-from sqew.deliveries.guard import Border
 from sqew.errors import BadEndpoint
+from sqew.rules.addresses import reason_not_public
+from sqew.rules.border import Border
 
 PUBLIC = {
     "IPv4": "1.1.1.1 8.8.8.8 9.255.255.255 11.0.0.0 93.184.216.34 100.63.255.255 100.128.0.0 126.255.255.255 128.0.0.0 "

@@ -2,8 +2,8 @@
 
 import pytest
 
-from sqew.deliveries.guard import Border
 from sqew.errors import BadEndpoint
+from sqew.rules.border import Border
 
 
 @pytest.mark.parametrize(

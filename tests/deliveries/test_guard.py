@@ -5,9 +5,9 @@ import threading
 
 import pytest
 
-from sqew.deliveries.guard import Border
-from sqew.deliveries.names import Names
 from sqew.errors import BadEndpoint, BadSetting, ForbiddenAddress, NotTried, Unresolvable
+from sqew.rules.border import Border
+from sqew.rules.resolver import Names
 from sqew.settings import Settings
 
 

@@ -6,7 +6,7 @@ from sqew import Policy, Queue
 from sqew import operations as ops
 from sqew.clock import ManualClock
 from sqew.errors import BadBody, BadValue, Invalid
-from sqew.rules import Limits, parse_json
+from sqew.rules.rules import Limits, parse_json
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ from sqew.operations import (
     Scan,
     Subscribe,
 )
-from sqew.rules import default_policy
+from sqew.rules.rules import default_policy
 from sqew.sealing import new_event
 from sqew.stores.base import Store
 from sqew.stores.sqlite import SQLiteStore

@@ -21,7 +21,7 @@ from sqew.clock import Clock
 from sqew.formats.columns import CHUNK, columns
 from sqew.model import NewMessage
 from sqew.operations import CreateQueue, Promote, Stage, StepPromotion
-from sqew.rules import default_policy
+from sqew.rules.rules import default_policy
 from sqew.stores.sql.staging import LEFT_UNDONE_MS
 from sqew.stores.sqlite import SQLiteStore
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sqew.errors import BadBody, BodyMisfit, TooLarge
 from sqew.http.repeats import check_repeats
 from sqew.http.run import make_router
-from sqew.rules import Limits, parse_json
+from sqew.rules.rules import Limits, parse_json
 
 LARGE = 15_000_000
 SHORT = 2_000

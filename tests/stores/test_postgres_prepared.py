@@ -13,7 +13,7 @@ from postgres import new_database
 from sqew.errors import StoreUnusable
 from sqew.model import NewMessage
 from sqew.operations import CreateQueue, Operation, Receive, Send
-from sqew.rules import default_policy
+from sqew.rules.rules import default_policy
 from sqew.stores.postgres import PostgresStore
 from sqew.stores.postgres.flight import Flight
 from sqew.stores.postgres.session import Session

@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from sqew.errors import BadBody
 from sqew.model import Format
-from sqew.rules import Limits, encode_body, parse_json
+from sqew.rules.rules import Limits, encode_body, parse_json
 
 F = TypeVar("F", bound=Callable[..., Any])
 

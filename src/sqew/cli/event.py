@@ -17,7 +17,7 @@ from sqew.cli.session import Session
 from sqew.errors import SqewError, TooLarge
 from sqew.matching.routing import check_routing_key
 from sqew.model import NewMessage, Published
-from sqew.rules import check_message, parse_json
+from sqew.rules.rules import check_message, parse_json
 
 if TYPE_CHECKING:
     from sqew.cli.session import Queues

@@ -12,7 +12,7 @@ from sqew.cli.progress import Bar
 from sqew.cli.session import Session
 from sqew.cli.stats import file_bytes
 from sqew.errors import StoreDamaged
-from sqew.rules import shown
+from sqew.rules.rules import shown
 
 
 @click.command(cls=Command)

@@ -35,7 +35,7 @@ from sqew.cli.parameters import (
 from sqew.cli.session import Session, now_ms
 from sqew.errors import BadBody, MessageNotFound, SqewError, StaleLease
 from sqew.model import Extension, NewMessage, Ref, Release, Settled
-from sqew.rules import Limits, check_batch, check_int, check_message, encode_body, parse_json
+from sqew.rules.rules import Limits, check_batch, check_int, check_message, encode_body, parse_json
 
 if TYPE_CHECKING:
     from sqew.cli.session import Queues

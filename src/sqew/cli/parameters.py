@@ -13,7 +13,7 @@ from sqew.cli.command import Leading
 from sqew.cli.exits import Failure
 from sqew.cli.session import Session
 from sqew.errors import BadValue, SqewError
-from sqew.rules import LONGEST_MS, check_int, check_queue_name, check_text
+from sqew.rules.rules import LONGEST_MS, check_int, check_queue_name, check_text
 from sqew.settings import duration
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -27,7 +27,7 @@ from sqew.cli.parameters import (
 from sqew.cli.schedule_views import schedule_document, schedule_parts, schedule_table
 from sqew.cli.session import Session, now_ms
 from sqew.model import ScheduleInfo, ScheduleStatus, TargetKind
-from sqew.rules import LONGEST_JITTER_S
+from sqew.rules.rules import LONGEST_JITTER_S
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -13,7 +13,7 @@ from sqew.errors import BadValue, SqewError, StaleLease
 from sqew.heartbeat import ATTENTIVE_WAIT_MS, pause_of, said
 from sqew.model import Message, Received
 from sqew.operations import Receive
-from sqew.rules import reason_of
+from sqew.rules.rules import reason_of
 from sqew.worker import (
     PAUSE_AFTER_ERROR_SECONDS,
     Ack,

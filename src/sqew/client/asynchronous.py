@@ -57,7 +57,7 @@ from sqew.model import (
     Settled,
 )
 from sqew.paging import Pages
-from sqew.rules import check_ms, seconds_as_ms, seconds_of
+from sqew.rules.rules import check_ms, seconds_as_ms, seconds_of
 
 R = TypeVar("R")
 

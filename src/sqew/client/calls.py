@@ -29,7 +29,7 @@ from sqew.model import (
     Settled,
 )
 from sqew.model import Received as Taken
-from sqew.rules import (
+from sqew.rules.rules import (
     Limits,
     check_int,
     check_new_queue_name,
@@ -41,7 +41,7 @@ from sqew.rules import (
     seconds_as_ms,
     shown,
 )
-from sqew.values import check_collection, check_id, check_iterable, check_new_message, check_right, check_unicode
+from sqew.rules.values import check_collection, check_id, check_iterable, check_new_message, check_right, check_unicode
 
 R = TypeVar("R")
 T = TypeVar("T")

@@ -20,7 +20,7 @@ from sqew.client.transport.looped import LoopedTransport
 from sqew.client.transport.routes import Route, Timeouts
 from sqew.clock import Clock
 from sqew.errors import BadSignature, BadValue, SqewError, Unreachable
-from sqew.rules import shown
+from sqew.rules.rules import shown
 from sqew.signing import cryptography_explained
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from sqew.client.calls import Call, nothing, query_of, reads, written
 from sqew.client.native import path
 from sqew.formats.ndjson import Line, body_of
 from sqew.model import Claim, ConsumerInfo, Death, Message, OpenedConsumer
-from sqew.rules import check_int, check_queue_name, check_text
-from sqew.values import LARGEST_ID, check_unicode
+from sqew.rules.rules import check_int, check_queue_name, check_text
+from sqew.rules.values import LARGEST_ID, check_unicode
 
 _decode_line = msgspec.json.Decoder(Line).decode
 

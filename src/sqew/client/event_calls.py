@@ -26,8 +26,8 @@ from sqew.model import (
     Retried,
     Subscription,
 )
-from sqew.rules import check_queue_name
-from sqew.values import check_id, check_new_message
+from sqew.rules.rules import check_queue_name
+from sqew.rules.values import check_id, check_new_message
 
 # Publishing
 

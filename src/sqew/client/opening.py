@@ -13,7 +13,7 @@ from sqew.client.calls import Call
 from sqew.client.transport.routes import Route
 from sqew.errors import BadValue
 from sqew.keys import signature
-from sqew.rules import check_int, seconds_as_ms, shown
+from sqew.rules.rules import check_int, seconds_as_ms, shown
 
 USER_AGENT = f"sqew/{__version__}"
 

@@ -21,7 +21,7 @@ from sqew.model import (
     ScheduleStatus,
     TargetKind,
 )
-from sqew.rules import check_schedule_name, encode_body, seconds_as_ms
+from sqew.rules.rules import check_schedule_name, encode_body, seconds_as_ms
 from sqew.schedule_fields import (
     check_fields,
     expression_of,

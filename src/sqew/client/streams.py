@@ -7,8 +7,8 @@ from typing import Any
 
 from sqew.client.calls import NDJSON, Call
 from sqew.errors import BadValue, NoAnswer
-from sqew.rules import shown
-from sqew.values import check_iterable
+from sqew.rules.rules import shown
+from sqew.rules.values import check_iterable
 
 _TOGETHER = 64 * 1024
 

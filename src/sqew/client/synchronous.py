@@ -56,7 +56,7 @@ from sqew.model import (
     Settled,
 )
 from sqew.paging import all_of
-from sqew.rules import check_ms, seconds_as_ms, seconds_of
+from sqew.rules.rules import check_ms, seconds_as_ms, seconds_of
 from sqew.worker import Handler, Worker
 
 R = TypeVar("R")

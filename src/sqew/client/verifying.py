@@ -17,7 +17,7 @@ from sqew.client.certificates import Certificates, Signer, signers_in
 from sqew.clock import Clock
 from sqew.errors import BadSignature, BadValue
 from sqew.model import NOTIFICATION, Notice
-from sqew.rules import seconds_as_ms, shown
+from sqew.rules.rules import seconds_as_ms, shown
 from sqew.signing import SignatureVersion, cryptography_explained, hash_of, string_to_sign
 
 DEFAULT_MAX_AGE_S = 3600.0

@@ -12,8 +12,8 @@ from sqew.client.calls import SENDABLE, Call, messages_of, nothing, query_of, re
 from sqew.client.native import path
 from sqew.formats.columns import LARGEST_EPOCH
 from sqew.model import NewMessage, Promotion, Staged, WriterInfo
-from sqew.rules import check_int, check_queue_name, check_text
-from sqew.values import check_new_message, check_unicode
+from sqew.rules.rules import check_int, check_queue_name, check_text
+from sqew.rules.values import check_new_message, check_unicode
 
 _encode = msgspec.json.Encoder().encode
 

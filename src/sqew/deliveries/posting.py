@@ -14,12 +14,12 @@ from typing import Self
 from msgspec import Struct
 
 import sqew
-from sqew.deliveries.addresses import Address
 from sqew.deliveries.connection import Broken, Connection
-from sqew.deliveries.endpoints import Endpoint
-from sqew.deliveries.guard import Border
 from sqew.deliveries.keeping import Kept
 from sqew.errors import BadEndpoint, DeliveryFailed
+from sqew.rules.addresses import Address
+from sqew.rules.border import Border
+from sqew.rules.endpoints import Endpoint
 
 IDLE_S = 15.0
 """How long a connection is kept for the next request. Most servers close theirs after a minute or more."""

@@ -19,8 +19,8 @@ from sqew.operations import (
     RenewConsumer,
     SealClaim,
 )
-from sqew.rules import Limits, check_int, seconds_as_ms
-from sqew.values import LARGEST_ID, check_claiming, claims_done
+from sqew.rules.rules import Limits, check_int, seconds_as_ms
+from sqew.rules.values import LARGEST_ID, check_claiming, claims_done
 
 Found = list[ConsumerInfo]
 Claimed = list[Message]

@@ -19,7 +19,7 @@ from sqew.operations import (
     ListSubscriptions,
     RetryDeliveries,
 )
-from sqew.values import check_id
+from sqew.rules.values import check_id
 
 Found = list[Delivery]
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal
 
-from sqew.deliveries.guard import Border
 from sqew.embedded.publishing import Execute, Publisher
 from sqew.errors import BadValue
 from sqew.matching.routing import check_pattern
 from sqew.model import RAW, Form, NewMessage, Published, Subscription
 from sqew.operations import GetQueue, ListSubscriptions, Subscribe, Unsubscribe
-from sqew.rules import Limits, encode_body, seconds_as_ms, seconds_of, shown
+from sqew.rules.border import Border
+from sqew.rules.rules import Limits, encode_body, seconds_as_ms, seconds_of, shown
+from sqew.rules.values import check_iterable
 from sqew.sealing import check_base_url, new_event
 from sqew.settings import Settings
-from sqew.values import check_iterable
 
 
 class Events:

@@ -43,7 +43,7 @@ from sqew.model import (
 )
 from sqew.observe.meter import summarize
 from sqew.paging import all_of
-from sqew.rules import (
+from sqew.rules.rules import (
     LONGEST_NAME,
     check_batch,
     check_int,
@@ -57,9 +57,7 @@ from sqew.rules import (
     seconds_of,
     shown,
 )
-from sqew.settings import DATABASE_SCHEMES, Settings, resolve, without_password
-from sqew.stores.sqlite.upkeep import CheckReport
-from sqew.values import (
+from sqew.rules.values import (
     check_collection,
     check_id,
     check_iterable,
@@ -69,6 +67,8 @@ from sqew.values import (
     check_right,
     check_unicode,
 )
+from sqew.settings import DATABASE_SCHEMES, Settings, resolve, without_password
+from sqew.stores.sqlite.upkeep import CheckReport
 from sqew.waiting import IDLE_MS, pause
 from sqew.worker import Handler, Worker
 

@@ -30,7 +30,8 @@ from sqew.model import (
     TargetKind,
 )
 from sqew.operations import DeleteSchedule, GetQueue, GetSchedule, ListSchedules, SaveSchedule
-from sqew.rules import Limits, check_queue_name, check_schedule_name, encode_body, names_meant, seconds_as_ms
+from sqew.rules.rules import Limits, check_queue_name, check_schedule_name, encode_body, names_meant, seconds_as_ms
+from sqew.rules.values import check_lane
 from sqew.schedule_fields import (
     ScheduleFields,
     Timing,
@@ -53,7 +54,6 @@ from sqew.timetable import (
     new_schedule,
     problem_of,
 )
-from sqew.values import check_lane
 
 R = TypeVar("R")
 Found = list[ScheduleInfo]

@@ -9,8 +9,8 @@ from sqew.embedded.publishing import Execute
 from sqew.formats.columns import columns
 from sqew.model import NewMessage, Promotion, Staged, WriterInfo
 from sqew.operations import AbortStaging, GetWriter, ListWriters, Promote, Stage, StepPromotion
-from sqew.rules import Limits, encode_body
-from sqew.values import check_iterable, check_new_message
+from sqew.rules.rules import Limits, encode_body
+from sqew.rules.values import check_iterable, check_new_message
 
 Found = list[WriterInfo]
 

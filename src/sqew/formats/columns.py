@@ -18,8 +18,8 @@ from msgspec import UNSET, Raw, Struct, UnsetType, structs
 from sqew.errors import BadBody, BadValue, SqewError, StoreDamaged, TooLarge, nearest, quoted, shortened
 from sqew.formats.entry_limits import check_array, check_lines
 from sqew.model import Format, NewMessage, NewMessages
-from sqew.rules import Limits, check_message, check_text, parse_all, parse_json, seconds_as_ms
-from sqew.values import check_new_message, check_utf8
+from sqew.rules.rules import Limits, check_message, check_text, parse_all, parse_json, seconds_as_ms
+from sqew.rules.values import check_new_message, check_utf8
 
 MOST_STAGED = 10_000
 """How many messages may be staged in one request."""

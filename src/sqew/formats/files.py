@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from sqew.errors import BadBody, BadValue
 from sqew.installing import pip_install
-from sqew.rules import Limits, parse_json
+from sqew.rules.rules import Limits, parse_json
 
 Format = Literal["jsonl", "csv"]
 

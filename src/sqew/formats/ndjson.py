@@ -15,7 +15,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType, structs
 from sqew.errors import BadBody, BadValue, SqewError
 from sqew.formats.entry_limits import LARGE, Crowd
 from sqew.model import ArchivedMessage, Format, Message, NewMessage
-from sqew.rules import Limits, check_message, parse_json, seconds_as_ms, shown
+from sqew.rules.rules import Limits, check_message, parse_json, seconds_as_ms, shown
 
 
 class Line(Struct, omit_defaults=True):

@@ -39,7 +39,7 @@ from sqew.http.service import Service
 from sqew.http.statuses import headers_of
 from sqew.model import Received
 from sqew.operations import GetQueue, OpenConsumer, Receive
-from sqew.rules import FIFO_SUFFIX
+from sqew.rules.rules import FIFO_SUFFIX
 
 _log = logging.getLogger("sqew.http")
 

@@ -19,7 +19,7 @@ from sqew.http.router import KEYLESS, Route, shown_path
 from sqew.http.signatures import Signatures
 from sqew.keys import digest_of
 from sqew.model import GuardKey
-from sqew.rules import FIFO_SUFFIX
+from sqew.rules.rules import FIFO_SUFFIX
 from sqew.settings import Settings
 
 A = TypeVar("A", Response, Stream)

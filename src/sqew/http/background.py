@@ -10,13 +10,13 @@ from typing import Protocol
 
 from sqew.broker import Broker
 from sqew.courier import Courier
-from sqew.deliveries.guard import Border
 from sqew.deliveries.posting import Poster
 from sqew.errors import SqewError, StoreClosed, StoreUnavailable
 from sqew.model import Delivered
 from sqew.mover import Mover
 from sqew.promoter import Promoter
 from sqew.publisher import Publisher
+from sqew.rules.border import Border
 from sqew.scheduler import Scheduler
 from sqew.sealing import EVERYWHERE
 from sqew.settings import Settings, durations

@@ -11,7 +11,7 @@ from sqew.http.aws_names import Names, check_region, remember
 from sqew.http.exchange import Request
 from sqew.http.sigv4 import Scope, Verifier, credentials_of, scope_of
 from sqew.publisher import Publisher
-from sqew.regions import USUAL_REGION
+from sqew.rules.regions import USUAL_REGION
 from sqew.settings import Settings
 
 TOKEN_ACCESS_KEY = "sqew"

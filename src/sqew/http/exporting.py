@@ -15,8 +15,8 @@ from sqew.formats import arrow, ndjson
 from sqew.http.exchange import NDJSON, Request, Stream
 from sqew.http.service import Service
 from sqew.model import ARCHIVE_COLUMNS, MESSAGE_COLUMNS, ArchivedMessage, Columns, Message, State
-from sqew.rules import check_int
-from sqew.values import LARGEST_ID
+from sqew.rules.rules import check_int
+from sqew.rules.values import LARGEST_ID
 
 _STEP = 5_000
 """How many messages are read at a time, and stand in one record batch."""

@@ -10,9 +10,9 @@ from typing import Any
 from msgspec import UNSET, Struct
 
 from sqew.matching.routing import LONGEST_KEY
-from sqew.rules import HEAVIEST_LANE, HIGHEST_PRIORITY, LONGEST_MS, LONGEST_NAME, MOST_LANES
+from sqew.rules.rules import HEAVIEST_LANE, HIGHEST_PRIORITY, LONGEST_MS, LONGEST_NAME, MOST_LANES
+from sqew.rules.values import LARGEST_ID, LONGEST_TARGET
 from sqew.schedules.rules import LONGEST_EXPRESSION
-from sqew.values import LARGEST_ID, LONGEST_TARGET
 
 QUEUE_NAME = {"pattern": r"^[A-Za-z0-9_-]{1,80}(\.fifo)?$"}
 _KNOWN_NAME = {"pattern": r"^[^\u0000-\u001f\u007f-\u009f\u2028\u2029]{1,256}$"}

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 from sqew.broker import Broker
-from sqew.deliveries.guard import Border
 from sqew.engine import creation
 from sqew.errors import BadBody, Forbidden, MethodNotAllowed, QueueNotFound, SqewError, StoreFull, StoreUnavailable
 from sqew.http.aws_strictness import Strictness
@@ -29,7 +28,8 @@ from sqew.observe.labels import QueueLabels
 from sqew.observe.tracing import Tracing
 from sqew.operations import GetQueue, LastId
 from sqew.publisher import Publisher
-from sqew.rules import check_int, check_ms, dead_letter_name, names_meant
+from sqew.rules.border import Border
+from sqew.rules.rules import check_int, check_ms, dead_letter_name, names_meant
 from sqew.settings import Settings
 
 NO_STORE: Headers = ((b"cache-control", b"no-store"),)

@@ -10,7 +10,7 @@ import re
 from typing import Generic, TypeVar
 
 from sqew.errors import BadPattern, BadRoutingKey, shortened
-from sqew.regions import REGION
+from sqew.rules.regions import REGION
 
 T = TypeVar("T")
 

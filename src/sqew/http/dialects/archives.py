@@ -12,7 +12,7 @@ from sqew.http.exchange import Call, Request, Response
 from sqew.http.router import Routes
 from sqew.http.service import Service
 from sqew.model import Finished
-from sqew.values import LARGEST_ID
+from sqew.rules.values import LARGEST_ID
 
 routes = Routes(DIALECT)
 

@@ -13,7 +13,7 @@ from sqew.http.exchange import Headers, Request, Response
 from sqew.http.router import Routes
 from sqew.http.service import Service
 from sqew.model import SigningKey
-from sqew.rules import shown
+from sqew.rules.rules import shown
 from sqew.sealing import certificate_path
 
 routes = Routes(DIALECT)

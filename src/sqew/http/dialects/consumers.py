@@ -18,8 +18,8 @@ from sqew.http.exporting import check_columns, columns_named, pieces, read_batch
 from sqew.http.router import Routes
 from sqew.http.service import Service
 from sqew.model import CHUNKS_IN_PART, CLAIMED_AT_ONCE, MESSAGE_COLUMNS, Claim, ConsumerInfo, OpenedConsumer
-from sqew.rules import shown
-from sqew.values import LARGEST_ID, MOST_CLAIMED, check_claiming, claims_done
+from sqew.rules.rules import shown
+from sqew.rules.values import LARGEST_ID, MOST_CLAIMED, check_claiming, claims_done
 
 routes = Routes(DIALECT)
 

@@ -15,7 +15,7 @@ from sqew.http.exchange import Request, Response
 from sqew.http.router import Routes
 from sqew.http.service import Service
 from sqew.model import NO_REASON, RAW, Delivery, DeliveryState, Format
-from sqew.values import check_id
+from sqew.rules.values import check_id
 
 routes = Routes(DIALECT)
 

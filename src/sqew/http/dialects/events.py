@@ -17,9 +17,9 @@ from sqew.http.router import Routes
 from sqew.http.service import Service, body_in
 from sqew.matching.routing import check_pattern, check_routing_key
 from sqew.model import RAW, Form, Format, NewEvent, NewMessage, Protocol, Published, Subscribed, Subscription
-from sqew.rules import QUEUE_SCHEME, check_int, seconds_as_ms, shown
+from sqew.rules.rules import QUEUE_SCHEME, check_int, seconds_as_ms, shown
+from sqew.rules.values import LARGEST_ID
 from sqew.sealing import new_event
-from sqew.values import LARGEST_ID
 
 routes = Routes(DIALECT)
 

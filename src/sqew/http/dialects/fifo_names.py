@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from sqew import operations as ops
 from sqew.http.service import Service
-from sqew.rules import FIFO_SUFFIX
+from sqew.rules.rules import FIFO_SUFFIX
 
 
 async def shown_name(service: Service, name: str) -> str:

@@ -20,7 +20,7 @@ from sqew.http.service import NO_STORE, Service, as_json, refuse_head
 from sqew.http.statuses import headers_of
 from sqew.ids import MessageUuids
 from sqew.model import NewMessage, NewMessages, Policy, Received, Ref, Release, Sent, Settled
-from sqew.rules import seconds_as_ms
+from sqew.rules.rules import seconds_as_ms
 
 encode = msgspec.json.Encoder().encode
 

@@ -41,8 +41,8 @@ from sqew.model import (
     Sent,
     Settled,
 )
-from sqew.rules import FIFO_SUFFIX, seconds_as_ms
-from sqew.values import LARGEST_ID
+from sqew.rules.rules import FIFO_SUFFIX, seconds_as_ms
+from sqew.rules.values import LARGEST_ID
 
 encode = msgspec.json.Encoder().encode
 

@@ -15,8 +15,8 @@ from sqew.http.router import Routes
 from sqew.http.service import Service
 from sqew.http.transfer import check_type
 from sqew.model import Promotion, Staged, WriterInfo
-from sqew.rules import LONGEST_NAME
-from sqew.values import LARGEST_ID
+from sqew.rules.rules import LONGEST_NAME
+from sqew.rules.values import LARGEST_ID
 
 routes = Routes(DIALECT)
 

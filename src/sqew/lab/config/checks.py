@@ -26,7 +26,7 @@ from sqew.lab.config.target import Mistake, check_target
 from sqew.lab.latency import recorded
 from sqew.lab.workload import NUMBERS_APART
 from sqew.lab.workload.arrivals import recorded_times
-from sqew.rules import check_new_queue_name, default_policy
+from sqew.rules.rules import check_new_queue_name, default_policy
 
 _OURS = ("sqew", "sqew-http")
 _RESERVED = re.compile(r"lab|supervisor|generator-\d+")

@@ -34,7 +34,7 @@ _MOST_ROWS = 2_000
 _MOST_QUEUES = 1_000
 """Where so many are known, acks by ids alone go the general way, which need not name them all."""
 _MOST_CLAIMED = 1_000
-"""Of small messages that is far from `sqew.rules.MOST_BYTES`."""
+"""Of small messages that is far from `sqew.rules.rules.MOST_BYTES`."""
 _IDS = range(1 << 63)
 
 T = TypeVar("T")

@@ -26,7 +26,7 @@ from sqew.errors import (
     is_about_all,
 )
 from sqew.model import Commit, DatabaseFigures
-from sqew.rules import Throttle
+from sqew.rules.rules import Throttle
 from sqew.settings import without_password
 from sqew.stores.base import GoOn
 from sqew.stores.postgres.clock import DatabaseClock

@@ -39,7 +39,7 @@ from sqew.operations import (
     RenewConsumer,
     SealClaim,
 )
-from sqew.rules import LONGEST_MS
+from sqew.rules.rules import LONGEST_MS
 from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.exporting import columns_of
 from sqew.stores.sql.near import names_near

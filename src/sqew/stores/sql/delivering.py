@@ -34,7 +34,7 @@ from sqew.operations import (
     RetryDeliveries,
     SettleDeliveries,
 )
-from sqew.rules import MOST_BYTES
+from sqew.rules.rules import MOST_BYTES
 from sqew.stores.sql.bindings import details_of
 from sqew.stores.sql.fans import event_headers
 from sqew.stores.sql.publishing import letter_headers

@@ -20,7 +20,7 @@ from sqew.errors import (
 )
 from sqew.model import DELIVERIES, NOTIFICATION, RAW, Fact, NewEvent, NewMessage, Published
 from sqew.operations import Publish
-from sqew.rules import is_keyed
+from sqew.rules.rules import is_keyed
 from sqew.sealing import addressed
 from sqew.stores.sql.bindings import Binding
 from sqew.stores.sql.catalog import QueueState

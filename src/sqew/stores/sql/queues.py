@@ -10,7 +10,7 @@ import msgspec
 from sqew.errors import BadValue, ChangedMeanwhile, Conflict, QueueExists
 from sqew.model import UPDATED, Policy, QueueInfo
 from sqew.operations import CreateQueue, DeleteQueue, GetQueue, ListDeadLetterSources, ListQueues, UpdateQueue
-from sqew.rules import check_new_queue_name, checked_changes, letters_policy
+from sqew.rules.rules import check_new_queue_name, checked_changes, letters_policy
 from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.keys import delete_keys_of
 from sqew.stores.sql.redating import note_changes

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from sqew.model import ArchivedMessage, Death, Lease, Message, NewMessage, State
-from sqew.rules import MOST_BYTES, attribute_bytes
+from sqew.rules.rules import MOST_BYTES, attribute_bytes
 from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.work import Row, Work
 

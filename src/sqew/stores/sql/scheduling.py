@@ -33,7 +33,7 @@ from sqew.operations import (
     ListSchedules,
     SaveSchedule,
 )
-from sqew.rules import MOST_BYTES, names_meant
+from sqew.rules.rules import MOST_BYTES, names_meant
 from sqew.stores.sql.near import names_near
 from sqew.stores.sql.publishing import publish_events
 from sqew.stores.sql.rows import DAMAGE, checksum, decode_headers, encode_headers

@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType, structs
 from sqew.errors import BadSchedule, BadValue
 from sqew.http.service import body_in
 from sqew.model import Format, NewMessage, ScheduleStatus, TargetKind
-from sqew.rules import seconds_as_ms, shown
+from sqew.rules.rules import seconds_as_ms, shown
 from sqew.schedule_fields import KINDS
 from sqew.timetable import DEFAULT_ZONE, DEFAULTS
 

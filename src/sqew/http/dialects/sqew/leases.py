@@ -24,7 +24,7 @@ from sqew.model import (
     Release,
     Settled,
 )
-from sqew.values import check_right
+from sqew.rules.values import check_right
 
 
 class PollParameters(Struct, frozen=True, forbid_unknown_fields=True):

@@ -12,8 +12,8 @@ from sqew.http.aws_refusals import AwsError
 from sqew.http.dialects.aws.calls import AwsCall
 from sqew.http.dialects.aws.sns.refusals import invalid
 from sqew.matching.routing import check_pattern
-from sqew.regions import in_region
-from sqew.rules import FIFO_SUFFIX, QUEUE_SCHEME, is_keyed
+from sqew.rules.regions import in_region
+from sqew.rules.rules import FIFO_SUFFIX, QUEUE_SCHEME, is_keyed
 from sqew.sealing import topic_arn
 
 _LEAST_ELEMENTS = 6

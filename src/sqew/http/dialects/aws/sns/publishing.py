@@ -24,7 +24,7 @@ from sqew.http.dialects.aws.sns.refusals import in_sns_words, invalid
 from sqew.http.dialects.aws.sns.topic_attributes import CONTENT_BASED, LEAST_SIZE, MOST_BYTES, most_bytes
 from sqew.http.exchange import Call, Response
 from sqew.model import NewEvent, NewMessage, Protocol, Published, TopicInfo
-from sqew.rules import is_keyed
+from sqew.rules.rules import is_keyed
 from sqew.sealing import new_message_id, sequence_number
 
 _LONGEST_SUBJECT = 100

@@ -13,7 +13,7 @@ from sqew.http.aws_refusals import AwsError, invalid_value
 from sqew.http.dialects.aws.documents import object_of
 from sqew.http.dialects.aws.policies import statements_of
 from sqew.model import Depths, Policy, QueueInfo
-from sqew.rules import FIFO_SUFFIX
+from sqew.rules.rules import FIFO_SUFFIX
 
 RETENTION_S = 345_600
 """How long SQS keeps a message unless it is told: four days."""

@@ -15,7 +15,7 @@ from sqew.http.dialects.aws.calls import AwsCall
 from sqew.http.dialects.aws.sqs.api import SQS
 from sqew.http.exchange import Response
 from sqew.model import MoveTask
-from sqew.rules import FIFO_SUFFIX
+from sqew.rules.rules import FIFO_SUFFIX
 
 MOST_LISTED = 10
 MOST_PER_SECOND = 500

@@ -18,7 +18,7 @@ from sqew.http.dialects.aws.sqs.message_attributes import md5, md5_of, selected
 from sqew.http.dialects.aws.sqs.sending import check_id, not_for_this_type
 from sqew.http.exchange import Call, Response
 from sqew.model import Message, Received
-from sqew.rules import FIFO_SUFFIX
+from sqew.rules.rules import FIFO_SUFFIX
 from sqew.sealing import sequence_number
 
 MOST_MESSAGES = 10

@@ -20,7 +20,7 @@ from sqew.http.dialects.aws.sqs.message_attributes import check, md5, md5_of, si
 from sqew.http.exchange import Call, Request, Response, SharedCall
 from sqew.ids import MessageUuids
 from sqew.model import NewMessage, NewMessages, Sent
-from sqew.rules import FIFO_SUFFIX, Limits, attribute_bytes, check_message
+from sqew.rules.rules import FIFO_SUFFIX, Limits, attribute_bytes, check_message
 from sqew.sealing import sequence_number
 
 _MOST_DELAY_S = 900

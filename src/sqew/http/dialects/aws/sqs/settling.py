@@ -18,7 +18,7 @@ from sqew.http.dialects.aws.sqs.handles import ref_of
 from sqew.http.dialects.aws.sqs.receiving import MOST_VISIBILITY_S
 from sqew.http.exchange import Call, Request, Response, SharedCall
 from sqew.model import Extension, Ref, Settled
-from sqew.rules import FIFO_SUFFIX
+from sqew.rules.rules import FIFO_SUFFIX
 
 _MOST_HELD_MS = MOST_VISIBILITY_S * 1000 + 999
 """For how long a message may be held in all. Only whole seconds count, as in what is asked for."""

@@ -10,10 +10,10 @@ from ipaddress import ip_address, ip_network
 
 from msgspec import Struct
 
-from sqew.deliveries.addresses import Address, Network, reason_not_public
-from sqew.deliveries.endpoints import Endpoint, endpoint_of, host_of, port_of, wrong_at
-from sqew.deliveries.names import Names, look_up
 from sqew.errors import BadSetting, ForbiddenAddress, NotTried, Unresolvable
+from sqew.rules.addresses import Address, Network, reason_not_public
+from sqew.rules.endpoints import Endpoint, endpoint_of, host_of, port_of, wrong_at
+from sqew.rules.resolver import Names, look_up
 
 LOOKUP_S = 10.0
 """How long it may take to find the addresses of a name."""

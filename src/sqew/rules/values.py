@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from sqew.errors import BadBody, BadName, BadValue
 from sqew.model import NewMessage
-from sqew.rules import Limits, check_int, check_message, check_ms, parse_json, shown
+from sqew.rules.rules import Limits, check_int, check_message, check_ms, parse_json, shown
 
 LARGEST_ID = 1 << 62
 MOST_CLAIMED = 10_000_000

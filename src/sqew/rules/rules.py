@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from sqew.errors import BadBody, BadName, BadValue, TooLarge, nearest, shortened
 from sqew.model import NO_REASON, Backoff, Format, NewMessage, Policy
-from sqew.regions import REGION
+from sqew.rules.regions import REGION
 
 DEFAULT_MAX_ATTEMPTS = 5
 DEAD_LETTER_SUFFIX = "-dlq"

@@ -7,8 +7,8 @@ from ipaddress import AddressValueError, IPv4Address, IPv6Address
 
 from msgspec import Struct
 
-from sqew.deliveries.addresses import Address
 from sqew.errors import BadEndpoint
+from sqew.rules.addresses import Address
 
 LONGEST_URL = 2_048
 EXAMPLE = "https://example.com/hook"

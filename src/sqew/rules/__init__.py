@@ -1,0 +1,1 @@
+"""Rules: what names, sizes, policies and addresses are allowed."""
