@@ -16,9 +16,9 @@ from bench.serving import HOST, Served
 from bench.timing import Spread, spread
 from bench.workspace import remove, say
 from sqew import Queue
+from sqew.envelopes.sns import new_event
 from sqew.model import NewMessage
 from sqew.operations import ListDeliveries, Publish, Subscribe
-from sqew.sealing import new_event
 
 LEAST = 500
 _LOOK_S = 0.02

@@ -17,6 +17,7 @@ from sqew.clock import Clock
 from sqew.courier import Courier
 from sqew.deliveries.posting import Poster
 from sqew.engine import creation, limits_of, open_file
+from sqew.envelopes.sns import new_event
 from sqew.errors import StoreBusy
 from sqew.http.background import for_ever
 from sqew.model import (
@@ -44,7 +45,6 @@ from sqew.operations import (
 from sqew.publisher import Publisher
 from sqew.rules.border import Border
 from sqew.scheduler import Scheduler
-from sqew.sealing import new_event
 from sqew.settings import resolve
 from sqew.timetable import SCHEDULE_HEADER, changed_schedule, new_schedule
 

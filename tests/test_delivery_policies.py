@@ -2,7 +2,7 @@
 
 import pytest
 
-from sqew.delivery_policies import Retries, nearest_retries
+from sqew.envelopes.delivery_policies import Retries, nearest_retries
 from sqew.http.dialects.aws.sns.delivery_policies import effective_of_subscription, effective_of_topic
 from sqew.model import Subscription, SubscriptionDetails, TopicInfo
 from sqew.settings import Settings

@@ -14,12 +14,12 @@ from background import ACCOUNT, BASE_URL, House, house
 from sqew import EnvelopeVerifier, publisher
 from sqew.broker import Broker
 from sqew.clock import ManualClock
+from sqew.envelopes.signing import new_signing_key
+from sqew.envelopes.sns import certificate_path, new_event
 from sqew.errors import BadSetting, EnvelopeNeeded, ScheduleChanged, TooLarge
 from sqew.model import NewMessage, SigningKey
 from sqew.operations import ClaimDeliveries, Publish, ReadSigningKeys
 from sqew.publisher import Publisher
-from sqew.sealing import certificate_path, new_event
-from sqew.signing import new_signing_key
 from sqew.timetable import fire_due
 
 R = TypeVar("R")

@@ -4,7 +4,7 @@ import pytest
 from msgspec import structs
 
 from sqew.client.wire import CreatedKey
-from sqew.keys import new_key
+from sqew.envelopes.request_signature import new_key
 from sqew.model import Discreet, GuardKey, KeyInfo, KeyRing, SigningKey
 from sqew.settings import Setting, Settings
 

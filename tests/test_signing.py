@@ -13,9 +13,9 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from sqew.envelopes.signing import envelope, new_signing_key, string_to_sign
 from sqew.errors import BadValue
 from sqew.model import Notice, SigningKey
-from sqew.signing import envelope, new_signing_key, string_to_sign
 
 NOW = 1_700_000_000_123
 ARN = "arn:aws:sns:us-east-1:000000000000:orders.new"
@@ -167,7 +167,7 @@ def test_a_missing_package_is_named(key, monkeypatch):
 
 
 def test_nothing_is_loaded_for_signatures_before_one_is_made():
-    code = "import sys, sqew.signing, sqew.client; sys.exit('cryptography' in sys.modules)"
+    code = "import sys, sqew.envelopes.signing, sqew.client; sys.exit('cryptography' in sys.modules)"
 
     done = subprocess.run([sys.executable, "-c", code])
 

@@ -13,11 +13,11 @@ from msgspec.structs import replace
 
 from sqew.broker import Broker
 from sqew.deliveries.posting import Poster
+from sqew.envelopes.sns import farewell, topic_arn, with_link
 from sqew.errors import DeliveryFailed, NotTried, StoreClosed, StoreError
 from sqew.model import CONFIRMATION, DELIVERIES, NOTIFICATION, RAW, Claimed, Delivered, DeliveryOutcome, DueDelivery
 from sqew.operations import ClaimDeliveries, NextDelivery, RenewDeliveries, SettleDeliveries
 from sqew.rules.rules import is_keyed
-from sqew.sealing import farewell, topic_arn, with_link
 
 _log = logging.getLogger("sqew.courier")
 

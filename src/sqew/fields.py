@@ -133,7 +133,9 @@ def flag(name: str, value: Any, _limits: Limits | None = None) -> None:
 
 def digest(name: str, value: Any, _limits: Limits) -> None:
     if type(value) is not bytes or len(value) != _DIGEST_BYTES:
-        raise BadValue(f"{name} must be a key's SHA-256, {_DIGEST_BYTES} bytes. Make a key with sqew.keys.")
+        raise BadValue(
+            f"{name} must be a key's SHA-256, {_DIGEST_BYTES} bytes. Make a key with sqew.envelopes.request_signature."
+        )
 
 
 def scopes(name: str, value: Any, _limits: Limits) -> None:
@@ -350,7 +352,9 @@ def delivery_outcome(outcome: Any) -> None:
 
 def signing_key(name: str, value: Any, _limits: Limits) -> None:
     if type(value) is not SigningKey:
-        raise BadValue(f"{name} can't be {shown(value)}: it must be a SigningKey. Make one with sqew.signing.")
+        raise BadValue(
+            f"{name} can't be {shown(value)}: it must be a SigningKey. Make one with sqew.envelopes.signing."
+        )
 
 
 def _schedule_name(_name: str, value: Any, _limits: Limits) -> None:

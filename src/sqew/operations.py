@@ -156,7 +156,7 @@ class ListDeadLetterSources(Operation[list[str]], frozen=True):
 
 
 class CreateKey(Discreet, Operation[KeyInfo], frozen=True):
-    """Give a queue an API key. What opens the queue is not in it, but its SHA-256: `sqew.keys` makes both.
+    """Give a queue an API key. What opens the queue is not in it, but its SHA-256: `sqew.envelopes.request_signature` makes both.
 
     ``secret``: every request with the key must be signed with it.
     """

@@ -10,11 +10,11 @@ from typing import TypeVar
 from msgspec import structs
 
 from sqew.broker import Broker
+from sqew.envelopes.signing import SignatureVersion, new_signing_key
+from sqew.envelopes.sns import Seal, check_base_url, new_message_id
 from sqew.errors import EnvelopeNeeded
 from sqew.model import CANCELLATION, Fired, Greeting, NewEvent, Published, SigningKey
 from sqew.operations import AddSigningKey, FireSchedule, Operation, Publish, ReadSigningKeys
-from sqew.sealing import Seal, check_base_url, new_message_id
-from sqew.signing import SignatureVersion, new_signing_key
 
 _log = logging.getLogger("sqew.publisher")
 

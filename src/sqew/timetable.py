@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import structs
 
 from sqew.clock import SMALLEST_CORRECTION_MS, timestamp
+from sqew.envelopes.sns import new_event
 from sqew.errors import BadExpression, BadValue, QueueNotFound, UnknownLane, nearest
 from sqew.model import (
     NO_REASON,
@@ -25,7 +26,6 @@ from sqew.model import (
 from sqew.operations import FireSchedule
 from sqew.rules.rules import check_jitter, check_new_queue_name
 from sqew.schedules import Rule, rule_from, understand
-from sqew.sealing import new_event
 
 DEFAULT_ZONE = "UTC"
 DEFAULTS: dict[str, Any] = {

@@ -12,9 +12,9 @@ from scripted import Scripted
 from sqew import EnvelopeVerifier
 from sqew.client.certificates import Certificates
 from sqew.clock import ManualClock
+from sqew.envelopes.signing import envelope, new_signing_key
 from sqew.errors import BadSignature, Unreachable
 from sqew.model import Notice
-from sqew.signing import envelope, new_signing_key
 
 NOW = 1_700_000_000_000
 HOUR_MS = 3_600_000

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from sqew import EnvelopeVerifier
 from sqew.clock import ManualClock
+from sqew.envelopes.signing import envelope, new_signing_key
 from sqew.errors import BadSignature, BadValue
 from sqew.model import Notice
-from sqew.signing import envelope, new_signing_key
 
 NOW = 1_700_000_000_000
 YEAR_MS = 366 * 86_400_000

@@ -3,8 +3,8 @@
 import pytest
 
 from sqew.checks import check_operation
+from sqew.envelopes.request_signature import digest_of, new_key
 from sqew.errors import BadValue, Conflict, KeyNotFound, QueueNotFound
-from sqew.keys import digest_of, new_key
 from sqew.model import GuardKey, KeyInfo
 from sqew.operations import CreateKey, DeleteKey, DeleteQueue, ListKeys, ReadKeys
 from sqew.rules.rules import Limits

@@ -22,6 +22,7 @@ from consistency import problems_of, problems_of_database
 
 from postgres import Awaited, fetch_column
 from sqew.clock import Clock
+from sqew.envelopes.sns import new_event
 from sqew.model import Delivery, Message, NewMessage, Schedule
 from sqew.operations import (
     CreateQueue,
@@ -36,7 +37,6 @@ from sqew.operations import (
     Subscribe,
 )
 from sqew.rules.rules import default_policy
-from sqew.sealing import new_event
 from sqew.stores.base import Store
 from sqew.stores.sqlite import SQLiteStore
 from sqew.timetable import new_schedule

@@ -39,9 +39,9 @@ from one_tick import (
 )
 
 from postgres import new_database
+from sqew.envelopes.request_signature import NewKey, new_key, signature
 from sqew.errors import StoreUnavailable
 from sqew.ids import MessageUuids
-from sqew.keys import NewKey, new_key, signature
 from sqew.model import KeyScope, NewMessage, Policy
 from sqew.observe.log import logging_to_stderr
 from sqew.operations import Ack, CreateQueue, DeleteKey, Receive, Send

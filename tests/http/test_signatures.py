@@ -8,8 +8,8 @@ import time
 import pytest
 
 from serving import serving
+from sqew.envelopes.request_signature import signature
 from sqew.http.signatures import LEEWAY_S, MOST_REMEMBERED, UsedSignatures
-from sqew.keys import signature
 
 TOKEN = "open-sesame-7e1f"
 ADMIN = {"Authorization": f"Bearer {TOKEN}"}

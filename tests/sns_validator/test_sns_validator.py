@@ -18,8 +18,8 @@ import trustme
 from deliveries.endpoint import endpoint
 from scripted import Scripted
 from serving import serving
+from sqew.envelopes.signing import envelope, new_signing_key
 from sqew.model import Notice, SigningKey
-from sqew.signing import envelope, new_signing_key
 
 HERE = Path(__file__).parent
 PACKAGES = HERE.parents[1] / ".node" / "node_modules"

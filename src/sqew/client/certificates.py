@@ -19,9 +19,9 @@ from sqew.client.transport.failures import TransportError
 from sqew.client.transport.looped import LoopedTransport
 from sqew.client.transport.routes import Route, Timeouts
 from sqew.clock import Clock
+from sqew.envelopes.signing import cryptography_explained
 from sqew.errors import BadSignature, BadValue, SqewError, Unreachable
 from sqew.rules.rules import shown
-from sqew.signing import cryptography_explained
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey

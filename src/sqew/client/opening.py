@@ -11,8 +11,8 @@ from sqew import __version__
 from sqew.client.address import Address
 from sqew.client.calls import Call
 from sqew.client.transport.routes import Route
+from sqew.envelopes.request_signature import signature
 from sqew.errors import BadValue
-from sqew.keys import signature
 from sqew.rules.rules import check_int, seconds_as_ms, shown
 
 USER_AGENT = f"sqew/{__version__}"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sqew.embedded.publishing import Publisher
+from sqew.envelopes.sns import certificate_path
 from sqew.model import CertificateInfo, SigningKey
-from sqew.sealing import certificate_path
 
 Known = list[CertificateInfo]
 

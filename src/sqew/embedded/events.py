@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Literal
 
 from sqew.embedded.publishing import Execute, Publisher
+from sqew.envelopes.sns import check_base_url, new_event
 from sqew.errors import BadValue
 from sqew.matching.routing import check_pattern
 from sqew.model import RAW, Form, NewMessage, Published, Subscription
@@ -13,7 +14,6 @@ from sqew.operations import GetQueue, ListSubscriptions, Subscribe, Unsubscribe
 from sqew.rules.border import Border
 from sqew.rules.rules import Limits, encode_body, seconds_as_ms, seconds_of, shown
 from sqew.rules.values import check_iterable
-from sqew.sealing import check_base_url, new_event
 from sqew.settings import Settings
 
 

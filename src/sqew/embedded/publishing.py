@@ -8,12 +8,12 @@ from typing import Protocol, TypeVar
 from msgspec import structs
 
 from sqew.clock import Clock
+from sqew.envelopes.signing import new_signing_key
+from sqew.envelopes.sns import Seal, check_base_url, reachable
 from sqew.errors import EnvelopeNeeded
 from sqew.model import Fired, NewEvent, Published, SigningKey
 from sqew.operations import AddSigningKey, FireSchedule, Operation, Publish, ReadSigningKeys
-from sqew.sealing import Seal, check_base_url, reachable
 from sqew.settings import Settings
-from sqew.signing import new_signing_key
 
 R = TypeVar("R")
 

@@ -20,10 +20,10 @@ from sqew.checks import check_operation
 from sqew.clock import Clock
 from sqew.commits import Commits, GroupCommit, Transaction
 from sqew.engine import Stepwise, change, creation, limits_of, open_file, steps
+from sqew.envelopes.request_signature import new_key
 from sqew.errors import BadValue, SqewError, StoreBusy, StoreError
 from sqew.fields import flag
 from sqew.formats import ndjson
-from sqew.keys import new_key
 from sqew.model import (
     ArchivedMessage,
     Extension,

@@ -9,6 +9,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from sqew.broker import Broker
+from sqew.envelopes.request_signature import digest_of
 from sqew.errors import BadSetting, CredentialsMissing, Forbidden, MethodNotAllowed, RouteNotFound, Unauthorized
 from sqew.http.exchange import Request, Response, Stream
 from sqew.http.hosts import is_loopback
@@ -17,7 +18,6 @@ from sqew.http.origins import Origins
 from sqew.http.pressure import Pressure
 from sqew.http.router import KEYLESS, Route, shown_path
 from sqew.http.signatures import Signatures
-from sqew.keys import digest_of
 from sqew.model import GuardKey
 from sqew.rules.rules import FIFO_SUFFIX
 from sqew.settings import Settings

@@ -11,6 +11,7 @@ from typing import Protocol
 from sqew.broker import Broker
 from sqew.courier import Courier
 from sqew.deliveries.posting import Poster
+from sqew.envelopes.sns import EVERYWHERE
 from sqew.errors import SqewError, StoreClosed, StoreUnavailable
 from sqew.model import Delivered
 from sqew.mover import Mover
@@ -18,7 +19,6 @@ from sqew.promoter import Promoter
 from sqew.publisher import Publisher
 from sqew.rules.border import Border
 from sqew.scheduler import Scheduler
-from sqew.sealing import EVERYWHERE
 from sqew.settings import Settings, durations
 
 _log = logging.getLogger("sqew.server")

@@ -15,6 +15,7 @@ from typing import TypeVar
 from sqew import __version__
 from sqew.broker import Broker
 from sqew.engine import Engine, RemoteEngine, limits_of, open_database, open_file
+from sqew.envelopes.sns import reachable
 from sqew.errors import BadSetting, OutcomeUnknown, SqewError, StoreClosed, StoreTooNew, StoreUnavailable
 from sqew.http.app import App
 from sqew.http.auth import Guard, check_exposure
@@ -47,7 +48,6 @@ from sqew.ids import MessageUuids
 from sqew.observe.log import announce, logging_to_stderr
 from sqew.observe.tracing import Tracing, tracing_of
 from sqew.operations import ReadSalt, Sweep
-from sqew.sealing import reachable
 from sqew.settings import Settings, without_password
 
 _log = logging.getLogger("sqew.server")

@@ -6,9 +6,9 @@ import hmac
 import re
 from collections.abc import Callable
 
+from sqew.envelopes.request_signature import mac_of
 from sqew.errors import Unauthorized
 from sqew.http.exchange import Request
-from sqew.keys import mac_of
 from sqew.model import GuardKey
 
 HEADER = b"x-sqew-signature"

@@ -7,6 +7,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from sqew.clock import timestamp
+from sqew.envelopes.sns import certificate_path
 from sqew.errors import NotFound
 from sqew.http.dialects.native import DIALECT, encode
 from sqew.http.exchange import Headers, Request, Response
@@ -14,7 +15,6 @@ from sqew.http.router import Routes
 from sqew.http.service import Service
 from sqew.model import SigningKey
 from sqew.rules.rules import shown
-from sqew.sealing import certificate_path
 
 routes = Routes(DIALECT)
 

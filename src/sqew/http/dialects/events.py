@@ -10,6 +10,7 @@ from msgspec import Meta, Raw, Struct
 
 from sqew import operations as ops
 from sqew.clock import timestamp
+from sqew.envelopes.sns import new_event
 from sqew.errors import BadValue, EnvelopeNeeded, SqewError
 from sqew.http.dialects.native import DIALECT, NoParameters, encode
 from sqew.http.exchange import Call, Request, Response
@@ -19,7 +20,6 @@ from sqew.matching.routing import check_pattern, check_routing_key
 from sqew.model import RAW, Form, Format, NewEvent, NewMessage, Protocol, Published, Subscribed, Subscription
 from sqew.rules.rules import QUEUE_SCHEME, check_int, seconds_as_ms, shown
 from sqew.rules.values import LARGEST_ID
-from sqew.sealing import new_event
 
 routes = Routes(DIALECT)
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from sqew.delivery_policies import retries_of
+from sqew.envelopes.delivery_policies import retries_of
 from sqew.errors import DeliveryDamaged, DeliveryNotFound, SqewError
 from sqew.model import (
     DELIVERIES,

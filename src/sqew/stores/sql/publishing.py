@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from sqew.envelopes.sns import addressed
 from sqew.errors import (
     BodyTooLarge,
     EnvelopeNeeded,
@@ -21,7 +22,6 @@ from sqew.errors import (
 from sqew.model import DELIVERIES, NOTIFICATION, RAW, Fact, NewEvent, NewMessage, Published
 from sqew.operations import Publish
 from sqew.rules.rules import is_keyed
-from sqew.sealing import addressed
 from sqew.stores.sql.bindings import Binding
 from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.fans import MOST_ATTRIBUTES, Fan, Taker, event_headers, ways_of

@@ -6,6 +6,7 @@ import contextlib
 import re
 from typing import NamedTuple
 
+from sqew.envelopes.sns import topic_arn
 from sqew.errors import BadPattern
 from sqew.http.aws_names import Names
 from sqew.http.aws_refusals import AwsError
@@ -14,7 +15,6 @@ from sqew.http.dialects.aws.sns.refusals import invalid
 from sqew.matching.routing import check_pattern
 from sqew.rules.regions import in_region
 from sqew.rules.rules import FIFO_SUFFIX, QUEUE_SCHEME, is_keyed
-from sqew.sealing import topic_arn
 
 _LEAST_ELEMENTS = 6
 _TOPIC = re.compile(r"[A-Za-z0-9_-]{1,256}|[A-Za-z0-9_-]{1,251}\.fifo")

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from sqew.delivery_policies import (
+from sqew.envelopes.delivery_policies import (
     LONGEST_S,
     MOST_RETRIES,
     Backoff,

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from sqew import operations as ops
+from sqew.envelopes.sns import new_message_id, sequence_number
 from sqew.errors import EnvelopeNeeded, SqewError, TopicNotFound
 from sqew.http.aws_refusals import AwsError
 from sqew.http.dialects.aws.batches import Fault, fault_in
@@ -25,7 +26,6 @@ from sqew.http.dialects.aws.sns.topic_attributes import CONTENT_BASED, LEAST_SIZ
 from sqew.http.exchange import Call, Response
 from sqew.model import NewEvent, NewMessage, Protocol, Published, TopicInfo
 from sqew.rules.rules import is_keyed
-from sqew.sealing import new_message_id, sequence_number
 
 _LONGEST_SUBJECT = 100
 _BREAKS = ("Cc", "Zl", "Zp")

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from sqew import operations as ops
+from sqew.envelopes.sns import sequence_number
 from sqew.http.aws_refusals import AwsError, invalid_value
 from sqew.http.dialects.aws.calls import AwsCall
 from sqew.http.dialects.aws.messages import Attribute, of_headers, trace_of
@@ -19,7 +20,6 @@ from sqew.http.dialects.aws.sqs.sending import check_id, not_for_this_type
 from sqew.http.exchange import Call, Response
 from sqew.model import Message, Received
 from sqew.rules.rules import FIFO_SUFFIX
-from sqew.sealing import sequence_number
 
 MOST_MESSAGES = 10
 MOST_WAIT_S = 20

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from sqew import operations as ops
+from sqew.envelopes.sns import sequence_number
 from sqew.errors import BodyTooLarge, KeyMissing, SqewError
 from sqew.http.aws_refusals import JSON_TYPE, AwsError, in_aws_words, invalid_value, missing, too_long
 from sqew.http.dialects.aws.calls import AwsCall, request_id
@@ -21,7 +22,6 @@ from sqew.http.exchange import Call, Request, Response, SharedCall
 from sqew.ids import MessageUuids
 from sqew.model import NewMessage, NewMessages, Sent
 from sqew.rules.rules import FIFO_SUFFIX, Limits, attribute_bytes, check_message
-from sqew.sealing import sequence_number
 
 _MOST_DELAY_S = 900
 

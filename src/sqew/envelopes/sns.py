@@ -11,10 +11,10 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 from msgspec import structs
 
+from sqew.envelopes.signing import SignatureVersion, confirmation, envelope
 from sqew.errors import BadSetting, EnvelopeNeeded, TooLarge
 from sqew.model import CANCELLATION, CONFIRMATION, NewEvent, NewMessage, Notice, SigningKey
 from sqew.rules.regions import region_and_name
-from sqew.signing import SignatureVersion, confirmation, envelope
 
 EVERYWHERE = ("0.0.0.0", "::")
 """Addresses to listen at that stand for all of them."""
