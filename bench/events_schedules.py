@@ -17,7 +17,7 @@ from bench.workspace import remove, say
 from sqew import Queue
 from sqew.model import NewMessage, Schedule
 from sqew.operations import SaveSchedule
-from sqew.timetable import new_schedule
+from sqew.schedules.changes import new_schedule
 
 MOST_LATE_S = 1.2
 _TOGETHER = 1_000

@@ -45,8 +45,8 @@ from sqew.operations import (
 from sqew.publisher import Publisher
 from sqew.rules.border import Border
 from sqew.scheduler import Scheduler
+from sqew.schedules.changes import SCHEDULE_HEADER, changed_schedule, new_schedule
 from sqew.settings import resolve
-from sqew.timetable import SCHEDULE_HEADER, changed_schedule, new_schedule
 
 ACCOUNT = "123456789012"
 BASE_URL = "http://sqew.example"

@@ -8,7 +8,7 @@ from background import house, ms, utc
 from sqew.clock import ManualClock
 from sqew.model import NewMessage
 from sqew.operations import CountDeliveries, FireSchedule, SaveSchedule
-from sqew.timetable import new_schedule
+from sqew.schedules.changes import new_schedule
 
 NOON = ms("2026-06-01T12:00:00Z")
 MINUTE, HOUR = 60_000, 3_600_000

@@ -20,7 +20,7 @@ from sqew.errors import BadSetting, EnvelopeNeeded, ScheduleChanged, TooLarge
 from sqew.model import NewMessage, SigningKey
 from sqew.operations import ClaimDeliveries, Publish, ReadSigningKeys
 from sqew.publisher import Publisher
-from sqew.timetable import fire_due
+from sqew.schedules.changes import fire_due
 
 R = TypeVar("R")
 

@@ -14,7 +14,7 @@ from sqew.clock import ManualClock
 from sqew.errors import ScheduleNotFound
 from sqew.model import NewMessage
 from sqew.operations import DeleteQueue, FailSchedule, SaveSchedule
-from sqew.timetable import new_schedule
+from sqew.schedules.changes import new_schedule
 
 sys.path.append(str(Path(__file__).parent / "deliveries"))
 

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from sqew.errors import BadExpression, BadValue, BadZone
 from sqew.model import Advance, NewMessage, Schedule
-from sqew.timetable import MOST_WEIGHT, changed_schedule, fire_due, fire_now, new_schedule, retry_at, weight_of
+from sqew.schedules.changes import MOST_WEIGHT, changed_schedule, fire_due, fire_now, new_schedule, retry_at, weight_of
 
 SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
 

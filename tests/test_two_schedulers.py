@@ -10,7 +10,7 @@ from background import house, locked, ms, utc
 from sqew.clock import ManualClock
 from sqew.errors import ScheduleChanged
 from sqew.operations import DeleteSchedule, FindDueSchedules, FireSchedule
-from sqew.timetable import fire_due
+from sqew.schedules.changes import fire_due
 
 NOON = ms("2026-06-01T12:00:00Z")
 SECOND, MINUTE, HOUR = 1_000, 60_000, 3_600_000

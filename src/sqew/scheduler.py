@@ -23,7 +23,7 @@ from sqew.errors import (
 from sqew.model import SCHEDULES, Schedule
 from sqew.operations import ClockIsSlow, FailSchedule, FindDueSchedules, FireSchedule, ListSchedules, SaveSchedule
 from sqew.publisher import Publisher
-from sqew.timetable import MOST_WEIGHT, fire_due, retry_at, set_right, weight_of
+from sqew.schedules.changes import MOST_WEIGHT, fire_due, retry_at, set_right, weight_of
 
 _log = logging.getLogger("sqew.scheduler")
 

@@ -37,9 +37,9 @@ from sqew.operations import (
     Subscribe,
 )
 from sqew.rules.rules import default_policy
+from sqew.schedules.changes import new_schedule
 from sqew.stores.base import Store
 from sqew.stores.sqlite import SQLiteStore
-from sqew.timetable import new_schedule
 
 sys.path.append(str(Path(__file__).parents[1] / "deliveries"))
 

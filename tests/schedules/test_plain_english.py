@@ -4,7 +4,7 @@ import pytest
 from reading import BERLIN, NOW, canonical, refusal, utc
 
 from sqew.schedules import understand
-from sqew.schedules.when import EXAMPLES
+from sqew.schedules.english.parse import EXAMPLES
 
 REPEATING = {
     "every weekday at 9am": "0 9 * * 1-5",

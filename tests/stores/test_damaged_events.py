@@ -6,7 +6,6 @@ import pytest
 from msgspec import structs
 
 from sqew.errors import DeliveryDamaged, ScheduleDamaged, ScheduleNotFound
-from sqew.forecast import info_of
 from sqew.model import DeliveryOutcome, NewEvent, NewMessage, Schedule, SubscriptionDetails
 from sqew.operations import (
     ClaimDeliveries,
@@ -24,6 +23,7 @@ from sqew.operations import (
     SettleDeliveries,
     Subscribe,
 )
+from sqew.schedules.preview import info_of
 from stores.backlog import NOW, create, open_store, run
 
 CLAIM = ClaimDeliveries(100, 100, 1000)

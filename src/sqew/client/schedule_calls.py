@@ -22,7 +22,7 @@ from sqew.model import (
     TargetKind,
 )
 from sqew.rules.rules import check_schedule_name, encode_body, seconds_as_ms
-from sqew.schedule_fields import (
+from sqew.schedules.keywords import (
     check_fields,
     expression_of,
     in_seconds,

@@ -7,7 +7,7 @@ from typing import Unpack
 from sqew.client import schedule_calls as calls
 from sqew.client.doing import AsyncDo, Do
 from sqew.model import Preview, ScheduleInfo, ScheduleRun, ScheduleStatus, TargetKind
-from sqew.schedule_fields import ScheduleFields, Timing
+from sqew.schedules.keywords import ScheduleFields, Timing
 
 Found = list[ScheduleInfo]
 

@@ -7,7 +7,6 @@ from typing import Any, TypeVar, Unpack
 
 from msgspec import structs
 
-from sqew import forecast
 from sqew.clock import Clock
 from sqew.embedded.publishing import Execute, Publisher
 from sqew.errors import (
@@ -32,7 +31,18 @@ from sqew.model import (
 from sqew.operations import DeleteSchedule, GetQueue, GetSchedule, ListSchedules, SaveSchedule
 from sqew.rules.rules import Limits, check_queue_name, check_schedule_name, encode_body, names_meant, seconds_as_ms
 from sqew.rules.values import check_lane
-from sqew.schedule_fields import (
+from sqew.schedules import preview as forecast
+from sqew.schedules.changes import (
+    DEFAULT_ZONE,
+    DEFAULTS,
+    aim_of,
+    changed_schedule,
+    check_target,
+    fire_now,
+    new_schedule,
+    problem_of,
+)
+from sqew.schedules.keywords import (
     ScheduleFields,
     Timing,
     check_fields,
@@ -44,16 +54,6 @@ from sqew.schedule_fields import (
     target_of,
 )
 from sqew.settings import Settings
-from sqew.timetable import (
-    DEFAULT_ZONE,
-    DEFAULTS,
-    aim_of,
-    changed_schedule,
-    check_target,
-    fire_now,
-    new_schedule,
-    problem_of,
-)
 
 R = TypeVar("R")
 Found = list[ScheduleInfo]
@@ -167,7 +167,7 @@ class Schedules:
         return schedule
 
     def _changes(self, fields: Mapping[str, Any], message: NewMessage) -> dict[str, Any]:
-        """What the fields say, in the words of `sqew.timetable`."""
+        """What the fields say, in the words of `sqew.schedules.changes`."""
         changes: dict[str, Any] = {name: fields[name] for name in _OF_SCHEDULE if name in fields}
         target, expression = target_of(fields), expression_of(fields)
         if target is not None:

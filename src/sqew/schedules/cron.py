@@ -11,7 +11,7 @@ import re
 from msgspec import Struct
 
 from sqew.errors import BadExpression, nearest
-from sqew.schedules.fields import Field, FieldName, FieldReader, number
+from sqew.schedules.cron_fields import Field, FieldName, FieldReader, number
 
 WORDS = {
     "@yearly": "0 0 1 1 *",

@@ -11,7 +11,7 @@ from calendar import monthrange
 from datetime import date
 
 from sqew.errors import BadExpression
-from sqew.schedules.fields import MONTHS
+from sqew.schedules.cron_fields import MONTHS
 from sqew.schedules.zones import DAY, LAST_YEAR, instant_of, local_time
 
 _DATE = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")

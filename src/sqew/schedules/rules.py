@@ -17,12 +17,12 @@ from typing import Protocol
 from sqew.errors import BadExpression
 from sqew.model import ExpressionKind
 from sqew.schedules.cron import Cron, read_cron
-from sqew.schedules.every import Interval, canonical_days, canonical_every, canonical_interval, stored_interval
+from sqew.schedules.english.describe import cron_sentence, day_phrase, days_sentence, elapsed_sentence, instant_sentence
+from sqew.schedules.english.parse import canonical_when
 from sqew.schedules.firing import NEVER, next_fire
 from sqew.schedules.instants import parse_instant, read_instant
-from sqew.schedules.sentences import cron_sentence, day_phrase, days_sentence, elapsed_sentence, instant_sentence
+from sqew.schedules.intervals import Interval, canonical_days, canonical_every, canonical_interval, stored_interval
 from sqew.schedules.slots import CronSlots, EveryNthDay
-from sqew.schedules.when import canonical_when
 from sqew.schedules.zones import DAY, END_OF_TIME, check_zone, utc_time
 
 LONGEST_EXPRESSION = 300

@@ -10,8 +10,8 @@ from sqew.errors import BadSchedule, BadValue
 from sqew.http.service import body_in
 from sqew.model import Format, NewMessage, ScheduleStatus, TargetKind
 from sqew.rules.rules import seconds_as_ms, shown
-from sqew.schedule_fields import KINDS
-from sqew.timetable import DEFAULT_ZONE, DEFAULTS
+from sqew.schedules.changes import DEFAULT_ZONE, DEFAULTS
+from sqew.schedules.keywords import KINDS
 
 _SAID_ALIKE = ("timezone", "status", "catchup", "catchup_limit", "jitter_secs")
 """What a request and a schedule call by the same name, and what is left out where it is null."""

@@ -38,7 +38,7 @@ from sqew.http.router import Routes
 from sqew.http.service import Service
 from sqew.model import QueueInfo, Saved, Schedule, ScheduleStatus, TargetKind
 from sqew.rules.rules import MOST_BYTES, check_int, check_schedule_name, shown
-from sqew.timetable import aim_of, changed_schedule, check_target, fire_now, new_schedule, problem_of
+from sqew.schedules.changes import aim_of, changed_schedule, check_target, fire_now, new_schedule, problem_of
 
 routes = Routes(DIALECT)
 

@@ -7,13 +7,13 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from sqew.forecast import MOST_FIRES, preview
 from sqew.http.dialects.native import DIALECT, NoParameters, encode
 from sqew.http.dialects.schedules.bodies import Expression, expression_of
 from sqew.http.dialects.schedules.views import fires, local_fires, stored_as
 from sqew.http.exchange import Request, Response
 from sqew.http.router import Routes
 from sqew.http.service import Service
+from sqew.schedules.preview import MOST_FIRES, preview
 
 routes = Routes(DIALECT)
 

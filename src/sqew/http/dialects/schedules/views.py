@@ -7,12 +7,12 @@ from typing import Any
 from msgspec import Raw, Struct, structs
 
 from sqew.clock import timestamp
-from sqew.forecast import info_of
 from sqew.http.dialects.native import encode
 from sqew.http.dialects.schedules.bodies import Name
 from sqew.http.service import in_seconds
 from sqew.model import ExpressionKind, Fire, Format, Schedule, ScheduleStatus, TargetKind
 from sqew.schedules import is_instant
+from sqew.schedules.preview import info_of
 
 
 class TargetView(Struct, omit_defaults=True, kw_only=True):

@@ -15,8 +15,8 @@ from decimal import Decimal
 from msgspec import Struct
 
 from sqew.errors import BadExpression, nearest
-from sqew.schedules.times import MIDNIGHT, Time, clock
-from sqew.schedules.words import NUMBERS, UNITS, Words, month_of
+from sqew.schedules.english.times import MIDNIGHT, Time, clock
+from sqew.schedules.english.words import NUMBERS, UNITS, Words, month_of
 
 LONGEST_DAYS = 36_500
 _DAY, _WEEK = 86_400, 604_800

@@ -7,8 +7,8 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from sqew.schedules.cron import Cron
-from sqew.schedules.fields import MONTHS, WEEKDAYS, Field, Term
-from sqew.schedules.times import Time, clock
+from sqew.schedules.cron_fields import MONTHS, WEEKDAYS, Field, Term
+from sqew.schedules.english.times import Time, clock
 
 _MOST_TIMES = 6
 """So many times of day are named one by one; beyond that, by their hours and minutes."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sqew.errors import BadExpression
-from sqew.schedules.words import Words
+from sqew.schedules.english.words import Words
 
 Time = tuple[int, int, int]
 """Hour, minute and second."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from sqew.errors import BadExpression
-from sqew.schedules.fields import MONTHS, WEEKDAYS
+from sqew.schedules.cron_fields import MONTHS, WEEKDAYS
 
 _WORD = re.compile(
     r"""

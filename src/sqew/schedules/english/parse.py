@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 
 from sqew.errors import BadExpression
-from sqew.schedules.draft import Draft, NotUnderstood, Part
-from sqew.schedules.every import canonical_days, canonical_interval
+from sqew.schedules.english.draft import Draft, NotUnderstood, Part
+from sqew.schedules.english.phrases import PhraseReader
+from sqew.schedules.english.times import MIDNIGHT
 from sqew.schedules.instants import check_future
-from sqew.schedules.phrases import PhraseReader
-from sqew.schedules.times import MIDNIGHT
+from sqew.schedules.intervals import canonical_days, canonical_interval
 from sqew.schedules.zones import DAY, instant_of, is_zone, local_of, utc_time
 from sqew.spelling import LONGEST_COMPARED, closest
 

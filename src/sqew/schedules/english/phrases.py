@@ -1,17 +1,17 @@
 """What a plain English text says of when to fire, phrase by phrase and in any order.
 
-Every phrase adds to a `Draft`; `sqew.schedules.when` makes an expression of it.
+Every phrase adds to a `Draft`; `sqew.schedules.english.parse` makes an expression of it.
 """
 
 from __future__ import annotations
 
 from sqew.errors import BadExpression
-from sqew.schedules.day_phrases import AND, TO, DayReader
-from sqew.schedules.draft import Draft, Part, Period, Phrase
-from sqew.schedules.every import is_amount, is_number, is_unit, take_interval
+from sqew.schedules.english.days import AND, TO, DayReader
+from sqew.schedules.english.draft import Draft, Part, Period, Phrase
+from sqew.schedules.english.times import Time, is_bare_hour, is_time, take_time, whole
+from sqew.schedules.english.words import NUMBERS, UNITS, month_of, ordinal_of, weekday_of
 from sqew.schedules.instants import day_number
-from sqew.schedules.times import Time, is_bare_hour, is_time, take_time, whole
-from sqew.schedules.words import NUMBERS, UNITS, month_of, ordinal_of, weekday_of
+from sqew.schedules.intervals import is_amount, is_number, is_unit, take_interval
 
 _HABITS: dict[str, Period] = {
     "daily": "day", "weekly": "week", "monthly": "month", "yearly": "year", "annually": "year",

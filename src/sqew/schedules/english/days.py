@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Literal
 
 from sqew.errors import BadExpression
-from sqew.schedules.draft import Draft, NotUnderstood, Part
+from sqew.schedules.english.draft import Draft, NotUnderstood, Part
+from sqew.schedules.english.times import whole
+from sqew.schedules.english.words import Words, month_of, ordinal_of, weekday_of
 from sqew.schedules.instants import day_number
-from sqew.schedules.times import whole
-from sqew.schedules.words import Words, month_of, ordinal_of, weekday_of
 
 TO = ("to", "through", "until", "till", "-")
 AND = ("and", "or", "&")

@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from sqew.schedules.times import Time
+from sqew.schedules.english.times import Time
 
 Period = Literal["day", "week", "month", "year"]
 Part = Literal["period", "interval", "minute", "times", "window", "weekdays", "weekday_marks", "days", "months", "day"]

@@ -1,0 +1,1 @@
+"""Plain English: sentences that say when, read and written."""
