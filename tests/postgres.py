@@ -116,7 +116,7 @@ class Reused:
 
 
 class Awaited:
-    """A PostgreSQL store for tests that don't wait: each call returns when it is done. See `sqew.stores.base.Store`."""
+    """A PostgreSQL store for tests that don't wait: each call returns when it is done."""
 
     def __init__(self, url: str, now: int, random: Random) -> None:
         self._loop = uvloop.new_event_loop()

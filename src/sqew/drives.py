@@ -14,7 +14,7 @@ from sqew.engine import Engine, RemoteEngine, Teller
 from sqew.errors import NotOfDatabase, is_about_all
 from sqew.model import DatabaseFigures
 from sqew.operations import Ack, Operation, Receive, Send
-from sqew.stores.base import Rest
+from sqew.stores.contract import Rest
 
 _log = logging.getLogger("sqew.broker")
 

@@ -47,7 +47,7 @@ from sqew.rules.rules import (
     letters_policy,
 )
 from sqew.settings import Settings
-from sqew.stores.base import RemoteStore, Rest, Store
+from sqew.stores.contract import RemoteStore, Rest, Store
 from sqew.stores.sqlite import SQLiteStore
 from sqew.waiting import Bell, Doorbell, Waiters
 

@@ -15,10 +15,11 @@ import pytest
 import belongings
 from cli.conftest import SCRIPT, environment
 from postgres import new_database
-from sqew import Queue, moving_in
+from sqew import Queue
 from sqew import operations as ops
 from sqew.errors import StoreUnavailable, StoreUnusable
-from sqew.moving_tables import NAMES
+from sqew.stores.transfer import copy
+from sqew.stores.transfer.tables import NAMES
 
 HERE = "database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 """Other tests stop at a lock of that number in their own databases at the same time."""
@@ -287,7 +288,7 @@ def test_a_statement_of_a_move_takes_as_long_as_it_takes(monkeypatch):
     monkeypatch.setattr("sqew.stores.postgres.store._NO_ANSWER_S", -29)  # of 30 s, so that it is over in one
 
     async def sleep():
-        async with moving_in._database(url) as connection:
+        async with copy._database(url) as connection:
             return await connection.fetchval("SELECT 1 FROM pg_sleep(1.2)")
 
     url = new_database()
@@ -410,10 +411,10 @@ def test_who_interrupts_it_is_told_how_far_it_is_and_how_to_go_on(file, database
 
 
 def test_who_goes_on_sees_that_what_was_copied_is_checked(file, interrupted, monkeypatch):
-    monkeypatch.setattr(moving_in, "_ROWS_AT_A_TIME", 1)
+    monkeypatch.setattr(copy, "_ROWS_AT_A_TIME", 1)
     reached = []
 
-    asyncio.run(moving_in.move_in(str(file), interrupted, lambda *given: reached.append(given)))
+    asyncio.run(copy.move_in(str(file), interrupted, lambda *given: reached.append(given)))
 
     checking = [(done, total) for doing, done, total in reached if doing == "checking what was copied"]
     assert checking[-1][0] == checking[-1][1] == len(checking)

@@ -8,7 +8,7 @@ import pytest
 
 from conformance.driver import Driver, OpenStore
 from postgres import Awaited, Reused, reused_database
-from sqew.stores.base import Store
+from sqew.stores.contract import Store
 from sqew.stores.sqlite import SQLiteStore
 
 __all__ = ["reused_database"]

@@ -57,7 +57,7 @@ from sqew.operations import (
     Sweep,
     UpdateQueue,
 )
-from sqew.stores.base import Store
+from sqew.stores.contract import Store
 
 R = TypeVar("R")
 

@@ -13,7 +13,7 @@ from history import Action, Entry, Event, Record, Step, clock
 from sqew import operations as ops
 from sqew.errors import SqewError, StoreBusy, StoreError, StoreFull
 from sqew.model import Message, NewMessage, Policy, Ref, Release, Settled
-from sqew.stores.base import Store
+from sqew.stores.contract import Store
 
 STANDARD, FIFO = "jobs", "ordered.fifo"
 GROUPS = ("a", "b", "c")

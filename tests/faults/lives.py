@@ -17,7 +17,7 @@ from power import Disk
 
 from client import Client, Workload, create_queues
 from sqew.operations import Sweep
-from sqew.stores.base import Store
+from sqew.stores.contract import Store
 from sqew.stores.sqlite import SQLiteStore
 from sqew.stores.sqlite.connection import Durability
 from sqew.stores.sqlite.losses import WalWatch, noted

@@ -38,7 +38,7 @@ from sqew.operations import (
 )
 from sqew.rules.rules import default_policy
 from sqew.schedules.changes import new_schedule
-from sqew.stores.base import Store
+from sqew.stores.contract import Store
 from sqew.stores.sqlite import SQLiteStore
 
 sys.path.append(str(Path(__file__).parents[1] / "deliveries"))

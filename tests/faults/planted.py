@@ -10,7 +10,7 @@ from msgspec import structs
 from sqew import operations as ops
 from sqew.errors import SqewError
 from sqew.model import Commit, Lease, Received, Ref, Sent, Settled
-from sqew.stores.base import Store
+from sqew.stores.contract import Store
 from sqew.stores.sqlite import SQLiteStore
 
 

@@ -37,7 +37,7 @@ from sqew.operations import (
     Send,
     Sweep,
 )
-from sqew.stores.base import Store
+from sqew.stores.contract import Store
 
 QUICK = Backoff(base_ms=200, cap_ms=700, jitter_ms=0)
 POLICIES = {

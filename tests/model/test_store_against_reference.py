@@ -13,7 +13,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from model.machine import StoreMachine
 from postgres import Awaited, Reused, reused_database
-from sqew.stores.base import Store
+from sqew.stores.contract import Store
 from sqew.stores.sqlite import SQLiteStore
 
 __all__ = ["reused_database"]

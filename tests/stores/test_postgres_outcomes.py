@@ -16,10 +16,10 @@ from postgres import fetch_column, new_database
 from sqew.embedded import Queue
 from sqew.errors import Conflict, OutcomeUnknown, StoreBusy, StoreUnavailable, StoreUnusable
 from sqew.model import Message, NewMessage, Received, Ref
-from sqew.moving_in import move_in
 from sqew.operations import Ack, CreateQueue, LastId, Operation, Peek, Receive, Send
 from sqew.rules.rules import default_policy
 from sqew.stores.postgres import PostgresStore
+from sqew.stores.transfer.copy import move_in
 from standby import impatience, standing_by, until_it_waits
 from stores.test_postgres_trouble import NOW, connected, in_a_loop, opened, until_locked
 

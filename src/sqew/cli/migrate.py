@@ -17,7 +17,7 @@ from sqew.installing import to_install
 from sqew.settings import FORMS, is_database, without_password
 
 if TYPE_CHECKING:
-    from sqew.moving_in import Moved
+    from sqew.stores.transfer.copy import Moved
 
 
 @click.command(cls=Command)
@@ -64,7 +64,7 @@ def _target(session: Session, given: str | None) -> str:
 
 def _move(session: Session, path: str, url: str, restart: bool) -> Moved:
     try:
-        from sqew.moving_in import COPYING, move_in
+        from sqew.stores.transfer.copy import COPYING, move_in
     except ImportError as error:
         raise StoreUnusable(f"PostgreSQL needs more than the base install: {to_install('postgres')}.") from error
     copied = "Nothing was copied yet"

@@ -11,7 +11,7 @@ from sqew.clock import Clock
 from sqew.lab.faults.injector import Decision, Injector
 from sqew.model import Commit, Format
 from sqew.operations import Operation
-from sqew.stores.base import Store
+from sqew.stores.contract import Store
 from sqew.stores.sqlite import SQLiteStore
 
 
@@ -39,7 +39,7 @@ class SharedStore:
 
 
 class FaultyStore:
-    """The store as one actor sees it: slow, failing and deadly as was decided. See `sqew.stores.base.Store`.
+    """The store as one actor sees it: slow, failing and deadly as was decided. See `sqew.stores.contract.Store`.
 
     A call may take several transactions, as a receive does that waits; what is ``upcoming`` befalls the next one.
     ``contended`` holds the file's write lock, so that the next transaction gets a real SQLITE_BUSY; ``wait_in_vain``

@@ -11,7 +11,7 @@ from typing import Any
 import asyncpg
 
 from sqew.errors import StoreError
-from sqew.stores.base import Wakes
+from sqew.stores.contract import Wakes
 from sqew.stores.postgres.errors import OF_DATABASE, reason_of
 from sqew.stores.postgres.tally import Tally
 

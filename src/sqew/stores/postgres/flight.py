@@ -11,7 +11,7 @@ from sqew import operations as ops
 from sqew.clock import Clock
 from sqew.errors import SqewError
 from sqew.model import Commit, Fact, Ref, Settled
-from sqew.stores.base import GoOn, Rest
+from sqew.stores.contract import GoOn, Rest
 
 Join = Callable[[Any], Any]
 

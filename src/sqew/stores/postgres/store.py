@@ -28,7 +28,7 @@ from sqew.errors import (
 from sqew.model import Commit, DatabaseFigures
 from sqew.rules.rules import Throttle
 from sqew.settings import without_password
-from sqew.stores.base import GoOn
+from sqew.stores.contract import GoOn
 from sqew.stores.postgres.clock import DatabaseClock
 from sqew.stores.postgres.connection import PLANNING, SYNC_COMMIT
 from sqew.stores.postgres.errors import CONTESTED, OF_DATABASE, STALE, translate
@@ -134,7 +134,7 @@ class PostgresStore:
         await migrate(connection, where, clock.now() if now is None else now, create)
 
     async def run(self, operations: Sequence[ops.Operation[Any]], now: int, go_on: GoOn | None = None) -> Commit:
-        """Execute operations; see `sqew.stores.base.RemoteStore`."""
+        """Execute operations; see `sqew.stores.contract.RemoteStore`."""
         flight = Flight(operations, now, self._clock, go_on)
         try:
             await self._again(lambda session: session.fly(flight), flight=flight)

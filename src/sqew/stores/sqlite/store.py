@@ -141,7 +141,7 @@ class SQLiteStore:
             self._mend_aside(error, now)
 
     def run(self, operations: Sequence[ops.Operation[Any]], now: int) -> Commit:
-        """Execute operations in one transaction; see `sqew.stores.base.Store`."""
+        """Execute operations in one transaction; see `sqew.stores.contract.Store`."""
         commit = None
         try:
             alone = operations[0] if len(operations) == 1 else None
@@ -244,7 +244,7 @@ class SQLiteStore:
         return commit
 
     def send_plain(self, queue: str, body: bytes, format: Format, now: int) -> Fact | None:
-        """One message by one statement; see `sqew.stores.base.Store`."""
+        """One message by one statement; see `sqew.stores.contract.Store`."""
         seen, fact = self._seen_version, None
         try:
             # As in `_run_short`.

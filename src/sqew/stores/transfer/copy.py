@@ -22,7 +22,6 @@ from msgspec import Struct
 
 from sqew.clock import Clock, timestamp
 from sqew.errors import Conflict, StoreBusy, StoreDamaged
-from sqew.moving_tables import LAST, NAMES, Row, Table, tables_of, unfit
 from sqew.settings import without_password
 from sqew.stores.postgres import PostgresStore
 from sqew.stores.postgres.connection import SQL, Link
@@ -30,6 +29,7 @@ from sqew.stores.postgres.errors import OF_DATABASE, translate
 from sqew.stores.postgres.tally import Tally
 from sqew.stores.sqlite import SQLiteStore
 from sqew.stores.sqlite.connection import translated
+from sqew.stores.transfer.tables import LAST, NAMES, Row, Table, tables_of, unfit
 
 Reach = Callable[[str, int, int], object]
 """Gets what is being done, with how many rows it is done, and with how many it will be."""

@@ -1,0 +1,1 @@
+"""Transfer: everything in a file, copied to PostgreSQL."""
