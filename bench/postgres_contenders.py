@@ -36,8 +36,8 @@ class Sqew:
     """A broker, as a server has it."""
 
     async def open(self, url: str, clients: int) -> None:
-        from sqew.broker import Broker
-        from sqew.engine import limits_of, open_database
+        from sqew.core.broker import Broker
+        from sqew.core.engine import limits_of, open_database
         from sqew.errors import QueueExists
         from sqew.model import NewMessage, Policy
         from sqew.operations import CreateQueue

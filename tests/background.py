@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from sqew.broker import Broker
 from sqew.clock import Clock
+from sqew.core.broker import Broker
+from sqew.core.engine import creation, limits_of, open_file
+from sqew.core.publisher import Publisher
 from sqew.courier import Courier
 from sqew.deliveries.posting import Poster
-from sqew.engine import creation, limits_of, open_file
 from sqew.envelopes.sns import new_event
 from sqew.errors import StoreBusy
 from sqew.http.background import for_ever
@@ -42,7 +43,6 @@ from sqew.operations import (
     SaveSchedule,
     Subscribe,
 )
-from sqew.publisher import Publisher
 from sqew.rules.border import Border
 from sqew.scheduler import Scheduler
 from sqew.schedules.changes import SCHEDULE_HEADER, changed_schedule, new_schedule

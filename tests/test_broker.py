@@ -10,12 +10,12 @@ import pytest
 from sqew import Broker, NewMessage, Queue, QueueNotFound
 from sqew import operations as ops
 from sqew.clock import Clock
-from sqew.engine import Engine
+from sqew.core.engine import Engine
+from sqew.core.waiting import Doorbell
 from sqew.errors import BadValue, SqewError, StoreClosed, TooLarge
 from sqew.model import Extension, Ref, Release
 from sqew.rules.rules import Limits, default_policy
 from sqew.stores.sqlite import SQLiteStore
-from sqew.waiting import Doorbell
 
 LONG_MS = 10_000
 PROMPT = 2

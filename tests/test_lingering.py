@@ -14,8 +14,8 @@ import pytest
 
 from postgres import Reused, reused_database
 from serving import Serving, serving
-from sqew.broker import Broker
-from sqew.engine import creation, limits_of, open_database
+from sqew.core.broker import Broker
+from sqew.core.engine import creation, limits_of, open_database
 from sqew.model import NewMessage, Ref, Sent
 from sqew.operations import Ack, Operation, Receive, Send
 from sqew.settings import resolve

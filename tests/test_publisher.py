@@ -11,15 +11,16 @@ from typing import Any, TypeVar
 import pytest
 
 from background import ACCOUNT, BASE_URL, House, house
-from sqew import EnvelopeVerifier, publisher
-from sqew.broker import Broker
+from sqew import EnvelopeVerifier
 from sqew.clock import ManualClock
+from sqew.core import publisher
+from sqew.core.broker import Broker
+from sqew.core.publisher import Publisher
 from sqew.envelopes.signing import new_signing_key
 from sqew.envelopes.sns import certificate_path, new_event
 from sqew.errors import BadSetting, EnvelopeNeeded, ScheduleChanged, TooLarge
 from sqew.model import NewMessage, SigningKey
 from sqew.operations import ClaimDeliveries, Publish, ReadSigningKeys
-from sqew.publisher import Publisher
 from sqew.schedules.changes import fire_due
 
 R = TypeVar("R")

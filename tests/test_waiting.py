@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from sqew import Queue
+from sqew.core.waiting import FALLBACK_POLL_MS, Doorbell, Waiters, pause
 from sqew.errors import StoreClosed
-from sqew.waiting import FALLBACK_POLL_MS, Doorbell, Waiters, pause
 
 LONG = 10
 """Seconds that a waiter would wait if nobody woke it."""

@@ -11,8 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sqew.broker import Broker
     from sqew.client import AsyncClient, Client, EnvelopeVerifier
+    from sqew.core.broker import Broker
     from sqew.embedded import Queue
     from sqew.errors import MessageNotFound, QueueExists, QueueNotFound, SqewError, StaleLease, StoreError
     from sqew.model import Backoff, Message, NewMessage, NewMessages, Policy, QueueInfo, QueueStats
@@ -47,7 +47,7 @@ __all__ = [
 
 # Names are looked up when first used: `sqew --help` must not wait for SQLite to load.
 _HOMES = {
-    "sqew.broker": ("Broker",),
+    "sqew.core.broker": ("Broker",),
     "sqew.client": ("AsyncClient", "Client", "EnvelopeVerifier"),
     "sqew.embedded": ("Queue",),
     "sqew.errors": ("MessageNotFound", "QueueExists", "QueueNotFound", "SqewError", "StaleLease", "StoreError"),

@@ -11,7 +11,7 @@ from time import perf_counter
 
 from msgspec.structs import replace
 
-from sqew.broker import Broker
+from sqew.core.broker import Broker
 from sqew.deliveries.posting import Poster
 from sqew.envelopes.sns import farewell, topic_arn, with_link
 from sqew.errors import DeliveryFailed, NotTried, StoreClosed, StoreError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from sqew.broker import Broker
+from sqew.core.broker import Broker
 from sqew.model import MOVES
 from sqew.operations import NextMove, StepMove
 

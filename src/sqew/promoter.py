@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from sqew.broker import Broker
+from sqew.core.broker import Broker
 from sqew.operations import FinishPromotion, NextPromotion
 
 _LOOK_AGAIN_MS = 5_000

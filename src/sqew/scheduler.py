@@ -7,8 +7,9 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
-from sqew.broker import Broker
 from sqew.clock import SMALLEST_CORRECTION_MS
+from sqew.core.broker import Broker
+from sqew.core.publisher import Publisher
 from sqew.errors import (
     Invalid,
     Limited,
@@ -22,7 +23,6 @@ from sqew.errors import (
 )
 from sqew.model import SCHEDULES, Schedule
 from sqew.operations import ClockIsSlow, FailSchedule, FindDueSchedules, FireSchedule, ListSchedules, SaveSchedule
-from sqew.publisher import Publisher
 from sqew.schedules.changes import MOST_WEIGHT, fire_due, retry_at, set_right, weight_of
 
 _log = logging.getLogger("sqew.scheduler")

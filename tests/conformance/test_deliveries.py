@@ -3,7 +3,7 @@
 import pytest
 
 from conformance.driver import CLAIM_MS, ENDPOINT, Driver, endpoints, event, publish_to
-from sqew.checks import check_operation
+from sqew.core.checks import check_operation
 from sqew.errors import BadValue, DeliveryNotFound
 from sqew.model import Delivery, DeliveryOutcome, DueDelivery
 from sqew.operations import (

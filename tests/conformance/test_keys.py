@@ -2,7 +2,7 @@
 
 import pytest
 
-from sqew.checks import check_operation
+from sqew.core.checks import check_operation
 from sqew.envelopes.request_signature import digest_of, new_key
 from sqew.errors import BadValue, Conflict, KeyNotFound, QueueNotFound
 from sqew.model import GuardKey, KeyInfo

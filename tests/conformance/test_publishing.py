@@ -5,7 +5,7 @@ from itertools import zip_longest
 import pytest
 
 from conformance.driver import ENDPOINT, Driver, event
-from sqew.checks import check_operation
+from sqew.core.checks import check_operation
 from sqew.errors import (
     BadBody,
     BadRoutingKey,

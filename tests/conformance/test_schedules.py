@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from conformance.driver import START, Driver
-from sqew.checks import check_operation
+from sqew.core.checks import check_operation
 from sqew.errors import BadName, BadRoutingKey, BadValue, ScheduleChanged, ScheduleExists, ScheduleNotFound, TooLarge
 from sqew.model import SCHEDULES, NewMessage, Saved, Schedule
 from sqew.operations import DeleteSchedule, FindDueSchedules, GetSchedule, ListSchedules, SaveSchedule

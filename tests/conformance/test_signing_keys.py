@@ -2,7 +2,7 @@
 
 import pytest
 
-from sqew.checks import check_operation
+from sqew.core.checks import check_operation
 from sqew.errors import BadValue
 from sqew.model import SigningKey
 from sqew.operations import AddSigningKey, ReadSigningKeys

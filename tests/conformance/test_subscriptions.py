@@ -3,7 +3,7 @@
 import pytest
 
 from conformance.driver import ENDPOINT, event
-from sqew.checks import check_operation
+from sqew.core.checks import check_operation
 from sqew.errors import BadPattern, BadValue, QueueNotFound, SubscriptionExists, SubscriptionNotFound
 from sqew.model import Subscription
 from sqew.operations import DeleteQueue, ListSubscriptions, Publish, Subscribe, Unsubscribe

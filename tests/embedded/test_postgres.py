@@ -304,7 +304,7 @@ def test_upkeep_goes_on_whatever_it_meets(url, monkeypatch, caplog):
         rounds.append(broker)
         raise ValueError("strange")
 
-    monkeypatch.setattr("sqew.broker.Broker.keep_up", stumble)
+    monkeypatch.setattr("sqew.core.broker.Broker.keep_up", stumble)
     monkeypatch.setattr("sqew.embedded.database.UPKEEP_EVERY_MS", 1)
     with Queue.open(url):
         deadline = time.monotonic() + 30

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import uvloop
 
-from sqew.broker import Broker
-from sqew.engine import limits_of, open_database, open_file
+from sqew.core.broker import Broker
+from sqew.core.engine import limits_of, open_database, open_file
 from sqew.http.auth import Guard
 from sqew.http.run import make_server, make_service
 from sqew.http.server import Server

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from sqew import operations as ops
-from sqew.broker import Broker
+from sqew.core.broker import Broker
 from sqew.errors import QueueNotFound
 from sqew.http import scraping
 from sqew.http.figures import Figures

@@ -7,7 +7,7 @@ import apsw
 import pytest
 
 from serving import serving
-from sqew.broker import Broker
+from sqew.core.broker import Broker
 from sqew.errors import Overloaded
 from sqew.http.auth import Guard
 from sqew.http.connection import Connection

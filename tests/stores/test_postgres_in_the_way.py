@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from postgres import Reused, reused_database
-from sqew.broker import Broker
-from sqew.engine import limits_of, open_database
+from sqew.core.broker import Broker
+from sqew.core.engine import limits_of, open_database
 from sqew.formats.columns import columns
 from sqew.model import NewMessage, Policy, Promotion, Ref, Staged
 from sqew.operations import (

@@ -11,7 +11,7 @@ import pytest
 
 from postgres import Reused, new_database, reused_database
 from sqew.clock import Clock, ManualClock
-from sqew.engine import RemoteEngine
+from sqew.core.engine import RemoteEngine
 from sqew.errors import StoreTooNew, StoreUnavailable, StoreUnusable
 from sqew.model import Lease, NewMessage, Policy
 from sqew.operations import CreateQueue, LastId, Receive, Send

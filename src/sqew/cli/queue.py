@@ -146,7 +146,7 @@ def add(session: Session, /, name: str, exist_ok: bool, **options: Any) -> None:
     """
     fields = policy_fields(options, Backoff())
     if not session.url:
-        from sqew.engine import creation
+        from sqew.core.engine import creation
 
         # Refused before there is a file: an empty one would be taken for the one that was meant from then on.
         creation(session.settings, name, fields)

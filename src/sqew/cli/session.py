@@ -67,7 +67,7 @@ class Session(TerminalSession):
             from sqew.client.calls import SENDABLE
 
             return SENDABLE
-        from sqew.engine import limits_of
+        from sqew.core.engine import limits_of
 
         return limits_of(self.settings)
 

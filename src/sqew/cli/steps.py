@@ -11,7 +11,7 @@ from sqew.errors import SqewError
 
 if TYPE_CHECKING:
     from sqew.cli.session import Queues, Session
-    from sqew.engine import Stepwise
+    from sqew.core.engine import Stepwise
     from sqew.model import Progress
 
 
@@ -33,7 +33,7 @@ def in_steps(
             ) from None
     # Here, because not every command that may come to this does, and a server needs none of it.
     from sqew.cli.lines import CtrlC
-    from sqew.engine import steps
+    from sqew.core.engine import steps
 
     count, unsure = 0, ""
 

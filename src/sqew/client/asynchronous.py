@@ -39,6 +39,7 @@ from sqew.client.trying import (
 )
 from sqew.client.wire import Compacted
 from sqew.client.writers import AsyncWriters
+from sqew.core.paging import Pages
 from sqew.errors import MessageNotFound, QueueExists, QueueNotFound, SqewError, StoreClosed
 from sqew.model import (
     ArchivedMessage,
@@ -56,7 +57,6 @@ from sqew.model import (
     Release,
     Settled,
 )
-from sqew.paging import Pages
 from sqew.rules.rules import check_ms, seconds_as_ms, seconds_of
 
 R = TypeVar("R")

@@ -37,6 +37,7 @@ from sqew.client.trying import (
 )
 from sqew.client.wire import Compacted
 from sqew.client.writers import Writers
+from sqew.core.paging import all_of
 from sqew.errors import MessageNotFound, QueueExists, QueueNotFound, SqewError, StoreClosed
 from sqew.heartbeat import ATTENTIVE_WAIT_MS
 from sqew.model import (
@@ -55,7 +56,6 @@ from sqew.model import (
     Release,
     Settled,
 )
-from sqew.paging import all_of
 from sqew.rules.rules import check_ms, seconds_as_ms, seconds_of
 from sqew.worker import Handler, Worker
 

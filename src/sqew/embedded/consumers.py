@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from sqew.core.engine import Stepwise
 from sqew.embedded.publishing import Execute
-from sqew.engine import Stepwise
 from sqew.errors import ClaimNotFound
 from sqew.model import CHUNKS_IN_PART, CLAIMED_AT_ONCE, Claim, ConsumerInfo, Message, OpenedConsumer
 from sqew.operations import (

@@ -13,9 +13,9 @@ from pathlib import Path
 from random import Random
 from typing import Any, NoReturn, TypeVar
 
-from sqew.broker import Broker
-from sqew.commits import Transaction, check_usable
-from sqew.engine import UPKEEP_EVERY_MS, RemoteEngine, limits_of, open_database
+from sqew.core.broker import Broker
+from sqew.core.engine import UPKEEP_EVERY_MS, RemoteEngine, limits_of, open_database
+from sqew.core.group_commit import Transaction, check_usable
 from sqew.errors import BadValue, SqewError
 from sqew.model import ArchivedMessage, Format, Message
 from sqew.operations import LastId, ListArchive, Operation, Receive, Scan
@@ -30,7 +30,7 @@ _PAGE = 200
 
 
 class LoopThread:
-    """An engine on a database for many threads. Implements `sqew.commits.Commits`.
+    """An engine on a database for many threads. Implements `sqew.core.group_commit.Commits`.
 
     What threads ask for at the same time goes to the database together. An interrupt (Ctrl-C) may come at any time:
     what was not begun is not done then, and what was received is given back.

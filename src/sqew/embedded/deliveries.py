@@ -7,8 +7,8 @@ from collections.abc import Callable
 from msgspec import structs
 
 from sqew.clock import Clock
+from sqew.core.engine import Stepwise
 from sqew.embedded.publishing import Execute
-from sqew.engine import Stepwise
 from sqew.errors import Conflict, DeliveryNotFound, SubscriptionNotFound
 from sqew.model import NO_REASON, Delivery, DeliveryState, Retried
 from sqew.operations import (

@@ -16,13 +16,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from sqew import operations as ops
-from sqew.checks import check_operation
 from sqew.clock import Clock
-from sqew.commits import Commits, GroupCommit, Transaction
-from sqew.engine import Stepwise, change, creation, limits_of, open_file, steps
+from sqew.core.checks import check_operation
+from sqew.core.engine import Stepwise, change, creation, limits_of, open_file, steps
+from sqew.core.fields import flag
+from sqew.core.group_commit import Commits, GroupCommit, Transaction
+from sqew.core.paging import all_of
+from sqew.core.waiting import IDLE_MS, pause
 from sqew.envelopes.request_signature import new_key
 from sqew.errors import BadValue, SqewError, StoreBusy, StoreError
-from sqew.fields import flag
 from sqew.formats import ndjson
 from sqew.model import (
     ArchivedMessage,
@@ -42,7 +44,6 @@ from sqew.model import (
     Settled,
 )
 from sqew.observe.meter import summarize
-from sqew.paging import all_of
 from sqew.rules.rules import (
     LONGEST_NAME,
     check_batch,
@@ -69,7 +70,6 @@ from sqew.rules.values import (
 )
 from sqew.settings import DATABASE_SCHEMES, Settings, resolve, without_password
 from sqew.stores.sqlite.upkeep import CheckReport
-from sqew.waiting import IDLE_MS, pause
 from sqew.worker import Handler, Worker
 
 # What is imported in the properties below takes 0.1 s, and most who open a queue need none of it.

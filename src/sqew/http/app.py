@@ -14,8 +14,8 @@ from urllib.parse import unquote_plus
 import msgspec
 from msgspec import Struct
 
-from sqew.checks import check_operation
-from sqew.drives import Awaited, Unwanted
+from sqew.core.checks import check_operation
+from sqew.core.loop_executors import Awaited, Unwanted
 from sqew.errors import (
     BadBody,
     BadRequest,

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from sqew.broker import Broker
+from sqew.core.broker import Broker
 from sqew.envelopes.request_signature import digest_of
 from sqew.errors import BadSetting, CredentialsMissing, Forbidden, MethodNotAllowed, RouteNotFound, Unauthorized
 from sqew.http.exchange import Request, Response, Stream

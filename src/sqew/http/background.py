@@ -8,7 +8,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from sqew.broker import Broker
+from sqew.core.broker import Broker
+from sqew.core.publisher import Publisher
 from sqew.courier import Courier
 from sqew.deliveries.posting import Poster
 from sqew.envelopes.sns import EVERYWHERE
@@ -16,7 +17,6 @@ from sqew.errors import SqewError, StoreClosed, StoreUnavailable
 from sqew.model import Delivered
 from sqew.mover import Mover
 from sqew.promoter import Promoter
-from sqew.publisher import Publisher
 from sqew.rules.border import Border
 from sqew.scheduler import Scheduler
 from sqew.settings import Settings, durations

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
-from sqew.broker import Broker
+from sqew.core.broker import Broker
 from sqew.errors import ChangedMeanwhile
 from sqew.operations import Operation
 

@@ -98,7 +98,7 @@ class Repetition:
 
 
 class Convoy:
-    """Requests to the same end, by somebody who was let in before. Implements `sqew.broker.Gathering`."""
+    """Requests to the same end, by somebody who was let in before. Implements `sqew.core.broker.Gathering`."""
 
     def __init__(self, app: App, together: Together, first: Request) -> None:
         assert first.route is not None

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from sqew import operations as ops
-from sqew.broker import Step
+from sqew.core.broker import Step
 from sqew.errors import BadValue, UnknownColumn, UnknownLane
 from sqew.formats import arrow, ndjson
 from sqew.http.exchange import NDJSON, Request, Stream

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqew.broker import Broker
+from sqew.core.broker import Broker
 from sqew.model import GuardKey
 from sqew.operations import ReadKeys
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from sqew.broker import Broker
+from sqew.core.broker import Broker
 from sqew.errors import Overloaded
 from sqew.settings import Settings
 

@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from sqew import __version__
-from sqew.broker import Broker
-from sqew.engine import Engine, RemoteEngine, limits_of, open_database, open_file
+from sqew.core.broker import Broker
+from sqew.core.engine import Engine, RemoteEngine, limits_of, open_database, open_file
 from sqew.envelopes.sns import reachable
 from sqew.errors import BadSetting, OutcomeUnknown, SqewError, StoreClosed, StoreTooNew, StoreUnavailable
 from sqew.http.app import App

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from sqew import __version__
-from sqew.broker import Broker
+from sqew.core.broker import Broker
 from sqew.errors import SqewError
 from sqew.http.connection import Connection
 from sqew.http.figures import Figures

@@ -10,8 +10,9 @@ from typing import Any
 
 import msgspec
 
-from sqew.broker import Broker
-from sqew.engine import creation
+from sqew.core.broker import Broker
+from sqew.core.engine import creation
+from sqew.core.publisher import Publisher
 from sqew.errors import BadBody, Forbidden, MethodNotAllowed, QueueNotFound, SqewError, StoreFull, StoreUnavailable
 from sqew.http.aws_strictness import Strictness
 from sqew.http.callers import Callers
@@ -27,7 +28,6 @@ from sqew.model import Format, Message, QueueInfo, Received
 from sqew.observe.labels import QueueLabels
 from sqew.observe.tracing import Tracing
 from sqew.operations import GetQueue, LastId
-from sqew.publisher import Publisher
 from sqew.rules.border import Border
 from sqew.rules.rules import check_int, check_ms, dead_letter_name, names_meant
 from sqew.settings import Settings

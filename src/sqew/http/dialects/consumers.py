@@ -8,7 +8,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from sqew import operations as ops
-from sqew.drives import Unwanted
+from sqew.core.loop_executors import Unwanted
 from sqew.errors import BadValue, ClaimNotFound
 from sqew.formats import arrow, ndjson
 from sqew.http.dialects.exports import ACCEPT, FORMS

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from sqew import operations as ops
-from sqew.engine import creation
+from sqew.core.engine import creation
 from sqew.errors import BadValue, MessageNotFound, QueueNotFound, SqewError
 from sqew.http.exchange import Call, Request, Response, SharedCall
 from sqew.http.router import Dialect, Routes, Together, harmful

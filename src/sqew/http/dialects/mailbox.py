@@ -14,8 +14,8 @@ import msgspec
 from msgspec import Struct
 
 from sqew import operations as ops
-from sqew.checks import check_operation
 from sqew.clock import timestamp
+from sqew.core.checks import check_operation
 from sqew.errors import BadValue, Forbidden, MessageNotFound, QueueNotFound, SqewError, StoreBusy
 from sqew.http.exchange import Call, Request, Response
 from sqew.http.router import Dialect, Routes, harmful

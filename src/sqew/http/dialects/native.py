@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from sqew import operations as ops
 from sqew.clock import timestamp
-from sqew.engine import change, creation
+from sqew.core.engine import change, creation
 from sqew.errors import BadBody, BodyMisfit, MessageNotFound, QueueNotFound, SqewError
 from sqew.formats.columns import columns
 from sqew.http import transfer

@@ -11,9 +11,10 @@ from typing import ClassVar, Literal, TypeVar
 
 from sqew import operations as ops
 from sqew.clock import Clock
-from sqew.commits import GroupCommit
+from sqew.core.engine import Engine
+from sqew.core.group_commit import GroupCommit
+from sqew.core.waiting import Doorbell
 from sqew.embedded import Queue
-from sqew.engine import Engine
 from sqew.errors import SqewError
 from sqew.lab.config.model import CallFaults
 from sqew.lab.drivers.base import Delivered, Item, Left, Place
@@ -25,7 +26,6 @@ from sqew.lab.faults.times import clock_of
 from sqew.lab.faults.writer import contention
 from sqew.settings import Settings, resolve
 from sqew.stores.sqlite import SQLiteStore
-from sqew.waiting import Doorbell
 
 R = TypeVar("R")
 

@@ -38,7 +38,7 @@ Notify = Callable[[str], Awaitable[None]]
 
 
 class NoticeBell:
-    """Implements `sqew.waiting.Bell` on a connection of its own, in the event loop's thread."""
+    """Implements `sqew.core.waiting.Bell` on a connection of its own, in the event loop's thread."""
 
     def __init__(self, connect: Connect, notify: Notify, tally: Tally) -> None:
         self._connect, self._notify, self._tally = connect, notify, tally

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from sqew import operations as ops
-from sqew.engine import change, creation
+from sqew.core.engine import change, creation
 from sqew.errors import BadValue, MethodNotAllowed, QueueNotFound
 from sqew.http.dialects import hq
 from sqew.http.dialects.sqew.wording import encode, routes

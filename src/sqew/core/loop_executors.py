@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any, Protocol
 
-from sqew.engine import Engine, RemoteEngine, Teller
+from sqew.core.engine import Engine, RemoteEngine, Teller
 from sqew.errors import NotOfDatabase, is_about_all
 from sqew.model import DatabaseFigures
 from sqew.operations import Ack, Operation, Receive, Send

@@ -14,9 +14,10 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Generic, Protocol, Self, TypeVar, cast
 
-from sqew.checks import check_operation
-from sqew.drives import Awaited, Done, Executed, Unwanted, drive_of
-from sqew.engine import Engine, RemoteEngine, Stepwise, Teller, following, limits_of, open_file, split
+from sqew.core.checks import check_operation
+from sqew.core.engine import Engine, RemoteEngine, Stepwise, Teller, following, limits_of, open_file, split
+from sqew.core.loop_executors import Awaited, Done, Executed, Unwanted, drive_of
+from sqew.core.waiting import IDLE_MS, pause
 from sqew.errors import BadValue, OutcomeUnknown, SqewError, StoreClosed, StoreError, StoreUnavailable
 from sqew.model import (
     DatabaseFigures,
@@ -57,7 +58,6 @@ from sqew.operations import (
 )
 from sqew.rules.rules import Limits, check_batch, check_ms, shown
 from sqew.settings import resolve
-from sqew.waiting import IDLE_MS, pause
 
 _log = logging.getLogger("sqew.broker")
 

@@ -15,6 +15,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from sqew.clock import Clock, Correction
+from sqew.core.waiting import Bell, Doorbell, Waiters
 from sqew.errors import BadValue, StoreError, StoreUnusable
 from sqew.installing import to_install
 from sqew.model import Activity, Commit, Corrected, Fact, Format, Progress, Swept
@@ -49,7 +50,6 @@ from sqew.rules.rules import (
 from sqew.settings import Settings
 from sqew.stores.contract import RemoteStore, Rest, Store
 from sqew.stores.sqlite import SQLiteStore
-from sqew.waiting import Bell, Doorbell, Waiters
 
 _log = logging.getLogger("sqew.engine")
 

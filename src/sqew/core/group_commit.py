@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeVar
 
 import apsw
 
-from sqew.engine import Engine, Teller
+from sqew.core.engine import Engine, Teller
 from sqew.errors import BadValue, SqewError, StoreClosed, StoreError
 from sqew.model import ArchivedMessage, Format, Message
 from sqew.operations import Operation

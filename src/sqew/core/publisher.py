@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from msgspec import structs
 
-from sqew.broker import Broker
+from sqew.core.broker import Broker
 from sqew.envelopes.signing import SignatureVersion, new_signing_key
 from sqew.envelopes.sns import Seal, check_base_url, new_message_id
 from sqew.errors import EnvelopeNeeded

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from sqew import operations as ops
-from sqew.errors import BadValue
-from sqew.fields import (
+from sqew.core.fields import (
     Check,
     advance,
     any_text,
@@ -55,6 +54,7 @@ from sqew.fields import (
     text,
     texts,
 )
+from sqew.errors import BadValue
 from sqew.model import DeliveryState, Form, Outcome, Protocol, ScheduleStatus, State, SubscriptionState, TargetKind
 from sqew.rules.rules import Limits, check_new_queue_name, check_queue_policy, shown
 from sqew.rules.values import check_new_message
