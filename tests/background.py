@@ -12,15 +12,16 @@ from typing import Any, NamedTuple
 
 import apsw
 
+from sqew.background.scheduler import Scheduler
+from sqew.background.service import for_ever
+from sqew.background.webhooks.courier import Courier
+from sqew.background.webhooks.poster import Poster
 from sqew.clock import Clock
 from sqew.core.broker import Broker
 from sqew.core.engine import creation, limits_of, open_file
 from sqew.core.publisher import Publisher
-from sqew.courier import Courier
-from sqew.deliveries.posting import Poster
 from sqew.envelopes.sns import new_event
 from sqew.errors import StoreBusy
-from sqew.http.background import for_ever
 from sqew.model import (
     Delivered,
     Delivery,
@@ -44,7 +45,6 @@ from sqew.operations import (
     Subscribe,
 )
 from sqew.rules.border import Border
-from sqew.scheduler import Scheduler
 from sqew.schedules.changes import SCHEDULE_HEADER, changed_schedule, new_schedule
 from sqew.settings import resolve
 

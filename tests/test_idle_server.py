@@ -8,9 +8,9 @@ import logging
 import pytest
 
 from background import house, locked
+from sqew.background.service import for_ever
 from sqew.clock import ManualClock
 from sqew.errors import StoreClosed
-from sqew.http.background import for_ever
 from sqew.model import NewMessage
 from sqew.operations import ClaimDeliveries, FindDueSchedules, NextDelivery, SweepDue
 
@@ -76,7 +76,7 @@ def test_what_is_over_is_still_swept_once_a_second(tmp_path):
 
 
 def test_a_mistake_in_a_worker_took_the_whole_server_down(caplog, monkeypatch):
-    monkeypatch.setattr("sqew.http.background._TRY_AGAIN_S", 0)
+    monkeypatch.setattr("sqew.background.service._TRY_AGAIN_S", 0)
     rounds = iter([TypeError("a mistake"), RuntimeError("another"), StoreClosed("It was closed.")])
 
     async def work():

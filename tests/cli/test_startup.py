@@ -49,7 +49,7 @@ def test_a_command_on_queues_loads_nothing_of_events_and_schedules(process):
     process("queue add --name orders")
 
     assert not loaded_by("queue", "list").intersection(
-        {"cryptography", "zoneinfo", "sqew.schedules", "sqew.deliveries"}
+        {"cryptography", "zoneinfo", "sqew.schedules", "sqew.background.webhooks"}
     )
 
 

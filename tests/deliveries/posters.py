@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from sqew.deliveries.posting import Poster
+from sqew.background.webhooks.poster import Poster
 from sqew.rules.border import Border
 
 Scenario = Callable[[Poster], Awaitable[Any]]

@@ -10,8 +10,8 @@ import pytest
 from endpoint import OK, Hook, after, answers_and_resets, answers_once, both, endpoint, hangs_up, says, stalls, status
 from posters import BODY, JSON, posting
 
-from sqew.deliveries.connection import Broken, Connection
-from sqew.deliveries.posting import Poster
+from sqew.background.webhooks.connection import Broken, Connection
+from sqew.background.webhooks.poster import Poster
 from sqew.errors import DeliveryFailed
 
 

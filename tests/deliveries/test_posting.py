@@ -28,7 +28,7 @@ from endpoint import (
 from posters import BODY, JSON, posting
 
 import sqew
-from sqew.deliveries.posting import Answer, Poster
+from sqew.background.webhooks.poster import Answer, Poster
 from sqew.errors import DeliveryFailed
 
 

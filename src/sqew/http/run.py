@@ -13,13 +13,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from sqew import __version__
+from sqew.background.service import Background
 from sqew.core.broker import Broker
 from sqew.core.engine import Engine, RemoteEngine, limits_of, open_database, open_file
 from sqew.envelopes.sns import reachable
 from sqew.errors import BadSetting, OutcomeUnknown, SqewError, StoreClosed, StoreTooNew, StoreUnavailable
 from sqew.http.app import App
 from sqew.http.auth import Guard, check_exposure
-from sqew.http.background import Background
 from sqew.http.dialects import (
     archives,
     certificates,

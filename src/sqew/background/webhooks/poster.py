@@ -14,8 +14,8 @@ from typing import Self
 from msgspec import Struct
 
 import sqew
-from sqew.deliveries.connection import Broken, Connection
-from sqew.deliveries.keeping import Kept
+from sqew.background.webhooks.connection import Broken, Connection
+from sqew.background.webhooks.connection_pool import Kept
 from sqew.errors import BadEndpoint, DeliveryFailed
 from sqew.rules.addresses import Address
 from sqew.rules.border import Border

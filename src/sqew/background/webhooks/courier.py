@@ -11,8 +11,8 @@ from time import perf_counter
 
 from msgspec.structs import replace
 
+from sqew.background.webhooks.poster import Poster
 from sqew.core.broker import Broker
-from sqew.deliveries.posting import Poster
 from sqew.envelopes.sns import farewell, topic_arn, with_link
 from sqew.errors import DeliveryFailed, NotTried, StoreClosed, StoreError
 from sqew.model import CONFIRMATION, DELIVERIES, NOTIFICATION, RAW, Claimed, Delivered, DeliveryOutcome, DueDelivery

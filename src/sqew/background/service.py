@@ -8,17 +8,17 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+from sqew.background.moves import Mover
+from sqew.background.promotions import Promoter
+from sqew.background.scheduler import Scheduler
+from sqew.background.webhooks.courier import Courier
+from sqew.background.webhooks.poster import Poster
 from sqew.core.broker import Broker
 from sqew.core.publisher import Publisher
-from sqew.courier import Courier
-from sqew.deliveries.posting import Poster
 from sqew.envelopes.sns import EVERYWHERE
 from sqew.errors import SqewError, StoreClosed, StoreUnavailable
 from sqew.model import Delivered
-from sqew.mover import Mover
-from sqew.promoter import Promoter
 from sqew.rules.border import Border
-from sqew.scheduler import Scheduler
 from sqew.settings import Settings, durations
 
 _log = logging.getLogger("sqew.server")

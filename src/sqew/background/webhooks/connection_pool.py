@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from sqew.deliveries.connection import Connection, Origin
+from sqew.background.webhooks.connection import Connection, Origin
 
 
 class Kept:

@@ -1,0 +1,1 @@
+"""Background: the loops beside a server, which fire, post, move and promote."""
