@@ -15,7 +15,6 @@ from typing import Any, Self, TypeVar
 from sqew import operations as ops
 from sqew.client import calls, streams
 from sqew.client.address import DEFAULT_URL, TOKEN_VARIABLE, URL_VARIABLE, address_of
-from sqew.client.async_worker import AsyncHandler, AsyncWorker
 from sqew.client.calls import Answer, Call, Held
 from sqew.client.consumers import AsyncConsumers
 from sqew.client.consuming import Hand, log_refused
@@ -58,6 +57,7 @@ from sqew.model import (
     Settled,
 )
 from sqew.rules.rules import check_ms, seconds_as_ms, seconds_of
+from sqew.worker.tasks import AsyncHandler, AsyncWorker
 
 R = TypeVar("R")
 
@@ -541,7 +541,7 @@ class AsyncClient:
         name: str | None = None,
         lease_ms: int | None = None,
     ) -> Callable[[AsyncHandler], AsyncWorker]:
-        """Make a coroutine function the worker of a queue; see `sqew.client.async_worker.AsyncWorker`.
+        """Make a coroutine function the worker of a queue; see `sqew.worker.tasks.AsyncWorker`.
 
         @client.worker("orders", concurrency=100)
         async def handle(message):

@@ -39,7 +39,6 @@ from sqew.client.wire import Compacted
 from sqew.client.writers import Writers
 from sqew.core.paging import all_of
 from sqew.errors import MessageNotFound, QueueExists, QueueNotFound, SqewError, StoreClosed
-from sqew.heartbeat import ATTENTIVE_WAIT_MS
 from sqew.model import (
     ArchivedMessage,
     Extension,
@@ -57,7 +56,8 @@ from sqew.model import (
     Settled,
 )
 from sqew.rules.rules import check_ms, seconds_as_ms, seconds_of
-from sqew.worker import Handler, Worker
+from sqew.worker.heartbeat import ATTENTIVE_WAIT_MS
+from sqew.worker.threads import Handler, Worker
 
 R = TypeVar("R")
 
@@ -541,7 +541,7 @@ class Client:
         name: str | None = None,
         lease_ms: int | None = None,
     ) -> Callable[[Handler], Worker]:
-        """Make a function the worker of a queue; see `sqew.worker.Worker`.
+        """Make a function the worker of a queue; see `sqew.worker.threads.Worker`.
 
         @client.worker("orders", concurrency=4)
         def handle(message):

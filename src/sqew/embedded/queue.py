@@ -70,7 +70,7 @@ from sqew.rules.values import (
 )
 from sqew.settings import DATABASE_SCHEMES, Settings, resolve, without_password
 from sqew.stores.sqlite.upkeep import CheckReport
-from sqew.worker import Handler, Worker
+from sqew.worker.threads import Handler, Worker
 
 # What is imported in the properties below takes 0.1 s, and most who open a queue need none of it.
 if TYPE_CHECKING:
@@ -683,7 +683,7 @@ class Queue:
         name: str | None = None,
         lease_ms: int | None = None,
     ) -> Callable[[Handler], Worker]:
-        """Make a function the worker of a queue; see `sqew.worker.Worker`.
+        """Make a function the worker of a queue; see `sqew.worker.threads.Worker`.
 
         @q.worker("orders", concurrency=4)
         def handle(message):

@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol, Self
 
 from sqew.errors import BadValue, SqewError, StaleLease
-from sqew.heartbeat import ATTENTIVE_WAIT_MS, pause_of, said
 from sqew.model import Message, Received
 from sqew.operations import Receive
 from sqew.rules.rules import reason_of
-from sqew.worker import (
+from sqew.worker.heartbeat import ATTENTIVE_WAIT_MS, pause_of, said
+from sqew.worker.threads import (
     PAUSE_AFTER_ERROR_SECONDS,
     Ack,
     Dead,
@@ -94,7 +94,7 @@ class AsyncWorker:
         """Work until SIGINT or SIGTERM, or `stop` (or, ``until_empty``, until there is nothing ready).
 
         What is being worked on when the signal comes is finished first; the log says what that is. A second signal
-        interrupts it: `sqew.worker.Interrupted` is raised on Ctrl-C, and ends a program without a traceback.
+        interrupts it: `sqew.worker.threads.Interrupted` is raised on Ctrl-C, and ends a program without a traceback.
 
         Raises what is wrong with the worker itself, such as `sqew.QueueNotFound`: when it sets out, or,
         ``until_empty``, at any time.

@@ -23,7 +23,6 @@ from sqew.errors import (
     StoreClosed,
     Unauthorized,
 )
-from sqew.heartbeat import LEASE_OF_NONE_MS, Heart, said
 from sqew.model import Message, Received
 from sqew.operations import Receive
 from sqew.rules.rules import (
@@ -35,6 +34,7 @@ from sqew.rules.rules import (
     seconds_as_ms,
     shown,
 )
+from sqew.worker.heartbeat import LEASE_OF_NONE_MS, Heart, said
 
 log = logging.getLogger("sqew.worker")
 
