@@ -10,9 +10,9 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 
 from sqew.errors import SqewError, Unauthorized
-from sqew.http.exchange import TEXT, BodyStream, Request, Response, Stream
-from sqew.http.hub import Bounds
-from sqew.http.server import Server
+from sqew.http.wire.exchange import TEXT, BodyStream, Request, Response, Stream
+from sqew.http.wire.hub import Bounds
+from sqew.http.wire.server import Server
 
 LOOPS = ["asyncio", "uvloop"]
 CHUNK = b"x" * 65_536

@@ -18,9 +18,9 @@ import uvloop
 
 from sqew.core.broker import Broker
 from sqew.core.engine import limits_of, open_database, open_file
-from sqew.http.auth import Guard
 from sqew.http.run import make_server, make_service
-from sqew.http.server import Server
+from sqew.http.security.guard import Guard
+from sqew.http.wire.server import Server
 from sqew.ids import MessageUuids
 from sqew.model import NewMessage, Policy
 from sqew.operations import CreateQueue, Operation, Receive, Scan, Send

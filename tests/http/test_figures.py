@@ -7,9 +7,9 @@ import pytest
 from sqew import operations as ops
 from sqew.core.broker import Broker
 from sqew.errors import QueueNotFound
-from sqew.http import scraping
-from sqew.http.figures import Figures
-from sqew.http.scraping import Scraper
+from sqew.http.telemetry import metrics
+from sqew.http.telemetry.counters import Figures
+from sqew.http.telemetry.metrics import Scraper
 from sqew.model import NewMessage, Policy, Sent
 from sqew.observe.labels import QueueLabels
 from sqew.settings import Settings
@@ -27,8 +27,8 @@ async def scraped(broker, scraper):
 
 
 def test_the_counters_of_unnamed_queues_do_not_fall_when_one_is_deleted(tmp_path, monkeypatch):
-    monkeypatch.setattr(scraping, "REFRESH_S", 0)
-    monkeypatch.setattr(scraping, "_SHARE", 0)
+    monkeypatch.setattr(metrics, "REFRESH_S", 0)
+    monkeypatch.setattr(metrics, "_SHARE", 0)
     sent = 'queue_messages_sent_total{queue="(other)"}'
 
     async def story():

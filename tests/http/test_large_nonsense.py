@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sqew.errors import BadBody, BodyMisfit, TooLarge
-from sqew.http.repeats import check_repeats
 from sqew.http.run import make_router
+from sqew.http.wire.duplicate_fields import check_repeats
 from sqew.rules.rules import Limits, parse_json
 
 LARGE = 15_000_000

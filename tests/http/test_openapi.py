@@ -9,10 +9,10 @@ import pytest
 from msgspec import Meta, Raw, Struct
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from sqew.http.exchange import Response
-from sqew.http.openapi import document
+from sqew.http.docs.openapi import document
 from sqew.http.router import Dialect, Routes
 from sqew.http.run import make_router
+from sqew.http.wire.exchange import Response
 from sqew.settings import Settings
 
 
@@ -100,7 +100,7 @@ def test_every_field_that_a_client_writes_is_explained():
     ]
 
     unexplained = [entry[:2] for entry in parameters + fields if not entry[2]]
-    assert unexplained == [], "write a docstring below the field, or a word into sqew/http/glossary.py"
+    assert unexplained == [], "write a docstring below the field, or a word into sqew/http/docs/glossary.py"
 
 
 def test_every_refusal_is_said_to_name_its_error_in_a_header():

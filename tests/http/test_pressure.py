@@ -9,10 +9,10 @@ import pytest
 from serving import serving
 from sqew.core.broker import Broker
 from sqew.errors import Overloaded
-from sqew.http.auth import Guard
-from sqew.http.connection import Connection
-from sqew.http.exchange import Request
 from sqew.http.run import make_server, make_service
+from sqew.http.security.guard import Guard
+from sqew.http.wire.connection import Connection
+from sqew.http.wire.exchange import Request
 from sqew.ids import MessageUuids
 from sqew.model import NewMessage, Policy
 from sqew.operations import CreateQueue, Send

@@ -9,7 +9,7 @@ import pytest
 
 from serving import serving
 from sqew.envelopes.request_signature import signature
-from sqew.http.signatures import LEEWAY_S, MOST_REMEMBERED, UsedSignatures
+from sqew.http.security.signatures import LEEWAY_S, MOST_REMEMBERED, UsedSignatures
 
 TOKEN = "open-sesame-7e1f"
 ADMIN = {"Authorization": f"Bearer {TOKEN}"}

@@ -29,14 +29,14 @@ from sqew.errors import (
     shortened,
 )
 from sqew.formats.entry_limits import LARGE, Crowd
-from sqew.http.auth import Guard, queue_of
-from sqew.http.compressing import AT_ONCE_BYTES, asks_for_gzip, compressed, may_be_compressed, plain
-from sqew.http.convoys import Convoy, Convoys, Repetition
-from sqew.http.exchange import BodyStream, Call, Request, Response, Stream, is_json
-from sqew.http.repeats import check_repeats
+from sqew.http.lanes import Convoy, Convoys, Repetition
 from sqew.http.router import Dialect, Route
+from sqew.http.security.guard import Guard, queue_of
 from sqew.http.service import Service
 from sqew.http.statuses import headers_of
+from sqew.http.wire.compression import AT_ONCE_BYTES, asks_for_gzip, compressed, may_be_compressed, plain
+from sqew.http.wire.duplicate_fields import check_repeats
+from sqew.http.wire.exchange import BodyStream, Call, Request, Response, Stream, is_json
 from sqew.model import Received
 from sqew.operations import GetQueue, OpenConsumer, Receive
 from sqew.rules.rules import FIFO_SUFFIX
@@ -61,7 +61,7 @@ _TAKING = frozenset({Receive, OpenConsumer})
 
 
 class App:
-    """What happens to requests. Implements `sqew.http.connection.Application`."""
+    """What happens to requests. Implements `sqew.http.wire.connection.Application`."""
 
     def __init__(self, service: Service, guard: Guard, fallback: Dialect) -> None:
         self.service = service

@@ -15,9 +15,9 @@ import msgspec
 from msgspec import Struct
 
 from sqew.errors import BadRequest, BadValue, MethodNotAllowed, RouteNotFound, SqewError
-from sqew.http.exchange import JSON, Call, Request, Response, SharedCall, Stream, is_json
-from sqew.http.repeats import required_name
 from sqew.http.statuses import status_of
+from sqew.http.wire.duplicate_fields import required_name
+from sqew.http.wire.exchange import JSON, Call, Request, Response, SharedCall, Stream, is_json
 
 if TYPE_CHECKING:
     from sqew.http.service import Service

@@ -19,7 +19,6 @@ from sqew.core.engine import Engine, RemoteEngine, limits_of, open_database, ope
 from sqew.envelopes.sns import reachable
 from sqew.errors import BadSetting, OutcomeUnknown, SqewError, StoreClosed, StoreTooNew, StoreUnavailable
 from sqew.http.app import App
-from sqew.http.auth import Guard, check_exposure
 from sqew.http.dialects import (
     archives,
     certificates,
@@ -30,20 +29,20 @@ from sqew.http.dialects import (
     hq,
     keys,
     mailbox,
-    metrics,
     native,
-    ops,
-    reference,
     schedules,
     sqew,
     web,
     writers,
 )
 from sqew.http.dialects.aws import gateway
-from sqew.http.hub import Bounds
+from sqew.http.docs import routes as docs
 from sqew.http.router import Router
-from sqew.http.server import Server, raise_file_limit
+from sqew.http.security.guard import Guard, check_exposure
 from sqew.http.service import Service
+from sqew.http.telemetry import metrics_route, ops
+from sqew.http.wire.hub import Bounds
+from sqew.http.wire.server import Server, raise_file_limit
 from sqew.ids import MessageUuids
 from sqew.observe.log import announce, logging_to_stderr
 from sqew.observe.tracing import Tracing, tracing_of
@@ -207,8 +206,8 @@ def make_router() -> Router:
         schedules.previews.routes,
         certificates.routes,
         ops.routes,
-        metrics.routes,
-        reference.routes,
+        metrics_route.routes,
+        docs.routes,
         gateway.routes,
     ):
         router.include(routes)

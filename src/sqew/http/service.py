@@ -17,12 +17,12 @@ from sqew.errors import BadBody, Forbidden, MethodNotAllowed, QueueNotFound, Sqe
 from sqew.http.aws_strictness import Strictness
 from sqew.http.callers import Callers
 from sqew.http.changes import Changes
-from sqew.http.exchange import Headers, Request
-from sqew.http.figures import Figures
-from sqew.http.keychain import Keychain
-from sqew.http.pressure import Pressure
 from sqew.http.router import Router
-from sqew.http.scraping import Scraper
+from sqew.http.security.backpressure import Pressure
+from sqew.http.security.keychain import Keychain
+from sqew.http.telemetry.counters import Figures
+from sqew.http.telemetry.metrics import Scraper
+from sqew.http.wire.exchange import Headers, Request
 from sqew.ids import MessageUuids
 from sqew.model import Format, Message, QueueInfo, Received
 from sqew.observe.labels import QueueLabels

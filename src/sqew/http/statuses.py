@@ -29,7 +29,7 @@ from sqew.errors import (
     Unauthorized,
     WrongContentType,
 )
-from sqew.http.exchange import Headers
+from sqew.http.wire.exchange import Headers
 
 _STATUSES: tuple[tuple[type[SqewError], int], ...] = (
     # The first that fits.

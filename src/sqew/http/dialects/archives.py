@@ -8,9 +8,9 @@ from msgspec import Meta, Struct
 
 from sqew import operations as ops
 from sqew.http.dialects.native import DIALECT, Purged, encode
-from sqew.http.exchange import Call, Request, Response
 from sqew.http.router import Routes
 from sqew.http.service import Service
+from sqew.http.wire.exchange import Call, Request, Response
 from sqew.model import Finished
 from sqew.rules.values import LARGEST_ID
 

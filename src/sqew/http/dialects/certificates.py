@@ -10,9 +10,9 @@ from sqew.clock import timestamp
 from sqew.envelopes.sns import certificate_path
 from sqew.errors import NotFound
 from sqew.http.dialects.native import DIALECT, encode
-from sqew.http.exchange import Headers, Request, Response
 from sqew.http.router import Routes
 from sqew.http.service import Service
+from sqew.http.wire.exchange import Headers, Request, Response
 from sqew.model import SigningKey
 from sqew.rules.rules import shown
 

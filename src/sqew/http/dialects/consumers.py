@@ -11,12 +11,12 @@ from sqew import operations as ops
 from sqew.core.loop_executors import Unwanted
 from sqew.errors import BadValue, ClaimNotFound
 from sqew.formats import arrow, ndjson
+from sqew.http.bulk.export import check_columns, columns_named, pieces, read_batch, wants_arrow
 from sqew.http.dialects.exports import ACCEPT, FORMS
 from sqew.http.dialects.native import DIALECT, encode
-from sqew.http.exchange import NDJSON, Call, Request, Response, Stream
-from sqew.http.exporting import check_columns, columns_named, pieces, read_batch, wants_arrow
 from sqew.http.router import Routes
 from sqew.http.service import Service
+from sqew.http.wire.exchange import NDJSON, Call, Request, Response, Stream
 from sqew.model import CHUNKS_IN_PART, CLAIMED_AT_ONCE, MESSAGE_COLUMNS, Claim, ConsumerInfo, OpenedConsumer
 from sqew.rules.rules import shown
 from sqew.rules.values import LARGEST_ID, MOST_CLAIMED, check_claiming, claims_done

@@ -11,9 +11,9 @@ from sqew.clock import timestamp
 from sqew.errors import Conflict, DeliveryNotFound, SubscriptionNotFound
 from sqew.http.dialects.events import number_in_path
 from sqew.http.dialects.native import DIALECT, encode
-from sqew.http.exchange import Request, Response
 from sqew.http.router import Routes
 from sqew.http.service import Service
+from sqew.http.wire.exchange import Request, Response
 from sqew.model import NO_REASON, RAW, Delivery, DeliveryState, Format
 from sqew.rules.values import check_id
 

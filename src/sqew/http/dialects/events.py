@@ -13,9 +13,9 @@ from sqew.clock import timestamp
 from sqew.envelopes.sns import new_event
 from sqew.errors import BadValue, EnvelopeNeeded, SqewError
 from sqew.http.dialects.native import DIALECT, NoParameters, encode
-from sqew.http.exchange import Call, Request, Response
 from sqew.http.router import Routes
 from sqew.http.service import Service, body_in
+from sqew.http.wire.exchange import Call, Request, Response
 from sqew.matching.routing import check_pattern, check_routing_key
 from sqew.model import RAW, Form, Format, NewEvent, NewMessage, Protocol, Published, Subscribed, Subscription
 from sqew.rules.rules import QUEUE_SCHEME, check_int, seconds_as_ms, shown

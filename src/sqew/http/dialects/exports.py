@@ -5,11 +5,11 @@ from __future__ import annotations
 from msgspec import Struct
 
 from sqew import operations as ops
+from sqew.http.bulk.export import Range, columns_named, export
 from sqew.http.dialects.native import DIALECT, encode
-from sqew.http.exchange import Request, Response, Stream
-from sqew.http.exporting import Range, columns_named, export
 from sqew.http.router import Routes
 from sqew.http.service import Service
+from sqew.http.wire.exchange import Request, Response, Stream
 from sqew.model import Bounds, State
 
 routes = Routes(DIALECT)

@@ -14,10 +14,10 @@ from msgspec import Meta, Raw, Struct
 from sqew import operations as ops
 from sqew.core.engine import creation
 from sqew.errors import BadValue, MessageNotFound, QueueNotFound, SqewError
-from sqew.http.exchange import Call, Request, Response, SharedCall
 from sqew.http.router import Dialect, Routes, Together, harmful
 from sqew.http.service import NO_STORE, Service, as_json, refuse_head
 from sqew.http.statuses import headers_of
+from sqew.http.wire.exchange import Call, Request, Response, SharedCall
 from sqew.ids import MessageUuids
 from sqew.model import NewMessage, NewMessages, Policy, Received, Ref, Release, Sent, Settled
 from sqew.rules.rules import seconds_as_ms

@@ -17,10 +17,10 @@ from sqew import operations as ops
 from sqew.clock import timestamp
 from sqew.core.checks import check_operation
 from sqew.errors import BadValue, Forbidden, MessageNotFound, QueueNotFound, SqewError, StoreBusy
-from sqew.http.exchange import Call, Request, Response
 from sqew.http.router import Dialect, Routes, harmful
 from sqew.http.service import NO_STORE, Service, in_seconds, refuse_head
 from sqew.http.statuses import COME_BACK, headers_of, status_of
+from sqew.http.wire.exchange import Call, Request, Response
 from sqew.model import Message, NewMessage, QueueInfo, Received, Ref, Sent, Settled
 from sqew.rules.rules import seconds_as_ms
 from sqew.rules.values import check_right

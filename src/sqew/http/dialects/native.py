@@ -16,16 +16,16 @@ from sqew.clock import timestamp
 from sqew.core.engine import change, creation
 from sqew.errors import BadBody, BodyMisfit, MessageNotFound, QueueNotFound, SqewError
 from sqew.formats.columns import columns
-from sqew.http import transfer
+from sqew.http.bulk import import_lines
 from sqew.http.dialects.fifo_names import name_after, shown_name, shown_names
 from sqew.http.dialects.native_codes import code_of, native_status_of
 from sqew.http.dialects.plain_sends import plain_sends
 from sqew.http.dialects.sqew.looking import ArchiveParameters, message_id
 from sqew.http.dialects.sqew.queues import ListParameters, policy_fields
-from sqew.http.exchange import Call, Request, Response, SharedCall, next_page
 from sqew.http.router import Dialect, Routes, Together, harmful
 from sqew.http.service import NO_STORE, Service, as_json, json_body, refuse_head
 from sqew.http.statuses import headers_of
+from sqew.http.wire.exchange import Call, Request, Response, SharedCall, next_page
 from sqew.model import (
     ArchivedMessage,
     Backoff,
@@ -577,7 +577,7 @@ def _archived(archived: ArchivedMessage) -> ArchivedView:
     )
 
 
-@routes.post("/v1/queues/{name}/bulk", scope="send", streams=True, answers={200: transfer.Imported}, long=True)
+@routes.post("/v1/queues/{name}/bulk", scope="send", streams=True, answers={200: import_lines.Imported}, long=True)
 async def bulk(service: Service, request: Request) -> Response:
     """Send messages by the thousand: lines of JSON, as `export` writes them, or each with its `message` alone."""
-    return await transfer.import_lines(service, request)
+    return await import_lines.import_lines(service, request)

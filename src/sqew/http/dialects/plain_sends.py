@@ -9,10 +9,10 @@ from typing import Any
 from msgspec import Raw, defstruct, json
 
 from sqew import operations as ops
-from sqew.http.exchange import Request, Response, SharedCall
-from sqew.http.repeats import required_name, stands_once
 from sqew.http.router import Together, plain_kind
 from sqew.http.service import Service
+from sqew.http.wire.duplicate_fields import required_name, stands_once
+from sqew.http.wire.exchange import Request, Response, SharedCall
 from sqew.model import NewMessages, Sent
 
 Kind = Callable[[Service, Request], Hashable]

@@ -7,11 +7,11 @@ from importlib.resources import files
 
 from sqew.errors import RouteNotFound, SqewError, Unauthorized
 from sqew.http.dialects.hq import time_of
-from sqew.http.dialects.reference import GUARDED
-from sqew.http.exchange import HTML, Headers, Request, Response
+from sqew.http.docs.routes import GUARDED
 from sqew.http.router import Dialect, Routes
 from sqew.http.service import NO_STORE, Service
 from sqew.http.statuses import headers_of, status_of
+from sqew.http.wire.exchange import HTML, Headers, Request, Response
 from sqew.ids import MessageUuids
 from sqew.model import Recent
 from sqew.operations import ListRecent
@@ -72,7 +72,7 @@ def _part(name: str) -> Response:
     kind = {"web.css": b"text/css; charset=utf-8", "web.js": b"text/javascript; charset=utf-8"}.get(name)
     if kind is None:
         raise RouteNotFound(f"/web/{name[:60]}")
-    return Response(200, (files("sqew.http") / "pages" / name).read_bytes(), kind, GUARDED)
+    return Response(200, (files("sqew.http.docs") / "pages" / name).read_bytes(), kind, GUARDED)
 
 
 def _page(content: str, status: int = 200, headers: Headers = ()) -> Response:

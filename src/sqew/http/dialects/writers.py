@@ -9,11 +9,11 @@ from msgspec import Meta, Struct
 from sqew import operations as ops
 from sqew.errors import BadValue
 from sqew.formats.columns import LARGEST_EPOCH, StagedMessage, read
+from sqew.http.bulk.import_lines import check_type
 from sqew.http.dialects.native import DIALECT, encode
-from sqew.http.exchange import Call, Request, Response
 from sqew.http.router import Routes
 from sqew.http.service import Service
-from sqew.http.transfer import check_type
+from sqew.http.wire.exchange import Call, Request, Response
 from sqew.model import Promotion, Staged, WriterInfo
 from sqew.rules.rules import LONGEST_NAME
 from sqew.rules.values import LARGEST_ID

@@ -19,9 +19,9 @@ from sqew.http.dialects.aws.calls import Action, Answer, Api, AwsCall
 from sqew.http.dialects.aws.query import nested, parse
 from sqew.http.dialects.aws.sns import SNS
 from sqew.http.dialects.aws.sqs import SQS
-from sqew.http.exchange import TEXT, Request, Response, SharedCall
 from sqew.http.router import Dialect, Routes, Together, harmful
 from sqew.http.service import Service, refuse_head
+from sqew.http.wire.exchange import TEXT, Request, Response, SharedCall
 
 _JSON = b"application/x-amz-json"
 _FORM = b"application/x-www-form-urlencoded"

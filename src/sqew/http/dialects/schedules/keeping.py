@@ -33,9 +33,9 @@ from sqew.http.dialects.schedules.bodies import (
     spec_of,
 )
 from sqew.http.dialects.schedules.views import ScheduleDetails, ScheduleView, details, listed
-from sqew.http.exchange import Request, Response, next_page
 from sqew.http.router import Routes
 from sqew.http.service import Service
+from sqew.http.wire.exchange import Request, Response, next_page
 from sqew.model import QueueInfo, Saved, Schedule, ScheduleStatus, TargetKind
 from sqew.rules.rules import MOST_BYTES, check_int, check_schedule_name, shown
 from sqew.schedules.changes import aim_of, changed_schedule, check_target, fire_now, new_schedule, problem_of

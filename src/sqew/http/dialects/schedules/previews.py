@@ -10,9 +10,9 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from sqew.http.dialects.native import DIALECT, NoParameters, encode
 from sqew.http.dialects.schedules.bodies import Expression, expression_of
 from sqew.http.dialects.schedules.views import fires, local_fires, stored_as
-from sqew.http.exchange import Request, Response
 from sqew.http.router import Routes
 from sqew.http.service import Service
+from sqew.http.wire.exchange import Request, Response
 from sqew.schedules.preview import MOST_FIRES, preview
 
 routes = Routes(DIALECT)

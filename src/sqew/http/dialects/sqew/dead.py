@@ -8,8 +8,8 @@ from sqew import operations as ops
 from sqew.errors import TooLarge
 from sqew.http.dialects.sqew.looking import Count, MessagePage, stored_view
 from sqew.http.dialects.sqew.wording import encode, routes
-from sqew.http.exchange import Request, Response
 from sqew.http.service import Service
+from sqew.http.wire.exchange import Request, Response
 
 
 class DeadParameters(Struct, frozen=True, forbid_unknown_fields=True):

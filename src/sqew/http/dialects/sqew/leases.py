@@ -10,11 +10,11 @@ from msgspec import Raw, Struct, json
 from sqew import operations as ops
 from sqew.errors import SqewError
 from sqew.http.dialects.sqew.wording import Trouble, encode, failure, routes
-from sqew.http.exchange import Call, Request, Response, SharedCall
-from sqew.http.repeats import required_name, stands_once
 from sqew.http.router import Together, plain_kind
 from sqew.http.service import Service, as_json
 from sqew.http.statuses import headers_of, status_of
+from sqew.http.wire.duplicate_fields import required_name, stands_once
+from sqew.http.wire.exchange import Call, Request, Response, SharedCall
 from sqew.model import (
     Extension,
     Format,

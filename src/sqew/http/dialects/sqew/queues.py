@@ -11,8 +11,8 @@ from sqew.core.engine import change, creation
 from sqew.errors import BadValue, MethodNotAllowed, QueueNotFound
 from sqew.http.dialects import hq
 from sqew.http.dialects.sqew.wording import encode, routes
-from sqew.http.exchange import Call, Request, Response
 from sqew.http.service import Service
+from sqew.http.wire.exchange import Call, Request, Response
 from sqew.model import (
     Backoff,
     Keep,

@@ -8,10 +8,11 @@ from msgspec import Struct
 
 from sqew import operations as ops
 from sqew.errors import QueueNotFound
-from sqew.http import exporting, transfer
+from sqew.http.bulk import export as exporting
+from sqew.http.bulk import import_lines
 from sqew.http.dialects.sqew.wording import encode, routes
-from sqew.http.exchange import EVENTS, Request, Response, Stream
 from sqew.http.service import NO_STORE, Service, refuse_head
+from sqew.http.wire.exchange import EVENTS, Request, Response, Stream
 
 _HEARTBEAT_MS = 15_000
 """How often an event stream without events shows that it is alive."""
@@ -30,13 +31,13 @@ async def export(service: Service, request: Request) -> Stream:
     return await exporting.export(service, request, exporting.Range(request.params[0], archive=request.options.archive))
 
 
-@routes.post("/queues/{queue}/import", scope="send", streams=True, answers={200: transfer.Imported}, long=True)
+@routes.post("/queues/{queue}/import", scope="send", streams=True, answers={200: import_lines.Imported}, long=True)
 async def import_(service: Service, request: Request) -> Response:
     """Send messages by the thousand: lines of JSON, as `export` writes them, or each with its `payload` alone.
 
     They are sent while they arrive, so that a bad line leaves those before it sent; the answer says how many.
     """
-    return await transfer.import_lines(service, request)
+    return await import_lines.import_lines(service, request)
 
 
 @routes.get("/queues/{queue}/notify", scope="receive", answers={200: "text/event-stream"}, long=True)

@@ -15,7 +15,7 @@ from sqew.http.dialects.aws.sns.arns import arn_of_topic, topic_of
 from sqew.http.dialects.aws.sns.refusals import invalid
 from sqew.http.dialects.aws.sns.topic_attributes import POLICY, policy_of
 from sqew.http.dialects.aws.sns.topics import OnTopic
-from sqew.http.exchange import Response
+from sqew.http.wire.exchange import Response
 from sqew.model import TopicInfo
 
 _ACTIONS = (

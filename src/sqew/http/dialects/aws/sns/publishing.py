@@ -23,7 +23,7 @@ from sqew.http.dialects.aws.sns.arns import is_fifo, topic_of
 from sqew.http.dialects.aws.sns.message_attributes import check
 from sqew.http.dialects.aws.sns.refusals import in_sns_words, invalid
 from sqew.http.dialects.aws.sns.topic_attributes import CONTENT_BASED, LEAST_SIZE, MOST_BYTES, most_bytes
-from sqew.http.exchange import Call, Response
+from sqew.http.wire.exchange import Call, Response
 from sqew.model import NewEvent, NewMessage, Protocol, Published, TopicInfo
 from sqew.rules.rules import is_keyed
 

@@ -41,7 +41,7 @@ from sqew.http.dialects.aws.sns.subscription_attributes import (
     wanted,
 )
 from sqew.http.dialects.aws.sns.topic_attributes import USUAL_SIZE, form_of, most_bytes
-from sqew.http.exchange import Response
+from sqew.http.wire.exchange import Response
 from sqew.model import Subscription, SubscriptionState, TopicInfo
 from sqew.rules.rules import is_keyed
 

@@ -14,7 +14,7 @@ from sqew.http.dialects.aws.calls import AwsCall
 from sqew.http.dialects.aws.sns.api import SNS
 from sqew.http.dialects.aws.sns.arns import topic_of
 from sqew.http.dialects.aws.sns.refusals import invalid
-from sqew.http.exchange import Response
+from sqew.http.wire.exchange import Response
 from sqew.model import TopicInfo
 
 MOST_TAGS = 50

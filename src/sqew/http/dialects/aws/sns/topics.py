@@ -23,7 +23,7 @@ from sqew.http.dialects.aws.sns.topic_attributes import (
     shown,
     stored,
 )
-from sqew.http.exchange import Response
+from sqew.http.wire.exchange import Response
 from sqew.model import TopicInfo
 
 

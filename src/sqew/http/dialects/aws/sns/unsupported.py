@@ -7,7 +7,7 @@ from msgspec import Struct, defstruct
 from sqew.http.aws_refusals import AwsError
 from sqew.http.dialects.aws.calls import AwsCall
 from sqew.http.dialects.aws.sns.api import SNS
-from sqew.http.exchange import Response
+from sqew.http.wire.exchange import Response
 
 ACTIONS = (
     "CheckIfPhoneNumberIsOptedOut", "CreatePlatformApplication", "CreatePlatformEndpoint",

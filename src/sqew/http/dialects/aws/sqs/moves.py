@@ -13,7 +13,7 @@ from sqew.http.aws_refusals import PREFIX, AwsError, invalid_value
 from sqew.http.dialects.aws.binary import base64_of, binary_of
 from sqew.http.dialects.aws.calls import AwsCall
 from sqew.http.dialects.aws.sqs.api import SQS
-from sqew.http.exchange import Response
+from sqew.http.wire.exchange import Response
 from sqew.model import MoveTask
 from sqew.rules.rules import FIFO_SUFFIX
 

@@ -14,7 +14,7 @@ from sqew.http.dialects.aws.policies import Statement, permission, without
 from sqew.http.dialects.aws.sqs.api import SQS
 from sqew.http.dialects.aws.sqs.attributes import EXTRA, document_of
 from sqew.http.dialects.aws.sqs.queues import OnQueue
-from sqew.http.exchange import Response
+from sqew.http.wire.exchange import Response
 from sqew.model import QueueInfo
 
 MOST_ACTIONS = 7

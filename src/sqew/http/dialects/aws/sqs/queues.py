@@ -28,7 +28,7 @@ from sqew.http.dialects.aws.sqs.attributes import (
     shown,
     wanted,
 )
-from sqew.http.exchange import Call, Response
+from sqew.http.wire.exchange import Call, Response
 from sqew.model import Policy, QueueInfo
 from sqew.rules.rules import FIFO_SUFFIX
 

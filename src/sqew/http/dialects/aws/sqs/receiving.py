@@ -17,7 +17,7 @@ from sqew.http.dialects.aws.sqs.attributes import KNOWN
 from sqew.http.dialects.aws.sqs.handles import handle_of, mark_of
 from sqew.http.dialects.aws.sqs.message_attributes import md5, md5_of, selected
 from sqew.http.dialects.aws.sqs.sending import check_id, not_for_this_type
-from sqew.http.exchange import Call, Response
+from sqew.http.wire.exchange import Call, Response
 from sqew.model import Message, Received
 from sqew.rules.rules import FIFO_SUFFIX
 

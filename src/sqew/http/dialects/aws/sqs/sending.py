@@ -18,7 +18,7 @@ from sqew.http.dialects.aws.sqs.api import SQS
 from sqew.http.dialects.aws.sqs.attributes import MOST_BODY_BYTES
 from sqew.http.dialects.aws.sqs.batches import Failed, check_entries, each, failure, none_left
 from sqew.http.dialects.aws.sqs.message_attributes import check, md5, md5_of, size_of, trace_in
-from sqew.http.exchange import Call, Request, Response, SharedCall
+from sqew.http.wire.exchange import Call, Request, Response, SharedCall
 from sqew.ids import MessageUuids
 from sqew.model import NewMessage, NewMessages, Sent
 from sqew.rules.rules import FIFO_SUFFIX, Limits, attribute_bytes, check_message

@@ -9,7 +9,7 @@ from sqew.http.dialects.aws.calls import AwsCall
 from sqew.http.dialects.aws.sqs.api import SQS
 from sqew.http.dialects.aws.sqs.attributes import check_tags
 from sqew.http.dialects.aws.sqs.queues import OnQueue
-from sqew.http.exchange import Call, Response
+from sqew.http.wire.exchange import Call, Response
 from sqew.model import QueueInfo
 
 

@@ -14,8 +14,8 @@ from sqew.model import GuardKey
 from sqew.operations import Operation
 
 if TYPE_CHECKING:
-    from sqew.http.connection import Connection
     from sqew.http.router import Route
+    from sqew.http.wire.connection import Connection
     from sqew.observe.tracing import Trace
 
 JSON = b"application/json"

@@ -10,11 +10,11 @@ from typing import Any
 
 import sqew
 from sqew.errors import BadSignature, DeliveryFailed, ServerError, SparkError, SqewError
-from sqew.http.exchange import JSON, NDJSON
-from sqew.http.glossary import words
+from sqew.http.docs.glossary import words
+from sqew.http.docs.schemas import Schemas, paragraph, without_null
 from sqew.http.router import KEYLESS, Dialect, Route
-from sqew.http.schemas import Schemas, paragraph, without_null
 from sqew.http.statuses import status_of
+from sqew.http.wire.exchange import JSON, NDJSON
 from sqew.settings import Settings
 
 _TEXT = {"schema": {"type": "string"}}

@@ -12,7 +12,7 @@ from sqew.observe.log import SEVERITIES, timestamp, write
 from sqew.settings import LogLevel, Settings
 
 if TYPE_CHECKING:
-    from sqew.http.exchange import Request
+    from sqew.http.wire.exchange import Request
 
 OF_NOTE = frozenset({401, 403, 408, 413, 429, 431})
 """Of the refusals, those that may say something about the server: who is kept out, cut off or held up."""

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct
 
 from sqew.errors import SqewError
-from sqew.http.exchange import Request
-from sqew.http.heads import KnownHead, Taker
+from sqew.http.wire.exchange import Request
+from sqew.http.wire.heads import KnownHead, Taker
 
 if TYPE_CHECKING:
-    from sqew.http.connection import Connection
+    from sqew.http.wire.connection import Connection
 
 
 class Bounds(Struct, frozen=True):

@@ -6,7 +6,7 @@ import zlib
 
 from msgspec.structs import replace
 
-from sqew.http.exchange import HTML, JSON, Headers, Request, Response
+from sqew.http.wire.exchange import HTML, JSON, Headers, Request, Response
 
 AT_ONCE_BYTES = 16_384
 """What is larger is compressed beside the loop: 16 KiB take 0.2 ms."""

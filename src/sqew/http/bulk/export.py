@@ -12,8 +12,8 @@ from sqew import operations as ops
 from sqew.core.broker import Step
 from sqew.errors import BadValue, UnknownColumn, UnknownLane
 from sqew.formats import arrow, ndjson
-from sqew.http.exchange import NDJSON, Request, Stream
 from sqew.http.service import Service
+from sqew.http.wire.exchange import NDJSON, Request, Stream
 from sqew.model import ARCHIVE_COLUMNS, MESSAGE_COLUMNS, ArchivedMessage, Columns, Message, State
 from sqew.rules.rules import check_int
 from sqew.rules.values import LARGEST_ID

@@ -8,9 +8,9 @@ from msgspec import Struct
 from sqew import operations as ops
 from sqew.errors import SqewError, TooLarge, UnknownLane, WrongContentType
 from sqew.formats import ndjson
-from sqew.http.exchange import BodyStream, Request, Response
 from sqew.http.service import Service
 from sqew.http.statuses import headers_of, status_of
+from sqew.http.wire.exchange import BodyStream, Request, Response
 from sqew.model import NewMessage, Policy
 
 _encode = msgspec.json.Encoder().encode

@@ -11,13 +11,13 @@ from msgspec.structs import replace
 from sqew.core.broker import Broker
 from sqew.envelopes.request_signature import digest_of
 from sqew.errors import BadSetting, CredentialsMissing, Forbidden, MethodNotAllowed, RouteNotFound, Unauthorized
-from sqew.http.exchange import Request, Response, Stream
-from sqew.http.hosts import is_loopback
-from sqew.http.keychain import Keychain
-from sqew.http.origins import Origins
-from sqew.http.pressure import Pressure
 from sqew.http.router import KEYLESS, Route, shown_path
-from sqew.http.signatures import Signatures
+from sqew.http.security.backpressure import Pressure
+from sqew.http.security.hosts import is_loopback
+from sqew.http.security.keychain import Keychain
+from sqew.http.security.origins import Origins
+from sqew.http.security.signatures import Signatures
+from sqew.http.wire.exchange import Request, Response, Stream
 from sqew.model import GuardKey
 from sqew.rules.rules import FIFO_SUFFIX
 from sqew.settings import Settings

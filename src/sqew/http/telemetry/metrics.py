@@ -17,8 +17,8 @@ from pathlib import Path
 from sqew import __version__
 from sqew.core.broker import Broker
 from sqew.errors import SqewError
-from sqew.http.connection import Connection
-from sqew.http.figures import Figures
+from sqew.http.telemetry.counters import Figures
+from sqew.http.wire.connection import Connection
 from sqew.model import DeliveryCounts, QueueTotals
 from sqew.observe.database import database_lines
 from sqew.observe.exposition import age_lines, family, grouped, labelled, queue_lines

@@ -7,10 +7,10 @@ from msgspec import UNSET, Struct, UnsetType
 
 from sqew import __version__
 from sqew.errors import SqewError, StoreFull, StoreUnavailable
-from sqew.http.exchange import Request, Response
 from sqew.http.router import Dialect, Routes
 from sqew.http.service import NO_STORE, Service
 from sqew.http.statuses import COME_BACK
+from sqew.http.wire.exchange import Request, Response
 
 encode = msgspec.json.Encoder().encode
 

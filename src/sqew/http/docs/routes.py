@@ -13,10 +13,10 @@ from msgspec import Struct
 
 from sqew.errors import RouteNotFound
 from sqew.http.dialects import sqew
-from sqew.http.exchange import HTML, JSON, Headers, Request, Response
-from sqew.http.openapi import document
+from sqew.http.docs.openapi import document
 from sqew.http.router import Dialect, Routes
 from sqew.http.service import Service
+from sqew.http.wire.exchange import HTML, JSON, Headers, Request, Response
 
 DIALECT = Dialect(
     "Reference", "What this server can do, for people and for programs.", sqew.DIALECT.failure, sqew.DIALECT.shape
@@ -75,7 +75,7 @@ def _document(service: Service) -> File:
 
 @lru_cache
 def _page(name: str) -> File:
-    return _file((files("sqew.http") / "pages" / name).read_bytes(), _PAGE[name])
+    return _file((files("sqew.http.docs") / "pages" / name).read_bytes(), _PAGE[name])
 
 
 @routes.get("/v1/openapi.json", scope="open", answers={200: dict[str, Any], 304: None})

@@ -10,7 +10,7 @@ from msgspec import Struct
 from sqew.errors import BadRequest
 
 if TYPE_CHECKING:
-    from sqew.http.exchange import Request
+    from sqew.http.wire.exchange import Request
 
 
 class Taker(Protocol):

@@ -19,9 +19,9 @@ from uuid import uuid4
 from msgspec import structs
 
 from sqew.errors import BadSetting
-from sqew.http.connection import Connection
-from sqew.http.heads import KnownHead
-from sqew.http.hub import Application, Bounds
+from sqew.http.wire.connection import Connection
+from sqew.http.wire.heads import KnownHead
+from sqew.http.wire.hub import Application, Bounds
 
 _BACKLOG = 4_096
 _OTHER_FILES = 64
@@ -32,7 +32,7 @@ _LAST_CALL_S = 0.05
 
 
 class Server:
-    """Connections and what they share. Implements `sqew.http.connection.Hub`."""
+    """Connections and what they share. Implements `sqew.http.wire.connection.Hub`."""
 
     def __init__(self, application: Application, bounds: Bounds) -> None:
         self.application = application

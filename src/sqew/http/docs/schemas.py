@@ -15,7 +15,7 @@ import msgspec
 from msgspec import UNSET, Struct
 from msgspec.inspect import StructType, Type, multi_type_info
 
-from sqew.http.glossary import Word
+from sqew.http.docs.glossary import Word
 from sqew.ids import MessageUuids
 
 Schema = dict[str, Any]

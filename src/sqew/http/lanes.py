@@ -16,12 +16,12 @@ from weakref import WeakValueDictionary
 from msgspec import MsgspecError
 
 from sqew.errors import SqewError, StoreDamaged, StoreError, StoreFull
-from sqew.http.exchange import Request
+from sqew.http.wire.exchange import Request
 
 if TYPE_CHECKING:
     from sqew.http.app import App
-    from sqew.http.exchange import Call, SharedCall
     from sqew.http.router import Route, Together
+    from sqew.http.wire.exchange import Call, SharedCall
 
 _log = logging.getLogger("sqew.http")
 

@@ -15,8 +15,8 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from sqew.errors import SqewError, StoreError
-from sqew.http.accesslog import AccessLog
-from sqew.http.queue_errors import QueueErrors
+from sqew.http.telemetry.access_log import AccessLog
+from sqew.http.telemetry.queue_errors import QueueErrors
 from sqew.model import Delivered, Settled
 from sqew.observe.exposition import family, histograms, labelled
 from sqew.observe.histogram import Histogram, merged
@@ -26,7 +26,7 @@ from sqew.operations import Ack, Extend, Nack, Operation, Receive, Send
 from sqew.settings import Settings
 
 if TYPE_CHECKING:
-    from sqew.http.exchange import Request, Response
+    from sqew.http.wire.exchange import Request, Response
 
 _log = logging.getLogger("sqew.server")
 

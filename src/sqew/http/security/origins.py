@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 
 from sqew.errors import BadSetting, Forbidden
-from sqew.http.exchange import Headers, Request
-from sqew.http.hosts import Origin, is_loopback, is_same_server, read_host, read_origin
+from sqew.http.security.hosts import Origin, is_loopback, is_same_server, read_host, read_origin
+from sqew.http.wire.exchange import Headers, Request
 from sqew.settings import Settings
 
 _HEADER_NAMES = re.compile(rb"[A-Za-z0-9!#$%&'*+.^_`|~, -]{1,1000}")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from sqew.envelopes.request_signature import mac_of
 from sqew.errors import Unauthorized
-from sqew.http.exchange import Request
+from sqew.http.wire.exchange import Request
 from sqew.model import GuardKey
 
 HEADER = b"x-sqew-signature"

@@ -1,0 +1,1 @@
+"""Bulk: exports and imports, streamed."""

@@ -1,0 +1,1 @@
+"""Documentation that the server gives of itself: OpenAPI and its pages."""

@@ -1,0 +1,1 @@
+"""Security of the server: tokens, keys, origins, signatures and backpressure."""

@@ -1,0 +1,1 @@
+"""Telemetry of the server: access log, counters, metrics and health."""

@@ -1,0 +1,1 @@
+"""HTTP on the wire: connections, requests and responses."""
