@@ -7,8 +7,8 @@ import pytest
 from pointed import client
 from sqs_wires import answer_to, in_json, in_query, queue_named, raw_json, read_query
 
-from sqew.http.aws_names import Names
-from sqew.http.aws_refusals import AwsError
+from sqew.http.dialects.aws.names import Names
+from sqew.http.dialects.aws.refusals import AwsError
 
 PREFIX = "AWS.SimpleQueueService."
 NOWHERE = "com.amazonaws.sqs#QueueDoesNotExist"

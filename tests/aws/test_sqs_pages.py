@@ -5,7 +5,7 @@ from bisect import bisect_right
 
 import pytest
 
-from sqew.http.aws_names import Names
+from sqew.http.dialects.aws.names import Names
 from sqew.http.dialects.aws.pages import first_of
 
 OTHERS = {

@@ -11,7 +11,7 @@ from botocore.auth import SigV4Auth, SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from sqew.http.sigv4 import Scope
+from sqew.http.dialects.aws.sigv4 import Scope
 
 KEY, SECRET = "AKIDEXAMPLE", "wJalr/XUtnFEMI+K7MDENG=bPxRfiCYEXAMPLEKEY"
 AT = "20260131T235930Z"

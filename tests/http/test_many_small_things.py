@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from sqew.errors import TooLarge
 from sqew.formats.entry_limits import Crowd
-from sqew.http.aws_refusals import AwsError
 from sqew.http.dialects.aws.query import parse
+from sqew.http.dialects.aws.refusals import AwsError
 
 LARGE = 4_000_000
 JSON = {"Content-Type": "application/json"}

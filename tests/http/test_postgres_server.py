@@ -22,7 +22,7 @@ from cluster import Cluster, crashing_cluster
 from postgres import fetch_column, new_database
 from serving import Answer, Serving, serving
 from sqew.errors import OutcomeUnknown, SqewError, StoreBusy, StoreError, StoreFull, StoreUnavailable
-from sqew.http.aws_refusals import in_aws_words
+from sqew.http.dialects.aws.refusals import in_aws_words
 from sqew.http.dialects.aws.sns.refusals import in_sns_words
 from sqew.installing import UPGRADE
 

@@ -22,7 +22,7 @@ from sqew.errors import (
     RequestExpired,
     SignatureDoesNotMatch,
 )
-from sqew.http.sigv4 import Scope, Verifier, credentials_of, scope_of
+from sqew.http.dialects.aws.sigv4 import Scope, Verifier, credentials_of, scope_of
 
 
 def check(sent, now=NOW):

@@ -14,9 +14,9 @@ from sqew.core.broker import Broker
 from sqew.core.engine import creation
 from sqew.core.publisher import Publisher
 from sqew.errors import BadBody, Forbidden, MethodNotAllowed, QueueNotFound, SqewError, StoreFull, StoreUnavailable
-from sqew.http.aws_strictness import Strictness
-from sqew.http.callers import Callers
 from sqew.http.changes import Changes
+from sqew.http.dialects.aws.cooldowns import Strictness
+from sqew.http.dialects.aws.identity import Callers
 from sqew.http.router import Router
 from sqew.http.security.backpressure import Pressure
 from sqew.http.security.keychain import Keychain

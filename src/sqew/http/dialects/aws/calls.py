@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from sqew.errors import SqewError
 from sqew.formats.entry_limits import LARGE, Crowd
-from sqew.http.aws_refusals import JSON_TYPE, XML_TYPE, AwsError, Wire, in_aws_words, missing
-from sqew.http.callers import Caller
+from sqew.http.dialects.aws.identity import Caller
 from sqew.http.dialects.aws.query import Elements, Shapes, as_xml, escape
+from sqew.http.dialects.aws.refusals import JSON_TYPE, XML_TYPE, AwsError, Wire, in_aws_words, missing
 from sqew.http.service import Service
 from sqew.http.statuses import headers_of
 from sqew.http.wire.exchange import Call, Headers, Request, Response, SharedCall

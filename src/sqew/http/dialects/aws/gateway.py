@@ -13,10 +13,10 @@ import msgspec
 from msgspec import Struct
 
 from sqew.errors import SqewError
-from sqew.http.aws_refusals import JSON_TYPE, XML_TYPE, AwsError, Wire
-from sqew.http.callers import Caller, wrong_service
 from sqew.http.dialects.aws.calls import Action, Answer, Api, AwsCall
+from sqew.http.dialects.aws.identity import Caller, wrong_service
 from sqew.http.dialects.aws.query import nested, parse
+from sqew.http.dialects.aws.refusals import JSON_TYPE, XML_TYPE, AwsError, Wire
 from sqew.http.dialects.aws.sns import SNS
 from sqew.http.dialects.aws.sqs import SQS
 from sqew.http.router import Dialect, Routes, Together, harmful

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from sqew.http.aws_refusals import AwsError
+from sqew.http.dialects.aws.refusals import AwsError
 
 SPEAKABLE = "[\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 """The characters that XML can hold, as a part of a pattern."""

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from sqew.envelopes.sns import topic_arn
 from sqew.errors import BadPattern
-from sqew.http.aws_names import Names
-from sqew.http.aws_refusals import AwsError
 from sqew.http.dialects.aws.calls import AwsCall
+from sqew.http.dialects.aws.names import Names
+from sqew.http.dialects.aws.refusals import AwsError
 from sqew.http.dialects.aws.sns.refusals import invalid
 from sqew.matching.routing import check_pattern
 from sqew.rules.regions import in_region

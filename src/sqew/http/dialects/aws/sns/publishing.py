@@ -14,10 +14,10 @@ from msgspec import Struct
 from sqew import operations as ops
 from sqew.envelopes.sns import new_message_id, sequence_number
 from sqew.errors import EnvelopeNeeded, SqewError, TopicNotFound
-from sqew.http.aws_refusals import AwsError
 from sqew.http.dialects.aws.batches import Fault, fault_in
 from sqew.http.dialects.aws.calls import AwsCall
 from sqew.http.dialects.aws.messages import Attribute, as_headers, is_legal, is_punctuated
+from sqew.http.dialects.aws.refusals import AwsError
 from sqew.http.dialects.aws.sns.api import SNS
 from sqew.http.dialects.aws.sns.arns import is_fifo, topic_of
 from sqew.http.dialects.aws.sns.message_attributes import check

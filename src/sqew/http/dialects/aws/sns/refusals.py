@@ -13,7 +13,7 @@ from sqew.errors import (
     SubscriptionNotFound,
     TopicNotFound,
 )
-from sqew.http.aws_refusals import PREFIX, AwsError, in_aws_words
+from sqew.http.dialects.aws.refusals import PREFIX, AwsError, in_aws_words
 
 MOST_FOR_LARGE = 100
 """How many subscriptions a topic may have, as in AWS, whose messages may be larger than 256 KiB."""

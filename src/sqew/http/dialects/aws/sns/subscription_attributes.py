@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Struct, structs
 
 from sqew.errors import BadFilterPolicy
-from sqew.http.aws_names import Names
 from sqew.http.dialects.aws.documents import NOT_JSON, object_of, say_the_same
+from sqew.http.dialects.aws.names import Names
 from sqew.http.dialects.aws.sns.arns import arn_of_subscription, arn_of_topic, is_fifo, queue_of
 from sqew.http.dialects.aws.sns.delivery_policies import DELIVERY_POLICY, flaw_of_subscription
 from sqew.http.dialects.aws.sns.refusals import invalid

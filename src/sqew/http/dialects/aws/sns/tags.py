@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from sqew import operations as ops
 from sqew.errors import TopicNotFound
-from sqew.http.aws_refusals import AwsError
 from sqew.http.dialects.aws.calls import AwsCall
+from sqew.http.dialects.aws.refusals import AwsError
 from sqew.http.dialects.aws.sns.api import SNS
 from sqew.http.dialects.aws.sns.arns import topic_of
 from sqew.http.dialects.aws.sns.refusals import invalid

@@ -6,8 +6,8 @@ import re
 
 import msgspec
 
-from sqew.http.aws_names import Names
 from sqew.http.dialects.aws.documents import object_of, say_the_same
+from sqew.http.dialects.aws.names import Names
 from sqew.http.dialects.aws.sns.arns import arn_of_topic, is_fifo
 from sqew.http.dialects.aws.sns.delivery_policies import DELIVERY_POLICY, EFFECTIVE, effective_of_topic, flaw_of_topic
 from sqew.http.dialects.aws.sns.refusals import invalid

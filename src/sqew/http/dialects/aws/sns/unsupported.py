@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct, defstruct
 
-from sqew.http.aws_refusals import AwsError
 from sqew.http.dialects.aws.calls import AwsCall
+from sqew.http.dialects.aws.refusals import AwsError
 from sqew.http.dialects.aws.sns.api import SNS
 from sqew.http.wire.exchange import Response
 

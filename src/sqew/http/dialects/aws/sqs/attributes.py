@@ -8,10 +8,10 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from sqew.http.aws_names import Names
-from sqew.http.aws_refusals import AwsError, invalid_value
 from sqew.http.dialects.aws.documents import object_of
+from sqew.http.dialects.aws.names import Names
 from sqew.http.dialects.aws.policies import statements_of
+from sqew.http.dialects.aws.refusals import AwsError, invalid_value
 from sqew.model import Depths, Policy, QueueInfo
 from sqew.rules.rules import FIFO_SUFFIX
 

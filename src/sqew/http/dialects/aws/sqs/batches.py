@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from sqew import operations as ops
 from sqew.errors import SqewError
-from sqew.http.aws_refusals import AwsError, in_aws_words
 from sqew.http.dialects.aws.batches import MOST_ENTRIES, Fault, fault_in, repeated_id
 from sqew.http.dialects.aws.calls import AwsCall
+from sqew.http.dialects.aws.refusals import AwsError, in_aws_words
 from sqew.http.wire.exchange import Call
 
 E = TypeVar("E", bound=Any)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from zlib import crc32
 
-from sqew.http.aws_refusals import AwsError
 from sqew.http.dialects.aws.binary import base64_of, binary_of
+from sqew.http.dialects.aws.refusals import AwsError
 from sqew.model import Ref
 
 _ID_BYTES = 8

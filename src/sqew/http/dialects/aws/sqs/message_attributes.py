@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
-from sqew.http.aws_refusals import AwsError, invalid_value
 from sqew.http.dialects.aws.binary import binary_of
 from sqew.http.dialects.aws.messages import Attribute, Attributes, is_legal, is_name, is_number, is_reserved, kind_of
+from sqew.http.dialects.aws.refusals import AwsError, invalid_value
 
 MOST_ATTRIBUTES = 10
 _TRACE = "AWSTraceHeader"

@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from sqew import operations as ops
 from sqew.errors import QueueNotFound
-from sqew.http.aws_refusals import PREFIX, AwsError, invalid_value
 from sqew.http.dialects.aws.binary import base64_of, binary_of
 from sqew.http.dialects.aws.calls import AwsCall
+from sqew.http.dialects.aws.refusals import PREFIX, AwsError, invalid_value
 from sqew.http.dialects.aws.sqs.api import SQS
 from sqew.http.wire.exchange import Response
 from sqew.model import MoveTask

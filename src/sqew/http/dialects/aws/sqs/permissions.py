@@ -8,9 +8,9 @@ from collections.abc import Callable
 import msgspec
 
 from sqew import operations as ops
-from sqew.http.aws_refusals import AwsError, invalid_value
 from sqew.http.dialects.aws.calls import AwsCall
 from sqew.http.dialects.aws.policies import Statement, permission, without
+from sqew.http.dialects.aws.refusals import AwsError, invalid_value
 from sqew.http.dialects.aws.sqs.api import SQS
 from sqew.http.dialects.aws.sqs.attributes import EXTRA, document_of
 from sqew.http.dialects.aws.sqs.queues import OnQueue

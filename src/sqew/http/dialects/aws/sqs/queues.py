@@ -10,10 +10,10 @@ from msgspec import Struct, structs
 
 from sqew import operations as ops
 from sqew.errors import QueueExists, QueueNotFound
-from sqew.http.aws_names import bad_name, check_name
-from sqew.http.aws_refusals import AwsError, invalid_value
 from sqew.http.dialects.aws.calls import AwsCall
+from sqew.http.dialects.aws.names import bad_name, check_name
 from sqew.http.dialects.aws.pages import first_of, last_of, token_of
+from sqew.http.dialects.aws.refusals import AwsError, invalid_value
 from sqew.http.dialects.aws.sqs.api import SQS
 from sqew.http.dialects.aws.sqs.attributes import (
     COUNTED,

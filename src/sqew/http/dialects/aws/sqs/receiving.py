@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from sqew import operations as ops
 from sqew.envelopes.sns import sequence_number
-from sqew.http.aws_refusals import AwsError, invalid_value
 from sqew.http.dialects.aws.calls import AwsCall
 from sqew.http.dialects.aws.messages import Attribute, of_headers, trace_of
+from sqew.http.dialects.aws.refusals import AwsError, invalid_value
 from sqew.http.dialects.aws.sqs.api import SQS
 from sqew.http.dialects.aws.sqs.attributes import KNOWN
 from sqew.http.dialects.aws.sqs.handles import handle_of, mark_of

@@ -11,9 +11,9 @@ from msgspec import Struct
 from sqew import operations as ops
 from sqew.envelopes.sns import sequence_number
 from sqew.errors import BodyTooLarge, KeyMissing, SqewError
-from sqew.http.aws_refusals import JSON_TYPE, AwsError, in_aws_words, invalid_value, missing, too_long
 from sqew.http.dialects.aws.calls import AwsCall, request_id
 from sqew.http.dialects.aws.messages import Attribute, as_headers, is_legal, is_punctuated
+from sqew.http.dialects.aws.refusals import JSON_TYPE, AwsError, in_aws_words, invalid_value, missing, too_long
 from sqew.http.dialects.aws.sqs.api import SQS
 from sqew.http.dialects.aws.sqs.attributes import MOST_BODY_BYTES
 from sqew.http.dialects.aws.sqs.batches import Failed, check_entries, each, failure, none_left

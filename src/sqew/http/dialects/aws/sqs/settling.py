@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from sqew import operations as ops
 from sqew.errors import LeaseTooLong, SqewError, StaleLease
-from sqew.http.aws_refusals import JSON_TYPE, invalid_value, missing
 from sqew.http.dialects.aws.calls import AwsCall
+from sqew.http.dialects.aws.refusals import JSON_TYPE, invalid_value, missing
 from sqew.http.dialects.aws.sqs.api import SQS
 from sqew.http.dialects.aws.sqs.batches import DoneEntry, Failed, check_entries, each, failure, none_left
 from sqew.http.dialects.aws.sqs.handles import ref_of

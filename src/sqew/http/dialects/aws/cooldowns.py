@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqew.http.aws_refusals import AwsError
+from sqew.http.dialects.aws.refusals import AwsError
 
 WAIT_MS = 60_000
 _MOST_REMEMBERED = 10_000

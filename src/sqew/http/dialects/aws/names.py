@@ -6,7 +6,7 @@ import re
 from typing import TypeVar
 from urllib.parse import unquote
 
-from sqew.http.aws_refusals import AwsError, invalid_value, no_such_queue
+from sqew.http.dialects.aws.refusals import AwsError, invalid_value, no_such_queue
 from sqew.rules.regions import REGION, USUAL_REGION, in_region, region_and_name
 
 K = TypeVar("K", str, bytes)

@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from sqew.core.publisher import Publisher
 from sqew.errors import IncompleteSignature, MissingAuthenticationToken, SignatureDoesNotMatch
-from sqew.http.aws_names import Names, check_region, remember
-from sqew.http.sigv4 import Scope, Verifier, credentials_of, scope_of
+from sqew.http.dialects.aws.names import Names, check_region, remember
+from sqew.http.dialects.aws.sigv4 import Scope, Verifier, credentials_of, scope_of
 from sqew.http.wire.exchange import Request
 from sqew.rules.regions import USUAL_REGION
 from sqew.settings import Settings
