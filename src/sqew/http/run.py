@@ -19,23 +19,11 @@ from sqew.core.engine import Engine, RemoteEngine, limits_of, open_database, ope
 from sqew.envelopes.sns import reachable
 from sqew.errors import BadSetting, OutcomeUnknown, SqewError, StoreClosed, StoreTooNew, StoreUnavailable
 from sqew.http.app import App
-from sqew.http.dialects import (
-    archives,
-    certificates,
-    consumers,
-    deliveries,
-    events,
-    exports,
-    hq,
-    keys,
-    mailbox,
-    native,
-    schedules,
-    sqew,
-    web,
-    writers,
-)
+from sqew.http.dialects import hq, mailbox, sqew, web
 from sqew.http.dialects.aws import gateway
+from sqew.http.dialects.native import archive, certificates, consumers, deliveries, events, export, schedules, writers
+from sqew.http.dialects.native import dialect as native
+from sqew.http.dialects.sqew import keys
 from sqew.http.docs import routes as docs
 from sqew.http.router import Router
 from sqew.http.security.guard import Guard, check_exposure
@@ -196,13 +184,13 @@ def make_router() -> Router:
         web.routes,
         mailbox.routes,
         native.routes,
-        archives.routes,
-        exports.routes,
+        archive.routes,
+        export.routes,
         consumers.routes,
         writers.routes,
         events.routes,
         deliveries.routes,
-        schedules.keeping.routes,
+        schedules.routes.routes,
         schedules.previews.routes,
         certificates.routes,
         ops.routes,

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from sqew import operations as ops
 from sqew.http.bulk.export import Range, columns_named, export
-from sqew.http.dialects.native import DIALECT, encode
+from sqew.http.dialects.native.dialect import DIALECT, encode
 from sqew.http.router import Routes
 from sqew.http.service import Service
 from sqew.http.wire.exchange import Request, Response, Stream

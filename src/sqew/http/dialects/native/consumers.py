@@ -12,8 +12,8 @@ from sqew.core.loop_executors import Unwanted
 from sqew.errors import BadValue, ClaimNotFound
 from sqew.formats import arrow, ndjson
 from sqew.http.bulk.export import check_columns, columns_named, pieces, read_batch, wants_arrow
-from sqew.http.dialects.exports import ACCEPT, FORMS
-from sqew.http.dialects.native import DIALECT, encode
+from sqew.http.dialects.native.dialect import DIALECT, encode
+from sqew.http.dialects.native.export import ACCEPT, FORMS
 from sqew.http.router import Routes
 from sqew.http.service import Service
 from sqew.http.wire.exchange import NDJSON, Call, Request, Response, Stream

@@ -9,8 +9,8 @@ from msgspec import Meta, Raw, Struct, structs
 from sqew import operations as ops
 from sqew.clock import timestamp
 from sqew.errors import Conflict, DeliveryNotFound, SubscriptionNotFound
-from sqew.http.dialects.events import number_in_path
-from sqew.http.dialects.native import DIALECT, encode
+from sqew.http.dialects.native.dialect import DIALECT, encode
+from sqew.http.dialects.native.events import number_in_path
 from sqew.http.router import Routes
 from sqew.http.service import Service
 from sqew.http.wire.exchange import Request, Response

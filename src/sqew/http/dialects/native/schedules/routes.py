@@ -21,8 +21,8 @@ from sqew.errors import (
     ScheduleNotFound,
     TargetMissing,
 )
-from sqew.http.dialects.native import DIALECT, NoParameters, encode
-from sqew.http.dialects.schedules.bodies import (
+from sqew.http.dialects.native.dialect import DIALECT, NoParameters, encode
+from sqew.http.dialects.native.schedules.bodies import (
     Name,
     NewSchedule,
     ScheduleChanges,
@@ -32,7 +32,7 @@ from sqew.http.dialects.schedules.bodies import (
     changes_of,
     spec_of,
 )
-from sqew.http.dialects.schedules.views import ScheduleDetails, ScheduleView, details, listed
+from sqew.http.dialects.native.schedules.views import ScheduleDetails, ScheduleView, details, listed
 from sqew.http.router import Routes
 from sqew.http.service import Service
 from sqew.http.wire.exchange import Request, Response, next_page

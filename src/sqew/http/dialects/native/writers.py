@@ -10,7 +10,7 @@ from sqew import operations as ops
 from sqew.errors import BadValue
 from sqew.formats.columns import LARGEST_EPOCH, StagedMessage, read
 from sqew.http.bulk.import_lines import check_type
-from sqew.http.dialects.native import DIALECT, encode
+from sqew.http.dialects.native.dialect import DIALECT, encode
 from sqew.http.router import Routes
 from sqew.http.service import Service
 from sqew.http.wire.exchange import Call, Request, Response

@@ -17,8 +17,8 @@ from sqew.core.engine import change, creation
 from sqew.errors import BadBody, BodyMisfit, MessageNotFound, QueueNotFound, SqewError
 from sqew.formats.columns import columns
 from sqew.http.bulk import import_lines
-from sqew.http.dialects.fifo_names import name_after, shown_name, shown_names
-from sqew.http.dialects.native_codes import code_of, native_status_of
+from sqew.http.dialects.native.codes import code_of, native_status_of
+from sqew.http.dialects.native.fifo_names import name_after, shown_name, shown_names
 from sqew.http.dialects.plain_sends import plain_sends
 from sqew.http.dialects.sqew.looking import ArchiveParameters, message_id
 from sqew.http.dialects.sqew.queues import ListParameters, policy_fields

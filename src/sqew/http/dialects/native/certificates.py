@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 from sqew.clock import timestamp
 from sqew.envelopes.sns import certificate_path
 from sqew.errors import NotFound
-from sqew.http.dialects.native import DIALECT, encode
+from sqew.http.dialects.native.dialect import DIALECT, encode
 from sqew.http.router import Routes
 from sqew.http.service import Service
 from sqew.http.wire.exchange import Headers, Request, Response

@@ -12,7 +12,7 @@ from sqew import operations as ops
 from sqew.clock import timestamp
 from sqew.envelopes.sns import new_event
 from sqew.errors import BadValue, EnvelopeNeeded, SqewError
-from sqew.http.dialects.native import DIALECT, NoParameters, encode
+from sqew.http.dialects.native.dialect import DIALECT, NoParameters, encode
 from sqew.http.router import Routes
 from sqew.http.service import Service, body_in
 from sqew.http.wire.exchange import Call, Request, Response

@@ -7,8 +7,8 @@ from typing import Any
 from msgspec import Raw, Struct, structs
 
 from sqew.clock import timestamp
-from sqew.http.dialects.native import encode
-from sqew.http.dialects.schedules.bodies import Name
+from sqew.http.dialects.native.dialect import encode
+from sqew.http.dialects.native.schedules.bodies import Name
 from sqew.http.service import in_seconds
 from sqew.model import ExpressionKind, Fire, Format, Schedule, ScheduleStatus, TargetKind
 from sqew.schedules import is_instant

@@ -1,0 +1,1 @@
+"""The native dialect: REST under /v1."""
