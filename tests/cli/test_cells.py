@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sqew.cli.cells import cut, fold, pad, width
+from sqew.terminal.cells import cut, fold, pad, width
 
 TEXTS = st.text(st.sampled_from("ab -é日本👍🏽👩\u200d👧🇩🇪❤\ufe0f\u0301\u3000")) | st.text(
     st.characters(exclude_categories=["C"])

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sqew.cli.cells import width
-from sqew.cli.layout import lines_of_facts, lines_of_table
-from sqew.cli.output import Column
-from sqew.cli.screen import Screen
+from sqew.terminal.cells import width
+from sqew.terminal.layout import lines_of_facts, lines_of_table
+from sqew.terminal.output import Column
+from sqew.terminal.screen import Screen
 
 COLUMNS = [Column("id", right=True), Column("sent at"), Column("tries left", right=True), Column("body", cut=True)]
 ROWS = [["1", "2026-01-31T12:00:00Z (3 s ago)", "5", "short"], ["12", "", "104", "a body that is long " * 9]]

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from cli.conftest import SCRIPT, environment
-from sqew.cli.output import byte_count, moment, relative, shown
+from sqew.terminal.output import byte_count, moment, relative, shown
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from sqew.cli.progress import Bar, bar_line
-from sqew.cli.screen import Screen
+from sqew.terminal.progress import Bar, bar_line
+from sqew.terminal.screen import Screen
 
 
 class Stopwatch:

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from sqew.cli.screen import Screen
 from sqew.cli.tour import STEPS, highlighted
+from sqew.terminal.screen import Screen
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 

@@ -15,9 +15,9 @@ from cutting import COMMIT, Cutter, cutter
 from postgres import fetch_column, new_database
 from serving import Serving, serving
 from sqew import Queue
-from sqew.cli.exits import Exit
 from sqew.cli.main import sqew as root
 from sqew.errors import OutcomeUnknown
+from sqew.terminal.exits import Exit
 
 __all__ = ["connect", "queue"]
 

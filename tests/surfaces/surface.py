@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, Protocol
 
 import pytest
 
-from sqew.cli.failures import exit_code_of
 from sqew.errors import SqewError
+from sqew.terminal.failures import exit_code_of
 
 
 class Seen(NamedTuple):

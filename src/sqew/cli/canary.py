@@ -11,12 +11,12 @@ import click
 import msgspec
 
 from sqew.canary import QUEUE, Canary, Figures, Round, rounds
-from sqew.cli.command import Command
-from sqew.cli.exits import Exit, Failure
-from sqew.cli.output import write_json
 from sqew.cli.parameters import COUNT, Milliseconds, QueueName, Whole
 from sqew.cli.session import Session
 from sqew.observe.exposition import CONTENT_TYPE
+from sqew.terminal.command import Command
+from sqew.terminal.exits import Exit, Failure
+from sqew.terminal.output import write_json
 
 
 @click.command(cls=Command)

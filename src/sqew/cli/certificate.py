@@ -5,10 +5,10 @@ from __future__ import annotations
 import click
 import msgspec
 
-from sqew.cli.command import Group
-from sqew.cli.output import Facts, moment
 from sqew.cli.session import Session, now_ms
 from sqew.model import CertificateInfo
+from sqew.terminal.command import Group
+from sqew.terminal.output import Facts, moment
 
 
 @click.group(cls=Group)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from sqew.cli.command import Command
+from sqew.terminal.command import Command
 
 VARIABLE = "_SQEW_COMPLETE"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from sqew.cli.command import Group
-from sqew.cli.output import Column, Table
 from sqew.cli.session import Session
+from sqew.terminal.command import Group
+from sqew.terminal.output import Column, Table
 
 
 @click.group(cls=Group)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 import msgspec
 
-from sqew.cli.command import Group
-from sqew.cli.output import Column, Table, moment
 from sqew.cli.pages import listed
 from sqew.cli.parameters import Name, limit_option, queue_option, yes_option
 from sqew.cli.session import Session, now_ms
 from sqew.model import ConsumerInfo
+from sqew.terminal.command import Group
+from sqew.terminal.output import Column, Table, moment
 
 
 @click.group(cls=Group)

@@ -9,16 +9,16 @@ import click
 import msgspec
 from msgspec import Raw
 
-from sqew.cli.command import Group
-from sqew.cli.exits import Exit, complain
-from sqew.cli.failures import code_of
-from sqew.cli.output import Column, Facts, Table, moment, relative
 from sqew.cli.pages import listed
 from sqew.cli.parameters import LARGEST_ID, Ids, Whole, all_yes_option, limit_option
 from sqew.cli.session import Session, now_ms
 from sqew.cli.subscription import after_option, form_text
 from sqew.errors import SqewError
 from sqew.model import RAW, Delivery, DeliveryState
+from sqew.terminal.command import Group
+from sqew.terminal.exits import Exit, complain
+from sqew.terminal.failures import code_of
+from sqew.terminal.output import Column, Facts, Table, moment, relative
 
 _NONE = "There are no deliveries: nothing waits to be posted, and nothing failed for good."
 _ID = Whole(1, LARGEST_ID)

@@ -6,9 +6,9 @@ import sys
 
 import click
 
-from sqew.cli.command import Command
-from sqew.cli.screen import screen_on
 from sqew.cli.session import Session
+from sqew.terminal.command import Command
+from sqew.terminal.screen import screen_on
 
 
 @click.command(cls=Command)

@@ -6,13 +6,13 @@ import click
 
 from sqew import operations as ops
 from sqew.cli import views
-from sqew.cli.command import Group
-from sqew.cli.exits import Exit, complain
-from sqew.cli.output import plural
 from sqew.cli.pages import listed
 from sqew.cli.parameters import Ids, after_option, limit_option, queue_option, yes_option
 from sqew.cli.session import Session, now_ms
 from sqew.cli.steps import in_steps
+from sqew.terminal.command import Group
+from sqew.terminal.exits import Exit, complain
+from sqew.terminal.output import plural
 
 ids_option = click.option("--ids", "--id", "ids", type=Ids(), help="Only these.  [default: all]")
 

@@ -9,15 +9,15 @@ import click
 
 from sqew.cli import lines
 from sqew.cli.bodies import body_of, body_option, text_option
-from sqew.cli.command import Group
-from sqew.cli.exits import Exit, Failure, complain
-from sqew.cli.output import plural
 from sqew.cli.parameters import LINES_FILE, Milliseconds, Name, Pair
 from sqew.cli.session import Session
 from sqew.errors import SqewError, TooLarge
 from sqew.matching.routing import check_routing_key
 from sqew.model import NewMessage, Published
 from sqew.rules.rules import check_message, parse_json
+from sqew.terminal.command import Group
+from sqew.terminal.exits import Exit, Failure, complain
+from sqew.terminal.output import plural
 
 if TYPE_CHECKING:
     from sqew.cli.session import Queues

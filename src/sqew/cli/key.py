@@ -7,11 +7,11 @@ from typing import Any, get_args
 import click
 import msgspec
 
-from sqew.cli.command import Group
-from sqew.cli.output import Column, Facts, Table, moment
 from sqew.cli.parameters import Name, QueueName, queue_option, yes_option
 from sqew.cli.session import Session, now_ms
 from sqew.model import KeyInfo, KeyScope
+from sqew.terminal.command import Group
+from sqew.terminal.output import Column, Facts, Table, moment
 
 _ONCE = "Keep what is shown here: it can't be shown again."
 _NO_TOKEN = "Keys count on a server that has a token: start it with SQEW_AUTH_TOKEN set."

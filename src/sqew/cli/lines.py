@@ -19,12 +19,12 @@ from typing import IO, TYPE_CHECKING, Self
 import msgspec
 
 from sqew import operations as ops
-from sqew.cli.exits import Exit, Failure, complain
-from sqew.cli.output import byte_count, plural
-from sqew.cli.progress import Bar
 from sqew.cli.session import Session
 from sqew.errors import NoAnswer, NotSqew, OutcomeUnknown, RateLimited, RequestTimeout, SqewError, TooLarge
 from sqew.model import NewMessage, Sent
+from sqew.terminal.exits import Exit, Failure, complain
+from sqew.terminal.output import byte_count, plural
+from sqew.terminal.progress import Bar
 
 if TYPE_CHECKING:
     from sqew.cli.session import Queues

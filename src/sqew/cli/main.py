@@ -7,9 +7,9 @@ from typing import NoReturn
 import click
 
 from sqew import __version__
-from sqew.cli.command import LazyGroup, setting_options
-from sqew.cli.program import Program, start
 from sqew.cli.session import Session
+from sqew.terminal.command import LazyGroup, setting_options
+from sqew.terminal.program import Program, start
 
 COMMANDS = {
     "serve": ("sqew.cli.serve:serve", "Serve the queues over HTTP until Ctrl-C."),

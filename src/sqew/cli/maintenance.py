@@ -5,14 +5,14 @@ from __future__ import annotations
 import click
 import msgspec
 
-from sqew.cli.command import Command
-from sqew.cli.exits import Exit, complain
-from sqew.cli.output import byte_count, plural
-from sqew.cli.progress import Bar
 from sqew.cli.session import Session
 from sqew.cli.stats import file_bytes
 from sqew.errors import StoreDamaged
 from sqew.rules.rules import shown
+from sqew.terminal.command import Command
+from sqew.terminal.exits import Exit, complain
+from sqew.terminal.output import byte_count, plural
+from sqew.terminal.progress import Bar
 
 
 @click.command(cls=Command)

@@ -12,11 +12,7 @@ from msgspec import structs
 
 from sqew import operations as ops
 from sqew.cli import lines, views
-from sqew.cli.command import Group, Leading
-from sqew.cli.exits import Exit, complain
-from sqew.cli.failures import code_of
 from sqew.cli.looking import show_next
-from sqew.cli.output import moment, plural
 from sqew.cli.parameters import (
     COUNT,
     LINES_FILE,
@@ -36,6 +32,10 @@ from sqew.cli.session import Session, now_ms
 from sqew.errors import BadBody, MessageNotFound, SqewError, StaleLease
 from sqew.model import Extension, NewMessage, Ref, Release, Settled
 from sqew.rules.rules import Limits, check_batch, check_int, check_message, encode_body, parse_json
+from sqew.terminal.command import Group, Leading
+from sqew.terminal.exits import Exit, complain
+from sqew.terminal.failures import code_of
+from sqew.terminal.output import moment, plural
 
 if TYPE_CHECKING:
     from sqew.cli.session import Queues

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sqew.cli.command import Command
-from sqew.cli.exits import Exit, Failure, complain
-from sqew.cli.output import Column, Part, Table, plural
-from sqew.cli.progress import Bar
 from sqew.cli.session import Session
 from sqew.errors import BadValue, StoreUnavailable, StoreUnusable
 from sqew.installing import to_install
 from sqew.settings import FORMS, is_database, without_password
+from sqew.terminal.command import Command
+from sqew.terminal.exits import Exit, Failure, complain
+from sqew.terminal.output import Column, Part, Table, plural
+from sqew.terminal.progress import Bar
 
 if TYPE_CHECKING:
     from sqew.stores.transfer.copy import Moved

@@ -9,12 +9,12 @@ import click
 from click.shell_completion import CompletionItem
 from msgspec import structs
 
-from sqew.cli.command import Leading
-from sqew.cli.exits import Failure
 from sqew.cli.session import Session
 from sqew.errors import BadValue, SqewError
 from sqew.rules.rules import LONGEST_MS, check_int, check_queue_name, check_text
 from sqew.settings import duration
+from sqew.terminal.command import Leading
+from sqew.terminal.exits import Failure
 
 F = TypeVar("F", bound=Callable[..., Any])
 

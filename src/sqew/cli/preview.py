@@ -7,8 +7,6 @@ from typing import Any
 
 import click
 
-from sqew.cli.command import Command
-from sqew.cli.output import Facts
 from sqew.cli.parameters import TIMINGS, Whole, check_alternatives
 from sqew.cli.schedule_views import fire_documents, fires_table
 from sqew.cli.session import Session, now_ms
@@ -16,6 +14,8 @@ from sqew.errors import BadExpression
 from sqew.model import ExpressionKind, Preview
 from sqew.schedules import preview as forecast
 from sqew.schedules.keywords import expression_of
+from sqew.terminal.command import Command
+from sqew.terminal.output import Facts
 
 _OF_CRON = re.compile(r"@(?!every)|\s*[0-9*/,?-]+\s+[0-9*/,?-]+(\s|$)")
 """How a cron expression begins: with a word like @daily, or with two fields of digits and signs."""

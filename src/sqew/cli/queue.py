@@ -10,9 +10,7 @@ from msgspec import structs
 
 from sqew import operations as ops
 from sqew.cli import views
-from sqew.cli.command import Group
 from sqew.cli.looking import show_next
-from sqew.cli.output import byte_count, plural
 from sqew.cli.parameters import (
     OFF,
     Limit,
@@ -28,6 +26,8 @@ from sqew.cli.stats import file_bytes
 from sqew.cli.steps import in_steps
 from sqew.errors import BadValue
 from sqew.model import Backoff, Policy
+from sqew.terminal.command import Group
+from sqew.terminal.output import byte_count, plural
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import click
 
-from sqew.cli.command import SHARED_NAMES
-from sqew.cli.exits import MEANINGS
 from sqew.cli.main import sqew
+from sqew.terminal.command import SHARED_NAMES
+from sqew.terminal.exits import MEANINGS
 
 SHARED = """\
 Every command takes the options of `sqew` itself as well, and every setting as a flag, before or after its name."""

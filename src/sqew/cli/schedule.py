@@ -8,7 +8,6 @@ from typing import Any, TypeVar, get_args
 import click
 
 from sqew.cli.bodies import body_of, body_option, text_option, value_of
-from sqew.cli.command import Group
 from sqew.cli.event import went_out
 from sqew.cli.pages import listed
 from sqew.cli.parameters import (
@@ -28,6 +27,7 @@ from sqew.cli.schedule_views import schedule_document, schedule_parts, schedule_
 from sqew.cli.session import Session, now_ms
 from sqew.model import ScheduleInfo, ScheduleStatus, TargetKind
 from sqew.rules.rules import LONGEST_JITTER_S
+from sqew.terminal.command import Group
 
 F = TypeVar("F", bound=Callable[..., Any])
 

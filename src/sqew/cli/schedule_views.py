@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from sqew.cli.output import Column, Facts, Part, Table, relative
 from sqew.model import Fire, NewMessage, ScheduleInfo
 from sqew.schedules import local_time
 from sqew.settings import duration
+from sqew.terminal.output import Column, Facts, Part, Table, relative
 
 _EXACT = duration(0, 0, "")
 _NONE = "There are no schedules. Add one: sqew schedule add --name tick --queue orders --every 5m --body '{}'"

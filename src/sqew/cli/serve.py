@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from sqew.cli.command import Command, setting_options
 from sqew.cli.session import Session
+from sqew.terminal.command import Command, setting_options
 
 SHOWN = (
     "durability",

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from sqew.cli.exits import Exit, Failure
-from sqew.cli.terminal_session import TerminalSession
+from sqew.terminal.exits import Exit, Failure
+from sqew.terminal.session import TerminalSession
 
 # What is imported in the functions below is not needed to show the help, and costs more than all the rest.
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from sqew.cli.command import LazyGroup
+from sqew.terminal.command import LazyGroup
 
 COMMANDS = {
     "doctor": ("sqew.cli.spark_doctor:doctor", "Say whether Spark can run here, and what to do where it can't."),

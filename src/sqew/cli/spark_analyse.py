@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from sqew.cli.command import Command
-from sqew.cli.output import Column, Facts, Table, plural
 from sqew.cli.session import Session
 from sqew.cli.spark_work import spark_at_work, spark_options
+from sqew.terminal.command import Command
+from sqew.terminal.output import Column, Facts, Table, plural
 
 if TYPE_CHECKING:
     from sqew.spark.jobs.analyse import Analysed

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from sqew.cli.command import Command
-from sqew.cli.output import Column, Table, plural
 from sqew.cli.parameters import QueueName
 from sqew.cli.session import Session
 from sqew.cli.spark_lake import lake_option, place_of_queues, read_queue
 from sqew.cli.spark_work import spark_at_work, spark_options
+from sqew.terminal.command import Command
+from sqew.terminal.output import Column, Table, plural
 
 if TYPE_CHECKING:
     from sqew.cli.session import Queues

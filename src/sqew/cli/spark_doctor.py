@@ -7,12 +7,12 @@ from contextlib import nullcontext
 import click
 import msgspec
 
-from sqew.cli.command import Command
-from sqew.cli.exits import Exit, Failure
-from sqew.cli.output import Facts, plural
-from sqew.cli.progress import Bar
 from sqew.cli.session import Session
 from sqew.cli.spark_work import java_unheard, moving
+from sqew.terminal.command import Command
+from sqew.terminal.exits import Exit, Failure
+from sqew.terminal.output import Facts, plural
+from sqew.terminal.progress import Bar
 
 
 @click.command(cls=Command)

@@ -9,13 +9,13 @@ import click
 import msgspec
 from msgspec.structs import replace
 
-from sqew.cli.command import Command
-from sqew.cli.exits import Exit, Failure
-from sqew.cli.output import plural
 from sqew.cli.parameters import Name, QueueName
 from sqew.cli.session import Session
 from sqew.cli.spark_work import server_of, spark_at_work, spark_options, wire_to, write_options
 from sqew.spark.session import check_packages
+from sqew.terminal.command import Command
+from sqew.terminal.exits import Exit, Failure
+from sqew.terminal.output import plural
 
 if TYPE_CHECKING:
     from sqew.formats.files import Format

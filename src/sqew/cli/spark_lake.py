@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from sqew.cli.exits import Exit, Failure
 from sqew.cli.session import Session
 from sqew.errors import BadValue
+from sqew.terminal.exits import Exit, Failure
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

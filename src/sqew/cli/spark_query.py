@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sqew.cli.command import Command
-from sqew.cli.exits import Exit, Failure
-from sqew.cli.output import Column, Table
 from sqew.cli.parameters import limit_option
 from sqew.cli.session import Session
 from sqew.cli.spark_lake import lake_option, place_of_queues, read_queue
 from sqew.cli.spark_work import spark_at_work, spark_options
+from sqew.terminal.command import Command
+from sqew.terminal.exits import Exit, Failure
+from sqew.terminal.output import Column, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

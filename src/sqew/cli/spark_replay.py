@@ -8,13 +8,13 @@ from contextlib import contextmanager
 import click
 import msgspec
 
-from sqew.cli.command import Command
-from sqew.cli.output import Facts, plural
 from sqew.cli.parameters import Name, QueueName
-from sqew.cli.progress import Bar
 from sqew.cli.session import Session
 from sqew.cli.spark_lake import Moment, lake_option
 from sqew.cli.spark_work import moving, server_of, spark_at_work, spark_options, wire_to, write_options
+from sqew.terminal.command import Command
+from sqew.terminal.output import Facts, plural
+from sqew.terminal.progress import Bar
 
 
 @click.command(cls=Command)

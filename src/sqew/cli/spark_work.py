@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sqew.cli.exits import Exit, Failure
-from sqew.cli.progress import Bar
 from sqew.cli.session import Session
-from sqew.cli.terminal_session import TerminalSession
 from sqew.errors import BadValue, SparkError
+from sqew.terminal.exits import Exit, Failure
+from sqew.terminal.progress import Bar
+from sqew.terminal.session import TerminalSession
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

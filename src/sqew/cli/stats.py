@@ -11,11 +11,11 @@ import click
 import msgspec
 
 from sqew.cli import views
-from sqew.cli.command import Command, Leading
-from sqew.cli.output import Facts, byte_count
 from sqew.cli.parameters import QueueName
 from sqew.cli.session import Session, now_ms
 from sqew.errors import SqewError, StoreFull
+from sqew.terminal.command import Command, Leading
+from sqew.terminal.output import Facts, byte_count
 
 
 @click.command(cls=Command)

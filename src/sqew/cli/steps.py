@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from sqew.cli.exits import Exit, Failure, complain
-from sqew.cli.output import plural
 from sqew.errors import SqewError
+from sqew.terminal.exits import Exit, Failure, complain
+from sqew.terminal.output import plural
 
 if TYPE_CHECKING:
     from sqew.cli.session import Queues, Session

@@ -7,13 +7,13 @@ from typing import Any, Literal, cast
 
 import click
 
-from sqew.cli.command import Group
-from sqew.cli.output import Column, Facts, Table, moment
 from sqew.cli.pages import listed
 from sqew.cli.parameters import LARGEST_ID, QueueName, Whole, limit_option, yes_option
 from sqew.cli.session import Session, now_ms
 from sqew.errors import SubscriptionNotFound
 from sqew.model import RAW, Subscription
+from sqew.terminal.command import Group
+from sqew.terminal.output import Column, Facts, Table, moment
 
 _NONE = "There are no subscriptions. Add one: sqew subscription add --pattern 'orders.*' --queue orders"
 _SUBSCRIPTION_ID = Whole(1, LARGEST_ID)

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 import click
 
-from sqew.cli.cells import fold
-from sqew.cli.layout import lines_of_table
-from sqew.cli.output import Column
-from sqew.cli.screen import Screen
 from sqew.errors import StoreUnusable
 from sqew.model import Message
+from sqew.terminal.cells import fold
+from sqew.terminal.layout import lines_of_table
+from sqew.terminal.output import Column
+from sqew.terminal.screen import Screen
 
 WIDTH = 100
 _INDENT = "   "

@@ -11,16 +11,16 @@ from typing import IO
 import click
 
 from sqew.cli import lines
-from sqew.cli.command import Command
-from sqew.cli.exits import Exit, Failure
 from sqew.cli.message import show_tally
-from sqew.cli.output import plural
 from sqew.cli.parameters import LINES_FILE, queue_option
-from sqew.cli.progress import Bar
 from sqew.cli.session import Session, now_ms
 from sqew.errors import UnknownLane
 from sqew.formats import ndjson
 from sqew.model import NewMessage
+from sqew.terminal.command import Command
+from sqew.terminal.exits import Exit, Failure
+from sqew.terminal.output import plural
+from sqew.terminal.progress import Bar
 
 _WRITTEN_TOGETHER = 256 * 1024
 

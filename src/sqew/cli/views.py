@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from sqew.cli.output import Column, Facts, Part, Table, byte_count, moment, plural, span
 from sqew.model import ArchivedMessage, Backoff, LaneDepth, Latency, Message, Policy, QueueInfo, QueueStats
 from sqew.settings import duration
+from sqew.terminal.output import Column, Facts, Part, Table, byte_count, moment, plural, span
 
 _STATES = LaneDepth.__struct_fields__
 # Only FIFO queues have blocked messages.

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import click
 import msgspec
 
-from sqew.cli.command import Group
-from sqew.cli.output import Column, Facts, Table
 from sqew.cli.pages import listed
 from sqew.cli.parameters import Name, Whole, limit_option, queue_option, yes_option
 from sqew.cli.session import Session
 from sqew.formats.columns import LARGEST_EPOCH
 from sqew.model import Staging, WriterInfo
+from sqew.terminal.command import Group
+from sqew.terminal.output import Column, Facts, Table
 
 name_option = click.option("--name", required=True, type=Name(), help="The writer's name: a job's or a query's id.")
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from sqew.cli.command import Group as SqewGroup
-from sqew.cli.command import LazyGroup as SqewLazyGroup
-from sqew.cli.command import check_repeated, shared_options
+from sqew.terminal.command import Group as SqewGroup
+from sqew.terminal.command import LazyGroup as SqewLazyGroup
+from sqew.terminal.command import check_repeated, shared_options
 
 if TYPE_CHECKING:
     from sqew.lab.config.model import Config
@@ -56,7 +56,7 @@ class Group(SqewGroup):
 
 
 class LazyGroup(Group, SqewLazyGroup):
-    """A group whose commands are imported when they are called for; see `sqew.cli.command.LazyGroup`."""
+    """A group whose commands are imported when they are called for; see `sqew.terminal.command.LazyGroup`."""
 
 
 def config_option(command: F) -> F:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 import msgspec
 
-from sqew.cli.output import Column, Part, Table
-from sqew.cli.terminal_session import TerminalSession
 from sqew.lab.bootstrap import Estimate
 from sqew.lab.cli.command import Command
 from sqew.lab.compare import Comparison, Figure
 from sqew.lab.compare import compare as compared
+from sqew.terminal.output import Column, Part, Table
+from sqew.terminal.session import TerminalSession
 
 _HIGHER_IS_BETTER = frozenset({"/s"})
 

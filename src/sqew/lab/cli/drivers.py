@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from sqew.cli.output import Column, Table
-from sqew.cli.terminal_session import TerminalSession
 from sqew.lab.cli.command import Command
+from sqew.terminal.output import Column, Table
+from sqew.terminal.session import TerminalSession
 
 _FACTS = ("does", "needs", "options", "runs_in_virtual_time")
 

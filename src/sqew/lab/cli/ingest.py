@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sqew.cli.exits import Exit, Failure
-from sqew.cli.output import plural
-from sqew.cli.progress import Bar
 from sqew.cli.spark_work import spark_at_work, spark_options
-from sqew.cli.terminal_session import TerminalSession
 from sqew.lab.cli.command import Group, config_option, loaded
 from sqew.spark.session import check_packages
+from sqew.terminal.exits import Exit, Failure
+from sqew.terminal.output import plural
+from sqew.terminal.progress import Bar
+from sqew.terminal.session import TerminalSession
 
 if TYPE_CHECKING:
     from sqew.formats.files import Format

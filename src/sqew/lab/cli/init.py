@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from sqew.cli.exits import Exit, Failure
-from sqew.cli.terminal_session import TerminalSession
 from sqew.lab.cli.command import CONFIG_FILE, Command
+from sqew.terminal.exits import Exit, Failure
+from sqew.terminal.session import TerminalSession
 
 
 @click.command(cls=Command)

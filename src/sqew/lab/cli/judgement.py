@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sqew.cli.output import Column, Facts, Part, Table, byte_count
 from sqew.lab.verdict.fairness import LaneShare
 from sqew.lab.verdict.latencies import Quantiles
 from sqew.lab.verdict.summary import Figures, Summary
 from sqew.lab.verdict.verdict import Tally, Verdict
+from sqew.terminal.output import Column, Facts, Part, Table, byte_count
 
 _MEASURES = (
     ("due → stored", "to_stored"),

@@ -7,11 +7,11 @@ from typing import Any, NoReturn
 import click
 
 from sqew import __version__
-from sqew.cli import exits
-from sqew.cli.exits import Exit
-from sqew.cli.program import Program, start
 from sqew.installing import to_install
 from sqew.lab.cli.command import LazyGroup
+from sqew.terminal import exits
+from sqew.terminal.exits import Exit
+from sqew.terminal.program import Program, start
 
 COMMANDS = {
     "init": ("sqew.lab.cli.init:init", "Write a plainbench.yaml to begin with, which runs as it is."),

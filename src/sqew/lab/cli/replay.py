@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-from sqew.cli.terminal_session import TerminalSession
 from sqew.lab.cli.command import Command
 from sqew.lab.cli.run import perform
 from sqew.lab.record import manifest
 from sqew.lab.record.replay import other_versions, same_log
 from sqew.lab.record.replay import replay as again
+from sqew.terminal.session import TerminalSession
 
 
 @click.command(cls=Command)

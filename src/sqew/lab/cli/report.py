@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from sqew.cli.spark_work import spark_at_work, spark_options
-from sqew.cli.terminal_session import TerminalSession
 from sqew.errors import BadValue
 from sqew.lab.cli.command import Command
+from sqew.terminal.session import TerminalSession
 
 
 @click.command(cls=Command)

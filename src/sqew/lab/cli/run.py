@@ -9,8 +9,6 @@ import click
 import msgspec
 from msgspec.structs import replace
 
-from sqew.cli.exits import Exit
-from sqew.cli.terminal_session import TerminalSession
 from sqew.errors import BadValue, SqewError
 from sqew.lab.cli.command import Command, config_option, loaded
 from sqew.lab.cli.judgement import judgement
@@ -19,6 +17,8 @@ from sqew.lab.faults import schedule as schedules
 from sqew.lab.record.recording import Recording
 from sqew.lab.tui.beside import check_terminal, watched
 from sqew.lab.verdict import summary as summaries
+from sqew.terminal.exits import Exit
+from sqew.terminal.session import TerminalSession
 
 
 @click.command(cls=Command)

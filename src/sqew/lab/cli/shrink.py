@@ -8,9 +8,6 @@ from typing import Any
 import click
 import msgspec
 
-from sqew.cli.exits import Exit
-from sqew.cli.output import Column, Part, Table
-from sqew.cli.terminal_session import TerminalSession
 from sqew.lab.cli.command import Command
 from sqew.lab.cli.watching import Watching
 from sqew.lab.events import Event
@@ -19,6 +16,9 @@ from sqew.lab.record import manifest
 from sqew.lab.record.recording import Recording
 from sqew.lab.shrink import Shrinking, faults_of
 from sqew.lab.verdict import summary as summaries
+from sqew.terminal.exits import Exit
+from sqew.terminal.output import Column, Part, Table
+from sqew.terminal.session import TerminalSession
 
 SCHEDULE = "smallest.schedule.json"
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from sqew.cli.command import Command
-from sqew.cli.output import Column, Table
 from sqew.cli.spark_work import spark_at_work, spark_options
-from sqew.cli.terminal_session import TerminalSession
+from sqew.terminal.command import Command
+from sqew.terminal.output import Column, Table
+from sqew.terminal.session import TerminalSession
 
 if TYPE_CHECKING:
     from sqew.spark.jobs.compare import Paired

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sqew.cli.output import Column, Table
-from sqew.cli.terminal_session import TerminalSession
 from sqew.lab.cli.command import Command, config_option, loaded
+from sqew.terminal.output import Column, Table
+from sqew.terminal.session import TerminalSession
 
 if TYPE_CHECKING:
-    from sqew.cli.output import Part
     from sqew.lab.config.model import Config
     from sqew.lab.verdict.latencies import Quantiles
     from sqew.lab.verdict.summary import Figures, Summary
+    from sqew.terminal.output import Part
 
 _STATES = ("ready", "leased", "delayed", "blocked", "dead")
 

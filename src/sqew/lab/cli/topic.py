@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sqew.cli.exits import Exit, Failure
-from sqew.cli.terminal_session import TerminalSession
 from sqew.lab.cli.command import Group, config_option, loaded
+from sqew.terminal.exits import Exit, Failure
+from sqew.terminal.session import TerminalSession
 
 if TYPE_CHECKING:
     from sqew.lab.config.model import Config, Lane, TopicConfig

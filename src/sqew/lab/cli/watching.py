@@ -7,9 +7,9 @@ import time
 
 import click
 
-from sqew.cli.cells import cut, width
-from sqew.cli.screen import screen_on
 from sqew.lab.supervisor import Supervisor
+from sqew.terminal.cells import cut, width
+from sqew.terminal.screen import screen_on
 
 _DRAWN_EVERY_S = 0.2
 _TOLD_EVERY_S = 10.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from html import escape
 
-from sqew.cli.output import Column, Facts, Table, shown
+from sqew.terminal.output import Column, Facts, Table, shown
 
 
 def table(of: Table) -> str:

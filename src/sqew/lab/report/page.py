@@ -11,7 +11,6 @@ import msgspec
 import numpy as np
 import yaml
 
-from sqew.cli.output import Column, Facts, Table, byte_count
 from sqew.lab.cli import judgement
 from sqew.lab.config.secrets import shown
 from sqew.lab.record import manifest as manifests
@@ -20,6 +19,7 @@ from sqew.lab.report import markup, plots, series
 from sqew.lab.report.plots import milliseconds, number
 from sqew.lab.report.series import FaultRow, Line, Plotted
 from sqew.lab.verdict.summary import Summary, evidence_of, summary_of
+from sqew.terminal.output import Column, Facts, Table, byte_count
 
 MOST_LINES = 8
 """So many lanes are drawn, the largest."""

@@ -12,7 +12,6 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.widgets import Footer, Static
 
-from sqew.cli.output import byte_count
 from sqew.errors import SqewError
 from sqew.lab.live import Live, Tail, View
 from sqew.lab.moments import MEASURES, Measure
@@ -28,6 +27,7 @@ from sqew.lab.tui.scrubber import Scrubber
 from sqew.lab.tui.troubles import Troubles
 from sqew.lab.tui.wording import count, duration
 from sqew.lab.verdict import summary as summaries
+from sqew.terminal.output import byte_count
 
 _DRAWN_EVERY_S = 0.25
 _GRAPHS_EVERY_S = 1.0

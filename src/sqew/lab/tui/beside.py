@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sqew.cli.exits import Exit, Failure
+from sqew.terminal.exits import Exit, Failure
 
 
 def check_terminal() -> None:

@@ -14,10 +14,10 @@ from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import DataTable, Footer, Static
 
-from sqew.cli.output import shown
 from sqew.errors import SqewError
 from sqew.lab.drivers.ours import NUMBER
 from sqew.model import Message
+from sqew.terminal.output import shown
 
 _COLUMNS = (("n", 12), ("lane", 10), ("state", 8), ("attempts", 9), ("body", 0))
 

@@ -8,7 +8,7 @@ import traceback
 import click
 
 from sqew import errors
-from sqew.cli.exits import Exit, Failure, complain
+from sqew.terminal.exits import Exit, Failure, complain
 
 _CODES: dict[type[Exception], Exit] = {
     errors.Invalid: Exit.INVALID,

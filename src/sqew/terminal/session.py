@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sqew.cli.exits import Exit, Failure
+from sqew.terminal.exits import Exit, Failure
 
 if TYPE_CHECKING:
-    from sqew.cli.output import Part
+    from sqew.terminal.output import Part
 
 
 class TerminalSession:
@@ -27,7 +27,7 @@ class TerminalSession:
 
     def show(self, document: Any, *parts: Part) -> None:
         """Answer: the document for machines, or the parts for people."""
-        from sqew.cli import output
+        from sqew.terminal import output
 
         if self.json:
             output.write_json(document)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sqew.cli.terminal_session import TerminalSession
+from sqew.terminal.session import TerminalSession
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

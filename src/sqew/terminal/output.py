@@ -11,9 +11,9 @@ from typing import Any
 
 import click
 
-from sqew.cli.cells import fold, pad, width
-from sqew.cli.layout import in_columns, lines_of_facts, lines_of_table
-from sqew.cli.screen import Screen, screen_on
+from sqew.terminal.cells import fold, pad, width
+from sqew.terminal.layout import in_columns, lines_of_facts, lines_of_table
+from sqew.terminal.screen import Screen, screen_on
 
 # Bodies come from anywhere: a terminal must not be made to obey what stands in them.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from sqew.cli.cells import cut, fold, pad, width
-from sqew.cli.screen import Screen
+from sqew.terminal.cells import cut, fold, pad, width
+from sqew.terminal.screen import Screen
 
 if TYPE_CHECKING:
-    from sqew.cli.output import Column
+    from sqew.terminal.output import Column
 
 TITLES = {"fg": "cyan", "bold": True}
 """How the titles of a table look."""

@@ -10,8 +10,8 @@ from typing import Self
 
 import click
 
-from sqew.cli.cells import cut, width
-from sqew.cli.screen import Screen, screen_on
+from sqew.terminal.cells import cut, width
+from sqew.terminal.screen import Screen, screen_on
 
 QUIET_SECONDS = 1.0
 """What takes less than this shows nothing."""

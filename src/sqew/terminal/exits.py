@@ -60,8 +60,8 @@ def complain(sentence: str) -> None:
     line = f"{program}: {sentence}"
     if sys.stderr.isatty():
         # Here, because most runs have nothing to complain of.
-        from sqew.cli.cells import fold
-        from sqew.cli.screen import screen_on
+        from sqew.terminal.cells import fold
+        from sqew.terminal.screen import screen_on
 
         line = "\n".join(fold(line, screen_on(sys.stderr, plain=True).width))
     click.echo(line, err=True)

@@ -10,9 +10,9 @@ from typing import Any, NoReturn
 
 import click
 
-from sqew.cli import exits
-from sqew.cli.exits import Exit
-from sqew.cli.terminal_session import TerminalSession
+from sqew.terminal import exits
+from sqew.terminal.exits import Exit
+from sqew.terminal.session import TerminalSession
 
 
 class Program(click.Group):
@@ -28,7 +28,7 @@ class Program(click.Group):
         try:
             code = super().main(args, prog_name or exits.program, obj=session, **extra)
         except Exception as error:  # noqa: BLE001 (this is where unexpected ones are put into words)
-            from sqew.cli.failures import end
+            from sqew.terminal.failures import end
 
             code = end(error, session.debug)
         sys.exit(code or Exit.OK)

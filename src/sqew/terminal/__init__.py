@@ -1,0 +1,1 @@
+"""The terminal: tables, progress and exit codes, which command lines share."""
