@@ -9,7 +9,7 @@ import urllib.request
 import pytest
 
 from sqew import Queue
-from sqew.canary import POLICY, QUEUE, Canary, Figures, Round, rounds
+from sqew.cli.canary.probe import POLICY, QUEUE, Canary, Figures, Round, rounds
 
 
 @pytest.fixture

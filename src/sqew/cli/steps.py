@@ -32,7 +32,7 @@ def in_steps(
                 Exit.INTERRUPTED,
             ) from None
     # Here, because not every command that may come to this does, and a server needs none of it.
-    from sqew.cli.lines import CtrlC
+    from sqew.cli.messages.lines import CtrlC
     from sqew.core.engine import steps
 
     count, unsure = 0, ""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sqew.cli.spark_work import spark_at_work, spark_options
+from sqew.cli.spark.work import spark_at_work, spark_options
 from sqew.lab.cli.command import Group, config_option, loaded
 from sqew.spark.session import check_packages
 from sqew.terminal.exits import Exit, Failure

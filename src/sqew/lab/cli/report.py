@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from sqew.cli.spark_work import spark_at_work, spark_options
+from sqew.cli.spark.work import spark_at_work, spark_options
 from sqew.errors import BadValue
 from sqew.lab.cli.command import Command
 from sqew.terminal.session import TerminalSession

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from sqew.cli.spark_work import spark_at_work, spark_options
+from sqew.cli.spark.work import spark_at_work, spark_options
 from sqew.terminal.command import Command
 from sqew.terminal.output import Column, Table
 from sqew.terminal.session import TerminalSession

@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from sqew.cli.session import Session
-from sqew.cli.spark_work import spark_at_work, spark_options
+from sqew.cli.spark.work import spark_at_work, spark_options
 from sqew.terminal.command import Command
 from sqew.terminal.output import Column, Facts, Table, plural
 

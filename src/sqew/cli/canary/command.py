@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import click
 import msgspec
 
-from sqew.canary import QUEUE, Canary, Figures, Round, rounds
+from sqew.cli.canary.probe import QUEUE, Canary, Figures, Round, rounds
 from sqew.cli.parameters import COUNT, Milliseconds, QueueName, Whole
 from sqew.cli.session import Session
 from sqew.observe.exposition import CONTENT_TYPE

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 import msgspec
 
-from sqew.cli.pages import listed
+from sqew.cli.messages.pages import listed
 from sqew.cli.parameters import Name, Whole, limit_option, queue_option, yes_option
 from sqew.cli.session import Session
 from sqew.formats.columns import LARGEST_EPOCH

@@ -10,8 +10,8 @@ from typing import IO
 
 import click
 
-from sqew.cli import lines
-from sqew.cli.message import show_tally
+from sqew.cli.messages import lines
+from sqew.cli.messages.message import show_tally
 from sqew.cli.parameters import LINES_FILE, queue_option
 from sqew.cli.session import Session, now_ms
 from sqew.errors import UnknownLane

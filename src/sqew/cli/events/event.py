@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sqew.cli import lines
-from sqew.cli.bodies import body_of, body_option, text_option
+from sqew.cli.messages import lines
+from sqew.cli.messages.bodies import body_of, body_option, text_option
 from sqew.cli.parameters import LINES_FILE, Milliseconds, Name, Pair
 from sqew.cli.session import Session
 from sqew.errors import SqewError, TooLarge

@@ -21,8 +21,8 @@ from sqew.cli.parameters import (
     queue_name_option,
     yes_option,
 )
+from sqew.cli.queues.stats import file_bytes
 from sqew.cli.session import Session, now_ms
-from sqew.cli.stats import file_bytes
 from sqew.cli.steps import in_steps
 from sqew.errors import BadValue
 from sqew.model import Backoff, Policy

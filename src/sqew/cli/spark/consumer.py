@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import msgspec
 
-from sqew.cli.pages import listed
+from sqew.cli.messages.pages import listed
 from sqew.cli.parameters import Name, limit_option, queue_option, yes_option
 from sqew.cli.session import Session, now_ms
 from sqew.model import ConsumerInfo

@@ -11,8 +11,9 @@ import click
 from msgspec import structs
 
 from sqew import operations as ops
-from sqew.cli import lines, views
+from sqew.cli import views
 from sqew.cli.looking import show_next
+from sqew.cli.messages import lines
 from sqew.cli.parameters import (
     COUNT,
     LINES_FILE,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 import msgspec
 
+from sqew.cli.queues.stats import file_bytes
 from sqew.cli.session import Session
-from sqew.cli.stats import file_bytes
 from sqew.errors import StoreDamaged
 from sqew.rules.rules import shown
 from sqew.terminal.command import Command

@@ -9,7 +9,7 @@ import click
 
 from sqew.cli.parameters import Name, QueueName
 from sqew.cli.session import Session
-from sqew.cli.spark_work import server_of, spark_at_work, spark_options, wire_to, write_options
+from sqew.cli.spark.work import server_of, spark_at_work, spark_options, wire_to, write_options
 from sqew.errors import BadValue
 from sqew.spark.session import check_packages
 from sqew.terminal.command import Command

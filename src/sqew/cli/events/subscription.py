@@ -7,7 +7,7 @@ from typing import Any, Literal, cast
 
 import click
 
-from sqew.cli.pages import listed
+from sqew.cli.messages.pages import listed
 from sqew.cli.parameters import LARGEST_ID, QueueName, Whole, limit_option, yes_option
 from sqew.cli.session import Session, now_ms
 from sqew.errors import SubscriptionNotFound

@@ -6,7 +6,7 @@ import click
 
 from sqew import operations as ops
 from sqew.cli import views
-from sqew.cli.pages import listed
+from sqew.cli.messages.pages import listed
 from sqew.cli.parameters import Ids, after_option, limit_option, queue_option, yes_option
 from sqew.cli.session import Session, now_ms
 from sqew.cli.steps import in_steps

@@ -7,7 +7,7 @@ from typing import cast
 import click
 
 from sqew.cli import views
-from sqew.cli.pages import listed
+from sqew.cli.messages.pages import listed
 from sqew.cli.parameters import after_option, limit_option, queue_option
 from sqew.cli.session import Session, now_ms
 from sqew.model import Outcome

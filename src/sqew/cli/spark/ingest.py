@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from sqew.cli.parameters import Name, QueueName
 from sqew.cli.session import Session
-from sqew.cli.spark_work import server_of, spark_at_work, spark_options, wire_to, write_options
+from sqew.cli.spark.work import server_of, spark_at_work, spark_options, wire_to, write_options
 from sqew.spark.session import check_packages
 from sqew.terminal.command import Command
 from sqew.terminal.exits import Exit, Failure

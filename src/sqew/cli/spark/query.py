@@ -11,8 +11,8 @@ import click
 
 from sqew.cli.parameters import limit_option
 from sqew.cli.session import Session
-from sqew.cli.spark_lake import lake_option, place_of_queues, read_queue
-from sqew.cli.spark_work import spark_at_work, spark_options
+from sqew.cli.spark.lake import lake_option, place_of_queues, read_queue
+from sqew.cli.spark.work import spark_at_work, spark_options
 from sqew.terminal.command import Command
 from sqew.terminal.exits import Exit, Failure
 from sqew.terminal.output import Column, Table

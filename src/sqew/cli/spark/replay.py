@@ -10,8 +10,8 @@ import msgspec
 
 from sqew.cli.parameters import Name, QueueName
 from sqew.cli.session import Session
-from sqew.cli.spark_lake import Moment, lake_option
-from sqew.cli.spark_work import moving, server_of, spark_at_work, spark_options, wire_to, write_options
+from sqew.cli.spark.lake import Moment, lake_option
+from sqew.cli.spark.work import moving, server_of, spark_at_work, spark_options, wire_to, write_options
 from sqew.terminal.command import Command
 from sqew.terminal.output import Facts, plural
 from sqew.terminal.progress import Bar

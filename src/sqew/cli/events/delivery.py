@@ -9,10 +9,10 @@ import click
 import msgspec
 from msgspec import Raw
 
-from sqew.cli.pages import listed
+from sqew.cli.events.subscription import after_option, form_text
+from sqew.cli.messages.pages import listed
 from sqew.cli.parameters import LARGEST_ID, Ids, Whole, all_yes_option, limit_option
 from sqew.cli.session import Session, now_ms
-from sqew.cli.subscription import after_option, form_text
 from sqew.errors import SqewError
 from sqew.model import RAW, Delivery, DeliveryState
 from sqew.terminal.command import Group

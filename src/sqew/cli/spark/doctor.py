@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from sqew.cli.session import Session
-from sqew.cli.spark_work import java_unheard, moving
+from sqew.cli.spark.work import java_unheard, moving
 from sqew.terminal.command import Command
 from sqew.terminal.exits import Exit, Failure
 from sqew.terminal.output import Facts, plural

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
+from sqew.cli.events.schedule_views import fire_documents, fires_table
 from sqew.cli.parameters import TIMINGS, Whole, check_alternatives
-from sqew.cli.schedule_views import fire_documents, fires_table
 from sqew.cli.session import Session, now_ms
 from sqew.errors import BadExpression
 from sqew.model import ExpressionKind, Preview

@@ -7,9 +7,10 @@ from typing import Any, TypeVar, get_args
 
 import click
 
-from sqew.cli.bodies import body_of, body_option, text_option, value_of
-from sqew.cli.event import went_out
-from sqew.cli.pages import listed
+from sqew.cli.events.event import went_out
+from sqew.cli.events.schedule_views import schedule_document, schedule_parts, schedule_table
+from sqew.cli.messages.bodies import body_of, body_option, text_option, value_of
+from sqew.cli.messages.pages import listed
 from sqew.cli.parameters import (
     OFF,
     TIMINGS,
@@ -23,7 +24,6 @@ from sqew.cli.parameters import (
     limit_option,
     yes_option,
 )
-from sqew.cli.schedule_views import schedule_document, schedule_parts, schedule_table
 from sqew.cli.session import Session, now_ms
 from sqew.model import ScheduleInfo, ScheduleStatus, TargetKind
 from sqew.rules.rules import LONGEST_JITTER_S

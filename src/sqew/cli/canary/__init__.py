@@ -1,0 +1,1 @@
+"""The canary: messages sent to itself, and timed."""

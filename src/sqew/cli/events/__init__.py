@@ -1,0 +1,1 @@
+"""Commands about events, subscriptions, deliveries and schedules."""
