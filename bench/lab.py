@@ -16,15 +16,15 @@ from msgspec import Struct
 
 from bench import command, lab_summary, report
 from bench.workspace import say
-from sqew.lab.config.model import AtOnce, Config, Pragmas, Sizes, SQLite, TopicConfig, WorkerConfig, Workload
-from sqew.lab.drivers.base import Item, Place, Topic
-from sqew.lab.drivers.embedded import EmbeddedDriver
-from sqew.lab.real import RealRun
-from sqew.lab.timing import RealTime
-from sqew.lab.verdict import reading
-from sqew.lab.verdict.log import ACKED
-from sqew.lab.verdict.summary import summarize
-from sqew.lab.workload.bodies import Synthetic
+from plainbench.config.model import AtOnce, Config, Pragmas, Sizes, SQLite, TopicConfig, WorkerConfig, Workload
+from plainbench.drivers.base import Item, Place, Topic
+from plainbench.drivers.embedded import EmbeddedDriver
+from plainbench.run.clock import RealTime
+from plainbench.run.real_time import RealRun
+from plainbench.verdict import read_log
+from plainbench.verdict.log_columns import ACKED
+from plainbench.verdict.summary import summarize
+from plainbench.workload.bodies import Synthetic
 
 _SENT_TOGETHER, _TAKEN_TOGETHER = 1_000, 100
 _SIZES = Sizes()
@@ -126,7 +126,7 @@ def _in_the_lab(folder: Path, messages: int) -> float:
     run = folder / "run"
     run.mkdir()
     RealRun(_config(folder, messages), folder, run, None, lambda _: None).go()
-    handled = reading.read(run).handled
+    handled = read_log.read(run).handled
     acked = handled["at"][handled["kind"] == ACKED]
     if len(acked) != messages:
         sys.exit(f"bench: {len(acked)} of {messages} messages were acked.")

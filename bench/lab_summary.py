@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sqew.lab.config.model import CallFaults, Config, Faults, Fixed, Lane, TopicConfig, WorkerConfig
-from sqew.lab.events import SUFFIX, Event, Recorder
-from sqew.lab.record import manifest
-from sqew.lab.record.machine import machine, versions
-from sqew.lab.record.manifest import Manifest
+from plainbench.config.model import CallFaults, Config, Faults, Fixed, Lane, TopicConfig, WorkerConfig
+from plainbench.record import manifest
+from plainbench.record.events import SUFFIX, Event, Recorder
+from plainbench.record.machine import machine, versions
+from plainbench.record.manifest import Manifest
 
 _PER_MESSAGE = 5
 """Events: sending, sent, received, a fault, acked."""

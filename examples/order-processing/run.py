@@ -37,7 +37,7 @@ def main() -> int:
 
 
 def plainbench(*words: str) -> int:
-    return subprocess.run([sys.executable, "-m", "sqew.lab.cli.main", *words], check=False).returncode
+    return subprocess.run([sys.executable, "-m", "plainbench.cli.main", *words], check=False).returncode
 
 
 def balanced(path: Path, expected: int) -> bool:

@@ -1,7 +1,7 @@
 """What the example does with an order: look the product up, and write the order down. Both may be slow, or fail."""
 
-from sqew.lab.workers import Dead
-from sqew.lab.workers.function import Job
+from plainbench.workers import Dead
+from plainbench.workers.function import Job
 
 
 def process(job: Job) -> Dead | None:

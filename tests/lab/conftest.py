@@ -14,10 +14,10 @@ import msgspec
 import pytest
 
 import sqew
-from sqew.lab.config.model import Config
-from sqew.lab.events import Recorder
-from sqew.lab.scene import Scene
-from sqew.lab.timing import RealTime
+from plainbench.config.model import Config
+from plainbench.record.events import Recorder
+from plainbench.run.clock import RealTime
+from plainbench.run.context import Scene
 
 
 @dataclass
@@ -47,7 +47,7 @@ def plainbench(tmp_path):
         words = shlex.split(command) if isinstance(command, str) else command
         environment = environment_of_children()
         done = subprocess.run(
-            [sys.executable, "-m", "sqew.lab.cli.main", *words],
+            [sys.executable, "-m", "plainbench.cli.main", *words],
             capture_output=True, cwd=tmp_path, env=environment, timeout=timeout,
         )  # fmt: skip
         return Done(done.returncode, done.stdout.decode(), done.stderr.decode())

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sqew.lab.config.model import Config, TopicConfig, WorkerConfig
-from sqew.lab.events import SUFFIX, Event, Recorder
-from sqew.lab.record import manifest
-from sqew.lab.record.manifest import Manifest
+from plainbench.config.model import Config, TopicConfig, WorkerConfig
+from plainbench.record import manifest
+from plainbench.record.events import SUFFIX, Event, Recorder
+from plainbench.record.manifest import Manifest
 
 LEASE_MS = 1_000
 SECOND = 1_000_000
@@ -89,7 +89,7 @@ def with_manifest(run: Path, config: Config, **changes: Any) -> Path:
 
 
 BROKEN = '''
-from sqew.lab.drivers.embedded import EmbeddedDriver
+from plainbench.drivers.embedded import EmbeddedDriver
 
 class LosesSome(EmbeddedDriver):
     """Answers every 50th send without storing it."""

@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
-from sqew.lab.config.model import Config
-from sqew.lab.events import Event, log_files, read
-from sqew.lab.faults.schedule import Schedule
-from sqew.lab.real import RealRun
-from sqew.lab.virtual import VirtualRun
+from plainbench.config.model import Config
+from plainbench.faults.schedule import Schedule
+from plainbench.record.events import Event, log_files, read
+from plainbench.run.real_time import RealRun
+from plainbench.run.virtual_time import VirtualRun
 
 QUICK = {"pragmas": {"synchronous": "NORMAL", "busy_timeout_ms": 200}}
 

@@ -6,10 +6,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from sqew.lab.config.model import Config
-from sqew.lab.drivers import open_driver
-from sqew.lab.drivers.base import Item, Place, Topic
-from sqew.lab.timing import RealTime
+from plainbench.config.model import Config
+from plainbench.drivers import open_driver
+from plainbench.drivers.base import Item, Place, Topic
+from plainbench.run.clock import RealTime
 
 LEASE_MS = 1_000
 LONG_MS = 30_000

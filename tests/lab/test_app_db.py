@@ -6,11 +6,11 @@ import apsw
 import pytest
 
 from lab.runs import QUICK, run_real, run_virtual
+from plainbench.actors.app_database import AppDb, load_fixtures
+from plainbench.config.model import SQLite
+from plainbench.faults.injector import Injected
+from plainbench.record.events import read
 from sqew.errors import BadValue, StoreBusy
-from sqew.lab.appdb import AppDb, load_fixtures
-from sqew.lab.config.model import SQLite
-from sqew.lab.events import read
-from sqew.lab.faults.injector import Injected
 
 
 @pytest.fixture

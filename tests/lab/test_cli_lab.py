@@ -10,9 +10,9 @@ import sys
 import pytest
 
 from lab.conftest import environment_of_children
+from plainbench.cli.main import COMMANDS
+from plainbench.config.load import load
 from sqew.embedded import Queue
-from sqew.lab.cli.main import COMMANDS
-from sqew.lab.config.load import load
 
 
 @pytest.fixture
@@ -215,7 +215,7 @@ def test_ctrl_c_ends_an_ingest_and_the_same_command_goes_on(begun, tmp_path):
     lines(tmp_path / "a.jsonl", *range(100_000))
     command = ["ingest", "jsonl", "a.jsonl", "--topic", "orders", "--lane", "normal"]
     child = subprocess.Popen(
-        [sys.executable, "-m", "sqew.lab.cli.main", *command],
+        [sys.executable, "-m", "plainbench.cli.main", *command],
         cwd=tmp_path, env=environment_of_children(), stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     while not (tmp_path / "ingest" / "orders.progress.json").exists():
@@ -298,7 +298,7 @@ def test_drivers_are_listed_with_what_they_need(plainbench):
 
 
 def test_a_driver_without_its_package_says_how_to_install_it(tmp_path):
-    hidden = "import sys; sys.modules['redis'] = None; from sqew.lab.cli.main import main; main()"
+    hidden = "import sys; sys.modules['redis'] = None; from plainbench.cli.main import main; main()"
     (tmp_path / "plainbench.yaml").write_text("target: {driver: redis}\ntopics: [{name: orders}]")
 
     def plainbench(*words):
@@ -318,10 +318,10 @@ def test_a_driver_without_its_package_says_how_to_install_it(tmp_path):
 
 
 def test_a_driver_of_sqews_that_is_not_there_is_no_package_to_install(plainbench):
-    done = plainbench("drivers sqew.lab.drivers.sqz:SqsDriver")
+    done = plainbench("drivers plainbench.drivers.sqz:SqsDriver")
 
     assert done.code == 2
-    assert "there is no module sqew.lab.drivers.sqz" in done.err
+    assert "there is no module plainbench.drivers.sqz" in done.err
     assert "pip install" not in done.err
 
 

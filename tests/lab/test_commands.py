@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from lab.runs import run_real
+from plainbench.config.model import WorkerConfig
+from plainbench.drivers.base import Delivered
+from plainbench.record.events import read
+from plainbench.workers import Dead, Done, Retry
+from plainbench.workers.command import CommandFailed, CommandHandler
 from sqew.errors import BadValue
-from sqew.lab.config.model import WorkerConfig
-from sqew.lab.drivers.base import Delivered
-from sqew.lab.events import read
-from sqew.lab.workers import Dead, Done, Retry
-from sqew.lab.workers.command import CommandFailed, CommandHandler
 
 FIVE_LINES = """\
 #!/bin/sh

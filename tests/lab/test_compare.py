@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from lab.made_up import MadeUpRun, config_of, with_manifest
+from plainbench.cli.compare import judged
+from plainbench.config.model import Keys, Pragmas, SQLite, Target, Workload
+from plainbench.record.inputs import Input
+from plainbench.statistics.bootstrap import Blocks, Estimate, Resampled, rate
+from plainbench.statistics.compare import Comparison, Figure, NotComparable, compare
+from plainbench.verdict.log_columns import NEVER, Numbers
 from sqew.errors import BadValue
-from sqew.lab.bootstrap import Blocks, Estimate, Resampled, rate
-from sqew.lab.cli.compare import judged
-from sqew.lab.compare import Comparison, Figure, NotComparable, compare
-from sqew.lab.config.model import Keys, Pragmas, SQLite, Target, Workload
-from sqew.lab.record.inputs import Input
-from sqew.lab.verdict.log import NEVER, Numbers
 
 
 def made(folder: Path, *, wait: int = 1_000, count: int = 400, **changes: Any) -> Path:

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
+from plainbench.config.load import parse
+from plainbench.config.model import Target
 from sqew.errors import BadValue
-from sqew.lab.config.load import parse
-from sqew.lab.config.model import Target
 
 TOPICS = "topics:\n  - name: orders\n    lanes: [{name: high, weight: 3}, {name: low}]\n"
 

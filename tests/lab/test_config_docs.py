@@ -5,8 +5,8 @@ from pathlib import Path
 import msgspec.inspect as kinds
 import pytest
 
-from sqew.lab.cli.main import COMMANDS
-from sqew.lab.config.model import Config
+from plainbench.cli.main import COMMANDS
+from plainbench.config.model import Config
 
 DOCS = (Path(__file__).parents[2] / "docs" / "plainbench.md").read_text()
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from plainbench.config.load import load
+from plainbench.config.model import Config, Lane, Normal, P95Spike, Pragmas, TopicConfig
+from plainbench.config.template import TEMPLATE
 from sqew.errors import BadValue, NotFound
-from sqew.lab.config.load import load
-from sqew.lab.config.model import Config, Lane, Normal, P95Spike, Pragmas, TopicConfig
-from sqew.lab.config.template import TEMPLATE
 
 SEED = """\
 # plainbench.yaml

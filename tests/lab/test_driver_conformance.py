@@ -9,10 +9,10 @@ import pytest
 
 from lab.other_queues import cable, rabbitmq_url, redis_url
 from lab.targets import KEYS, LEASE_MS, Target
+from plainbench.drivers.base import Item, NotOffered, Topic
 from postgres import new_database
 from serving import servers, shared_server
 from sqew.errors import OutcomeUnknown, SqewError, Unreachable
-from sqew.lab.drivers.base import Item, NotOffered, Topic
 
 __all__ = ["servers", "shared_server"]
 

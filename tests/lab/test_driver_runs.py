@@ -12,8 +12,8 @@ from serving import servers, shared_server
 __all__ = ["servers", "shared_server"]
 
 BLIND = """
-from sqew.lab.drivers.base import NotOffered
-from sqew.lab.drivers.embedded import EmbeddedDriver
+from plainbench.drivers.base import NotOffered
+from plainbench.drivers.embedded import EmbeddedDriver
 
 
 class Blind(EmbeddedDriver):

@@ -3,9 +3,9 @@
 import pytest
 
 from lab.targets import KEYS, Target
+from plainbench.drivers.base import Item, NotOffered, Topic
 from serving import servers, shared_server
 from sqew.errors import BadValue
-from sqew.lab.drivers.base import Item, NotOffered, Topic
 
 __all__ = ["servers", "shared_server"]
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from lab.conftest import environment_of_children
-from sqew.lab.events import Event, LogFailed, Recorder, read
+from plainbench.record.events import Event, LogFailed, Recorder, read
 
 _ROOM = 4_096
 _FILLS_THE_DISK = """
 import resource, sys
 from pathlib import Path
-from sqew.lab.events import Event, LogFailed, Recorder
+from plainbench.record.events import Event, LogFailed, Recorder
 
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
 recorder = Recorder(Path(sys.argv[1]))

@@ -6,16 +6,16 @@ import time
 import pytest
 
 from lab.runs import QUICK, config, run_real
-from sqew.lab.drivers import open_driver
-from sqew.lab.drivers.base import Item, Place, Topic
-from sqew.lab.events import read
-from sqew.lab.faults.driver import FaultyDriver
-from sqew.lab.faults.injector import Injected
-from sqew.lab.real import ChildFailed
-from sqew.lab.verdict.verdict import judge
+from plainbench.drivers import open_driver
+from plainbench.drivers.base import Item, Place, Topic
+from plainbench.faults.driver import FaultyDriver
+from plainbench.faults.injector import Injected
+from plainbench.record.events import read
+from plainbench.run.real_time import ChildFailed
+from plainbench.verdict.verdict import judge
 
 FOREIGN = """
-from sqew.lab.drivers.embedded import EmbeddedDriver
+from plainbench.drivers.embedded import EmbeddedDriver
 
 class Foreign(EmbeddedDriver):
     '''A queue whose store the lab knows nothing of.'''

@@ -3,15 +3,15 @@
 import pytest
 
 from lab.runs import QUICK, run_virtual
+from plainbench.config.model import WorkerConfig
+from plainbench.drivers.base import Delivered
+from plainbench.record.events import read
+from plainbench.workers import Dead, Done, Retry
+from plainbench.workers.function import FunctionHandler
 from sqew.errors import BadValue
-from sqew.lab.config.model import WorkerConfig
-from sqew.lab.drivers.base import Delivered
-from sqew.lab.events import read
-from sqew.lab.workers import Dead, Done, Retry
-from sqew.lab.workers.function import FunctionHandler
 
 WORK = """
-from sqew.lab.workers import Dead, Retry
+from plainbench.workers import Dead, Retry
 
 def returns(job):
     return {"none": None, "true": True, "false": False, "retry": Retry(70, "later"), "dead": Dead("never")}[job.value]

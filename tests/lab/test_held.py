@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sqew.lab.drivers.base import Delivered
-from sqew.lab.slot import Held
+from plainbench.actors.consumer import Held
+from plainbench.drivers.base import Delivered
 
 ONE, TWO, THREE = (Delivered(number, b"{}") for number in (1, 2, 3))
 

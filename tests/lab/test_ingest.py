@@ -11,22 +11,22 @@ import msgspec
 import pytest
 
 from lab.conftest import environment_of_children
+from plainbench.drivers import open_driver
+from plainbench.drivers.base import Place, Topic
+from plainbench.run.clock import RealTime
+from plainbench.workload.ingest import Ingest, Into, Progress
 from sqew.embedded import Queue
 from sqew.errors import Conflict, TooLarge
-from sqew.lab.drivers import open_driver
-from sqew.lab.drivers.base import Place, Topic
-from sqew.lab.timing import RealTime
-from sqew.lab.workload.ingest import Ingest, Into, Progress
 
 SENDER = """
 import sys
 from pathlib import Path
 import msgspec
-from sqew.lab.config.model import Config
-from sqew.lab.drivers import open_driver
-from sqew.lab.drivers.base import Place
-from sqew.lab.timing import RealTime
-from sqew.lab.workload.ingest import Ingest, Into
+from plainbench.config.model import Config
+from plainbench.drivers import open_driver
+from plainbench.drivers.base import Place
+from plainbench.run.clock import RealTime
+from plainbench.workload.ingest import Ingest, Into
 
 folder = Path(sys.argv[1])
 driver = open_driver(Place(msgspec.convert({"topics": [{"name": "orders"}]}, Config), folder, RealTime()))

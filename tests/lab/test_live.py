@@ -9,13 +9,13 @@ import pytest
 
 from lab.made_up import SECOND, MadeUpRun, config_of, with_manifest
 from lab.runs import config, run_virtual
+from plainbench.config.model import Config, Lane, TopicConfig
+from plainbench.record.events import SUFFIX, Event, Recorder, read
+from plainbench.record.snapshots import Moments, quantile, quantiles, rounded
+from plainbench.record.timeline import Live, Row, Tail
+from plainbench.run.real_time import RealRun
+from plainbench.verdict.summary import summarize
 from sqew.errors import StoreDamaged
-from sqew.lab.config.model import Config, Lane, TopicConfig
-from sqew.lab.events import SUFFIX, Event, Recorder, read
-from sqew.lab.live import Live, Row, Tail
-from sqew.lab.moments import Moments, quantile, quantiles, rounded
-from sqew.lab.real import RealRun
-from sqew.lab.verdict.summary import summarize
 
 LANES = [TopicConfig("orders", lanes=[Lane("priority", 3), Lane("normal", 1)])]
 

@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 from lab.runs import config
+from plainbench.record import manifest
+from plainbench.record.inputs import changes, inputs_of
+from plainbench.record.manifest import MANIFEST, new_folder, run_folder
+from plainbench.record.recorder import Recording
 from sqew.errors import BadValue, NotFound
-from sqew.lab.record import manifest
-from sqew.lab.record.inputs import changes, inputs_of
-from sqew.lab.record.manifest import MANIFEST, new_folder, run_folder
-from sqew.lab.record.recording import Recording
 
 NOON = datetime(2026, 1, 31, 12, 0, 0, tzinfo=UTC)
 

@@ -9,10 +9,10 @@ from itertools import islice
 import numpy as np
 import pytest
 
+from plainbench.record.events import Event, Recorder, read_chunks
+from plainbench.workload import NUMBERS_APART
+from plainbench.workload.plan import plan
 from sqew.errors import BadValue
-from sqew.lab.events import Event, Recorder, read_chunks
-from sqew.lab.workload import NUMBERS_APART
-from sqew.lab.workload.plan import plan
 
 LANES = [{"name": "orders", "lanes": [{"name": "high", "weight": 3}, {"name": "low", "weight": 1}]}]
 

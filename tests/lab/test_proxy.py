@@ -13,12 +13,12 @@ import pytest
 
 from lab.conftest import environment_of_children
 from lab.runs import run_real
+from plainbench.faults.environment import surroundings
+from plainbench.faults.proxy import proxied
+from plainbench.faults.schedule import Firing, Schedule
+from plainbench.faults.unfired import unfired
+from plainbench.record.events import read
 from sqew.errors import BadValue
-from sqew.lab.events import read
-from sqew.lab.faults.proxy import proxied
-from sqew.lab.faults.schedule import Firing, Schedule
-from sqew.lab.faults.surroundings import surroundings
-from sqew.lab.faults.unfired import unfired
 
 
 class Echo(socketserver.BaseRequestHandler):
@@ -215,7 +215,7 @@ def test_a_server_of_the_lab_ends_when_the_lab_is_killed(tmp_path):
         "target: {driver: sqew-http}\ntopics: [{name: orders}]\n"
         "workload: [{topic: orders, for_s: 60, arrivals: {type: constant, rate: 5}}]\nworkers: [{name: w}]\n"
     )
-    command = [sys.executable, "-m", "sqew.lab.cli.main", "run"]
+    command = [sys.executable, "-m", "plainbench.cli.main", "run"]
     lab = subprocess.Popen(command, cwd=tmp_path, env=environment_of_children(), stderr=subprocess.DEVNULL)
     try:
         address = eventually(lambda: _address_of_server(tmp_path))

@@ -16,11 +16,11 @@ import pytest
 
 from lab.conftest import environment_of_children
 from lab.made_up import SECOND, MadeUpRun, config_of, with_manifest
+from plainbench.record.events import SUFFIX, Event, Kind, Recorder, read_chunks
+from plainbench.verdict.log_parts import cut
+from plainbench.verdict.read_log import read
+from plainbench.verdict.summary import summarize
 from sqew.errors import StoreDamaged
-from sqew.lab.events import SUFFIX, Event, Kind, Recorder, read_chunks
-from sqew.lab.verdict.parts import cut
-from sqew.lab.verdict.reading import read
-from sqew.lab.verdict.summary import summarize
 
 PARTS = (31, 100, 333, 1_000, 4_096, 1 << 20)
 MESSAGES = 40
@@ -245,7 +245,7 @@ def test_a_short_log_or_one_core_starts_no_process(run: Path, readers: int | Non
 READS = """
 import sys
 from pathlib import Path
-from sqew.lab.verdict.reading import read
+from plainbench.verdict.read_log import read
 
 try:
     # It takes for ever: parts are as small as they can be.

@@ -8,10 +8,10 @@ import apsw
 import pytest
 
 from lab.runs import QUICK, run_real
+from plainbench.drivers.base import Item, Topic
+from plainbench.faults.lock_holder import contention
+from plainbench.run.randomness import Streams
 from sqew.errors import StoreBusy
-from sqew.lab.drivers.base import Item, Topic
-from sqew.lab.faults.writer import contention
-from sqew.lab.randomness import Streams
 
 CALM = {"type": "constant", "rate": 200}
 FEW = [{"topic": "orders", "messages": 60, "arrivals": CALM}]

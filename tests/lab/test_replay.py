@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from lab.runs import config
+from plainbench.record import manifest
+from plainbench.record.recorder import Recording
+from plainbench.record.replay import InputsChanged, other_versions, replay, same_log
+from plainbench.verdict.verdict import judge
 from sqew import Queue
-from sqew.lab.record import manifest
-from sqew.lab.record.recording import Recording
-from sqew.lab.record.replay import InputsChanged, other_versions, replay, same_log
-from sqew.lab.verdict.verdict import judge
 
 FAULTS = {"queue": {"error_rate": 0.05, "crash": {"rate": 0.02}}}
 FROM_FILE = [{"topic": "orders", "input": "*.jsonl"}]

@@ -13,13 +13,13 @@ import pytest
 
 from lab.made_up import SECOND, MadeUpRun, config_of, with_manifest
 from lab.runs import config, run_virtual
-from sqew.lab.config.model import CallFaults, Faults, Fixed, Lane, Target, TopicConfig
-from sqew.lab.record import manifest
-from sqew.lab.report import plots, series
-from sqew.lab.report.page import report
-from sqew.lab.verdict.latencies import Samples
-from sqew.lab.verdict.log import NEVER
-from sqew.lab.verdict.summary import evidence_of
+from plainbench.config.model import CallFaults, Faults, Fixed, Lane, Target, TopicConfig
+from plainbench.record import manifest
+from plainbench.report import plots, series
+from plainbench.report.page import report
+from plainbench.verdict.latencies import Samples
+from plainbench.verdict.log_columns import NEVER
+from plainbench.verdict.summary import evidence_of
 
 VOID = {"meta", "br", "hr", "link", "input"}
 FAULTS = {"queue": {"latency": {"type": "fixed", "ms": 4}, "error_rate": 0.03, "crash": {"rate": 0.02}}}

@@ -13,9 +13,9 @@ import pytest
 
 from lab.conftest import environment_of_children
 from lab.made_up import BROKEN
-from sqew.lab.record import manifest
-from sqew.lab.verdict import summary as summaries
-from sqew.lab.verdict.verdict import judge
+from plainbench.record import manifest
+from plainbench.verdict import summary as summaries
+from plainbench.verdict.verdict import judge
 
 YAML = """
 mode: {mode}
@@ -29,7 +29,7 @@ workers: [{{name: w, concurrency: 2}}]
 
 REFUSES = """
 
-from sqew.lab.drivers.base import NotOffered
+from plainbench.drivers.base import NotOffered
 
 
 class Refuses(EmbeddedDriver):
@@ -143,7 +143,7 @@ def test_what_can_not_begin_is_told_in_a_sentence_and_leaves_no_run(
 
 def test_ctrl_c_keeps_everything_and_says_how_to_look_at_it(folder: Path) -> None:
     describe(folder, mode="real", messages=100_000)
-    command = [sys.executable, "-m", "sqew.lab.cli.main", "run"]
+    command = [sys.executable, "-m", "plainbench.cli.main", "run"]
     process = subprocess.Popen(
         command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment_of_children()
     )

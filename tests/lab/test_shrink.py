@@ -6,13 +6,13 @@ import pytest
 
 from lab.made_up import BROKEN
 from lab.runs import run_virtual
+from plainbench.config.load import load
+from plainbench.faults import schedule as schedules
+from plainbench.faults.schedule import Firing, Schedule
+from plainbench.record import manifest
+from plainbench.record.recorder import Recording
+from plainbench.run.shrink import Shrinking, smallest
 from sqew.errors import BadValue, Conflict
-from sqew.lab.config.load import load
-from sqew.lab.faults import schedule as schedules
-from sqew.lab.faults.schedule import Firing, Schedule
-from sqew.lab.record import manifest
-from sqew.lab.record.recording import Recording
-from sqew.lab.shrink import Shrinking, smallest
 
 YAML = """
 mode: {mode}
@@ -123,7 +123,7 @@ def test_a_run_whose_driver_has_changed_is_refused(recorded, tmp_path):
 
 
 UNSTEADY = """
-from sqew.lab.drivers.embedded import EmbeddedDriver
+from plainbench.drivers.embedded import EmbeddedDriver
 
 class Unsteady(EmbeddedDriver):
     '''Loses a message in the first run of a process alone.'''

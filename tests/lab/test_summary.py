@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from lab.made_up import BROKEN, SECOND, MadeUpRun, config_of, with_manifest
 from lab.runs import config, run_virtual
+from plainbench.verdict import summary as summaries
+from plainbench.verdict.latencies import quantiles
+from plainbench.verdict.log_columns import NEVER
+from plainbench.verdict.summary import Figures, Summary, summarize
 from sqew.errors import StoreUnusable
-from sqew.lab.verdict import summary as summaries
-from sqew.lab.verdict.latencies import quantiles
-from sqew.lab.verdict.log import NEVER
-from sqew.lab.verdict.summary import Figures, Summary, summarize
 
 
 @pytest.fixture

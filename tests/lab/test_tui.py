@@ -13,17 +13,17 @@ from textual.widgets import DataTable, Input, Static
 
 from lab.made_up import SECOND, MadeUpRun, config_of, with_manifest
 from lab.runs import config
+from plainbench.config.model import Lane, Target, TopicConfig
+from plainbench.record.events import SUFFIX, Event, Recorder
+from plainbench.record.recorder import Recording
+from plainbench.tui.app import PlainBench
+from plainbench.tui.faults import Troubles
+from plainbench.tui.history import LEFT, History
+from plainbench.tui.jump import Jump
+from plainbench.tui.lanes import Lanes
+from plainbench.tui.peek import Peek
+from plainbench.tui.scrubber import Scrubber
 from sqew.errors import StoreDamaged
-from sqew.lab.config.model import Lane, Target, TopicConfig
-from sqew.lab.events import SUFFIX, Event, Recorder
-from sqew.lab.record.recording import Recording
-from sqew.lab.tui.app import PlainBench
-from sqew.lab.tui.history import LEFT, History
-from sqew.lab.tui.jump import Jump
-from sqew.lab.tui.lanes import Lanes
-from sqew.lab.tui.peek import Peek
-from sqew.lab.tui.scrubber import Scrubber
-from sqew.lab.tui.troubles import Troubles
 
 TOPICS = [TopicConfig("orders", lanes=[Lane("priority", 3), Lane("normal", 1)]), TopicConfig("mails")]
 TERMINALS = [(80, 24), (140, 40)]

@@ -14,8 +14,8 @@ import pytest
 
 import sqew
 from lab.made_up import MadeUpRun, config_of, with_manifest
+from plainbench.record.find import newest
 from sqew.errors import NotFound
-from sqew.lab.record.finding import newest
 
 
 def make(runs: Path, name: str) -> Path:
@@ -30,7 +30,7 @@ def on_terminal(folder: Path, *words: str) -> tuple[subprocess.Popen[bytes], int
     terminal, side = pty.openpty()
     environment = {**os.environ, "PYTHONPATH": str(Path(sqew.__file__).parents[1]), "TERM": "xterm-256color"}
     process = subprocess.Popen(
-        [sys.executable, "-m", "sqew.lab.cli.main", *words],
+        [sys.executable, "-m", "plainbench.cli.main", *words],
         stdin=side, stdout=side, stderr=side, cwd=folder, env=environment, start_new_session=True,
     )  # fmt: skip
     os.close(side)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from lab.made_up import LEASE_MS, SECOND, MadeUpRun, config_of
-from sqew.lab.config.model import CallFaults, Crash, Faults
-from sqew.lab.verdict.verdict import Tally, Verdict, judge
+from plainbench.config.model import CallFaults, Crash, Faults
+from plainbench.verdict.verdict import Tally, Verdict, judge
 
 LEASE = LEASE_MS * 1000
 

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from lab.made_up import LEASE_MS, SECOND, MadeUpRun, config_of, with_manifest
-from sqew.lab.config.model import AtOnce, Closed, Poisson, TopicConfig, Workload
-from sqew.lab.verdict.summary import Summary, summarize
-from sqew.lab.verdict.verdict import Verdict, judge
+from plainbench.config.model import AtOnce, Closed, Poisson, TopicConfig, Workload
+from plainbench.verdict.summary import Summary, summarize
+from plainbench.verdict.verdict import Verdict, judge
 
 LEASE = LEASE_MS * 1000
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from lab.made_up import MadeUpRun, config_of
-from sqew.lab.config.model import Lane, TopicConfig
-from sqew.lab.verdict.fairness import LaneShare
-from sqew.lab.verdict.verdict import Verdict, judge
+from plainbench.config.model import Lane, TopicConfig
+from plainbench.verdict.fairness import LaneShare
+from plainbench.verdict.verdict import Verdict, judge
 
 CONFIG = config_of(topics=[TopicConfig("orders", [Lane("fast", 3), Lane("slow", 1)])])
 

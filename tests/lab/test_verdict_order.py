@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from lab.made_up import MadeUpRun, config_of
-from sqew.lab.config.model import TopicConfig
-from sqew.lab.verdict.verdict import judge
+from plainbench.config.model import TopicConfig
+from plainbench.verdict.verdict import judge
 
 
 @pytest.fixture

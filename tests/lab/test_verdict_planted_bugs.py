@@ -8,7 +8,7 @@ import pytest
 
 from lab.made_up import BROKEN
 from lab.runs import config, run_real, run_virtual
-from sqew.lab.verdict.verdict import Verdict, judge
+from plainbench.verdict.verdict import Verdict, judge
 
 SLOW = [{"name": "w", "concurrency": 4, "lease_ms": 2_000, "work": {"type": "uniform", "min_ms": 100, "max_ms": 400}}]
 
@@ -66,7 +66,9 @@ def test_a_body_that_changes_in_a_batch_is_caught(tmp_path: Path) -> None:
 
 
 def test_a_queue_that_loses_dead_letters_is_caught(tmp_path: Path) -> None:
-    (tmp_path / "gives_up.py").write_text("from sqew.lab.workers import Dead\ndef work(job):\n    return Dead('no')\n")
+    (tmp_path / "gives_up.py").write_text(
+        "from plainbench.workers import Dead\ndef work(job):\n    return Dead('no')\n"
+    )
     workers = [{"name": "w", "call": "gives_up.py:work"}]
 
     broken, sound = (verdict_on(tmp_path, driver, workers=workers) for driver in ("broken.py:LosesDeadLetters", "sqew"))

@@ -1,8 +1,8 @@
 """Runs in virtual time: the same seed gives the same run, and an hour of it takes no hour."""
 
 from lab.runs import config, run_virtual
-from sqew.lab.faults.schedule import Firing, Schedule
-from sqew.lab.verdict.verdict import judge
+from plainbench.faults.schedule import Firing, Schedule
+from plainbench.verdict.verdict import judge
 
 FAULTS = {
     "queue": {

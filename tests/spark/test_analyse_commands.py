@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from lab.made_up import MadeUpRun, config_of, with_manifest
+from plainbench.cli.main import plainbench
 from sqew.cli.main import sqew
-from sqew.lab.cli.main import plainbench
 
 
 @pytest.fixture

@@ -13,13 +13,13 @@ from pyspark.sql import SparkSession
 
 from lab.made_up import with_manifest
 from lab.runs import config, run_real, run_virtual
-from sqew.lab.cli.main import plainbench
-from sqew.lab.record import manifest
-from sqew.lab.report import by_spark, series
-from sqew.lab.report.page import MOST_LINES
-from sqew.lab.report.series import Curve, Line, Plotted
-from sqew.lab.verdict import summary as summaries
-from sqew.lab.verdict.summary import Summary, evidence_of, summarize
+from plainbench.cli.main import plainbench
+from plainbench.record import manifest
+from plainbench.report import by_spark, series
+from plainbench.report.page import MOST_LINES
+from plainbench.report.series import Curve, Line, Plotted
+from plainbench.verdict import summary as summaries
+from plainbench.verdict.summary import Summary, evidence_of, summarize
 from sqew.spark.tables import Tables
 
 TROUBLE: dict[str, Any] = {

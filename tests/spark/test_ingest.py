@@ -14,17 +14,17 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from plainbench.config.model import Config
+from plainbench.drivers import open_driver
+from plainbench.drivers.base import Place, Topic
+from plainbench.run.clock import RealTime
+from plainbench.workload.ingest import Ingest as LabIngest
+from plainbench.workload.ingest import Into as LabInto
 from serving import Serving, serving
 from sqew.client import Client
 from sqew.embedded import Queue
 from sqew.errors import BadValue, Conflict, SqewError, UnknownLane
 from sqew.formats.files import Format
-from sqew.lab.config.model import Config
-from sqew.lab.drivers import open_driver
-from sqew.lab.drivers.base import Place, Topic
-from sqew.lab.timing import RealTime
-from sqew.lab.workload.ingest import Ingest as LabIngest
-from sqew.lab.workload.ingest import Into as LabInto
 from sqew.spark.files import parts_of
 from sqew.spark.jobs.ingest import Ingest, Ingested, Into, check_target
 from sqew.spark.shapes import parse_schema

@@ -12,11 +12,11 @@ import pytest
 from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
 
+from plainbench.cli.main import plainbench
 from serving import Serving
 from sqew.cli.main import sqew
 from sqew.client import Client
 from sqew.embedded import Queue
-from sqew.lab.cli.main import plainbench
 
 LINES = '{"n": 1}\n{broken\n\n[2]\n'
 

@@ -1,1 +1,1 @@
-"""PlainBench: the lab that breaks a queue on purpose and measures it honestly. Needs the extra ``lab``."""
+"""The lab, under the name that it had before it was a package of its own: `plainbench`."""

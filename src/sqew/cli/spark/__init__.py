@@ -11,7 +11,7 @@ COMMANDS = {
     "ingest": ("sqew.cli.spark.ingest:ingest", "Send the lines of JSONL or CSV files to a queue."),
     "generate": ("sqew.cli.spark.generate:generate", "Make up a workload, the same one for the same seed."),
     "analyse": ("sqew.cli.spark.analyse:analyse", "Make tables and a report of event logs."),
-    "compare": ("sqew.lab.cli.spark_compare:compare", "Set two runs of PlainBench side by side."),
+    "compare": ("plainbench.cli.spark_compare:compare", "Set two runs of PlainBench side by side."),
     "archive": ("sqew.cli.spark.archive:archive", "Copy finished messages to a lake of Parquet files."),
     "query": ("sqew.cli.spark.query:query", "Ask the lake and the queues in SQL."),
     "replay": ("sqew.cli.spark.replay:replay", "Send messages of the lake to a queue again."),

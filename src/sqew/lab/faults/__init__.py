@@ -1,1 +1,1 @@
-"""What goes wrong in a run, on purpose and as the seed says."""
+"""Faults; see `plainbench.faults`."""

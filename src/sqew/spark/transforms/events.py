@@ -1,4 +1,4 @@
-"""The lines of event logs as events: those of PlainBench (`sqew.lab.events`) and those of a server (docs/event-log.md).
+"""Lines of event logs as events: PlainBench's (`plainbench.record.events`) and a server's (docs/event-log.md).
 
 Both say the same in other words: a topic is a queue, a number an id, and to nack is to retry. Names are long and many,
 so each event also has codes: millions of rows are grouped by numbers several times as fast as by texts.

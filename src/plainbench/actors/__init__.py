@@ -1,0 +1,1 @@
+"""Actors: generators, consumers and the application with its database."""

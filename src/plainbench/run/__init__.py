@@ -1,0 +1,1 @@
+"""A run: its processes, its clocks and its end."""

@@ -1,0 +1,115 @@
+"""A process of a run: a generator or a worker. `plainbench run` starts them; they end when their stdin does.
+
+``python -m plainbench.run.process generator|worker NUMBER LIFE RUN-FOLDER [BEGAN-NS]``. It says ``ready`` when
+everything is open, and begins when it is told the time at which the run began. So whoever kills the lab kills the run,
+a fault that kills a worker kills nothing else, and nobody is measured while they start.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from plainbench.actors.consumer import Heart, Held, Slot
+from plainbench.actors.generator import Sender, Source, clients_of
+from plainbench.config.model import Config
+from plainbench.faults.schedule import Schedule
+from plainbench.record.events import SUFFIX, LogFailed, Recorder
+from plainbench.run.clock import RealTime
+from plainbench.run.context import Scene
+from plainbench.workers.make import open_handler
+from plainbench.workload.plan import plan
+from sqew.errors import SqewError
+
+STAGE = "stage.json"
+"""The file in a run's folder that tells its processes what they take part in."""
+FAILED = 3
+"""The exit code of a process that could not go on; what was wrong is on its stderr, in a sentence."""
+
+
+class Stage(msgspec.Struct, frozen=True):
+    """What a process needs to know beyond its own part."""
+
+    config: Config
+    folder: str
+    schedule: Schedule | None = None
+
+
+def main(arguments: list[str]) -> int:
+    role, number, life, run = arguments[0], int(arguments[1]), int(arguments[2]), Path(arguments[3])
+    stage = msgspec.json.decode((run / STAGE).read_bytes(), type=Stage)
+    stop = threading.Event()
+    recorder = Recorder(run / f"{role}-{number}-{life}{SUFFIX}")
+    time = RealTime()
+    if len(arguments) > 4:
+        # Who starts later must know the time before the queue is opened: the clock may have jumped since.
+        time.began_ns = int(arguments[4])
+    scene = Scene(stage.config, Path(stage.folder), run, time, recorder, stop, stage.schedule)
+    try:
+        actors = senders(scene, number, life) if role == "generator" else slots(scene, number, life)
+        print("ready", flush=True)  # noqa: T201 (to the lab)
+        time.began_ns = int(sys.stdin.readline() or 0)
+        threading.Thread(target=_await_end, args=(stop,), daemon=True).start()
+        _side_by_side(actors)
+        recorder.flush()
+    except (SqewError, LogFailed) as error:
+        print(error, file=sys.stderr)  # noqa: T201 (it is what stderr is for)
+        return FAILED
+    finally:
+        recorder.close()
+    return 0
+
+
+def _await_end(stop: threading.Event) -> None:
+    sys.stdin.read()
+    stop.set()
+
+
+def senders(scene: Scene, number: int, life: int) -> list[Callable[[], None]]:
+    """Those who send what one workload plans; in a later life, what the earlier ones have not tried."""
+    workload = scene.config.workload[number]
+    source = Source(plan(scene, number))
+    names = [f"generator-{number}/{sender}" for sender in range(clients_of(workload))]
+    return [Sender(scene, workload, name, source, scene.driver(name, life)).run for name in names]
+
+
+def slots(scene: Scene, number: int, life: int) -> list[Callable[[], None]]:
+    """The slots of a worker, and what extends their leases."""
+    worker = scene.config.workers[number]
+    held = Held()
+    actors: list[Callable[[], None]] = []
+    for slot in range(worker.concurrency):
+        name = f"{worker.name}/{slot}"
+        handler = open_handler(scene, worker, name, life)
+        actors.append(Slot(scene, worker, name, life, scene.driver(name, life), handler, held).run)
+    if worker.heartbeat:
+        actors.append(Heart(scene, worker, held, scene.driver(f"{worker.name}/heart", life, faultless=True)).run)
+    return actors
+
+
+def _side_by_side(actors: list[Callable[[], None]]) -> None:
+    """Run each in a thread. What the first one raises that fails ends the others and is raised here."""
+    failures: list[BaseException] = []
+
+    def run(actor: Callable[[], None]) -> None:
+        try:
+            actor()
+        except BaseException as error:  # noqa: BLE001 (it is raised below, in the main thread)
+            failures.append(error)
+
+    threads = [threading.Thread(target=run, args=(actor,), daemon=True) for actor in actors]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads) and not failures:
+        for thread in threads:
+            thread.join(0.05)
+    if failures:
+        raise failures[0]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,94 @@
+"""What surrounds a run, in real and in virtual time: the topics, what was there before, depths, and what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from plainbench.actors.app_database import load_fixtures
+from plainbench.drivers.base import Driver, Topic
+from plainbench.record.events import NO_FIGURES, Event
+from plainbench.run.context import Scene
+from plainbench.run.stop_condition import Ending
+from sqew.errors import SqewError
+
+Depths = Mapping[str, Mapping[str, Mapping[str, int]]]
+"""By topic and lane: how many are ready, leased, delayed and dead."""
+
+
+class Supervisor:
+    """Looks after one run."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self.driver: Driver = scene.driver("supervisor", 0, faultless=True)
+        self._ending = Ending(scene.config.until)
+        self.depths: Depths = {}
+
+    def prepare(self) -> None:
+        """Fill app.db, make the topics, and note what is in them already: it is expected to come out as well."""
+        try:
+            self._prepare()
+        except BaseException:
+            self.driver.close()
+            raise
+
+    def _prepare(self) -> None:
+        sqlite, folder = self._scene.config.sqlite, self._scene.folder
+        if sqlite.app_fixtures:
+            fixtures = [folder / fixture for fixture in sqlite.app_fixtures]
+            load_fixtures(str(folder / sqlite.app_file), sqlite, fixtures)
+        for topic in self._scene.config.topics:
+            lanes = {lane.name: lane.weight for lane in topic.lanes}
+            leases = [worker.lease_ms for worker in self._scene.config.workers] or [30_000]
+            self.driver.create(
+                Topic(topic.name, lanes, topic.fifo, topic.max_attempts, topic.base_backoff_ms, max(leases))
+            )
+            self._scene.recorder.record_all(
+                Event(0, "found", topic.name, n=left.number, what=left.where) for left in self.driver.left(topic.name)
+            )
+        self._scene.recorder.flush()
+
+    def look(self, sending: bool) -> str | None:
+        """Note the depths; why the run is over, if it is."""
+        scene, depths = self._scene, {}
+        try:
+            for topic in scene.config.topics:
+                depths[topic.name] = self.driver.depths(topic.name)
+        except SqewError:
+            # It may be away on purpose.
+            return self._ending.why(scene.time.now_us(), sending=True, depths=self.depths)
+        now = scene.time.now_us()
+        scene.recorder.record_all(
+            Event(now, "depth", topic, lane, figures={state: float(count) for state, count in counts.items()})
+            for topic, lanes in depths.items()
+            for lane, counts in lanes.items()
+        )
+        scene.recorder.flush()
+        self.depths = depths
+        return self._ending.why(now, sending, depths)
+
+    def note(self, what: str, reason: str = "", *, unknown: bool = False) -> None:
+        """Something happened to the run. ``unknown``: nobody could look what is left."""
+        # A driver of somebody's own need not say so.
+        known = {name: 1.0 for name in ("shows_dead", "leases_outlive") if getattr(self.driver, name, False)}
+        self._scene.recorder.record(
+            Event(
+                self._scene.time.now_us(), "run", what=what, reason=reason, unknown=unknown, figures=known or NO_FIGURES
+            )
+        )
+        self._scene.recorder.flush()
+
+    def finish(self, why: str, reason: str = "") -> None:
+        """Note what is left, now that nobody uses it any more."""
+        now = self._scene.time.now_us()
+        troubles = []
+        for topic in self._scene.config.topics:
+            try:
+                self._scene.recorder.record_all(
+                    Event(now, "left", topic.name, n=left.number, what=left.where)
+                    for left in self.driver.left(topic.name)
+                )
+            except SqewError as error:
+                troubles.append(str(error))
+        self.note(why, " ".join(filter(None, [reason, *troubles])), unknown=bool(troubles))
+        self.driver.close()

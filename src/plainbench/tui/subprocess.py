@@ -1,0 +1,32 @@
+"""The screen of a run that goes on in this process: in a process of its own, so that neither slows the other."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqew.terminal.exits import Exit, Failure
+
+
+def check_terminal() -> None:
+    """Raise unless there is somebody to show a screen to."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise Failure(
+            "--tui needs a terminal. Leave it out: `plainbench tui` shows the run from another one.", Exit.INVALID
+        )
+
+
+@contextmanager
+def watched(run: Path) -> Iterator[Callable[[], bool]]:
+    """Show the run in that folder while what is inside goes on, and after that until the user quits.
+
+    Whoever quits earlier does not end the run. What is yielded tells whether the screen is still there.
+    """
+    screen = subprocess.Popen([sys.executable, "-m", "plainbench.cli.main", "tui", str(run)])
+    try:
+        yield lambda: screen.poll() is None
+    finally:
+        screen.wait()

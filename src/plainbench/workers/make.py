@@ -1,0 +1,27 @@
+"""Makes the handler that a worker's configuration describes."""
+
+from __future__ import annotations
+
+from plainbench.config.model import WorkerConfig
+from plainbench.drivers.base import Delivered
+from plainbench.run.context import Scene
+from plainbench.workers import Done, Handler, Verdict
+from plainbench.workers.command import CommandHandler
+from plainbench.workers.function import FunctionHandler
+
+
+class AtOnce:
+    """No work at all: what a worker does that names neither a command nor a function."""
+
+    def handle(self, topic: str, delivery: Delivered) -> Verdict:
+        return Done()
+
+    def close(self) -> None:
+        pass
+
+
+def open_handler(scene: Scene, worker: WorkerConfig, name: str, life: int) -> Handler:
+    """What does the work of one slot."""
+    if worker.cmd:
+        return CommandHandler(scene, worker, name, life)
+    return FunctionHandler(scene, worker, name, life) if worker.call else AtOnce()
