@@ -23,10 +23,9 @@ from consistency import problems_of, problems_of_database
 from postgres import Awaited, fetch_column
 from sqew.clock import Clock
 from sqew.envelopes.sns import new_event
-from sqew.model import Delivery, Message, NewMessage, Schedule
+from sqew.model import Delivery, DeliveryState, Message, NewMessage, Schedule
 from sqew.operations import (
     CreateQueue,
-    DeliveryState,
     GetSchedule,
     LastId,
     ListDeliveries,

@@ -202,7 +202,6 @@ def test_a_value_of_the_wrong_type_or_size_is_refused(shared_server, queue, dial
         (SQEW, "batch=one"),
         (SQEW, "wait_ms=-1"),
         (SQEW, "wait=1"),
-        (HQ, "wait=1"),
         (MAILBOX, "limit=0"),
         (MAILBOX, "limit=1001"),
         (MAILBOX, "wait=nan"),
