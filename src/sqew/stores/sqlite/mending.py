@@ -10,6 +10,7 @@ checksum: if that still holds it is delivered, otherwise it goes to the archive 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from itertools import chain, count
 
 import apsw
@@ -19,6 +20,7 @@ from sqew.model import Policy
 from sqew.stores.sql.fifo import refresh_head
 from sqew.stores.sql.rows import HIGHEST
 from sqew.stores.sql.work import Execute, Row, Work
+from sqew.stores.sqlite.connection import connect
 from sqew.stores.sqlite.unreadable import broken_tables, check_pages, remake, take_out, unreadable_rows
 
 _LANE = "SELECT 1 FROM sqew_lane l WHERE l.queue_id = sqew_message.queue_id AND l.id = lane_id"
@@ -227,9 +229,14 @@ def mend(work: Work, connection: apsw.Connection, *, indexes: bool) -> list[str]
                 return []
     unreadable = unreadable_rows(work.execute) if indexes else {}
     broken = broken_tables(work.execute) if indexes else {}
-    places = [] if unreadable else _places(work.execute)
+    places = [] if indexes else _places(work.execute)
     work.execute("BEGIN IMMEDIATE")
     try:
+        if unreadable or broken:
+            # Others have written since, and an intact row may be where a lost one was. Now they wait.
+            with closing(connect(connection.filename, create=False)) as other:
+                unreadable = unreadable_rows(other.execute, unreadable)
+                broken = broken_tables(other.execute, broken)
         told = take_out(work.execute, unreadable, max(work.now, 0))
         told += remake(work.execute, broken)
         if "sqew_meta" in broken:
@@ -238,7 +245,7 @@ def mend(work: Work, connection: apsw.Connection, *, indexes: bool) -> list[str]
             work.execute(f"INSERT INTO sqew_meta (id, {columns}) SELECT 1, {values}")
         if indexes:
             odd = [table for table, _ in odd_tables(work.execute)]
-            places = _places(work.execute) if unreadable else places
+            places = _places(work.execute)
             told += _reindex(work.execute)
         try:
             work.execute("SAVEPOINT mending")
@@ -277,7 +284,9 @@ def _places(execute: Execute) -> list[Row]:
 
 
 def _mend_rows(work: Work, odd: list[_Table], places: list[Row], broken: Iterable[str]) -> list[str]:
-    work.executemany("UPDATE sqew_message SET queue_id = ?, lane_id = ?, priority = ? WHERE id = ?", places)
+    # Others may have mended it, and moved it elsewhere.
+    still = "WHERE id = ? AND typeof(queue_id) <> 'integer'"
+    work.executemany(f"UPDATE sqew_message SET queue_id = ?, lane_id = ?, priority = ? {still}", places)  # noqa: S608
     # A message whose lane is lost is no odd one once the lane is there again.
     queues = [table for table in odd if table.name in {"sqew_queue", "sqew_lane"}]
     told = _change(work, queues)

@@ -7,7 +7,7 @@ made anew around it. A message leaves a row behind that has its place and no con
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -36,10 +36,9 @@ Nothing can stand for what the others say.
 
 
 class _Broken(NamedTuple):
-    """A table of which some rows can't be read: how it was made, how many there are, and those before and behind."""
+    """A table of which some rows can't be read: how it was made, and those before and behind them."""
 
     sql: str
-    rows: int
     before: str
     behind: str
 
@@ -63,9 +62,12 @@ VALUES (?1, ?2, ?3, ?4, ?5, CASE WHEN ?5 IS NULL THEN ?6 END, ?6, ?6, 0, -1, x''
 """
 
 
-def unreadable_rows(execute: Execute) -> dict[str, list[int]]:
-    """Find the rows by their ids, by table. Raises what SQLite says where more than a row can't be read."""
-    found = {table: _unreadable(execute, table) for table in _TABLES}
+def unreadable_rows(execute: Execute, tables: Iterable[str] = _TABLES) -> dict[str, list[int]]:
+    """Find the rows by their ids, by table. Raises what SQLite says where more than a row can't be read.
+
+    While others write these ids may be those of other rows: nobody may, where they are to be taken out.
+    """
+    found = {table: _unreadable(execute, table) for table in tables}
     return {table: ids for table, ids in found.items() if ids}
 
 
@@ -124,12 +126,13 @@ def _place(execute: Execute, id: int) -> tuple[object, ...]:
     return -1, 0, 0, None
 
 
-def broken_tables(execute: Execute) -> dict[str, _Broken]:
+def broken_tables(execute: Execute, tables: Iterable[str] = _REMADE) -> dict[str, _Broken]:
     """Find the tables that can do without what can't be read of them, where there is such.
 
-    Not within a transaction: after such a row SQLite writes nothing any more until it is over.
+    By another connection than the one that writes: after such a row SQLite writes nothing any more in a transaction.
+    While others write it may be other rows that are before and behind.
     """
-    found = {table: _broken(execute, table) for table in _REMADE}
+    found = {table: _broken(execute, table) for table in tables}
     return {table: broken for table, broken in found.items() if broken is not None}
 
 
@@ -145,8 +148,7 @@ def _broken(execute: Execute, table: str) -> _Broken | None:
     if whole:
         return None
     behind, _ = _count(execute, f"SELECT {read} FROM {table} ORDER BY {backwards}")  # noqa: S608
-    rows = execute(f"SELECT count(*) FROM {table}").get  # noqa: S608
-    return _Broken(sql, rows, f"{forwards} LIMIT {before}", f"{backwards} LIMIT {behind}")
+    return _Broken(sql, f"{forwards} LIMIT {before}", f"{backwards} LIMIT {behind}")
 
 
 def _count(execute: Execute, statement: str) -> tuple[int, bool]:
@@ -166,8 +168,6 @@ def remake(execute: Execute, broken: Mapping[str, _Broken]) -> list[str]:
     A row without a rowid can't be deleted where it can't be read.
     """
     for table, found in broken.items():
-        if execute(f"SELECT count(*) FROM {table}").get != found.rows:  # noqa: S608
-            raise apsw.BusyError(f"{table} was changed meanwhile")
         indexes = execute(_INDEXES, (table,)).fetchall()
         execute(f"CREATE TEMP TABLE kept AS SELECT * FROM {table} ORDER BY {found.before}")  # noqa: S608
         execute(f"INSERT INTO temp.kept SELECT * FROM {table} ORDER BY {found.behind}")  # noqa: S608

@@ -1,0 +1,91 @@
+"""Files that are mended while others write to them: no intact row is taken for a damaged one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from sqew.model import NewMessage, Policy, Ref
+from sqew.operations import Ack, CreateQueue, ListArchive, Receive, Send
+from sqew.stores.sqlite import SQLiteStore, store
+from sqew.stores.sqlite.connection import connect
+
+NOW = 1_700_000_000_000
+
+
+def open_store(path: Path) -> SQLiteStore:
+    return SQLiteStore(path, now=NOW, durability="fast")
+
+
+def keyed(key: str) -> Send:
+    return Send("jobs", [NewMessage(b"1", key=key)])
+
+
+def damage(path: Path, table: str, row: int, *, rowid: bool) -> None:
+    """Flip a bit in the length of a record's header; all of the table is in one page."""
+    with closing(apsw.Connection(str(path))) as connection:
+        root = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = ?", (table,)).get
+    content = bytearray(path.read_bytes())
+    first = (root - 1) * 4096
+    place = first + 8 + 2 * row
+    # Behind the length of the row, and its id: of one byte each.
+    content[first + int.from_bytes(content[place : place + 2]) + 1 + rowid] ^= 0x40
+    path.write_bytes(content)
+
+
+def meddle(monkeypatch: pytest.MonkeyPatch, before: str, act: Callable[[], object]) -> None:
+    """Have others act once, just before whoever mends a file executes a statement that begins in this way."""
+    left = [act]
+
+    def trace(_cursor: apsw.Cursor, statement: str, _values: object) -> bool:
+        if left and statement.startswith(before):
+            left.pop()()
+        return True
+
+    def traced(*args: Any, **options: Any) -> apsw.Connection:
+        connection = connect(*args, **options)
+        connection.exec_trace = trace
+        return connection
+
+    monkeypatch.setattr(store, "connect", traced)
+
+
+def test_a_key_that_was_sent_while_others_were_counted_was_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "queue.db"
+    with closing(open_store(path)) as one:
+        one.run([CreateQueue("jobs", Policy())], NOW)
+        one.run([keyed(f"key-{n}") for n in range(5)], NOW)
+    damage(path, "sqew_key", 3, rowid=False)
+
+    with closing(open_store(path)) as one, closing(open_store(path)) as other:
+        behind = "SELECT CAST(queue_id AS BLOB), CAST(key AS BLOB), CAST(message_id AS BLOB), CAST(expires_at AS BLOB)"
+        meddle(monkeypatch, f"{behind} FROM sqew_key ORDER BY queue_id DESC", lambda: other.run([keyed("key-")], NOW))
+        one.run([keyed("key-3")], NOW)
+
+        known = [key for (key,) in one.connection.execute("SELECT key FROM sqew_key ORDER BY key")]
+
+    assert known == ["key-", "key-0", "key-1", "key-2", "key-3", "key-4"]
+
+
+def test_a_row_behind_one_that_others_took_out_was_taken_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "queue.db"
+    with closing(open_store(path)) as one:
+        one.run([CreateQueue("jobs", Policy(keep="archive"))], NOW)
+        one.run([keyed(f"key-{n}") for n in range(5)], NOW)
+        taken = one.run([Receive("jobs", 5)], NOW).results[0].messages
+        one.run([Ack("jobs", [Ref(message.id) for message in taken])], NOW)
+    damage(path, "sqew_archive", 2, rowid=True)
+
+    with closing(open_store(path)) as one, closing(open_store(path)) as other:
+        by_id = "SELECT id FROM sqew_archive NOT INDEXED"
+        meddle(monkeypatch, by_id, lambda: other.look([ListArchive("jobs")], NOW))
+        [archive] = one.look([ListArchive("jobs")], NOW)
+
+    assert sorted(found.message.key for found in archive.messages) == ["key-0", "key-1", "key-3", "key-4"]
