@@ -13,8 +13,9 @@ import pytest
 from oddities import LATER, NOW, QUEUES, VALUES, Column, Inquiry, Outcome, Typeless, build, columns_of, is_rowid_table
 
 from sqew.errors import StoreDamaged
-from sqew.model import NewMessage, Policy
-from sqew.operations import CreateQueue, ListArchive, Peek, Receive, Send
+from sqew.model import NewMessage, NewMessages, Policy
+from sqew.operations import CreateQueue, GrowClaim, ListArchive, OpenConsumer, Peek, Promote, Receive, Send, Stage
+from sqew.rules.values import LARGEST_ID
 from sqew.stores.sqlite import SQLiteStore
 
 UNKNOWN = frozenset({"sqew_queue.name"})
@@ -201,3 +202,17 @@ def test_an_export_beside_it_made_a_queue_in_memory_forget_what_it_claims() -> N
 
         assert store.run([Receive("jobs")], NOW).results[0].messages[0].body == b"2"
         assert store.look([Peek("jobs")], NOW)
+
+
+def test_large_numbers_of_claims_and_epochs_were_taken_for_damage(scratch: Path) -> None:
+    path = scratch / "queue.db"
+    with closing(SQLiteStore(path, now=NOW)) as store:
+        store.run([CreateQueue("jobs", Policy())], NOW)
+        store.run([Send("jobs", [NewMessage(b"1")])], NOW)
+        opened = store.run([OpenConsumer("jobs", "reader", "me")], NOW).results[0]
+        store.run([GrowClaim("jobs", "reader", opened.epoch, LARGEST_ID, limit=1, lease_ms=60_000)], NOW)
+        store.run([Stage("jobs", "load", LARGEST_ID, "p", NewMessages([b"2"]))], NOW)
+        store.run([Stage("jobs", "stream", LARGEST_ID, "p", NewMessages([b"3"]))], NOW)
+        store.run([Promote("jobs", "stream", LARGEST_ID, {"p": 1})], NOW)
+
+        assert store.check().problems == []

@@ -17,6 +17,7 @@ import apsw
 import msgspec
 
 from sqew.model import Policy
+from sqew.rules.values import LARGEST_ID
 from sqew.stores.sql.fifo import refresh_head
 from sqew.stores.sql.rows import HIGHEST
 from sqew.stores.sql.work import Execute, Row, Work
@@ -134,6 +135,12 @@ _ONE_OF = {
 }
 """What their CHECKs say: where a row holds anything else, nothing of it could be mended."""
 
+_CHOSEN = {
+    ("sqew_consumer", "last"), ("sqew_consumer", "spent"), ("sqew_claim", "number"), ("sqew_claim_chunk", "number"),
+    ("sqew_writer", "epoch"), ("sqew_staging", "epoch"),
+}  # fmt: skip
+"""Numbers that callers choose: a clock's nanoseconds, say."""
+
 _CHECKED = {"sqew_message", "sqew_archive", "sqew_payload", "sqew_schedule"}
 
 _LEFT = {"sqew_migration", "sqew_body"}
@@ -149,7 +156,8 @@ class _Column:
         if kind == "TEXT":
             wrong = f"({wrong} OR NOT sqew_is_text(CAST({name} AS BLOB)))"
         elif kind == "INTEGER" and name != "salt":
-            wrong = f"({wrong} OR {name} NOT BETWEEN -{HIGHEST} AND {HIGHEST})"
+            highest = LARGEST_ID if (table, name) in _CHOSEN else HIGHEST
+            wrong = f"({wrong} OR {name} NOT BETWEEN -{highest} AND {highest})"
         if not not_null:
             wrong = f"({name} IS NOT NULL AND {wrong})"
         if (table, name) == ("sqew_message", "due_at"):
