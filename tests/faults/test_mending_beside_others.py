@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -38,13 +39,11 @@ def damage(path: Path, table: str, row: int, *, rowid: bool) -> None:
     path.write_bytes(content)
 
 
-def meddle(monkeypatch: pytest.MonkeyPatch, before: str, act: Callable[[], object]) -> None:
-    """Have others act once, just before whoever mends a file executes a statement that begins in this way."""
-    left = [act]
+def watch(monkeypatch: pytest.MonkeyPatch, see: Callable[[str], object]) -> None:
+    """See statements before they are executed to mend a file."""
 
     def trace(_cursor: apsw.Cursor, statement: str, _values: object) -> bool:
-        if left and statement.startswith(before):
-            left.pop()()
+        see(statement)
         return True
 
     def traced(*args: Any, **options: Any) -> apsw.Connection:
@@ -53,6 +52,17 @@ def meddle(monkeypatch: pytest.MonkeyPatch, before: str, act: Callable[[], objec
         return connection
 
     monkeypatch.setattr(store, "connect", traced)
+
+
+def meddle(monkeypatch: pytest.MonkeyPatch, before: str, act: Callable[[], object]) -> None:
+    """Have others act once, just before a statement is executed that begins in this way."""
+    left = [act]
+
+    def see(statement: str) -> None:
+        if left and statement.startswith(before):
+            left.pop()()
+
+    watch(monkeypatch, see)
 
 
 def test_a_key_that_was_sent_while_others_were_counted_was_lost(
@@ -89,3 +99,21 @@ def test_a_row_behind_one_that_others_took_out_was_taken_out(tmp_path: Path, mon
         [archive] = one.look([ListArchive("jobs")], NOW)
 
     assert sorted(found.message.key for found in archive.messages) == ["key-0", "key-1", "key-3", "key-4"]
+
+
+def test_all_messages_were_read_for_each_queue_while_others_waited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "queue.db"
+    with closing(open_store(path)) as one:
+        one.run([CreateQueue("jobs", Policy())], NOW)
+        one.run([CreateQueue(f"queue-{n}", Policy()) for n in range(20)], NOW)
+        one.run([Send("jobs", [NewMessage(b"1"), NewMessage(b"2")])], NOW)
+    damage(path, "sqew_message", 0, rowid=True)
+    executed: Counter[str] = Counter()
+
+    with closing(open_store(path)) as one:
+        watch(monkeypatch, lambda statement: executed.update([statement]))
+        assert len(one.run([Receive("jobs", 2)], NOW).results[0].messages) == 1
+
+    assert max(count for statement, count in executed.items() if "FROM sqew_message" in statement) < 5

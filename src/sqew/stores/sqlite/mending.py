@@ -22,7 +22,14 @@ from sqew.stores.sql.fifo import refresh_head
 from sqew.stores.sql.rows import HIGHEST
 from sqew.stores.sql.work import Execute, Row, Work
 from sqew.stores.sqlite.connection import connect
-from sqew.stores.sqlite.unreadable import broken_tables, check_pages, remake, take_out, unreadable_rows
+from sqew.stores.sqlite.unreadable import (
+    broken_tables,
+    check_pages,
+    remake,
+    still_unreadable,
+    take_out,
+    unreadable_rows,
+)
 
 _LANE = "SELECT 1 FROM sqew_lane l WHERE l.queue_id = sqew_message.queue_id AND l.id = lane_id"
 _decode_policy = msgspec.json.Decoder(Policy).decode
@@ -241,9 +248,9 @@ def mend(work: Work, connection: apsw.Connection, *, indexes: bool) -> list[str]
     work.execute("BEGIN IMMEDIATE")
     try:
         if unreadable or broken:
-            # Others have written since, and an intact row may be where a lost one was. Now they wait.
+            # Others have written since, and intact rows may be among them. Now they wait.
             with closing(connect(connection.filename, create=False)) as other:
-                unreadable = unreadable_rows(other.execute, unreadable)
+                unreadable = still_unreadable(other.execute, unreadable)
                 broken = broken_tables(other.execute, broken)
         told = take_out(work.execute, unreadable, max(work.now, 0))
         told += remake(work.execute, broken)
@@ -331,11 +338,15 @@ def _restore_queues(work: Work) -> None:
         except (TypeError, ValueError):
             policy = Policy(lanes=dict.fromkeys(lanes.values(), 1) or Policy().lanes, fifo=name.endswith(".fifo"))
             work.execute("UPDATE sqew_queue SET policy = ? WHERE id = ?", (_encode(policy).decode(), queue_id))
+        lost = [lane for lane in policy.lanes if lane not in lanes.values()]
+        if not lost:
+            # What follows reads all messages, and there may be thousands of queues.
+            continue
         used = "SELECT DISTINCT lane_id FROM sqew_message WHERE queue_id = ? AND typeof(lane_id) = 'integer'"
         # The numbers that messages still have, and then those that nobody has.
         numbers = [id for (id,) in work.execute(f"{used} ORDER BY lane_id", (queue_id,)) if id not in lanes]
         free = chain(numbers, (id for id in count() if id not in lanes and id not in numbers))
-        for lane in (one for one in policy.lanes if one not in lanes.values()):
+        for lane in lost:
             work.execute("INSERT INTO sqew_lane (queue_id, id, name) VALUES (?, ?, ?)", (queue_id, next(free), lane))
 
 

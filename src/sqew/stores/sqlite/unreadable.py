@@ -62,20 +62,38 @@ VALUES (?1, ?2, ?3, ?4, ?5, CASE WHEN ?5 IS NULL THEN ?6 END, ?6, ?6, 0, -1, x''
 """
 
 
-def unreadable_rows(execute: Execute, tables: Iterable[str] = _TABLES) -> dict[str, list[int]]:
+def unreadable_rows(execute: Execute) -> dict[str, list[int]]:
     """Find the rows by their ids, by table. Raises what SQLite says where more than a row can't be read.
 
-    While others write these ids may be those of other rows: nobody may, where they are to be taken out.
+    While others write there may be ids of intact rows among them: see `still_unreadable`.
     """
-    found = {table: _unreadable(execute, table) for table in tables}
+    found = {table: _unreadable(execute, table) for table in _TABLES}
     return {table: ids for table, ids in found.items() if ids}
+
+
+def still_unreadable(execute: Execute, rows: Mapping[str, list[int]]) -> dict[str, list[int]]:
+    """Return those of these rows that can't be read, nobody else writing."""
+    found = {table: [id for id in ids if not _can_be_read(execute, table, id)] for table, ids in rows.items()}
+    return {table: ids for table, ids in found.items() if ids}
+
+
+def _can_be_read(execute: Execute, table: str, id: int) -> bool:
+    try:
+        execute(f"SELECT {_columns(execute, table)} FROM {table} NOT INDEXED WHERE id = ?", (id,)).fetchall()  # noqa: S608
+    except apsw.CorruptError:
+        return False
+    return True
+
+
+def _columns(execute: Execute, table: str) -> str:
+    # As bytes: what is no UTF-8 is damage that others mend.
+    return ", ".join(f"CAST({column} AS BLOB)" for _, column, *_ in execute(f"PRAGMA table_info({table})"))
 
 
 def _unreadable(execute: Execute, table: str) -> list[int]:
     ids: list[int] = []
     last = -1 << 63
-    # As bytes: what is no UTF-8 is damage that others mend.
-    columns = ", ".join(f"CAST({column} AS BLOB)" for _, column, *_ in execute(f"PRAGMA table_info({table})"))
+    columns = _columns(execute, table)
     while True:
         try:
             for id, *_ in execute(f"SELECT id, {columns} FROM {table} NOT INDEXED WHERE id > ? ORDER BY id", (last,)):  # noqa: S608
