@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from random import Random
 
@@ -14,7 +14,18 @@ from oddities import LATER, NOW, QUEUES, VALUES, Column, Inquiry, Outcome, Typel
 
 from sqew.errors import StoreDamaged
 from sqew.model import NewMessage, NewMessages, Policy
-from sqew.operations import CreateQueue, GrowClaim, ListArchive, OpenConsumer, Peek, Promote, Receive, Send, Stage
+from sqew.operations import (
+    CreateQueue,
+    GetQueue,
+    GrowClaim,
+    ListArchive,
+    OpenConsumer,
+    Peek,
+    Promote,
+    Receive,
+    Send,
+    Stage,
+)
 from sqew.rules.values import LARGEST_ID
 from sqew.stores.sqlite import SQLiteStore
 
@@ -216,3 +227,45 @@ def test_large_numbers_of_claims_and_epochs_were_taken_for_damage(scratch: Path)
         store.run([Promote("jobs", "stream", LARGEST_ID, {"p": 1})], NOW)
 
         assert store.check().problems == []
+
+
+@pytest.mark.parametrize(
+    "flip",
+    [
+        "sqew_lane SET name = 'c' WHERE name = 'a'",
+        "sqew_queue SET policy = replace(policy, 'visibility_ms', 'visibilitx_ms') WHERE name = 'lanes'",
+        """sqew_queue SET policy = replace(policy, '"delete"', '"deletd"') WHERE name = 'lanes'""",
+    ],
+)
+@pytest.mark.parametrize("opened", [True, False], ids=["in use", "at rest"])
+def test_a_letter_of_a_lane_or_of_a_policy_blocked_its_queue(
+    sample: Path, scratch: Path, flip: str, opened: bool
+) -> None:
+    path = scratch / "odd.db"
+    path.write_bytes(sample.read_bytes())
+    with ExitStack() as stack:
+        store = stack.enter_context(closing(SQLiteStore(path, now=NOW))) if opened else None
+        with closing(apsw.Connection(str(path))) as connection:
+            connection.execute(f"UPDATE {flip}")
+            connection.execute("UPDATE sqew_meta SET catalog = catalog + 1")
+        store = store or stack.enter_context(closing(SQLiteStore(path, now=NOW)))
+
+        assert len(store.run([Receive("lanes", 10)], LATER).results[0].messages) == 4
+        assert store.run([GetQueue("lanes")], LATER).results[0].policy.lanes.keys() == {"a", "b"}
+        assert store.check().problems == []
+
+
+def test_a_file_that_a_newer_sqew_has_opened_meanwhile_is_not_mended(sample: Path, scratch: Path) -> None:
+    path = scratch / "odd.db"
+    path.write_bytes(sample.read_bytes())
+    with closing(SQLiteStore(path, now=NOW)) as store:
+        policies = "SELECT policy FROM sqew_queue"
+        store.connection.execute("UPDATE sqew_queue SET policy = json_set(policy, '$.new', 1)")
+        store.connection.execute("UPDATE sqew_meta SET catalog = catalog + 1")
+        store.connection.execute("INSERT INTO sqew_migration VALUES (1000, 'new', 0)")
+        stored = store.connection.execute(policies).fetchall()
+
+        with pytest.raises(StoreDamaged):
+            store.run([Receive("lanes", 10)], LATER)
+
+        assert store.connection.execute(policies).fetchall() == stored

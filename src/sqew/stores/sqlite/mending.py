@@ -32,6 +32,7 @@ from sqew.stores.sqlite.unreadable import (
 )
 
 _LANE = "SELECT 1 FROM sqew_lane l WHERE l.queue_id = sqew_message.queue_id AND l.id = lane_id"
+_POLICY = "SELECT CAST(policy AS BLOB) FROM sqew_queue q WHERE q.id = queue_id"
 _decode_policy = msgspec.json.Decoder(Policy).decode
 _encode = msgspec.json.Encoder().encode
 _FIFO = "(SELECT json_valid(policy) AND policy ->> '$.fifo' FROM sqew_queue q WHERE q.id = queue_id)"
@@ -128,7 +129,7 @@ None: it stays as it is, and whoever needs it is told that the file is damaged.
 """
 
 _JSON = {
-    ("sqew_queue", "policy"), ("sqew_queue", "extras"), ("sqew_topic", "attributes"), ("sqew_topic", "tags"),
+    ("sqew_queue", "extras"), ("sqew_topic", "attributes"), ("sqew_topic", "tags"),
     ("sqew_subscription", "details"), ("sqew_attempt", "messages"),
 }  # fmt: skip
 
@@ -174,6 +175,11 @@ class _Column:
             wrong = f"({wrong} OR NOT json_valid({name}))"
         if (allowed := _ONE_OF.get((table, name))) is not None:
             wrong = f"({wrong} OR {name} NOT IN {allowed})"
+        if (table, name) == ("sqew_queue", "policy"):
+            # A policy of a newer Sqew can't be read either: a field that is added to it needs a migration.
+            wrong = f"({wrong} OR NOT sqew_is_policy(CAST(policy AS BLOB)))"
+        if (table, name) == ("sqew_lane", "name"):
+            wrong = f"({wrong} OR NOT sqew_may_be_lane(({_POLICY}), CAST(name AS BLOB)))"
         if (table, name) == ("sqew_message", "lane_id"):
             wrong = f"({wrong} OR NOT EXISTS ({_LANE}))"
         self.is_odd = wrong

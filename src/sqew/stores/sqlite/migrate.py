@@ -26,6 +26,11 @@ def version_of(connection: apsw.Connection) -> int:
     return int(connection.execute("SELECT coalesce(max(version), 0) FROM sqew_migration").get)
 
 
+def is_newer(connection: apsw.Connection) -> bool:
+    """Return True if a newer Sqew has brought the file up to date since it was opened."""
+    return version_of(connection) > migrations(__package__)[-1].version
+
+
 def migrate(connection: apsw.Connection, path: str, now: int) -> None:
     """Apply what is missing, in one transaction. Two processes may do this at once: one waits for the other."""
     known = migrations(__package__)

@@ -11,9 +11,13 @@ from typing import Any
 from zlib import crc32
 
 import apsw
+import msgspec
 
+from sqew.model import Policy
 from sqew.stores.sql.rows import MOST_ADDED_UP, are_odd, checksum
 from sqew.stores.sql.work import Row
+
+_decode_policy = msgspec.json.Decoder(Policy).decode
 
 Change = Callable[[str, Row], Row | None]
 """Execute a statement that changes at most one row: what it noted of that row; None if it changed none."""
@@ -26,7 +30,8 @@ def noting(connection: apsw.Connection) -> tuple[Change, Delete]:
 
     ``sqew_note(…)`` keeps what it is given, ``sqew_intact({delivered})`` as well, but leaves the row alone if its body
     is not what was sent or its numbers are none, and ``sqew_notes(…)`` adds what it is given to the rest.
-    ``sqew_is_text(…)`` says of bytes whether they are UTF-8.
+    ``sqew_is_text(…)`` says of bytes whether they are UTF-8, ``sqew_is_policy(…)`` whether they are a queue's policy,
+    and ``sqew_may_be_lane(policy, name)`` whether that has a lane of this name, if it is one.
     """
     noted: Row = ()
     all_noted: list[Row] = []
@@ -69,8 +74,22 @@ def noting(connection: apsw.Connection) -> tuple[Change, Delete]:
         except UnicodeDecodeError:
             return False
 
-    connection.create_scalar_function("sqew_is_text", is_text, flags=apsw.SQLITE_DIRECTONLY)
-    for name, function in {"sqew_note": note, "sqew_intact": is_intact, "sqew_notes": add}.items():
+    def is_policy(*value: Any) -> bool:
+        return _policy(value[0]) is not None
+
+    def may_be_lane(*values: Any) -> bool:
+        policy = _policy(values[0])
+        return policy is None or values[1] in {lane.encode() for lane in policy.lanes}
+
+    functions = {
+        "sqew_note": note,
+        "sqew_intact": is_intact,
+        "sqew_notes": add,
+        "sqew_is_text": is_text,
+        "sqew_is_policy": is_policy,
+        "sqew_may_be_lane": may_be_lane,
+    }
+    for name, function in functions.items():
         connection.create_scalar_function(name, function, flags=apsw.SQLITE_DIRECTONLY)
     execute, changes, executemany = connection.cursor().execute, connection.changes, connection.executemany
 
@@ -87,3 +106,10 @@ def noting(connection: apsw.Connection) -> tuple[Change, Delete]:
         return rows
 
     return change, delete
+
+
+def _policy(stored: Any) -> Policy | None:
+    try:
+        return _decode_policy(stored)
+    except (TypeError, ValueError):
+        return None

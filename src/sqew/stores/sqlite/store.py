@@ -28,7 +28,7 @@ from sqew.stores.sqlite import upkeep
 from sqew.stores.sqlite.connection import MEMORY, SQL, Durability, Link, connect, set_durability, translate, translated
 from sqew.stores.sqlite.losses import WalWatch, noted
 from sqew.stores.sqlite.mending import has_odd_queues, mend, odd_rows
-from sqew.stores.sqlite.migrate import migrate
+from sqew.stores.sqlite.migrate import is_newer, migrate
 from sqew.stores.sqlite.readers import KeptReader
 from sqew.stores.sqlite.room import Room
 from sqew.stores.sqlite.shortcuts import SHORTCUTS, WITHIN, Shortcut, send_plain
@@ -194,6 +194,9 @@ class SQLiteStore:
         """What was mended, in a sentence each; None: others write."""
         try:
             with closing(connect(self._file, create=False)) as connection:
+                if is_newer(connection):
+                    # What this code can't read need not be damaged.
+                    return []
                 told = mend(self._work_on(Link(connection), connection, now), connection, indexes=indexes)
         except (apsw.Error, SqewError, *_UNLIKELY) as failure:
             fields = {"file": self.path, "error": str(error), "failure": str(failure)}
