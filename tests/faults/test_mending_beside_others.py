@@ -6,15 +6,23 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import apsw
 import pytest
+from power import Disk
 
 from sqew.model import NewMessage, Policy, Ref
 from sqew.operations import Ack, CreateQueue, ListArchive, Receive, Send
+from sqew.stores.sql.bindings import Bindings
+from sqew.stores.sql.catalog import Catalog
+from sqew.stores.sql.finding import Finding
+from sqew.stores.sql.work import Work
 from sqew.stores.sqlite import SQLiteStore, store
-from sqew.stores.sqlite.connection import connect
+from sqew.stores.sqlite.connection import SQL, Link, connect
+from sqew.stores.sqlite.mending import mend
+from sqew.stores.sqlite.room import Room
 
 NOW = 1_700_000_000_000
 
@@ -117,3 +125,48 @@ def test_all_messages_were_read_for_each_queue_while_others_waited(
         assert len(one.run([Receive("jobs", 2)], NOW).results[0].messages) == 1
 
     assert max(count for statement, count in executed.items() if "FROM sqew_message" in statement) < 5
+
+
+@pytest.mark.parametrize("table", ["sqew_message", "sqew_key", "sqew_bucket", "sqew_meta"])
+def test_a_power_cut_amid_mending_loses_nothing_that_is_intact(scratch: Path, table: str) -> None:
+    sample = scratch / "sample.db"
+    with closing(open_store(sample)) as one:
+        one.run([CreateQueue("jobs", Policy()), CreateQueue("other", Policy(lanes={"a": 1, "b": 1}))], NOW)
+        one.run([keyed(f"key-{n}") for n in range(9)], NOW)
+        one.run([Send("other", [NewMessage(b"1", lane=lane) for lane in "ab"])], NOW)
+    damage(sample, table, 0, rowid=table in ("sqew_message", "sqew_meta"))
+    cuts = 0
+    while (images := _cut_amid_mending(scratch / f"{cuts}", sample.read_bytes(), cuts + 1)) is not None:
+        cuts += 1
+        left = scratch / f"left {cuts}"
+        left.mkdir()
+        for name, image in images.items():
+            (left / name).write_bytes(image)
+        with closing(open_store(left / "queue.db")) as one:
+            received = [
+                message.body
+                for queue in ("jobs", "other")
+                for message in one.run([Receive(queue, 20)], NOW).results[0].messages
+            ]
+            assert len(received) == 11 - (table == "sqew_message")
+            sent = [one.run([keyed(f"key-{n}")], NOW).results[0][0].duplicate for n in range(9)]
+            assert sent.count(False) <= 1
+            assert one.connection.pragma("integrity_check") == "ok"
+
+    assert cuts > 3
+
+
+def _cut_amid_mending(folder: Path, content: bytes, at: int) -> dict[str, bytes] | None:
+    """Mend a file, and return what a power cut after so many events has left of it; None: there were fewer."""
+    folder.mkdir()
+    disk = Disk(f"mended-{folder}", folder, Random(at))
+    disk.load({"queue.db": content})
+    found: list[dict[str, bytes]] = []
+    disk.on_cut, disk.cut_at = found.append, at
+    path = str(folder / "queue.db")
+    with closing(connect(path, create=False, vfs=disk.name)) as connection:
+        link = Link(connection)
+        work = Work(link, SQL, Catalog(link.execute, SQL), Bindings(), Finding(), Room(path, 0), Random(0))
+        work.now = NOW
+        assert mend(work, connection, indexes=True)
+    return found[0] if found else None
