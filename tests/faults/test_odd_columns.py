@@ -269,3 +269,23 @@ def test_a_file_that_a_newer_sqew_has_opened_meanwhile_is_not_mended(sample: Pat
             store.run([Receive("lanes", 10)], LATER)
 
         assert store.connection.execute(policies).fetchall() == stored
+
+
+@pytest.mark.parametrize("flip", ["UPDATE sqew_meta SET next_id = 'odd'", "unreadable"])
+def test_ids_of_messages_that_are_gone_were_given_to_others(scratch: Path, flip: str) -> None:
+    path = scratch / "odd.db"
+    with closing(SQLiteStore(path, now=NOW, durability="fast")) as store:
+        store.run([CreateQueue("jobs", Policy())], NOW)
+        for _ in range(20):
+            last = store.run([Send("jobs", [NewMessage(b"1")] * 100)], NOW).results[0][-1]
+            store.run([Receive("jobs", 100, finish=True)], NOW)
+        if flip != "unreadable":
+            store.connection.execute(flip)
+    if flip == "unreadable":
+        [altered] = unreadable(path, "sqew_meta")
+        path.write_bytes(altered)
+
+    with closing(SQLiteStore(path, now=NOW, durability="fast")) as store:
+        [sent] = store.run([Send("jobs", [NewMessage(b"2")])], NOW).results[0]
+
+    assert sent.id > last.id

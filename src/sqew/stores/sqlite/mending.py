@@ -67,9 +67,11 @@ _HARMLESS: dict[str, Mapping[str, str | None]] = {
         "subscriptions": "abs(random() % 1000000000) + 1000000000",
         # Messages that are there get other UUIDs.
         "salt": "random()",
-        "next_id": "(SELECT max(coalesce((SELECT max(id) FROM sqew_message), 0),"
-        " coalesce((SELECT max(id) FROM sqew_archive), 0),"
-        " coalesce((SELECT max(message_id) FROM sqew_key WHERE typeof(message_id) = 'integer'), 0)) + 1000)",
+        # Higher than any that was given out: nobody has sent more than a message per millisecond since 1970.
+        # Of messages that are gone nothing else is known.
+        "next_id": "(SELECT max(?1, coalesce((SELECT max(id) FROM sqew_message), 0) + 1000,"
+        " coalesce((SELECT max(id) FROM sqew_archive), 0) + 1000,"
+        " coalesce((SELECT max(message_id) FROM sqew_key WHERE typeof(message_id) = 'integer'), 0) + 1000))",
     },
     "sqew_queue": {"name": "'damaged-' || id", "policy": "''", "created_at": "0", "extras": "'{}'"},
     "sqew_lane": {"turn": "0", **dict.fromkeys(("queue_id", "id", "name"), _DELETED)},
@@ -263,7 +265,7 @@ def mend(work: Work, connection: apsw.Connection, *, indexes: bool) -> list[str]
         if "sqew_meta" in broken:
             fresh = _HARMLESS["sqew_meta"]
             columns, values = ", ".join(fresh), ", ".join(map(str, fresh.values()))
-            work.execute(f"INSERT INTO sqew_meta (id, {columns}) SELECT 1, {values}")
+            work.execute(f"INSERT INTO sqew_meta (id, {columns}) SELECT 1, {values}", (work.now,))
         if indexes:
             odd = [table for table, _ in odd_tables(work.execute)]
             places = _places(work.execute)
