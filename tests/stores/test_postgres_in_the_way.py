@@ -27,6 +27,7 @@ from sqew.operations import (
     SweepDue,
 )
 from sqew.settings import resolve
+from sqew.stores.postgres.connection import SQL
 from stores.rivals import NOW, in_a_loop, rivals
 
 __all__ = ["reused_database"]
@@ -135,6 +136,26 @@ async def test_servers_that_use_new_priorities_in_another_order_do_not_wait_in_a
         assert both.retries == 0
         [received] = await both.run(Receive("jobs", 10))
         assert [message.priority for message in received.messages] == [2, 2, 1, 1]
+
+
+# Keys
+
+
+@in_a_loop
+async def test_an_ack_does_not_wait_for_who_repeats_the_send_of_its_message(reused_database: Reused) -> None:
+    async with rivals(reused_database) as both:
+        keyed = Send("jobs", [NewMessage(b"1", key="k")])
+        _, _, received = await both.run(CreateQueue("jobs", Policy()), keyed, Receive("jobs"))
+        [message] = received.messages
+
+        async with both.holder.transaction():
+            [queue_id] = await both.holder.fetchrow("SELECT id FROM sqew_queue")
+            assert await both.holder.fetchval(SQL.key_owner, queue_id, "k", NOW) == message.id
+            # Two servers that each did both, for the same keys, waited in a circle.
+            async with asyncio.timeout(10):
+                [[acked]] = await both.run(Ack("jobs", [Ref(message.id, message.lease.token)]))
+
+        assert acked.id == message.id
 
 
 # Queues that a server holds which has stopped

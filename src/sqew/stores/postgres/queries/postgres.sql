@@ -9,6 +9,10 @@ FOR UPDATE
 -- Nobody changes the row before the transaction ends, but others may say so as well.
 FOR SHARE
 
+-- fragment: kept
+-- Nobody deletes the row before the transaction ends. It may be changed: who does so waits for nobody.
+FOR KEY SHARE
+
 -- fragment: unless_locked
 -- The same, and what others have locked is passed over: they are at it.
 FOR UPDATE SKIP LOCKED

@@ -16,8 +16,8 @@ INSERT INTO sqew_body (id, body) VALUES (?1, ?2)
 
 -- name: key_owner
 -- The message that a key stands for, if the key is still remembered. A lock is written down: so the answer to a repeated
--- send waits for a synchronous standby as well, which may not have the message yet.
-SELECT message_id FROM sqew_key WHERE queue_id = ?1 AND key = ?2 AND (expires_at IS NULL OR expires_at > ?3) {shared}
+-- send waits for a synchronous standby as well, which may not have the message yet. Who acks that message does not wait.
+SELECT message_id FROM sqew_key WHERE queue_id = ?1 AND key = ?2 AND (expires_at IS NULL OR expires_at > ?3) {kept}
 
 -- name: claim_key
 -- Remember a key until ?5, or for as long as its message lives. An outlived key is taken over; a living one is left

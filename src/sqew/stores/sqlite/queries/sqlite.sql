@@ -4,6 +4,8 @@
 
 -- fragment: shared
 
+-- fragment: kept
+
 -- fragment: unless_locked
 
 -- name: insert_staged
