@@ -16,7 +16,7 @@ from postgres import fetch_column, new_database
 from sqew.embedded import Queue
 from sqew.errors import Conflict, OutcomeUnknown, StoreBusy, StoreUnavailable, StoreUnusable
 from sqew.model import Message, NewMessage, Received, Ref
-from sqew.operations import Ack, CreateQueue, LastId, Operation, Peek, Receive, Send
+from sqew.operations import Ack, CreateQueue, LastId, Operation, Peek, Promote, Receive, Send, StepPromotion
 from sqew.rules.rules import default_policy
 from sqew.stores.postgres import PostgresStore
 from sqew.stores.transfer.copy import move_in
@@ -262,6 +262,23 @@ def test_a_send_that_was_repeated_with_its_key_was_answered_although_no_standby_
         id = q.enqueue("repeated", 1, key="k")
 
         assert [message.id for message in q.peek("repeated")] == [id]
+
+
+def test_an_epoch_that_was_promoted_again_was_answered_although_no_standby_had_it(cluster: Cluster) -> None:
+    url = cluster.url()
+    with Queue.open(url) as q:
+        q.create("promoted")
+        q.writers.stage("promoted", "nightly", 0, "part", [1])
+        assert not q.run(Promote("promoted", "nightly", 0, {"part": 1})).done
+        with impatience(url):
+            with pytest.raises(OutcomeUnknown, match="perhaps nowhere else"):
+                q.run(StepPromotion("promoted", "nightly", 0))
+            for repeated in (Promote("promoted", "nightly", 0, {"part": 1}), StepPromotion("promoted", "nightly", 0)):
+                with pytest.raises(OutcomeUnknown, match="perhaps nowhere else"):
+                    q.run(repeated)
+
+        assert q.writers.promote("promoted", "nightly", 0, {"part": 1}).repeated
+        assert q.stats("promoted").depths.total() == 1
 
 
 @in_a_loop

@@ -60,6 +60,7 @@ HOT = {
     "group_exists": {GROUP},
     # Staging.
     "read_writer": {ROW},
+    "writer_to_promote": {ROW},
     "writers_of": {ROW},
     "writers_near": {ROW},
     "insert_writer": NOTHING,

@@ -143,7 +143,7 @@ def promote(work: Work, op: Promote) -> Promotion:
     state = work.catalog.queue(op.queue)
     # Two who decide on the same epoch must see each other.
     work.hold(state)
-    writer = work.execute(work.sql.read_writer, (state.id, op.writer)).fetchone()
+    writer = work.execute(work.sql.writer_to_promote, (state.id, op.writer)).fetchone()
     found = work.execute(work.sql.find_staging, (state.id, op.writer, op.epoch)).fetchone()
     if writer is not None and _is_decided(writer, op.epoch):
         is_done = not _is_moving(found)
@@ -208,7 +208,7 @@ def step(work: Work, op: StepPromotion) -> Promotion:
         staging_id, epoch = row
         if _move_chunk(work, state, staging_id, op.writer, epoch):
             work.execute(work.sql.promote_staging, (staging_id, work.now + LEFT_UNDONE_MS))
-    writer = work.execute(work.sql.read_writer, (state.id, op.writer)).fetchone()
+    writer = work.execute(work.sql.writer_to_promote, (state.id, op.writer)).fetchone()
     if writer is None or not _is_decided(writer, op.epoch):
         # The queue was deleted meanwhile, and there is another of its name.
         raise WriterNotFound(op.queue, op.writer)

@@ -6,6 +6,10 @@ name, epoch, promoted, duplicates
 -- name: read_writer
 SELECT {writer} FROM sqew_writer WHERE queue_id = ?1 AND name = ?2
 
+-- name: writer_to_promote
+-- The same, and locked: see `key_owner`. What is said of an epoch that is in the queue waits for a synchronous standby, too.
+SELECT {writer} FROM sqew_writer WHERE queue_id = ?1 AND name = ?2 {kept}
+
 -- name: writers_of
 SELECT {writer} FROM sqew_writer WHERE queue_id = ?1 AND name > ?2 ORDER BY name LIMIT ?3
 
