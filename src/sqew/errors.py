@@ -801,6 +801,9 @@ class StoreTooNew(StoreError):
     """The file was written by a newer Sqew."""
 
     code = "store_too_new"
+    discreet = (
+        "This server is older than its store, did nothing, and is about to end. Try again in a moment, or ask another."
+    )
 
 
 class StoreUnusable(StoreError):

@@ -129,6 +129,14 @@ def test_what_the_server_could_not_do_just_now_is_asked_for_again(connect):
         assert (id, len(server.asked)) == (1, 3)
 
 
+def test_what_a_server_refused_that_an_upgrade_has_overtaken_is_asked_of_the_next(connect):
+    overtaken = (503, b'{"error":{"code":"store_too_new","message":"It is about to end."}}', ("Retry-After", "0"))
+    with Scripted(overtaken, SENT) as server:
+        id = connect(server.url).enqueue("orders", 1)
+
+        assert (id, len(server.asked)) == (1, 2)
+
+
 UNKNOWN = (503, b'{"error":{"code":"outcome_unknown","message":"Nobody knows."}}')
 
 

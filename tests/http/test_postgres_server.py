@@ -365,6 +365,25 @@ def test_a_server_that_is_older_than_its_database_ends_and_says_why(tmp_path: Pa
     assert UPGRADE in server.log.read_text().splitlines()[-1]
 
 
+def test_a_server_that_an_upgrade_has_overtaken_answered_500_before_it_ended(tmp_path: Path) -> None:
+    database = new_database()
+    answers: list[Answer] = []
+    with serving(tmp_path, database=database) as server:
+        server.call("POST", "/queues", {"name": "jobs"})
+        fetch_column(database, "INSERT INTO sqew_migration VALUES (999, 'later', 0)")
+        others = "datname = current_database() AND pid <> pg_backend_pid()"
+        fetch_column(database, f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}")
+
+        # Until nobody listens any more.
+        with contextlib.suppress(OSError):
+            while server.process.poll() is None:
+                answers.append(server.call("POST", "/queues/jobs/messages", {"payload": 1}))
+
+        assert server.process.wait(20) == 5
+    assert {answer.status for answer in answers} <= {201, 503}
+    assert all("retry-after" in answer.headers for answer in answers if answer.status == 503)
+
+
 def test_to_compact_is_refused_with_what_to_do_instead(server: Serving) -> None:
     answer = server.call("POST", "/queues/orders/compact")
 

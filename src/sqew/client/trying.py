@@ -21,6 +21,7 @@ from sqew.errors import (
     SqewError,
     StoreBusy,
     StoreClosed,
+    StoreTooNew,
     Unreachable,
 )
 
@@ -53,7 +54,7 @@ class Patience(Struct, frozen=True):
         return max(pause * random.uniform(0.5, 1.0), min(asked / 1000, _LONGEST_PAUSE_S))
 
 
-_NOT_DONE = (Unreachable, Overloaded, StoreBusy)
+_NOT_DONE = (Unreachable, Overloaded, StoreBusy, StoreTooNew)
 """Errors after which a try has certainly done nothing."""
 
 

@@ -25,6 +25,7 @@ from sqew.errors import (
     StoreClosed,
     StoreError,
     StoreFull,
+    StoreTooNew,
     TooLarge,
     Unauthorized,
     WrongContentType,
@@ -49,6 +50,7 @@ _STATUSES: tuple[tuple[type[SqewError], int], ...] = (
     (StoreBusy, 503),
     (OutcomeUnknown, 503),
     (StoreClosed, 503),
+    (StoreTooNew, 503),
     (BodyDamaged, 500),
     (StoreError, 500),
 )
@@ -79,7 +81,7 @@ def _called_for(error: SqewError) -> Headers:
     """When to come back, what is allowed, how to say who it is."""
     if isinstance(error, RateLimited | Overloaded | ConsumerInUse):
         return ((b"retry-after", b"%d" % max(1, math.ceil(error.retry_after_ms / 1000))),)
-    if isinstance(error, Limited | StoreBusy | StoreClosed):
+    if isinstance(error, Limited | StoreBusy | StoreClosed | StoreTooNew):
         return COME_BACK
     if isinstance(error, MethodNotAllowed):
         return ((b"allow", ", ".join(error.allowed).encode()),)

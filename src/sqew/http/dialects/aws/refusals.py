@@ -23,6 +23,7 @@ from sqew.errors import (
     StaleLease,
     StoreBusy,
     StoreFull,
+    StoreTooNew,
     TooLarge,
     WrongContentType,
 )
@@ -123,7 +124,7 @@ def in_aws_words(error: SqewError) -> AwsError:
             return AwsError(type(error).__name__, str(error), status_of(error))
         case Invalid():
             return invalid_value(str(error))
-        case StoreBusy() | StoreFull():
+        case StoreBusy() | StoreFull() | StoreTooNew():
             # It was not done.
             return AwsError("ServiceUnavailable", error.told, 503)
         case OutcomeUnknown():
