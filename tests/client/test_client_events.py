@@ -158,10 +158,24 @@ def test_a_client_sees_the_subscriptions_that_the_embedded_queue_sees(q, queue, 
     q.events.subscribe("orders.*", endpoint=hook.url("/a"), envelope=True, signature_version=1)
     q.events.subscribe("orders.*", endpoint=hook.url("/b"))
 
+    q.create(f"{queue}.fifo")
+    q.events.subscribe("orders.*", queue=f"{queue}.fifo")
+    q.create("only.fifo", exist_ok=True)
+    assert q.events.subscribe("orders.*", queue="only").target == "only.fifo"
+
     with Queue.open(server.db, create=False) as embedded:
         assert q.events.subscriptions() == embedded.events.subscriptions()
         assert q.events.subscriptions("orders.#") == embedded.events.subscriptions("orders.#")
         assert q.events.subscriptions(queue=queue) == embedded.events.subscriptions(queue=queue)
+
+
+def test_what_was_published_to_a_fifo_queue_is_received_by_the_name_that_is_answered(q, queue):
+    q.create(f"{queue}-2.fifo")
+    q.events.subscribe("orders.*", queue=f"{queue}-2")
+
+    ((name, id),) = q.events.publish("orders.created", 1).messages
+
+    assert q.get(name, id).value == 1
 
 
 def test_subscribing_again_answers_what_is_there(q, queue):

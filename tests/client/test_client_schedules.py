@@ -62,12 +62,15 @@ def test_a_client_sees_the_schedules_that_the_embedded_queue_sees(q, report, que
         jitter_secs=30,
     )  # fmt: skip
     q.schedules.create("later", queue="not-there-yet", when="every weekday at 9am", message=1)
+    q.create("only.fifo")
+    q.schedules.create("in-order", queue="only", every="90m", message=1)
 
     with Queue.open(server.db, create=False) as embedded:
         assert q.schedules.list() == embedded.schedules.list()
         assert q.schedules.get("tick") == embedded.schedules.get("tick")
         assert q.schedules.get("report") == embedded.schedules.get("report")
         assert q.schedules.get("later") == embedded.schedules.get("later")
+        assert q.schedules.get("in-order").target == embedded.schedules.get("in-order").target == "only.fifo"
         assert q.schedules.get("later").problem.startswith("Queue 'not-there-yet' does not exist")
 
 

@@ -230,6 +230,7 @@ def test_a_queue_subscribes(server):
         "pattern": f"{key}.#",
         "protocol": "sqs",
         "queue_name": queue,
+        "queue": queue,
         "endpoint": f"sqs://{queue}",
         "envelope": False,
         "raw_delivery": True,

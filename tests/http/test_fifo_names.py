@@ -1,12 +1,18 @@
 """FIFO queues under `/v1/queues`, where the end of their names may be left out."""
 
+import asyncio
 import json
 import time
+from types import SimpleNamespace
 
 import pytest
 from vocabularies import new_name
 
 from serving import STORES, serving
+from sqew.errors import StoreUnavailable
+from sqew.http.dialects.native.events import _one_published, _publish
+from sqew.http.dialects.native.fifo_names import bare_names
+from sqew.model import Published
 
 CLAIMING = {"epoch": 1, "after": 0}
 BODIES = {
@@ -161,12 +167,84 @@ def test_subscriptions_and_schedules_did_not_find_a_fifo_queue_by_its_short_name
     shared_server.call("POST", f"/v1/events/{name}.x", {"message": "event"})
     shared_server.call("POST", f"/v1/schedules/{name}-hourly/runs")
 
-    assert (subscribed.status, subscribed.json["queue_name"]) == (201, f"{name}.fifo")
-    assert (scheduled.status, scheduled.json["target"]["queue"]) == (201, f"{name}.fifo")
-    assert (again.status, again.json["target"]["queue"]) == (200, f"{name}.fifo")
+    assert (subscribed.status, subscribed.json["queue"]) == (201, f"{name}.fifo")
+    assert (scheduled.status, scheduled.json["queue"]) == (201, f"{name}.fifo")
+    assert (again.status, again.json["queue"]) == (200, f"{name}.fifo")
     messages = shared_server.call("GET", f"/v1/queues/{name}/messages?max=5").json
     assert [message["message"] for message in messages] == ["event", "n"]
     shared_server.call("DELETE", f"/v1/schedules/{name}-hourly")
+
+
+def names_shown(server, name):
+    """The names by which answers about a FIFO queue of this bare name call it, and its whole names in them."""
+    key, path = f"{name}.x", f"/v1/schedules/{name}"
+    schedule = {"every": "1 hour", "target": {"queue": f"{name}.fifo", "message": "m"}}
+    subscribed = server.call("POST", f"/v1/events/{key}/subscriptions", {"queue_name": f"{name}.fifo"}).json
+    subscriptions = [subscribed] + [
+        one
+        for place in (f"queues/{name}.fifo/subscriptions", f"events/{key}/subscriptions", "subscriptions?limit=100")
+        for one in server.call("GET", f"/v1/{place}").json
+        if one["id"] == subscribed["id"]
+    ]
+    published = [
+        server.call("POST", f"/v1/events/{key}", {"message": 1}).json["messages"][0],
+        server.call("POST", f"/v1/events/{key}", [{"message": 2}]).json[0]["messages"][0],
+    ]
+    schedules = [
+        server.call("PUT", path, schedule).json,
+        server.call("GET", path).json,
+        server.call("PATCH", path, {"priority": 1}).json,
+        *server.call("GET", f"/v1/schedules?name_prefix={name}").json,
+    ]
+    server.call("DELETE", path)
+    server.call("DELETE", f"/v1/subscriptions/{subscribed['id']}")
+    assert (len(subscriptions), len(schedules)) == (4, 4)
+    assert {one["endpoint"] for one in subscriptions} == {f"sqs://{subscribed['queue_name']}"}
+    shown = [one["queue_name"] for one in subscriptions + published] + [one["target"]["queue"] for one in schedules]
+    return set(shown), {one["queue"] for one in subscriptions + published + schedules}
+
+
+def test_events_and_schedules_showed_the_whole_name_of_a_queue_that_was_made_with_its_bare_one(shared_server):
+    name = made(shared_server)
+
+    assert names_shown(shared_server, name) == ({name}, {f"{name}.fifo"})
+
+
+def test_events_and_schedules_show_the_whole_name_where_the_bare_one_is_that_of_a_plain_queue(shared_server):
+    name = made(shared_server)
+    shared_server.call("POST", "/queues", {"name": name, "dlq": None})
+
+    assert names_shown(shared_server, name) == ({f"{name}.fifo"}, {f"{name}.fifo"})
+
+
+def test_a_schedule_for_a_fifo_queue_is_put_back_as_it_was_shown(shared_server):
+    name = made(shared_server)
+    path = f"/v1/schedules/{name}"
+    shared_server.call("PUT", path, {"every": "1 hour", "target": {"queue": name, "message": "m"}})
+    shown = shared_server.call("GET", path).json
+
+    again = shared_server.call("PUT", path, shown)
+
+    assert (again.status, again.json) == (200, shown)
+    shared_server.call("DELETE", path)
+
+
+def test_names_of_plain_queues_are_shown_without_a_look_at_the_store():
+    assert asyncio.run(bare_names(None, ["orders", "fifo", None])) == {}
+
+
+def test_what_was_published_is_answered_although_the_store_went_away_before_names_were_looked_up():
+    class Away:
+        async def look(self, *operations):
+            raise StoreUnavailable("The database is away.")
+
+    service = SimpleNamespace(broker=Away())
+    call = _publish(service, SimpleNamespace(), [], _one_published)
+
+    answer = asyncio.run(call.looked_up([Published([("orders.fifo", 1)], 0, [])]))
+
+    assert answer.status == 201
+    assert json.loads(answer.body)["messages"][0]["queue_name"] == "orders.fifo"
 
 
 def test_a_schedule_that_was_made_before_its_fifo_queue_never_fired(shared_server):
@@ -246,7 +324,9 @@ def test_a_dead_letter_queue_took_the_name_of_a_fifo_queue_and_hid_its_messages(
 
     answers = [shared_server.call(method, path, {**another, "dead_letter": letters}) for _ in range(2)]
 
-    assert [answer.json["policy"]["dead_letter"] for answer in answers] == [f"{letters}.fifo"] * 2
+    assert [answer.json["policy"]["dead_letter"] for answer in answers] == [letters] * 2
+    assert shared_server.call("GET", f"/v1/queues/{answers[0].json['name']}").json["policy"]["dead_letter"] == letters
+    assert shared_server.call("GET", f"/queues/{answers[0].json['name']}.fifo").json["dlq"] == f"{letters}.fifo"
     assert shared_server.call("GET", f"/queues/{letters}").json is None
     (message,) = shared_server.call("GET", f"/v1/queues/{letters}/messages").json
     assert message["message"] == "first"

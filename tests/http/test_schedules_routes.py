@@ -38,6 +38,7 @@ def test_a_schedule_is_made(server, queue):
     assert view == {
         "name": name,
         "target_kind": "queue",
+        "queue": queue,
         "target": {"queue": queue, "message": {"job": "report"}},
         "expression": "0 3 * * *",
         "cron": "0 3 * * *",

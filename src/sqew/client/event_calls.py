@@ -90,14 +90,14 @@ class SubscriptionDocument(Struct):
     protocol: Literal["sqs", "http", "https"]
     envelope: bool
     created_at: str
-    queue_name: str = ""
+    queue: str = ""
     endpoint: str = ""
     signature_version: int = 2
     problem: str = ""
 
     def subscription(self) -> Subscription:
         protocol: Protocol = "queue" if self.protocol == "sqs" else self.protocol
-        target = self.queue_name if protocol == "queue" else self.endpoint
+        target = self.queue if protocol == "queue" else self.endpoint
         form = _form(self.envelope, self.signature_version)
         return Subscription(self.id, self.pattern, protocol, target, form, epoch_ms(self.created_at), self.problem)
 

@@ -48,7 +48,6 @@ def _fires(utc: list[str], local: list[str]) -> list[Fire]:
 
 
 class TargetDocument(Struct):
-    queue: str = ""
     topic: str = ""
 
 
@@ -83,6 +82,7 @@ class ScheduleDocument(Struct):
     every: str | None = None
     when: str | None = None
     fire_at: str | None = None
+    queue: str = ""
     headers: dict[str, Any] | None = None
     priority: int = 0
     lane: str | None = None
@@ -97,7 +97,7 @@ class ScheduleDocument(Struct):
         return ScheduleInfo(
             name=self.name,
             target_kind=self.target_kind,
-            target=self.target.queue if self.target_kind == "queue" else self.target.topic,
+            target=self.queue if self.target_kind == "queue" else self.target.topic,
             kind=kind,
             expression=self.expression,
             timezone=self.timezone,

@@ -289,6 +289,9 @@ class App:
         try:
             operation = call.operation
             if type(result) is list:
+                if call.looked_up is not None and (looked_up := call.looked_up(result)) is not None:
+                    self._start(request, looked_up)
+                    return
                 response = call.render(result)
             elif isinstance(result, SqewError):
                 answer = self._in_a_fifo(request, result) if call.otherwise is None else call.otherwise(result)

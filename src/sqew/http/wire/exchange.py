@@ -140,13 +140,15 @@ class Call(Struct, frozen=True, gc=False):
     """An answer that takes one operation: it joins the transaction of this tick of the loop.
 
     A `Receive` that finds nothing may wait for ``wait_ms`` (None: as long as its queue's policy says). Where the
-    operation fails, ``otherwise`` may have another call to make, or another answer.
+    operation fails, ``otherwise`` may have another call to make, or another answer. Where its result is a list that
+    can't be rendered as it is, ``looked_up`` has the answer that takes another look at the store.
     """
 
     operation: Operation[Any]
     render: Callable[[Any], Response]
     wait_ms: int | None = 0
     otherwise: Callable[[SqewError], Awaitable[Call | Response] | None] | None = None
+    looked_up: Callable[[Any], Awaitable[Response] | None] | None = None
 
 
 class SharedCall(Struct, frozen=True, gc=False):

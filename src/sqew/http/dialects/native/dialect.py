@@ -18,7 +18,7 @@ from sqew.errors import BadBody, BodyMisfit, MessageNotFound, QueueNotFound, Sqe
 from sqew.formats.columns import columns
 from sqew.http.bulk import import_lines
 from sqew.http.dialects.native.codes import code_of, native_status_of
-from sqew.http.dialects.native.fifo_names import name_after, shown_name, shown_names
+from sqew.http.dialects.native.fifo_names import bare_names, name_after, policy_shown, shown_names
 from sqew.http.dialects.plain_sends import plain_sends
 from sqew.http.dialects.sqew.looking import ArchiveParameters, message_id
 from sqew.http.dialects.sqew.queues import ListParameters, policy_fields
@@ -136,8 +136,10 @@ def _view(name: str, info: QueueInfo) -> QueueView:
     return QueueView(name, False, False, timestamp(info.created_at))
 
 
-def _details(name: str, info: QueueInfo) -> QueueDetails:
-    return QueueDetails(name, False, False, timestamp(info.created_at), info.policy)
+async def _details(service: Service, info: QueueInfo) -> QueueDetails:
+    bare = await bare_names(service, [info.name, info.policy.dead_letter])
+    name = bare.get(info.name, info.name)
+    return QueueDetails(name, False, False, timestamp(info.created_at), policy_shown(info.policy, bare))
 
 
 @routes.post(
@@ -164,7 +166,7 @@ async def create_queue(service: Service, request: Request) -> Response:
         fields.setdefault("max_attempts", None)
     operation = replace(creation(service.settings, name, fields), apart_from=other, assumed=assumed)
     info = await service.broker.run(operation)
-    return Response(201, encode(_details(await shown_name(service, info.name), info)))
+    return Response(201, encode(await _details(service, info)))
 
 
 class QueuesParameters(ListParameters, frozen=True, forbid_unknown_fields=False):
@@ -215,15 +217,16 @@ async def show_queue(service: Service, request: Request) -> Response:
     now = service.broker.now()
     oldest, newest = (None, None) if ages is None else (max(now - at, 0) // 1000 for at in ages)
     depths = stats.depths
+    bare = await bare_names(service, [name, info.policy.dead_letter])
     metrics = Metrics(
-        await shown_name(service, name),
+        bare.get(name, name),
         depths.total(),
         depths.total("ready"),
         newest,
         oldest,
         stats.totals.get("sent", 0),
         timestamp(now),
-        info.policy,
+        policy_shown(info.policy, bare),
     )
     return Response(200, encode(metrics))
 
@@ -234,7 +237,7 @@ async def update_queue(service: Service, request: Request) -> Response:
     queue, fields = request.params[0], await _policy_fields(service, request.data)
     service.check_dead_letter(request, queue, fields)
     info = await service.broker.run(change(queue, fields))
-    return Response(200, encode(_details(await shown_name(service, queue), info)))
+    return Response(200, encode(await _details(service, info)))
 
 
 @routes.delete("/v1/queues/{name}", scope="admin", answers={204: None})

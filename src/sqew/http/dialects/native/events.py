@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any, Literal, cast
 
@@ -13,11 +14,12 @@ from sqew.clock import timestamp
 from sqew.envelopes.sns import new_event
 from sqew.errors import BadValue, EnvelopeNeeded, SqewError
 from sqew.http.dialects.native.dialect import DIALECT, NoParameters, encode
+from sqew.http.dialects.native.fifo_names import BareNames, bare_names, is_fifo
 from sqew.http.router import Routes
 from sqew.http.service import Service, body_in
 from sqew.http.wire.exchange import Call, Request, Response
 from sqew.matching.routing import check_pattern, check_routing_key
-from sqew.model import RAW, Form, Format, NewEvent, NewMessage, Protocol, Published, Subscribed, Subscription
+from sqew.model import RAW, Form, Format, NewEvent, NewMessage, Protocol, Published, Subscription
 from sqew.rules.rules import QUEUE_SCHEME, check_int, seconds_as_ms, shown
 from sqew.rules.values import LARGEST_ID
 
@@ -50,8 +52,10 @@ class PublishedMessage(Struct):
     """A message that an event has become, in our words and in those of beyond-queue."""
 
     queue: str
+    """The queue's whole name, as in every dialect."""
     id: int
     queue_name: str
+    """The name that it has under `/v1`: without the `.fifo` of a FIFO queue."""
     msg_id: int
 
 
@@ -68,7 +72,9 @@ class PublishedEvent(Struct, omit_defaults=True):
     """Queues that subscriptions name and that do not exist (any more). Left out where there are none."""
 
 
-Render = Callable[[list[Published]], Response]
+Render = Callable[[list[Published], BareNames], Response]
+
+_NO_FIFO: BareNames = {}
 
 
 @routes.post(
@@ -93,7 +99,12 @@ def publish(service: Service, request: Request) -> Call:
 
 def _publish(service: Service, request: Request, events: list[NewEvent], render: Render) -> Call:
     request.rows = len(events)
-    return Call(ops.Publish(events), render, otherwise=partial(_sealed, service, events, render))
+    return Call(
+        ops.Publish(events),
+        lambda published: render(published, _NO_FIFO),
+        otherwise=partial(_sealed, service, events, render),
+        looked_up=partial(_in_fifo_queues, service, render),
+    )
 
 
 def _event(routing_key: str, given: Event) -> NewEvent:
@@ -121,19 +132,34 @@ def _sealed(
 async def _publish_sealed(
     service: Service, events: Sequence[NewEvent], render: Render, needed: EnvelopeNeeded
 ) -> Response:
-    return render(await service.publisher.publish(events, needed=needed))
+    return await _with_bare_names(service, render, await service.publisher.publish(events, needed=needed))
 
 
-def _one_published(published: list[Published]) -> Response:
-    return Response(201, encode(_published(published[0])))
+def _in_fifo_queues(service: Service, render: Render, published: list[Published]) -> Awaitable[Response] | None:
+    """Have the store asked where FIFO queues got messages: a plain queue may have their bare names."""
+    if any(is_fifo(queue) for one in published for queue, _ in one.messages):
+        return _with_bare_names(service, render, published)
+    return None
 
 
-def _several_published(published: list[Published]) -> Response:
-    return Response(201, encode([_published(one) for one in published]))
+async def _with_bare_names(service: Service, render: Render, published: list[Published]) -> Response:
+    bare = _NO_FIFO
+    # It is published, and must be told so, also where the store has gone away since.
+    with suppress(SqewError):
+        bare = await bare_names(service, [queue for one in published for queue, _ in one.messages])
+    return render(published, bare)
 
 
-def _published(published: Published) -> PublishedEvent:
-    messages = [PublishedMessage(queue, id, queue, id) for queue, id in published.messages]
+def _one_published(published: list[Published], bare: BareNames) -> Response:
+    return Response(201, encode(_published(published[0], bare)))
+
+
+def _several_published(published: list[Published], bare: BareNames) -> Response:
+    return Response(201, encode([_published(one, bare) for one in published]))
+
+
+def _published(published: Published, bare: BareNames) -> PublishedEvent:
+    messages = [PublishedMessage(queue, id, bare.get(queue, queue), id) for queue, id in published.messages]
     return PublishedEvent(len(messages), messages, published.deliveries, published.missing)
 
 
@@ -161,8 +187,11 @@ class SubscriptionView(Struct, omit_defaults=True, kw_only=True):
     protocol: Literal["sqs", "http", "https"]
     """`sqs` for a queue of this server."""
     queue_name: str | None = None
+    """The queue's name under `/v1`: without the `.fifo` of a FIFO queue."""
+    queue: str | None = None
+    """Its whole name, as in every dialect."""
     endpoint: str
-    """The URL, or `sqs://` and the name of the queue."""
+    """The URL, or `sqs://` and `queue_name`."""
     envelope: bool
     raw_delivery: bool
     """Whether events come as they were published: the opposite of `envelope`."""
@@ -200,7 +229,9 @@ async def subscribe(service: Service, request: Request) -> Response:
         service.publisher.check_envelopes()
     if protocol == "queue":
         target = await service.meant(target)
-    return _subscribed(await service.broker.run(ops.Subscribe(request.params[0], protocol, target, form)))
+    subscribed = await service.broker.run(ops.Subscribe(request.params[0], protocol, target, form))
+    (view,) = await _views(service, [subscribed.subscription])
+    return Response(201 if subscribed.created else 200, encode(view))
 
 
 def _form(given: NewSubscription) -> Form:
@@ -239,19 +270,22 @@ def _queue_in(endpoint: str) -> str:
     return endpoint.removeprefix(QUEUE_SCHEME)
 
 
-def _subscribed(subscribed: Subscribed) -> Response:
-    return Response(201 if subscribed.created else 200, encode(subscription_view(subscribed.subscription)))
+async def _views(service: Service, subscriptions: Sequence[Subscription]) -> list[SubscriptionView]:
+    bare = await bare_names(service, [one.target for one in subscriptions if one.protocol == "queue"])
+    return [_view(one, bare) for one in subscriptions]
 
 
-def subscription_view(subscription: Subscription) -> SubscriptionView:
+def _view(subscription: Subscription, bare: BareNames) -> SubscriptionView:
     target, is_queue = subscription.target, subscription.protocol == "queue"
+    name = bare.get(target, target)
     created_at = timestamp(subscription.created_at)
     return SubscriptionView(
         id=subscription.id,
         pattern=subscription.pattern,
         protocol="sqs" if subscription.protocol == "queue" else subscription.protocol,
-        queue_name=target if is_queue else None,
-        endpoint=QUEUE_SCHEME + target if is_queue else target,
+        queue_name=name if is_queue else None,
+        queue=target if is_queue else None,
+        endpoint=QUEUE_SCHEME + name if is_queue else target,
         envelope=subscription.form != RAW,
         raw_delivery=subscription.form == RAW,
         signature_version=subscription.form or None,
@@ -261,22 +295,18 @@ def subscription_view(subscription: Subscription) -> SubscriptionView:
     )
 
 
-def _listed(subscriptions: list[Subscription]) -> Response:
-    return Response(200, encode([subscription_view(one) for one in subscriptions]))
-
-
 @routes.get("/v1/events/{pattern}/subscriptions", scope="admin", query=Page, answers={200: list[SubscriptionView]})
-def list_subscriptions_to(service: Service, request: Request) -> Call:
+async def list_subscriptions_to(service: Service, request: Request) -> Response:
     """The subscriptions to exactly this pattern, by id."""
     pattern = request.params[0]
     check_pattern(pattern)
-    return Call(ops.ListSubscriptions(pattern, None, *_page(service, request)), _listed)
+    return await _listed(service, request, pattern)
 
 
 @routes.get("/v1/subscriptions", scope="admin", query=Page, answers={200: list[SubscriptionView]})
-def list_subscriptions(service: Service, request: Request) -> Call:
+async def list_subscriptions(service: Service, request: Request) -> Response:
     """All subscriptions, by id."""
-    return Call(ops.ListSubscriptions(None, None, *_page(service, request)), _listed)
+    return await _listed(service, request)
 
 
 @routes.get("/v1/queues/{name}/subscriptions", scope="receive", query=Page, answers={200: list[SubscriptionView]})
@@ -287,7 +317,12 @@ async def list_subscriptions_of(service: Service, request: Request) -> Response:
     if not found:
         # It may be gone and still have some; but a name that nobody knows is a mistake.
         await service.broker.run(ops.GetQueue(queue))
-    return _listed(found)
+    return Response(200, encode(await _views(service, found)))
+
+
+async def _listed(service: Service, request: Request, pattern: str | None = None) -> Response:
+    found = await service.broker.run(ops.ListSubscriptions(pattern, None, *_page(service, request)))
+    return Response(200, encode(await _views(service, found)))
 
 
 def _page(service: Service, request: Request) -> tuple[int, int]:

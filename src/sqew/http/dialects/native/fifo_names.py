@@ -6,16 +6,35 @@ the FIFO queue is shown by its whole name.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import structs
 
 from sqew import operations as ops
 from sqew.http.service import Service
+from sqew.model import Policy
 from sqew.rules.rules import FIFO_SUFFIX
 
+BareNames = Mapping[str, str]
+"""By their whole names, the bare names that FIFO queues are shown by. Other queues are not in it."""
 
-async def shown_name(service: Service, name: str) -> str:
-    """The name that a queue is shown by, and found by."""
-    return (await shown_names(service, [name], after=name))[0]
+
+def is_fifo(name: str | None) -> bool:
+    """Return True if a queue is shown by another name than its whole one, unless a plain queue has that."""
+    return name is not None and name.endswith(FIFO_SUFFIX)
+
+
+async def bare_names(service: Service, names: Iterable[str | None]) -> BareNames:
+    """Find the bare names that lead to FIFO queues. The store is asked only where some of the names are theirs."""
+    bare = {name: name.removesuffix(FIFO_SUFFIX) for name in names if name is not None and is_fifo(name)}
+    taken = await _taken(service, bare.values())
+    return {name: short for name, short in bare.items() if short not in taken}
+
+
+def policy_shown(policy: Policy, bare: BareNames) -> Policy:
+    """The policy with the name that its dead-letter queue is shown by."""
+    letters = policy.dead_letter
+    return policy if letters is None else structs.replace(policy, dead_letter=bare.get(letters, letters))
 
 
 async def shown_names(service: Service, names: Sequence[str], prefix: str = "", after: str = "") -> list[str]:
@@ -31,9 +50,7 @@ async def shown_names(service: Service, names: Sequence[str], prefix: str = "", 
         for name, bare in zip(names, bare_names, strict=True)
         if bare != name and bare not in found and (bare <= after or not bare.startswith(prefix))
     ]
-    if on_edge:
-        pages = await service.broker.look(*[_first(bare) for bare in on_edge])
-        found.update(info.name for page in pages for info in page)
+    found |= await _taken(service, on_edge)
     return [name if bare in found else bare for name, bare in zip(names, bare_names, strict=True)]
 
 
@@ -44,6 +61,13 @@ async def name_after(service: Service, shown: str) -> str:
     pages = await service.broker.look(_first(shown), _first(shown + FIFO_SUFFIX))
     names = {info.name for page in pages for info in page}
     return shown + FIFO_SUFFIX if shown not in names and shown + FIFO_SUFFIX in names else shown
+
+
+async def _taken(service: Service, names: Iterable[str]) -> set[str]:
+    """Find those of the names that queues have."""
+    looks = [_first(name) for name in names]
+    pages = await service.broker.look(*looks) if looks else []
+    return {info.name for page in pages for info in page}
 
 
 def _first(prefix: str) -> ops.ListQueues:

@@ -22,6 +22,7 @@ from sqew.errors import (
     TargetMissing,
 )
 from sqew.http.dialects.native.dialect import DIALECT, NoParameters, encode
+from sqew.http.dialects.native.fifo_names import BareNames, bare_names
 from sqew.http.dialects.native.schedules.bodies import (
     Name,
     NewSchedule,
@@ -92,7 +93,7 @@ async def list_schedules(service: Service, request: Request) -> Response:
     size = sum(len(schedule.message.body) for schedule in found)
     is_cut = len(found) == limit or size >= MOST_BYTES
     count = service.settings.schedule_preview_count
-    body = await asyncio.to_thread(listed, found, service.broker.now(), count)
+    body = await asyncio.to_thread(listed, found, await _bare_names(service, found), service.broker.now(), count)
     return Response(200, body, headers=next_page(found[-1].name if is_cut else None))
 
 
@@ -253,10 +254,15 @@ async def _queue(service: Service, schedule: Schedule) -> QueueInfo | QueueNotFo
         return error
 
 
+async def _bare_names(service: Service, schedules: list[Schedule]) -> BareNames:
+    return await bare_names(service, [one.target for one in schedules if one.target_kind == "queue"])
+
+
 async def _answer(service: Service, saved: Saved) -> Response:
     schedule, count = saved.schedule, service.settings.schedule_preview_count
     problem = problem_of(await _queue(service, schedule))
-    body = encode(details(schedule, service.broker.now(), count, problem))
+    bare = await _bare_names(service, [schedule])
+    body = encode(details(schedule, bare, service.broker.now(), count, problem))
     if not saved.created:
         return Response(200, body)
     return Response(201, body, headers=((b"location", b"/v1/schedules/" + schedule.name.encode()),))

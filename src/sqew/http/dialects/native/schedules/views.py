@@ -8,6 +8,7 @@ from msgspec import Raw, Struct, structs
 
 from sqew.clock import timestamp
 from sqew.http.dialects.native.dialect import encode
+from sqew.http.dialects.native.fifo_names import BareNames
 from sqew.http.dialects.native.schedules.bodies import Name
 from sqew.http.service import in_seconds
 from sqew.model import ExpressionKind, Fire, Format, Schedule, ScheduleStatus, TargetKind
@@ -19,6 +20,7 @@ class TargetView(Struct, omit_defaults=True, kw_only=True):
     """Where a schedule's messages go, and what they say."""
 
     queue: str | None = None
+    """The queue's name under `/v1`: without the `.fifo` of a FIFO queue."""
     topic: str | None = None
     """The routing key that the message is published under."""
     message: Raw
@@ -34,6 +36,8 @@ class ScheduleView(Struct, omit_defaults=True, kw_only=True):
     name: Name
     target: TargetView
     target_kind: TargetKind
+    queue: str | None = None
+    """The whole name of the target's queue, as in every dialect."""
     expression: str
     """When it fires, as it was given."""
     cron: str | None = None
@@ -89,14 +93,14 @@ class ScheduleDetails(ScheduleView, kw_only=True):
     """Why it can't as things are: its queue does not exist."""
 
 
-def details(schedule: Schedule, now: int, count: int, problem: str) -> ScheduleDetails:
+def details(schedule: Schedule, bare: BareNames, now: int, count: int, problem: str) -> ScheduleDetails:
     """One schedule with its fires to come, ``count`` of them."""
-    return ScheduleDetails(**structs.asdict(_view(schedule, now, count)), problem=problem or None)
+    return ScheduleDetails(**structs.asdict(_view(schedule, bare, now, count)), problem=problem or None)
 
 
-def listed(schedules: list[Schedule], now: int, count: int) -> bytes:
+def listed(schedules: list[Schedule], bare: BareNames, now: int, count: int) -> bytes:
     """Many schedules, each with its fires to come."""
-    return encode([_view(schedule, now, count) for schedule in schedules])
+    return encode([_view(schedule, bare, now, count) for schedule in schedules])
 
 
 def fires(found: list[Fire]) -> list[str]:
@@ -115,15 +119,18 @@ def stored_as(kind: ExpressionKind | None, canonical: str) -> dict[str, str]:
     return {} if stored == kind else {stored: canonical}
 
 
-def _view(schedule: Schedule, now: int, count: int) -> ScheduleView:
+def _view(schedule: Schedule, bare: BareNames, now: int, count: int) -> ScheduleView:
     info = info_of(schedule, now, count)
     message = info.message
     shown = Raw(message.body if message.format == "json" else encode(message.body.decode()))
     said = {info.kind: info.expression, **stored_as(info.kind, info.canonical)}
+    is_queue = info.target_kind == "queue"
+    target = {info.target_kind: bare.get(info.target, info.target) if is_queue else info.target}
     return ScheduleView(
         name=info.name,
-        target=TargetView(**{info.target_kind: info.target}, message=shown, headers=message.headers),
+        target=TargetView(**target, message=shown, headers=message.headers),
         target_kind=info.target_kind,
+        queue=info.target if is_queue else None,
         expression=info.expression,
         timezone=info.timezone,
         canonical=info.canonical,
