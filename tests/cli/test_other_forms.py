@@ -7,6 +7,8 @@ import pytest
 
 from cli.conftest import SCRIPT
 from cli.places import busy_server, place
+from sqew.cli.messages import message
+from sqew.cli.messages.message import _found
 
 __all__ = ["busy_server", "place"]
 
@@ -105,6 +107,28 @@ def test_messages_of_several_queues_are_settled_by_their_ids_alone(sqew, two_que
         (second, "others", True), (999_999_999, None, False), (first, "orders", True)
     ]  # fmt: skip
     assert "Message 999999999 is not here" in settled.err
+
+
+@pytest.mark.parametrize("command", ["ack", "nack", "extend-lease --ms 1m", "remove"])
+def test_what_was_settled_of_one_queue_was_not_told_where_the_next_queue_was_gone(
+    sqew, two_queues, command, monkeypatch
+):
+    first, second = two_queues
+    sqew("message enqueue others --payload 2")
+    [third] = [one["id"] for one in sqew("message poll others --json").json["messages"]]
+
+    def found_just_before_it_is_deleted(q, ids):
+        found = _found(q, ids)
+        q.delete("others")
+        return found
+
+    monkeypatch.setattr(message, "_found", found_just_before_it_is_deleted)
+    settled = sqew(f"message {command} --ids {first},{second},{third} --json")
+
+    assert [(one["id"], one["ok"], one.get("error")) for one in settled.json["results"]] == [
+        (first, True, None), (second, False, "queue_not_found"), (third, False, "queue_not_found")
+    ]  # fmt: skip
+    assert (settled.code, settled.err.count("Queue 'others' does not exist")) == (3, 1)
 
 
 def test_ids_alone_settle_no_message_that_somebody_else_holds(sqew, place):

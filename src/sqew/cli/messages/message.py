@@ -379,9 +379,16 @@ def _settle(session: Session, settle: Settle, queue: str | None, ids: list[int],
             results = dict(zip(ids, settle(q, queue, ids), strict=True))
             return _answer(session, queue, results, done)
         queues, results = _found(q, ids)
-        for name in dict.fromkeys(queues.values()):
+        for number, name in enumerate(dict.fromkeys(queues.values())):
             theirs = [id for id, of in queues.items() if of == name]
-            results.update(zip(theirs, settle(q, name, theirs), strict=True))
+            try:
+                settled = settle(q, name, theirs)
+            except SqewError as error:
+                if not number:
+                    raise
+                # Others are settled already, and their results must not be lost.
+                settled = [error] * len(theirs)
+            results.update(zip(theirs, settled, strict=True))
     return _answer(session, queues, {id: results[id] for id in ids}, done)
 
 
@@ -420,8 +427,8 @@ def _answer(
     else:
         document = {"results": [{"queue": queue.get(entry["id"]), **entry} for entry in entries]}
     session.show(document, *_sentences([*results.values()], done))
-    for error in refused:
-        complain(str(error))
+    for sentence in dict.fromkeys(str(error) for error in refused):
+        complain(sentence)
     return code_of(refused[0]) if refused else Exit.OK
 
 
