@@ -82,18 +82,51 @@ def _parse(benchmark: Benchmark[S], arguments: list[str] | None) -> argparse.Nam
         "--only", action="append", choices=names, metavar="NAME", help=f"a part of it: {', '.join(names)}"
     )
     parser.add_argument("--seed", type=int, default=1, help="for the contents of the messages (%(default)s)")
-    parser.add_argument("--folder", type=Path, help="where to put the files; the disk matters")
+    parser.add_argument("--folder", type=_folder, help="where to put the files; the disk matters")
     parser.add_argument("--markdown", action="store_true", help="print Markdown")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything that was measured")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw it: .svg, .png or .pdf")
-    parser.add_argument("--update", type=Path, metavar="FILE", help="put the tables into a page, between its markers")
+    parser.add_argument("--json", type=_file, metavar="FILE", help="write everything that was measured")
+    parser.add_argument("--plot", type=_file, metavar="FILE", help="draw it: .svg, .png or .pdf")
+    parser.add_argument("--update", type=_page, metavar="FILE", help="put the tables into a page, between its markers")
     return parser.parse_args(arguments)
 
 
-def _update(page: Path, results: str) -> None:
-    text = page.read_text(encoding="utf-8")
-    before, start, rest = text.partition(START)
+# These are refused before anything is measured: that takes up to 15 minutes.
+
+
+def _folder(given: str) -> Path:
+    folder = Path(given)
+    if not folder.is_dir():
+        raise argparse.ArgumentTypeError(f"there is no folder {folder}. Make it, or name another.")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise argparse.ArgumentTypeError(f"nothing can be written to {folder}. Name another folder.")
+    return folder
+
+
+def _file(given: str) -> Path:
+    file = Path(given)
+    if file.is_dir():
+        raise argparse.ArgumentTypeError(f"{file} is a folder. Name a file.")
+    _folder(str(file.parent))
+    return file
+
+
+def _page(given: str) -> Path:
+    page = _file(given)
+    if not page.is_file():
+        raise argparse.ArgumentTypeError(f"there is no file {page}.")
+    _around_results(page)
+    return page
+
+
+def _around_results(page: Path) -> tuple[str, str]:
+    """Return what stands in a page before its results and after them."""
+    before, start, rest = page.read_text(encoding="utf-8").partition(START)
     _, end, after = rest.partition(END)
     if not start or not end:
         sys.exit(f"bench: {page} has no place for results: a line {START.strip()} and a line {END.strip()}.")
+    return before, after
+
+
+def _update(page: Path, results: str) -> None:
+    before, after = _around_results(page)
     page.write_text(f"{before}{START}\n{results}\n{END}{after}", encoding="utf-8")

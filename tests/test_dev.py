@@ -167,6 +167,33 @@ def test_the_benchmark_of_the_server_without_wrk_says_how_to_install_it(dev, mon
         dev.bench(["http", "--quick"])
 
 
+@pytest.mark.parametrize(
+    ("option", "place", "told"),
+    [
+        ("--folder", "missing", "there is no folder {}/missing"),
+        ("--folder", "file", "there is no folder {}/file"),
+        ("--json", "missing/figures.json", "there is no folder {}/missing"),
+        ("--plot", ".", "{} is a folder"),
+        ("--update", "missing.md", "there is no file {}/missing.md"),
+        ("--update", "file", "{}/file has no place for results"),
+    ],
+)
+def test_a_place_that_a_benchmark_can_not_write_to_ended_in_a_traceback(tmp_path, option, place, told):
+    (tmp_path / "file").write_text("no place here")
+    measure = (
+        "import bench.command as c; "
+        "c.run(c.Benchmark('bench', '', {'quick': '', 'full': ''}, {'default': None}, {}, [], None))"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", measure, option, str(tmp_path / place)], cwd=DEV.parent, capture_output=True, text=True
+    )
+
+    assert done.returncode in (1, 2)
+    assert told.format(tmp_path) in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 @pytest.fixture
 def npm(dev, monkeypatch):
     """Node.js and npm on the path, and what the tests ask of it; npm itself is not run."""
