@@ -57,6 +57,19 @@ def test_a_completed_message_is_gone(shared_server, queue):
     assert shared_server.call("GET", f"/queues/{queue}/stats").json["totals"]["acked"] == 1
 
 
+@pytest.mark.parametrize("body", [b'{"reason": "no paper"}', b"null", b"done", b"\xff"])
+@pytest.mark.parametrize("act", ["complete", "fail"])
+def test_a_body_that_hq_does_not_look_at_was_refused(shared_server, queue, act, body):
+    id = shared_server.call("POST", f"/queues/{queue}/enqueue", [1]).json["message_id"]
+    shared_server.call("GET", f"/queues/{queue}/receive")
+
+    answer = shared_server.call("PUT", f"/messages/{id}/{act}", body)
+
+    assert (answer.status, answer.body) == (200, b"")
+    totals = shared_server.call("GET", f"/queues/{queue}/stats").json["totals"]
+    assert totals[{"complete": "acked", "fail": "dead"}[act]] == 1
+
+
 def test_a_failed_message_is_dead(shared_server, queue):
     id = shared_server.call("POST", f"/queues/{queue}/enqueue", [1]).json["message_id"]
     shared_server.call("GET", f"/queues/{queue}/receive")

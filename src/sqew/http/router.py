@@ -123,6 +123,8 @@ class Route(Struct, frozen=True, kw_only=True):
     reads_body: bool = False
     """The handler reads the body itself: it may be lines of JSON as well."""
     body_optional: bool = False
+    ignores_body: bool = False
+    """It takes no body, and one that comes all the same means nothing, unless it is large."""
     raw: bool = False
     """The handler reads the URL's parameters and the body itself."""
     keeps_to_queue: bool = False

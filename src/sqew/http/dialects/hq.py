@@ -228,6 +228,7 @@ def _complete_together(service: Service, requests: Sequence[Request]) -> SharedC
     keeps_to_queue=True,
     path={"id": UUID},
     query=NoParameters,
+    ignores_body=True,
     answers={200: None},
     together=Together(_kind_of_complete, _complete_together, differ_in_path=True),
 )
@@ -245,6 +246,7 @@ def complete(service: Service, request: Request) -> Call | Response:
     keeps_to_queue=True,
     path={"id": UUID},
     query=NoParameters,
+    ignores_body=True,
     answers={200: None},
 )
 def fail(service: Service, request: Request) -> Call | Response:
