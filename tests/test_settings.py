@@ -577,3 +577,12 @@ def test_blanks_around_a_token_were_part_of_it_for_some_dialects(given):
 
 def test_a_token_of_nothing_but_blanks_is_not_taken_for_none():
     assert from_environment(SQEW_AUTH_TOKEN=" \n").auth_token == " \n"
+
+
+def test_a_database_where_a_file_is_named_was_refused_with_its_password_and_without_a_way_out():
+    with pytest.raises(BadSetting) as refused:
+        from_environment(DATABASE="postgresql://app:hush@db.example.com/queues")
+
+    assert "postgresql://app@db.example.com/queues" in str(refused.value)
+    assert "--database-url (SQEW_DATABASE_URL)" in str(refused.value)
+    assert "hush" not in str(refused.value)

@@ -175,9 +175,13 @@ class Setting(Struct, frozen=True, kw_only=True):
         value = self._read(given, unit or self.unit)
         if value is None:
             written = str(given) if isinstance(given, Path) else given
-            shown = self.show(given) if self.secret else shortened(repr(written))
+            url = as_postgresql(given) if self.kind == "path" and isinstance(given, str) else ""
+            shown = self.show(given) if self.secret else shortened(repr(without_password(url) if url else written))
             units = f", in whole {unit or self.unit} or with a unit ({', '.join(self.units)})" if self.units else ""
-            raise BadSetting(f"{self.name} can't be {shown} ({source}): it must be {self.allowed}{units}.")
+            raise BadSetting(
+                f"{self.name} can't be {shown} ({source}): it must be {self.allowed}{units}."
+                + (" The URL of a database is for --database-url (SQEW_DATABASE_URL)." if url else "")
+            )
         return value
 
     def _read(self, given: object, unit: str) -> Any:
