@@ -7,9 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from postgres import fetch_column, new_database
 from serving import launching
+from sqew.cli.main import sqew as root
 
 PAGE = Path(__file__).parents[2] / "docs" / "http.md"
 
@@ -153,6 +155,14 @@ def test_a_request_timeout_of_hq_counts_seconds(tmp_path):
         answer = server.call("POST", "/queues/jobs/poll?wait_ms=20000")
 
     assert answer.status in (200, 408)
+
+
+@pytest.mark.parametrize("given", ["0", "3601", "soon"])
+def test_a_bad_request_timeout_of_hq_was_explained_as_a_flag_that_was_not_given(given):
+    done = CliRunner().invoke(root, ["serve", "-r", given])
+
+    assert done.exit_code == 2
+    assert f"'-r' / '--request-timeout': '{given}' is not a number from 0.1 to 3600." in done.stderr
 
 
 def test_the_database_flag_of_hq_takes_the_url_of_a_database_too(tmp_path):

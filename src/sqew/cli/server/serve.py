@@ -38,8 +38,17 @@ def _remember_database(ctx: click.Context, _param: click.Parameter, value: str |
 
 def _remember_timeout(ctx: click.Context, _param: click.Parameter, value: str | None) -> None:
     if value is not None:
+        from sqew.errors import BadSetting
+        from sqew.settings import DEFINITIONS
+
+        given, setting = value, DEFINITIONS["request_timeout_ms"]
         if value.strip().replace(".", "", 1).isdecimal():
             value = f"{value.strip()}s"
+        try:
+            setting.parse(value, "")
+        except BadSetting as error:
+            least, most = setting.at_least / 1000, setting.at_most / 1000
+            raise click.BadParameter(f"'{given}' is not a number from {least:g} to {most:g}.") from error
         ctx.ensure_object(Session).flags["request_timeout_ms"] = value
 
 
