@@ -16,6 +16,7 @@ from clients import queue, servers, shared_server
 from scripted import Scripted
 from sqew import AsyncClient, Client, Dead, Retry
 from sqew.errors import BadValue, QueueNotFound, UnknownLane
+from sqew.model import Message
 
 __all__ = ["queue", "servers", "shared_server"]
 
@@ -276,6 +277,35 @@ def test_one_garbled_answer_ended_a_worker_of_tasks():
 
     with Scripted(GARBLED, RECEIVED, NOTHING) as server:
         asyncio.run(work(server.url))
+
+
+def test_a_task_whose_lease_was_lost_let_go_of_the_next_delivery_when_it_ended(monkeypatch):
+    """A worker that was told to stop then did not say that it waits for that."""
+
+    async def work():
+        ends = {1: asyncio.Event(), 2: asyncio.Event()}
+
+        async def handle(message):
+            await ends[message.attempts].wait()
+
+        async with AsyncClient("http://127.0.0.1:1") as q:
+            worker = q.worker("orders", concurrency=2)(handle)
+            first, second = (
+                Message(7, "orders", b"1", "json", {}, 0, "", None, None, attempt, 0, 0, None, "leased")
+                for attempt in (1, 2)
+            )
+            monkeypatch.setattr(worker, "_settle", lambda message, verdict: asyncio.sleep(0))
+            tasks = [asyncio.create_task(worker._handle(message, 60_000)) for message in (first, second)]
+            await asyncio.sleep(0)
+            ends[1].set()
+            await tasks[0]
+
+            assert worker._in_hand == {7: second}
+            ends[2].set()
+            await tasks[1]
+            assert worker._in_hand == {}
+
+    asyncio.run(work())
 
 
 WITHOUT = pytest.mark.parametrize(

@@ -194,7 +194,9 @@ class AsyncWorker:
             log.error("Message %d of '%s' could not be settled: %s", message.id, message.queue, said(error))
         finally:
             heartbeat.cancel()
-            self._in_hand.pop(message.id, None)
+            # Once its lease was lost another task may hold it, by a delivery of its own.
+            if self._in_hand.get(message.id) is message:
+                del self._in_hand[message.id]
 
     async def _verdict(self, message: Message) -> Any:
         try:
