@@ -1,10 +1,12 @@
 """The demo: what it shows is what runs."""
 
 import re
+import sys
+from pathlib import Path
 
 import pytest
 
-from sqew.cli.tour import STEPS, highlighted
+from sqew.cli.tour import STEPS, as_typed, highlighted
 from sqew.terminal.screen import Screen
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
@@ -28,6 +30,22 @@ def test_the_demo_fits_a_terminal_of_80_columns(terminal):
     assert shown.code == 0
     assert all(len(ESCAPE.sub("", line)) <= 80 for line in shown.out.splitlines())
     assert "\x1b[36m" in shown.out
+
+
+def test_the_demo_ended_with_commands_that_the_shell_does_not_find(folder, monkeypatch):
+    ours = Path(sys.executable).parent
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.chdir(ours.parent)
+    assert as_typed("sqew") == f"{ours.name}/sqew"
+    assert as_typed("docs/cli.md") == "docs/cli.md"
+
+    (folder / "sqew").symlink_to(ours / "sqew")
+    (folder / "python").symlink_to(ours / "python")
+    monkeypatch.setenv("PATH", str(folder))
+    assert (as_typed("sqew"), as_typed("python")) == ("sqew", f"{ours.name}/python")
+
+    monkeypatch.setenv("PATH", str(ours))
+    assert (as_typed("sqew"), as_typed("python")) == ("sqew", "python")
 
 
 def test_the_demo_without_colours_is_plain_text(terminal):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import keyword
+import shlex
+import shutil
+import sys
 import tempfile
 import tokenize
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -49,8 +52,23 @@ def run(screen: Screen, db: str | None = None) -> None:
             _show_step(screen, number, step, names)
     click.echo(screen.paint("Where to go next", bold=True) + "\n")
     kept = f"sqew --db {path} queue show --name orders" if db else "sqew queue add --name orders"
-    for command, text in (*NEXT, (kept, "the same from the command line: try it")):
+    for line, text in (*NEXT, (kept, "the same from the command line: try it")):
+        program, blank, rest = line.partition(" ")
+        command = f"{as_typed(program)}{blank}{rest}"
         click.echo(f"  {screen.paint(command, fg='cyan')}\n      {text}")
+
+
+def as_typed(program: str) -> str:
+    """Return what to type for a program of the environment that this runs in: its path, unless the shell finds it."""
+    ours, found = Path(sys.executable).parent / program, shutil.which(program)
+    # A link to our script is ours, as pipx makes one. The interpreters of all environments are links to the same.
+    if found is not None and (
+        Path(found).parent == ours.parent or (program == "sqew" and Path(found).resolve() == ours.resolve())
+    ):
+        return program
+    if not ours.is_file():
+        return program
+    return shlex.quote(str(ours.relative_to(Path.cwd()) if ours.is_relative_to(Path.cwd()) else ours))
 
 
 @contextmanager
