@@ -13,6 +13,7 @@ from lab.conftest import environment_of_children
 from plainbench.cli.main import COMMANDS
 from plainbench.config.load import load
 from sqew.embedded import Queue
+from sqew.installing import pip_install
 
 
 @pytest.fixture
@@ -308,12 +309,13 @@ def test_a_driver_without_its_package_says_how_to_install_it(tmp_path):
         )
 
     listed = plainbench("drivers").stdout
-    assert "no: pip install redis" in listed
+    # By the sentence of `run`: a bare pip may be another Python's.
+    assert f"no: {pip_install('redis')}" in listed
     assert re.search(r"redis +Redis\b", listed)
     assert "redis://" in plainbench("drivers", "redis").stdout
     refused = plainbench("run")
     assert "This driver needs the package redis: " in refused.stderr
-    assert "pip install redis." in refused.stderr
+    assert f"{pip_install('redis')}." in refused.stderr
     assert "Traceback" not in refused.stderr
 
 

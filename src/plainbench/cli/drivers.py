@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from plainbench.cli.command import Command
+from sqew.installing import pip_install
 from sqew.terminal.output import Column, Table
 from sqew.terminal.session import TerminalSession
 
@@ -95,4 +96,4 @@ def _is_installed(package: str) -> bool:
 def _installed(row: dict[str, object]) -> str:
     missing = row["missing"]
     assert isinstance(missing, list)
-    return "yes" if not missing else f"no: pip install {' '.join(missing)}"
+    return "yes" if not missing else f"no: {pip_install(*missing)}"
