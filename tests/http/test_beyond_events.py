@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -157,29 +157,74 @@ def client(request: pytest.FixtureRequest, servers: Any) -> Client:
 # The recorded steps
 
 
-def test_the_recorded_steps_of_events_and_previews_are_answered_as_there(client: Client) -> None:
+class Recorded(NamedTuple):
+    """The answers to the recorded steps of events and previews, asked for in their order."""
+
+    queue: str
+    pattern: str
+    made: Subscription
+    listed: list[Subscription]
+    published: PublishResult
+    to_nobody: PublishResult
+    unknown: Answer
+    preview: Preview
+    bad: Answer
+    received: list[Any]
+
+
+@pytest.fixture(scope="module")
+def recorded(client: Client) -> Recorded:
     queue = client.new_queue()
     pattern = f"{queue}.b"
+    return Recorded(
+        queue,
+        pattern,
+        client.subscribe(pattern, queue_name=queue),
+        client.subscriptions(pattern),
+        client.publish(pattern, {"n": 1}),
+        client.publish(f"{queue}.nobody", {"n": 1}),
+        client.call("POST", f"/v1/events/{pattern}/subscriptions", {"queue_name": "nope"}),
+        client.read(Preview, 200, "POST", "/v1/previews", {"when": "every weekday at 9am"}),
+        client.call("POST", "/v1/previews", {"when": "every weekdays at 9am"}),
+        client.received(queue),
+    )
 
-    made = client.subscribe(pattern, queue_name=queue)
-    listed = client.subscriptions(pattern)
-    published = client.publish(pattern, {"n": 1})
-    to_nobody = client.publish(f"{queue}.nobody", {"n": 1})
-    unknown = client.call("POST", f"/v1/events/{pattern}/subscriptions", {"queue_name": "nope"})
-    preview = client.read(Preview, 200, "POST", "/v1/previews", {"when": "every weekday at 9am"})
-    bad = client.call("POST", "/v1/previews", {"when": "every weekdays at 9am"})
 
-    assert (made.pattern, made.protocol, made.endpoint) == (pattern, "sqs", f"sqs://{queue}")
+def test_the_step_subscribe(recorded: Recorded) -> None:
+    made, queue = recorded.made, recorded.queue
+
+    assert (made.pattern, made.protocol, made.endpoint) == (recorded.pattern, "sqs", f"sqs://{queue}")
     assert (made.queue_name, made.raw_delivery) == (queue, True)
-    assert listed == [made]
-    (message,) = client.received(queue)
-    assert published == PublishResult(1, [SentCopy(queue, message["id"])])
-    assert to_nobody == PublishResult(0, [])
-    assert (unknown.status, unknown.headers["x-sqew-error"]) == (404, "queue_not_found")
+
+
+def test_the_step_list_subscriptions(recorded: Recorded) -> None:
+    assert recorded.listed == [recorded.made]
+
+
+def test_the_step_publish(recorded: Recorded) -> None:
+    (message,) = recorded.received
+
+    assert recorded.published == PublishResult(1, [SentCopy(recorded.queue, message["id"])])
+
+
+def test_the_step_publish_to_nobody(recorded: Recorded) -> None:
+    assert recorded.to_nobody == PublishResult(0, [])
+
+
+def test_the_step_subscribe_an_unknown_queue(recorded: Recorded) -> None:
+    assert (recorded.unknown.status, recorded.unknown.headers["x-sqew-error"]) == (404, "queue_not_found")
+
+
+def test_the_step_preview(recorded: Recorded) -> None:
+    preview = recorded.preview
+
     assert (preview.cron, preview.timezone, preview.fire_at) == ("0 9 * * 1-5", "UTC", None)
     assert preview.human_readable.startswith("At 09:00 on weekdays")
     assert [(fire.hour, fire.weekday() < 5) for fire in preview.next_fires] == [(9, True)] * 5
-    assert bad.status == 400
+
+
+def test_the_step_preview_of_nonsense(recorded: Recorded) -> None:
+    assert recorded.bad.status == 400
 
 
 # Events

@@ -4,7 +4,6 @@ Our own fields may stand beside those of a shape. Where the answer of Sqew is an
 """
 
 import gzip
-import json
 import time
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -12,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from postgres import new_database
-from serving import STORES, serving
+from serving import STORES, Answer, serving
 
 EMPTY, NULL, TEXT, PAGE = "no body", "null", "a sentence", "a page"
 QUEUE = {
@@ -232,33 +231,49 @@ def wait_for(server, until):
     raise AssertionError(f"nothing in {until.queue} became {until.state}")
 
 
-@pytest.mark.parametrize("server", STORES, indirect=True)
-def test_every_recorded_step_is_answered_as_hq_answers_it(server):
+ASKED = [(number, step) for number, step in enumerate(STEPS) if isinstance(step, Step)]
+
+
+@pytest.fixture(scope="module", params=STORES)
+def answers(request, tmp_path_factory):
+    """The answers to all steps, asked for in their order, by their numbers; and at the end, the list of queues.
+
+    Of a server that has nothing yet: a list must hold only what was made.
+    """
+    database = new_database() if request.param == "postgres" else None
+    folder = tmp_path_factory.mktemp("recorded")
+    with serving(folder, "--durability", "fast", database=database) as server:
+        yield walked(server)
+
+
+def walked(server):
     ids: dict[str, str] = {}
-    otherwise = []
-    for step in STEPS:
+    answers: dict[int, Answer] = {}
+    for number, step in enumerate(STEPS):
         if isinstance(step, Until):
             wait_for(server, step)
             continue
         method, path = step.request.format(**ids).split(" ")
-
-        answer = server.call(method, path, step.body, step.headers)
-
-        assert answer.status == step.status, (step.what, answer)
-        assert is_as_recorded(answer, step.shape), (step.what, answer)
-        if step.holds is not None:
-            assert step.holds.items() <= answer.json.items(), (step.what, answer)
+        answer = answers[number] = server.call(method, path, step.body, step.headers)
         if step.keep:
             ids[step.keep] = answer.json["id" if step.shape is JOB else "message_id"]
-        if step.instead_of is not None:
-            otherwise.append(step.what)
-    assert len(otherwise) == 5, BUG
-    assert [queue["name"] for queue in json.loads(server.call("GET", "/queues").body)] == LEFT
+    answers[len(STEPS)] = server.call("GET", "/queues")
+    return answers
 
 
-@pytest.fixture
-def server(request, tmp_path):
-    """A server that has nothing yet: a list must hold only what was made."""
-    database = new_database() if request.param == "postgres" else None
-    with serving(tmp_path, "--durability", "fast", database=database) as server:
-        yield server
+@pytest.mark.parametrize(("number", "step"), ASKED, ids=[f"{number}-{step.what}" for number, step in ASKED])
+def test_a_recorded_step_is_answered_as_hq_answers_it(answers, number, step):
+    answer = answers[number]
+
+    assert answer.status == step.status, answer
+    assert is_as_recorded(answer, step.shape), answer
+    if step.holds is not None:
+        assert step.holds.items() <= answer.json.items(), answer
+
+
+def test_the_steps_leave_the_queues_that_they_made(answers):
+    assert [queue["name"] for queue in answers[len(STEPS)].json] == LEFT
+
+
+def test_five_steps_are_answered_otherwise_on_purpose():
+    assert len([step for _, step in ASKED if step.instead_of is not None]) == 5, BUG
