@@ -27,7 +27,7 @@ from sqew.operations import (
     Stage,
 )
 from sqew.rules.values import LARGEST_ID
-from sqew.stores.sqlite import SQLiteStore
+from sqew.stores.sqlite import SQLiteStore, noting
 
 UNKNOWN = frozenset({"sqew_queue.name"})
 """What says whose the others are: its queue is found under another name."""
@@ -253,6 +253,22 @@ def test_a_letter_of_a_lane_or_of_a_policy_blocked_its_queue(
         assert len(store.run([Receive("lanes", 10)], LATER).results[0].messages) == 4
         assert store.run([GetQueue("lanes")], LATER).results[0].policy.lanes.keys() == {"a", "b"}
         assert store.check().problems == []
+
+
+def test_the_policy_of_a_queue_was_read_for_each_of_its_lanes_when_a_file_was_opened(
+    scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = scratch / "queue.db"
+    policies = [Policy(lanes={f"{queue}-{lane}": 1 for lane in range(200)}) for queue in range(3)]
+    with closing(SQLiteStore(path, now=NOW)) as store:
+        store.run([CreateQueue(f"jobs-{queue}", policy) for queue, policy in enumerate(policies)], NOW)
+    read: list[object] = []
+    decode = noting._decode_policy
+    monkeypatch.setattr(noting, "_decode_policy", lambda stored: (read.append(stored), decode(stored))[1])
+
+    SQLiteStore(path, now=NOW).close()
+
+    assert 0 < len(read) <= 2 * len(policies)
 
 
 def test_a_file_that_a_newer_sqew_has_opened_meanwhile_is_not_mended(sample: Path, scratch: Path) -> None:

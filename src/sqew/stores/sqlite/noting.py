@@ -35,6 +35,7 @@ def noting(connection: apsw.Connection) -> tuple[Change, Delete]:
     """
     noted: Row = ()
     all_noted: list[Row] = []
+    lanes_of_last: tuple[Any, frozenset[bytes] | None] = None, None
 
     def note(*row: Any) -> bool:
         nonlocal noted
@@ -78,8 +79,13 @@ def noting(connection: apsw.Connection) -> tuple[Change, Delete]:
         return _policy(value[0]) is not None
 
     def may_be_lane(*values: Any) -> bool:
-        policy = _policy(values[0])
-        return policy is None or values[1] in {lane.encode() for lane in policy.lanes}
+        nonlocal lanes_of_last
+        stored, name = values
+        if lanes_of_last[0] != stored:
+            # There may be a thousand lanes, and each is asked for.
+            lanes_of_last = stored, _lanes(stored)
+        lanes = lanes_of_last[1]
+        return lanes is None or name in lanes
 
     functions = {
         "sqew_note": note,
@@ -106,6 +112,11 @@ def noting(connection: apsw.Connection) -> tuple[Change, Delete]:
         return rows
 
     return change, delete
+
+
+def _lanes(stored: Any) -> frozenset[bytes] | None:
+    policy = _policy(stored)
+    return None if policy is None else frozenset(lane.encode() for lane in policy.lanes)
 
 
 def _policy(stored: Any) -> Policy | None:
