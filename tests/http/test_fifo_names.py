@@ -229,6 +229,21 @@ def test_a_schedule_for_a_fifo_queue_is_put_back_as_it_was_shown(shared_server):
     shared_server.call("DELETE", path)
 
 
+def test_a_fifo_queue_that_is_not_there_was_shown_by_a_name_that_led_elsewhere(shared_server):
+    name, gone = made(shared_server), made(shared_server)
+    path, whole = f"/v1/schedules/{name}", f"{gone}.fifo"
+    shared_server.call("PATCH", f"/v1/queues/{name}", {"dead_letter": gone})
+    shared_server.call("DELETE", f"/v1/queues/{gone}")
+    spec = {"every": "1 hour", "target": {"queue": whole, "message": "m"}}
+    shown = shared_server.call("PUT", path, spec).json
+
+    again = shared_server.call("PUT", path, shown).json
+
+    assert (shown["queue"], again["queue"]) == (whole, whole)
+    assert shared_server.call("GET", f"/v1/queues/{name}").json["policy"]["dead_letter"] == whole
+    shared_server.call("DELETE", path)
+
+
 def test_names_of_plain_queues_are_shown_without_a_look_at_the_store():
     assert asyncio.run(bare_names(None, ["orders", "fifo", None])) == {}
 

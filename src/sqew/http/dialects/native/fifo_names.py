@@ -27,8 +27,9 @@ def is_fifo(name: str | None) -> bool:
 async def bare_names(service: Service, names: Iterable[str | None]) -> BareNames:
     """Find the bare names that lead to FIFO queues. The store is asked only where some of the names are theirs."""
     bare = {name: name.removesuffix(FIFO_SUFFIX) for name in names if name is not None and is_fifo(name)}
-    taken = await _taken(service, bare.values())
-    return {name: short for name, short in bare.items() if short not in taken}
+    found = await _taken(service, [*bare, *bare.values()])
+    # The bare name of a queue that is not there (yet) would be another queue's where it is put back.
+    return {name: short for name, short in bare.items() if name in found and short not in found}
 
 
 def policy_shown(policy: Policy, bare: BareNames) -> Policy:
