@@ -255,6 +255,22 @@ def test_a_letter_of_a_lane_or_of_a_policy_blocked_its_queue(
         assert store.check().problems == []
 
 
+@pytest.mark.parametrize("flip", ["'visibility_ms', 'visibilitx_ms'", "'exponential', 'exponentiam'"])
+def test_a_policy_of_which_a_letter_was_altered_was_lost_with_all_its_fields(scratch: Path, flip: str) -> None:
+    path = scratch / "queue.db"
+    given = Policy(
+        max_attempts=3, dead_letter="ended", keep="archive", archive_retention_ms=None, lanes={"a": 2, "b": 1}
+    )
+    with closing(SQLiteStore(path, now=NOW)) as store:
+        store.run([CreateQueue("jobs", given)], NOW)
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.execute(f"UPDATE sqew_queue SET policy = replace(policy, {flip})")
+
+    with closing(SQLiteStore(path, now=NOW)) as store:
+        assert store.run([GetQueue("jobs")], NOW).results[0].policy == given
+        assert store.check().problems == []
+
+
 def test_the_policy_of_a_queue_was_read_for_each_of_its_lanes_when_a_file_was_opened(
     scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,8 +10,9 @@ checksum: if that still holds it is delivered, otherwise it goes to the archive 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import chain, count
+from typing import Any
 
 import apsw
 import msgspec
@@ -73,7 +74,10 @@ _HARMLESS: dict[str, Mapping[str, str | None]] = {
         " coalesce((SELECT max(id) FROM sqew_archive), 0) + 1000,"
         " coalesce((SELECT max(message_id) FROM sqew_key WHERE typeof(message_id) = 'integer'), 0) + 1000))",
     },
-    "sqew_queue": {"name": "'damaged-' || id", "policy": "''", "created_at": "0", "extras": "'{}'"},
+    # What can be read of a policy is kept, and the rest made up afterwards.
+    "sqew_queue": {
+        "name": "'damaged-' || id", "policy": "coalesce(CAST(policy AS TEXT), '')", "created_at": "0", "extras": "'{}'",
+    },
     "sqew_lane": {"turn": "0", **dict.fromkeys(("queue_id", "id", "name"), _DELETED)},
     "sqew_bucket": dict.fromkeys(("queue_id", "lane_id", "priority"), _DELETED),
     "sqew_key": dict.fromkeys(("queue_id", "key", "message_id", "expires_at"), _DELETED),
@@ -335,7 +339,7 @@ def _change(work: Work, odd: list[_Table]) -> list[str]:
 
 
 def _restore_queues(work: Work) -> None:
-    """Give queues that have lost their policy the default one, and make lanes anew that are lost."""
+    """Give queues the default for what they have lost of their policy, and make lanes anew that are lost."""
     known = "SELECT id, name, CAST(policy AS BLOB) FROM sqew_queue WHERE name IS NOT NULL"
     for queue_id, name, stored in work.execute(known).fetchall():
         lanes: dict[int, str] = dict(
@@ -344,7 +348,8 @@ def _restore_queues(work: Work) -> None:
         try:
             policy = _decode_policy(stored)
         except (TypeError, ValueError):
-            policy = Policy(lanes=dict.fromkeys(lanes.values(), 1) or Policy().lanes, fifo=name.endswith(".fifo"))
+            guessed = Policy(lanes=dict.fromkeys(lanes.values(), 1) or Policy().lanes, fifo=name.endswith(".fifo"))
+            policy = msgspec.structs.replace(guessed, **_fields_left(stored))
             work.execute("UPDATE sqew_queue SET policy = ? WHERE id = ?", (_encode(policy).decode(), queue_id))
         lost = [lane for lane in policy.lanes if lane not in lanes.values()]
         if not lost:
@@ -356,6 +361,17 @@ def _restore_queues(work: Work) -> None:
         free = chain(numbers, (id for id in count() if id not in lanes and id not in numbers))
         for lane in lost:
             work.execute("INSERT INTO sqew_lane (queue_id, id, name) VALUES (?, ?, ?)", (queue_id, next(free), lane))
+
+
+def _fields_left(stored: bytes) -> dict[str, Any]:
+    """Return the fields of a policy that can be read, though not all of it can."""
+    left: dict[str, Any] = {}
+    with suppress(ValueError):
+        fields = msgspec.json.decode(stored)
+        for name, value in fields.items() if type(fields) is dict else ():
+            with suppress(ValueError):
+                left[name] = getattr(msgspec.convert({name: value}, Policy), name)
+    return left
 
 
 _MISSING_BUCKETS = """
