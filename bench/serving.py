@@ -148,7 +148,8 @@ def sqew(folder: Path, durability: str, db: Path | None = None, *flags: str, bes
     command += flags
     served = Served("sqew", command, port, folder, "/queues", beside=beside)
     with served.stopped_if_it_fails():
-        if served.call("GET", f"/queues/{QUEUE}")[0] == 404:
+        # (As hq has it, a queue that is not there is null.)
+        if served.json("GET", f"/queues/{QUEUE}") is None:
             make_queue(served, QUEUE)
     return served
 
