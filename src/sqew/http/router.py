@@ -84,6 +84,13 @@ def harmful(_request: Request) -> bool:
     return False
 
 
+class NoParameters(Struct, frozen=True):
+    """Parameters of a route that has none, and ignores what is given, as the server that its clients come from does.
+
+    Not for routes that delete: there an ignored parameter would be one that says how little to delete.
+    """
+
+
 class Route(Struct, frozen=True, kw_only=True):
     """One method on one path."""
 

@@ -14,7 +14,7 @@ from msgspec import Meta, Raw, Struct
 from sqew import operations as ops
 from sqew.core.engine import creation
 from sqew.errors import BadValue, MessageNotFound, QueueNotFound, SqewError
-from sqew.http.router import Dialect, Routes, Together, harmful
+from sqew.http.router import Dialect, NoParameters, Routes, Together, harmful
 from sqew.http.service import NO_STORE, Service, as_json, refuse_head
 from sqew.http.statuses import headers_of
 from sqew.http.wire.exchange import Call, Request, Response, SharedCall
@@ -67,10 +67,6 @@ class QueueParameters(Struct, frozen=True):
                 error = BadValue(f"{name} can't be {value}: it must be 1 or more.")
                 return Response(422, failure(error, 422), headers=headers_of(error))
         return None
-
-
-class NoParameters(Struct, frozen=True):
-    """hq looks at no parameters there, so whatever is given is ignored."""
 
 
 _REQUIRED = ("name", "max_attempts", "visibility_timeout_seconds")

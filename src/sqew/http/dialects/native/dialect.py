@@ -22,7 +22,7 @@ from sqew.http.dialects.native.fifo_names import bare_names, name_after, policy_
 from sqew.http.dialects.plain_sends import plain_sends
 from sqew.http.dialects.sqew.looking import ArchiveParameters, message_id
 from sqew.http.dialects.sqew.queues import ListParameters, policy_fields
-from sqew.http.router import Dialect, Routes, Together, harmful
+from sqew.http.router import Dialect, NoParameters, Routes, Together, harmful
 from sqew.http.service import NO_STORE, Service, as_json, json_body, refuse_head
 from sqew.http.statuses import headers_of
 from sqew.http.wire.exchange import Call, Request, Response, SharedCall, next_page
@@ -73,13 +73,6 @@ DIALECT = Dialect(
     status=native_status_of,
 )
 routes = Routes(DIALECT)
-
-
-class NoParameters(Struct, frozen=True):
-    """There are none, and unknown ones are ignored, as beyond-queue ignores them.
-
-    Not on routes that delete: there an ignored parameter would be one that says how little to delete.
-    """
 
 
 # Queues

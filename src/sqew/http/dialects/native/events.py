@@ -13,9 +13,9 @@ from sqew import operations as ops
 from sqew.clock import timestamp
 from sqew.envelopes.sns import new_event
 from sqew.errors import BadValue, EnvelopeNeeded, SqewError
-from sqew.http.dialects.native.dialect import DIALECT, NoParameters, encode
+from sqew.http.dialects.native.dialect import DIALECT, encode
 from sqew.http.dialects.native.fifo_names import BareNames, bare_names, is_fifo
-from sqew.http.router import Routes
+from sqew.http.router import NoParameters, Routes
 from sqew.http.service import Service, body_in
 from sqew.http.wire.exchange import Call, Request, Response
 from sqew.matching.routing import check_pattern, check_routing_key

@@ -7,10 +7,10 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from sqew.http.dialects.native.dialect import DIALECT, NoParameters, encode
+from sqew.http.dialects.native.dialect import DIALECT, encode
 from sqew.http.dialects.native.schedules.bodies import Expression, expression_of
 from sqew.http.dialects.native.schedules.views import fires, local_fires, stored_as
-from sqew.http.router import Routes
+from sqew.http.router import NoParameters, Routes
 from sqew.http.service import Service
 from sqew.http.wire.exchange import Request, Response
 from sqew.schedules.preview import MOST_FIRES, preview

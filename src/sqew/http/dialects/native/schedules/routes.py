@@ -21,7 +21,7 @@ from sqew.errors import (
     ScheduleNotFound,
     TargetMissing,
 )
-from sqew.http.dialects.native.dialect import DIALECT, NoParameters, encode
+from sqew.http.dialects.native.dialect import DIALECT, encode
 from sqew.http.dialects.native.fifo_names import BareNames, bare_names
 from sqew.http.dialects.native.schedules.bodies import (
     Name,
@@ -34,7 +34,7 @@ from sqew.http.dialects.native.schedules.bodies import (
     spec_of,
 )
 from sqew.http.dialects.native.schedules.views import ScheduleDetails, ScheduleView, details, listed
-from sqew.http.router import Routes
+from sqew.http.router import NoParameters, Routes
 from sqew.http.service import Service
 from sqew.http.wire.exchange import Request, Response, next_page
 from sqew.model import QueueInfo, Saved, Schedule, ScheduleStatus, TargetKind
