@@ -18,7 +18,7 @@ from sqew.operations import (
     UpdateSubscription,
     UpdateTopic,
 )
-from sqew.stores.sql import subscribing
+from sqew.stores.sql import subscriptions
 
 EU = SubscriptionDetails(filter_policy='{"shop":["eu"]}')
 
@@ -128,11 +128,11 @@ def test_an_endpoint_is_told_the_number_too(store):
 
 
 def test_there_may_be_as_many_filters_as_in_aws():
-    assert (subscribing.MOST_FILTERS_OF_TOPIC, subscribing.MOST_FILTERS) == (200, 10_000)
+    assert (subscriptions.MOST_FILTERS_OF_TOPIC, subscriptions.MOST_FILTERS) == (200, 10_000)
 
 
 def test_there_are_so_many_filters_and_no_more(store, monkeypatch):
-    monkeypatch.setattr(subscribing, "MOST_FILTERS", 600)  # to make 10,000 takes long
+    monkeypatch.setattr(subscriptions, "MOST_FILTERS", 600)  # to make 10,000 takes long
     for topic in range(3):
         subscribes = [Subscribe(f"topic-{topic}", "queue", f"q{n}", 0, f"{topic}-{n}", EU) for n in range(200)]
         assert not any(isinstance(made, SqewError) for made in store.commit(*subscribes).results)

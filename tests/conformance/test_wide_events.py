@@ -5,7 +5,7 @@ import pytest
 from conformance.driver import Driver, event
 from sqew.errors import EnvelopeNeeded, SqewError, TooWide
 from sqew.operations import CountDeliveries, Publish, Subscribe
-from sqew.stores.sql import publishing
+from sqew.stores.sql import publish
 
 LARGE = b'"' + b"x" * 100_000 + b'"'
 
@@ -39,7 +39,7 @@ def test_queues_count_as_endpoints_do(store):
 
 
 def test_one_event_is_taken_however_many_want_it(store, monkeypatch):
-    monkeypatch.setattr(publishing, "MOST_ROWS", 1_000)  # to subscribe 20,000 takes long
+    monkeypatch.setattr(publish, "MOST_ROWS", 1_000)  # to subscribe 20,000 takes long
     wide(store, 1_001)
 
     with pytest.raises(TooWide):

@@ -15,10 +15,10 @@ from power import Disk
 
 from sqew.model import NewMessage, Policy, Ref
 from sqew.operations import Ack, CreateQueue, ListArchive, Receive, Send
-from sqew.stores.sql.bindings import Bindings
 from sqew.stores.sql.catalog import Catalog
-from sqew.stores.sql.finding import Finding
-from sqew.stores.sql.work import Work
+from sqew.stores.sql.ready_rows import Finding
+from sqew.stores.sql.subscription_cache import Bindings
+from sqew.stores.sql.transaction import Work
 from sqew.stores.sqlite import SQLiteStore, store
 from sqew.stores.sqlite.connection import SQL, Link, connect
 from sqew.stores.sqlite.mending import mend

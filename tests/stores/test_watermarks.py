@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sqew.stores.postgres.watermarks import Watermarks
-from sqew.stores.sql.finding import START
+from sqew.stores.sql.ready_rows import START
 
 NOW = 1_700_000_000_000
 BUCKET = (0, 0)

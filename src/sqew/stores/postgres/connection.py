@@ -14,7 +14,7 @@ from sqew.stores.postgres.errors import UNREPLICATED, leaves_nothing, unknown
 from sqew.stores.postgres.tally import Tally
 from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.statements import Statements
-from sqew.stores.sql.work import Copies, Row
+from sqew.stores.sql.transaction import Copies, Row
 
 R = TypeVar("R")
 
@@ -79,7 +79,7 @@ class HeldElsewhere(Exception):
 
 
 class Answer:
-    """The rows of a statement: implements `sqew.stores.sql.work.Rows`."""
+    """The rows of a statement: implements `sqew.stores.sql.transaction.Rows`."""
 
     __slots__ = ("_rows",)
 
@@ -103,7 +103,7 @@ class Answer:
 
 
 class Link:
-    """A connection as what stores share knows it: implements `sqew.stores.sql.work.Connection`."""
+    """A connection as what stores share knows it: implements `sqew.stores.sql.transaction.Connection`."""
 
     def __init__(self, connection: asyncpg.Connection[asyncpg.Record], url: str, tally: Tally) -> None:
         self._connection, self._url, self._tally = connection, url, tally

@@ -8,8 +8,8 @@ from sqew.model import Message
 from sqew.stores.postgres.connection import SQL
 from sqew.stores.postgres.watermarks import Bucket, Position, Watermarks
 from sqew.stores.sql.catalog import QueueState
-from sqew.stores.sql.finding import START, Finding
-from sqew.stores.sql.work import Row, Work
+from sqew.stores.sql.ready_rows import START, Finding
+from sqew.stores.sql.transaction import Row, Work
 
 NEVER = 1 << 62
 

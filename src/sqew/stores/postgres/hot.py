@@ -24,10 +24,10 @@ from sqew.stores.postgres.connection import SQL, SYNC_COMMIT, Answer, Link
 from sqew.stores.postgres.flight import Flight
 from sqew.stores.postgres.watermarks import Bucket, Watermarks
 from sqew.stores.sql.catalog import Catalog, QueueState
-from sqew.stores.sql.receiving import NEVER, delivered
+from sqew.stores.sql.receive import NEVER, delivered
 from sqew.stores.sql.rows import INLINE_BODY_BYTES, checksum, encode_headers, size_of
-from sqew.stores.sql.sending import due_at_of
-from sqew.stores.sql.work import Row
+from sqew.stores.sql.send import due_at_of
+from sqew.stores.sql.transaction import Row
 
 _MOST_ROWS = 2_000
 """How many messages one statement writes or deletes, unless a single operation has more."""

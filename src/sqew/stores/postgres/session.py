@@ -22,11 +22,11 @@ from sqew.stores.postgres.finding import MarkedFinding
 from sqew.stores.postgres.flight import Flight
 from sqew.stores.postgres.tally import Tally
 from sqew.stores.postgres.watermarks import Watermarks
-from sqew.stores.sql import sending
-from sqew.stores.sql.bindings import Bindings
+from sqew.stores.sql import send
 from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.handlers import HANDLERS
-from sqew.stores.sql.work import NewRows, Work
+from sqew.stores.sql.subscription_cache import Bindings
+from sqew.stores.sql.transaction import NewRows, Work
 
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 _SHARED = f"{_BEGIN}; SELECT pg_advisory_xact_lock_shared(1399940471, 0)"
@@ -96,7 +96,7 @@ def _doubted(unknown: OutcomeUnknown, operation: ops.Operation[Any], result: Any
 
 
 class NoRoom:
-    """The database's disk is not ours to look at. Implements `sqew.stores.sql.work.Room`."""
+    """The database's disk is not ours to look at. Implements `sqew.stores.sql.transaction.Room`."""
 
     next_look_at = 1 << 62
 
@@ -265,10 +265,10 @@ class Session:
             self._work.now = clock()
         results = []
         for operation in operations:
-            if type(operation) not in sending.DEFERRING:
-                sending.write_deferred(self._work)
+            if type(operation) not in send.DEFERRING:
+                send.write_deferred(self._work)
             results.append(self._attempt(operation))
-        sending.write_deferred(self._work)
+        send.write_deferred(self._work)
         self._catalog.write_added()
         return results
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sqew.stores.sql.finding import START
+from sqew.stores.sql.ready_rows import START
 
 _LOOK_AGAIN_MS = 1_000
 _SLACK_MS = 100

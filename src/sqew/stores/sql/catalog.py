@@ -14,9 +14,9 @@ import msgspec
 from sqew.errors import QueueNotFound, StoreDamaged, UnknownLane
 from sqew.model import DEFAULT_LANE, Policy, QueueInfo
 from sqew.rules.rules import Throttle
-from sqew.stores.sql.near import names_near
+from sqew.stores.sql.similar_names import names_near
 from sqew.stores.sql.statements import Statements
-from sqew.stores.sql.work import Execute
+from sqew.stores.sql.transaction import Execute
 
 # Ids are reserved on disk in blocks: AUTOINCREMENT would write one more page for every transaction. A block is as large
 # as what was taken before it, up to this, so that a process that sends one message leaves no gap.

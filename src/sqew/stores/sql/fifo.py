@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sqew.stores.sql.catalog import QueueState
-from sqew.stores.sql.work import Work
+from sqew.stores.sql.transaction import Work
 
 
 def refresh_head(work: Work, state: QueueState, group: str) -> None:

@@ -7,7 +7,7 @@ from typing import cast
 from sqew.errors import Conflict, KeyNotFound
 from sqew.model import GuardKey, KeyInfo, KeyRing, KeyScope, SigningKey
 from sqew.operations import AddSigningKey, CreateKey, DeleteKey, ListKeys, ReadKeys, ReadSigningKeys
-from sqew.stores.sql.work import Work
+from sqew.stores.sql.transaction import Work
 
 MOST_KEYS = 100
 """How many keys a queue may have: servers keep all of them in memory."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from sqew.stores.sql.catalog import QueueState
-from sqew.stores.sql.work import Work
+from sqew.stores.sql.transaction import Work
 
 
 def next_turn(turns: dict[int, int], ready: Collection[int], state: QueueState) -> int:

@@ -12,10 +12,10 @@ from sqew.model import UPDATED, Policy, QueueInfo
 from sqew.operations import CreateQueue, DeleteQueue, GetQueue, ListDeadLetterSources, ListQueues, UpdateQueue
 from sqew.rules.rules import check_new_queue_name, checked_changes, letters_policy
 from sqew.stores.sql.catalog import QueueState
+from sqew.stores.sql.changed_retentions import note_changes
 from sqew.stores.sql.keys import delete_keys_of
-from sqew.stores.sql.redating import note_changes
 from sqew.stores.sql.statements import names
-from sqew.stores.sql.work import Work
+from sqew.stores.sql.transaction import Work
 
 _encode = msgspec.json.Encoder().encode
 _ALL = 1 << 62

@@ -11,7 +11,7 @@ import msgspec
 from sqew.model import ArchivedMessage, Death, Lease, Message, NewMessage, State
 from sqew.rules.rules import MOST_BYTES, attribute_bytes
 from sqew.stores.sql.catalog import QueueState
-from sqew.stores.sql.work import Row, Work
+from sqew.stores.sql.transaction import Row, Work
 
 T = TypeVar("T")
 

@@ -34,8 +34,8 @@ from sqew.operations import (
 )
 from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.rows import DAMAGE, size_of
-from sqew.stores.sql.sending import are_small, put, put_alike, write_deferred
-from sqew.stores.sql.work import Row, Work
+from sqew.stores.sql.send import are_small, put, put_alike, write_deferred
+from sqew.stores.sql.transaction import Row, Work
 
 _log = logging.getLogger("sqew.store")
 

@@ -10,7 +10,7 @@ from sqew.errors import ChangedMeanwhile, TopicNotFound
 from sqew.model import Audience, TopicInfo
 from sqew.operations import CountSubscriptions, CreateTopic, DeleteTopic, GetTopic, ListTopics, UpdateTopic
 from sqew.stores.sql.statements import names
-from sqew.stores.sql.work import Row, Work
+from sqew.stores.sql.transaction import Row, Work
 
 _encode = msgspec.json.Encoder().encode
 texts_of = msgspec.json.Decoder(dict[str, str]).decode

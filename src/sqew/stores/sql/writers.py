@@ -6,8 +6,8 @@ from sqew.errors import WriterNotFound
 from sqew.model import Staging, WriterInfo
 from sqew.operations import GetWriter, ListWriters
 from sqew.stores.sql.catalog import QueueState
-from sqew.stores.sql.near import names_near
-from sqew.stores.sql.work import Row, Work
+from sqew.stores.sql.similar_names import names_near
+from sqew.stores.sql.transaction import Row, Work
 
 
 def get_writer(work: Work, op: GetWriter) -> WriterInfo:

@@ -23,7 +23,7 @@ from sqew.errors import (
 )
 from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.statements import Statements
-from sqew.stores.sql.work import Copies, Execute, Row, Rows
+from sqew.stores.sql.transaction import Copies, Execute, Row, Rows
 from sqew.stores.sqlite.migrate import version_of
 from sqew.stores.sqlite.noting import noting
 
@@ -46,7 +46,7 @@ _NETWORK_FILE_SYSTEMS = frozenset(
 
 
 class Link:
-    """A connection as what stores share knows it: implements `sqew.stores.sql.work.Connection`."""
+    """A connection as what stores share knows it: implements `sqew.stores.sql.transaction.Connection`."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         # Each on a cursor of its own, so that their rows may be read side by side.

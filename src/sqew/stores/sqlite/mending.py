@@ -21,7 +21,7 @@ from sqew.model import Policy
 from sqew.rules.values import LARGEST_ID
 from sqew.stores.sql.fifo import refresh_head
 from sqew.stores.sql.rows import HIGHEST
-from sqew.stores.sql.work import Execute, Row, Work
+from sqew.stores.sql.transaction import Execute, Row, Work
 from sqew.stores.sqlite.connection import connect
 from sqew.stores.sqlite.unreadable import (
     broken_tables,

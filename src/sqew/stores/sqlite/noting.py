@@ -15,7 +15,7 @@ import msgspec
 
 from sqew.model import Policy
 from sqew.stores.sql.rows import MOST_ADDED_UP, are_odd, checksum
-from sqew.stores.sql.work import Row
+from sqew.stores.sql.transaction import Row
 
 _decode_policy = msgspec.json.Decoder(Policy).decode
 

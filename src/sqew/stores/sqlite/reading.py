@@ -12,12 +12,12 @@ import apsw
 from sqew import operations as ops
 from sqew.errors import StoreTooNew, StoreUnusable
 from sqew.installing import UPGRADE
-from sqew.stores.sql.bindings import Bindings
 from sqew.stores.sql.catalog import Catalog
-from sqew.stores.sql.finding import Finding
 from sqew.stores.sql.handlers import HANDLERS
 from sqew.stores.sql.migrations import migrations
-from sqew.stores.sql.work import Work
+from sqew.stores.sql.ready_rows import Finding
+from sqew.stores.sql.subscription_cache import Bindings
+from sqew.stores.sql.transaction import Work
 from sqew.stores.sqlite.connection import SQL, Link, translated
 from sqew.stores.sqlite.losses import WalWatch
 from sqew.stores.sqlite.migrate import version_of

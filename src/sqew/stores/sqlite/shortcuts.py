@@ -16,10 +16,10 @@ from sqew.ids import new_token
 from sqew.model import Commit, Fact, Format, Lease, NewMessages, Received, Settled
 from sqew.operations import Ack, Operation, Receive, Send
 from sqew.stores.sql.catalog import QueueState
-from sqew.stores.sql.receiving import NEVER, delivered
+from sqew.stores.sql.receive import NEVER, delivered
 from sqew.stores.sql.rows import DAMAGE, INLINE_BODY_BYTES, body_of, is_whole
-from sqew.stores.sql.sending import plain_row, sent_by, sent_plain
-from sqew.stores.sql.work import Work
+from sqew.stores.sql.send import plain_row, sent_by, sent_plain
+from sqew.stores.sql.transaction import Work
 from sqew.stores.sqlite.noting import Change
 
 Shortcut = Callable[[Work, Change, Any], Commit | None]

@@ -18,12 +18,12 @@ import msgspec
 from sqew import operations as ops
 from sqew.errors import SqewError, StoreBusy, StoreClosed, StoreDamaged, StoreFull
 from sqew.model import ArchivedMessage, Commit, Fact, Format, Message
-from sqew.stores.sql import looking, receiving, sending
-from sqew.stores.sql.bindings import Bindings
+from sqew.stores.sql import inspect, receive, send
 from sqew.stores.sql.catalog import Catalog
-from sqew.stores.sql.finding import Finding
 from sqew.stores.sql.handlers import HANDLERS
-from sqew.stores.sql.work import NewRows, Work
+from sqew.stores.sql.ready_rows import Finding
+from sqew.stores.sql.subscription_cache import Bindings
+from sqew.stores.sql.transaction import NewRows, Work
 from sqew.stores.sqlite import upkeep
 from sqew.stores.sqlite.connection import MEMORY, SQL, Durability, Link, connect, set_durability, translate, translated
 from sqew.stores.sqlite.losses import WalWatch, noted
@@ -281,7 +281,7 @@ class SQLiteStore:
         work.defers = len(operations) > 1
         results: list[Any] = []
         for operation, count in _runs(operations):
-            if work.deferred and type(operation) not in sending.DEFERRING:
+            if work.deferred and type(operation) not in send.DEFERRING:
                 self._write_deferred()
             if count > 1:
                 results += self._receive_each(operation, count)
@@ -293,7 +293,7 @@ class SQLiteStore:
 
     def _write_deferred(self) -> None:
         try:
-            sending.write_deferred(self._work)
+            send.write_deferred(self._work)
         except apsw.Error as error:
             raise translate(error, self.path) from error
 
@@ -347,7 +347,7 @@ class SQLiteStore:
     def _receive_each(self, operation: Any, count: int) -> list[Any]:
         """The same for an operation that as many want, each for itself."""
         try:
-            results = receiving.receive_each(self._work, operation, count)
+            results = receive.receive_each(self._work, operation, count)
         except Exception as error:  # noqa: BLE001 (it is returned, or raised again)
             return [self._refusal(error)] * count
         return [self.attempt(operation) for _ in range(count)] if results is None else results
@@ -468,14 +468,14 @@ class SQLiteStore:
     def export(self, queue: str, now: int) -> Iterator[Message]:
         """The messages of a queue as they were at one moment, in no particular order of lanes and priorities."""
         with self._reader(now) as work:
-            everything = looking.everything(work, queue)
+            everything = inspect.everything(work, queue)
             # In memory there is no other connection: the reading must be over before the caller does anything else.
             yield from list(everything) if self.path == MEMORY else everything
 
     def export_archive(self, queue: str, now: int) -> Iterator[ArchivedMessage]:
         """The archived messages of a queue as they were at one moment."""
         with self._reader(now) as work:
-            archive = looking.whole_archive(work, queue)
+            archive = inspect.whole_archive(work, queue)
             yield from list(archive) if self.path == MEMORY else archive
 
     @contextlib.contextmanager

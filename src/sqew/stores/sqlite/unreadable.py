@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import apsw
 
-from sqew.stores.sql.work import Execute
+from sqew.stores.sql.transaction import Execute
 
 _TABLES = ("sqew_message", "sqew_archive", "sqew_body")
 """Tables of which a row can be deleted by its id, wherever it lies."""

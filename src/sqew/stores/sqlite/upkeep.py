@@ -12,11 +12,11 @@ import apsw
 from msgspec import Struct
 
 from sqew.errors import StoreUnusable
-from sqew.stores.sql.delivering import damaged_deliveries
+from sqew.stores.sql.deliveries import damaged_deliveries
 from sqew.stores.sql.rows import DAMAGE, is_whole
-from sqew.stores.sql.scheduling import damaged_schedules
+from sqew.stores.sql.schedules import damaged_schedules
 from sqew.stores.sql.staging import damaged_chunks
-from sqew.stores.sql.work import Execute, Work
+from sqew.stores.sql.transaction import Execute, Work
 from sqew.stores.sqlite.connection import SQL, connect, make_private, translated
 from sqew.stores.sqlite.mending import odd_rows
 

@@ -8,8 +8,8 @@ from sqew.errors import BadValue, MoveNotFound, MoveRunning, NotADeadLetterQueue
 from sqew.model import MOVES, NO_REASON, MoveStatus, MoveTask
 from sqew.operations import CancelMove, ListMoves, NextMove, Redrive, StartMove, StepMove
 from sqew.stores.sql.catalog import QueueState
-from sqew.stores.sql.dead import LET_GO, left_behind, redrive
-from sqew.stores.sql.work import Row, Work
+from sqew.stores.sql.dead_letters import LET_GO, left_behind, redrive
+from sqew.stores.sql.transaction import Row, Work
 
 MOST_LISTED = 10
 """How many tasks of a dead-letter queue are remembered."""

@@ -35,13 +35,13 @@ from sqew.operations import (
     SettleDeliveries,
 )
 from sqew.rules.rules import MOST_BYTES
-from sqew.stores.sql.bindings import details_of
-from sqew.stores.sql.fans import event_headers
-from sqew.stores.sql.publishing import letter_headers
+from sqew.stores.sql.fanout import event_headers
+from sqew.stores.sql.publish import letter_headers
 from sqew.stores.sql.rows import DAMAGE, delivery_checksum, payload_checksum
-from sqew.stores.sql.sending import accept, put, write_deferred
+from sqew.stores.sql.send import accept, put, write_deferred
+from sqew.stores.sql.subscription_cache import details_of
 from sqew.stores.sql.topics import texts_of
-from sqew.stores.sql.work import Row, Work
+from sqew.stores.sql.transaction import Row, Work
 
 _FEW = 200
 """So many deliveries that are due are looked at one by one, to see whose they are."""

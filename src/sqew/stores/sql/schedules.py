@@ -34,11 +34,11 @@ from sqew.operations import (
     SaveSchedule,
 )
 from sqew.rules.rules import MOST_BYTES, names_meant
-from sqew.stores.sql.near import names_near
-from sqew.stores.sql.publishing import publish_events
+from sqew.stores.sql.publish import publish_events
 from sqew.stores.sql.rows import DAMAGE, checksum, decode_headers, encode_headers
-from sqew.stores.sql.sending import accept, put, write_deferred
-from sqew.stores.sql.work import Row, Work
+from sqew.stores.sql.send import accept, put, write_deferred
+from sqew.stores.sql.similar_names import names_near
+from sqew.stores.sql.transaction import Row, Work
 
 
 class _Details(Struct, omit_defaults=True):

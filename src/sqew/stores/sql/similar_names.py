@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqew.stores.sql.work import Execute
+from sqew.stores.sql.transaction import Execute
 
 _EACH_SIDE = 20
 """Of so many before it in the order of names, and so many after it, the nearest is picked when the sentence is read.

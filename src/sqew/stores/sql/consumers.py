@@ -41,12 +41,12 @@ from sqew.operations import (
 )
 from sqew.rules.rules import LONGEST_MS
 from sqew.stores.sql.catalog import QueueState
-from sqew.stores.sql.exporting import columns_of
-from sqew.stores.sql.near import names_near
-from sqew.stores.sql.receiving import receive
+from sqew.stores.sql.export import columns_of
+from sqew.stores.sql.receive import receive
 from sqew.stores.sql.rows import stored_message
-from sqew.stores.sql.settling import ack, delete_acked, extend
-from sqew.stores.sql.work import Row, Work
+from sqew.stores.sql.settle import ack, delete_acked, extend
+from sqew.stores.sql.similar_names import names_near
+from sqew.stores.sql.transaction import Row, Work
 
 _ARCHIVED_AT_ONCE = 200
 """How many messages are finished in one transaction where they are kept: to move one takes five times as long."""

@@ -10,10 +10,10 @@ from msgspec import Struct
 from sqew.matching.filters import Filter, compile_filter
 from sqew.matching.routing import PatternTrie
 from sqew.model import RAW, Form, Protocol, SubscriptionDetails
-from sqew.stores.sql.work import Row, Work
+from sqew.stores.sql.transaction import Row, Work
 
 if TYPE_CHECKING:
-    from sqew.stores.sql.fans import Fan
+    from sqew.stores.sql.fanout import Fan
 
 FanName = str | tuple[str, tuple[int, ...]]
 

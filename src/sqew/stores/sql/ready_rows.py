@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from sqew.model import Message
 from sqew.stores.sql.catalog import QueueState
-from sqew.stores.sql.work import Row, Work
+from sqew.stores.sql.transaction import Row, Work
 
 START = (-1, 0)
 """Before the due_at and the id of every message."""

@@ -22,13 +22,13 @@ from sqew.errors import (
 from sqew.model import DELIVERIES, NOTIFICATION, RAW, Fact, NewEvent, NewMessage, Published
 from sqew.operations import Publish
 from sqew.rules.rules import is_keyed
-from sqew.stores.sql.bindings import Binding
 from sqew.stores.sql.catalog import QueueState
-from sqew.stores.sql.fans import MOST_ATTRIBUTES, Fan, Taker, event_headers, ways_of
+from sqew.stores.sql.fanout import MOST_ATTRIBUTES, Fan, Taker, event_headers, ways_of
 from sqew.stores.sql.rows import INLINE_BODY_BYTES, checksum, delivery_checksum, encode_headers, payload_checksum
-from sqew.stores.sql.sending import accept, put, write_deferred
+from sqew.stores.sql.send import accept, put, write_deferred
+from sqew.stores.sql.subscription_cache import Binding
 from sqew.stores.sql.topics import check_topic
-from sqew.stores.sql.work import Copies, Row, Work
+from sqew.stores.sql.transaction import Copies, Row, Work
 
 MOST_ROWS = 20_000
 """How many messages and deliveries a batch of events may become: a million would hold everybody up for 5 s."""

@@ -12,10 +12,10 @@ from __future__ import annotations
 from sqew.clock import SMALLEST_CORRECTION_MS
 from sqew.model import Corrected
 from sqew.operations import ClockIsSlow, CorrectDates, LookAhead
-from sqew.stores.sql.attempts import REMEMBERED_MS
 from sqew.stores.sql.fifo import refresh_head
+from sqew.stores.sql.receive_attempts import REMEMBERED_MS
 from sqew.stores.sql.staging import LEFT_UNDONE_MS
-from sqew.stores.sql.work import Work
+from sqew.stores.sql.transaction import Work
 
 _MINUTE_MS = 60_000
 

@@ -12,7 +12,7 @@ from sqew.operations import ReadBounds, ReadColumns
 from sqew.rules.rules import MOST_BYTES
 from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.rows import INLINE_BODY_BYTES, body_of, decode_headers, shown_key
-from sqew.stores.sql.work import Row, Work
+from sqew.stores.sql.transaction import Row, Work
 
 _NARROW = frozenset({"id", "queue", "body", "format", "headers"})
 """What the narrower statement reads: half of the time is spent on the other columns."""

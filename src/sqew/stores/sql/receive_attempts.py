@@ -10,7 +10,7 @@ from sqew.model import Fact, Lease, Message
 from sqew.operations import Receive
 from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.rows import body_of, is_whole
-from sqew.stores.sql.work import Row, Work
+from sqew.stores.sql.transaction import Row, Work
 
 REMEMBERED_MS = 300_000
 """For how long a receive may be repeated: five minutes, as SQS has it."""

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from sqew.model import Fact
 
 if TYPE_CHECKING:
-    from sqew.stores.sql.bindings import Bindings
     from sqew.stores.sql.catalog import Catalog, QueueState
-    from sqew.stores.sql.fans import Taker
-    from sqew.stores.sql.finding import Finding
+    from sqew.stores.sql.fanout import Taker
+    from sqew.stores.sql.ready_rows import Finding
     from sqew.stores.sql.statements import Statements
+    from sqew.stores.sql.subscription_cache import Bindings
 
 Row = tuple[Any, ...]
 

@@ -12,8 +12,8 @@ from sqew.errors import BadValue, QueueNotFound
 from sqew.model import Fact, Page, Progress
 from sqew.operations import ListDead, PurgeDead, Redrive, RequeueDead
 from sqew.stores.sql.catalog import QueueState
-from sqew.stores.sql.ending import EXHAUSTED, drop, left
 from sqew.stores.sql.fifo import put_in_front
+from sqew.stores.sql.removal import EXHAUSTED, drop, left
 from sqew.stores.sql.rows import (
     INLINE_BODY_BYTES,
     is_whole,
@@ -23,8 +23,8 @@ from sqew.stores.sql.rows import (
     sized_archived,
     sized_message,
 )
-from sqew.stores.sql.sending import SOLE_GROUP, claim_key
-from sqew.stores.sql.work import Row, Work
+from sqew.stores.sql.send import SOLE_GROUP, claim_key
+from sqew.stores.sql.transaction import Row, Work
 
 NO_ORIGIN = "no_origin"
 """Why a message can't go back: it was sent to the dead-letter queue directly."""

@@ -9,10 +9,10 @@ from msgspec import Struct
 
 from sqew.matching.filters import Attribute, Content, Effort
 from sqew.model import EVENT_HEADER, RAW, NewEvent
-from sqew.stores.sql.bindings import Binding, FanName
 from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.rows import encode_headers
-from sqew.stores.sql.work import Work
+from sqew.stores.sql.subscription_cache import Binding, FanName
+from sqew.stores.sql.transaction import Work
 
 MOST_ATTRIBUTES = 10
 """How many attributes a message may have that SNS sends to a queue as it is. In an envelope there may be more."""

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from sqew.model import Progress, Swept
 from sqew.operations import DeleteArchived, Purge, RecordActivity, Sweep, SweepDue
 from sqew.stores.sql.catalog import QueueState
-from sqew.stores.sql.consuming import delete_consumers_of, sweep_claims
-from sqew.stores.sql.delivering import forget_exhausted, has_forgettable
-from sqew.stores.sql.ending import EXHAUSTED, Held, bury, drop
-from sqew.stores.sql.redating import redate, sweep_archive
+from sqew.stores.sql.changed_retentions import redate, sweep_archive
+from sqew.stores.sql.consumers import delete_consumers_of, sweep_claims
+from sqew.stores.sql.deliveries import forget_exhausted, has_forgettable
+from sqew.stores.sql.removal import EXHAUSTED, Held, bury, drop
 from sqew.stores.sql.staging import sweep_staged
-from sqew.stores.sql.subscribing import end_unconfirmed
-from sqew.stores.sql.work import Row, Work
+from sqew.stores.sql.subscriptions import end_unconfirmed
+from sqew.stores.sql.transaction import Row, Work
 
 KEPT_MINUTES = 60
 """Figures are kept by the minute for an hour; older ones are added up."""

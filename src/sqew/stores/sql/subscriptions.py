@@ -29,10 +29,10 @@ from sqew.operations import (
     Unsubscribe,
     UpdateSubscription,
 )
-from sqew.stores.sql.bindings import Binding, binding_of, details_of
 from sqew.stores.sql.rows import delivery_checksum, payload_checksum
+from sqew.stores.sql.subscription_cache import Binding, binding_of, details_of
 from sqew.stores.sql.topics import check_unchanged
-from sqew.stores.sql.work import Row, Work
+from sqew.stores.sql.transaction import Row, Work
 
 _encode = msgspec.json.Encoder().encode
 _LOGGED = 1_000

@@ -12,10 +12,10 @@ from sqew.ids import new_token
 from sqew.model import Death, Fact, Lease, Message, Received
 from sqew.operations import NextDue, Receive
 from sqew.rules.rules import MOST_BYTES
-from sqew.stores.sql import attempts
+from sqew.stores.sql import receive_attempts
 from sqew.stores.sql.catalog import QueueState
-from sqew.stores.sql.ending import DAMAGED, EXHAUSTED, Held, archive, bury, drop, gone
 from sqew.stores.sql.lanes import next_turn, save_turns, turns_of
+from sqew.stores.sql.removal import DAMAGED, EXHAUSTED, Held, archive, bury, drop, gone
 from sqew.stores.sql.rows import (
     INLINE_BODY_BYTES,
     MOST_ADDED_UP,
@@ -28,7 +28,7 @@ from sqew.stores.sql.rows import (
     shown_key,
     size_of,
 )
-from sqew.stores.sql.work import Row, Work
+from sqew.stores.sql.transaction import Row, Work
 
 NEVER = 1 << 62
 """More deliveries than any message gets: what a policy without max_attempts allows."""
@@ -50,7 +50,11 @@ def receive(work: Work, op: Receive) -> Received:
     if policy.fifo:
         # Before it looks whether this receive is a repeated one: the first may still be under way.
         work.hold(state)
-    if op.attempt_id is not None and policy.fifo and (same := attempts.find(work, state, op, lease_ms)) is not None:
+    if (
+        op.attempt_id is not None
+        and policy.fifo
+        and (same := receive_attempts.find(work, state, op, lease_ms)) is not None
+    ):
         return _again(work, state, op, same, lease_ms)
     claim = _Claim(state, Lease(new_token(), work.now + lease_ms, op.by), policy.max_attempts or NEVER)
     lanes = state.lanes if op.lane is None else (state.lane(op.lane),)
@@ -68,7 +72,7 @@ def receive(work: Work, op: Receive) -> Received:
         for message in messages:
             _finish(work, state, message)
     elif op.attempt_id is not None and policy.fifo:
-        attempts.remember(work, state, op, claim.lease, messages)
+        receive_attempts.remember(work, state, op, claim.lease, messages)
     return Received(messages, lease_ms=lease_ms)
 
 
@@ -103,11 +107,11 @@ def receive_each(work: Work, op: Receive, count: int) -> list[Received] | None:
     return received
 
 
-def _again(work: Work, state: QueueState, op: Receive, same: attempts.Same, lease_ms: int) -> Received:
+def _again(work: Work, state: QueueState, op: Receive, same: receive_attempts.Same, lease_ms: int) -> Received:
     """The same messages as before, which counts as the same delivery."""
     lease, rows = same
     messages = [delivered(state, lease, row, body, row[3], row[4], work.now) for row, body in rows]
-    attempts.remember(work, state, op, lease, messages)
+    receive_attempts.remember(work, state, op, lease, messages)
     return Received(messages, lease_ms=lease_ms)
 
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from sqew.model import Depths, LaneDepth, QueueTotals
 from sqew.operations import Survey
-from sqew.stores.sql.work import Work
+from sqew.stores.sql.transaction import Work
 
 
 def survey(work: Work, _op: Survey) -> list[QueueTotals]:

@@ -13,7 +13,7 @@ from sqew.model import Fact, NewMessage, NewMessages, Policy, Sent
 from sqew.operations import Publish, Send
 from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.rows import INLINE_BODY_BYTES, checksum, encode_headers, scoped_key, size_of
-from sqew.stores.sql.work import NewRows, Row, Work
+from sqew.stores.sql.transaction import NewRows, Row, Work
 
 DEFERRING = frozenset({Send, Publish})
 """Their messages may be written together with those of the next of them."""

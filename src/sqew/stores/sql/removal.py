@@ -9,8 +9,8 @@ from sqew.model import Fact, FactKind, Outcome
 from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.fifo import put_in_front, refresh_head
 from sqew.stores.sql.queues import dead_letter_queue
-from sqew.stores.sql.sending import SOLE_GROUP
-from sqew.stores.sql.work import Row, Work
+from sqew.stores.sql.send import SOLE_GROUP
+from sqew.stores.sql.transaction import Row, Work
 
 _log = logging.getLogger("sqew.store")
 

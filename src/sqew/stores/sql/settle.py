@@ -9,9 +9,9 @@ from sqew.errors import LeaseTooLong, MessageNotFound, SqewError, StaleLease
 from sqew.model import Extension, Fact, Ref, Release, Settled
 from sqew.operations import Ack, Extend, Nack, Remove
 from sqew.stores.sql.catalog import QueueState
-from sqew.stores.sql.ending import EXHAUSTED, Held, archive, bury, drop, gone
 from sqew.stores.sql.fifo import refresh_head
-from sqew.stores.sql.work import Work
+from sqew.stores.sql.removal import EXHAUSTED, Held, archive, bury, drop, gone
+from sqew.stores.sql.transaction import Work
 
 REFUSED = "refused"
 """Why a message is dead that its receiver gave up without a reason."""

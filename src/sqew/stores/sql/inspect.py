@@ -20,7 +20,7 @@ from sqew.stores.sql.rows import (
     sized_archived,
     stored_message,
 )
-from sqew.stores.sql.work import Row, Work
+from sqew.stores.sql.transaction import Row, Work
 
 
 def get(work: Work, op: Get) -> Message:

@@ -14,7 +14,7 @@ import msgspec
 from sqew.model import Policy
 from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.rows import DAMAGE
-from sqew.stores.sql.work import Work
+from sqew.stores.sql.transaction import Work
 
 _ARCHIVE = ("done", "dead")
 _EVERY = 1 << 62
