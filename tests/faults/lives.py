@@ -20,7 +20,7 @@ from sqew.operations import Sweep
 from sqew.stores.contract import Store
 from sqew.stores.sqlite import SQLiteStore
 from sqew.stores.sqlite.connection import Durability
-from sqew.stores.sqlite.losses import WalWatch, noted
+from sqew.stores.sqlite.lost_transactions import WalWatch, noted
 
 FILE = "queue.db"
 _START = 1_700_000_000_000

@@ -16,7 +16,7 @@ from client import Client
 from sqew.clock import Clock
 from sqew.stores.sqlite import SQLiteStore
 from sqew.stores.sqlite.connection import Durability
-from sqew.stores.sqlite.losses import noted
+from sqew.stores.sqlite.lost_transactions import noted
 
 # For each mode: 60 in the test command, and 12 more of a planted bug in test_planted_bugs.
 KILLS = 30

@@ -19,9 +19,9 @@ from children import Children, kill_at_random
 
 from sqew import Queue
 from sqew.errors import StoreUnusable
-from sqew.stores.sqlite import SQLiteStore, losses
-from sqew.stores.sqlite.losses import noted
-from sqew.stores.sqlite.reading import SQLiteReader
+from sqew.stores.sqlite import SQLiteStore, lost_transactions
+from sqew.stores.sqlite.file_reader import SQLiteReader
+from sqew.stores.sqlite.lost_transactions import noted
 from sqew.stores.sqlite.snapshot import snapshot
 
 SENT = 30
@@ -163,14 +163,14 @@ def test_a_log_that_was_cut_off_during_the_look_kept_a_file_from_being_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "q.db"
-    find = losses._descriptor
+    find = lost_transactions._descriptor
     with closing(SQLiteStore(path, now=1)) as other:
 
         def cut_off_and_find(*arguments: Any) -> int:
             other.shrink_log()
             return find(*arguments)
 
-        monkeypatch.setattr(losses, "_descriptor", cut_off_and_find)
+        monkeypatch.setattr(lost_transactions, "_descriptor", cut_off_and_find)
         with Queue.open(path) as q:
             assert q.check().ok
 

@@ -21,8 +21,8 @@ from sqew.stores.sql.subscription_cache import Bindings
 from sqew.stores.sql.transaction import Work
 from sqew.stores.sqlite import SQLiteStore, store
 from sqew.stores.sqlite.connection import SQL, Link, connect
-from sqew.stores.sqlite.mending import mend
-from sqew.stores.sqlite.room import Room
+from sqew.stores.sqlite.disk_space import Room
+from sqew.stores.sqlite.repair import mend
 
 NOW = 1_700_000_000_000
 

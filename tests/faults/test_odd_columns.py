@@ -27,7 +27,7 @@ from sqew.operations import (
     Stage,
 )
 from sqew.rules.values import LARGEST_ID
-from sqew.stores.sqlite import SQLiteStore, noting
+from sqew.stores.sqlite import SQLiteStore, row_capture
 
 UNKNOWN = frozenset({"sqew_queue.name"})
 """What says whose the others are: its queue is found under another name."""
@@ -279,8 +279,8 @@ def test_the_policy_of_a_queue_was_read_for_each_of_its_lanes_when_a_file_was_op
     with closing(SQLiteStore(path, now=NOW)) as store:
         store.run([CreateQueue(f"jobs-{queue}", policy) for queue, policy in enumerate(policies)], NOW)
     read: list[object] = []
-    decode = noting._decode_policy
-    monkeypatch.setattr(noting, "_decode_policy", lambda stored: (read.append(stored), decode(stored))[1])
+    decode = row_capture._decode_policy
+    monkeypatch.setattr(row_capture, "_decode_policy", lambda stored: (read.append(stored), decode(stored))[1])
 
     SQLiteStore(path, now=NOW).close()
 

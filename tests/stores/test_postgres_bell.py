@@ -10,7 +10,7 @@ import pytest
 
 from postgres import Reused, reused_database
 from sqew.stores.postgres import NoticeBell, PostgresStore
-from sqew.stores.postgres.bell import Connect, _notices
+from sqew.stores.postgres.notifier import Connect, _notices
 from stores.rivals import NOW, in_a_loop, until
 from stores.test_postgres_trouble import Wire, through
 
@@ -31,7 +31,7 @@ class Woken:
 
 @pytest.fixture(autouse=True)
 def _in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sqew.stores.postgres.bell._TRY_AGAIN_S", 0.01)
+    monkeypatch.setattr("sqew.stores.postgres.notifier._TRY_AGAIN_S", 0.01)
 
 
 @contextlib.asynccontextmanager

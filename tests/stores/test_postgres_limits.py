@@ -26,8 +26,8 @@ from sqew.operations import (
     Sweep,
     UpdateQueue,
 )
+from sqew.stores.postgres.batch import Flight
 from sqew.stores.postgres.connection import SQL, Link
-from sqew.stores.postgres.flight import Flight
 from stores.rivals import NOW, Rivals, in_a_loop, rivals
 
 __all__ = ["reused_database"]

@@ -15,7 +15,7 @@ from sqew.model import NewMessage
 from sqew.operations import CreateQueue, Operation, Receive, Send
 from sqew.rules.rules import default_policy
 from sqew.stores.postgres import PostgresStore
-from sqew.stores.postgres.flight import Flight
+from sqew.stores.postgres.batch import Flight
 from sqew.stores.postgres.session import Session
 
 NOW = 1_700_000_000_000

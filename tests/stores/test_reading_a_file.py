@@ -11,7 +11,7 @@ import pytest
 from sqew import Queue
 from sqew.errors import QueueNotFound, StoreDamaged, StoreTooNew, StoreUnusable
 from sqew.operations import ReadBounds, ReadColumns
-from sqew.stores.sqlite.reading import SQLiteReader
+from sqew.stores.sqlite.file_reader import SQLiteReader
 
 NOW = 1_700_000_000_000
 

@@ -70,7 +70,7 @@ def _ask_server(session: Session) -> None:
 
 def _try_file(session: Session) -> None:
     from sqew.stores.sqlite.connection import connect  # here: the help must not wait for them
-    from sqew.stores.sqlite.room import Room
+    from sqew.stores.sqlite.disk_space import Room
 
     settings = session.settings
     with session.open_file() as q:

@@ -10,7 +10,7 @@ from sqew.clock import Clock
 from sqew.formats import arrow
 from sqew.model import Bounds, State
 from sqew.operations import ReadBounds, ReadColumns
-from sqew.stores.sqlite.reading import SQLiteReader
+from sqew.stores.sqlite.file_reader import SQLiteReader
 
 _STEP = 2_000
 """How many messages are read at a time."""

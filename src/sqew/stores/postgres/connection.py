@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 import asyncpg
 
-from sqew.stores.postgres.bridge import wait_for
 from sqew.stores.postgres.errors import UNREPLICATED, leaves_nothing, unknown
-from sqew.stores.postgres.tally import Tally
+from sqew.stores.postgres.greenlets import wait_for
+from sqew.stores.postgres.pool_counters import Tally
 from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.statements import Statements
 from sqew.stores.sql.transaction import Copies, Row

@@ -14,8 +14,8 @@ import asyncpg
 from sqew.errors import StoreError, StoreTooNew, StoreUnavailable
 from sqew.settings import without_password
 from sqew.stores.postgres.errors import OF_DATABASE, READ_ONLY, SILENT, STALE, reason_of, translate
+from sqew.stores.postgres.pool_counters import Tally
 from sqew.stores.postgres.session import Session
-from sqew.stores.postgres.tally import Tally
 
 _log = logging.getLogger("sqew.postgres")
 

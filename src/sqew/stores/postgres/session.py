@@ -14,13 +14,13 @@ from sqew import operations as ops
 from sqew.errors import OutcomeUnknown, SqewError, StoreUnavailable
 from sqew.model import Commit
 from sqew.rules.rules import Throttle
-from sqew.stores.postgres import hot
-from sqew.stores.postgres.bridge import carried
+from sqew.stores.postgres import set_based
+from sqew.stores.postgres.batch import Flight
 from sqew.stores.postgres.catalog import DatabaseCatalog
 from sqew.stores.postgres.connection import SQL, SYNC_COMMIT, HeldElsewhere, Link
-from sqew.stores.postgres.finding import MarkedFinding
-from sqew.stores.postgres.flight import Flight
-from sqew.stores.postgres.tally import Tally
+from sqew.stores.postgres.greenlets import carried
+from sqew.stores.postgres.pool_counters import Tally
+from sqew.stores.postgres.ready_rows import MarkedFinding
 from sqew.stores.postgres.watermarks import Watermarks
 from sqew.stores.sql import send
 from sqew.stores.sql.catalog import QueueState
@@ -79,7 +79,7 @@ def _is_held(operation: ops.Operation[Any], state: QueueState) -> bool:
 
 
 def _may_go_short(entry: Entry) -> bool:
-    return type(entry[1]) in hot.TURNS and _queue_of(entry[1]) is not None
+    return type(entry[1]) in set_based.TURNS and _queue_of(entry[1]) is not None
 
 
 def _brings_back(operation: ops.Operation[Any]) -> bool:
@@ -162,11 +162,11 @@ class Session:
 
     async def _fly_freely(self, flight: Flight) -> None:
         """Carry out what waits for no queue that another server has, so that it does not wait with the rest."""
-        await hot.fly(self._link, self._catalog, self._marks, flight)
+        await set_based.fly(self._link, self._catalog, self._marks, flight)
         pending, known = flight.pending, self._catalog.by_name
         if len(pending) > 1 and any(_may_go_short(entry) and _queue_of(entry[1]) not in known for entry in pending):
             await self._learn(flight)
-            await hot.fly(self._link, self._catalog, self._marks, flight)
+            await set_based.fly(self._link, self._catalog, self._marks, flight)
             pending = flight.pending
         # Only where all are of a kind: otherwise one could overtake another that was asked for before.
         if len({type(operation) for _, operation in pending}) == 1:

@@ -29,15 +29,15 @@ from sqew.model import Commit, DatabaseFigures
 from sqew.rules.rules import Throttle
 from sqew.settings import without_password
 from sqew.stores.contract import GoOn
+from sqew.stores.postgres.batch import Flight
 from sqew.stores.postgres.clock import DatabaseClock
 from sqew.stores.postgres.connection import PLANNING, SYNC_COMMIT
+from sqew.stores.postgres.disk_space import Room
 from sqew.stores.postgres.errors import CONTESTED, OF_DATABASE, STALE, translate
-from sqew.stores.postgres.flight import Flight
 from sqew.stores.postgres.migrate import READ_COMMITTED, check_usable, check_version, migrate
 from sqew.stores.postgres.pool import Exhausted, Pool
-from sqew.stores.postgres.room import Room
+from sqew.stores.postgres.pool_counters import Tally
 from sqew.stores.postgres.session import Session
-from sqew.stores.postgres.tally import Tally
 from sqew.stores.postgres.urls import Address, address
 from sqew.stores.postgres.watermarks import Watermarks
 

@@ -25,7 +25,7 @@ from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.statements import Statements
 from sqew.stores.sql.transaction import Copies, Execute, Row, Rows
 from sqew.stores.sqlite.migrate import version_of
-from sqew.stores.sqlite.noting import noting
+from sqew.stores.sqlite.row_capture import noting
 
 Durability = Literal["durable", "fast"]
 SQL = Statements(__package__)

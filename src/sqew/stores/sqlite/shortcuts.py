@@ -20,7 +20,7 @@ from sqew.stores.sql.receive import NEVER, delivered
 from sqew.stores.sql.rows import DAMAGE, INLINE_BODY_BYTES, body_of, is_whole
 from sqew.stores.sql.send import plain_row, sent_by, sent_plain
 from sqew.stores.sql.transaction import Work
-from sqew.stores.sqlite.noting import Change
+from sqew.stores.sqlite.row_capture import Change
 
 Shortcut = Callable[[Work, Change, Any], Commit | None]
 """What an operation did; None where it takes the general way."""

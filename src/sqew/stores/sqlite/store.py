@@ -26,11 +26,11 @@ from sqew.stores.sql.subscription_cache import Bindings
 from sqew.stores.sql.transaction import NewRows, Work
 from sqew.stores.sqlite import upkeep
 from sqew.stores.sqlite.connection import MEMORY, SQL, Durability, Link, connect, set_durability, translate, translated
-from sqew.stores.sqlite.losses import WalWatch, noted
-from sqew.stores.sqlite.mending import has_odd_queues, mend, odd_rows
+from sqew.stores.sqlite.disk_space import Room
+from sqew.stores.sqlite.kept_reader import KeptReader
+from sqew.stores.sqlite.lost_transactions import WalWatch, noted
 from sqew.stores.sqlite.migrate import is_newer, migrate
-from sqew.stores.sqlite.readers import KeptReader
-from sqew.stores.sqlite.room import Room
+from sqew.stores.sqlite.repair import has_odd_queues, mend, odd_rows
 from sqew.stores.sqlite.shortcuts import SHORTCUTS, WITHIN, Shortcut, send_plain
 
 _log = logging.getLogger("sqew.store")

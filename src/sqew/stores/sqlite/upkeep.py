@@ -18,7 +18,7 @@ from sqew.stores.sql.schedules import damaged_schedules
 from sqew.stores.sql.staging import damaged_chunks
 from sqew.stores.sql.transaction import Execute, Work
 from sqew.stores.sqlite.connection import SQL, connect, make_private, translated
-from sqew.stores.sqlite.mending import odd_rows
+from sqew.stores.sqlite.repair import odd_rows
 
 _BACKUP_STEP_PAGES = 1_000
 _VACUUM_STEP_PAGES = 500

@@ -26,7 +26,7 @@ from sqew.settings import without_password
 from sqew.stores.postgres import PostgresStore
 from sqew.stores.postgres.connection import SQL, Link
 from sqew.stores.postgres.errors import OF_DATABASE, translate
-from sqew.stores.postgres.tally import Tally
+from sqew.stores.postgres.pool_counters import Tally
 from sqew.stores.sqlite import SQLiteStore
 from sqew.stores.sqlite.connection import translated
 from sqew.stores.transfer.tables import LAST, NAMES, Row, Table, tables_of, unfit

@@ -13,7 +13,7 @@ import asyncpg
 from sqew.errors import StoreError
 from sqew.stores.contract import Wakes
 from sqew.stores.postgres.errors import OF_DATABASE, reason_of
-from sqew.stores.postgres.tally import Tally
+from sqew.stores.postgres.pool_counters import Tally
 
 _log = logging.getLogger("sqew.postgres")
 

@@ -20,8 +20,8 @@ from sqew.errors import OutcomeUnknown
 from sqew.ids import new_token
 from sqew.model import Fact, Lease, Message, NewMessage, Received, Sent, Settled
 from sqew.operations import Ack, Operation, Receive, Send
+from sqew.stores.postgres.batch import Flight
 from sqew.stores.postgres.connection import SQL, SYNC_COMMIT, Answer, Link
-from sqew.stores.postgres.flight import Flight
 from sqew.stores.postgres.watermarks import Bucket, Watermarks
 from sqew.stores.sql.catalog import Catalog, QueueState
 from sqew.stores.sql.receive import NEVER, delivered

@@ -19,9 +19,9 @@ from sqew.stores.sql.ready_rows import Finding
 from sqew.stores.sql.subscription_cache import Bindings
 from sqew.stores.sql.transaction import Work
 from sqew.stores.sqlite.connection import SQL, Link, translated
-from sqew.stores.sqlite.losses import WalWatch
+from sqew.stores.sqlite.disk_space import Room
+from sqew.stores.sqlite.lost_transactions import WalWatch
 from sqew.stores.sqlite.migrate import version_of
-from sqew.stores.sqlite.room import Room
 
 
 class SQLiteReader:

@@ -23,7 +23,7 @@ from sqew.stores.sql.fifo import refresh_head
 from sqew.stores.sql.rows import HIGHEST
 from sqew.stores.sql.transaction import Execute, Row, Work
 from sqew.stores.sqlite.connection import connect
-from sqew.stores.sqlite.unreadable import (
+from sqew.stores.sqlite.unreadable_rows import (
     broken_tables,
     check_pages,
     remake,
