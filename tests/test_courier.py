@@ -13,7 +13,7 @@ import apsw
 import pytest
 
 from background import ACCOUNT, BASE_URL, HERE, RETRIES_MS, house
-from sqew.client.verifying import EnvelopeVerifier
+from sqew.client.webhooks.verifier import EnvelopeVerifier
 from sqew.clock import ManualClock
 from sqew.operations import GetDelivery, RetryDeliveries
 

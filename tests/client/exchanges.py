@@ -7,9 +7,9 @@ import threading
 
 import uvloop
 
-from sqew.client.transport.blocking import BlockingTransport
-from sqew.client.transport.looped import LoopedTransport
-from sqew.client.transport.routes import Route, Timeouts
+from sqew.client.transport.route import Route, Timeouts
+from sqew.client.transport.sockets import BlockingTransport
+from sqew.client.transport.streams import LoopedTransport
 
 KINDS = ["threads", "asyncio", "uvloop"]
 AMPLE = Timeouts(20, 20, 20)

@@ -10,7 +10,7 @@ import trustme
 from deliveries.endpoint import Gate, drips, endless_interims, endpoint, stalls
 from scripted import Scripted
 from sqew import EnvelopeVerifier
-from sqew.client.certificates import Certificates
+from sqew.client.webhooks.certificates import Certificates
 from sqew.clock import ManualClock
 from sqew.envelopes.signing import envelope, new_signing_key
 from sqew.errors import BadSignature, Unreachable

@@ -15,7 +15,7 @@ from serving import serving
 from sqew import AsyncClient, Client, NewMessage, Queue
 from sqew.client import calls
 from sqew.client.address import address_of
-from sqew.client.trying import Patience
+from sqew.client.retries import Patience
 from sqew.errors import (
     BadValue,
     Forbidden,

@@ -13,10 +13,10 @@ import pytest
 from exchanges import AMPLE, KINDS, Listener, answer, echoes, exchanging, request_on, says, says_once
 
 from sqew import AsyncClient, Client
-from sqew.client.transport import blocking, looped
-from sqew.client.transport.answers import MOST_HEAD
+from sqew.client.transport import sockets, streams
 from sqew.client.transport.failures import BadHost, Broken, NoConnection, TooSlow, TooSlowToConnect
-from sqew.client.transport.routes import Route, Timeouts
+from sqew.client.transport.response import MOST_HEAD
+from sqew.client.transport.route import Route, Timeouts
 from sqew.errors import NotSqew, StoreClosed, Unreachable
 
 CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3;a=b\r\nabc\r\n2\r\nde\r\n0\r\nx-last: 1\r\n\r\n"
@@ -309,8 +309,8 @@ def test_a_connection_on_which_was_heard_what_nobody_asked_for_is_not_used_again
 
 
 def test_connections_that_rest_for_long_are_not_used_again(to, monkeypatch):
-    monkeypatch.setattr(blocking, "IDLE_S", -1)
-    monkeypatch.setattr(looped, "IDLE_S", -1)
+    monkeypatch.setattr(sockets, "IDLE_S", -1)
+    monkeypatch.setattr(streams, "IDLE_S", -1)
     with Listener(echoes) as server, to(server.url) as transport:
         transport.ask()
         transport.ask()
@@ -319,8 +319,8 @@ def test_connections_that_rest_for_long_are_not_used_again(to, monkeypatch):
 
 
 def test_no_more_connections_are_kept_than_may_be(to, monkeypatch):
-    monkeypatch.setattr(blocking, "MOST_IDLE", 2)
-    monkeypatch.setattr(looped, "MOST_IDLE", 2)
+    monkeypatch.setattr(sockets, "MOST_IDLE", 2)
+    monkeypatch.setattr(streams, "MOST_IDLE", 2)
     together = threading.Barrier(4)
 
     def handle(connection):
@@ -348,8 +348,8 @@ def test_thirty_two_at_a_time_each_get_their_own_answer(to):
 def test_a_process_made_by_a_fork_connects_anew():
     code = """
 import os, sys
-from sqew.client.transport.blocking import BlockingTransport
-from sqew.client.transport.routes import Route, Timeouts
+from sqew.client.transport.sockets import BlockingTransport
+from sqew.client.transport.route import Route, Timeouts
 
 def ask(target):
     response = transport.send("GET", target, {}, None, Timeouts(20, 20, 20))

@@ -12,9 +12,9 @@ import trustme
 from exchanges import KINDS, Listener, answer, echoes, exchanging, request_on
 
 from sqew import Client
-from sqew.client.transport.environment import proxy_to
 from sqew.client.transport.failures import Broken, NoConnection, NotSafe, TooSlowToConnect
-from sqew.client.transport.routes import Timeouts
+from sqew.client.transport.proxies import proxy_to
+from sqew.client.transport.route import Timeouts
 from sqew.errors import BadValue, Unreachable
 
 VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "ssl_cert_file", "ssl_cert_dir", "request_method")

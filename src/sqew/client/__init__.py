@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from sqew.client.asynchronous import AsyncClient
     from sqew.client.synchronous import Client
-    from sqew.client.verifying import EnvelopeVerifier, VerifiedNotice
+    from sqew.client.webhooks.verifier import EnvelopeVerifier, VerifiedNotice
 
 __all__ = ["AsyncClient", "Client", "EnvelopeVerifier", "VerifiedNotice"]
 
@@ -19,8 +19,8 @@ __all__ = ["AsyncClient", "Client", "EnvelopeVerifier", "VerifiedNotice"]
 _HOME_OF = {
     "AsyncClient": "sqew.client.asynchronous",
     "Client": "sqew.client.synchronous",
-    "EnvelopeVerifier": "sqew.client.verifying",
-    "VerifiedNotice": "sqew.client.verifying",
+    "EnvelopeVerifier": "sqew.client.webhooks.verifier",
+    "VerifiedNotice": "sqew.client.webhooks.verifier",
 }
 
 

@@ -16,15 +16,12 @@ from sqew import operations as ops
 from sqew.client import calls, streams
 from sqew.client.address import DEFAULT_URL, TOKEN_VARIABLE, URL_VARIABLE, address_of
 from sqew.client.calls import Answer, Call, Held
+from sqew.client.connect import check_options, route_to, signed, target_of
 from sqew.client.consumers import AsyncConsumers
-from sqew.client.consuming import Hand, log_refused
 from sqew.client.deliveries import AsyncCertificates, AsyncDeliveries
 from sqew.client.events import AsyncEvents
-from sqew.client.opening import check_options, route_to, signed, target_of
-from sqew.client.schedules import AsyncSchedules
-from sqew.client.transport.failures import TransportError
-from sqew.client.transport.looped import LoopedResponse, LoopedTransport
-from sqew.client.trying import (
+from sqew.client.in_hand import Hand, log_refused
+from sqew.client.retries import (
     CLOSED,
     DEFAULT_RETRIES,
     DEFAULT_TIMEOUT_S,
@@ -36,6 +33,9 @@ from sqew.client.trying import (
     outcome_of,
     timeouts_of,
 )
+from sqew.client.schedules import AsyncSchedules
+from sqew.client.transport.failures import TransportError
+from sqew.client.transport.streams import LoopedResponse, LoopedTransport
 from sqew.client.wire import Compacted
 from sqew.client.writers import AsyncWriters
 from sqew.core.paging import Pages

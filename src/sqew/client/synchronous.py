@@ -15,15 +15,12 @@ from sqew import operations as ops
 from sqew.client import calls, streams
 from sqew.client.address import DEFAULT_URL, TOKEN_VARIABLE, URL_VARIABLE, address_of
 from sqew.client.calls import Answer, Call, Held
+from sqew.client.connect import check_options, route_to, signed, target_of
 from sqew.client.consumers import Consumers
-from sqew.client.consuming import Hand, log_refused
 from sqew.client.deliveries import Certificates, Deliveries
 from sqew.client.events import Events
-from sqew.client.opening import check_options, route_to, signed, target_of
-from sqew.client.schedules import Schedules
-from sqew.client.transport.blocking import BlockingResponse, BlockingTransport
-from sqew.client.transport.failures import TransportError
-from sqew.client.trying import (
+from sqew.client.in_hand import Hand, log_refused
+from sqew.client.retries import (
     CLOSED,
     DEFAULT_RETRIES,
     DEFAULT_TIMEOUT_S,
@@ -35,6 +32,9 @@ from sqew.client.trying import (
     outcome_of,
     timeouts_of,
 )
+from sqew.client.schedules import Schedules
+from sqew.client.transport.failures import TransportError
+from sqew.client.transport.sockets import BlockingResponse, BlockingTransport
 from sqew.client.wire import Compacted
 from sqew.client.writers import Writers
 from sqew.core.paging import all_of

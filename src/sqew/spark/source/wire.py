@@ -12,11 +12,11 @@ from typing import Any, Self, TypeVar
 from sqew.client import calls
 from sqew.client.address import Address, address_of
 from sqew.client.calls import Answer, Call
-from sqew.client.opening import route_to, target_of
+from sqew.client.connect import route_to, target_of
+from sqew.client.retries import DEFAULT_RETRIES, DEFAULT_TIMEOUT_S, Patience, check_plain, explained, timeouts_of
 from sqew.client.streams import headers_of
-from sqew.client.transport.blocking import BlockingResponse, BlockingTransport
 from sqew.client.transport.failures import TransportError
-from sqew.client.trying import DEFAULT_RETRIES, DEFAULT_TIMEOUT_S, Patience, check_plain, explained, timeouts_of
+from sqew.client.transport.sockets import BlockingResponse, BlockingTransport
 from sqew.errors import SqewError
 from sqew.spark.source.options import Target
 

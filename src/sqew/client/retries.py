@@ -11,7 +11,7 @@ from msgspec import Struct
 from sqew.client.address import Address
 from sqew.client.calls import Call
 from sqew.client.transport.failures import BadHost, NoConnection, NotSafe, TooSlow, TooSlowToConnect, TransportError
-from sqew.client.transport.routes import Timeouts
+from sqew.client.transport.route import Timeouts
 from sqew.errors import (
     NoAnswer,
     NotSqew,

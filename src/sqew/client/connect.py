@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from sqew import __version__
 from sqew.client.address import Address
 from sqew.client.calls import Call
-from sqew.client.transport.routes import Route
+from sqew.client.transport.route import Route
 from sqew.envelopes.request_signature import signature
 from sqew.errors import BadValue
 from sqew.rules.rules import check_int, seconds_as_ms, shown

@@ -10,9 +10,9 @@ from contextlib import suppress
 from threading import Lock
 from time import monotonic
 
-from sqew.client.transport.answers import Reading
 from sqew.client.transport.failures import Broken, TooSlow, in_words, while_connecting
-from sqew.client.transport.routes import IDLE_S, LAST_CHUNK, MOST_IDLE, PIECE, Glance, Route, Timeouts, chunk
+from sqew.client.transport.response import Reading
+from sqew.client.transport.route import IDLE_S, LAST_CHUNK, MOST_IDLE, PIECE, Glance, Route, Timeouts, chunk
 
 _AT_A_TIME = 65_536
 

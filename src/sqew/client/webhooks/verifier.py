@@ -13,7 +13,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import Struct
 
-from sqew.client.certificates import Certificates, Signer, signers_in
+from sqew.client.webhooks.certificates import Certificates, Signer, signers_in
 from sqew.clock import Clock
 from sqew.envelopes.signing import SignatureVersion, cryptography_explained, hash_of, string_to_sign
 from sqew.errors import BadSignature, BadValue

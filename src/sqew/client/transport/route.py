@@ -10,8 +10,8 @@ from urllib.parse import quote, urlsplit
 
 from msgspec import Struct
 
-from sqew.client.transport.environment import DEFAULT_PORTS, Proxy, check_certificates, proxy_to, trusted
 from sqew.client.transport.failures import BadHost
+from sqew.client.transport.proxies import DEFAULT_PORTS, Proxy, check_certificates, proxy_to, trusted
 
 MOST_IDLE = 100
 """How many connections are kept that nobody uses."""

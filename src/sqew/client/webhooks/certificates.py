@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from sqew.client.opening import USER_AGENT
+from sqew.client.connect import USER_AGENT
 from sqew.client.transport.failures import TransportError
-from sqew.client.transport.looped import LoopedTransport
-from sqew.client.transport.routes import Route, Timeouts
+from sqew.client.transport.route import Route, Timeouts
+from sqew.client.transport.streams import LoopedTransport
 from sqew.clock import Clock
 from sqew.envelopes.signing import cryptography_explained
 from sqew.errors import BadSignature, BadValue, SqewError, Unreachable

@@ -8,9 +8,9 @@ from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Mapping
 from typing import cast
 
-from sqew.client.transport.answers import Reading
 from sqew.client.transport.failures import Broken, TooSlow, TransportError, in_words, while_connecting
-from sqew.client.transport.routes import IDLE_S, LAST_CHUNK, MOST_IDLE, PIECE, Glance, Route, Timeouts, chunk
+from sqew.client.transport.response import Reading
+from sqew.client.transport.route import IDLE_S, LAST_CHUNK, MOST_IDLE, PIECE, Glance, Route, Timeouts, chunk
 
 _MOST_HELD = 262_144
 """How much of a body may wait to be taken before the server must wait."""

@@ -1,0 +1,1 @@
+"""Checks for receivers of webhooks: signed envelopes and the certificates behind them."""
