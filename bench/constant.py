@@ -10,15 +10,15 @@ import sys
 
 from sqew.errors import SqewError
 from sqew.http.statuses import status_of
+from sqew.http.wire.contract import Bounds
 from sqew.http.wire.exchange import Request, Response
-from sqew.http.wire.hub import Bounds
 from sqew.http.wire.server import Server, raise_file_limit
 
 ANSWER = Response(201, b'{"message_id":12345,"duplicate":false}')
 
 
 class Constant:
-    """Implements `sqew.http.wire.hub.Application`."""
+    """Implements `sqew.http.wire.contract.Application`."""
 
     def begin(self, request: Request) -> None:
         request.id = request.connection.hub.new_id()

@@ -44,7 +44,7 @@ from sqew.operations import (
     SaveSchedule,
     Subscribe,
 )
-from sqew.rules.border import Border
+from sqew.rules.webhook_addresses import Border
 from sqew.schedules.changes import SCHEDULE_HEADER, changed_schedule, new_schedule
 from sqew.settings import resolve
 

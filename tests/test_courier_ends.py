@@ -12,7 +12,7 @@ import pytest
 from background import HERE, house, locked
 from sqew.clock import ManualClock
 from sqew.operations import ClaimDeliveries, RenewDeliveries, SettleDeliveries, Unsubscribe
-from sqew.rules.border import Border
+from sqew.rules.webhook_addresses import Border
 
 sys.path.append(str(Path(__file__).parent / "deliveries"))
 

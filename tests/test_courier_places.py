@@ -14,7 +14,7 @@ import pytest
 from background import HERE, RETRIES_MS, house
 from sqew.clock import ManualClock
 from sqew.operations import ClaimDeliveries, Unsubscribe
-from sqew.rules.border import Border
+from sqew.rules.webhook_addresses import Border
 
 sys.path.append(str(Path(__file__).parent / "deliveries"))
 

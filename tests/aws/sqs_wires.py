@@ -15,7 +15,7 @@ from botocore.parsers import create_parser
 from botocore.serialize import create_serializer
 
 from serving import Answer, Serving
-from sqew.http.dialects.aws.sqs.handles import handle_of, mark_of
+from sqew.http.dialects.aws.sqs.receipt_handles import handle_of, mark_of
 
 AUTHORIZATION = (
     "AWS4-HMAC-SHA256 Credential=anybody/20260101/us-east-1/sqs/aws4_request, "

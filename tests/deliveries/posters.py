@@ -10,7 +10,7 @@ import pytest
 import uvloop
 
 from sqew.background.webhooks.poster import Poster
-from sqew.rules.border import Border
+from sqew.rules.webhook_addresses import Border
 
 Scenario = Callable[[Poster], Awaitable[Any]]
 Lookup = Callable[[str], list[str]]

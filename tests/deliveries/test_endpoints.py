@@ -3,7 +3,7 @@
 import pytest
 
 from sqew.errors import BadEndpoint
-from sqew.rules.border import Border
+from sqew.rules.webhook_addresses import Border
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import threading
 import pytest
 
 from sqew.errors import BadEndpoint, BadSetting, ForbiddenAddress, NotTried, Unresolvable
-from sqew.rules.border import Border
 from sqew.rules.resolver import Names
+from sqew.rules.webhook_addresses import Border
 from sqew.settings import Settings
 
 

@@ -10,8 +10,8 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 
 from sqew.errors import SqewError, Unauthorized
+from sqew.http.wire.contract import Bounds
 from sqew.http.wire.exchange import TEXT, BodyStream, Request, Response, Stream
-from sqew.http.wire.hub import Bounds
 from sqew.http.wire.server import Server
 
 LOOPS = ["asyncio", "uvloop"]

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from serving import serving
 from sqew.http.wire.connection import Connection
+from sqew.http.wire.contract import Bounds
 from sqew.http.wire.exchange import Request
-from sqew.http.wire.hub import Bounds
 
 HOST = b"Host: x\r\n"
 LAST = b"GET /last HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"

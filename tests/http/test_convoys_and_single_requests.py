@@ -28,7 +28,7 @@ from one_tick import (
     sizes,
 )  # fmt: skip
 
-from sqew.http.dialects.aws.sqs.handles import handle_of, mark_of
+from sqew.http.dialects.aws.sqs.receipt_handles import handle_of, mark_of
 from sqew.model import Policy
 from sqew.operations import Purge
 

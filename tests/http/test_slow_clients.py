@@ -13,7 +13,7 @@ import pytest
 from echo import LOOPS, Running, echoing, read_all
 
 from serving import serving
-from sqew.http.wire.hub import Bounds
+from sqew.http.wire.contract import Bounds
 
 SHORT = Bounds(header_s=0.25, body_s=0.5, idle_s=0.75, write_s=0.5)
 SLACK_S = 2.0

@@ -18,7 +18,7 @@ from echo import LOOPS, Running, echoing, read_all, read_until
 from test_malformed import CORPUS, answers_of
 
 from serving import Serving, serving
-from sqew.http.wire.hub import Bounds
+from sqew.http.wire.contract import Bounds
 
 GET = b"GET /%b HTTP/1.1\r\nHost: localhost\r\n\r\n"
 LAST = b"GET /last HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"

@@ -18,7 +18,7 @@ from sqew.core.publisher import Publisher
 from sqew.envelopes.sns import EVERYWHERE
 from sqew.errors import SqewError, StoreClosed, StoreUnavailable
 from sqew.model import Delivered
-from sqew.rules.border import Border
+from sqew.rules.webhook_addresses import Border
 from sqew.settings import Settings, durations
 
 _log = logging.getLogger("sqew.server")

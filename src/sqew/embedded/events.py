@@ -11,9 +11,9 @@ from sqew.errors import BadValue
 from sqew.matching.routing import check_pattern
 from sqew.model import RAW, Form, NewMessage, Published, Subscription
 from sqew.operations import GetQueue, ListSubscriptions, Subscribe, Unsubscribe
-from sqew.rules.border import Border
 from sqew.rules.rules import Limits, encode_body, seconds_as_ms, seconds_of, shown
 from sqew.rules.values import check_iterable
+from sqew.rules.webhook_addresses import Border
 from sqew.settings import Settings
 
 

@@ -28,8 +28,8 @@ from sqew.http.docs import routes as docs
 from sqew.http.router import Router
 from sqew.http.security.guard import Guard, check_exposure
 from sqew.http.service import Service
-from sqew.http.telemetry import metrics_route, ops
-from sqew.http.wire.hub import Bounds
+from sqew.http.telemetry import health, metrics_route
+from sqew.http.wire.contract import Bounds
 from sqew.http.wire.server import Server, raise_file_limit
 from sqew.ids import MessageUuids
 from sqew.observe.log import announce, logging_to_stderr
@@ -193,7 +193,7 @@ def make_router() -> Router:
         schedules.routes.routes,
         schedules.previews.routes,
         certificates.routes,
-        ops.routes,
+        health.routes,
         metrics_route.routes,
         docs.routes,
         gateway.routes,

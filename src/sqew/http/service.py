@@ -14,9 +14,9 @@ from sqew.core.broker import Broker
 from sqew.core.engine import creation
 from sqew.core.publisher import Publisher
 from sqew.errors import BadBody, Forbidden, MethodNotAllowed, QueueNotFound, SqewError, StoreFull, StoreUnavailable
-from sqew.http.changes import Changes
 from sqew.http.dialects.aws.cooldowns import Strictness
 from sqew.http.dialects.aws.identity import Callers
+from sqew.http.edit import Changes
 from sqew.http.router import Router
 from sqew.http.security.backpressure import Pressure
 from sqew.http.security.keychain import Keychain
@@ -28,8 +28,8 @@ from sqew.model import Format, Message, QueueInfo, Received
 from sqew.observe.labels import QueueLabels
 from sqew.observe.tracing import Tracing
 from sqew.operations import GetQueue, LastId
-from sqew.rules.border import Border
 from sqew.rules.rules import check_int, check_ms, dead_letter_name, names_meant
+from sqew.rules.webhook_addresses import Border
 from sqew.settings import Settings
 
 NO_STORE: Headers = ((b"cache-control", b"no-store"),)

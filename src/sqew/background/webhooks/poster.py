@@ -18,8 +18,8 @@ from sqew.background.webhooks.connection import Broken, Connection
 from sqew.background.webhooks.connection_pool import Kept
 from sqew.errors import BadEndpoint, DeliveryFailed
 from sqew.rules.addresses import Address
-from sqew.rules.border import Border
 from sqew.rules.endpoints import Endpoint
+from sqew.rules.webhook_addresses import Border
 
 IDLE_S = 15.0
 """How long a connection is kept for the next request. Most servers close theirs after a minute or more."""

@@ -20,7 +20,7 @@ from sqew.errors import SqewError
 from sqew.http.telemetry.counters import Figures
 from sqew.http.wire.connection import Connection
 from sqew.model import DeliveryCounts, QueueTotals
-from sqew.observe.database import database_lines
+from sqew.observe.database_metrics import database_lines
 from sqew.observe.exposition import age_lines, family, grouped, labelled, queue_lines
 from sqew.observe.labels import OTHERS, QueueLabels
 from sqew.operations import CountDeliveries

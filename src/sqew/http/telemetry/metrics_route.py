@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqew.http.router import Routes
 from sqew.http.service import Service
-from sqew.http.telemetry.ops import DIALECT
+from sqew.http.telemetry.health import DIALECT
 from sqew.http.wire.exchange import Request, Response
 from sqew.observe.exposition import CONTENT_TYPE
 

@@ -17,9 +17,9 @@ from typing import cast
 import httptools
 
 from sqew.errors import BadRequest, HeadersTooLarge, Overloaded, RequestTimeout, SqewError, TooLarge
+from sqew.http.wire.contract import Hub
 from sqew.http.wire.exchange import TEXT, Headers, Request, Response, Stream
 from sqew.http.wire.heads import KnownHead, check_encoding, check_http10, origin_form, size_of
-from sqew.http.wire.hub import Hub
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _CROWDED = b"There are as many connections as max_connections allows. Try again in a moment.\n"

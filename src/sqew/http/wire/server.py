@@ -20,8 +20,8 @@ from msgspec import structs
 
 from sqew.errors import BadSetting
 from sqew.http.wire.connection import Connection
+from sqew.http.wire.contract import Application, Bounds
 from sqew.http.wire.heads import KnownHead
-from sqew.http.wire.hub import Application, Bounds
 
 _BACKLOG = 4_096
 _OTHER_FILES = 64

@@ -20,7 +20,7 @@ from sqew.http.bulk import import_lines
 from sqew.http.dialects.native.codes import code_of, native_status_of
 from sqew.http.dialects.native.fifo_names import bare_names, name_after, policy_shown, shown_names
 from sqew.http.dialects.plain_sends import plain_sends
-from sqew.http.dialects.sqew.looking import ArchiveParameters, message_id
+from sqew.http.dialects.sqew.inspect import ArchiveParameters, message_id
 from sqew.http.dialects.sqew.queues import ListParameters, policy_fields
 from sqew.http.router import Dialect, NoParameters, Routes, Together, harmful
 from sqew.http.service import NO_STORE, Service, as_json, json_body, refuse_head

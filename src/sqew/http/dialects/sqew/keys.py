@@ -7,7 +7,7 @@ from msgspec import Struct
 from sqew import operations as ops
 from sqew.envelopes.request_signature import new_key
 from sqew.errors import Conflict
-from sqew.http.dialects.sqew.wording import DIALECT, encode
+from sqew.http.dialects.sqew.dialect import DIALECT, encode
 from sqew.http.router import Routes
 from sqew.http.service import NO_STORE, Service
 from sqew.http.wire.exchange import Call, Request, Response

@@ -9,7 +9,7 @@ from msgspec import Raw, Struct, json
 
 from sqew import operations as ops
 from sqew.errors import SqewError
-from sqew.http.dialects.sqew.wording import Trouble, encode, failure, routes
+from sqew.http.dialects.sqew.dialect import Trouble, encode, failure, routes
 from sqew.http.router import Together, plain_kind
 from sqew.http.service import Service, as_json
 from sqew.http.statuses import headers_of, status_of

@@ -10,7 +10,7 @@ from sqew import operations as ops
 from sqew.core.engine import change, creation
 from sqew.errors import BadValue, MethodNotAllowed, QueueNotFound
 from sqew.http.dialects import hq
-from sqew.http.dialects.sqew.wording import encode, routes
+from sqew.http.dialects.sqew.dialect import encode, routes
 from sqew.http.service import Service
 from sqew.http.wire.exchange import Call, Request, Response
 from sqew.model import (

@@ -10,7 +10,7 @@ from sqew import operations as ops
 from sqew.errors import QueueNotFound
 from sqew.http.bulk import export as exporting
 from sqew.http.bulk import import_lines
-from sqew.http.dialects.sqew.wording import encode, routes
+from sqew.http.dialects.sqew.dialect import encode, routes
 from sqew.http.service import NO_STORE, Service, refuse_head
 from sqew.http.wire.exchange import EVENTS, Request, Response, Stream
 

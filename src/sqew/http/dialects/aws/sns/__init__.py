@@ -1,6 +1,6 @@
 """SNS: topics, their subscriptions, and publishing to them."""
 
-from sqew.http.dialects.aws.sns import permissions, publishing, subscriptions, tags, topics, unsupported
+from sqew.http.dialects.aws.sns import permissions, publish, subscriptions, tags, topics, unsupported
 from sqew.http.dialects.aws.sns.api import SNS
 
-__all__ = ["SNS", "permissions", "publishing", "subscriptions", "tags", "topics", "unsupported"]
+__all__ = ["SNS", "permissions", "publish", "subscriptions", "tags", "topics", "unsupported"]

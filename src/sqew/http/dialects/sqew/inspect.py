@@ -8,7 +8,7 @@ from msgspec import Raw, Struct
 
 from sqew import operations as ops
 from sqew.errors import BadValue, MessageNotFound
-from sqew.http.dialects.sqew.wording import encode, failure, routes
+from sqew.http.dialects.sqew.dialect import encode, failure, routes
 from sqew.http.service import Service, as_json
 from sqew.http.statuses import headers_of
 from sqew.http.wire.exchange import Call, Request, Response

@@ -6,8 +6,8 @@ from msgspec import Struct
 
 from sqew import operations as ops
 from sqew.errors import TooLarge
-from sqew.http.dialects.sqew.looking import Count, MessagePage, stored_view
-from sqew.http.dialects.sqew.wording import encode, routes
+from sqew.http.dialects.sqew.dialect import encode, routes
+from sqew.http.dialects.sqew.inspect import Count, MessagePage, stored_view
 from sqew.http.service import Service
 from sqew.http.wire.exchange import Request, Response
 

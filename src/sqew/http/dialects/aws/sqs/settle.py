@@ -14,8 +14,8 @@ from sqew.http.dialects.aws.calls import AwsCall
 from sqew.http.dialects.aws.refusals import JSON_TYPE, invalid_value, missing
 from sqew.http.dialects.aws.sqs.api import SQS
 from sqew.http.dialects.aws.sqs.batches import DoneEntry, Failed, check_entries, each, failure, none_left
-from sqew.http.dialects.aws.sqs.handles import ref_of
-from sqew.http.dialects.aws.sqs.receiving import MOST_VISIBILITY_S
+from sqew.http.dialects.aws.sqs.receipt_handles import ref_of
+from sqew.http.dialects.aws.sqs.receive import MOST_VISIBILITY_S
 from sqew.http.wire.exchange import Call, Request, Response, SharedCall
 from sqew.model import Extension, Ref, Settled
 from sqew.rules.rules import FIFO_SUFFIX

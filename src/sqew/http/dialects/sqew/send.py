@@ -10,7 +10,7 @@ from sqew import operations as ops
 from sqew.errors import BadValue
 from sqew.formats.columns import columns
 from sqew.http.dialects.plain_sends import plain_sends
-from sqew.http.dialects.sqew.wording import encode, routes
+from sqew.http.dialects.sqew.dialect import encode, routes
 from sqew.http.router import plain_kind
 from sqew.http.service import Service, body_in
 from sqew.http.wire.exchange import Call, Request, Response

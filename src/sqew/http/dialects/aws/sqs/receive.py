@@ -14,9 +14,9 @@ from sqew.http.dialects.aws.messages import Attribute, of_headers, trace_of
 from sqew.http.dialects.aws.refusals import AwsError, invalid_value
 from sqew.http.dialects.aws.sqs.api import SQS
 from sqew.http.dialects.aws.sqs.attributes import KNOWN
-from sqew.http.dialects.aws.sqs.handles import handle_of, mark_of
 from sqew.http.dialects.aws.sqs.message_attributes import md5, md5_of, selected
-from sqew.http.dialects.aws.sqs.sending import check_id, not_for_this_type
+from sqew.http.dialects.aws.sqs.receipt_handles import handle_of, mark_of
+from sqew.http.dialects.aws.sqs.send import check_id, not_for_this_type
 from sqew.http.wire.exchange import Call, Response
 from sqew.model import Message, Received
 from sqew.rules.rules import FIFO_SUFFIX
