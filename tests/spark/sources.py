@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from serving import Serving
 from sqew.client import Client
 from sqew.errors import SqewError
-from sqew.spark.trouble import cause_of
+from sqew.spark.runtime.failures import cause_of
 
 
 def read(spark: SparkSession, server: Serving, queue: str, schema: str | None = None, **options: str) -> DataFrame:

@@ -16,9 +16,9 @@ from pyspark.sql import SparkSession
 from lab.made_up import SECOND, MadeUpRun
 from sqew.errors import BadValue, Conflict, NotFound, SqewError
 from sqew.spark.jobs.analyse import MESSAGES, TABLES, Analysed, add_report, analyse, log_files
+from sqew.spark.runtime.failures import in_a_sentence
 from sqew.spark.tables import Tables
 from sqew.spark.transforms.percentiles import quantiles
-from sqew.spark.trouble import in_a_sentence
 
 TIMES = ("due", "sent_at", "received_at", "acked_at", "died_at", "done_at")
 

@@ -12,9 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sqew.errors import SparkUnusable
-from sqew.spark.doctor import Finding, examine, try_it
-from sqew.spark.java import candidates, find, home_for_spark
-from sqew.spark.launchers import for_python
+from sqew.spark.runtime.doctor import Finding, examine, try_it
+from sqew.spark.runtime.java import candidates, find, home_for_spark
+from sqew.spark.runtime.launchers import for_python
 
 SQEW = Path(sys.executable).with_name("sqew")
 

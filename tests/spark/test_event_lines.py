@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sqew.spark.files import parts_of
-from sqew.spark.transforms.lines import BROKEN_IN, read_part
+from sqew.spark.transforms.log_lines import BROKEN_IN, read_part
 
 EVENT = b'{"at":%d,"event":"sent","topic":"orders","n":%d}'
 NO_EVENTS = [

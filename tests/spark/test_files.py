@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sqew.errors import BadValue
 from sqew.formats.files import Row, rows, rows_in
 from sqew.spark.files import opened, parts_of
-from sqew.spark.transforms.ingesting import lines_before
+from sqew.spark.transforms.ingest import lines_before
 
 
 def read(path: Path, split_bytes: int) -> list[tuple[int, object]]:

@@ -19,7 +19,7 @@ from serving import Serving
 from sqew.client import Client
 from sqew.errors import BadValue
 from sqew.spark.jobs.generate import job_id_of, send, write
-from sqew.spark.transforms.generating import Workload, generated
+from sqew.spark.transforms.generate import Workload, generated
 
 COUNT = 5_000
 WORKLOAD = Workload(

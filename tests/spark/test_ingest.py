@@ -25,14 +25,14 @@ from sqew.client import Client
 from sqew.embedded import Queue
 from sqew.errors import BadValue, Conflict, SqewError, UnknownLane
 from sqew.formats.files import Format
+from sqew.spark.body_schema import parse_schema
 from sqew.spark.files import parts_of
 from sqew.spark.jobs.ingest import Ingest, Ingested, Into, check_target
-from sqew.spark.shapes import parse_schema
+from sqew.spark.runtime.failures import in_a_sentence
 from sqew.spark.source.options import Target
 from sqew.spark.source.wire import Wire
-from sqew.spark.transforms import ingesting
-from sqew.spark.transforms.ingesting import Manner
-from sqew.spark.trouble import in_a_sentence
+from sqew.spark.transforms import ingest as ingest_module
+from sqew.spark.transforms.ingest import Manner
 
 SPLIT_BYTES = 20_000
 CSV = b'''\
@@ -324,12 +324,14 @@ def test_cells_of_csv_become_what_the_schema_says(
 
 def test_a_file_that_changes_meanwhile_sends_nothing(spark: SparkSession, tmp_path: Path) -> None:
     path = write_lines(tmp_path / "a.jsonl", 1, 2)
-    parts = ingesting.parts_frame(spark, parts_of([str(path)], "jsonl"))
-    digests = {row["part"]: row["digest"] for row in ingesting.tallies(ingesting.checked(parts, Manner())).collect()}
+    parts = ingest_module.parts_frame(spark, parts_of([str(path)], "jsonl"))
+    digests = {
+        row["part"]: row["digest"] for row in ingest_module.tallies(ingest_module.checked(parts, Manner())).collect()
+    }
     write_lines(path, 1, 3)
 
     with pytest.raises(Conflict, match=r"a\.jsonl was changed while it was read, so nothing was sent"), in_a_sentence():
-        ingesting.messages(parts, Manner(), digests).collect()
+        ingest_module.messages(parts, Manner(), digests).collect()
 
 
 def test_a_damaged_file_is_one_sentence_and_nothing_is_sent(

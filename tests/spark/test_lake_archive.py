@@ -19,7 +19,7 @@ from sqew.errors import LakeConflict, LakeUnusable, TooLarge
 from sqew.spark.jobs.archive import archive
 from sqew.spark.lake.commits import Lake
 from sqew.spark.lake.files import HadoopFiles, LocalFiles
-from sqew.spark.lake.reading import read
+from sqew.spark.lake.read import read
 
 
 class Killed(BaseException):

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from sqew.spark.progress import watched
+from sqew.spark.runtime.progress import watched
 
 
 def test_whoever_watches_is_told_of_the_tasks_while_the_job_runs(spark: SparkSession, tmp_path: Path) -> None:

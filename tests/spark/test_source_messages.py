@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from sqew.errors import BadBody, BadValue
-from sqew.spark.source.messages import MOST_BYTES, MOST_ROWS, requests
+from sqew.spark.source.requests import MOST_BYTES, MOST_ROWS, requests
 
 
 def _batch(**columns: list[object]) -> pa.RecordBatch:

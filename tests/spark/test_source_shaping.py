@@ -9,7 +9,7 @@ import pytest
 
 from sqew.errors import NoAnswer
 from sqew.formats.arrow import END
-from sqew.spark.source.shaping import batches_of
+from sqew.spark.source.project import batches_of
 
 
 def _answer() -> tuple[list[pa.RecordBatch], bytes]:

@@ -21,7 +21,7 @@ from sources import depth, read, refusal
 from serving import Serving
 from sqew.client import Client
 from sqew.errors import BadSetting, QueueNotFound
-from sqew.spark.java import find, home_for_spark
+from sqew.spark.runtime.java import find, home_for_spark
 
 KILLED = Path(__file__).with_name("killed_driver.py")
 

@@ -89,7 +89,7 @@ def test_a_stream_that_was_stopped_goes_on_and_every_window_is_in_both_places_on
 
 @pytest.mark.soak
 def test_the_pipeline_comes_to_the_same(sqlite_server, orders, tmp_path):
-    from sqew.spark.java import find, home_for_spark
+    from sqew.spark.runtime.java import find, home_for_spark
 
     spec = (EXAMPLE / "pipeline" / "spark-pipeline.yml").read_text()
     spec = spec.replace("file:///tmp/sqew-revenue-pipeline", (tmp_path / "storage").as_uri())

@@ -15,7 +15,7 @@ from sqew.spark.files import parts_of
 from sqew.spark.jobs import small_tables
 from sqew.spark.transforms import histograms, rates
 from sqew.spark.transforms.events import EVENTS, as_events, tallied, tallied_together, with_codes
-from sqew.spark.transforms.lines import read_part
+from sqew.spark.transforms.log_lines import read_part
 from sqew.spark.transforms.timelines import (
     STEPS,
     Deaths,

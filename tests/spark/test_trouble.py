@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sqew.errors import QueueNotFound, SparkError, SparkUnusable
-from sqew.spark.trouble import cause_of, in_a_sentence
+from sqew.spark.runtime.failures import cause_of, in_a_sentence
 
 
 def test_an_error_of_ours_in_a_task_is_raised_as_it_was(spark: SparkSession) -> None:

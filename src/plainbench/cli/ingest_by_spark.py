@@ -22,7 +22,7 @@ from sqew.formats.files import Format
 from sqew.spark.jobs import ingest as job
 from sqew.spark.source.options import options_of
 from sqew.spark.source.wire import Wire
-from sqew.spark.transforms.ingesting import Manner
+from sqew.spark.transforms.ingest import Manner
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -199,7 +199,7 @@ class Session(TerminalSession):
 
         ``always``: also where nothing was found.
         """
-        from sqew.cli.elsewhere import hints, named_by
+        from sqew.cli.other_places import hints, named_by
 
         source = self.settings.sources["db"]
         return hints(self.settings, os.environ, always=always) if source == "default" else named_by(source)

@@ -123,8 +123,8 @@ def chosen_settings(master: str | None, settings: dict[str, str]) -> dict[str, s
 
 def prepare_environment(master: str | None) -> None:
     """Say in the environment which Java and which Python Spark is to start."""
-    from sqew.spark.java import find, home_for_spark
-    from sqew.spark.launchers import for_python
+    from sqew.spark.runtime.java import find, home_for_spark
+    from sqew.spark.runtime.launchers import for_python
 
     os.environ["JAVA_HOME"] = str(home_for_spark(find()))
     if _is_here(master):

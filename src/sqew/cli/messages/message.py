@@ -12,8 +12,8 @@ from msgspec import structs
 
 from sqew import operations as ops
 from sqew.cli import views
-from sqew.cli.looking import show_next
 from sqew.cli.messages import lines
+from sqew.cli.messages.peek import show_next
 from sqew.cli.parameters import (
     COUNT,
     LINES_FILE,

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from sqew import operations as ops
 from sqew.cli import views
-from sqew.cli.looking import show_next
+from sqew.cli.messages.peek import show_next
 from sqew.cli.parameters import (
     OFF,
     Limit,

@@ -23,7 +23,7 @@ def doctor(session: Session, quick: bool) -> None:
 
     It looks at Python, Spark, Arrow and Java, and then has Spark do something small.
     """
-    from sqew.spark.doctor import examine, try_it
+    from sqew.spark.runtime.doctor import examine, try_it
 
     findings = list(examine())
     if not quick and not any(finding.trouble for finding in findings):

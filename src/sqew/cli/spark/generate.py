@@ -18,7 +18,7 @@ from sqew.terminal.output import plural
 
 if TYPE_CHECKING:
     from sqew.spark.jobs.generate import Format
-    from sqew.spark.transforms.generating import Workload
+    from sqew.spark.transforms.generate import Workload
 
 _ARRIVALS = ("at-once", "constant", "poisson", "bursts")
 _LARGEST = 1_048_576
@@ -59,7 +59,7 @@ def generate(
     each is due, its lane and its key as well.
     """
     check_packages()
-    from sqew.spark.transforms.generating import Workload
+    from sqew.spark.transforms.generate import Workload
 
     if (queue is None) == (output is None):
         raise Failure("Say where the messages go: --queue NAME or --output FOLDER, one of the two.", Exit.INVALID)

@@ -55,9 +55,9 @@ def ingest(
     """
     server_of(session, "ingest")
     check_packages()
+    from sqew.spark.body_schema import parse_schema
     from sqew.spark.jobs.ingest import Ingest, Into, check_target
-    from sqew.spark.shapes import parse_schema
-    from sqew.spark.transforms.ingesting import Manner
+    from sqew.spark.transforms.ingest import Manner
 
     into, began = Into(queue, lane, priority), time.monotonic()
     manner = Manner(_format(files, format), _delimiter(delimiter), group_by=group_by)

@@ -77,7 +77,7 @@ def _views(
     from sqew.spark.jobs.query import views_of
     from sqew.spark.lake.commits import Lake
     from sqew.spark.lake.files import files_of
-    from sqew.spark.lake.reading import read
+    from sqew.spark.lake.read import read
 
     place = place_of_queues(session) if queues else {}
     views = views_of(

@@ -64,8 +64,8 @@ def spark_at_work(
     """
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
-    from sqew.spark.progress import JAVA_IS_GONE, watched
-    from sqew.spark.trouble import in_a_sentence
+    from sqew.spark.runtime.failures import in_a_sentence
+    from sqew.spark.runtime.progress import JAVA_IS_GONE, watched
 
     settings = _parsed(spark_settings)
     # It would tell of every connection that it closes.

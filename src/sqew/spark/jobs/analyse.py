@@ -48,8 +48,8 @@ from sqew.spark.tables import FILES, TOLD, Tables, from_bytes
 from sqew.spark.transforms.depth import happenings
 from sqew.spark.transforms.events import EVENTS, KINDS, tallied_together, with_codes
 from sqew.spark.transforms.histograms import LATENCIES, counts_of_drops
-from sqew.spark.transforms.ingesting import parts_frame
-from sqew.spark.transforms.lines import SPLIT_BYTES
+from sqew.spark.transforms.ingest import parts_frame
+from sqew.spark.transforms.log_lines import SPLIT_BYTES
 from sqew.spark.transforms.timelines import DELIVERIES as DELIVERY_ROWS
 from sqew.spark.transforms.timelines import MESSAGES as MESSAGE_ROWS
 from sqew.spark.transforms.timelines import Names

@@ -17,7 +17,7 @@ from sqew.spark.files import Part
 from sqew.spark.tables import TaskTable, tell, to_bytes
 from sqew.spark.transforms import histograms, rates, timelines
 from sqew.spark.transforms.events import TALLY, as_events, tallied, tallied_together
-from sqew.spark.transforms.lines import read_part
+from sqew.spark.transforms.log_lines import read_part
 
 TALLIES, STEPS, COUNTS, HOW_MANY = "tally", "steps", "counts", "messages followed"
 """What is told besides tables: how many events there are, what happened to messages, how long that took."""

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sqew.errors import LakeConflict, LakeUnusable, TooLarge
 from sqew.model import Finished
 from sqew.spark.lake.commits import Commit, Lake, LakeFile, staging_of
-from sqew.spark.lake.reading import as_it_is, check, place_of, read_files
+from sqew.spark.lake.read import as_it_is, check, place_of, read_files
 from sqew.spark.transforms.lake import (
     LAKE_SCHEMA,
     by_day,

@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException
 
 from sqew.errors import BadValue
 from sqew.spark.files import located
-from sqew.spark.transforms.generating import Workload, generated, to_send
+from sqew.spark.transforms.generate import Workload, generated, to_send
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -17,12 +17,12 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from sqew.errors import AlreadyPromoted, BadValue, Conflict, PartIncomplete, SqewError, UnknownLane
 from sqew.rules.rules import Limits
 from sqew.spark.files import SPLIT_BYTES, Part, located, parts_of
-from sqew.spark.jobs.handing_in import EPOCH, HANDED_IN, HandIn
 from sqew.spark.jobs.ledger import is_done
+from sqew.spark.jobs.upload import EPOCH, HANDED_IN, HandIn
 from sqew.spark.source import calls
 from sqew.spark.source.options import options_of
-from sqew.spark.transforms import ingesting
-from sqew.spark.transforms.ingesting import Manner
+from sqew.spark.transforms import ingest
+from sqew.spark.transforms.ingest import Manner
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -99,11 +99,11 @@ class Ingest:
     def run(self, patterns: Sequence[str], quarantine: str) -> Ingested:
         """Send what was not sent before. What can't be goes into a folder of this job's own in ``quarantine``."""
         parts = parts_of(patterns, self._manner.format, self._split_bytes)
-        checked = ingesting.checked(ingesting.parts_frame(self._spark, parts), self._manner)
+        checked = ingest.checked(ingest.parts_frame(self._spark, parts), self._manner)
         # Only rejects and tallies are kept: good lines are read again, which is quicker than to store them.
         checked.persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            tallies = sorted((Tally(*row) for row in ingesting.tallies(checked).collect()), key=lambda one: one.part)
+            tallies = sorted((Tally(*row) for row in ingest.tallies(checked).collect()), key=lambda one: one.part)
             writers = self._writers(tallies)
             new = self._unknown(writers.values())
             good, files = sum(tally.good for tally in tallies), len(writers)
@@ -166,11 +166,11 @@ class Ingest:
         names = {part.number: writers[part.file] for part in some}
         into, grouped = self._into, self._manner.group_by is not None
         hand_in = HandIn(self._target, names, into.lane, into.priority, grouped)
-        frame = ingesting.parts_frame(self._spark, some)
+        frame = ingest.parts_frame(self._spark, some)
         if self._in_order:
-            messages = ingesting.in_order(ingesting.messages(frame, self._manner, digests))
+            messages = ingest.in_order(ingest.messages(frame, self._manner, digests))
             return messages.mapInArrow(hand_in, from_arrow_schema(HANDED_IN)).collect()
-        return ingesting.messages(frame, self._manner, digests, then=hand_in, schema=HANDED_IN).collect()
+        return ingest.messages(frame, self._manner, digests, then=hand_in, schema=HANDED_IN).collect()
 
     def _quarantined(self, checked: DataFrame, refused: Sequence[Row], tallies: Sequence[Tally], folder: str) -> int:
         """Write down what was set aside, by us or by the server; how many lines it is."""
@@ -182,8 +182,8 @@ class Ingest:
             files = {tally.part: tally.file for tally in tallies}
             rows = [(row["part"], files[row["part"]], row["line"], row["reason"], row["raw"]) for row in refused]
             found = found.union(self._spark.createDataFrame(rows, _OF_REFUSED))
-        before = ingesting.lines_before([(tally.part, tally.file, tally.lines) for tally in tallies])
-        rejects = ingesting.rejects(found, self._spark.createDataFrame(before, "part int, before long"))
+        before = ingest.lines_before([(tally.part, tally.file, tally.lines) for tally in tallies])
+        rejects = ingest.rejects(found, self._spark.createDataFrame(before, "part int, before long"))
         rejects.coalesce(1).write.mode("overwrite").json(folder)
         return rejected
 

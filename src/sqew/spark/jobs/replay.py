@@ -24,9 +24,9 @@ from pyspark.sql import DataFrame, SparkSession
 from sqew.errors import BadValue, WriterNotFound
 from sqew.spark.jobs.query import first_line
 from sqew.spark.lake.commits import Commit, Lake
-from sqew.spark.lake.reading import read_files
+from sqew.spark.lake.read import read_files
 from sqew.spark.source import calls
-from sqew.spark.source.messages import requests
+from sqew.spark.source.requests import requests
 from sqew.spark.source.wire import Wire
 from sqew.spark.transforms.lake import SENT_AGAIN, chosen, to_send_again
 

@@ -24,8 +24,8 @@ from sqew.errors import SqewError, UnknownLane
 from sqew.model import Bounds, State
 from sqew.spark.source import calls
 from sqew.spark.source.options import MOST_PARTITIONS, Options
+from sqew.spark.source.project import Shape, batches_of
 from sqew.spark.source.schema import check_readable
-from sqew.spark.source.shaping import Shape, batches_of
 from sqew.spark.source.wire import PATIENT, Wire
 
 _ROWS_PER_PARTITION = 100_000
@@ -107,9 +107,9 @@ class QueueReader(DataSourceReader):
     def _bounds(self) -> Bounds:
         options = self._options
         if options.path is not None:
-            from sqew.spark.source import queue_file
+            from sqew.spark.source import file_read
 
-            return queue_file.bounds(options.path, options.queue, options.archive)
+            return file_read.bounds(options.path, options.queue, options.archive)
         with Wire(options.target) as wire:
             return wire.ask(calls.bounds(options.queue, options.archive))
 
@@ -119,9 +119,9 @@ class QueueReader(DataSourceReader):
             yield from self._from_server(part, columns)
             return
         # Imported only here: a store takes as long to import as all the rest of the source.
-        from sqew.spark.source import queue_file
+        from sqew.spark.source import file_read
 
-        yield from queue_file.batches(
+        yield from file_read.batches(
             options.path,
             options.queue,
             part.after,

@@ -10,7 +10,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from sqew.errors import BadSetting
-from sqew.spark.source import staging
+from sqew.spark.source import exactly_once
 from sqew.spark.source.options import Options
 from sqew.spark.source.schema import check_writable
 
@@ -27,17 +27,17 @@ class QueueWriter(DataSourceArrowWriter):
         check_writable(schema)
         self._target, self._format = options.target, options.format
         self._job = options.job_id or uuid4().hex
-        staging.check_open(options.target)
+        exactly_once.check_open(options.target)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return staging.hand_in(self._target, self._job, _EPOCH, iterator, self._format)
+        return exactly_once.hand_in(self._target, self._job, _EPOCH, iterator, self._format)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         # An empty table may have no task that could tell, and its job is done all the same.
-        staging.promote(self._target, _EPOCH, messages, [self._job])
+        exactly_once.promote(self._target, _EPOCH, messages, [self._job])
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        staging.abort(self._target, _EPOCH, [self._job])
+        exactly_once.abort(self._target, _EPOCH, [self._job])
 
 
 def check_append(overwrite: bool) -> None:

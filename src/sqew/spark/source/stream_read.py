@@ -24,8 +24,8 @@ from sqew.errors import SqewError
 from sqew.spark.source import calls
 from sqew.spark.source.consumer import Consumer
 from sqew.spark.source.options import Options
+from sqew.spark.source.project import Shape, batches_of
 from sqew.spark.source.schema import check_readable
-from sqew.spark.source.shaping import Shape, batches_of
 from sqew.spark.source.wire import PATIENT, Wire
 
 _EVERYTHING = 10_000_000

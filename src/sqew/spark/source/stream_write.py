@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from sqew.spark.source import staging
+from sqew.spark.source import exactly_once
 from sqew.spark.source.batch_write import check_append
 from sqew.spark.source.options import Options
 from sqew.spark.source.schema import check_writable
@@ -27,11 +27,11 @@ class QueueStreamWriter(DataSourceStreamArrowWriter):
         self._target, self._format = options.target, options.format
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        query, batch = staging.streaming_place()
-        return staging.hand_in(self._target, query, batch, iterator, self._format)
+        query, batch = exactly_once.streaming_place()
+        return exactly_once.hand_in(self._target, query, batch, iterator, self._format)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 (Spark's name)
-        staging.promote(self._target, batchId, messages)
+        exactly_once.promote(self._target, batchId, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 (Spark's name)
-        staging.abort(self._target, batchId, staging.writers_of(messages))
+        exactly_once.abort(self._target, batchId, exactly_once.writers_of(messages))

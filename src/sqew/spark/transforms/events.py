@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 
-from sqew.spark.transforms.lines import BROKEN_IN, LINES
+from sqew.spark.transforms.log_lines import BROKEN_IN, LINES
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -72,7 +72,7 @@ _NO_ANSWER = ("OutcomeUnknown", "NoAnswer", "RequestTimeout")
 
 
 def as_events(lines: pa.RecordBatch) -> pa.RecordBatch:
-    """An event for each line (`sqew.spark.transforms.lines`): `EVENTS`, but names and kinds as dictionaries of few."""
+    """An event for each line (`log_lines`): `EVENTS`, but names and kinds as dictionaries of few."""
     is_event = pc.is_null(lines[BROKEN_IN])
     n = _first(lines, "n", "id", default=0)
     names = {

@@ -12,8 +12,8 @@ from pyspark import TaskContext
 
 from sqew.errors import TooLarge
 from sqew.spark.source import calls
-from sqew.spark.source.messages import requests
 from sqew.spark.source.options import Target
+from sqew.spark.source.requests import requests
 from sqew.spark.source.wire import PATIENT, Wire
 
 EPOCH = 0

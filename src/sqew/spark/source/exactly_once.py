@@ -18,8 +18,8 @@ from pyspark.sql.datasource import WriterCommitMessage
 from sqew.errors import SparkError, SqewError
 from sqew.model import Format
 from sqew.spark.source import calls
-from sqew.spark.source.messages import requests
 from sqew.spark.source.options import Target
+from sqew.spark.source.requests import requests
 from sqew.spark.source.wire import PATIENT, Wire
 
 QUERY_ID, BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"

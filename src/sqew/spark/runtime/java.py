@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from sqew.errors import SparkUnusable
 from sqew.installing import to_install
-from sqew.spark.launchers import for_java
+from sqew.spark.runtime.launchers import for_java
 
 OLDEST = 17
 _CORRUPTING = ((25, 0, 0), (25, 0, 2))

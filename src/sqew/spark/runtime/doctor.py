@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from sqew.errors import SqewError
 from sqew.installing import to_install
-from sqew.spark.java import OLDEST, candidates
-from sqew.spark.trouble import cause_of, is_of_spark
+from sqew.spark.runtime.failures import cause_of, is_of_spark
+from sqew.spark.runtime.java import OLDEST, candidates
 
 _PACKAGES = {"Spark": ("pyspark", (4, 2), (5,)), "Arrow": ("pyarrow", (18,), None), "pandas": ("pandas", (2, 2), (3,))}
 """Each part's package, and the versions from which and below which it will do."""

@@ -1,0 +1,1 @@
+"""The surroundings of a job: Java, launchers, progress and failures."""
