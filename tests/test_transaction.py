@@ -36,7 +36,7 @@ def undone(q):
 @pytest.fixture
 def other(q):
     """Another process's view of the file."""
-    with Queue.open(q._commits.store.path) as other:
+    with Queue.open(q._executor.store.path) as other:
         yield other
 
 
@@ -182,7 +182,7 @@ def test_other_threads_wait_for_the_end_of_the_block(q):
     with q.transaction():
         q.enqueue("orders", "first")
         thread, outcome = in_thread(lambda: q.enqueue("orders", "second"))
-        until(lambda: q._commits._pending)
+        until(lambda: q._executor._pending)
         thread.join(0.05)
 
         assert thread.is_alive()
@@ -196,7 +196,7 @@ def test_what_other_threads_do_is_not_undone_with_the_block(q):
     with undone(q):
         q.enqueue("orders", "mine")
         thread, _ = in_thread(lambda: q.enqueue("orders", "theirs"))
-        until(lambda: q._commits._pending)
+        until(lambda: q._executor._pending)
 
     thread.join(10)
     assert values(q) == ["theirs"]
@@ -383,7 +383,7 @@ def test_closing_inside_the_block_undoes_it_with_an_error_of_ours(q, other):
 
 
 def test_the_queue_works_on_after_a_transaction_failed_to_begin(q):
-    with Queue.open(q._commits.store.path, busy_timeout_ms=10) as hurried:
+    with Queue.open(q._executor.store.path, busy_timeout_ms=10) as hurried:
         with q.transaction(), pytest.raises(SqewError, match="busy_timeout_ms"), hurried.transaction():
             pass
 
@@ -412,7 +412,7 @@ def test_the_block_alone_begins_and_ends_the_transaction(q, statement):
         with pytest.raises(BadValue, match="inside the block"):
             tx.execute(statement).fetchall()
 
-    with Queue.open(q._commits.store.path) as other:
+    with Queue.open(q._executor.store.path) as other:
         assert other.claim("orders").value == "kept"
 
 

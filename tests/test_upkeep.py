@@ -210,14 +210,14 @@ def fill_and_empty(q):
 
 def test_maintain_gives_free_pages_back_and_empties_the_wal(q):
     fill_and_empty(q)
-    with contextlib.closing(apsw.Connection(q._commits.store.path)) as connection:
+    with contextlib.closing(apsw.Connection(q._executor.store.path)) as connection:
         connection.wal_checkpoint()
-    full = size(q._commits.store.path)
+    full = size(q._executor.store.path)
 
     q.maintain()
 
-    assert size(q._commits.store.path) < full / 4
-    assert size(f"{q._commits.store.path}-wal") == 0
+    assert size(q._executor.store.path) < full / 4
+    assert size(f"{q._executor.store.path}-wal") == 0
     assert q.check().ok
 
 
@@ -265,7 +265,7 @@ with Queue.open(sys.argv[1], durability="fast") as q:
     while True:
         q.remove("other", [q.enqueue("other", 1)])
 """
-    writer = subprocess.Popen([sys.executable, "-c", script, q._commits.store.path], stdout=subprocess.PIPE, text=True)
+    writer = subprocess.Popen([sys.executable, "-c", script, q._executor.store.path], stdout=subprocess.PIPE, text=True)
     try:
         writer.stdout.readline()
         for _ in range(40):

@@ -31,7 +31,7 @@ def q(tmp_path):
 @pytest.fixture
 def other(q):
     """The same file, opened a second time: what one of the two sends, the other hears of by its doorbell."""
-    with Queue.open(q._commits.store.path, durability="fast") as other:
+    with Queue.open(q._executor.store.path, durability="fast") as other:
         yield other
 
 
@@ -78,7 +78,7 @@ class Waiter(threading.Thread):
 
 def bells(q):
     try:
-        return sorted(Path(f"{q._commits.store.path}-bells").iterdir())
+        return sorted(Path(f"{q._executor.store.path}-bells").iterdir())
     except FileNotFoundError:  # the last one out takes the folder along
         return []
 
@@ -343,7 +343,7 @@ def child(q):
     children = []
 
     def start(body, *arguments):
-        children.append(start_child(q._commits.store.path, body, *arguments))
+        children.append(start_child(q._executor.store.path, body, *arguments))
         return children[-1]
 
     yield start
@@ -486,7 +486,7 @@ def test_a_path_longer_than_a_socket_may_have_works(tmp_path):
 
 
 def test_a_place_that_can_not_hold_sockets_is_polled(q, other):
-    Path(f"{q._commits.store.path}-bells").write_text("in the way")
+    Path(f"{q._executor.store.path}-bells").write_text("in the way")
     waiter = Waiter(q)
 
     other.enqueue("orders", 1)
@@ -499,7 +499,7 @@ def test_processes_that_know_the_file_by_different_names_hear_each_other(q, tmp_
     """SQLite follows symbolic links; the doorbell must hang in the same place."""
     (tmp_path / "elsewhere").mkdir()
     link = tmp_path / "elsewhere" / "link.db"
-    link.symlink_to(q._commits.store.path)
+    link.symlink_to(q._executor.store.path)
     with Queue.open(link, durability="fast") as other:
         waiter = Waiter(q, wait_seconds=3)
 

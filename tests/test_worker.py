@@ -765,7 +765,7 @@ def child(q):
     def start(script=CHILD):
         processes.append(
             subprocess.Popen(
-                [sys.executable, "-c", script, q._commits.store.path],
+                [sys.executable, "-c", script, q._executor.store.path],
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,

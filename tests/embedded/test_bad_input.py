@@ -324,7 +324,7 @@ def test_one_threads_bad_input_does_not_disturb_those_who_commit_with_it(tmp_pat
         with q.transaction():  # nobody commits before both have come
             for thread in threads:
                 thread.start()
-            _until(lambda: len(q._commits._pending) == len(threads) or not all(t.is_alive() for t in threads))
+            _until(lambda: len(q._executor._pending) == len(threads) or not all(t.is_alive() for t in threads))
         for thread in threads:
             thread.join(10)
 

@@ -160,7 +160,7 @@ def test_a_settled_handle_of_a_closed_queue_says_so(q):
 
 
 def test_the_same_file_may_be_opened_twice_in_one_process(q):
-    with Queue.open(q._commits.store.path, durability="fast") as other:
+    with Queue.open(q._executor.store.path, durability="fast") as other:
         other.enqueue("orders", 1)
         q.create("late")
 
@@ -184,7 +184,7 @@ def test_long_reads_find_the_file_after_the_process_changed_its_folder(tmp_path,
 
 def test_a_busy_file_is_a_sentence_and_the_figures_are_not_lost(q):
     """Figures that were to be stored by a transaction that failed have to come back: it was an AttributeError."""
-    with Queue.open(q._commits.store.path, durability="fast", busy_timeout_ms=10) as hurried:
+    with Queue.open(q._executor.store.path, durability="fast", busy_timeout_ms=10) as hurried:
         hurried.enqueue("orders", 1)
         hurried._engine._next_sweep_at = 0  # upkeep is due
         with q.transaction(), pytest.raises(StoreBusy, match="busy_timeout_ms"):
@@ -263,7 +263,7 @@ def test_a_forked_child_that_closes_its_copy_does_no_harm(q):
 
 def test_a_forked_child_may_open_the_file_anew(q):
     def send():
-        with Queue.open(q._commits.store.path, durability="fast") as own:
+        with Queue.open(q._executor.store.path, durability="fast") as own:
             return own.enqueue("orders", "from the child")
 
     assert int(in_a_fork(send)) > 0

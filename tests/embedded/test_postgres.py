@@ -305,7 +305,7 @@ def test_upkeep_goes_on_whatever_it_meets(url, monkeypatch, caplog):
         raise ValueError("strange")
 
     monkeypatch.setattr("sqew.core.broker.Broker.keep_up", stumble)
-    monkeypatch.setattr("sqew.embedded.database.UPKEEP_EVERY_MS", 1)
+    monkeypatch.setattr("sqew.embedded.loop_in_thread.UPKEEP_EVERY_MS", 1)
     with Queue.open(url):
         deadline = time.monotonic() + 30
         while len(rounds) < 3:

@@ -645,7 +645,7 @@ def test_a_redrive_of_a_queue_to_itself_ends(q):
     """It went round for ever: what came back was found again."""
     q.enqueue("orders-dlq", 1)
 
-    script = f"from sqew import Queue; Queue.open({q._commits.store.path!r}).redrive('orders-dlq', to='orders-dlq')"
+    script = f"from sqew import Queue; Queue.open({q._executor.store.path!r}).redrive('orders-dlq', to='orders-dlq')"
     _run_or_fail(script)
 
 

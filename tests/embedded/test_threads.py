@@ -57,9 +57,9 @@ def commits(q):
         count["commits"] += 1
         return False
 
-    q._commits.store.connection.set_commit_hook(committed)
+    q._executor.store.connection.set_commit_hook(committed)
     yield lambda: count["commits"]
-    q._commits.store.connection.set_commit_hook(None)
+    q._executor.store.connection.set_commit_hook(None)
 
 
 def test_threads_that_send_claim_and_ack_lose_and_double_nothing(q):
@@ -97,7 +97,7 @@ def test_what_comes_while_a_commit_is_under_way_is_committed_together(q, commits
         threads = [threading.Thread(target=q.enqueue, args=("orders", n)) for n in range(THREADS)]
         for thread in threads:
             thread.start()
-        until(lambda: len(q._commits._pending) == THREADS)
+        until(lambda: len(q._executor._pending) == THREADS)
     before = commits()
 
     for thread in threads:

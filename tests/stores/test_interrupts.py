@@ -198,7 +198,7 @@ def rival(q, tmp_path) -> Iterator[apsw.Connection]:
 
 
 def synchronous(q: Queue) -> int:
-    return q._commits.store.connection.pragma("synchronous")
+    return q._executor.store.connection.pragma("synchronous")
 
 
 def held_messages(q: Queue, n: int) -> list[Message]:
@@ -303,7 +303,7 @@ def test_an_operation_that_was_interrupted_in_a_block_is_not_committed_by_halves
 
 def test_who_waited_for_the_interrupted_thread_gets_an_answer_that_is_true(q, rival):
     """The main thread commits for another, which must neither wait for ever nor send twice."""
-    commits = q._commits
+    commits = q._executor
 
     for n in count(1):
         answers = []

@@ -20,7 +20,7 @@ from plainbench.faults.store import FaultyStore, SharedStore
 from sqew import operations as ops
 from sqew.clock import Clock
 from sqew.core.engine import Engine
-from sqew.core.group_commit import GroupCommit
+from sqew.core.thread_executors import GroupCommitExecutor
 from sqew.core.waiting import Doorbell
 from sqew.embedded import Queue
 from sqew.errors import SqewError
@@ -106,7 +106,7 @@ class EmbeddedDriver(OurDriver):
             self._faulty, self._injector = self._faulty_store(place, settings, clock), place.injector
             bell = Doorbell(":memory:" if place.time.is_virtual else settings.db)
             engine = Engine(self._faulty, clock, bell)
-            self._queue: Queue = Queue(GroupCommit(engine, self._faulty.store), settings)
+            self._queue: Queue = Queue(GroupCommitExecutor(engine, self._faulty.store), settings)
         else:
             self._plain = self._shared_queue(place, settings, clock)
             self._queue = self._plain.queue
@@ -128,8 +128,8 @@ class EmbeddedDriver(OurDriver):
         with cls._opening:
             if settings.db not in cls._queues:
                 store = _store(place, settings, clock)
-                commits = GroupCommit(Engine(store, clock, Doorbell(settings.db)), store)
-                queue = Queue(commits, settings)
+                executor = GroupCommitExecutor(Engine(store, clock, Doorbell(settings.db)), store)
+                queue = Queue(executor, settings)
                 cls._queues[settings.db] = SharedQueue(queue, lambda: cls._queues.pop(settings.db, None))
             return cls._queues[settings.db].take()
 

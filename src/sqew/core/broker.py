@@ -16,7 +16,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar, cast
 
 from sqew.core.checks import check_operation
 from sqew.core.engine import Engine, RemoteEngine, Stepwise, Teller, following, limits_of, open_file, split
-from sqew.core.loop_executors import Awaited, Done, Executed, Unwanted, drive_of
+from sqew.core.loop_executors import Awaited, Done, Executed, Unwanted, loop_executor_of
 from sqew.core.waiting import IDLE_MS, pause
 from sqew.errors import BadValue, OutcomeUnknown, SqewError, StoreClosed, StoreError, StoreUnavailable
 from sqew.model import (
@@ -112,7 +112,7 @@ class Broker:
 
     def __init__(self, engine: Engine | RemoteEngine, limits: Limits | None = None) -> None:
         self._engine: Teller = engine
-        self._drive = drive_of(engine)
+        self._executor = loop_executor_of(engine)
         self._limits = limits or Limits()
         self._loop = asyncio.get_running_loop()
         self._pending: list[tuple[Operation[Any], Done]] = []
@@ -148,7 +148,7 @@ class Broker:
     @property
     def backlog(self) -> int:
         """How many operations wait: for the end of this tick, or for the database to take them."""
-        return self._waiting + self._drive.backlog
+        return self._waiting + self._executor.backlog
 
     @property
     def _waiting(self) -> int:
@@ -156,7 +156,7 @@ class Broker:
 
     def database(self) -> DatabaseFigures | None:
         """How this process gets on with its database; None where the queues are in a file."""
-        return self._drive.database()
+        return self._executor.database()
 
     @property
     def is_closed(self) -> bool:
@@ -165,11 +165,11 @@ class Broker:
 
     async def check(self) -> None:
         """Raise unless messages can be stored, as far as that can be known without storing one."""
-        await self._drive.check()
+        await self._executor.check()
 
     async def measure_database(self) -> None:
         """Bring those figures up to date that the database must be asked for."""
-        await self._drive.measure()
+        await self._executor.measure()
 
     def now(self) -> int:
         """The time on the store's clock."""
@@ -242,16 +242,16 @@ class Broker:
         pending, self._pending = self._pending, []
         self._commit_is_due = False
         self._count += sum(not operation.polls for operation, _ in pending)
-        self._drive.run(pending)
+        self._executor.run(pending)
 
     @property
     def executed(self) -> Executed | None:
         """Who is told of every transaction."""
-        return self._drive.executed
+        return self._executor.executed
 
     @executed.setter
     def executed(self, tell: Executed | None) -> None:
-        self._drive.executed = tell
+        self._executor.executed = tell
 
     async def send(self, queue: str, messages: Sequence[NewMessage]) -> list[Sent]:
         """Send messages; each is on disk when this returns."""
@@ -314,7 +314,7 @@ class Broker:
                 if pause_ms:
                     self._engine.sweep_if_overdue(received.next_due_at)
                     if pause_ms >= IDLE_MS:
-                        self._drive.idle()
+                        self._executor.idle()
                     # Not wait_for: before Python 3.12 it forgets a cancellation that comes together with the event.
                     with contextlib.suppress(TimeoutError):
                         async with asyncio.timeout(pause_ms / 1000):
@@ -437,7 +437,7 @@ class Broker:
         """
         while (await self._run(Sweep())).count:
             pass
-        return await self._drive.compact(lambda: self._run(Sweep()))
+        return await self._executor.compact(lambda: self._run(Sweep()))
 
     async def stats(self, queue: str) -> QueueStats:
         """Depths by lane and state, totals, rates and latencies. Counting is done beside the loop."""
@@ -448,7 +448,7 @@ class Broker:
     async def _settle_figures(self) -> None:
         """Before they are shown: store what is in memory, or else show what was stored before."""
         with contextlib.suppress(StoreError):
-            await self._drive.flush()
+            await self._executor.flush()
         await self.catch_up()
 
     async def inspect(self, operation: Operation[R]) -> R:
@@ -480,7 +480,7 @@ class Broker:
         """Execute operations that only read and may take long, in a thread beside the loop."""
         for operation in operations:
             check_operation(operation, self._limits)
-        return await self._drive.look(operations, self.now())
+        return await self._executor.look(operations, self.now())
 
     async def scan(self, queue: str, after: int = 0, up_to: int | None = None) -> AsyncIterator[list[Message]]:
         """Every message of a queue in the order of their ids, some at a time, with others' operations in between.
@@ -507,14 +507,14 @@ class Broker:
         """Delete a queue and its messages."""
         if not self._closed:
             # Figures are stored by the queue's name: what is kept back now would be those of the next one of the name.
-            await self._drive.flush()
+            await self._executor.flush()
         await self.run(DeleteQueue(queue))
         for tell in self._told_of_deletions:
             tell(queue)
 
     async def shrink_log(self) -> None:
         """Have the store put what it has only logged into its place, beside the loop, as far as its readers allow."""
-        await self._drive.shrink_log()
+        await self._executor.shrink_log()
 
     async def keep_up(self) -> None:
         """A round of upkeep, to be called once a second or so: sweep what time has ended, in steps.
@@ -531,10 +531,10 @@ class Broker:
                 break
         if isinstance(self._engine, RemoteEngine):
             # Its transactions don't store the figures on their way.
-            await self._drive.flush()
+            await self._executor.flush()
         self._count_at_upkeep = self._count
         if idle:
-            self._drive.idle()
+            self._executor.idle()
 
     def dismiss(self) -> None:
         """Nobody is to wait any longer: who does gets what there is, which is nothing."""
@@ -547,10 +547,10 @@ class Broker:
             # What is answered now may bring something in: a receive that nobody waits for any more is given back.
             while self._waiting:
                 self._commit()
-                await self._drive.settle()
-            await self._drive.settle()
+                await self._executor.settle()
+            await self._executor.settle()
             self._closed = True
-            await self._drive.close()
+            await self._executor.close()
 
 
 class _Promise(Awaited, Generic[R]):

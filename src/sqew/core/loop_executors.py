@@ -30,7 +30,7 @@ _KINDS = frozenset({Receive, Ack})
 _QUARTER = 4
 """What part of the connections, at most, is used by operations of one kind that wait for others."""
 
-_MOST_TOGETHER = 1_000
+_LARGEST_BATCH = 1_000
 """How many operations are committed together at most: a longer transaction holds everybody up."""
 
 _MOST_MESSAGES = {Send: 200, Receive: 400, Ack: 400}
@@ -61,7 +61,7 @@ class Awaited:
         raise NotImplementedError
 
 
-class Drive(Protocol):
+class LoopExecutor(Protocol):
     """What a broker needs to be done."""
 
     executed: Executed | None
@@ -119,7 +119,7 @@ def _is_wanted(done: Awaited) -> bool:
     return False
 
 
-def _hand_over(entries: Sequence[Entry], results: Sequence[Any]) -> None:
+def _resolve(entries: Sequence[Entry], results: Sequence[Any]) -> None:
     for (_, done), result in zip(entries, results, strict=True):
         try:
             done(result)
@@ -127,7 +127,7 @@ def _hand_over(entries: Sequence[Entry], results: Sequence[Any]) -> None:
             _log.exception("an answer could not be handed over")
 
 
-class AtOnce:
+class LocalLoopExecutor:
     """What arrives in one tick of the loop runs in one transaction at its end."""
 
     def __init__(self, engine: Engine) -> None:
@@ -135,14 +135,14 @@ class AtOnce:
         self.executed: Executed | None = None
 
     def run(self, entries: Sequence[Entry]) -> None:
-        for start in range(0, len(entries), _MOST_TOGETHER):
-            part = _still_wanted(entries[start : start + _MOST_TOGETHER])
+        for start in range(0, len(entries), _LARGEST_BATCH):
+            part = _still_wanted(entries[start : start + _LARGEST_BATCH])
             operations = [operation for operation, _ in part]
             began = perf_counter()
             results = self._execute(operations)
             if self.executed is not None:
                 self.executed(operations, results, perf_counter() - began)
-            _hand_over(part, results)
+            _resolve(part, results)
 
     def _execute(self, operations: list[Operation[Any]]) -> list[Any]:
         try:
@@ -193,7 +193,7 @@ class AtOnce:
         self.engine.close()
 
 
-class _Together:
+class _Batch:
     """Operations that are carried out together."""
 
     def __init__(self, entries: Sequence[Entry], executed: Executed | None) -> None:
@@ -203,7 +203,7 @@ class _Together:
         self.is_held_up = False
         """Whether some of them have begun to wait for others."""
 
-    def hand_over(self, results: Sequence[Any]) -> None:
+    def resolve(self, results: Sequence[Any]) -> None:
         """Hand over what is done and was not before."""
         places = [place for place in self._entries if not isinstance(results[place], Rest)]
         if not places:
@@ -211,7 +211,7 @@ class _Together:
         entries, done = [self._entries.pop(place) for place in places], [results[place] for place in places]
         if self._executed is not None:
             self._executed([operation for operation, _ in entries], done, perf_counter() - self._began)
-        _hand_over(entries, done)
+        _resolve(entries, done)
 
     def left(self, results: Sequence[Any]) -> list[Entry]:
         """What is to be done yet."""
@@ -222,7 +222,7 @@ def _entry_of(rest: Rest, done: Done) -> Entry:
     return rest.operation, lambda result: done(rest.joined(result))
 
 
-class InFlight:
+class DatabaseLoopExecutor:
     """As many at a time as the database has connections for; what arrives meanwhile goes together with the next.
 
     Some operations have to wait for other servers, which may take seconds when one of those has stopped. They leave
@@ -239,37 +239,37 @@ class InFlight:
         self._waiting: list[Entry] = []
         # What was begun and turned out to have to wait, while enough did already.
         self._left: list[Entry] = []
-        self._flights: set[asyncio.Task[None]] = set()
+        self._batches: set[asyncio.Task[None]] = set()
         # How many flights of each kind wait for others, or may have to.
         self._held_up: Counter[object] = Counter()
 
     def run(self, entries: Sequence[Entry]) -> None:
         self._waiting += entries
-        if not self._linger_s or len(self._waiting) >= _MOST_TOGETHER:
-            self._set_off()
+        if not self._linger_s or len(self._waiting) >= _LARGEST_BATCH:
+            self._start_batches()
         elif self._lingers is None:
-            self._lingers = asyncio.get_running_loop().call_later(self._linger_s, self._set_off)
+            self._lingers = asyncio.get_running_loop().call_later(self._linger_s, self._start_batches)
 
-    def _set_off(self) -> None:
+    def _start_batches(self) -> None:
         if self._lingers is not None:
             self._lingers.cancel()
             self._lingers = None
-        while len(self._flights) < self.engine.store.connections:
+        while len(self._batches) < self.engine.store.connections:
             left = next((entry for entry in self._left if self._may_be_held_up(_kind(entry))), None)
             if left is not None:
                 kind = _kind(left)
                 self._held_up[kind] += 1
                 # All of it: most wait for the same queues.
-                flying = self._fly_left(_take(self._left, kind, sys.maxsize), kind)
+                running = self._run_left(_take(self._left, kind, sys.maxsize), kind)
             elif self._waiting:
                 first = self._waiting[0]
                 kind, most = _kind(first), _MOST_MESSAGES.get(type(first[0]), sys.maxsize)
-                flying = self._fly(_take(self._waiting, kind, most), kind)
+                running = self._run_batch(_take(self._waiting, kind, most), kind)
             else:
                 return
-            flight = asyncio.ensure_future(flying)
-            self._flights.add(flight)
-            flight.add_done_callback(self._landed)
+            task = asyncio.ensure_future(running)
+            self._batches.add(task)
+            task.add_done_callback(self._batch_done)
 
     def _may_be_held_up(self, kind: object) -> bool:
         # Those of one kind mostly wait for the same queues: it is better that more of them go together.
@@ -277,35 +277,35 @@ class InFlight:
         most = connections if kind is None else connections // _QUARTER
         return self._held_up[kind] < max(1, most) and self._held_up.total() < max(1, connections - 1)
 
-    def _landed(self, flight: asyncio.Task[None]) -> None:
-        self._flights.discard(flight)
-        self._set_off()
+    def _batch_done(self, task: asyncio.Task[None]) -> None:
+        self._batches.discard(task)
+        self._start_batches()
 
-    async def _fly(self, entries: Sequence[Entry], kind: object) -> None:
+    async def _run_batch(self, entries: Sequence[Entry], kind: object) -> None:
         if not (entries := _still_wanted(entries)):
             return
-        together = _Together(entries, self.executed)
+        batch = _Batch(entries, self.executed)
 
         def go_on(results: list[Any]) -> bool:
-            together.hand_over(results)
-            together.is_held_up = self._may_be_held_up(kind)
-            self._held_up[kind] += together.is_held_up
-            return together.is_held_up
+            batch.resolve(results)
+            batch.is_held_up = self._may_be_held_up(kind)
+            self._held_up[kind] += batch.is_held_up
+            return batch.is_held_up
 
         try:
             results = await self._execute([operation for operation, _ in entries], go_on)
         finally:
-            self._held_up[kind] -= together.is_held_up
-        together.hand_over(results)
-        self._left += together.left(results)
+            self._held_up[kind] -= batch.is_held_up
+        batch.resolve(results)
+        self._left += batch.left(results)
 
-    async def _fly_left(self, entries: Sequence[Entry], kind: object) -> None:
-        together = _Together(entries, self.executed)
+    async def _run_left(self, entries: Sequence[Entry], kind: object) -> None:
+        batch = _Batch(entries, self.executed)
         try:
             results = await self._execute([operation for operation, _ in entries])
         finally:
             self._held_up[kind] -= 1
-        together.hand_over(results)
+        batch.resolve(results)
 
     async def _execute(
         self, operations: list[Operation[Any]], go_on: Callable[[list[Any]], bool] | None = None
@@ -318,8 +318,8 @@ class InFlight:
         return [result for operation in operations for result in await self._execute([operation])]
 
     async def settle(self) -> None:
-        while self._flights:
-            await asyncio.wait(self._flights)
+        while self._batches:
+            await asyncio.wait(self._batches)
 
     async def flush(self) -> None:
         await self.engine.flush()
@@ -359,17 +359,17 @@ class InFlight:
 
 def _take(waiting: list[Entry], kind: object, most_messages: int) -> list[Entry]:
     """Take what goes together: of one kind, so that nobody waits for what others do besides."""
-    together: list[Entry] = []
+    batch: list[Entry] = []
     others: list[Entry] = []
     messages = 0
     for entry in waiting:
-        if _kind(entry) != kind or len(together) == _MOST_TOGETHER or messages >= most_messages:
+        if _kind(entry) != kind or len(batch) == _LARGEST_BATCH or messages >= most_messages:
             others.append(entry)
             continue
-        together.append(entry)
+        batch.append(entry)
         messages += _messages(entry)
     waiting[:] = others
-    return together
+    return batch
 
 
 def _messages(entry: Entry) -> int:
@@ -391,5 +391,5 @@ def _kind(entry: Entry) -> object:
     return kind if kind in _KINDS else None
 
 
-def drive_of(engine: Engine | RemoteEngine) -> Drive:
-    return AtOnce(engine) if isinstance(engine, Engine) else InFlight(engine, engine.linger_ms)
+def loop_executor_of(engine: Engine | RemoteEngine) -> LoopExecutor:
+    return LocalLoopExecutor(engine) if isinstance(engine, Engine) else DatabaseLoopExecutor(engine, engine.linger_ms)

@@ -20,8 +20,8 @@ from sqew.clock import Clock
 from sqew.core.checks import check_operation
 from sqew.core.engine import Stepwise, change, creation, limits_of, open_file, steps
 from sqew.core.fields import flag
-from sqew.core.group_commit import Commits, GroupCommit, Transaction
 from sqew.core.paging import all_of
+from sqew.core.thread_executors import GroupCommitExecutor, ThreadExecutor, Transaction
 from sqew.core.waiting import IDLE_MS, pause
 from sqew.envelopes.request_signature import new_key
 from sqew.errors import BadValue, SqewError, StoreBusy, StoreError
@@ -105,9 +105,9 @@ class Queue:
     each open the file. After a fork, open it anew.
     """
 
-    def __init__(self, commits: Commits, settings: Settings) -> None:
-        self._commits = commits
-        self._engine = commits.engine
+    def __init__(self, executor: ThreadExecutor, settings: Settings) -> None:
+        self._executor = executor
+        self._engine = executor.engine
         self._settings = settings
         self._limits = limits_of(settings)
         self._workers: list[Worker] = []
@@ -138,7 +138,7 @@ class Queue:
             raise BadValue("Give settings, or their names and values, but not both.")
         if settings.database_url:
             return cls(_in_database(settings, clock, random, create), settings)
-        return cls(GroupCommit(*open_file(settings, clock, random, create)), settings)
+        return cls(GroupCommitExecutor(*open_file(settings, clock, random, create)), settings)
 
     def __repr__(self) -> str:
         settings = self._settings
@@ -154,15 +154,15 @@ class Queue:
 
     def close(self) -> None:
         """Stop the workers, store the figures and close the file. Closing twice is fine."""
-        self._commits.check_outside("The queue can't be closed")
+        self._executor.check_outside("The queue can't be closed")
         for worker in self._workers:
             worker.stop()
-        self._commits.close()
+        self._executor.close()
 
     def run(self, operation: ops.Operation[R]) -> R:
         """Execute one of `sqew.operations`: its result, or its error raised. The other methods are made of this."""
         check_operation(operation, self._limits)
-        return self._commits.run(operation)
+        return self._executor.run(operation)
 
     # Queues
 
@@ -258,7 +258,7 @@ class Queue:
             and ttl_ms is None
             and len(encoded) <= limits.max_body_bytes
         ):
-            id = self._commits.send_plain(queue, encoded, format)
+            id = self._executor.send_plain(queue, encoded, format)
             if id is not None:
                 return id
         if lane is not None:
@@ -279,7 +279,7 @@ class Queue:
             None if ttl_seconds is None else seconds_as_ms("ttl_seconds", ttl_seconds, at_least=1),
         )
         check_message(message, limits)
-        return self._commits.run(ops.Send(queue, (message,), sync_commit=sync_commit))[0].id
+        return self._executor.run(ops.Send(queue, (message,), sync_commit=sync_commit))[0].id
 
     def enqueue_many(self, queue: str, bodies: Iterable[Any], *, sync_commit: bool | None = None) -> list[int]:
         """Send a batch in one transaction: bodies, or `sqew.NewMessage` objects where more must be said of each.
@@ -296,7 +296,7 @@ class Queue:
             operation = ops.Send(queue, self._messages(bodies), sync_commit=sync_commit)
         if not len(operation.messages):
             return []
-        sent = self._commits.run(operation)
+        sent = self._executor.run(operation)
         return [one.id for one in sent]
 
     def _messages(self, bodies: Iterable[Any]) -> Sequence[NewMessage] | NewMessages:
@@ -395,8 +395,8 @@ class Queue:
         return self._receive(operation, wait_ms, stopping)
 
     def _receive(self, operation: ops.Receive, wait_ms: int, stopping: Callable[[], bool] | None) -> Received:
-        received = self._commits.run(operation)
-        if received.messages or not wait_ms or self._commits.in_transaction:
+        received = self._executor.run(operation)
+        if received.messages or not wait_ms or self._executor.in_transaction:
             return received
         return self._wait(operation, wait_ms, stopping)
 
@@ -411,7 +411,7 @@ class Queue:
             heard = self._engine.doorbell.listen(waiters)
             try:
                 # Again, now that nothing can be missed.
-                received = self._commits.run(operation)
+                received = self._executor.run(operation)
                 stop = stopping is not None and stopping()
                 pause_ms = pause(clock.now(), deadline, received.next_due_at, heard)
                 if not received.messages and not stop and pause_ms:
@@ -434,7 +434,7 @@ class Queue:
         Raises `sqew.StaleLease` if the lease was lost: somebody else has the message, or will get it.
         """
         queue, ref = _ref(message, consumer)
-        _raise_refusal(self._commits.run(ops.Ack(queue, (ref,))))
+        _raise_refusal(self._executor.run(ops.Ack(queue, (ref,))))
 
     def ack_many(self, messages: Sequence[Held], consumer: str | None = None) -> list[SqewError | None]:
         """Ack a batch: for each, None or why not."""
@@ -517,7 +517,7 @@ class Queue:
             queues.add(queue)
             refs.append(ref)
         queue = queues.pop() if len(queues) == 1 else None
-        results = self._commits.run(operation(queue, refs))
+        results = self._executor.run(operation(queue, refs))
         return [result if isinstance(result, SqewError) else None for result in results]
 
     # Looking, and cleaning up
@@ -550,7 +550,7 @@ class Queue:
         with contextlib.suppress(StoreBusy):
             self._store_figures()
         self._catch_up()
-        depths, activity = self._commits.run_all((ops.Measure(queue), ops.ReadActivity(queue)))
+        depths, activity = self._executor.run_all((ops.Measure(queue), ops.ReadActivity(queue)))
         return summarize(queue, depths, activity, self._engine.clock.now())
 
     def _catch_up(self) -> None:
@@ -561,15 +561,15 @@ class Queue:
         """
         clock, enough = self._engine.clock, time.monotonic() + _CATCH_UP_S
         with contextlib.suppress(StoreError):
-            is_due = self._commits.run(ops.SweepDue())
+            is_due = self._executor.run(ops.SweepDue())
             while is_due and time.monotonic() < enough:
-                next_at = self._commits.run(ops.Sweep()).next_at
+                next_at = self._executor.run(ops.Sweep()).next_at
                 is_due = next_at is not None and next_at <= clock.now()
 
     def _store_figures(self) -> None:
         # Inside a transaction they stay in memory: they are of other threads too, and must not be undone with it.
-        if not self._commits.in_transaction:
-            self._commits.flush()
+        if not self._executor.in_transaction:
+            self._executor.flush()
 
     def dead_letters(self, queue: str, limit: int = 100, after: int = 0) -> list[Message]:
         """Messages of this queue that died, by id, those after the given one."""
@@ -600,7 +600,7 @@ class Queue:
 
     def _in_steps(self, operation: Stepwise) -> int:
         check_operation(operation, self._limits)
-        return sum(steps(self._commits.run, operation))
+        return sum(steps(self._executor.run, operation))
 
     # Events and schedules
 
@@ -665,7 +665,7 @@ class Queue:
         none of it if the block raises. Other threads and processes wait meanwhile: keep it short. Only in a file: a
         database has no such block.
         """
-        return self._commits.transaction()
+        return self._executor.transaction()
 
     # Workers
 
@@ -713,19 +713,19 @@ class Queue:
 
     def maintain(self) -> None:
         """Sweep everything that is due, refresh the planner's statistics, give free pages back, empty the WAL."""
-        self._commits.check_outside("Upkeep can't be done")
+        self._executor.check_outside("Upkeep can't be done")
         while self.run(ops.Sweep(self._limits.max_batch)).count:
             pass
-        self._commits.maintain()
+        self._executor.maintain()
 
     def backup(self, to: str | Path, progress: Callable[[int, int], object] | None = None) -> None:
         """Copy the file as it is now to another, while it is in use. ``progress`` gets pages done and in all."""
         check_path("to", to)
-        self._commits.backup(to, progress)
+        self._executor.backup(to, progress)
 
     def check(self, progress: Callable[[int], object] | None = None) -> CheckReport:
         """Read the whole file and compare every body with its checksum. ``progress`` gets messages checked."""
-        return self._commits.check(progress)
+        return self._executor.check(progress)
 
     def export(self, queue: str, *, archive: bool = False) -> Iterator[bytes]:
         """The messages of a queue as they are now, as lines of JSON; or those of its archive.
@@ -734,8 +734,8 @@ class Queue:
         """
         check_queue_name(queue)
         if archive:
-            return map(ndjson.archived_line, self._commits.export_archive(queue))
-        return map(ndjson.line, self._commits.export(queue))
+            return map(ndjson.archived_line, self._executor.export_archive(queue))
+        return map(ndjson.line, self._executor.export(queue))
 
     def import_lines(self, queue: str, lines: Iterable[bytes]) -> Iterator[int]:
         """Send what `export` wrote, batch by batch: yields how many messages each batch sent.
@@ -749,16 +749,16 @@ class Queue:
 
     def _idle(self) -> None:
         """There is time: make the next start quick and the files small. Nobody waits for this."""
-        self._commits.idle()
+        self._executor.idle()
 
 
-def _in_database(settings: Settings, clock: Clock | None, random: Random | None, create: bool) -> Commits:
+def _in_database(settings: Settings, clock: Clock | None, random: Random | None, create: bool) -> ThreadExecutor:
     # Here, because it costs 0.1 s, and most who open a queue have it in a file.
-    from sqew.embedded.database import LoopThread
+    from sqew.embedded.loop_in_thread import LoopInThread
 
     if clock is not None:
         raise BadValue("A database has a clock of its own, which all of its users share. Leave clock out.")
-    return LoopThread(settings, random, create)
+    return LoopInThread(settings, random, create)
 
 
 def _ref(message: Held, consumer: str | None) -> tuple[str | None, Ref]:

@@ -44,7 +44,7 @@ def _note_pid() -> None:
 os.register_at_fork(after_in_child=_note_pid)
 
 
-class Commits(Protocol):
+class ThreadExecutor(Protocol):
     """An engine for many threads, wherever its queues are."""
 
     @property
@@ -109,8 +109,8 @@ def check_usable(opened_by: int, closed: bool, where: str) -> None:
         raise StoreClosed(f"The queue in {where} was closed. Open it again.")
 
 
-class GroupCommit:
-    """An engine on a file for many threads. Implements `Commits`: what it runs together is one transaction.
+class GroupCommitExecutor:
+    """An engine on a file for many threads. Implements `ThreadExecutor`: what it runs together is one transaction.
 
     An interrupt (Ctrl-C) may come after any call in the main thread. So the lock is only ever taken by ``with``:
     between `acquire` and a ``try`` there is a moment in which it would stay locked for good.
@@ -122,7 +122,7 @@ class GroupCommit:
         self._lock = threading.RLock()
         # Whether somebody has the lock. Only a hint: who is misled by it commits alone, or queues up for nobody.
         self._busy = False
-        self._pending: deque[_Ticket] = deque()
+        self._pending: deque[_Waiting] = deque()
         # The thread that is inside transaction(): what it does joins that.
         self._owner: int | None = None
         self._closed = False
@@ -188,48 +188,48 @@ class GroupCommit:
 
     def _queue_up(self, operations: Sequence[Operation[Any]]) -> list[Any]:
         """Wait for the thread that is committing; the first to get its place commits for all who wait."""
-        ticket = _Ticket(operations)
+        entry = _Waiting(operations)
         try:
-            self._pending.append(ticket)
+            self._pending.append(entry)
             with self._lock:
-                if ticket.results is None:
+                if entry.results is None:
                     self._commit_pending()
         finally:
             # Done; or interrupted, and then it must not be done some day when nobody expects it any more.
-            self._take_away(ticket)
-        results = ticket.results
+            self._take_away(entry)
+        results = entry.results
         assert results is not None
         return results
 
-    def _take_away(self, ticket: _Ticket) -> None:
+    def _take_away(self, entry: _Waiting) -> None:
         with contextlib.suppress(ValueError):
-            self._pending.remove(ticket)
+            self._pending.remove(entry)
 
     def _commit_pending(self) -> None:
         # A ticket stays where it is until it has its results, and then its own thread takes it away. So whenever a
         # thread is interrupted, the next does what is left to do.
-        tickets: list[_Ticket] = []
-        for ticket in list(self._pending):
-            if ticket.results is None:
-                tickets.append(ticket)
+        entries: list[_Waiting] = []
+        for entry in list(self._pending):
+            if entry.results is None:
+                entries.append(entry)
             else:
-                self._take_away(ticket)
-        together = _Together()
+                self._take_away(entry)
+        shared = _SharedResults()
         count = 0
-        for ticket in tickets:
-            ticket.together, ticket.first = together, count
-            count += len(ticket.operations)
+        for entry in entries:
+            entry.shared, entry.first = shared, count
+            count += len(entry.operations)
         # Unless they get others: what happens when this thread is interrupted.
         results: list[Any] = [_interrupted()] * count
         try:
             self._busy = True
             self.check_open()
-            results = self.engine.run([operation for ticket in tickets for operation in ticket.operations])
+            results = self.engine.run([operation for entry in entries for operation in entry.operations])
         except SqewError as error:
             results = [error] * count
         finally:
             self._busy = False
-            together.results = results
+            shared.results = results
 
     def transaction(self) -> Block:
         """One transaction for all that this thread does inside the block."""
@@ -328,14 +328,14 @@ class GroupCommit:
             raise BadValue(f"{what}: this thread is in a transaction already. Leave its block first.")
 
 
-_open: weakref.WeakSet[GroupCommit] = weakref.WeakSet()
+_open: weakref.WeakSet[GroupCommitExecutor] = weakref.WeakSet()
 
 
 @atexit.register
 def _flush_open_queues() -> None:
-    for commits in list(_open):
+    for executor in list(_open):
         with contextlib.suppress(Exception):
-            commits.flush_at_exit()
+            executor.flush_at_exit()
 
 
 class Block:
@@ -446,7 +446,7 @@ def _interrupted() -> StoreError:
     )
 
 
-class _Together:
+class _SharedResults:
     """What is committed together. All of it gets its results in one step, which no interrupt can cut in two."""
 
     __slots__ = ("results",)
@@ -455,18 +455,18 @@ class _Together:
         self.results: list[Any] | None = None
 
 
-class _Ticket:
+class _Waiting:
     """Operations that wait to be committed with others, of whose results theirs are a part."""
 
-    __slots__ = ("first", "operations", "together")
+    __slots__ = ("first", "operations", "shared")
 
     def __init__(self, operations: Sequence[Operation[Any]]) -> None:
         self.operations = operations
-        self.together = _Together()
+        self.shared = _SharedResults()
         self.first = 0
 
     @property
     def results(self) -> list[Any] | None:
         """None: they still wait."""
-        results = self.together.results
+        results = self.shared.results
         return None if results is None else results[self.first : self.first + len(self.operations)]

@@ -15,7 +15,7 @@ from typing import Any, NoReturn, TypeVar
 
 from sqew.core.broker import Broker
 from sqew.core.engine import UPKEEP_EVERY_MS, RemoteEngine, limits_of, open_database
-from sqew.core.group_commit import Transaction, check_usable
+from sqew.core.thread_executors import Transaction, check_usable
 from sqew.errors import BadValue, SqewError
 from sqew.model import ArchivedMessage, Format, Message
 from sqew.operations import LastId, ListArchive, Operation, Receive, Scan
@@ -29,8 +29,8 @@ _PAGE = 200
 """How many messages an export reads at a time: each may be large."""
 
 
-class LoopThread:
-    """An engine on a database for many threads. Implements `sqew.core.group_commit.Commits`.
+class LoopInThread:
+    """An engine on a database for many threads. Implements `sqew.core.thread_executors.ThreadExecutor`.
 
     What threads ask for at the same time goes to the database together. An interrupt (Ctrl-C) may come at any time:
     what was not begun is not done then, and what was received is given back.
@@ -46,8 +46,8 @@ class LoopThread:
         self._closed = False
         self._pid = os.getpid()
         opened: Future[None] = Future()
-        live = self._live(random, create, opened)
-        self._thread = threading.Thread(target=asyncio.run, args=(live,), name="sqew-database", daemon=True)
+        loop = self._run_loop(random, create, opened)
+        self._thread = threading.Thread(target=asyncio.run, args=(loop,), name="sqew-database", daemon=True)
         self._thread.start()
         try:
             opened.result()
@@ -56,7 +56,7 @@ class LoopThread:
             opened.cancel()
             raise
 
-    async def _live(self, random: Random | None, create: bool, opened: Future[None]) -> None:
+    async def _run_loop(self, random: Random | None, create: bool, opened: Future[None]) -> None:
         """All that the thread does."""
         try:
             self.engine = await open_database(self._settings, random, create)
