@@ -90,7 +90,7 @@ class House:
         self._refused: set[type] = set()
         self._refusal = asyncio.Event()
         self._looked = asyncio.Event()
-        self.broker.executed = self._executed
+        self.broker.observe_batch = self._executed
         self.told: Callable[[Sequence[Any]], object] = len
         """Gets the operations of every transaction."""
 

@@ -81,7 +81,7 @@ def test_what_was_claimed_in_the_moment_of_the_end_is_given_back_too(tmp_path, h
                     if isinstance(operations[0], ClaimDeliveries):
                         courier.task.cancel()
 
-                h.broker.executed = stop_it
+                h.broker.observe_batch = stop_it
                 await asyncio.wait([courier.task])
                 await courier.stop()
             return await h.deliveries()

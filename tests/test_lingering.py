@@ -33,7 +33,7 @@ class Counted:
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self.together: list[int] = []
-        broker.executed = self._executed
+        broker.observe_batch = self._executed
 
     def _executed(self, operations: Sequence[Operation[Any]], _results: Any, _seconds: float) -> None:
         if sends := sum(isinstance(operation, Send) for operation in operations):
@@ -102,7 +102,7 @@ def test_what_is_received_and_acked_in_one_moment_goes_in_such_parts_too(databas
         async with lingering(database, linger_ms=0) as counted:
             await counted.broker.run(Send("jobs", [NewMessage(b"1")] * 800))
             parts: list[int] = []
-            counted.broker.executed = lambda operations, *_: parts.append(len(operations))
+            counted.broker.observe_batch = lambda operations, *_: parts.append(len(operations))
 
             received = await asyncio.gather(*(counted.broker.run(Receive("jobs", 100)) for _ in range(8)))
             refs = [[Ref(one.id, one.lease.token) for one in each.messages if one.lease] for each in received]

@@ -107,14 +107,14 @@ class Place:
         self.transactions = 0
         self.numbers = itertools.count()
         self._clients: list[socket.socket] = []
-        figures: Any = broker.executed
+        figures: Any = broker.observe_batch
 
-        def executed(operations: Sequence[Operation[Any]], results: Sequence[Any], seconds: float) -> None:
+        def observe_batch(operations: Sequence[Operation[Any]], results: Sequence[Any], seconds: float) -> None:
             self.operations += operations
             self.transactions += 1
             figures(operations, results, seconds)
 
-        broker.executed = executed
+        broker.observe_batch = observe_batch
 
     def client(self, number: int) -> socket.socket:
         while len(self._clients) <= number:

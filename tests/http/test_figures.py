@@ -65,7 +65,7 @@ def test_a_store_that_cannot_be_counted_leaves_the_server_s_own_figures(tmp_path
 def test_figures_of_a_queue_that_is_gone_are_forgotten():
     figures, _ = figures_and_labels()
     for queue in ("a", "b"):
-        figures.executed([ops.Send(queue, (NewMessage(b"1"),))], [[Sent(1)]], 0.001)
+        figures.observe_batch([ops.Send(queue, (NewMessage(b"1"),))], [[Sent(1)]], 0.001)
 
     figures.keep({"b"})
 
@@ -78,7 +78,7 @@ def test_the_name_of_a_queue_that_does_not_exist_is_not_remembered(kind):
     figures, labels = figures_and_labels(most=1)
     operation = kind("made-up") if kind is ops.Receive else kind("made-up", ())
 
-    figures.executed([operation], [QueueNotFound("made-up")], 0.001)
+    figures.observe_batch([operation], [QueueNotFound("made-up")], 0.001)
 
     assert labels.of("real") == "real"
     assert not any("made-up" in line for line in figures.duration_lines())

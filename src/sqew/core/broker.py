@@ -15,8 +15,8 @@ from time import perf_counter
 from typing import Any, Generic, Protocol, Self, TypeVar, cast
 
 from sqew.core.checks import check_operation
-from sqew.core.engine import Engine, RemoteEngine, Stepwise, Teller, following, limits_of, open_file, split
-from sqew.core.loop_executors import Awaited, Done, Executed, Unwanted, loop_executor_of
+from sqew.core.engine import Engine, ObservedEngine, RemoteEngine, Stepwise, following, limits_of, open_file, split
+from sqew.core.loop_executors import Awaited, BatchObserver, Done, Unwanted, loop_executor_of
 from sqew.core.waiting import IDLE_MS, pause
 from sqew.errors import BadValue, OutcomeUnknown, SqewError, StoreClosed, StoreError, StoreUnavailable
 from sqew.model import (
@@ -111,7 +111,7 @@ class Broker:
     """Queues in a store, for one event loop. Create and use it in that loop's thread."""
 
     def __init__(self, engine: Engine | RemoteEngine, limits: Limits | None = None) -> None:
-        self._engine: Teller = engine
+        self._engine: ObservedEngine = engine
         self._executor = loop_executor_of(engine)
         self._limits = limits or Limits()
         self._loop = asyncio.get_running_loop()
@@ -122,7 +122,7 @@ class Broker:
         self._look_until = 0.0
         self._closed = False
         self._dismissed = False
-        self._told_of_deletions: list[Callable[[str], None]] = []
+        self._deletion_observers: list[Callable[[str], None]] = []
         self._watchers = 0
         self._count = 0
         self._count_at_upkeep = 0
@@ -245,13 +245,13 @@ class Broker:
         self._executor.run(pending)
 
     @property
-    def executed(self) -> Executed | None:
+    def observe_batch(self) -> BatchObserver | None:
         """Who is told of every transaction."""
-        return self._executor.executed
+        return self._executor.observe_batch
 
-    @executed.setter
-    def executed(self, tell: Executed | None) -> None:
-        self._executor.executed = tell
+    @observe_batch.setter
+    def observe_batch(self, observer: BatchObserver | None) -> None:
+        self._executor.observe_batch = observer
 
     async def send(self, queue: str, messages: Sequence[NewMessage]) -> list[Sent]:
         """Send messages; each is on disk when this returns."""
@@ -388,7 +388,7 @@ class Broker:
 
     def ring(self, place: str, bell: asyncio.Event) -> None:
         """Set an event, from now on, whenever a commit of this process stirs a place: see `sqew.model.Commit`."""
-        self._engine.bells.setdefault(place, []).append(bell.set)
+        self._engine.listeners.setdefault(place, []).append(bell.set)
 
     async def ack(self, queue: str | None, refs: Sequence[Ref]) -> list[Settled | SqewError]:
         """Finish messages: for each, that it is settled, or why not."""
@@ -499,9 +499,9 @@ class Broker:
                 return
             after = page.after
 
-    def when_deleted(self, tell: Callable[[str], None]) -> None:
+    def when_deleted(self, observer: Callable[[str], None]) -> None:
         """Have a queue's name told whenever `delete` has deleted it."""
-        self._told_of_deletions.append(tell)
+        self._deletion_observers.append(observer)
 
     async def delete(self, queue: str) -> None:
         """Delete a queue and its messages."""
@@ -509,8 +509,8 @@ class Broker:
             # Figures are stored by the queue's name: what is kept back now would be those of the next one of the name.
             await self._executor.flush()
         await self.run(DeleteQueue(queue))
-        for tell in self._told_of_deletions:
-            tell(queue)
+        for observer in self._deletion_observers:
+            observer(queue)
 
     async def shrink_log(self) -> None:
         """Have the store put what it has only logged into its place, beside the loop, as far as its readers allow."""

@@ -62,14 +62,14 @@ _NOT_SOON = 1 << 62
 """A time that does not come."""
 
 
-class Teller:
+class ObservedEngine:
     """Who is told what a transaction did: the observers, the waiters, and other processes."""
 
     def __init__(self, clock: Clock, doorbell: Bell, event_log: EventLog | None = None) -> None:
         self.clock = clock
         self.waiters = Waiters()
         self.doorbell = doorbell
-        self.bells: dict[str, list[Callable[[], None]]] = {}
+        self.listeners: dict[str, list[Callable[[], None]]] = {}
         """Who is told of every commit that stirs a place, in the thread that commits. Waiters are told once."""
         self._event_log = event_log
         self._meter = Meter()
@@ -82,7 +82,7 @@ class Teller:
         backlog = isinstance(swept, Swept) and swept.next_at is not None and swept.next_at <= now
         self._next_sweep_at = now if backlog else now + UPKEEP_EVERY_MS
 
-    def tell(self, facts: Sequence[Fact], stirred: Collection[str], now: int) -> None:
+    def committed(self, facts: Sequence[Fact], stirred: Collection[str], now: int) -> None:
         """Tell everybody what a transaction did, now that it is done."""
         try:
             if facts:
@@ -90,10 +90,10 @@ class Teller:
                 if self._event_log is not None:
                     self._event_log.record(facts, self.clock.now_us())
             if stirred:
-                if self.bells:
-                    for place in self.bells.keys() & set(stirred):
-                        for tell in self.bells[place]:
-                            tell()
+                if self.listeners:
+                    for place in self.listeners.keys() & set(stirred):
+                        for committed in self.listeners[place]:
+                            committed()
                 self.waiters.wake(stirred)
                 self.doorbell.ring(stirred)
         except Exception:  # noqa: BLE001 (it must not look as if the transaction had failed: that would be repeated)
@@ -104,7 +104,7 @@ class Teller:
         if due_at is not None and due_at <= self.clock.now():
             self._next_sweep_at = 0
 
-    def tell_corrected(self, operation: CorrectDates, corrected: Any) -> None:
+    def dates_corrected(self, operation: CorrectDates, corrected: Any) -> None:
         """Say what was found, and wake everybody: they sleep until times that are not right any more."""
         self.waiters.wake_all()
         if not isinstance(corrected, Corrected):
@@ -126,7 +126,7 @@ class Teller:
         return not self._meter.is_empty
 
 
-class Engine(Teller):
+class Engine(ObservedEngine):
     """A store that answers at once, with its clock, its observers and its waiters. One thread at a time."""
 
     def __init__(self, store: Store, clock: Clock, doorbell: Doorbell, event_log: EventLog | None = None) -> None:
@@ -152,8 +152,8 @@ class Engine(Teller):
     def _correct_dates(self, operation: CorrectDates) -> None:
         now = self.clock.now()
         commit = self.store.run([operation], now)
-        self.tell(commit.facts, commit.stirred, now)
-        self.tell_corrected(operation, commit.results[0])
+        self.committed(commit.facts, commit.stirred, now)
+        self.dates_corrected(operation, commit.results[0])
 
     def start(self) -> None:
         """Compare the newest date of the store with the clock, and set right what lies in the future."""
@@ -169,7 +169,7 @@ class Engine(Teller):
         if now >= self._next_sweep_at and _write(operations):
             return self._run_with_upkeep(operations, now)
         commit = self.store.run(operations, now)
-        self.tell(commit.facts, commit.stirred, now)
+        self.committed(commit.facts, commit.stirred, now)
         return commit.results
 
     def send_plain(self, queue: str, body: bytes, format: Format) -> int | None:
@@ -181,12 +181,12 @@ class Engine(Teller):
         if fact is None:
             return None
         self.ran_at = now
-        self.tell((fact,), (fact.queue,), now)
+        self.committed((fact,), (fact.queue,), now)
         return fact.id
 
     def _run_with_upkeep(self, operations: Sequence[Operation[Any]], now: int) -> list[Any]:
         commit = self._run_and_record([*operations, Sweep()], self._meter.drain(now), now)
-        self.tell(commit.facts, commit.stirred, now)
+        self.committed(commit.facts, commit.stirred, now)
         *results, swept, _ = commit.results
         self._kept_up(swept, now)
         return results
@@ -220,7 +220,7 @@ class Engine(Teller):
                 self._event_log.close()
 
 
-class RemoteEngine(Teller):
+class RemoteEngine(ObservedEngine):
     """The same around a store in a database, which answers later and does several things at a time."""
 
     def __init__(
@@ -248,16 +248,16 @@ class RemoteEngine(Teller):
         if overdue:
             self._next_sweep_at = _NOT_SOON
 
-        def told(commit: Commit) -> list[Any]:
+        def observed(commit: Commit) -> list[Any]:
             self.ran_at = now if commit.ran_at is None else commit.ran_at
-            self.tell(commit.facts, commit.stirred, self.ran_at)
+            self.committed(commit.facts, commit.stirred, self.ran_at)
             return commit.results[: len(operations)]
 
-        asked = None if go_on is None else lambda commit: go_on(told(commit))
+        asked = None if go_on is None else lambda commit: go_on(observed(commit))
         commit = await self.store.run([*operations, Sweep()] if overdue else operations, now, asked)
         if overdue and isinstance(commit.results[-1], Rest):
             self._next_sweep_at = now
-        return told(commit)
+        return observed(commit)
 
     async def _correct(self, correction: Correction) -> None:
         self.clock.correction = None
@@ -268,10 +268,10 @@ class RemoteEngine(Teller):
         try:
             commit = await self.store.run([operation], now)
         except StoreError as error:
-            self.tell_corrected(operation, error)
+            self.dates_corrected(operation, error)
         else:
-            self.tell(commit.facts, commit.stirred, now)
-            self.tell_corrected(operation, commit.results[0])
+            self.committed(commit.facts, commit.stirred, now)
+            self.dates_corrected(operation, commit.results[0])
 
     async def start(self) -> None:
         """Compare the newest date of the store with the clock, and set right what lies in the future."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any, Protocol
 
-from sqew.core.engine import Engine, RemoteEngine, Teller
+from sqew.core.engine import Engine, ObservedEngine, RemoteEngine
 from sqew.errors import NotOfDatabase, is_about_all
 from sqew.model import DatabaseFigures
 from sqew.operations import Ack, Operation, Receive, Send
@@ -21,7 +21,7 @@ _log = logging.getLogger("sqew.broker")
 Done = Callable[[Any], None]
 """Gets the result of an operation, or its error."""
 Entry = tuple[Operation[Any], Done]
-Executed = Callable[[Sequence[Operation[Any]], Sequence[Any], float], None]
+BatchObserver = Callable[[Sequence[Operation[Any]], Sequence[Any], float], None]
 """Gets the operations of a transaction, their results, and the seconds that it took."""
 
 _KINDS = frozenset({Receive, Ack})
@@ -64,10 +64,10 @@ class Awaited:
 class LoopExecutor(Protocol):
     """What a broker needs to be done."""
 
-    executed: Executed | None
+    observe_batch: BatchObserver | None
 
     @property
-    def engine(self) -> Teller: ...
+    def engine(self) -> ObservedEngine: ...
 
     def run(self, entries: Sequence[Entry]) -> None:
         """Carry out operations, and hand every result over."""
@@ -132,7 +132,7 @@ class LocalLoopExecutor:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self.executed: Executed | None = None
+        self.observe_batch: BatchObserver | None = None
 
     def run(self, entries: Sequence[Entry]) -> None:
         for start in range(0, len(entries), _LARGEST_BATCH):
@@ -140,8 +140,8 @@ class LocalLoopExecutor:
             operations = [operation for operation, _ in part]
             began = perf_counter()
             results = self._execute(operations)
-            if self.executed is not None:
-                self.executed(operations, results, perf_counter() - began)
+            if self.observe_batch is not None:
+                self.observe_batch(operations, results, perf_counter() - began)
             _resolve(part, results)
 
     def _execute(self, operations: list[Operation[Any]]) -> list[Any]:
@@ -196,9 +196,9 @@ class LocalLoopExecutor:
 class _Batch:
     """Operations that are carried out together."""
 
-    def __init__(self, entries: Sequence[Entry], executed: Executed | None) -> None:
+    def __init__(self, entries: Sequence[Entry], observe_batch: BatchObserver | None) -> None:
         self._entries: dict[int, Entry] = dict(enumerate(entries))
-        self._executed = executed
+        self._observe_batch = observe_batch
         self._began = perf_counter()
         self.is_held_up = False
         """Whether some of them have begun to wait for others."""
@@ -209,8 +209,8 @@ class _Batch:
         if not places:
             return
         entries, done = [self._entries.pop(place) for place in places], [results[place] for place in places]
-        if self._executed is not None:
-            self._executed([operation for operation, _ in entries], done, perf_counter() - self._began)
+        if self._observe_batch is not None:
+            self._observe_batch([operation for operation, _ in entries], done, perf_counter() - self._began)
         _resolve(entries, done)
 
     def left(self, results: Sequence[Any]) -> list[Entry]:
@@ -233,7 +233,7 @@ class DatabaseLoopExecutor:
 
     def __init__(self, engine: RemoteEngine, linger_ms: int = 0) -> None:
         self.engine = engine
-        self.executed: Executed | None = None
+        self.observe_batch: BatchObserver | None = None
         self._linger_s = linger_ms / 1000
         self._lingers: asyncio.TimerHandle | None = None
         self._waiting: list[Entry] = []
@@ -284,7 +284,7 @@ class DatabaseLoopExecutor:
     async def _run_batch(self, entries: Sequence[Entry], kind: object) -> None:
         if not (entries := _still_wanted(entries)):
             return
-        batch = _Batch(entries, self.executed)
+        batch = _Batch(entries, self.observe_batch)
 
         def go_on(results: list[Any]) -> bool:
             batch.resolve(results)
@@ -300,7 +300,7 @@ class DatabaseLoopExecutor:
         self._left += batch.left(results)
 
     async def _run_left(self, entries: Sequence[Entry], kind: object) -> None:
-        batch = _Batch(entries, self.executed)
+        batch = _Batch(entries, self.observe_batch)
         try:
             results = await self._execute([operation for operation, _ in entries])
         finally:

@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeVar
 
 import apsw
 
-from sqew.core.engine import Engine, Teller
+from sqew.core.engine import Engine, ObservedEngine
 from sqew.errors import BadValue, SqewError, StoreClosed, StoreError
 from sqew.model import ArchivedMessage, Format, Message
 from sqew.operations import Operation
@@ -48,7 +48,7 @@ class ThreadExecutor(Protocol):
     """An engine for many threads, wherever its queues are."""
 
     @property
-    def engine(self) -> Teller:
+    def engine(self) -> ObservedEngine:
         """The clock, and who waits."""
 
     @property
@@ -255,7 +255,7 @@ class GroupCommitExecutor:
             finally:
                 self._owner, self._busy = None, False
                 transaction.end()
-            self.engine.tell(commit.facts, commit.stirred, now)
+            self.engine.committed(commit.facts, commit.stirred, now)
 
     def flush(self) -> None:
         """Store the figures that are still in memory."""

@@ -104,7 +104,7 @@ class Tracing:
         """The transaction that executes this operation is to have a span."""
         self._awaited[id(operation)] = trace
 
-    def executed(self, operations: Sequence[Operation[Any]], seconds: float) -> None:
+    def observe_batch(self, operations: Sequence[Operation[Any]], seconds: float) -> None:
         """A transaction is over: it gets a span if a sampled request was in it, linked to all others that were."""
         if not self._awaited:
             return

@@ -122,7 +122,7 @@ class Figures:
             self._noted_again[why] = now + _NOTED_EVERY_S
             _log.warning("the store refused", extra={"fields": {"error": why, "code": error.code}})
 
-    def executed(self, operations: Sequence[Operation[Any]], results: Sequence[Any], seconds: float) -> None:
+    def observe_batch(self, operations: Sequence[Operation[Any]], results: Sequence[Any], seconds: float) -> None:
         """A transaction is over."""
         bucket = bisect_left(_STORE_S, seconds)
         self._transactions.counts[bucket] += 1
@@ -154,7 +154,7 @@ class Figures:
         if seconds >= self._slow_transaction_s:
             _note_slow(operations, seconds)
         if self.tracing is not None:
-            self.tracing.executed(operations, seconds)
+            self.tracing.observe_batch(operations, seconds)
 
     def delivery(self, is_delivered: bool, seconds: float, ended: Delivered) -> None:
         """An endpoint was posted to."""
