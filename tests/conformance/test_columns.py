@@ -55,7 +55,7 @@ def test_each_of_them_is_told_of(store):
     commit = store.commit(Send("jobs", NewMessages(BODIES)))
 
     assert [(fact.kind, fact.id) for fact in commit.facts] == [("sent", one.id) for one in commit.results[0]]
-    assert commit.stirred == {"jobs"}
+    assert commit.woken == {"jobs"}
 
 
 def test_a_lane_that_the_queue_does_not_have_is_refused_and_nothing_is_sent(store):

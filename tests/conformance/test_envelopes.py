@@ -18,7 +18,7 @@ def test_an_envelope_is_asked_for_in_every_version_that_somebody_wants(store):
     [needed] = commit.results
     assert isinstance(needed, EnvelopeNeeded)
     assert needed.versions == {1, 2}
-    assert (commit.facts, commit.stirred) == ([], set())
+    assert (commit.facts, commit.woken) == ([], set())
     assert store.total() == len(store.deliveries()) == 0
 
 

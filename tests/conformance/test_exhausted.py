@@ -36,7 +36,7 @@ def test_a_retried_delivery_begins_from_the_start(store):
     commit = store.commit(RetryDeliveries([id]))
 
     assert commit.results == [Progress(1, done=True)]
-    assert commit.stirred == {DELIVERIES}
+    assert commit.woken == {DELIVERIES}
     told = store.run(GetDelivery(id))
     assert (told.state, told.attempts, told.due_at) == ("pending", 0, store.now)
     [delivery] = store.claim()
@@ -51,7 +51,7 @@ def test_what_is_not_exhausted_is_not_retried(store):
     commit = store.commit(RetryDeliveries([pending.id, 99]))
 
     assert commit.results == [Progress(0, done=True)]
-    assert commit.stirred == set()
+    assert commit.woken == set()
     assert store.deliveries() == [pending]
 
 

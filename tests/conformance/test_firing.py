@@ -66,7 +66,7 @@ def test_a_fire_publishes_to_all_who_subscribe(store):
     assert message.headers == {"_event": {"routing_key": "orders.due"}}
     assert [delivery.body for delivery in store.claim()] == [b"7"]
     assert commit.facts == [Fact("sent", "jobs", "normal", message.id, 0)]
-    assert {"jobs", DELIVERIES} <= commit.stirred
+    assert {"jobs", DELIVERIES} <= commit.woken
 
 
 def test_a_topic_that_nobody_subscribes_to_is_no_failure(store):
@@ -100,7 +100,7 @@ def test_a_fifo_queue_that_came_after_its_schedule_was_not_found_by_its_bare_nam
     commit = store.commit(on_to_the_next(schedule, b"7"))
 
     assert [message.body for message in store.peek(queue="jobs.fifo")] == [b"7"]
-    assert "jobs.fifo" in commit.stirred
+    assert "jobs.fifo" in commit.woken
 
 
 def test_a_plain_queue_is_sent_to_before_the_fifo_queue_of_its_name(store):
@@ -233,7 +233,7 @@ def test_a_target_that_refuses_leaves_the_slot_and_no_trace(store):
     commit = store.commit(on_to_the_next(schedule, b"1"))
 
     assert isinstance(commit.results[0], QuotaExceeded)
-    assert (commit.facts, commit.stirred) == ([], set())
+    assert (commit.facts, commit.woken) == ([], set())
     assert store.schedule("report") == schedule
 
 

@@ -63,7 +63,7 @@ def test_looking_changes_nothing(store):
     for operation in (Peek("jobs"), Get("jobs", before[0].id), Measure("jobs"), NextDue("jobs"), LastId(), Ages("jobs"),
                       ListDead("jobs"), ListArchive("jobs"), ReadActivity("jobs"), Survey()):  # fmt: skip
         commit = store.commit(operation)
-        assert (commit.facts, commit.stirred) == ([], frozenset())
+        assert (commit.facts, commit.woken) == ([], frozenset())
 
     assert store.peek() == before
     assert store.take().attempts == 1

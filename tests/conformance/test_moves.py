@@ -258,7 +258,7 @@ def test_a_step_tells_those_who_wait_at_the_destination(mortal):
     mortal.kill("jobs")
     start(mortal)
 
-    assert "jobs" in mortal.commit(StepMove()).stirred
+    assert "jobs" in mortal.commit(StepMove()).woken
 
 
 @pytest.fixture

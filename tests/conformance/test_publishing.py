@@ -279,7 +279,7 @@ def test_a_queue_that_deduplicates_by_content_takes_equal_events_once(store):
 
 
 def assert_no_trace(store, commit, queues):
-    assert (commit.facts, commit.stirred) == ([], set())
+    assert (commit.facts, commit.woken) == ([], set())
     assert [store.total(queue) for queue in queues] == [0] * len(queues)
     assert store.deliveries() == []
 
@@ -355,7 +355,7 @@ def test_a_publish_tells_of_every_message_and_stirs_its_queues(store):
     [published] = commit.results[0]
     lanes = {"a": "x", "b.fifo": "normal"}
     assert commit.facts == [Fact("sent", queue, lanes[queue], id, 0) for queue, id in published.messages]
-    assert commit.stirred == {"a", "b.fifo"}
+    assert commit.woken == {"a", "b.fifo"}
 
 
 def test_a_publish_to_an_endpoint_stirs_the_deliveries_alone(store):
@@ -363,7 +363,7 @@ def test_a_publish_to_an_endpoint_stirs_the_deliveries_alone(store):
 
     commit = store.commit(Publish([event("orders.created")]))
 
-    assert (commit.facts, commit.stirred) == ([], {DELIVERIES})
+    assert (commit.facts, commit.woken) == ([], {DELIVERIES})
 
 
 # What can't be published

@@ -116,7 +116,7 @@ def test_the_whole_message_may_be_changed(store):
 
 
 def test_a_saved_schedule_stirs_whoever_waits_for_the_next_one(store):
-    assert store.commit(SaveSchedule(hourly())).stirred == {SCHEDULES}
+    assert store.commit(SaveSchedule(hourly())).woken == {SCHEDULES}
 
 
 def test_a_deleted_schedule_is_gone(store):

@@ -264,4 +264,4 @@ def test_a_promotion_tells_of_every_message(store):
     commit = store.commit(StepPromotion("jobs", WRITER, 0))
 
     assert [fact.kind for fact in commit.facts] == ["sent"] * 3
-    assert commit.stirred == {"jobs"}
+    assert commit.woken == {"jobs"}

@@ -118,7 +118,7 @@ def test_a_send_tells_of_each_message_it_stored(store):
 
     [sent, _] = commit.results[0]
     assert commit.facts == [Fact("sent", "jobs", "b", sent.id, 0)]
-    assert commit.stirred == {"jobs"}
+    assert commit.woken == {"jobs"}
 
 
 def test_a_receive_tells_how_long_each_message_had_waited(store):
@@ -180,7 +180,7 @@ def test_a_nack_tells_why(store):
     commit = store.commit(Nack("jobs", [Release(Ref(message.id), reason="busy")]))
 
     assert commit.facts == [Fact("nacked", "jobs", "normal", message.id, 1, "w", reason="busy")]
-    assert commit.stirred == {"jobs"}
+    assert commit.woken == {"jobs"}
 
 
 def test_a_deadly_nack_tells_of_the_death_too_and_stirs_the_dead_letter_queue(store):
@@ -193,7 +193,7 @@ def test_a_deadly_nack_tells_of_the_death_too_and_stirs_the_dead_letter_queue(st
 
     assert kinds(commit) == [("nacked", message.id), ("dead", message.id)]
     assert (commit.facts[1].queue, commit.facts[1].reason, commit.facts[1].attempts) == ("jobs", "bad", 1)
-    assert "dead" in commit.stirred
+    assert "dead" in commit.woken
 
 
 def test_an_extend_tells_of_itself(store):
@@ -204,7 +204,7 @@ def test_an_extend_tells_of_itself(store):
     commit = store.commit(Extend("jobs", [Extension(Ref(message.id), 5)]))
 
     assert commit.facts == [Fact("extended", "jobs", "normal", message.id, 1, "w")]
-    assert commit.stirred == {"jobs"}
+    assert commit.woken == {"jobs"}
 
 
 def test_refused_entries_tell_of_nothing(store):
@@ -241,7 +241,7 @@ def test_removing_purging_and_requeueing_tell_of_each_message(store):
     assert kinds(store.commit(Purge("jobs", purged, 10))) == [("purged", purged)]
     requeued = store.commit(RequeueDead("jobs"))
     assert kinds(requeued) == [("requeued", dead)]
-    assert requeued.stirred == {"jobs"}
+    assert requeued.woken == {"jobs"}
 
 
 def test_a_redrive_tells_where_each_message_went(store):
@@ -252,7 +252,7 @@ def test_a_redrive_tells_where_each_message_went(store):
     commit = store.commit(Redrive("dead"))
 
     assert [(fact.kind, fact.queue, fact.id) for fact in commit.facts] == [("requeued", "jobs", id)]
-    assert "jobs" in commit.stirred
+    assert "jobs" in commit.woken
 
 
 def test_sweeping_a_deleted_queue_tells_of_no_message(store):
@@ -268,14 +268,14 @@ def test_a_promoted_group_stirs_its_queue(store):
     first, _ = store.send(group="g"), store.send(group="g")
     store.take()
 
-    assert store.commit(Ack("jobs", [Ref(first)])).stirred == {"jobs"}
+    assert store.commit(Ack("jobs", [Ref(first)])).woken == {"jobs"}
 
 
 def test_an_update_and_a_deletion_wake_those_who_wait(store):
     store.create()
 
-    assert store.commit(UpdateQueue("jobs", {"lanes": {"a": 1, "normal": 1}})).stirred == {"jobs"}
-    assert store.commit(DeleteQueue("jobs")).stirred == {"jobs"}
+    assert store.commit(UpdateQueue("jobs", {"lanes": {"a": 1, "normal": 1}})).woken == {"jobs"}
+    assert store.commit(DeleteQueue("jobs")).woken == {"jobs"}
 
 
 def test_facts_and_stirred_queues_are_told_once(store):
@@ -284,7 +284,7 @@ def test_facts_and_stirred_queues_are_told_once(store):
 
     commit = store.commit(Peek("jobs"))
 
-    assert (commit.facts, commit.stirred) == ([], frozenset())
+    assert (commit.facts, commit.woken) == ([], frozenset())
 
 
 def test_facts_come_in_the_order_of_the_operations(store):

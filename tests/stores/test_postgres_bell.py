@@ -69,7 +69,7 @@ async def test_a_ring_whose_connection_ends_on_the_way_is_told_by_the_next(reuse
         wire.cut()
         rings.ring(["jobs"])
         # Told, as far as it knows.
-        await until(lambda: not rings._stirred)
+        await until(lambda: not rings._woken)
         wire.snap()
 
         await until(lambda: "jobs" in woken.queues)

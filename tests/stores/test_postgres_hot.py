@@ -73,7 +73,7 @@ def test_the_sends_of_a_flight_are_one_statement(store, statements):
     assert statements == ["insert_alike"]
     assert sent == sorted(set(sent))
     assert [(fact.kind, fact.id) for fact in commit.facts] == [("sent", id) for id in sent]
-    assert commit.stirred == {"jobs"}
+    assert commit.woken == {"jobs"}
     assert [m.body for m in store.receive(12)] == [b"%d" % n for n in range(4) for _ in range(3)]
 
 

@@ -287,7 +287,7 @@ def test_facts_of_what_was_rolled_back_are_not_told(here):
 
     commit = here.run([], NOW)
 
-    assert (commit.facts, commit.stirred) == ([], frozenset())
+    assert (commit.facts, commit.woken) == ([], frozenset())
 
 
 def test_a_write_waits_for_the_other_no_longer_than_it_was_told_to(here):

@@ -97,7 +97,7 @@ def test_a_run_of_operations_leaves_the_same_rows_either_way(stores, seed, monke
                 taken += 1
 
         assert commits[0].facts == commits[1].facts
-        assert commits[0].stirred == commits[1].stirred
+        assert commits[0].woken == commits[1].woken
         assert contents(short) == contents(general)
     assert taken > 50
 
@@ -123,12 +123,12 @@ def test_a_message_of_which_only_the_body_is_said_is_sent_alike_by_the_shortest_
         ways[fact is not None] += 1
         if fact is None:
             commit = shortest.run([Send(queue, [NewMessage(body, format)])], now)
-            assert (commit.facts, str(commit.results), commit.stirred) == (
-                expected.facts, str(expected.results), expected.stirred,
+            assert (commit.facts, str(commit.results), commit.woken) == (
+                expected.facts, str(expected.results), expected.woken,
             )  # fmt: skip
         else:
             ((sent,),) = expected.results
-            assert ([fact], sent.id, {queue}) == (expected.facts, fact.id, expected.stirred)
+            assert ([fact], sent.id, {queue}) == (expected.facts, fact.id, expected.woken)
 
         assert contents(shortest) == contents(general)
     assert min(ways.values()) > 30
@@ -185,15 +185,15 @@ def test_a_message_of_a_priority_that_receivers_do_not_look_for_is_not_sent_by_t
 
 def test_who_waits_for_dead_letters_is_told_of_a_last_delivery_by_the_short_way_as_well(stores, monkeypatch):
     policy = Policy(max_attempts=2, dead_letter="letters", visibility_ms=5)
-    stirred = []
+    woken = []
     for store, ways in zip(stores, (shortcuts.SHORTCUTS, {}), strict=True):
         monkeypatch.setattr("sqew.stores.sqlite.store.SHORTCUTS", ways)
         monkeypatch.setattr("sqew.stores.sqlite.store.WITHIN", ways)
         store.run([CreateQueue("letters", Policy()), CreateQueue("jobs", policy)], 0)
         store.run([Send("jobs", [NewMessage(b"1")])], 0)
-        stirred.append([store.run([Receive("jobs")], now).stirred for now in (1, 10)])
+        woken.append([store.run([Receive("jobs")], now).woken for now in (1, 10)])
 
-    assert stirred == [[set(), {"letters"}]] * 2
+    assert woken == [[set(), {"letters"}]] * 2
 
 
 def test_the_shortest_way_leaves_the_reserve_of_the_disk_alone(stores, monkeypatch):
@@ -285,7 +285,7 @@ def test_operations_that_are_committed_together_leave_the_same_rows_either_way(s
                     tokens[which].setdefault(message.queue, []).append(Ref(message.id, message.lease.token))
 
         assert commits[0].facts == commits[1].facts
-        assert commits[0].stirred == commits[1].stirred
+        assert commits[0].woken == commits[1].woken
         assert contents(short) == contents(general)
     assert together > 400
 
@@ -294,7 +294,7 @@ def _joined(commits):
     return Commit(
         [result for commit in commits for result in commit.results],
         [fact for commit in commits for fact in commit.facts],
-        set().union(*(commit.stirred for commit in commits)),
+        set().union(*(commit.woken for commit in commits)),
     )
 
 

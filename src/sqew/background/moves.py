@@ -20,13 +20,13 @@ class Mover:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._stirred = asyncio.Event()
-        broker.ring(MOVES, self._stirred)
+        self._woken = asyncio.Event()
+        broker.ring(MOVES, self._woken)
 
     async def run(self) -> None:
         """Take every step when it is due, for ever."""
         while True:
-            self._stirred.clear()
+            self._woken.clear()
             due_at = await self._broker.run(NextMove())
             wait_ms = _LOOK_AGAIN_MS if due_at is None else min(due_at - self._broker.now(), _LOOK_AGAIN_MS)
             if wait_ms <= 0:
@@ -34,4 +34,4 @@ class Mover:
                 continue
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait_ms / 1000):
-                    await self._stirred.wait()
+                    await self._woken.wait()

@@ -44,13 +44,13 @@ class Scheduler:
         self._observe = observe or (lambda has_fired: None)
         # The time when it last looked; None: not yet.
         self._looked_at: int | None = None
-        self._stirred = asyncio.Event()
-        broker.ring(SCHEDULES, self._stirred)
+        self._woken = asyncio.Event()
+        broker.ring(SCHEDULES, self._woken)
 
     async def run(self) -> None:
         """Fire what is due, for ever. It sleeps until the next slot, or until a schedule is made or changed."""
         while True:
-            self._stirred.clear()
+            self._woken.clear()
             await self._set_right()
             next_due_at = await self.fire_due()
             wait_ms = self._poll_ms
@@ -58,7 +58,7 @@ class Scheduler:
                 wait_ms = min(wait_ms, max(next_due_at - self._broker.now(), 0))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait_ms / 1000):
-                    await self._stirred.wait()
+                    await self._woken.wait()
 
     async def _set_right(self) -> None:
         """After the clock was ahead: schedules that fired meanwhile would stand still until it gets there again."""

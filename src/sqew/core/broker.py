@@ -354,7 +354,7 @@ class Broker:
         self._watchers += 1
         place = f"\0{self._watchers}"
         # By the loop's time: the clock may be set back.
-        stirred, head, quiet_until = True, None, self._loop.time() + quiet_ms / 1000
+        has_news, head, quiet_until = True, None, self._loop.time() + quiet_ms / 1000
         while not self._dismissed:
             woken = asyncio.Event()
             wake = _Alarm(self._loop, woken)
@@ -363,7 +363,7 @@ class Broker:
             try:
                 due_at, now = await self._next_due(queue), clock.now()
                 ready = due_at is not None and due_at <= now
-                if ready and (stirred or due_at != head):
+                if ready and (has_news or due_at != head):
                     yield True
                     quiet_until = self._loop.time() + quiet_ms / 1000
                     await asyncio.sleep(_NEWS_EVERY_S)
@@ -373,7 +373,7 @@ class Broker:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(self._pause(until, None if ready else due_at, heard) / 1000):
                         await woken.wait()
-                stirred = woken.is_set()
+                has_news = woken.is_set()
             finally:
                 waiters.discard(queue, place, wake)
             if self._loop.time() >= quiet_until:

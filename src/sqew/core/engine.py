@@ -82,20 +82,20 @@ class ObservedEngine:
         backlog = isinstance(swept, Swept) and swept.next_at is not None and swept.next_at <= now
         self._next_sweep_at = now if backlog else now + UPKEEP_EVERY_MS
 
-    def committed(self, facts: Sequence[Fact], stirred: Collection[str], now: int) -> None:
+    def committed(self, facts: Sequence[Fact], woken: Collection[str], now: int) -> None:
         """Tell everybody what a transaction did, now that it is done."""
         try:
             if facts:
                 self._meter.record(facts, now)
                 if self._event_log is not None:
                     self._event_log.record(facts, self.clock.now_us())
-            if stirred:
+            if woken:
                 if self.listeners:
-                    for place in self.listeners.keys() & set(stirred):
+                    for place in self.listeners.keys() & set(woken):
                         for committed in self.listeners[place]:
                             committed()
-                self.waiters.wake(stirred)
-                self.doorbell.ring(stirred)
+                self.waiters.wake(woken)
+                self.doorbell.ring(woken)
         except Exception:  # noqa: BLE001 (it must not look as if the transaction had failed: that would be repeated)
             _log.exception("a transaction was committed, but not everybody could be told of it")
 
@@ -152,7 +152,7 @@ class Engine(ObservedEngine):
     def _correct_dates(self, operation: CorrectDates) -> None:
         now = self.clock.now()
         commit = self.store.run([operation], now)
-        self.committed(commit.facts, commit.stirred, now)
+        self.committed(commit.facts, commit.woken, now)
         self.dates_corrected(operation, commit.results[0])
 
     def start(self) -> None:
@@ -169,7 +169,7 @@ class Engine(ObservedEngine):
         if now >= self._next_sweep_at and _write(operations):
             return self._run_with_upkeep(operations, now)
         commit = self.store.run(operations, now)
-        self.committed(commit.facts, commit.stirred, now)
+        self.committed(commit.facts, commit.woken, now)
         return commit.results
 
     def send_plain(self, queue: str, body: bytes, format: Format) -> int | None:
@@ -186,7 +186,7 @@ class Engine(ObservedEngine):
 
     def _run_with_upkeep(self, operations: Sequence[Operation[Any]], now: int) -> list[Any]:
         commit = self._run_and_record([*operations, Sweep()], self._meter.drain(now), now)
-        self.committed(commit.facts, commit.stirred, now)
+        self.committed(commit.facts, commit.woken, now)
         *results, swept, _ = commit.results
         self._kept_up(swept, now)
         return results
@@ -250,7 +250,7 @@ class RemoteEngine(ObservedEngine):
 
         def observed(commit: Commit) -> list[Any]:
             self.ran_at = now if commit.ran_at is None else commit.ran_at
-            self.committed(commit.facts, commit.stirred, self.ran_at)
+            self.committed(commit.facts, commit.woken, self.ran_at)
             return commit.results[: len(operations)]
 
         asked = None if go_on is None else lambda commit: go_on(observed(commit))
@@ -270,7 +270,7 @@ class RemoteEngine(ObservedEngine):
         except StoreError as error:
             self.dates_corrected(operation, error)
         else:
-            self.committed(commit.facts, commit.stirred, now)
+            self.committed(commit.facts, commit.woken, now)
             self.dates_corrected(operation, commit.results[0])
 
     async def start(self) -> None:

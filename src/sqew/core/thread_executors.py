@@ -255,7 +255,7 @@ class GroupCommitExecutor:
             finally:
                 self._owner, self._busy = None, False
                 transaction.end()
-            self.engine.committed(commit.facts, commit.stirred, now)
+            self.engine.committed(commit.facts, commit.woken, now)
 
     def flush(self) -> None:
         """Store the figures that are still in memory."""

@@ -45,7 +45,7 @@ class Commit(Struct, frozen=True):
 
     results: list[Any]
     facts: list[Fact]
-    stirred: AbstractSet[str]
+    woken: AbstractSet[str]
     """The queues in which a message became ready, or got a new time to become so; and `DELIVERIES`, `SCHEDULES`,
     `MOVES`."""
     ran_at: int | None = None

@@ -79,14 +79,14 @@ class Courier:
         # gone, or waits as its own policy says.
         self._failing: dict[int, int] = {}
         self._remembered_ms = max(retries_ms, default=0) + 2 * (timeout_ms + _SETTLE_WITHIN_MS)
-        self._stirred = asyncio.Event()
-        broker.ring(DELIVERIES, self._stirred)
+        self._woken = asyncio.Event()
+        broker.ring(DELIVERIES, self._woken)
 
     async def run(self) -> None:
         """Post what is due, for ever. It sleeps until the next delivery is due, or until one is made."""
         while True:
-            is_told = self._stirred.is_set()
-            self._stirred.clear()
+            is_told = self._woken.is_set()
+            self._woken.clear()
             # Where nobody has told of anything, to look first holds up no writer, as to claim would.
             next_due_at = None if is_told else await self._broker.run(NextDelivery())
             if is_told or (next_due_at is not None and next_due_at <= self._broker.now()):
@@ -96,7 +96,7 @@ class Courier:
                 wait_ms = min(wait_ms, max(next_due_at - self._broker.now(), 1))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait_ms / 1000):
-                    await self._stirred.wait()
+                    await self._woken.wait()
 
     @property
     def under_way(self) -> int:
@@ -211,7 +211,7 @@ class Courier:
     def _over(self, task: asyncio.Task[None]) -> None:
         """There is room for another."""
         del self._claims[self._under_way.pop(task).id]
-        self._stirred.set()
+        self._woken.set()
         if not task.cancelled() and (error := task.exception()) is not None:
             # It is tried again when its claim has run out.
             _log.error("a delivery could not be settled", exc_info=error)

@@ -33,7 +33,7 @@ class Flight:
         self.sync_commit = ops.sync_wish(operations)
         """Whether it waits for the disk; None: as the connection is set."""
         self.facts: list[Fact] = []
-        self.stirred: set[str] = set()
+        self.woken: set[str] = set()
         self.has_begun = False
         """Whether something was done already, which must not be done again."""
         self._operations = list(operations)
@@ -77,7 +77,7 @@ class Flight:
             return True
         ask, self._go_on = self._go_on, None
         so_far = self.commit
-        self.facts, self.stirred = [], set()
+        self.facts, self.woken = [], set()
         return ask(so_far)
 
     def _join(self, place: int) -> Join:
@@ -91,7 +91,7 @@ class Flight:
     def join(self, commit: Commit, places: Sequence[int]) -> None:
         """A transaction is done that some of the operations were carried out in."""
         self.facts += commit.facts
-        self.stirred |= commit.stirred
+        self.woken |= commit.woken
         for place, result in zip(places, commit.results, strict=True):
             self.land(place, result)
 
@@ -102,7 +102,7 @@ class Flight:
         for place, op in self.pending:
             results[place] = Rest(op, self._join(place))
         ran_at = self.now if self.now > self._asked_at else None
-        return Commit(results, self.facts, self.stirred, ran_at)
+        return Commit(results, self.facts, self.woken, ran_at)
 
 
 def _whole(result: Any) -> Any:

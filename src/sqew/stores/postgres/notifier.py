@@ -43,14 +43,14 @@ class NoticeBell:
     def __init__(self, connect: Connect, notify: Notify, tally: Tally) -> None:
         self._connect, self._notify, self._tally = connect, notify, tally
         self._waiters: list[Wakes] = []
-        self._stirred: set[str] = set()
+        self._woken: set[str] = set()
         self._rung, self._heard = asyncio.Event(), asyncio.Event()
         self._listens, self._warned = False, False
         self._task = asyncio.ensure_future(self._run())
 
     def ring(self, queues: Iterable[str], /) -> None:
         """Tell the others, soon and together with what else there is to tell."""
-        self._stirred.update(queues)
+        self._woken.update(queues)
         self._rung.set()
 
     def listen(self, waiters: Wakes, /) -> bool:
@@ -127,14 +127,14 @@ class NoticeBell:
         return self._rung.is_set()
 
     async def _tell(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
-        stirred, self._stirred = self._stirred, set()
+        woken, self._woken = self._woken, set()
         try:
-            for notice in _notices(stirred):
+            for notice in _notices(woken):
                 await connection.execute("SELECT pg_notify($1, $2)", CHANNEL, notice)
                 self._tally.notices_sent += 1
         except BaseException:
             # The next connection tells of them: to be told twice does no harm.
-            self._stirred |= stirred
+            self._woken |= woken
             self._rung.set()
             raise
 

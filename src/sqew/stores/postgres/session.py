@@ -154,9 +154,9 @@ class Session:
         commit = await self._hold_and_do(begin, operations, flight.look_at_clock)
         flight.join(commit, places)
         if any(map(_brings_back, operations)):
-            for queue in commit.stirred:
+            for queue in commit.woken:
                 self._marks.forget(queue)
-        self._marks.sent(commit.stirred, flight.took_ms())
+        self._marks.sent(commit.woken, flight.took_ms())
         if any(type(operation) is ops.Sweep for operation in operations):
             await self._tidy(flight.now)
 
@@ -241,7 +241,7 @@ class Session:
                 await self.connection.execute("COMMIT")
         except OutcomeUnknown as unknown:
             # Receivers are to look: it may be there.
-            commit = Commit(list(map(partial(_doubted, unknown), operations, results)), [], work.stirred)
+            commit = Commit(list(map(partial(_doubted, unknown), operations, results)), [], work.woken)
             await self._rollback()
             return commit
         except BaseException as error:
@@ -250,8 +250,8 @@ class Session:
                 self.connection.terminate()
             await self._rollback()
             raise
-        commit = Commit(results, work.facts, work.stirred)
-        work.facts, work.stirred = [], set()
+        commit = Commit(results, work.facts, work.woken)
+        work.facts, work.woken = [], set()
         self._bindings.committed()
         self._finding.committed()
         return commit
@@ -293,7 +293,7 @@ class Session:
         self._catalog.forget()
         self._bindings.undone()
         self._finding.undone()
-        self._work.facts, self._work.stirred, self._work.deferred = [], set(), NewRows()
+        self._work.facts, self._work.woken, self._work.deferred = [], set(), NewRows()
 
     async def close(self) -> None:
         """Hang up."""

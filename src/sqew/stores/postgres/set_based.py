@@ -257,7 +257,7 @@ async def _send(link: Link, catalog: Catalog, marks: Watermarks, flight: Flight,
         answer = await _inserted(link, catalog, flight, rows)
     except OutcomeUnknown as unknown:
         # Receivers are to look: it may be there.
-        flight.stirred.update(send.state.name for send in sends)
+        flight.woken.update(send.state.name for send in sends)
         _doubt(flight, sends, unknown)
         return
     ids = [row[0] for row in answer]
@@ -274,7 +274,7 @@ async def _send(link: Link, catalog: Catalog, marks: Watermarks, flight: Flight,
         for (_queue_id, lane, _priority, due_at, *_), id in zip(send.rows.each(), theirs, strict=True):
             facts.append(Fact("sent", name, lane_names[lane], id, 0))
             sent.append(Sent(id, False, due_at))
-        flight.stirred.add(name)
+        flight.woken.add(name)
         flight.land(send.place, sent)
     marks.sent({send.state.name for send in sends}, flight.took_ms())
 
@@ -370,7 +370,7 @@ def _tell(flight: Flight, state: QueueState, messages: Sequence[Message], last_a
         facts.append(Fact("received", m.queue, m.lane, m.id, m.attempts, m.lease.by, now - m.available_at))
         if m.attempts >= last_attempt and state.policy.dead_letter is not None:
             # Who waits for dead letters must know when it may die.
-            flight.stirred.add(state.policy.dead_letter)
+            flight.woken.add(state.policy.dead_letter)
 
 
 async def _ack(link: Link, catalog: Catalog, flight: Flight, acks: Sequence[_Ack]) -> None:

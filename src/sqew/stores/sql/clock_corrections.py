@@ -52,7 +52,7 @@ def correct(work: Work, op: CorrectDates) -> Corrected:
         if not slow:
             others += _change(work, "correct_keys", id, limit + state.policy.key_retention_ms)
         if messages:
-            work.stirred.add(state.name)
+            work.woken.add(state.name)
             if state.policy.fifo:
                 for (group,) in work.execute(work.sql.groups_of, (id,)).fetchall():
                     refresh_head(work, state, group)

@@ -338,7 +338,7 @@ def _give_back(work: Work, state: QueueState, consumer: _Consumer, number: int, 
     else:
         # The same in one statement, where no group has to be looked at.
         work.execute(work.sql.end_leases, (work.integers(ids), token, work.now))
-        work.stirred.add(state.name)
+        work.woken.add(state.name)
     return len(ids)
 
 

@@ -283,4 +283,4 @@ def _arrived(work: Work, state: QueueState, id: int, lane_id: int, group: str | 
     if state.depth is not None:
         state.depth += 1
     work.facts.append(Fact("requeued", state.name, state.lane_names[lane_id], id, 0))
-    work.stirred.add(state.name)
+    work.woken.add(state.name)

@@ -379,7 +379,7 @@ def retry(work: Work, op: RetryDeliveries) -> Progress:
         work.execute(work.sql.revive_delivery, (id, work.now))
         count += work.changes()
     if count:
-        work.stirred.add(DELIVERIES)
+        work.woken.add(DELIVERIES)
     if len(ids) < op.limit:
         return Progress(count, done=True)
     # Those whose subscription is gone stay: the next step must not walk past them all again.

@@ -17,7 +17,7 @@ def refresh_head(work: Work, state: QueueState, group: str) -> None:
     due = max(available_at, busy_until)
     if due != due_at:
         work.execute(work.sql.set_due, (id, due))
-    work.stirred.add(state.name)
+    work.woken.add(state.name)
 
 
 def put_in_front(work: Work, state: QueueState, group: str) -> None:

@@ -27,7 +27,7 @@ def start(work: Work, op: StartMove) -> MoveTask:
         raise MoveRunning(op.source)
     work.execute(work.sql.insert_move, (op.id, state.id, op.destination, op.per_second, op.to_move, work.now))
     work.execute(work.sql.forget_old_moves, (state.id, MOST_LISTED))
-    work.stirred.add(MOVES)
+    work.woken.add(MOVES)
     return _found(work, op.id)[0]
 
 

@@ -232,7 +232,7 @@ def _put_plain(work: Work, fan: Fan, event: NewEvent) -> Sequence[int]:
             due_at, expires_at = _times(now, takers[0], message)
             alike = takers[0].lane, priority, due_at, now, expires_at, is_text, headers
             copies = rows.copies[kind] = Copies(takers, alike)
-            work.stirred.update(fan.names)
+            work.woken.update(fan.names)
         copies.ids.append(ids)
         copies.checksums.append(check)
         copies.bodies.append(body)
@@ -243,7 +243,7 @@ def _put_plain(work: Work, fan: Fan, event: NewEvent) -> Sequence[int]:
             (id, taker.queue_id, taker.lane, priority, due_at, now, expires_at, is_text, check, headers, body)
         )
         work.facts.append(Fact("sent", taker.queue, taker.lane_name, id, 0))
-    work.stirred.update(fan.names)
+    work.woken.update(fan.names)
     return ids
 
 
@@ -345,7 +345,7 @@ def _add_deliveries(work: Work, plans: Sequence[_Plan]) -> None:
             for to in takers
         ]
     work.executemany(work.sql.insert_delivery, rows)
-    work.stirred.add(DELIVERIES)
+    work.woken.add(DELIVERIES)
 
 
 def _payload(plan: _Plan, form: int, takers: int) -> Row:

@@ -110,7 +110,7 @@ def update_queue(work: Work, op: UpdateQueue) -> QueueInfo:
     note_changes(work, state, policy)
     work.catalog.changed()
     # A waiting receiver may have to look again: what is due has not changed, but the lanes may have.
-    work.stirred.add(op.name)
+    work.woken.add(op.name)
     return QueueInfo(op.name, policy, state.created_at, extras, state.id)
 
 
@@ -133,7 +133,7 @@ def delete_queue(work: Work, op: DeleteQueue) -> None:
     work.execute(work.sql.end_redatings_of, (state.id,))
     work.execute(work.sql.end_stagings_of, (state.id, work.now))
     work.catalog.changed()
-    work.stirred.add(op.name)
+    work.woken.add(op.name)
 
 
 def get_queue(work: Work, op: GetQueue) -> QueueInfo:

@@ -131,7 +131,7 @@ def next_due(work: Work, op: NextDue) -> int | None:
 def tell_dead_letter_queue(work: Work, state: QueueState) -> None:
     """A message of this queue is delivered for the last time: who waits for dead letters must know when it may die."""
     if state.policy.dead_letter is not None:
-        work.stirred.add(state.policy.dead_letter)
+        work.woken.add(state.policy.dead_letter)
 
 
 def _next_arrival(work: Work, state: QueueState, lanes: Sequence[int]) -> int | None:

@@ -44,7 +44,7 @@ def find(work: Work, state: QueueState, op: Receive, lease_ms: int) -> Same | No
     for row, _ in rows:
         work.execute(work.sql.renew_lease, (row[_ID], lease.expires_at))
         work.facts.append(Fact("extended", state.name, state.lane_names[row[1]], row[_ID], row[_ATTEMPTS], op.by))
-    work.stirred.add(state.name)
+    work.woken.add(state.name)
     return lease, rows
 
 

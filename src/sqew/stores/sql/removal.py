@@ -112,5 +112,5 @@ def bury(work: Work, state: QueueState, held: Held, reason: str) -> None:
         left(work, state, held.id, held.key, held.group)
         if target.depth is not None:
             target.depth += 1
-        work.stirred.add(target.name)
+        work.woken.add(target.name)
     work.facts.append(Fact("dead", state.name, lane, held.id, held.attempts, by=held.leased_by, reason=reason))

@@ -84,7 +84,7 @@ def save(work: Work, op: SaveSchedule) -> Saved:
     version = existing.version + 1 if existing else work.now
     schedule = structs.replace(op.schedule, created_at=created_at, updated_at=work.now, version=version)
     work.execute(work.sql["update_schedule" if existing else "insert_schedule"], _row(schedule))
-    work.stirred.add(SCHEDULES)
+    work.woken.add(SCHEDULES)
     return Saved(schedule, created=existing is None)
 
 

@@ -37,7 +37,7 @@ def send(work: Work, op: Send) -> list[Sent]:
             else:
                 work.execute_at_once(work.sql.insert_small, row)
             work.facts.append(sent_plain(work, state, row))
-            work.stirred.add(state.name)
+            work.woken.add(state.name)
             return [sent_by(row)]
     write_deferred(work)
     if op.keyed and state.policy.fifo and state.policy.deduplicate == "key":
@@ -138,7 +138,7 @@ def put(
         if state.depth is not None:
             state.depth += 1
         facts.append(Fact("sent", name, state.lane_names[lane], id, 0))
-    work.stirred.add(name)
+    work.woken.add(name)
     return sent
 
 
@@ -164,7 +164,7 @@ def put_alike(work: Work, state: QueueState, messages: NewMessages, lane: int, c
     )
     name, lane_name = state.name, state.lane_names[lane]
     work.facts += [Fact("sent", name, lane_name, id, 0) for id in ids]
-    work.stirred.add(name)
+    work.woken.add(name)
     if state.depth is not None:
         state.depth += len(messages)
     return ids

@@ -107,7 +107,7 @@ def nack(work: Work, op: Nack) -> list[Settled | SqewError]:
             delay_ms = state.policy.backoff.delay_ms(held.attempts, work.random.random())
         due_at = work.now + delay_ms
         work.execute(work.sql.release, (held.id, None if state.policy.fifo else due_at, due_at))
-        _stir(work, state, held)
+        _wake(work, state, held)
         return Settled(held.id, due_at)
 
     return _each(work, _named(work, op.queue), ((r.ref, r) for r in op.releases), release, op.in_time)
@@ -118,7 +118,7 @@ def _undo_receive(work: Work, state: QueueState, held: Held) -> Settled:
     lane = state.lane_names[held.lane_id]
     work.facts.append(Fact("nacked", state.name, lane, held.id, held.attempts, held.leased_by, reason=UNDELIVERED))
     work.execute(work.sql.undeliver, (held.id, state.policy.fifo))
-    _stir(work, state, held)
+    _wake(work, state, held)
     return Settled(held.id, work.now)
 
 
@@ -129,7 +129,7 @@ def extend(work: Work, op: Extend) -> list[Settled | SqewError]:
             return LeaseTooLong(held.id, op.most_ms)
         statement = work.sql.postpone if held.lease_until is None else work.sql.extend_lease
         work.execute(statement, (held.id, None if state.policy.fifo else due_at, due_at))
-        _stir(work, state, held)
+        _wake(work, state, held)
         lane = state.lane_names[held.lane_id]
         work.facts.append(Fact("extended", state.name, lane, held.id, held.attempts, held.leased_by))
         return Settled(held.id, due_at)
@@ -205,7 +205,7 @@ def _refusal(work: Work, state: QueueState | None, ref: Ref) -> SqewError:
     return StaleLease(ref.id) if here else MessageNotFound(ref.id, None if state is None else state.name)
 
 
-def _stir(work: Work, state: QueueState, held: Held) -> None:
+def _wake(work: Work, state: QueueState, held: Held) -> None:
     if state.policy.fifo and held.group is not None:
         refresh_head(work, state, held.group)
-    work.stirred.add(state.name)
+    work.woken.add(state.name)

@@ -131,7 +131,7 @@ def _greet(work: Work, subscription: Subscription, greeting: Greeting) -> None:
     payload_id = work.execute(work.sql.insert_payload, (pattern, id, form, False, check, 1, body, greeting.kind)).get
     check = delivery_checksum(payload_id, target.encode())
     work.execute(work.sql.insert_delivery, (payload_id, subscription.id, target, check, work.now, None, work.now))
-    work.stirred.add(DELIVERIES)
+    work.woken.add(DELIVERIES)
 
 
 def get_subscription(work: Work, op: GetSubscription) -> Subscription:

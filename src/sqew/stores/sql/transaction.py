@@ -123,7 +123,7 @@ class Work:
     __slots__ = (
         "bindings", "catalog", "changes", "deferred", "defers", "delete", "delivery_keep_ms", "execute",
         "execute_at_once", "executemany", "facts", "finding", "hold", "insert_alike", "insert_copies", "integers",
-        "now", "random", "read", "room", "sql", "stirred",
+        "now", "random", "read", "room", "sql", "woken",
     )  # fmt: skip
 
     def __init__(
@@ -157,7 +157,7 @@ class Work:
         self.delivery_keep_ms = delivery_keep_ms
         self.now = 0
         self.facts: list[Fact] = []
-        self.stirred: set[str] = set()
+        self.woken: set[str] = set()
         # What was sent in this transaction and is not written yet. `defers`: more may come.
         self.defers = False
         self.deferred = NewRows()

@@ -224,7 +224,7 @@ class SQLiteStore:
         return Commit(
             [result for commit in commits for result in commit.results],
             [fact for commit in commits for fact in commit.facts],
-            set[str]().union(*(commit.stirred for commit in commits)),
+            set[str]().union(*(commit.woken for commit in commits)),
         )
 
     def _run_short(self, shortcut: Shortcut, operation: ops.Operation[Any], now: int) -> Commit | None:
@@ -339,7 +339,7 @@ class SQLiteStore:
             if done is None:
                 return HANDLERS[type(operation)](work, operation)
             work.facts += done.facts
-            work.stirred |= done.stirred
+            work.woken |= done.woken
             return done.results[0]
         except Exception as error:  # noqa: BLE001 (it is returned, or raised again)
             return self._refusal(error)
@@ -396,8 +396,8 @@ class SQLiteStore:
         # Nobody else's changes are seen before the next transaction begins, so this is the state that it left.
         self._seen_version = self._data_version()
         work = self._work
-        commit = Commit(results, work.facts, work.stirred)
-        work.facts, work.stirred = [], set()
+        commit = Commit(results, work.facts, work.woken)
+        work.facts, work.woken = [], set()
         self._bindings.committed()
         return commit
 
@@ -412,7 +412,7 @@ class SQLiteStore:
                 self._set(self.durability)
         self._catalog.forget()
         self._bindings.undone()
-        work.facts, work.stirred, work.defers, work.deferred = [], set(), False, NewRows()
+        work.facts, work.woken, work.defers, work.deferred = [], set(), False, NewRows()
 
     def idle(self) -> None:
         """There is nothing else to do: put the WAL back into the file, and give some free pages back to the disk."""
