@@ -11,7 +11,7 @@ from sqew import Broker, NewMessage, Queue, QueueNotFound
 from sqew import operations as ops
 from sqew.clock import Clock
 from sqew.core.engine import Engine
-from sqew.core.waiting import Doorbell
+from sqew.core.waiting import SocketNotifier
 from sqew.errors import BadValue, SqewError, StoreClosed, TooLarge
 from sqew.model import Extension, Ref, Release
 from sqew.rules.rules import Limits, default_policy
@@ -53,7 +53,7 @@ async def house(folder, limits=None, clock=None):
     path = str(folder / "queue.db")
     clock = clock or Clock()
     store = SQLiteStore(path, now=clock.now(), durability="fast")
-    engine = Engine(store, clock, Doorbell(path))
+    engine = Engine(store, clock, SocketNotifier(path))
     broker = Broker(engine, limits)
     letters = default_policy("orders-dlq", {"max_attempts": None})
     await broker.run(ops.CreateQueue("orders", default_policy("orders", {}), letters=letters))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sqew import Queue
-from sqew.core.waiting import FALLBACK_POLL_MS, Doorbell, Waiters, pause
+from sqew.core.waiting import FALLBACK_POLL_MS, SocketNotifier, Waiters, pause
 from sqew.errors import StoreClosed
 
 LONG = 10
@@ -584,7 +584,7 @@ def test_a_bell_that_rings_for_nobody_is_taken_down(q, other):
 
 def test_a_closed_doorbell_is_not_hung_again(tmp_path):
     """A waiter that came between the end of the waiters and the end of the file left a socket and a thread."""
-    bell = Doorbell(str(tmp_path / "queue.db"))
+    bell = SocketNotifier(str(tmp_path / "queue.db"))
     bell.close()
 
     try:
@@ -599,7 +599,7 @@ def test_bells_that_come_and_go_at_once_can_all_be_hung(tmp_path):
 
     def come_and_go():
         for _ in range(400):
-            bell = Doorbell(str(tmp_path / "queue.db"))
+            bell = SocketNotifier(str(tmp_path / "queue.db"))
             bell.listen(Waiters())
             if bell._unavailable:
                 refused.append(1)

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterable
 import pytest
 
 from postgres import Reused, reused_database
-from sqew.stores.postgres import NoticeBell, PostgresStore
+from sqew.stores.postgres import ListenNotifier, PostgresStore
 from sqew.stores.postgres.notifier import Connect, _notices
 from stores.rivals import NOW, in_a_loop, until
 from stores.test_postgres_trouble import Wire, through
@@ -44,9 +44,9 @@ async def opened(url: str) -> AsyncIterator[PostgresStore]:
 
 
 @contextlib.asynccontextmanager
-async def hanging(store: PostgresStore, connect: Connect | None = None) -> AsyncIterator[NoticeBell]:
+async def hanging(store: PostgresStore, connect: Connect | None = None) -> AsyncIterator[ListenNotifier]:
     """A bell that hears others."""
-    bell = NoticeBell(connect or store.connect_to_listen, store.notify, store.tally)
+    bell = ListenNotifier(connect or store.connect_to_listen, store.notify, store.tally)
     try:
         await until(lambda: bell._listens)
         yield bell
@@ -67,7 +67,7 @@ async def test_a_ring_whose_connection_ends_on_the_way_is_told_by_the_next(reuse
     ):
         hears.listen(woken)
         wire.cut()
-        rings.ring(["jobs"])
+        rings.wake_on(["jobs"])
         # Told, as far as it knows.
         await until(lambda: not rings._woken)
         wire.snap()
@@ -97,7 +97,7 @@ async def test_what_keeps_servers_from_waking_each_other_is_logged_without_the_p
 ) -> None:
     url = "postgresql://sqew:tr0mb0ne@127.0.0.1:1/nothing?password=tr0mb0ne"
     store = PostgresStore(reused_database.url, listen_url=url)
-    bell = NoticeBell(store.connect_to_listen, store.notify, store.tally)
+    bell = ListenNotifier(store.connect_to_listen, store.notify, store.tally)
     await until(lambda: caplog.records)
     bell.close()
 

@@ -94,7 +94,7 @@ class Silent:
 
     look_every_ms = 500
 
-    def ring(self, *_: object) -> None: ...
+    def wake_on(self, *_: object) -> None: ...
 
     def listen(self, *_: object) -> bool:
         return True

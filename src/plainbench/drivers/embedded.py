@@ -21,7 +21,7 @@ from sqew import operations as ops
 from sqew.clock import Clock
 from sqew.core.engine import Engine
 from sqew.core.thread_executors import GroupCommitExecutor
-from sqew.core.waiting import Doorbell
+from sqew.core.waiting import SocketNotifier
 from sqew.embedded import Queue
 from sqew.errors import SqewError
 from sqew.settings import Settings, resolve
@@ -104,8 +104,8 @@ class EmbeddedDriver(OurDriver):
         self._plain: SharedQueue | None = None
         if place.time.is_virtual or place.config.faults.queue != CallFaults():
             self._faulty, self._injector = self._faulty_store(place, settings, clock), place.injector
-            bell = Doorbell(":memory:" if place.time.is_virtual else settings.db)
-            engine = Engine(self._faulty, clock, bell)
+            address = SocketNotifier(":memory:" if place.time.is_virtual else settings.db)
+            engine = Engine(self._faulty, clock, address)
             self._queue: Queue = Queue(GroupCommitExecutor(engine, self._faulty.store), settings)
         else:
             self._plain = self._shared_queue(place, settings, clock)
@@ -128,7 +128,7 @@ class EmbeddedDriver(OurDriver):
         with cls._opening:
             if settings.db not in cls._queues:
                 store = _store(place, settings, clock)
-                executor = GroupCommitExecutor(Engine(store, clock, Doorbell(settings.db)), store)
+                executor = GroupCommitExecutor(Engine(store, clock, SocketNotifier(settings.db)), store)
                 queue = Queue(executor, settings)
                 cls._queues[settings.db] = SharedQueue(queue, lambda: cls._queues.pop(settings.db, None))
             return cls._queues[settings.db].take()

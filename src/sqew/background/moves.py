@@ -21,7 +21,7 @@ class Mover:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._woken = asyncio.Event()
-        broker.ring(MOVES, self._woken)
+        broker.wake_on(MOVES, self._woken)
 
     async def run(self) -> None:
         """Take every step when it is due, for ever."""

@@ -45,7 +45,7 @@ class Scheduler:
         # The time when it last looked; None: not yet.
         self._looked_at: int | None = None
         self._woken = asyncio.Event()
-        broker.ring(SCHEDULES, self._woken)
+        broker.wake_on(SCHEDULES, self._woken)
 
     async def run(self) -> None:
         """Fire what is due, for ever. It sleeps until the next slot, or until a schedule is made or changed."""

@@ -304,7 +304,7 @@ class Broker:
             woken = asyncio.Event()
             wake = _Alarm(self._loop, woken)
             waiters.add(queue, lane, wake)
-            heard = self._engine.doorbell.listen(waiters)
+            heard = self._engine.notifier.listen(waiters)
             try:
                 # Again, now that nothing can be missed.
                 received = await self._take_if_there(operation, is_wanted)
@@ -342,7 +342,7 @@ class Broker:
 
     def _pause(self, deadline: int, next_due_at: int | None, heard: bool) -> int:
         pause_ms = pause(self._engine.clock.now(), deadline, next_due_at, heard)
-        return min(pause_ms, self._engine.doorbell.look_every_ms)
+        return min(pause_ms, self._engine.notifier.look_every_ms)
 
     async def watch(self, queue: str, quiet_ms: int) -> AsyncIterator[bool]:
         """True whenever something has become ready in a queue, taking nothing; False after ``quiet_ms`` without news.
@@ -359,7 +359,7 @@ class Broker:
             woken = asyncio.Event()
             wake = _Alarm(self._loop, woken)
             waiters.add(queue, place, wake)
-            heard = self._engine.doorbell.listen(waiters)
+            heard = self._engine.notifier.listen(waiters)
             try:
                 due_at, now = await self._next_due(queue), clock.now()
                 ready = due_at is not None and due_at <= now
@@ -386,9 +386,9 @@ class Broker:
         except StoreUnavailable:
             return None
 
-    def ring(self, place: str, bell: asyncio.Event) -> None:
+    def wake_on(self, place: str, event: asyncio.Event) -> None:
         """Set an event, from now on, whenever a commit of this process stirs a place: see `sqew.model.Commit`."""
-        self._engine.listeners.setdefault(place, []).append(bell.set)
+        self._engine.listeners.setdefault(place, []).append(event.set)
 
     async def ack(self, queue: str | None, refs: Sequence[Ref]) -> list[Settled | SqewError]:
         """Finish messages: for each, that it is settled, or why not."""

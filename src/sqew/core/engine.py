@@ -15,7 +15,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from sqew.clock import Clock, Correction
-from sqew.core.waiting import Bell, Doorbell, Waiters
+from sqew.core.waiting import Notifier, SocketNotifier, Waiters
 from sqew.errors import BadValue, StoreError, StoreUnusable
 from sqew.installing import to_install
 from sqew.model import Activity, Commit, Corrected, Fact, Format, Progress, Swept
@@ -65,10 +65,10 @@ _NOT_SOON = 1 << 62
 class ObservedEngine:
     """Who is told what a transaction did: the observers, the waiters, and other processes."""
 
-    def __init__(self, clock: Clock, doorbell: Bell, event_log: EventLog | None = None) -> None:
+    def __init__(self, clock: Clock, notifier: Notifier, event_log: EventLog | None = None) -> None:
         self.clock = clock
         self.waiters = Waiters()
-        self.doorbell = doorbell
+        self.notifier = notifier
         self.listeners: dict[str, list[Callable[[], None]]] = {}
         """Who is told of every commit that stirs a place, in the thread that commits. Waiters are told once."""
         self._event_log = event_log
@@ -95,7 +95,7 @@ class ObservedEngine:
                         for committed in self.listeners[place]:
                             committed()
                 self.waiters.wake(woken)
-                self.doorbell.ring(woken)
+                self.notifier.notify(woken)
         except Exception:  # noqa: BLE001 (it must not look as if the transaction had failed: that would be repeated)
             _log.exception("a transaction was committed, but not everybody could be told of it")
 
@@ -129,8 +129,8 @@ class ObservedEngine:
 class Engine(ObservedEngine):
     """A store that answers at once, with its clock, its observers and its waiters. One thread at a time."""
 
-    def __init__(self, store: Store, clock: Clock, doorbell: Doorbell, event_log: EventLog | None = None) -> None:
-        super().__init__(clock, doorbell, event_log)
+    def __init__(self, store: Store, clock: Clock, notifier: SocketNotifier, event_log: EventLog | None = None) -> None:
+        super().__init__(clock, notifier, event_log)
         self.store = store
 
     def now(self) -> int:
@@ -214,7 +214,7 @@ class Engine(ObservedEngine):
                 self.flush()
         finally:
             self.waiters.wake_all()
-            self.doorbell.close()
+            self.notifier.close()
             self.store.close()
             if self._event_log is not None:
                 self._event_log.close()
@@ -224,9 +224,14 @@ class RemoteEngine(ObservedEngine):
     """The same around a store in a database, which answers later and does several things at a time."""
 
     def __init__(
-        self, store: RemoteStore, clock: Clock, doorbell: Bell, event_log: EventLog | None = None, linger_ms: int = 0
+        self,
+        store: RemoteStore,
+        clock: Clock,
+        notifier: Notifier,
+        event_log: EventLog | None = None,
+        linger_ms: int = 0,
     ) -> None:
-        super().__init__(clock, doorbell, event_log)
+        super().__init__(clock, notifier, event_log)
         self.store = store
         # Somebody sweeps once a second: only what is overdue goes with other operations.
         self._next_sweep_at = _NOT_SOON
@@ -298,7 +303,7 @@ class RemoteEngine(ObservedEngine):
                 await self.flush()
         finally:
             self.waiters.wake_all()
-            self.doorbell.close()
+            self.notifier.close()
             await self.store.close()
             if self._event_log is not None:
                 self._event_log.close()
@@ -406,7 +411,7 @@ def open_file(
         if event_log is not None:
             event_log.close()
         raise
-    engine = Engine(store, clock, Doorbell(settings.db), event_log)
+    engine = Engine(store, clock, SocketNotifier(settings.db), event_log)
     with contextlib.suppress(StoreError):
         # Whatever it is, the first who needs the store is told.
         engine.start()
@@ -416,7 +421,7 @@ def open_file(
 async def open_database(settings: Settings, random: Random | None = None, create: bool = True) -> RemoteEngine:
     """The engine on the database that the settings name."""
     try:
-        from sqew.stores.postgres import DatabaseClock, NoticeBell, PostgresStore
+        from sqew.stores.postgres import DatabaseClock, ListenNotifier, PostgresStore
     except ImportError as error:
         raise StoreUnusable(f"PostgreSQL needs more than the base install: {to_install('postgres')}.") from error
 
@@ -440,8 +445,8 @@ async def open_database(settings: Settings, random: Random | None = None, create
         if event_log is not None:
             event_log.close()
         raise
-    bell = NoticeBell(store.connect_to_listen, store.notify, store.tally)
-    engine = RemoteEngine(store, clock, bell, event_log, settings.linger_ms)
+    notifier = ListenNotifier(store.connect_to_listen, store.notify, store.tally)
+    engine = RemoteEngine(store, clock, notifier, event_log, settings.linger_ms)
     with contextlib.suppress(StoreError):
         # Whatever it is, the first who needs the database is told.
         await engine.start()

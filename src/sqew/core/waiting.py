@@ -116,14 +116,14 @@ class Waiters:
             wake()
 
 
-class Bell(Protocol):
+class Notifier(Protocol):
     """Wake-ups between processes that use one store."""
 
     @property
     def look_every_ms(self) -> int:
         """How often who waits looks by itself, because a wake-up may be lost on its way."""
 
-    def ring(self, queues: Iterable[str], /) -> None:
+    def notify(self, queues: Iterable[str], /) -> None:
         """Tell the others that something may be ready in these queues."""
 
     def listen(self, waiters: Waiters, /) -> bool:
@@ -133,7 +133,7 @@ class Bell(Protocol):
         """Stop listening."""
 
 
-class Doorbell:
+class SocketNotifier:
     """Wake-ups between the processes that have one file open."""
 
     look_every_ms = 1 << 62
@@ -144,14 +144,14 @@ class Doorbell:
         self._folder = Path(f"{Path(database).resolve()}-bells") if database != ":memory:" else None
         self._folder_name = str(self._folder)
         self._lock = threading.Lock()
-        self._bell: socket.socket | None = None
+        self._socket: socket.socket | None = None
         self._known_at = 0.0
         self._name = ""
         self._sender: socket.socket | None = None
         self._quiet_until = 0.0
         self._unavailable = self._folder is None or not hasattr(socket, "AF_UNIX")
 
-    def ring(self, queues: Iterable[str]) -> None:
+    def notify(self, queues: Iterable[str]) -> None:
         """Wake the processes that wait: something became ready in these queues."""
         folder, now = self._folder, monotonic()
         if folder is None or now < self._quiet_until:
@@ -205,16 +205,16 @@ class Doorbell:
         waiter registered: a bell that rings when nobody waits is taken down.
         """
         with self._lock:
-            if self._bell is None and not self._unavailable:
+            if self._socket is None and not self._unavailable:
                 try:
-                    self._bell = self._hang()
+                    self._socket = self._hang()
                 except OSError:
                     self._unavailable = True
                 else:
                     self._known_at = monotonic() + _QUIET_S
                     name = "sqew-doorbell"
-                    threading.Thread(target=self._hear, args=(self._bell, waiters), name=name, daemon=True).start()
-            return self._bell is not None and monotonic() >= self._known_at
+                    threading.Thread(target=self._hear, args=(self._socket, waiters), name=name, daemon=True).start()
+            return self._socket is not None and monotonic() >= self._known_at
 
     def _hang(self) -> socket.socket:
         for _ in range(_TRIES_TO_HANG - 1):
@@ -252,17 +252,17 @@ class Doorbell:
                 # So many that some may not have fitted.
                 waiters.wake_all()
             with self._lock:
-                if self._bell is not bell:
+                if self._socket is not bell:
                     return
                 if not waiters:
                     self._take_down()
                     return
 
     def _take_down(self) -> None:
-        bell = self._bell
+        bell = self._socket
         if bell is None:
             return
-        self._bell = None
+        self._socket = None
         assert self._folder is not None
         (self._folder / self._name).unlink(missing_ok=True)
         with contextlib.suppress(OSError):

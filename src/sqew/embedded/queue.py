@@ -408,7 +408,7 @@ class Queue:
             deadline = min(deadline, clock.now() + wait_ms)
             woken = threading.Event()
             waiters.add(queue, lane, woken.set)
-            heard = self._engine.doorbell.listen(waiters)
+            heard = self._engine.notifier.listen(waiters)
             try:
                 # Again, now that nothing can be missed.
                 received = self._executor.run(operation)

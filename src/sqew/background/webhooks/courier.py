@@ -80,7 +80,7 @@ class Courier:
         self._failing: dict[int, int] = {}
         self._remembered_ms = max(retries_ms, default=0) + 2 * (timeout_ms + _SETTLE_WITHIN_MS)
         self._woken = asyncio.Event()
-        broker.ring(DELIVERIES, self._woken)
+        broker.wake_on(DELIVERIES, self._woken)
 
     async def run(self) -> None:
         """Post what is due, for ever. It sleeps until the next delivery is due, or until one is made."""

@@ -37,8 +37,8 @@ Notify = Callable[[str], Awaitable[None]]
 """Sends an empty notice to a channel, by another connection."""
 
 
-class NoticeBell:
-    """Implements `sqew.core.waiting.Bell` on a connection of its own, in the event loop's thread."""
+class ListenNotifier:
+    """Implements `sqew.core.waiting.Notifier` on a connection of its own, in the event loop's thread."""
 
     def __init__(self, connect: Connect, notify: Notify, tally: Tally) -> None:
         self._connect, self._notify, self._tally = connect, notify, tally
@@ -48,7 +48,7 @@ class NoticeBell:
         self._listens, self._warned = False, False
         self._task = asyncio.ensure_future(self._run())
 
-    def ring(self, queues: Iterable[str], /) -> None:
+    def notify(self, queues: Iterable[str], /) -> None:
         """Tell the others, soon and together with what else there is to tell."""
         self._woken.update(queues)
         self._rung.set()
