@@ -280,7 +280,7 @@ class Broker:
 
     async def _take(self, operation: Receive, is_wanted: Wanted | None = None) -> Received:
         """Receive, and give back what can't be handed over because who asked was cancelled meanwhile."""
-        promise = _Handover(self._loop.create_future(), is_wanted, self, operation)
+        promise = _ReceivePromise(self._loop.create_future(), is_wanted, self, operation)
         self._enter(operation, promise)
         future = promise.future
         try:
@@ -302,7 +302,7 @@ class Broker:
         deadline, over_at = clock.now() + wait_ms, self._loop.time() + wait_ms / 1000
         while True:
             woken = asyncio.Event()
-            wake = _Alarm(self._loop, woken)
+            wake = _Waiter(self._loop, woken)
             waiters.add(queue, lane, wake)
             heard = self._engine.notifier.listen(waiters)
             try:
@@ -357,7 +357,7 @@ class Broker:
         has_news, head, quiet_until = True, None, self._loop.time() + quiet_ms / 1000
         while not self._dismissed:
             woken = asyncio.Event()
-            wake = _Alarm(self._loop, woken)
+            wake = _Waiter(self._loop, woken)
             waiters.add(queue, place, wake)
             heard = self._engine.notifier.listen(waiters)
             try:
@@ -573,7 +573,7 @@ class _Promise(Awaited, Generic[R]):
             self.future.set_exception(Unwanted())
 
 
-class _Handover(_Promise[Received]):
+class _ReceivePromise(_Promise[Received]):
     """Hands over what was received, or gives it back."""
 
     __slots__ = ("_broker", "_operation")
@@ -598,7 +598,7 @@ def _settle(future: asyncio.Future[Any], result: Any) -> None:
         future.set_result(result)
 
 
-class _Alarm:
+class _Waiter:
     """Sets an event from whatever thread."""
 
     __slots__ = ("_loop", "_woken")

@@ -50,7 +50,7 @@ class Pool:
         self._free: list[Session] = []
         # Those that are in use, each since when: the oldest is the first.
         self._in_use: dict[Session, float] = {}
-        self._alarm: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._listener: asyncio.Task[None] | None = None
         self._places = asyncio.Semaphore(connections)
         # A place of its own: what looks may take long, and must not hold up messages.
@@ -97,8 +97,8 @@ class Pool:
             session = self._idle() or await self._new()
             self._tally.in_use += 1
             self._in_use[session] = monotonic()
-            if self._alarm is None:
-                self._set_alarm(_SILENT_S)
+            if self._timer is None:
+                self._set_timer(_SILENT_S)
             try:
                 yield session
             except READ_ONLY as error:
@@ -197,21 +197,21 @@ class Pool:
 
     # Falling silent
 
-    def _set_alarm(self, after_s: float) -> None:
-        self._alarm = asyncio.get_running_loop().call_later(after_s, self._listen)
+    def _set_timer(self, after_s: float) -> None:
+        self._timer = asyncio.get_running_loop().call_later(after_s, self._listen)
 
     def _listen(self) -> None:
         """See to it that nobody waits for the answers of a database that has none: it may hang, or the wire be cut."""
-        self._alarm = None
+        self._timer = None
         if self._closed or not self._in_use:
             return
         waited_s = monotonic() - next(iter(self._in_use.values()))
         if waited_s < _SILENT_S:
-            self._set_alarm(_SILENT_S - waited_s)
+            self._set_timer(_SILENT_S - waited_s)
             return
         if self._listener is None and self._absence is None:
             self._listener = asyncio.ensure_future(self._find_out())
-        self._set_alarm(_SILENT_S)
+        self._set_timer(_SILENT_S)
 
     async def _find_out(self) -> None:
         try:
@@ -270,8 +270,8 @@ class Pool:
     async def close(self) -> None:
         """Close the connections that are not in use; the others as soon as they are given back."""
         self._closed = True
-        if self._alarm is not None:
-            self._alarm.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         tasks = {task for task in (self._prober, self._listener) if task is not None}
         for task in tasks:
             task.cancel()
