@@ -29,7 +29,7 @@ class Constant:
     def handle(self, request: Request) -> None:
         request.connection.respond(request, ANSWER)
 
-    def taker_of(self, _request: Request) -> None:
+    def handler_of_head(self, _request: Request) -> None:
         return None
 
     def keep_up(self) -> None:

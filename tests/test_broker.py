@@ -135,7 +135,7 @@ class Gathered:
     def __len__(self):
         return 1
 
-    def set_off(self):
+    def flush(self):
         if self.operation is None:
             raise ZeroDivisionError
         self.broker.submit(self.operation, self.results.append)
@@ -146,7 +146,7 @@ def test_what_gathers_is_submitted_with_the_operations_of_its_tick(tmp_path):
     async def _(h):
         before, gathered = h.commits["all"], Gathered(h.broker, ops.Send("orders", [message()]))
 
-        h.broker.await_gathering(gathered)
+        h.broker.at_flush(gathered)
         await h.broker.send("orders", [message()])
 
         assert [len(result) for result in gathered.results] == [1]
@@ -158,8 +158,8 @@ def test_what_gathers_and_fails_holds_nobody_up(tmp_path, caplog):
     async def _(h):
         gathered = Gathered(h.broker, ops.Send("orders", [message()]))
 
-        h.broker.await_gathering(Gathered(h.broker))
-        h.broker.await_gathering(gathered)
+        h.broker.at_flush(Gathered(h.broker))
+        h.broker.at_flush(gathered)
         await h.broker.send("orders", [message()])
         await h.broker.send("orders", [message()])
 
@@ -172,7 +172,7 @@ def test_what_gathers_when_the_broker_is_closed_is_submitted_before(tmp_path):
     async def _(h):
         gathered = Gathered(h.broker, ops.Send("orders", [message()]))
 
-        h.broker.await_gathering(gathered)
+        h.broker.at_flush(gathered)
         await h.broker.close()
 
         assert [len(result) for result in gathered.results] == [1]

@@ -61,7 +61,7 @@ from sqew.model.messages import (
     Scan,
     Send,
 )
-from sqew.model.operation import Operation, R, sync_together, sync_wish
+from sqew.model.operation import Operation, R, sync_commit_of_all, sync_wish
 from sqew.model.queues import CreateQueue, DeleteQueue, GetQueue, ListDeadLetterSources, ListQueues, UpdateQueue
 from sqew.model.schedules import (
     DeleteSchedule,
@@ -198,6 +198,6 @@ __all__ = [
     "UpdateQueue",
     "UpdateSubscription",
     "UpdateTopic",
-    "sync_together",
+    "sync_commit_of_all",
     "sync_wish",
 ]

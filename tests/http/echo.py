@@ -56,7 +56,7 @@ class Echo:
             said = request.method + b" " + request.path + b" " + request.query + b" " + request.body
             request.connection.respond(request, Response(200, said, TEXT))
 
-    def taker_of(self, _request: Request) -> None:
+    def handler_of_head(self, _request: Request) -> None:
         return None
 
     def keep_up(self) -> None:

@@ -43,7 +43,7 @@ def send(sync_commit: bool | None, **fields: object) -> Send:
     ],
 )
 def test_what_goes_together_waits_if_one_insists_and_not_if_all_can_do_without(wishes, together):
-    assert ops.sync_together(wishes) is together
+    assert ops.sync_commit_of_all(wishes) is together
     assert ops.sync_wish([send(wish) for wish in wishes]) is together
 
 

@@ -79,13 +79,13 @@ _UPKEEP_S = 0.25
 """How long a round of upkeep sweeps at most: what is left is for the next."""
 
 
-class Gathering(Protocol):
+class Coalesced(Protocol):
     """Operations in the making, of what comes until the next transaction begins."""
 
     def __len__(self) -> int:
         """How much has come."""
 
-    def set_off(self) -> None:
+    def flush(self) -> None:
         """Submit them."""
 
 
@@ -116,7 +116,7 @@ class Broker:
         self._limits = limits or Limits()
         self._loop = asyncio.get_running_loop()
         self._pending: list[tuple[Operation[Any], Done]] = []
-        self._gatherings: list[Gathering] = []
+        self._coalesced: list[Coalesced] = []
         self._commit_is_due = False
         self._seen = 0
         self._look_until = 0.0
@@ -152,7 +152,7 @@ class Broker:
 
     @property
     def _waiting(self) -> int:
-        return len(self._pending) + sum(map(len, self._gatherings))
+        return len(self._pending) + sum(map(len, self._coalesced))
 
     def database(self) -> DatabaseFigures | None:
         """How this process gets on with its database; None where the queues are in a file."""
@@ -210,11 +210,11 @@ class Broker:
             self._expect_commit()
         self._pending.append((operation, done))
 
-    def await_gathering(self, gathering: Gathering) -> None:
+    def at_flush(self, coalesced: Coalesced) -> None:
         """Have something set off before the next transaction begins: what it submits is still a part of that."""
         if not self._commit_is_due:
             self._expect_commit()
-        self._gatherings.append(gathering)
+        self._coalesced.append(coalesced)
 
     def _expect_commit(self) -> None:
         self._commit_is_due = True
@@ -233,10 +233,10 @@ class Broker:
             self._commit()
 
     def _commit(self) -> None:
-        gatherings, self._gatherings = self._gatherings, []
-        for gathering in gatherings:
+        lanes, self._coalesced = self._coalesced, []
+        for coalesced in lanes:
             try:
-                gathering.set_off()
+                coalesced.flush()
             except Exception:  # noqa: BLE001 (the others must be committed all the same)
                 _log.exception("what had come together could not be submitted")
         pending, self._pending = self._pending, []

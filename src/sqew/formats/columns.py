@@ -211,7 +211,7 @@ def check(messages: object, limits: Limits) -> None:
     if len(messages) > MOST_STAGED:
         raise TooLarge(f"{MOST_STAGED} messages may be staged at once; these are {len(messages)}. Split them.")
     try:
-        _check_together(messages, limits)
+        _check_all(messages, limits)
     except SqewError:
         # One of them is at fault. Which one?
         for number, message in enumerate(messages, 1):
@@ -236,7 +236,7 @@ def _check_columns(messages: NewMessages) -> None:
             raise BadValue(f"{name} has {len(column)} values for {len(messages)} messages: it must have one for each.")
 
 
-def _check_together(messages: NewMessages, limits: Limits) -> None:
+def _check_all(messages: NewMessages, limits: Limits) -> None:
     """The same as `check_new_message` of each. What is said of many alike is looked at once."""
     if not messages.bodies:
         return

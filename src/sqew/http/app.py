@@ -29,7 +29,7 @@ from sqew.errors import (
     shortened,
 )
 from sqew.formats.entry_limits import LARGE, Crowd
-from sqew.http.lanes import Convoy, Convoys, Repetition
+from sqew.http.lanes import RepeatedRequest, RequestLane, RequestLanes
 from sqew.http.router import Dialect, Route
 from sqew.http.security.guard import Guard, queue_of
 from sqew.http.service import Service
@@ -75,7 +75,7 @@ class App:
         self._options: dict[tuple[int, bytes], Any] = {}
         self._request_timeout_s = service.settings.request_timeout_ms / 1000
         self._tasks: dict[asyncio.Task[None], Request] = {}
-        self._convoys = Convoys(self)
+        self._lanes = RequestLanes(self)
         self._crowds: dict[int, Crowd[Any]] = {}
 
     # The connection's side
@@ -108,10 +108,10 @@ class App:
     def handle(self, request: Request) -> None:
         """Answer a request: at once, at the end of this tick together with others, or from a task."""
         route = request.route
-        if route is not None and route.together is not None and route.together.differ_in_path and not request.refusal:
-            convoy = self._convoys.of_begun(request)
-            if convoy is not None:
-                convoy.join(request)
+        if route is not None and route.batched is not None and route.batched.differ_in_path and not request.refusal:
+            lane = self._lanes.of_begun(request)
+            if lane is not None:
+                lane.join(request)
                 return
         self.handle_alone(request)
 
@@ -171,12 +171,12 @@ class App:
         check_operation(call.operation, self._broker.limits)
         return call
 
-    def taker_of(self, request: Request) -> Convoy | Repetition | None:
+    def handler_of_head(self, request: Request) -> RequestLane | RepeatedRequest | None:
         """Who takes requests with this head."""
-        return self._convoys.of(request)
+        return self._lanes.of(request)
 
     @property
-    def may_gather(self) -> bool:
+    def may_coalesce(self) -> bool:
         """Whether nobody wants to know about requests one by one."""
         return not self._figures.notes_all and self._guard.leaves_answers
 

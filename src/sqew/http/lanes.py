@@ -20,63 +20,63 @@ from sqew.http.wire.exchange import Request
 
 if TYPE_CHECKING:
     from sqew.http.app import App
-    from sqew.http.router import Route, Together
+    from sqew.http.router import Batched, Route
     from sqew.http.wire.exchange import Call, SharedCall
 
 _log = logging.getLogger("sqew.http")
 
 _LARGEST_BODY = 4_096
 """Larger ones cost what they cost."""
-_MOST_TOGETHER = 500
+_LARGEST_BATCH = 500
 """How many requests go together at most. Those after them are looked at one by one: there may be too many."""
 _UNDONE = (StoreDamaged, StoreFull)
 """What may be wrong with the store after which it is for sure that nothing was stored."""
 
 
-class Convoys:
+class RequestLanes:
     """All that are on their way, and who repeats itself."""
 
     def __init__(self, app: App) -> None:
         self._app = app
         # Known heads keep theirs; one that no head leads to any more is forgotten.
-        self._known: WeakValueDictionary[Hashable, Convoy] = WeakValueDictionary()
+        self._known: WeakValueDictionary[Hashable, RequestLane] = WeakValueDictionary()
 
-    def of(self, request: Request) -> Convoy | Repetition | None:
+    def of(self, request: Request) -> RequestLane | RepeatedRequest | None:
         """Who takes a request, and any other that has the same head; None: it is looked at as if it were the first."""
         route = request.route
-        if route is None or len(request.body) > _LARGEST_BODY or not self._app.may_gather:
+        if route is None or len(request.body) > _LARGEST_BODY or not self._app.may_coalesce:
             return None
         if request.key is not None or b"x-request-id" in request.headers:
             return None
         if route.is_all_head and not request.body:
-            return self._repetition(request, route)
-        return self._convoy(request, route, request.params)
+            return self._repeated(request, route)
+        return self._lane(request, route, request.params)
 
-    def of_begun(self, request: Request) -> Convoy | None:
+    def of_begun(self, request: Request) -> RequestLane | None:
         """Who takes a request that was let in, and others that differ from it in the last part of their paths."""
         route = request.route
-        if route is None or request.key is not None or not self._app.may_gather:
+        if route is None or request.key is not None or not self._app.may_coalesce:
             return None
-        return self._convoy(request, route, request.params[:-1])
+        return self._lane(request, route, request.params[:-1])
 
-    def _convoy(self, request: Request, route: Route, params: tuple[str, ...]) -> Convoy | None:
-        if route.together is None or (kind := route.together.kind(self._app.service, request)) is None:
+    def _lane(self, request: Request, route: Route, params: tuple[str, ...]) -> RequestLane | None:
+        if route.batched is None or (kind := route.batched.kind(self._app.service, request)) is None:
             return None
         key = (id(route), params, request.key_id, kind)
-        convoy = self._known.get(key)
-        if convoy is None:
-            convoy = self._known[key] = Convoy(self._app, route.together, request)
-        return convoy
+        lane = self._known.get(key)
+        if lane is None:
+            lane = self._known[key] = RequestLane(self._app, route.batched, request)
+        return lane
 
-    def _repetition(self, request: Request, route: Route) -> Repetition | None:
+    def _repeated(self, request: Request, route: Route) -> RepeatedRequest | None:
         try:
             call = self._app.call_of(request, route)
         except SqewError:
             return None
-        return Repetition(self._app, request, call)
+        return RepeatedRequest(self._app, request, call)
 
 
-class Repetition:
+class RepeatedRequest:
     """Requests of which each asks for the same as the one before, by somebody who was let in before."""
 
     def __init__(self, app: App, first: Request, call: Call) -> None:
@@ -97,17 +97,17 @@ class Repetition:
         self._app.submit(request, self._call, is_checked=True)
 
 
-class Convoy:
-    """Requests to the same end, by somebody who was let in before. Implements `sqew.core.broker.Gathering`."""
+class RequestLane:
+    """Requests to the same end, by somebody who was let in before. Implements `sqew.core.broker.Coalesced`."""
 
-    def __init__(self, app: App, together: Together, first: Request) -> None:
+    def __init__(self, app: App, batched: Batched, first: Request) -> None:
         assert first.route is not None
         self._app = app
-        self._together = together
+        self._batched = batched
         self._route, self._params, self._key_id = first.route, first.params, first.key_id
         self._new_id = first.connection.hub.new_id
         self._waiting: list[Request] = []
-        self._most = min(_MOST_TOGETHER, app.service.broker.limits.max_batch)
+        self._most = min(_LARGEST_BATCH, app.service.broker.limits.max_batch)
 
     def take(self, request: Request) -> None:
         """A request whose head is known has come whole."""
@@ -116,7 +116,7 @@ class Convoy:
             if not self._app.still_admits(self._route, self._key_id):
                 request.connection.start(request)
                 return
-            self._app.service.broker.await_gathering(self)
+            self._app.service.broker.at_flush(self)
         elif len(waiting) >= self._most:
             request.connection.start(request)
             return
@@ -127,7 +127,7 @@ class Convoy:
         """A request has come that was let in by itself."""
         waiting = self._waiting
         if not waiting:
-            self._app.service.broker.await_gathering(self)
+            self._app.service.broker.at_flush(self)
         elif len(waiting) >= self._most:
             self._app.handle_alone(request)
             return
@@ -136,14 +136,14 @@ class Convoy:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def set_off(self) -> None:
+    def flush(self) -> None:
         """A transaction is about to begin."""
         requests, self._waiting = self._waiting, []
         if len(requests) > 1:
             try:
                 if self._route.scope == "send":
                     self._app.service.pressure.check(len(requests))
-                call = self._together.call(self._app.service, requests)
+                call = self._batched.call(self._app.service, requests)
                 if call is not None:
                     self._app.service.broker.submit(call.operation, partial(self._done, requests, call))
                     return
@@ -151,11 +151,11 @@ class Convoy:
                 pass  # One of them is not as it should be.
             except Exception:  # noqa: BLE001 (it is logged, and by itself each gets an answer)
                 _log.exception("requests could not be handled together")
-        self._scatter(requests)
+        self._handle_each(requests)
 
-    def _scatter(self, requests: Sequence[Request]) -> None:
+    def _handle_each(self, requests: Sequence[Request]) -> None:
         for request in requests:
-            if self._together.differ_in_path:
+            if self._batched.differ_in_path:
                 self._app.handle_alone(request)
             else:
                 request.connection.start(request)
@@ -169,7 +169,7 @@ class Convoy:
         elif isinstance(result, Exception):
             # Nothing was done, for a reason that need not be everybody's: a queue that has room for some of them, a row
             # that is damaged.
-            self._scatter(requests)
+            self._handle_each(requests)
         else:
             for request in requests:
                 request.rows = 1

@@ -57,7 +57,7 @@ class Dialect(Struct, frozen=True):
     """Its routes take only the methods that they name, so not OPTIONS, and no slash at the end of the path."""
 
 
-class Together(Struct, frozen=True):
+class Batched(Struct, frozen=True):
     """How requests to one path, each about one message, are answered together if they come together. It must make no
     other difference."""
 
@@ -138,7 +138,7 @@ class Route(Struct, frozen=True, kw_only=True):
     """Its path names no queue, and it touches none but `Request.only_queue` where that is set."""
     long: bool = False
     """It may take as long as it takes: no request timeout."""
-    together: Together | None = None
+    batched: Batched | None = None
     by_link: Callable[[Request], bool] = harmless
     """Tell whether a link on another site may lead to it. Nothing but GET is asked about."""
     is_all_head: bool = False

@@ -20,7 +20,7 @@ class Operation(Struct, Generic[R], frozen=True):
     """Asked by the clock, mostly in vain: it is nobody's wish, and no sign that there is anything to do."""
 
 
-def sync_together(wishes: Iterable[bool | None]) -> bool | None:
+def sync_commit_of_all(wishes: Iterable[bool | None]) -> bool | None:
     """Whether what is committed together waits for the disk: if one insists; not if all can do without.
 
     None: as the store is set.
@@ -31,4 +31,4 @@ def sync_together(wishes: Iterable[bool | None]) -> bool | None:
 
 def sync_wish(operations: Sequence[Operation[Any]]) -> bool | None:
     """The same of operations."""
-    return sync_together(op.sync_commit for op in operations if op.writes)
+    return sync_commit_of_all(op.sync_commit for op in operations if op.writes)

@@ -14,7 +14,7 @@ from msgspec import Meta, Raw, Struct
 from sqew import operations as ops
 from sqew.core.engine import creation
 from sqew.errors import BadValue, MessageNotFound, QueueNotFound, SqewError
-from sqew.http.router import Dialect, NoParameters, Routes, Together, harmful
+from sqew.http.router import Batched, Dialect, NoParameters, Routes, harmful
 from sqew.http.service import NO_STORE, Service, as_json, refuse_head
 from sqew.http.statuses import headers_of
 from sqew.http.wire.exchange import Call, Request, Response, SharedCall
@@ -150,7 +150,7 @@ class Enqueued(Struct):
     message_id: UUID
 
 
-def _enqueue_together(service: Service, requests: Sequence[Request]) -> SharedCall:
+def _enqueue_batch(service: Service, requests: Sequence[Request]) -> SharedCall:
     messages = NewMessages([request.body for request in requests])
     send = ops.Send(requests[0].params[0], messages, apart=True, is_job=True)
     return SharedCall(send, lambda sent, _requests: [_enqueued(service.uuids, [one]) for one in sent])
@@ -164,7 +164,7 @@ def _enqueue_together(service: Service, requests: Sequence[Request]) -> SharedCa
     any_type=True,
     answers={200: Enqueued},
     # Of its head nothing matters but the path.
-    together=Together(lambda _service, request: True if not request.query else None, _enqueue_together),
+    batched=Batched(lambda _service, request: True if not request.query else None, _enqueue_batch),
 )
 def enqueue(service: Service, request: Request) -> Call:
     """Send a message: the whole body, any JSON, is its arguments. It need not say that it is JSON."""
@@ -210,7 +210,7 @@ def _kind_of_complete(_service: Service, request: Request) -> bool | None:
     return None if request.body or request.query else True
 
 
-def _complete_together(service: Service, requests: Sequence[Request]) -> SharedCall:
+def _complete_batch(service: Service, requests: Sequence[Request]) -> SharedCall:
     named = [_id_in(service.uuids, request.params[0]) for request in requests]
     refs = [Ref(id) for id in dict.fromkeys(named) if id is not None]
     # They came with the same key, or without.
@@ -226,7 +226,7 @@ def _complete_together(service: Service, requests: Sequence[Request]) -> SharedC
     query=NoParameters,
     ignores_body=True,
     answers={200: None},
-    together=Together(_kind_of_complete, _complete_together, differ_in_path=True),
+    batched=Batched(_kind_of_complete, _complete_batch, differ_in_path=True),
 )
 def complete(service: Service, request: Request) -> Call | Response:
     """The work is done: the message is gone. One that nobody holds stays as it is."""

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Raw, defstruct, json
 
 from sqew import operations as ops
-from sqew.http.router import Together, plain_kind
+from sqew.http.router import Batched, plain_kind
 from sqew.http.service import Service
 from sqew.http.wire.duplicate_fields import required_name, stands_once
 from sqew.http.wire.exchange import Request, Response, SharedCall
@@ -20,7 +20,7 @@ Kind = Callable[[Service, Request], Hashable]
 
 def plain_sends(
     field: str, view: Callable[[Sent], bytes], kind: Kind = plain_kind, also: Sequence[tuple[str, Any, Any]] = ()
-) -> Together:
+) -> Batched:
     """How they are answered together by a route that has the queue in its path and JSON in a field of its body.
 
     ``view``: what is answered about one that was sent, with the status 201. ``also``: further fields, in which no more
@@ -44,4 +44,4 @@ def plain_sends(
     def render(sent: list[Sent], _requests: Sequence[Request]) -> list[Response]:
         return [Response(201, view(one)) for one in sent]
 
-    return Together(kind, call)
+    return Batched(kind, call)

@@ -209,10 +209,10 @@ class Connection(asyncio.Protocol):
             request = Request(self, known.method, known.path, known.query, known.headers)
             request.body, request.started = data[end:], hub.now()
             self._busy, self.deadline = request, math.inf
-            if known.taker is None:
+            if known.handler is None:
                 self.start(request)
             else:
-                known.taker.take(request)
+                known.handler.take(request)
             return
         if len(data) > _PARSED_AT_ONCE:
             self._receive_much(data)
@@ -261,8 +261,8 @@ class Connection(asyncio.Protocol):
             known_heads = self.hub.known_heads
             if len(known_heads) >= _MOST_REMEMBERED:
                 known_heads.clear()
-            taker = self.hub.application.taker_of(request)
-            known_heads[head] = KnownHead(request.method, request.path, request.query, request.headers, length, taker)
+            handler = self.hub.application.handler_of_head(request)
+            known_heads[head] = KnownHead(request.method, request.path, request.query, request.headers, length, handler)
 
     def _remember_tail(self, head: bytes, request: Request, length: int) -> None:
         """Remember a head but for its path, which hardly anybody asks for again."""

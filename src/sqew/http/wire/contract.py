@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from sqew.errors import SqewError
 from sqew.http.wire.exchange import Request
-from sqew.http.wire.heads import KnownHead, Taker
+from sqew.http.wire.heads import HeadHandler, KnownHead
 
 if TYPE_CHECKING:
     from sqew.http.wire.connection import Connection
@@ -39,7 +39,7 @@ class Application(Protocol):
     def handle(self, request: Request) -> None:
         """Answer a request that is complete, or whose body is streamed: now or later, by `Connection.respond`."""
 
-    def taker_of(self, request: Request) -> Taker | None:
+    def handler_of_head(self, request: Request) -> HeadHandler | None:
         """Who takes this request, and whatever has the same head; None: each is to be begun and handled by itself."""
 
     def refuse(self, request: Request, error: SqewError) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sqew.http.wire.exchange import Request
 
 
-class Taker(Protocol):
+class HeadHandler(Protocol):
     """Whoever handles requests of one kind together."""
 
     def take(self, request: Request) -> None:
@@ -32,7 +32,7 @@ class KnownHead(Struct, frozen=True):
     headers: dict[bytes, bytes]
     length: int
     """How long the body is."""
-    taker: Taker | None = None
+    handler: HeadHandler | None = None
     """What requests with this head are handled by, together with others; None: each goes by itself."""
 
 

@@ -77,7 +77,7 @@ class AwsCall:
 
 
 Handler = Callable[[AwsCall, Any], Answer]
-HandlerTogether = Callable[[AwsCall, Sequence[Request]], SharedCall | None]
+BatchHandler = Callable[[AwsCall, Sequence[Request]], SharedCall | None]
 """Answers several requests, all as the call says, in JSON; None, or an error: each must be answered by itself."""
 H = TypeVar("H", bound=Handler)
 
@@ -95,7 +95,7 @@ class Action(Struct, frozen=True):
     required: tuple[str, ...]
     sends: bool
     """Whether it is asked to wait while there is more to write than can be written."""
-    together: HandlerTogether | None = None
+    batched: BatchHandler | None = None
 
     def decoded(self, body: bytes) -> Any:
         """The parameters, from JSON."""
@@ -156,7 +156,7 @@ class Api(Struct, frozen=True):
         return Response(said.status, text.encode(), XML_TYPE, more)
 
     def action(
-        self, shape: type[Struct], *required: str, sends: bool = False, together: HandlerTogether | None = None
+        self, shape: type[Struct], *required: str, sends: bool = False, batched: BatchHandler | None = None
     ) -> Callable[[H], H]:
         """A decorator: the function answers the action that is called as its shape is."""
 
@@ -164,7 +164,7 @@ class Api(Struct, frozen=True):
             name = shape.__name__
             decoder = msgspec.json.Decoder(shape)
             crowd = Crowd(shape, decoder.decode)
-            self.actions[name] = Action(name, self, shape, decoder, crowd, handler, required, sends, together)
+            self.actions[name] = Action(name, self, shape, decoder, crowd, handler, required, sends, batched)
             return handler
 
         return register

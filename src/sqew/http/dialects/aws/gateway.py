@@ -19,7 +19,7 @@ from sqew.http.dialects.aws.query import nested, parse
 from sqew.http.dialects.aws.refusals import JSON_TYPE, XML_TYPE, AwsError, Wire
 from sqew.http.dialects.aws.sns import SNS
 from sqew.http.dialects.aws.sqs import SQS
-from sqew.http.router import Dialect, Routes, Together, harmful
+from sqew.http.router import Batched, Dialect, Routes, harmful
 from sqew.http.service import Service, refuse_head
 from sqew.http.wire.exchange import TEXT, Request, Response, SharedCall
 
@@ -75,25 +75,25 @@ routes = Routes(DIALECT)
 def _kind(service: Service, request: Request) -> Hashable:
     """What is asked for, and in whose name, where others may ask for the same at the same time."""
     action = _TARGETS.get(request.headers.get(b"x-amz-target", b""))
-    if action is None or action.together is None or request.query or not service.callers.trust_all:
+    if action is None or action.batched is None or request.query or not service.callers.trust_all:
         # A signature is checked with the body that it stands for.
         return None
     return action.name, request.headers.get(b"authorization")
 
 
-def _call_together(service: Service, requests: Sequence[Request]) -> SharedCall | None:
+def _call_batch(service: Service, requests: Sequence[Request]) -> SharedCall | None:
     first = requests[0]
     caller = service.callers.identify(first)
     action = _TARGETS[first.headers[b"x-amz-target"]]
     _admit(service, first, action, caller, len(requests))
-    assert action.together is not None
-    return action.together(AwsCall(service, first, "json", action, caller), requests)
+    assert action.batched is not None
+    return action.batched(AwsCall(service, first, "json", action, caller), requests)
 
 
-_TOGETHER = Together(_kind, _call_together)
+_TOGETHER = Batched(_kind, _call_batch)
 
 
-@routes.post("/", scope="signed", raw=True, answers={200: "application/x-amz-json-1.0"}, together=_TOGETHER)
+@routes.post("/", scope="signed", raw=True, answers={200: "application/x-amz-json-1.0"}, batched=_TOGETHER)
 def call(service: Service, request: Request) -> Answer:
     """An action of SQS or SNS, named by `X-Amz-Target` (JSON 1.0) or by `Action` in a form (Query)."""
     return _answer(service, request)
@@ -105,7 +105,7 @@ def call(service: Service, request: Request) -> Answer:
     raw=True,
     path=_ON_QUEUE,
     answers={200: "application/x-amz-json-1.0"},
-    together=_TOGETHER,
+    batched=_TOGETHER,
 )
 def call_on_queue(service: Service, request: Request) -> Answer:
     """The same at a queue's URL."""

@@ -22,7 +22,7 @@ from sqew.http.dialects.native.fifo_names import bare_names, name_after, policy_
 from sqew.http.dialects.plain_sends import plain_sends
 from sqew.http.dialects.sqew.inspect import ArchiveParameters, message_id
 from sqew.http.dialects.sqew.queues import ListParameters, policy_fields
-from sqew.http.router import Dialect, NoParameters, Routes, Together, harmful
+from sqew.http.router import Batched, Dialect, NoParameters, Routes, harmful
 from sqew.http.service import NO_STORE, Service, as_json, json_body, refuse_head
 from sqew.http.statuses import headers_of
 from sqew.http.wire.exchange import Call, Request, Response, SharedCall, next_page
@@ -299,7 +299,7 @@ def _sent_view(one: Sent) -> bytes:
     misfit=BodyMisfit,
     answers={201: SentOne | SentMany},
     # beyond-queue's clients say of every message that it has no delay and no headers.
-    together=plain_sends("message", _sent_view, also=[("delay", Literal[0] | None, None), ("headers", None, None)]),
+    batched=plain_sends("message", _sent_view, also=[("delay", Literal[0] | None, None), ("headers", None, None)]),
 )
 def send(_service: Service, request: Request) -> Call:
     """Send one message, or an array of them, all or none."""
@@ -309,7 +309,7 @@ def send(_service: Service, request: Request) -> Call:
         raise BadBody("The array holds no message. Send at least one.")
     request.rows = len(items)
     unsaid = False if request.options.async_commit else None
-    sync_commit = ops.sync_together(unsaid if item.sync_commit is None else item.sync_commit for item in items)
+    sync_commit = ops.sync_commit_of_all(unsaid if item.sync_commit is None else item.sync_commit for item in items)
     if items is given:
         messages = columns([_new_message(item) for item in items])
         return Call(ops.Send(request.params[0], messages, sync_commit=sync_commit), _sent_many)
@@ -459,7 +459,7 @@ def _ref(request: Request) -> Ref:
     return Ref(message_id(request.params[1]), None if token is None else token[1].decode())
 
 
-def _delete_together(_service: Service, requests: Sequence[Request]) -> SharedCall:
+def _delete_batch(_service: Service, requests: Sequence[Request]) -> SharedCall:
     refs = [_ref(request) for request in requests]
     return SharedCall(ops.Ack(requests[0].params[0], refs), lambda results, _: [_deleted((one,)) for one in results])
 
@@ -470,7 +470,7 @@ def _delete_together(_service: Service, requests: Sequence[Request]) -> SharedCa
     path={"id": int},
     query=DeleteParameters,
     answers={204: None},
-    together=Together(_ref_kind, _delete_together, differ_in_path=True),
+    batched=Batched(_ref_kind, _delete_batch, differ_in_path=True),
 )
 def delete_message(_service: Service, request: Request) -> Call:
     """The work is done: delete a message, whoever holds it; with `token`, only if that is still good."""

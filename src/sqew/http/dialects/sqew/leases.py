@@ -10,7 +10,7 @@ from msgspec import Raw, Struct, json
 from sqew import operations as ops
 from sqew.errors import SqewError
 from sqew.http.dialects.sqew.dialect import Trouble, encode, failure, routes
-from sqew.http.router import Together, plain_kind
+from sqew.http.router import Batched, plain_kind
 from sqew.http.service import Service, as_json
 from sqew.http.statuses import headers_of, status_of
 from sqew.http.wire.duplicate_fields import required_name, stands_once
@@ -135,7 +135,7 @@ _decode_ack = json.Decoder(AckItem).decode
 _NAME = required_name(AckItem)
 
 
-def _ack_together(_service: Service, requests: Sequence[Request]) -> SharedCall | None:
+def _ack_batch(_service: Service, requests: Sequence[Request]) -> SharedCall | None:
     bodies = [request.body for request in requests]
     if not stands_once(_NAME, bodies):
         return None
@@ -143,10 +143,10 @@ def _ack_together(_service: Service, requests: Sequence[Request]) -> SharedCall 
     if any(item.token is None is item.consumer for item in items):
         return None
     refs = [Ref(item.id, item.token, item.consumer) for item in items]
-    return SharedCall(ops.Ack(requests[0].params[0], refs), _settled_together)
+    return SharedCall(ops.Ack(requests[0].params[0], refs), _settled_batch)
 
 
-def _settled_together(results: list[Settled | SqewError], _requests: Sequence[Request]) -> list[Response]:
+def _settled_batch(results: list[Settled | SqewError], _requests: Sequence[Request]) -> list[Response]:
     return [_settled_one((result,)) for result in results]
 
 
@@ -155,7 +155,7 @@ def _settled_together(results: list[Settled | SqewError], _requests: Sequence[Re
     scope="receive",
     body=AckItem | list[AckItem],
     answers=_SETTLED,
-    together=Together(plain_kind, _ack_together),
+    batched=Batched(plain_kind, _ack_batch),
 )
 def ack(_service: Service, request: Request) -> Call:
     """The work is done: the messages are gone (or archived, as the policy says). One, or an array."""

@@ -67,7 +67,7 @@ def _sent_view(one: Sent) -> bytes:
     headers={"Idempotency-Key": "The key of a single message that brings none: a repeated send stores nothing."},
     body=NewItem | list[NewItem],
     answers={201: SentView | SentBatch},
-    together=plain_sends("payload", _sent_view, _kind),
+    batched=plain_sends("payload", _sent_view, _kind),
 )
 def send(_service: Service, request: Request) -> Call:
     """Send one message, or an array of them, all or none. `Idempotency-Key` is the key of a single one."""
@@ -86,7 +86,7 @@ def send(_service: Service, request: Request) -> Call:
     if b"idempotency-key" in request.headers:
         raise BadValue("Idempotency-Key is for a single message. Give each message of an array its idempotency_key.")
     request.rows = len(given)
-    sync_commit = ops.sync_together(item.sync_commit for item in given)
+    sync_commit = ops.sync_commit_of_all(item.sync_commit for item in given)
     messages = columns([_new_message(item, item.idempotency_key) for item in given])
     return Call(ops.Send(queue, messages, sync_commit=sync_commit), _sent_many)
 

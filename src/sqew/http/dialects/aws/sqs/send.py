@@ -57,7 +57,7 @@ class _PlainMessage(Struct, forbid_unknown_fields=True, gc=False):
 _decode_plain = msgspec.json.Decoder(_PlainMessage).decode
 
 
-def _send_together(call: AwsCall, requests: Sequence[Request]) -> SharedCall | None:
+def _send_batch(call: AwsCall, requests: Sequence[Request]) -> SharedCall | None:
     given = [_decode_plain(request.body) for request in requests]
     urls, texts = {one.QueueUrl for one in given}, [one.MessageBody for one in given]
     if len(urls) > 1 or not all(texts) or not is_legal("".join(texts)):
@@ -69,11 +69,11 @@ def _send_together(call: AwsCall, requests: Sequence[Request]) -> SharedCall | N
     checksums = [md5(body).hexdigest() for body in bodies]
     return SharedCall(
         ops.Send(queue, NewMessages(bodies, "text"), keyed=True, apart=True),
-        partial(_sent_together, call.service.uuids, checksums),
+        partial(_sent_batch, call.service.uuids, checksums),
     )
 
 
-def _sent_together(
+def _sent_batch(
     uuids: MessageUuids, checksums: Sequence[str], sent: list[Sent], requests: Sequence[Request]
 ) -> list[Response]:
     return [
@@ -82,7 +82,7 @@ def _sent_together(
     ]
 
 
-@SQS.action(SendMessage, sends=True, together=_send_together)
+@SQS.action(SendMessage, sends=True, batched=_send_batch)
 def send_message(call: AwsCall, given: SendMessage) -> Call:
     queue = call.queue(given.QueueUrl)
     is_fifo = queue.endswith(FIFO_SUFFIX)

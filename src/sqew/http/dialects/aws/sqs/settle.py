@@ -32,7 +32,7 @@ class DeleteMessage(Struct):
 _decode = msgspec.json.Decoder(DeleteMessage).decode
 
 
-def _delete_together(call: AwsCall, requests: Sequence[Request]) -> SharedCall | None:
+def _delete_batch(call: AwsCall, requests: Sequence[Request]) -> SharedCall | None:
     given = [_decode(request.body) for request in requests]
     urls = {one.QueueUrl for one in given}
     if len(urls) > 1:
@@ -41,15 +41,15 @@ def _delete_together(call: AwsCall, requests: Sequence[Request]) -> SharedCall |
     if queue.endswith(FIFO_SUFFIX):
         return None
     refs = [ref_of(one.ReceiptHandle or "", queue) for one in given]
-    return SharedCall(ops.Ack(queue, refs), _deleted_together)
+    return SharedCall(ops.Ack(queue, refs), _deleted_batch)
 
 
-def _deleted_together(_results: list[Settled | SqewError], requests: Sequence[Request]) -> list[Response]:
+def _deleted_batch(_results: list[Settled | SqewError], requests: Sequence[Request]) -> list[Response]:
     """What is gone is deleted: whatever became of each, it is gone."""
     return [Response(200, b"", JSON_TYPE, ((b"x-amzn-requestid", request.id),)) for request in requests]
 
 
-@SQS.action(DeleteMessage, "ReceiptHandle", together=_delete_together)
+@SQS.action(DeleteMessage, "ReceiptHandle", batched=_delete_batch)
 def delete_message(call: AwsCall, given: DeleteMessage) -> Call:
     queue = call.queue(given.QueueUrl)
     ref = ref_of(given.ReceiptHandle or "", queue)
