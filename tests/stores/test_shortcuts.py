@@ -11,7 +11,7 @@ import pytest
 from sqew.errors import QueueNotFound, StoreBusy, StoreFull
 from sqew.model import Commit, Extension, NewMessage, Policy, Ref, Release, Settled
 from sqew.operations import Ack, CreateQueue, DeleteQueue, Extend, Nack, Peek, Receive, Remove, Send, Sweep, UpdateQueue
-from sqew.stores.sqlite import SQLiteStore, shortcuts
+from sqew.stores.sqlite import SQLiteStore, fast_paths
 
 POLICIES = {
     "letters": Policy(),
@@ -80,15 +80,15 @@ def test_a_run_of_operations_leaves_the_same_rows_either_way(stores, seed, monke
     for store in stores:
         store.run([CreateQueue(name, policy) for name, policy in POLICIES.items()], 0)
     tokens = [{}, {}]
-    ways, within = shortcuts.SHORTCUTS.copy(), shortcuts.WITHIN.copy()
+    ways, within = fast_paths.FAST_PATHS.copy(), fast_paths.FAST_PATHS_WITHIN.copy()
     taken = 0
 
     for now in range(1, 400):
         shape = random.random()
         commits = []
         for which, store in enumerate((short, general)):
-            monkeypatch.setattr("sqew.stores.sqlite.store.SHORTCUTS", ways if which == 0 else {})
-            monkeypatch.setattr("sqew.stores.sqlite.store.WITHIN", within if which == 0 else {})
+            monkeypatch.setattr("sqew.stores.sqlite.store.FAST_PATHS", ways if which == 0 else {})
+            monkeypatch.setattr("sqew.stores.sqlite.store.FAST_PATHS_WITHIN", within if which == 0 else {})
             op = Sweep() if shape < 0.05 else operation(Random(f"{seed}-{now}"), tokens[which])
             commit = store.run([op], now)
             commits.append(commit)
@@ -104,7 +104,7 @@ def test_a_run_of_operations_leaves_the_same_rows_either_way(stores, seed, monke
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_message_of_which_only_the_body_is_said_is_sent_alike_by_the_shortest_way(stores, seed, monkeypatch):
-    monkeypatch.setattr("sqew.stores.sqlite.store.SHORTCUTS", {})
+    monkeypatch.setattr("sqew.stores.sqlite.store.FAST_PATHS", {})
     random = Random(seed)
     shortest, general = stores
     for store in stores:
@@ -186,9 +186,9 @@ def test_a_message_of_a_priority_that_receivers_do_not_look_for_is_not_sent_by_t
 def test_who_waits_for_dead_letters_is_told_of_a_last_delivery_by_the_short_way_as_well(stores, monkeypatch):
     policy = Policy(max_attempts=2, dead_letter="letters", visibility_ms=5)
     woken = []
-    for store, ways in zip(stores, (shortcuts.SHORTCUTS, {}), strict=True):
-        monkeypatch.setattr("sqew.stores.sqlite.store.SHORTCUTS", ways)
-        monkeypatch.setattr("sqew.stores.sqlite.store.WITHIN", ways)
+    for store, ways in zip(stores, (fast_paths.FAST_PATHS, {}), strict=True):
+        monkeypatch.setattr("sqew.stores.sqlite.store.FAST_PATHS", ways)
+        monkeypatch.setattr("sqew.stores.sqlite.store.FAST_PATHS_WITHIN", ways)
         store.run([CreateQueue("letters", Policy()), CreateQueue("jobs", policy)], 0)
         store.run([Send("jobs", [NewMessage(b"1")])], 0)
         woken.append([store.run([Receive("jobs")], now).woken for now in (1, 10)])
@@ -262,7 +262,7 @@ def test_operations_that_are_committed_together_leave_the_same_rows_either_way(s
     for store in stores:
         store.run([CreateQueue(name, policy) for name, policy in POLICIES.items()], 0)
     tokens = [{}, {}]
-    within = shortcuts.WITHIN.copy()
+    within = fast_paths.FAST_PATHS_WITHIN.copy()
     together = 0
 
     for now in range(1, 200):
@@ -271,13 +271,13 @@ def test_operations_that_are_committed_together_leave_the_same_rows_either_way(s
         for which, store in enumerate((short, general)):
             operations = [operation(Random(f"{seed}-{now}-{n}"), tokens[which]) for n in range(count)]
             if which == 0:
-                monkeypatch.setattr("sqew.stores.sqlite.store.WITHIN", within)
+                monkeypatch.setattr("sqew.stores.sqlite.store.FAST_PATHS_WITHIN", within)
                 commit = store.run(operations, now)
                 together += len(operations)
             else:
                 # One after the other, at the same time, each in a transaction of its own.
-                monkeypatch.setattr("sqew.stores.sqlite.store.WITHIN", {})
-                monkeypatch.setattr("sqew.stores.sqlite.store.SHORTCUTS", {})
+                monkeypatch.setattr("sqew.stores.sqlite.store.FAST_PATHS_WITHIN", {})
+                monkeypatch.setattr("sqew.stores.sqlite.store.FAST_PATHS", {})
                 commit = _joined([store.run([op], now) for op in operations])
             commits.append(commit)
             for result in commit.results:

@@ -78,7 +78,7 @@ def _is_held(operation: ops.Operation[Any], state: QueueState) -> bool:
     return state.takes_one_at_a_time if type(operation) is ops.Send else state.policy.fifo
 
 
-def _may_go_short(entry: Entry) -> bool:
+def _may_go_fast(entry: Entry) -> bool:
     return type(entry[1]) in set_based.TURNS and _queue_of(entry[1]) is not None
 
 
@@ -138,7 +138,7 @@ class Session:
             flight.look_at_clock()
             await self._fly_freely(flight)
             if not flight.goes_on():
-                if any(map(_may_go_short, flight.pending)):
+                if any(map(_may_go_fast, flight.pending)):
                     await self._learn(flight)
                     await self._fly_freely(flight)
                 return
@@ -164,13 +164,13 @@ class Session:
         """Carry out what waits for no queue that another server has, so that it does not wait with the rest."""
         await set_based.fly(self._link, self._catalog, self._marks, flight)
         pending, known = flight.pending, self._catalog.by_name
-        if len(pending) > 1 and any(_may_go_short(entry) and _queue_of(entry[1]) not in known for entry in pending):
+        if len(pending) > 1 and any(_may_go_fast(entry) and _queue_of(entry[1]) not in known for entry in pending):
             await self._learn(flight)
             await set_based.fly(self._link, self._catalog, self._marks, flight)
             pending = flight.pending
         # Only where all are of a kind: otherwise one could overtake another that was asked for before.
         if len({type(operation) for _, operation in pending}) == 1:
-            free = [entry for entry in pending if _may_go_short(entry) and self._is_free(entry[1])]
+            free = [entry for entry in pending if _may_go_fast(entry) and self._is_free(entry[1])]
             if free:
                 await self._fly_long(flight, free)
 

@@ -27,11 +27,11 @@ from sqew.stores.sql.transaction import NewRows, Work
 from sqew.stores.sqlite import upkeep
 from sqew.stores.sqlite.connection import MEMORY, SQL, Durability, Link, connect, set_durability, translate, translated
 from sqew.stores.sqlite.disk_space import Room
+from sqew.stores.sqlite.fast_paths import FAST_PATHS, FAST_PATHS_WITHIN, FastPath, send_plain
 from sqew.stores.sqlite.kept_reader import KeptReader
 from sqew.stores.sqlite.lost_transactions import WalWatch, noted
 from sqew.stores.sqlite.migrate import is_newer, migrate
 from sqew.stores.sqlite.repair import has_odd_queues, mend, odd_rows
-from sqew.stores.sqlite.shortcuts import SHORTCUTS, WITHIN, Shortcut, send_plain
 
 _log = logging.getLogger("sqew.store")
 
@@ -153,10 +153,10 @@ class SQLiteStore:
                     self.rollback()
                 self._set(wanted)
             # By the one statement that does all there is to do, where there is such; otherwise at length.
-            if alone is not None and (shortcut := SHORTCUTS.get(type(alone))) is not None:
-                commit = self._run_short(shortcut, alone, now)
+            if alone is not None and (fast_path := FAST_PATHS.get(type(alone))) is not None:
+                commit = self._run_fast_path(fast_path, alone, now)
             if commit is None:
-                commit = self._run_at_length(operations, now)
+                commit = self._run_in_transaction(operations, now)
             if wanted != self.durability:
                 self._set(self.durability)
         except BaseException as error:
@@ -212,7 +212,7 @@ class SQLiteStore:
         set_durability(self.connection, durability)
         self._set_to = durability
 
-    def _run_at_length(self, operations: Sequence[ops.Operation[Any]], now: int) -> Commit:
+    def _run_in_transaction(self, operations: Sequence[ops.Operation[Any]], now: int) -> Commit:
         try:
             return self._run(operations, now)
         except StoreFull:
@@ -227,13 +227,13 @@ class SQLiteStore:
             set[str]().union(*(commit.woken for commit in commits)),
         )
 
-    def _run_short(self, shortcut: Shortcut, operation: ops.Operation[Any], now: int) -> Commit | None:
+    def _run_fast_path(self, fast_path: FastPath, operation: ops.Operation[Any], now: int) -> Commit | None:
         seen, commit = self._seen_version, None
         try:
             # Otherwise others have written, and something was read since (to tidy up, say): the catalog may be stale.
             if self._data_version() == seen is not None:
                 self._work.now = now
-                commit = shortcut(self._work, self._change, operation)
+                commit = fast_path(self._work, self._change, operation)
                 # SQLite counts one for this transaction. If it counts more, others have written since the last one, and
                 # the next to begin must see that.
                 if self._data_version() == seen + 1:
@@ -250,7 +250,7 @@ class SQLiteStore:
         """One message by one statement; see `sqew.stores.contract.Store`."""
         seen, fact = self._seen_version, None
         try:
-            # As in `_run_short`.
+            # As in `_run_fast_path`.
             if self._data_version() == seen is not None and self._set_to == self.durability:
                 self._work.now = now
                 fact = send_plain(self._work, queue, body, format)
@@ -334,8 +334,8 @@ class SQLiteStore:
         """Execute one operation: its result, or the error that stands for it. It failed before it wrote anything."""
         try:
             work = self._work
-            shortcut = WITHIN.get(type(operation))
-            done = None if shortcut is None else shortcut(work, self._change, operation)
+            fast_path = FAST_PATHS_WITHIN.get(type(operation))
+            done = None if fast_path is None else fast_path(work, self._change, operation)
             if done is None:
                 return HANDLERS[type(operation)](work, operation)
             work.facts += done.facts

@@ -22,7 +22,7 @@ from sqew.stores.sql.send import plain_row, sent_by, sent_plain
 from sqew.stores.sql.transaction import Work
 from sqew.stores.sqlite.row_capture import Change
 
-Shortcut = Callable[[Work, Change, Any], Commit | None]
+FastPath = Callable[[Work, Change, Any], Commit | None]
 """What an operation did; None where it takes the general way."""
 
 _NOBODY: frozenset[str] = frozenset()
@@ -138,8 +138,8 @@ def ack(work: Work, change: Change, op: Ack) -> Commit | None:
     return Commit([[Settled(ref.id)]], [fact], _NOBODY)
 
 
-SHORTCUTS: dict[type[Operation[Any]], Shortcut] = {Send: send, Receive: receive, Ack: ack}
+FAST_PATHS: dict[type[Operation[Any]], FastPath] = {Send: send, Receive: receive, Ack: ack}
 """Those that are a transaction of their own."""
 
-WITHIN: dict[type[Operation[Any]], Shortcut] = {Receive: receive, Ack: ack}
+FAST_PATHS_WITHIN: dict[type[Operation[Any]], FastPath] = {Receive: receive, Ack: ack}
 """Those that are also quicker as a part of one."""
