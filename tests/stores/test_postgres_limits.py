@@ -26,7 +26,7 @@ from sqew.operations import (
     Sweep,
     UpdateQueue,
 )
-from sqew.stores.postgres.batch import Flight
+from sqew.stores.postgres.batch import Batch
 from sqew.stores.postgres.connection import SQL, Link
 from stores.rivals import NOW, Rivals, in_a_loop, rivals
 
@@ -173,11 +173,11 @@ async def test_priorities_that_nobody_uses_any_more_are_forgotten(reused_databas
 async def test_all_connections_of_a_server_keep_to_one_rate(reused_database: Reused) -> None:
     async with rivals(reused_database) as both:
         await both.run(CreateQueue("jobs", Policy(rate_limit=1)))
-        flights = [Flight([send()], NOW) for _ in range(2)]
+        flights = [Batch([send()], NOW) for _ in range(2)]
 
         async with both.one._session() as first, both.one._session() as second:
-            await first.fly(flights[0])
-            await second.fly(flights[1])
+            await first.run(flights[0])
+            await second.run(flights[1])
 
         [sent], [refused] = (flight.commit.results for flight in flights)
         assert len(sent) == 1

@@ -15,7 +15,7 @@ from sqew.model import NewMessage
 from sqew.operations import CreateQueue, Operation, Receive, Send
 from sqew.rules.rules import default_policy
 from sqew.stores.postgres import PostgresStore
-from sqew.stores.postgres.batch import Flight
+from sqew.stores.postgres.batch import Batch
 from sqew.stores.postgres.session import Session
 
 NOW = 1_700_000_000_000
@@ -38,7 +38,7 @@ async def used(url: str) -> AsyncIterator[PostgresStore]:
     try:
         await run(store, CreateQueue("jobs", default_policy("jobs", {})))
         for operation in (ONE, KEYED, TAKE):
-            await on_every_connection(store, lambda session, done=operation: session.fly(Flight([done], NOW)))
+            await on_every_connection(store, lambda session, done=operation: session.run(Batch([done], NOW)))
         yield store
     finally:
         await store.close()

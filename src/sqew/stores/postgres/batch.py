@@ -18,7 +18,7 @@ Join = Callable[[Any], Any]
 _PENDING: Any = object()
 
 
-class Flight:
+class Batch:
     """Operations on their way. They are not one transaction: what is done is done, whatever becomes of the others."""
 
     def __init__(
@@ -41,7 +41,7 @@ class Flight:
         # Of acks that are done in parts: what makes of the result of the last part that of all.
         self._joins: dict[int, Join] = {}
 
-    def look_at_clock(self) -> int:
+    def read_clock(self) -> int:
         """The time, now that a wait is over: a lease that began when it was asked for may be over when it is given."""
         if self._clock is not None:
             self.now = max(self.now, self._clock.now())
@@ -57,12 +57,12 @@ class Flight:
         results = self._results
         return [(place, op) for place, op in enumerate(self._operations) if results[place] is _PENDING]
 
-    def land(self, place: int, result: Any) -> None:
+    def resolve(self, place: int, result: Any) -> None:
         """An operation is done, and this is its result."""
         self._results[place] = self._join(place)(result)
         self.has_begun = True
 
-    def land_part(self, place: int, op: ops.Ack, done: Collection[int]) -> None:
+    def resolve_part(self, place: int, op: ops.Ack, done: Collection[int]) -> None:
         """Of the messages that an ack names, these are done; the others are to be done yet."""
         self.has_begun = True
         before = self._join(place)
@@ -86,14 +86,14 @@ class Flight:
     def fail(self, error: BaseException) -> None:
         """What is not done yet is not going to be."""
         for place, _ in self.pending:
-            self.land(place, error)
+            self.resolve(place, error)
 
     def join(self, commit: Commit, places: Sequence[int]) -> None:
         """A transaction is done that some of the operations were carried out in."""
         self.facts += commit.facts
         self.woken |= commit.woken
         for place, result in zip(places, commit.results, strict=True):
-            self.land(place, result)
+            self.resolve(place, result)
 
     @property
     def commit(self) -> Commit:

@@ -15,7 +15,7 @@ from sqew.errors import OutcomeUnknown, SqewError, StoreUnavailable
 from sqew.model import Commit
 from sqew.rules.rules import Throttle
 from sqew.stores.postgres import set_based
-from sqew.stores.postgres.batch import Flight
+from sqew.stores.postgres.batch import Batch
 from sqew.stores.postgres.catalog import DatabaseCatalog
 from sqew.stores.postgres.connection import SQL, SYNC_COMMIT, HeldElsewhere, Link
 from sqew.stores.postgres.greenlets import carried
@@ -129,61 +129,61 @@ class Session:
             self._link, SQL, self._catalog, self._bindings, self._finding, NoRoom(), random, delivery_keep_ms
         )
 
-    async def fly(self, flight: Flight, only: int | None = None) -> None:
+    async def run(self, batch: Batch, only: int | None = None) -> None:
         """Carry out what is pending: what can be by the short ways, and the rest in one transaction.
 
         ``only``: what is in that place, and in a transaction of its own.
         """
         if only is None:
-            flight.look_at_clock()
-            await self._fly_freely(flight)
-            if not flight.goes_on():
-                if any(map(_may_go_fast, flight.pending)):
-                    await self._learn(flight)
-                    await self._fly_freely(flight)
+            batch.read_clock()
+            await self._run_statements(batch)
+            if not batch.goes_on():
+                if any(map(_may_go_fast, batch.pending)):
+                    await self._learn(batch)
+                    await self._run_statements(batch)
                 return
-        await self._fly_long(flight, [entry for entry in flight.pending if only in (None, entry[0])])
+        await self._run_in_transactions(batch, [entry for entry in batch.pending if only in (None, entry[0])])
 
-    async def _fly_long(self, flight: Flight, entries: Sequence[Entry]) -> None:
+    async def _run_in_transactions(self, batch: Batch, entries: Sequence[Entry]) -> None:
         """Carry some of a flight out in one transaction."""
         places, operations = zip(*entries, strict=True)
         alone = any(type(operation) in CHANGING for operation in operations)
         begin = _ALONE if alone else _SHARED
-        if flight.sync_commit is not None:
-            begin += f"; SET LOCAL synchronous_commit TO {SYNC_COMMIT[flight.sync_commit]}"
-        commit = await self._hold_and_do(begin, operations, flight.look_at_clock)
-        flight.join(commit, places)
+        if batch.sync_commit is not None:
+            begin += f"; SET LOCAL synchronous_commit TO {SYNC_COMMIT[batch.sync_commit]}"
+        commit = await self._hold_and_do(begin, operations, batch.read_clock)
+        batch.join(commit, places)
         if any(map(_brings_back, operations)):
             for queue in commit.woken:
                 self._marks.forget(queue)
-        self._marks.sent(commit.woken, flight.took_ms())
+        self._marks.sent(commit.woken, batch.took_ms())
         if any(type(operation) is ops.Sweep for operation in operations):
-            await self._tidy(flight.now)
+            await self._tidy(batch.now)
 
-    async def _fly_freely(self, flight: Flight) -> None:
+    async def _run_statements(self, batch: Batch) -> None:
         """Carry out what waits for no queue that another server has, so that it does not wait with the rest."""
-        await set_based.fly(self._link, self._catalog, self._marks, flight)
-        pending, known = flight.pending, self._catalog.by_name
+        await set_based.run(self._link, self._catalog, self._marks, batch)
+        pending, known = batch.pending, self._catalog.by_name
         if len(pending) > 1 and any(_may_go_fast(entry) and _queue_of(entry[1]) not in known for entry in pending):
-            await self._learn(flight)
-            await set_based.fly(self._link, self._catalog, self._marks, flight)
-            pending = flight.pending
+            await self._learn(batch)
+            await set_based.run(self._link, self._catalog, self._marks, batch)
+            pending = batch.pending
         # Only where all are of a kind: otherwise one could overtake another that was asked for before.
         if len({type(operation) for _, operation in pending}) == 1:
             free = [entry for entry in pending if _may_go_fast(entry) and self._is_free(entry[1])]
             if free:
-                await self._fly_long(flight, free)
+                await self._run_in_transactions(batch, free)
 
     def _is_free(self, operation: ops.Operation[Any]) -> bool:
         state = self._catalog.by_name.get(_queue_of(operation) or "")
         return state is not None and not _is_held(operation, state)
 
-    async def _learn(self, flight: Flight) -> None:
+    async def _learn(self, batch: Batch) -> None:
         """Look what has become of the queues that the flight names."""
 
         def find_all() -> None:
             self._catalog.refresh()
-            for _, operation in flight.pending:
+            for _, operation in batch.pending:
                 self._catalog.find(_queue_of(operation))
 
         try:

@@ -20,7 +20,7 @@ from sqew.errors import OutcomeUnknown
 from sqew.ids import new_token
 from sqew.model import Fact, Lease, Message, NewMessage, Received, Sent, Settled
 from sqew.operations import Ack, Operation, Receive, Send
-from sqew.stores.postgres.batch import Flight
+from sqew.stores.postgres.batch import Batch
 from sqew.stores.postgres.connection import SQL, SYNC_COMMIT, Answer, Link
 from sqew.stores.postgres.watermarks import Bucket, Watermarks
 from sqew.stores.sql.catalog import Catalog, QueueState
@@ -112,16 +112,16 @@ TURNS = {Send: 0, Ack: 1, Receive: 2}
 class _Sorted:
     """The operations of a flight that can be done so. None overtakes an earlier one on the same queue."""
 
-    def __init__(self, catalog: Catalog, flight: Flight) -> None:
+    def __init__(self, catalog: Catalog, batch: Batch) -> None:
         self.sends: list[_Send] = []
         self.acks: list[_Ack] = []
         self.finishes: list[_Finish] = []
         self.claims: dict[tuple[int, Bucket], list[_Claim]] = {}
         self._named: set[int] = set()
-        self._catalog, self._now = catalog, flight.now
+        self._catalog, self._now = catalog, batch.now
         # By queue: whose turn has come.
         turns: dict[str, int] = {}
-        for place, op in flight.pending:
+        for place, op in batch.pending:
             if type(op) is Ack and op.queue is None and self._are_leased(op):
                 # It changes nothing but what is leased now, so it goes before or after whatever else there is.
                 self.finishes.append(_Finish(place, op))
@@ -171,18 +171,18 @@ class _Sorted:
         return True
 
 
-async def fly(link: Link, catalog: Catalog, marks: Watermarks, flight: Flight) -> None:
+async def run(link: Link, catalog: Catalog, marks: Watermarks, batch: Batch) -> None:
     """Do what can be done so. The rest of the flight is pending still."""
-    found = _Sorted(catalog, flight)
+    found = _Sorted(catalog, batch)
     for sends in _in_parts(found.sends, lambda send: len(send.rows), _MOST_ROWS):
-        await _send(link, catalog, marks, flight, sends)
+        await _send(link, catalog, marks, batch, sends)
     for acks in _in_parts(found.acks, lambda ack: len(ack.op.refs), _MOST_ROWS):
-        await _ack(link, catalog, flight, acks)
+        await _ack(link, catalog, batch, acks)
     for finishes in _in_parts(found.finishes, lambda finish: len(finish.op.refs), _MOST_ROWS):
-        await _finish(link, catalog, flight, finishes)
+        await _finish(link, catalog, batch, finishes)
     for of_bucket in found.claims.values():
         for claims in _in_parts(of_bucket, lambda claim: claim.op.limit, _MOST_CLAIMED):
-            await _receive(link, catalog, marks, flight, claims)
+            await _receive(link, catalog, marks, batch, claims)
 
 
 def _in_parts(entries: Sequence[T], size_of: Callable[[T], int], most: int) -> Iterator[list[T]]:
@@ -247,25 +247,25 @@ def _kind(state: QueueState, message: NewMessage, now: int) -> Row | None:
     return state.id, lane, message.priority, due_at, expires_at, message.format == "text"
 
 
-async def _send(link: Link, catalog: Catalog, marks: Watermarks, flight: Flight, sends: Sequence[_Send]) -> None:
+async def _send(link: Link, catalog: Catalog, marks: Watermarks, batch: Batch, sends: Sequence[_Send]) -> None:
     rows = _Rows([], [], [], [], [])
     for send in sends:
         rows.add(send.rows)
     if not rows.bodies:
         return
     try:
-        answer = await _inserted(link, catalog, flight, rows)
+        answer = await _inserted(link, catalog, batch, rows)
     except OutcomeUnknown as unknown:
         # Receivers are to look: it may be there.
-        flight.woken.update(send.state.name for send in sends)
-        _doubt(flight, sends, unknown)
+        batch.woken.update(send.state.name for send in sends)
+        _doubt(batch, sends, unknown)
         return
     ids = [row[0] for row in answer]
     if not ids:
         # The queues are not what they were.
         catalog.forget()
         return
-    facts, start = flight.facts, 0
+    facts, start = batch.facts, 0
     for send in sends:
         name, lane_names = send.state.name, send.state.lane_names
         theirs = ids[start : start + len(send.rows)]
@@ -274,21 +274,21 @@ async def _send(link: Link, catalog: Catalog, marks: Watermarks, flight: Flight,
         for (_queue_id, lane, _priority, due_at, *_), id in zip(send.rows.each(), theirs, strict=True):
             facts.append(Fact("sent", name, lane_names[lane], id, 0))
             sent.append(Sent(id, False, due_at))
-        flight.woken.add(name)
-        flight.land(send.place, sent)
-    marks.sent({send.state.name for send in sends}, flight.took_ms())
+        batch.woken.add(name)
+        batch.resolve(send.place, sent)
+    marks.sent({send.state.name for send in sends}, batch.took_ms())
 
 
-async def _inserted(link: Link, catalog: Catalog, flight: Flight, rows: _Rows) -> Answer:
-    sync_commit = None if flight.sync_commit is None else SYNC_COMMIT[flight.sync_commit]
+async def _inserted(link: Link, catalog: Catalog, batch: Batch, rows: _Rows) -> Answer:
+    sync_commit = None if batch.sync_commit is None else SYNC_COMMIT[batch.sync_commit]
     if rows.are_alike:
         return await link.fetch_alone(
-            SQL.insert_alike, catalog.version, flight.now, *rows.kinds[0], rows.checksums, rows.bodies, sync_commit
+            SQL.insert_alike, catalog.version, batch.now, *rows.kinds[0], rows.checksums, rows.bodies, sync_commit
         )
     return await link.fetch_alone(
         SQL.insert_plain,
         catalog.version,
-        flight.now,
+        batch.now,
         rows.starts,
         *zip(*rows.kinds, strict=True),
         rows.checksums,
@@ -298,10 +298,10 @@ async def _inserted(link: Link, catalog: Catalog, flight: Flight, rows: _Rows) -
     )
 
 
-def _doubt(flight: Flight, entries: Sequence[_Send | _Ack | _Finish | _Claim], unknown: OutcomeUnknown) -> None:
+def _doubt(batch: Batch, entries: Sequence[_Send | _Ack | _Finish | _Claim], unknown: OutcomeUnknown) -> None:
     """These may have been done, or not: they must not be done again here."""
     for entry in entries:
-        flight.land(entry.place, unknown)
+        batch.resolve(entry.place, unknown)
 
 
 def _only_bucket(state: QueueState, op: Receive) -> Bucket | None:
@@ -313,9 +313,9 @@ def _only_bucket(state: QueueState, op: Receive) -> Bucket | None:
     return (lane, priorities[0]) if lane is not None and len(priorities) == 1 else None
 
 
-async def _receive(link: Link, catalog: Catalog, marks: Watermarks, flight: Flight, claims: Sequence[_Claim]) -> None:
+async def _receive(link: Link, catalog: Catalog, marks: Watermarks, batch: Batch, claims: Sequence[_Claim]) -> None:
     """Claim for several at once. Who gets nothing goes the general way: there may be more to it."""
-    state, bucket, now = claims[0].state, claims[0].bucket, flight.look_at_clock()
+    state, bucket, now = claims[0].state, claims[0].bucket, batch.read_clock()
     policy = state.policy
     leases = [
         Lease(new_token(), now + (policy.visibility_ms if op.lease_ms is None else op.lease_ms), op.by)
@@ -331,7 +331,7 @@ async def _receive(link: Link, catalog: Catalog, marks: Watermarks, flight: Flig
             [lease.expires_at for lease in leases], [lease.token for lease in leases], [lease.by for lease in leases],
         )  # fmt: skip
     except OutcomeUnknown as unknown:
-        _doubt(flight, claims, unknown)
+        _doubt(batch, claims, unknown)
         return
     rows = answer.fetchall()
     if not rows:
@@ -349,8 +349,8 @@ async def _receive(link: Link, catalog: Catalog, marks: Watermarks, flight: Flig
             await link.fetch(SQL.unclaim, [row[0] for row in theirs], lease.token)
             continue
         messages = [_message(state, lease, row, now) for row in theirs]
-        _tell(flight, state, messages, last_attempt)
-        flight.land(claim.place, Received(messages, lease_ms=lease.expires_at - now))
+        _tell(batch, state, messages, last_attempt)
+        batch.resolve(claim.place, Received(messages, lease_ms=lease.expires_at - now))
 
 
 def _is_intact(row: Row) -> bool:
@@ -363,17 +363,17 @@ def _message(state: QueueState, lease: Lease, row: Row, now: int) -> Message:
     return delivered(state, lease, row[:18], row[15], row[3], row[4], now)
 
 
-def _tell(flight: Flight, state: QueueState, messages: Sequence[Message], last_attempt: int) -> None:
-    facts, now = flight.facts, flight.now
+def _tell(batch: Batch, state: QueueState, messages: Sequence[Message], last_attempt: int) -> None:
+    facts, now = batch.facts, batch.now
     for m in messages:
         assert m.lease is not None
         facts.append(Fact("received", m.queue, m.lane, m.id, m.attempts, m.lease.by, now - m.available_at))
         if m.attempts >= last_attempt and state.policy.dead_letter is not None:
             # Who waits for dead letters must know when it may die.
-            flight.woken.add(state.policy.dead_letter)
+            batch.woken.add(state.policy.dead_letter)
 
 
-async def _ack(link: Link, catalog: Catalog, flight: Flight, acks: Sequence[_Ack]) -> None:
+async def _ack(link: Link, catalog: Catalog, batch: Batch, acks: Sequence[_Ack]) -> None:
     # In the order of their ids, as all who lock several do.
     named = sorted((ref.id, ack.state.id, ref.token, ref.by) for ack in acks for ref in ack.op.refs)
     if not named:
@@ -397,13 +397,13 @@ async def _ack(link: Link, catalog: Catalog, flight: Flight, acks: Sequence[_Ack
         else:
             answer = await link.fetch_alone(SQL.finish_plain, catalog.version, ids, starts, *columns)
     except OutcomeUnknown as unknown:
-        _doubt(flight, acks, unknown)
+        _doubt(batch, acks, unknown)
         return
     finished = {row[0]: row for row in answer}
-    _land(flight, catalog, acks, finished)
+    _resolve(batch, catalog, acks, finished)
 
 
-async def _finish(link: Link, catalog: Catalog, flight: Flight, finishes: Sequence[_Finish]) -> None:
+async def _finish(link: Link, catalog: Catalog, batch: Batch, finishes: Sequence[_Finish]) -> None:
     known = catalog.by_name
     if len(known) > _MOST_QUEUES:
         return
@@ -413,16 +413,16 @@ async def _finish(link: Link, catalog: Catalog, flight: Flight, finishes: Sequen
     if not plain or not ids:
         return
     try:
-        answer = await link.fetch_alone(SQL.finish_leased, catalog.version, ids, flight.now, plain)
+        answer = await link.fetch_alone(SQL.finish_leased, catalog.version, ids, batch.now, plain)
     except OutcomeUnknown as unknown:
-        _doubt(flight, finishes, unknown)
+        _doubt(batch, finishes, unknown)
         return
-    _land(flight, catalog, finishes, {row[0]: row for row in answer})
+    _resolve(batch, catalog, finishes, {row[0]: row for row in answer})
 
 
-def _land(flight: Flight, catalog: Catalog, acks: Sequence[_Ack | _Finish], finished: dict[int, Row]) -> None:
+def _resolve(batch: Batch, catalog: Catalog, acks: Sequence[_Ack | _Finish], finished: dict[int, Row]) -> None:
     """Tell of what was deleted. What was not goes the general way, which finds out why."""
-    facts, now = flight.facts, flight.now
+    facts, now = batch.facts, batch.now
     for ack in acks if finished else ():
         done = []
         for ref in ack.op.refs:
@@ -434,6 +434,6 @@ def _land(flight: Flight, catalog: Catalog, acks: Sequence[_Ack | _Finish], fini
                 facts.append(Fact("acked", state.name, lane, id, attempts, by, now - (received_at or now)))
                 done.append(Settled(id))
         if len(done) == len(ack.op.refs):
-            flight.land(ack.place, done)
+            batch.resolve(ack.place, done)
         elif done:
-            flight.land_part(ack.place, ack.op, {settled.id for settled in done})
+            batch.resolve_part(ack.place, ack.op, {settled.id for settled in done})

@@ -29,7 +29,7 @@ from sqew.model import Commit, DatabaseFigures
 from sqew.rules.rules import Throttle
 from sqew.settings import without_password
 from sqew.stores.contract import GoOn
-from sqew.stores.postgres.batch import Flight
+from sqew.stores.postgres.batch import Batch
 from sqew.stores.postgres.clock import DatabaseClock
 from sqew.stores.postgres.connection import PLANNING, SYNC_COMMIT
 from sqew.stores.postgres.disk_space import Room
@@ -135,30 +135,30 @@ class PostgresStore:
 
     async def run(self, operations: Sequence[ops.Operation[Any]], now: int, go_on: GoOn | None = None) -> Commit:
         """Execute operations; see `sqew.stores.contract.RemoteStore`."""
-        flight = Flight(operations, now, self._clock, go_on)
+        batch = Batch(operations, now, self._clock, go_on)
         try:
-            await self._again(lambda session: session.fly(flight), flight=flight)
+            await self._again(lambda session: session.run(batch), batch=batch)
         except Exception as error:
             if isinstance(error, StoreFull):
                 self._room.ran_out(error)
-            if not flight.has_begun and (len(operations) == 1 or not isinstance(error, BadValue)):
+            if not batch.has_begun and (len(operations) == 1 or not isinstance(error, BadValue)):
                 raise
             if is_about_all(error):
-                flight.fail(error)
+                batch.fail(error)
             else:
                 # One of them can't be stored, or met a mistake in the code, and those beside it were undone.
-                await self._land_each(flight)
+                await self._resolve_each(batch)
         else:
             if any(isinstance(operation, ops.Send) for operation in operations):
                 self._room.was_found()
-        return flight.commit
+        return batch.commit
 
-    async def _land_each(self, flight: Flight) -> None:
-        for place, _ in flight.pending:
+    async def _resolve_each(self, batch: Batch) -> None:
+        for place, _ in batch.pending:
             try:
-                await self._again(lambda session, place=place: session.fly(flight, place))  # type: ignore[misc]
+                await self._again(lambda session, place=place: session.run(batch, place))  # type: ignore[misc]
             except Exception as error:  # noqa: BLE001 (the others must get their answers all the same)
-                flight.land(place, error)
+                batch.resolve(place, error)
 
     async def look(self, operations: Sequence[ops.Operation[Any]], now: int) -> list[Any]:
         """Execute operations that only read, as of one moment: their results, or the first error raised."""
@@ -271,13 +271,13 @@ class PostgresStore:
         }
 
     async def _again(
-        self, work: Callable[[Session], Awaitable[R]], looks: bool = False, flight: Flight | None = None
+        self, work: Callable[[Session], Awaitable[R]], looks: bool = False, batch: Batch | None = None
     ) -> R:
-        """Do something in a transaction, and again where others were in its way; ``flight``: what it is done for."""
+        """Do something in a transaction, and again where others were in its way; ``batch``: what it is done for."""
         try:
             return await self._try_again(work, looks)
         except StoreError as error:
-            self._count_refusal(error, 1 if flight is None else len(flight.pending))
+            self._count_refusal(error, 1 if batch is None else len(batch.pending))
             raise
 
     def _count_refusal(self, error: StoreError, operations: int) -> None:
