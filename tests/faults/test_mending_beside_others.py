@@ -20,7 +20,7 @@ from sqew.stores.sql.ready_rows import Finding
 from sqew.stores.sql.subscription_cache import Bindings
 from sqew.stores.sql.transaction import Work
 from sqew.stores.sqlite import SQLiteStore, store
-from sqew.stores.sqlite.connection import SQL, Link, connect
+from sqew.stores.sqlite.connection import SQL, SQLiteConnection, connect
 from sqew.stores.sqlite.disk_space import Room
 from sqew.stores.sqlite.repair import mend
 
@@ -165,7 +165,7 @@ def _cut_amid_mending(folder: Path, content: bytes, at: int) -> dict[str, bytes]
     disk.on_cut, disk.cut_at = found.append, at
     path = str(folder / "queue.db")
     with closing(connect(path, create=False, vfs=disk.name)) as connection:
-        link = Link(connection)
+        link = SQLiteConnection(connection)
         work = Work(link, SQL, Catalog(link.execute, SQL), Bindings(), Finding(), Room(path, 0), Random(0))
         work.now = NOW
         assert mend(work, connection, indexes=True)

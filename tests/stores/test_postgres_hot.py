@@ -12,7 +12,7 @@ from postgres import Awaited, Reused, fetch_column, new_database, reused_databas
 from sqew.errors import BadValue, MessageNotFound, StaleLease
 from sqew.model import NewMessage, Policy, Ref, Release, Settled
 from sqew.operations import Ack, CreateQueue, ListArchive, Measure, Nack, Receive, Send, UpdateQueue
-from sqew.stores.postgres.connection import PLANNING, SQL, Link
+from sqew.stores.postgres.connection import PLANNING, SQL, PostgresConnection
 from sqew.stores.postgres.watermarks import Watermarks
 
 __all__ = ["reused_database"]
@@ -55,14 +55,14 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     sent: list[str] = []
 
     def noting(fetch: Callable[..., Awaitable[object]]) -> Callable[..., Awaitable[object]]:
-        def note(link: Link, statement: str, *parameters: object) -> Awaitable[object]:
+        def note(link: PostgresConnection, statement: str, *parameters: object) -> Awaitable[object]:
             sent.append(names[statement])
             return fetch(link, statement, *parameters)
 
         return note
 
-    monkeypatch.setattr(Link, "fetch", noting(Link.fetch))
-    monkeypatch.setattr(Link, "fetch_alone", noting(Link.fetch_alone))
+    monkeypatch.setattr(PostgresConnection, "fetch", noting(PostgresConnection.fetch))
+    monkeypatch.setattr(PostgresConnection, "fetch_alone", noting(PostgresConnection.fetch_alone))
     return sent
 
 

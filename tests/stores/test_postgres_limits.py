@@ -27,7 +27,7 @@ from sqew.operations import (
     UpdateQueue,
 )
 from sqew.stores.postgres.batch import Batch
-from sqew.stores.postgres.connection import SQL, Link
+from sqew.stores.postgres.connection import SQL, PostgresConnection
 from stores.rivals import NOW, Rivals, in_a_loop, rivals
 
 __all__ = ["reused_database"]
@@ -135,15 +135,15 @@ async def test_messages_are_counted_once_however_many_are_sent(
 ) -> None:
     names = {text: name for name, text in SQL.texts.items()}
     statements: list[str] = []
-    fetch = Link.fetch
+    fetch = PostgresConnection.fetch
 
-    async def note(link: Link, statement: str, *parameters: object) -> object:
+    async def note(link: PostgresConnection, statement: str, *parameters: object) -> object:
         statements.append(names[statement])
         return await fetch(link, statement, *parameters)
 
     async with rivals(reused_database) as both:
         await both.run(CreateQueue("jobs", Policy(quota=1_000)))
-        monkeypatch.setattr(Link, "fetch", note)
+        monkeypatch.setattr(PostgresConnection, "fetch", note)
         for _ in range(120):
             for store in both.stores:
                 await store.run([send()], NOW)

@@ -102,8 +102,8 @@ class Answer:
         return iter(self._rows)
 
 
-class Link:
-    """A connection as what stores share knows it: implements `sqew.stores.sql.transaction.Connection`."""
+class PostgresConnection:
+    """A connection as what stores share knows it: implements `sqew.stores.sql.transaction.StoreConnection`."""
 
     def __init__(self, connection: asyncpg.Connection[asyncpg.Record], url: str, tally: Tally) -> None:
         self._connection, self._url, self._tally = connection, url, tally

@@ -17,7 +17,7 @@ from sqew.rules.rules import Throttle
 from sqew.stores.postgres import set_based
 from sqew.stores.postgres.batch import Batch
 from sqew.stores.postgres.catalog import DatabaseCatalog
-from sqew.stores.postgres.connection import SQL, SYNC_COMMIT, HeldElsewhere, Link
+from sqew.stores.postgres.connection import SQL, SYNC_COMMIT, HeldElsewhere, PostgresConnection
 from sqew.stores.postgres.greenlets import carried
 from sqew.stores.postgres.pool_counters import Tally
 from sqew.stores.postgres.ready_rows import MarkedFinding
@@ -121,12 +121,12 @@ class Session:
         self.connection = connection
         self._marks = marks
         self._tidied_at = 0
-        self._link = Link(connection, url, tally)
-        self._catalog = DatabaseCatalog(self._link.execute, SQL, throttles)
+        self._connection = PostgresConnection(connection, url, tally)
+        self._catalog = DatabaseCatalog(self._connection.execute, SQL, throttles)
         self._bindings = Bindings()
         self._finding = MarkedFinding(marks)
         self._work = Work(
-            self._link, SQL, self._catalog, self._bindings, self._finding, NoRoom(), random, delivery_keep_ms
+            self._connection, SQL, self._catalog, self._bindings, self._finding, NoRoom(), random, delivery_keep_ms
         )
 
     async def run(self, batch: Batch, only: int | None = None) -> None:
@@ -162,11 +162,11 @@ class Session:
 
     async def _run_statements(self, batch: Batch) -> None:
         """Carry out what waits for no queue that another server has, so that it does not wait with the rest."""
-        await set_based.run(self._link, self._catalog, self._marks, batch)
+        await set_based.run(self._connection, self._catalog, self._marks, batch)
         pending, known = batch.pending, self._catalog.by_name
         if len(pending) > 1 and any(_may_go_fast(entry) and _queue_of(entry[1]) not in known for entry in pending):
             await self._learn(batch)
-            await set_based.run(self._link, self._catalog, self._marks, batch)
+            await set_based.run(self._connection, self._catalog, self._marks, batch)
             pending = batch.pending
         # Only where all are of a kind: otherwise one could overtake another that was asked for before.
         if len({type(operation) for _, operation in pending}) == 1:
@@ -199,13 +199,13 @@ class Session:
         if now < self._tidied_at + _TIDY_EVERY_MS:
             return
         self._tidied_at = now
-        if not (await self._link.fetch(SQL.find_spare_buckets, _MANY_BUCKETS, 1)).fetchall():
+        if not (await self._connection.fetch(SQL.find_spare_buckets, _MANY_BUCKETS, 1)).fetchall():
             return
         try:
             await self.connection.execute(_ALONE)
-            await self._link.fetch(SQL.drop_spare_buckets, _MANY_BUCKETS, _MOST_DROPPED)
-            await self._link.fetch(SQL.bump_catalog)
-            await self._link.commit()
+            await self._connection.fetch(SQL.drop_spare_buckets, _MANY_BUCKETS, _MOST_DROPPED)
+            await self._connection.fetch(SQL.bump_catalog)
+            await self._connection.commit()
         except BaseException:
             await self._rollback()
             raise
@@ -236,7 +236,7 @@ class Session:
             work.defers = len(operations) > 1
             results = await carried(self._attempt_all, operations, clock, queues)
             if any(operation.writes for operation in operations):
-                await self._link.commit()
+                await self._connection.commit()
             else:
                 await self.connection.execute("COMMIT")
         except OutcomeUnknown as unknown:
@@ -261,7 +261,7 @@ class Session:
         self._catalog.refresh()
         self._bindings.is_current = False
         if queues is not None:
-            self._link.begin_with(queues.union(*map(self._queues_to_hold, operations)))
+            self._connection.begin_with(queues.union(*map(self._queues_to_hold, operations)))
             self._work.now = clock()
         results = []
         for operation in operations:
@@ -275,7 +275,7 @@ class Session:
     def _queues_to_hold(self, operation: ops.Operation[Any]) -> set[int]:
         """The queues that an operation is going to hold, as far as it can be known before."""
         if type(operation) is ops.Sweep:
-            found = self._link.execute(SQL.queues_to_sweep, (self._work.now, operation.limit))
+            found = self._connection.execute(SQL.queues_to_sweep, (self._work.now, operation.limit))
             states = [self._catalog.queue_by_id(row[0]) for row in found.fetchall()]
         else:
             states = [self._catalog.find(_queue_of(operation))] if operation.writes else []

@@ -21,7 +21,7 @@ from sqew.ids import new_token
 from sqew.model import Fact, Lease, Message, NewMessage, Received, Sent, Settled
 from sqew.operations import Ack, Operation, Receive, Send
 from sqew.stores.postgres.batch import Batch
-from sqew.stores.postgres.connection import SQL, SYNC_COMMIT, Answer, Link
+from sqew.stores.postgres.connection import SQL, SYNC_COMMIT, Answer, PostgresConnection
 from sqew.stores.postgres.watermarks import Bucket, Watermarks
 from sqew.stores.sql.catalog import Catalog, QueueState
 from sqew.stores.sql.receive import NEVER, delivered
@@ -171,18 +171,18 @@ class _Sorted:
         return True
 
 
-async def run(link: Link, catalog: Catalog, marks: Watermarks, batch: Batch) -> None:
+async def run(connection: PostgresConnection, catalog: Catalog, marks: Watermarks, batch: Batch) -> None:
     """Do what can be done so. The rest of the flight is pending still."""
     found = _Sorted(catalog, batch)
     for sends in _in_parts(found.sends, lambda send: len(send.rows), _MOST_ROWS):
-        await _send(link, catalog, marks, batch, sends)
+        await _send(connection, catalog, marks, batch, sends)
     for acks in _in_parts(found.acks, lambda ack: len(ack.op.refs), _MOST_ROWS):
-        await _ack(link, catalog, batch, acks)
+        await _ack(connection, catalog, batch, acks)
     for finishes in _in_parts(found.finishes, lambda finish: len(finish.op.refs), _MOST_ROWS):
-        await _finish(link, catalog, batch, finishes)
+        await _finish(connection, catalog, batch, finishes)
     for of_bucket in found.claims.values():
         for claims in _in_parts(of_bucket, lambda claim: claim.op.limit, _MOST_CLAIMED):
-            await _receive(link, catalog, marks, batch, claims)
+            await _receive(connection, catalog, marks, batch, claims)
 
 
 def _in_parts(entries: Sequence[T], size_of: Callable[[T], int], most: int) -> Iterator[list[T]]:
@@ -247,14 +247,16 @@ def _kind(state: QueueState, message: NewMessage, now: int) -> Row | None:
     return state.id, lane, message.priority, due_at, expires_at, message.format == "text"
 
 
-async def _send(link: Link, catalog: Catalog, marks: Watermarks, batch: Batch, sends: Sequence[_Send]) -> None:
+async def _send(
+    connection: PostgresConnection, catalog: Catalog, marks: Watermarks, batch: Batch, sends: Sequence[_Send]
+) -> None:
     rows = _Rows([], [], [], [], [])
     for send in sends:
         rows.add(send.rows)
     if not rows.bodies:
         return
     try:
-        answer = await _inserted(link, catalog, batch, rows)
+        answer = await _inserted(connection, catalog, batch, rows)
     except OutcomeUnknown as unknown:
         # Receivers are to look: it may be there.
         batch.woken.update(send.state.name for send in sends)
@@ -279,13 +281,13 @@ async def _send(link: Link, catalog: Catalog, marks: Watermarks, batch: Batch, s
     marks.sent({send.state.name for send in sends}, batch.took_ms())
 
 
-async def _inserted(link: Link, catalog: Catalog, batch: Batch, rows: _Rows) -> Answer:
+async def _inserted(connection: PostgresConnection, catalog: Catalog, batch: Batch, rows: _Rows) -> Answer:
     sync_commit = None if batch.sync_commit is None else SYNC_COMMIT[batch.sync_commit]
     if rows.are_alike:
-        return await link.fetch_alone(
+        return await connection.fetch_alone(
             SQL.insert_alike, catalog.version, batch.now, *rows.kinds[0], rows.checksums, rows.bodies, sync_commit
         )
-    return await link.fetch_alone(
+    return await connection.fetch_alone(
         SQL.insert_plain,
         catalog.version,
         batch.now,
@@ -313,7 +315,9 @@ def _only_bucket(state: QueueState, op: Receive) -> Bucket | None:
     return (lane, priorities[0]) if lane is not None and len(priorities) == 1 else None
 
 
-async def _receive(link: Link, catalog: Catalog, marks: Watermarks, batch: Batch, claims: Sequence[_Claim]) -> None:
+async def _receive(
+    connection: PostgresConnection, catalog: Catalog, marks: Watermarks, batch: Batch, claims: Sequence[_Claim]
+) -> None:
     """Claim for several at once. Who gets nothing goes the general way: there may be more to it."""
     state, bucket, now = claims[0].state, claims[0].bucket, batch.read_clock()
     policy = state.policy
@@ -326,7 +330,7 @@ async def _receive(link: Link, catalog: Catalog, marks: Watermarks, batch: Batch
     last_attempt = policy.max_attempts or NEVER
     position = marks.position(state.name, bucket, now)
     try:
-        answer = await link.fetch_alone(
+        answer = await connection.fetch_alone(
             SQL.claim_plain, state.id, *bucket, now, *position, end - 1, catalog.version, last_attempt, starts,
             [lease.expires_at for lease in leases], [lease.token for lease in leases], [lease.by for lease in leases],
         )  # fmt: skip
@@ -346,7 +350,7 @@ async def _receive(link: Link, catalog: Catalog, marks: Watermarks, batch: Batch
         claim, lease = claims[slot - 1], leases[slot - 1]
         if not all(map(_is_intact, theirs)):
             marks.forget(state.name)
-            await link.fetch(SQL.unclaim, [row[0] for row in theirs], lease.token)
+            await connection.fetch(SQL.unclaim, [row[0] for row in theirs], lease.token)
             continue
         messages = [_message(state, lease, row, now) for row in theirs]
         _tell(batch, state, messages, last_attempt)
@@ -373,7 +377,7 @@ def _tell(batch: Batch, state: QueueState, messages: Sequence[Message], last_att
             batch.woken.add(state.policy.dead_letter)
 
 
-async def _ack(link: Link, catalog: Catalog, batch: Batch, acks: Sequence[_Ack]) -> None:
+async def _ack(connection: PostgresConnection, catalog: Catalog, batch: Batch, acks: Sequence[_Ack]) -> None:
     # In the order of their ids, as all who lock several do.
     named = sorted((ref.id, ack.state.id, ref.token, ref.by) for ack in acks for ref in ack.op.refs)
     if not named:
@@ -390,12 +394,12 @@ async def _ack(link: Link, catalog: Catalog, batch: Batch, acks: Sequence[_Ack])
     counted = {ack.state.id for ack in acks if ack.state.policy.quota is not None}
     try:
         if counted:
-            answer = await link.fetch_alone(SQL.finish_counted, catalog.version, ids, starts, *columns, counted)
+            answer = await connection.fetch_alone(SQL.finish_counted, catalog.version, ids, starts, *columns, counted)
         elif len(rights) == 1 and rights[0][1] is not None and rights[0][2] is None:
             queue_id, token, _ = rights[0]
-            answer = await link.fetch_alone(SQL.finish_alike, catalog.version, ids, queue_id, token)
+            answer = await connection.fetch_alone(SQL.finish_alike, catalog.version, ids, queue_id, token)
         else:
-            answer = await link.fetch_alone(SQL.finish_plain, catalog.version, ids, starts, *columns)
+            answer = await connection.fetch_alone(SQL.finish_plain, catalog.version, ids, starts, *columns)
     except OutcomeUnknown as unknown:
         _doubt(batch, acks, unknown)
         return
@@ -403,7 +407,7 @@ async def _ack(link: Link, catalog: Catalog, batch: Batch, acks: Sequence[_Ack])
     _resolve(batch, catalog, acks, finished)
 
 
-async def _finish(link: Link, catalog: Catalog, batch: Batch, finishes: Sequence[_Finish]) -> None:
+async def _finish(connection: PostgresConnection, catalog: Catalog, batch: Batch, finishes: Sequence[_Finish]) -> None:
     known = catalog.by_name
     if len(known) > _MOST_QUEUES:
         return
@@ -413,7 +417,7 @@ async def _finish(link: Link, catalog: Catalog, batch: Batch, finishes: Sequence
     if not plain or not ids:
         return
     try:
-        answer = await link.fetch_alone(SQL.finish_leased, catalog.version, ids, batch.now, plain)
+        answer = await connection.fetch_alone(SQL.finish_leased, catalog.version, ids, batch.now, plain)
     except OutcomeUnknown as unknown:
         _doubt(batch, finishes, unknown)
         return

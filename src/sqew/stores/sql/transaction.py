@@ -65,7 +65,7 @@ class NewRows:
         return bool(self.small or self.copies or self.others)
 
 
-class Connection(Protocol):
+class StoreConnection(Protocol):
     """What a store's database must be able to do. Every statement is one of `Statements`."""
 
     @property
@@ -128,7 +128,7 @@ class Work:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: StoreConnection,
         sql: Statements,
         catalog: Catalog,
         bindings: Bindings,

@@ -45,8 +45,8 @@ _NETWORK_FILE_SYSTEMS = frozenset(
 )
 
 
-class Link:
-    """A connection as what stores share knows it: implements `sqew.stores.sql.transaction.Connection`."""
+class SQLiteConnection:
+    """A connection as what stores share knows it: implements `sqew.stores.sql.transaction.StoreConnection`."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         # Each on a cursor of its own, so that their rows may be read side by side.

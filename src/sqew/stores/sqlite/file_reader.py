@@ -18,7 +18,7 @@ from sqew.stores.sql.migrations import migrations
 from sqew.stores.sql.ready_rows import Finding
 from sqew.stores.sql.subscription_cache import Bindings
 from sqew.stores.sql.transaction import Work
-from sqew.stores.sqlite.connection import SQL, Link, translated
+from sqew.stores.sqlite.connection import SQL, SQLiteConnection, translated
 from sqew.stores.sqlite.disk_space import Room
 from sqew.stores.sqlite.lost_transactions import WalWatch
 from sqew.stores.sqlite.migrate import version_of
@@ -43,7 +43,9 @@ class SQLiteReader:
                 self._connection.close(True)
                 raise
         catalog = Catalog(self._connection.execute, SQL)
-        self._work = Work(Link(self._connection), SQL, catalog, Bindings(), Finding(), Room(self.path, 0), Random())
+        self._work = Work(
+            SQLiteConnection(self._connection), SQL, catalog, Bindings(), Finding(), Room(self.path, 0), Random()
+        )
         self._work.now = now
 
     def __enter__(self) -> Self:

@@ -25,7 +25,16 @@ from sqew.stores.sql.ready_rows import Finding
 from sqew.stores.sql.subscription_cache import Bindings
 from sqew.stores.sql.transaction import NewRows, Work
 from sqew.stores.sqlite import upkeep
-from sqew.stores.sqlite.connection import MEMORY, SQL, Durability, Link, connect, set_durability, translate, translated
+from sqew.stores.sqlite.connection import (
+    MEMORY,
+    SQL,
+    Durability,
+    SQLiteConnection,
+    connect,
+    set_durability,
+    translate,
+    translated,
+)
 from sqew.stores.sqlite.disk_space import Room
 from sqew.stores.sqlite.fast_paths import FAST_PATHS, FAST_PATHS_WITHIN, FastPath, send_plain
 from sqew.stores.sqlite.kept_reader import KeptReader
@@ -102,10 +111,10 @@ class SQLiteStore:
         self._room = Room(self.path, disk_reserve_bytes, self.connection)
         self._bindings = Bindings()
         # One link for each connection: another would take the functions over that note rows.
-        self._link = Link(self.connection)
-        self._change = self._link.change
+        self._work_connection = SQLiteConnection(self.connection)
+        self._change = self._work_connection.change
         self._work = Work(
-            self._link,
+            self._work_connection,
             SQL,
             self._catalog,
             self._bindings,
@@ -197,7 +206,7 @@ class SQLiteStore:
                 if is_newer(connection):
                     # What this code can't read need not be damaged.
                     return []
-                told = mend(self._work_on(Link(connection), connection, now), connection, indexes=indexes)
+                told = mend(self._work_on(SQLiteConnection(connection), connection, now), connection, indexes=indexes)
         except (apsw.Error, SqewError, *_UNLIKELY) as failure:
             fields = {"file": self.path, "error": str(error), "failure": str(failure)}
             _log.warning("the file is damaged, and could not be mended", extra={"fields": fields})
@@ -488,13 +497,13 @@ class SQLiteStore:
         with self._mended_after(now) if mends else contextlib.nullcontext(), translated(self.path):
             if self.path == MEMORY:
                 # There is no other connection, and a transaction that is open on this one is somebody's.
-                yield self._work_on(self._link, self.connection, now)
+                yield self._work_on(self._work_connection, self.connection, now)
                 return
             connection = (self._kept_reader.take() if keep else None) or connect(self._file, create=False)
             kept = False
             try:
                 connection.execute("BEGIN")
-                yield self._work_on(Link(connection), connection, now)
+                yield self._work_on(SQLiteConnection(connection), connection, now)
                 if keep:
                     connection.execute("COMMIT")
                     kept = self._kept_reader.keep(connection)
@@ -521,7 +530,7 @@ class SQLiteStore:
             self._mend_aside(error, now)
             raise self._damaged(error) from error
 
-    def _work_on(self, link: Link, connection: apsw.Connection, now: int) -> Work:
+    def _work_on(self, link: SQLiteConnection, connection: apsw.Connection, now: int) -> Work:
         catalog = Catalog(connection.execute, SQL)
         work = Work(link, SQL, catalog, Bindings(), self._work.finding, self._work.room, self._work.random)
         work.now = now

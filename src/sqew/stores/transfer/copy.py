@@ -24,7 +24,7 @@ from sqew.clock import Clock, timestamp
 from sqew.errors import Conflict, StoreBusy, StoreDamaged
 from sqew.settings import without_password
 from sqew.stores.postgres import PostgresStore
-from sqew.stores.postgres.connection import SQL, Link
+from sqew.stores.postgres.connection import SQL, PostgresConnection
 from sqew.stores.postgres.errors import OF_DATABASE, translate
 from sqew.stores.postgres.pool_counters import Tally
 from sqew.stores.sqlite import SQLiteStore
@@ -268,7 +268,7 @@ class _Move:
 
     async def _finish(self, resumed: bool) -> Moved:
         """Make everything found, if everything is there."""
-        link = Link(self._target, self._url, Tally())
+        link = PostgresConnection(self._target, self._url, Tally())
         transaction = self._target.transaction()
         await transaction.start()
         try:
