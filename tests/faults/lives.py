@@ -20,7 +20,7 @@ from sqew.operations import Sweep
 from sqew.stores.contract import Store
 from sqew.stores.sqlite import SQLiteStore
 from sqew.stores.sqlite.connection import Durability
-from sqew.stores.sqlite.lost_transactions import WalWatch, noted
+from sqew.stores.sqlite.lost_transactions import WalWatch, recorded_losses
 
 FILE = "queue.db"
 _START = 1_700_000_000_000
@@ -185,8 +185,8 @@ def _losses(folder: Path, images: dict[str, bytes], shared: bytes) -> list[str]:
     watch = WalWatch(str(folder / FILE))
     with closing(apsw.Connection(str(folder / FILE))) as connection:
         rows_of(connection)
-        watch.tell_loss()
-    return noted(str(folder / FILE))
+        watch.report_loss()
+    return recorded_losses(str(folder / FILE))
 
 
 def _compare(cut: Cut, life: _Life, found: Any, durability: Durability) -> None:

@@ -16,7 +16,7 @@ from client import Client
 from sqew.clock import Clock
 from sqew.stores.sqlite import SQLiteStore
 from sqew.stores.sqlite.connection import Durability
-from sqew.stores.sqlite.lost_transactions import noted
+from sqew.stores.sqlite.lost_transactions import recorded_losses
 
 # For each mode: 60 in the test command, and 12 more of a planted bug in test_planted_bugs.
 KILLS = 30
@@ -30,7 +30,7 @@ def kill_and_judge(folder: Path, durability: Durability, kills: int, seed: int, 
         assert len(killed) == kills
         assert not children.complaints()
         history = children.histories()
-    assert not noted(str(children.path)), "a kill was taken for a loss"
+    assert not recorded_losses(str(children.path)), "a kill was taken for a loss"
     with closing(apsw.Connection(str(children.path))) as connection:
         assert not problems_of(connection)
     return check(history + drain(children.path))

@@ -21,7 +21,7 @@ from sqew import Queue
 from sqew.errors import StoreUnusable
 from sqew.stores.sqlite import SQLiteStore, lost_transactions
 from sqew.stores.sqlite.file_reader import SQLiteReader
-from sqew.stores.sqlite.lost_transactions import noted
+from sqew.stores.sqlite.lost_transactions import recorded_losses
 from sqew.stores.sqlite.snapshot import snapshot
 
 SENT = 30
@@ -95,7 +95,7 @@ def test_a_log_that_held_all_there_was_left_a_file_without_queues_and_without_a_
         Queue.open(path, create=False)
 
     assert "committed transactions are missing" in caplog.text
-    assert noted(str(path))
+    assert recorded_losses(str(path))
 
 
 def test_a_look_at_a_copy_hid_that_transactions_were_lost(tmp_path: Path) -> None:
@@ -217,4 +217,4 @@ def test_another_program_that_writes_to_the_same_file_is_no_loss(tmp_path: Path)
         with Queue.open(path) as q:
             assert q.check().ok
 
-    assert noted(str(path)) == []
+    assert recorded_losses(str(path)) == []

@@ -54,15 +54,15 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names = {text: name for name, text in SQL.texts.items()}
     sent: list[str] = []
 
-    def noting(fetch: Callable[..., Awaitable[object]]) -> Callable[..., Awaitable[object]]:
+    def capturing(fetch: Callable[..., Awaitable[object]]) -> Callable[..., Awaitable[object]]:
         def note(link: PostgresConnection, statement: str, *parameters: object) -> Awaitable[object]:
             sent.append(names[statement])
             return fetch(link, statement, *parameters)
 
         return note
 
-    monkeypatch.setattr(PostgresConnection, "fetch", noting(PostgresConnection.fetch))
-    monkeypatch.setattr(PostgresConnection, "fetch_alone", noting(PostgresConnection.fetch_alone))
+    monkeypatch.setattr(PostgresConnection, "fetch", capturing(PostgresConnection.fetch))
+    monkeypatch.setattr(PostgresConnection, "fetch_alone", capturing(PostgresConnection.fetch_alone))
     return sent
 
 

@@ -25,7 +25,7 @@ from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.statements import Statements
 from sqew.stores.sql.transaction import Copies, Execute, Row, Rows
 from sqew.stores.sqlite.migrate import version_of
-from sqew.stores.sqlite.row_capture import noting
+from sqew.stores.sqlite.row_capture import capturing
 
 Durability = Literal["durable", "fast"]
 SQL = Statements(__package__)
@@ -56,7 +56,7 @@ class SQLiteConnection:
         self.read: Callable[[str, Row], Iterable[Row]] = connection.execute
         self.executemany: Callable[[str, Iterable[Row]], Rows] = connection.executemany
         self.changes = connection.changes
-        self.change, self.delete = noting(connection)
+        self.change, self.delete = capturing(connection)
 
     def integers(self, values: list[int]) -> object:
         """A list of integers as one parameter, for ``carray(?)``."""

@@ -38,7 +38,7 @@ class SQLiteReader:
                 self._connection.set_busy_timeout(busy_timeout_ms)
                 self._connection.execute("BEGIN")
                 self._check_version()
-                watch.tell_loss()
+                watch.report_loss()
             except BaseException:
                 self._connection.close(True)
                 raise

@@ -85,7 +85,7 @@ class WalWatch:
         (copied,) = _COPIED.unpack_from(found, end)
         return _Committed(frames, copied, salts) if version == _VERSION and is_made else None
 
-    def tell_loss(self) -> None:
+    def report_loss(self) -> None:
         """Write down, in the log and beside the file, if SQLite has found fewer frames than were committed."""
         before = self._before
         if before is None or (after := self._committed()) is None:
@@ -101,7 +101,7 @@ class WalWatch:
                 "committed transactions are missing: the log was damaged, or its disk lost what was not synced",
                 extra={"fields": {"file": self._path, "found": lost}},
             )
-            note(self._path, lost)
+            record_loss(self._path, lost)
 
 
 def _is_whole(header: bytes) -> bool:
@@ -134,7 +134,7 @@ def _booted_at() -> float:
         return float("inf")
 
 
-def note(path: str, lost: str) -> None:
+def record_loss(path: str, lost: str) -> None:
     """Write down what was lost, for `sqew check`: outside the file, which may be restored."""
     try:
         with Path(f"{path}-lost").open("a", encoding="utf-8") as file:
@@ -144,7 +144,7 @@ def note(path: str, lost: str) -> None:
         return
 
 
-def noted(path: str) -> list[str]:
+def recorded_losses(path: str) -> list[str]:
     """Return what was written down, in a sentence each."""
     try:
         lines = Path(f"{path}-lost").read_text(encoding="utf-8").splitlines()

@@ -25,26 +25,26 @@ Delete = Callable[[str, Iterable[Row]], list[Row]]
 """Execute a statement that deletes, once for every row of parameters: what it noted of all that it deleted."""
 
 
-def noting(connection: apsw.Connection) -> tuple[Change, Delete]:
+def capturing(connection: apsw.Connection) -> tuple[Change, Delete]:
     """Have statements of this connection note rows.
 
-    ``sqew_note(…)`` keeps what it is given, ``sqew_intact({delivered})`` as well, but leaves the row alone if its body
-    is not what was sent or its numbers are none, and ``sqew_notes(…)`` adds what it is given to the rest.
+    ``sqew_capture(…)`` keeps its arguments, ``sqew_intact({delivered})`` as well, but leaves the row alone if its body
+    is not what was sent or its numbers are none, and ``sqew_captures(…)`` adds what it is given to the rest.
     ``sqew_is_text(…)`` says of bytes whether they are UTF-8, ``sqew_is_policy(…)`` whether they are a queue's policy,
     and ``sqew_may_be_lane(policy, name)`` whether that has a lane of this name, if it is one.
     """
-    noted: Row = ()
-    all_noted: list[Row] = []
+    captured: Row = ()
+    all_captured: list[Row] = []
     lanes_of_last: tuple[Any, frozenset[bytes] | None] = None, None
 
-    def note(*row: Any) -> bool:
-        nonlocal noted
-        noted = row
+    def capture(*row: Any) -> bool:
+        nonlocal captured
+        captured = row
         return True
 
     def is_intact(*row: Any) -> bool:
-        nonlocal noted
-        noted = row
+        nonlocal captured
+        captured = row
         # Positions: is_text 12, checksum 13, headers 14, body 15. A large body is elsewhere.
         is_text, expected, headers, body = row[12:16]
         try:
@@ -66,7 +66,7 @@ def noting(connection: apsw.Connection) -> tuple[Change, Delete]:
         return intact
 
     def add(*row: Any) -> bool:
-        all_noted.append(row)
+        all_captured.append(row)
         return True
 
     def is_text(*value: Any) -> bool:
@@ -88,9 +88,9 @@ def noting(connection: apsw.Connection) -> tuple[Change, Delete]:
         return lanes is None or name in lanes
 
     functions = {
-        "sqew_note": note,
+        "sqew_capture": capture,
         "sqew_intact": is_intact,
-        "sqew_notes": add,
+        "sqew_captures": add,
         "sqew_is_text": is_text,
         "sqew_is_policy": is_policy,
         "sqew_may_be_lane": may_be_lane,
@@ -101,14 +101,14 @@ def noting(connection: apsw.Connection) -> tuple[Change, Delete]:
 
     def change(statement: str, parameters: Row) -> Row | None:
         execute(statement, parameters)
-        return noted if changes() else None
+        return captured if changes() else None
 
     def delete(statement: str, parameters: Iterable[Row]) -> list[Row]:
         # An interrupt may have left some.
-        all_noted.clear()
+        all_captured.clear()
         executemany(statement, parameters)
-        rows = all_noted.copy()
-        all_noted.clear()
+        rows = all_captured.copy()
+        all_captured.clear()
         return rows
 
     return change, delete

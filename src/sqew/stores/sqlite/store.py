@@ -38,7 +38,7 @@ from sqew.stores.sqlite.connection import (
 from sqew.stores.sqlite.disk_space import Room
 from sqew.stores.sqlite.fast_paths import FAST_PATHS, FAST_PATHS_WITHIN, FastPath, send_plain
 from sqew.stores.sqlite.kept_reader import KeptReader
-from sqew.stores.sqlite.lost_transactions import WalWatch, noted
+from sqew.stores.sqlite.lost_transactions import WalWatch, recorded_losses
 from sqew.stores.sqlite.migrate import is_newer, migrate
 from sqew.stores.sqlite.repair import has_odd_queues, mend, odd_rows
 
@@ -100,7 +100,7 @@ class SQLiteStore:
         finally:
             # Even if it can't be opened: what is lost may be all that makes it a file of queues.
             if watch is not None:
-                watch.tell_loss()
+                watch.report_loss()
         try:
             with translated(self.path):
                 migrate(self.connection, self.path, now)
@@ -472,7 +472,7 @@ class SQLiteStore:
     def check(self, progress: Callable[[int], object] | None = None) -> upkeep.CheckReport:
         """Read everything: SQLite's own structures, and every body against its checksum."""
         with self._reader(0, mends=False) as work:
-            return upkeep.check(work, progress, noted(self._file))
+            return upkeep.check(work, progress, recorded_losses(self._file))
 
     def export(self, queue: str, now: int) -> Iterator[Message]:
         """The messages of a queue as they were at one moment, in no particular order of lanes and priorities."""

@@ -49,4 +49,4 @@ UPDATE sqew_message
 -- Delete a message that leaves nothing behind. ?6: only if its lease lasts beyond that time; NULL: in any case.
 DELETE FROM sqew_message
  WHERE {authority} AND {leaves_nothing} AND {same_catalog} = ?5 AND (?6 IS NULL OR lease_until > ?6)
-   AND sqew_note(lane_id, attempts, leased_by, received_at)
+   AND sqew_capture(lane_id, attempts, leased_by, received_at)

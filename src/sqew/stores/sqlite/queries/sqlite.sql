@@ -27,7 +27,7 @@ SELECT ?9 + (new.rowid - 1) * ?8 + queue.rowid - 1, queue.value, ?1, ?2, ?3, ?3,
 
 -- fragment: of_deleted
 -- See noting.py.
-AND sqew_notes({ended})
+AND sqew_captures({ended})
 
 -- fragment: among_ids
 id IN (SELECT value FROM carray(?1))
