@@ -1,7 +1,7 @@
 """Short words for what tests do with topics and with subscriptions that SNS made."""
 
 from conformance.driver import ENDPOINT
-from sqew.model import Greeting, NewEvent, NewMessage, SubscriptionDetails
+from sqew.model import NewEvent, NewMessage, SubscriptionDetails, SubscriptionNotice
 from sqew.operations import Publish, Subscribe
 
 
@@ -14,7 +14,7 @@ def pending(store, uuid="1"):
     """A subscription that its endpoint has not confirmed yet."""
     return sns(
         store, "orders", ENDPOINT, "http", uuid, confirmed=False, details=SubscriptionDetails(token="t"),
-        greeting=Greeting("m", b'{"hi":1}'),
+        notice=SubscriptionNotice("m", b'{"hi":1}'),
     )  # fmt: skip
 
 

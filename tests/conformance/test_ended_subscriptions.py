@@ -2,7 +2,7 @@
 
 from conformance.driver import ENDPOINT
 from conformance.sns import pending, publish, sns
-from sqew.model import CANCELLATION, NOTIFICATION, Greeting, SubscriptionDetails
+from sqew.model import CANCELLATION, NOTIFICATION, SubscriptionDetails, SubscriptionNotice
 from sqew.operations import SweepDue, UpdateSubscription
 
 EU = SubscriptionDetails(filter_policy='{"shop":["eu"]}')
@@ -64,7 +64,7 @@ def left(store, **details):
     return store.run(
         UpdateSubscription(
             "1", details=SubscriptionDetails(token="back", **details), state="deleted",
-            greeting=Greeting("m", b'{"bye":1}', CANCELLATION),
+            notice=SubscriptionNotice("m", b'{"bye":1}', CANCELLATION),
         )
     )  # fmt: skip
 

@@ -6,7 +6,7 @@ from msgspec import structs
 from conformance.driver import ENDPOINT
 from conformance.sns import attributes, new_event, publish, sns, taken
 from sqew.errors import QuotaExceeded
-from sqew.model import Greeting, NewMessage, SubscriptionDetails
+from sqew.model import NewMessage, SubscriptionDetails, SubscriptionNotice
 from sqew.operations import CreateTopic, Publish
 
 LETTERS = SubscriptionDetails(dead_letter="letters")
@@ -66,7 +66,7 @@ def test_a_letter_that_no_queue_takes_stays_as_an_exhausted_delivery(store, poli
 def test_a_greeting_that_can_not_be_posted_is_no_dead_letter(store):
     store.create("letters")
     sns(
-        store, "orders", ENDPOINT, "http", confirmed=False, details=LETTERS, greeting=Greeting("m", b"{}")
+        store, "orders", ENDPOINT, "http", confirmed=False, details=LETTERS, notice=SubscriptionNotice("m", b"{}")
     )  # fmt: skip
     [delivery] = store.claim()
 

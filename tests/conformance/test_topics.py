@@ -5,7 +5,7 @@ import pytest
 from conformance.driver import ENDPOINT, event
 from conformance.sns import attributes, new_event, pending, publish, sns, taken
 from sqew.errors import ChangedMeanwhile, SubscriptionExists, SubscriptionNotFound, TopicNotFound
-from sqew.model import CONFIRMATION, NOTIFICATION, Audience, Greeting, SubscriptionDetails
+from sqew.model import CONFIRMATION, NOTIFICATION, Audience, SubscriptionDetails, SubscriptionNotice
 from sqew.operations import (
     CountSubscriptions,
     CreateTopic,
@@ -219,7 +219,7 @@ def test_each_envelope_says_how_to_leave(store):
     sns(store, "orders", "b", uuid="2", form=2)
     store.subscribe("orders", "native", form=2)
 
-    publish(store, "orders", envelopes={2: b'{"x":1}'}, farewell="http://here/?")
+    publish(store, "orders", envelopes={2: b'{"x":1}'}, unsubscribe_link="http://here/?")
 
     assert taken(store, "a") == [b'{"x":1,"UnsubscribeURL":"http://here/?1"}']
     assert taken(store, "b") == [b'{"x":1,"UnsubscribeURL":"http://here/?2"}']
@@ -285,8 +285,8 @@ def test_who_has_not_confirmed_is_posted_the_greeting_and_nothing_else(store, ne
 def test_who_has_confirmed_is_posted_what_is_published(store, neighbour):
     pending(store)
     publish(neighbour, "orders")
-    [greeting] = store.claim()
-    store.settle(greeting, delivered=True)
+    [notice] = store.claim()
+    store.settle(notice, delivered=True)
 
     store.run(UpdateSubscription("1", state="confirmed"))
     for each in (store, neighbour):
@@ -308,7 +308,7 @@ def test_a_pending_subscription_can_be_deleted(store):
 def greeted_again(store, token, **fields):
     return sns(
         store, "orders", ENDPOINT, "http", "2", confirmed=False, details=SubscriptionDetails(token=token),
-        greeting=Greeting("m", b'{"hi":2}'), **fields,
+        notice=SubscriptionNotice("m", b'{"hi":2}'), **fields,
     )  # fmt: skip
 
 

@@ -20,7 +20,6 @@ from sqew.model import (
     ExpressionKind,
     Extension,
     Finished,
-    Greeting,
     KeyScope,
     NewEvent,
     NewMessage,
@@ -32,6 +31,7 @@ from sqew.model import (
     ScheduleStatus,
     SigningKey,
     SubscriptionDetails,
+    SubscriptionNotice,
     TargetKind,
 )
 from sqew.rules.rules import (
@@ -276,8 +276,8 @@ def details(name: str, value: Any, limits: Limits) -> None:
     texts("kept", value.kept, limits)
 
 
-def greeting(name: str, value: Any, _limits: Limits) -> None:
-    if type(value) is not Greeting or type(value.body) is not bytes:
+def notice(name: str, value: Any, _limits: Limits) -> None:
+    if type(value) is not SubscriptionNotice or type(value.body) is not bytes:
         raise BadValue(f"{name} can't be {shown(value)}: it must be a Greeting.")
     check_text("message_id", value.message_id)
     check_text("kind", value.kind)

@@ -11,9 +11,9 @@ from msgspec import structs
 
 from sqew.core.broker import Broker
 from sqew.envelopes.signing import SignatureVersion, new_signing_key
-from sqew.envelopes.sns import Seal, check_base_url, new_message_id
+from sqew.envelopes.sns import EnvelopeSigner, check_base_url, new_message_id
 from sqew.errors import EnvelopeNeeded
-from sqew.model import CANCELLATION, Fired, Greeting, NewEvent, Published, SigningKey
+from sqew.model import CANCELLATION, Fired, NewEvent, Published, SigningKey, SubscriptionNotice
 from sqew.operations import AddSigningKey, FireSchedule, Operation, Publish, ReadSigningKeys
 
 _log = logging.getLogger("sqew.publisher")
@@ -41,7 +41,7 @@ class Publisher:
         ``to_topics``: as SNS does; see `sqew.operations.Publish`. ``needed``: what somebody was told who has tried.
         """
         if needed is not None:
-            events = await self._seal(events, needed)
+            events = await self._in_envelopes(events, needed)
         return await self._run(events, lambda events: Publish(events, to_topics))
 
     async def fire(self, operation: FireSchedule) -> Fired:
@@ -54,22 +54,24 @@ class Publisher:
             try:
                 return await self._broker.run(with_events(events))
             except EnvelopeNeeded as needed:
-                events = await self._seal(events, needed)
+                events = await self._in_envelopes(events, needed)
 
-    async def greeting(self, topic: str, token: str, version: SignatureVersion) -> Greeting:
+    async def confirmation_request(self, topic: str, token: str, version: SignatureVersion) -> SubscriptionNotice:
         """What asks an endpoint to confirm its subscription to a topic."""
-        seal, id, now = await self._seal_in_use(), new_message_id(), self._broker.now()
-        return Greeting(id, await asyncio.to_thread(seal.confirmation, topic, id, token, version, now))
+        signer, id, now = await self._signer_in_use(), new_message_id(), self._broker.now()
+        return SubscriptionNotice(id, await asyncio.to_thread(signer.confirmation, topic, id, token, version, now))
 
-    async def parting(self, topic: str, uuid: str, token: str, version: SignatureVersion) -> Greeting:
+    async def unsubscribe_notice(
+        self, topic: str, uuid: str, token: str, version: SignatureVersion
+    ) -> SubscriptionNotice:
         """What tells an endpoint that its subscription to a topic has ended, and how to restore it."""
-        seal, id, now = await self._seal_in_use(), new_message_id(), self._broker.now()
-        body = await asyncio.to_thread(seal.cancellation, topic, uuid, id, token, version, now)
-        return Greeting(id, body, CANCELLATION)
+        signer, id, now = await self._signer_in_use(), new_message_id(), self._broker.now()
+        body = await asyncio.to_thread(signer.cancellation, topic, uuid, id, token, version, now)
+        return SubscriptionNotice(id, body, CANCELLATION)
 
-    async def _seal_in_use(self) -> Seal:
+    async def _signer_in_use(self) -> EnvelopeSigner:
         keys = await self.signing_keys()
-        return Seal(keys[0], self.base_url, self._account_id, self._broker.limits.max_body_bytes)
+        return EnvelopeSigner(keys[0], self.base_url, self._account_id, self._broker.limits.max_body_bytes)
 
     async def signing_keys(self) -> list[SigningKey]:
         """The key in use, and those before it. The first is made when it is first asked for."""
@@ -92,14 +94,14 @@ class Publisher:
         key = await asyncio.to_thread(new_signing_key, self._broker.now())
         return await self._broker.run(AddSigningKey(key, instead_of))
 
-    async def _seal(self, events: Sequence[NewEvent], needed: EnvelopeNeeded) -> list[NewEvent]:
+    async def _in_envelopes(self, events: Sequence[NewEvent], needed: EnvelopeNeeded) -> list[NewEvent]:
         """The events with the envelopes that are needed."""
         self.check_envelopes()
-        seal = await self._seal_in_use()
+        signer = await self._signer_in_use()
         if self.guesses_url:
             self.guesses_url = False
             _log.warning(
                 "envelopes name a certificate that others may not be able to fetch: set base_url",
                 extra={"fields": {"base_url": self.base_url}},
             )
-        return await asyncio.to_thread(seal.all, events, needed, self._broker.now())
+        return await asyncio.to_thread(signer.all, events, needed, self._broker.now())

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from sqew.clock import Clock
 from sqew.envelopes.signing import new_signing_key
-from sqew.envelopes.sns import Seal, check_base_url, reachable
+from sqew.envelopes.sns import EnvelopeSigner, check_base_url, reachable
 from sqew.errors import EnvelopeNeeded
 from sqew.model import Fired, NewEvent, Published, SigningKey
 from sqew.operations import AddSigningKey, FireSchedule, Operation, Publish, ReadSigningKeys
@@ -35,19 +35,21 @@ class Publisher:
 
     def publish(self, events: Sequence[NewEvent]) -> list[Published]:
         """Send events to whoever subscribes to them."""
-        return self._run_sealed(events, Publish)
+        return self._run_with_envelopes(events, Publish)
 
     def fire(self, operation: FireSchedule) -> Fired:
         """Fire a schedule."""
-        return self._run_sealed(operation.events, lambda events: structs.replace(operation, events=events))
+        return self._run_with_envelopes(operation.events, lambda events: structs.replace(operation, events=events))
 
-    def _run_sealed(self, events: Sequence[NewEvent], with_events: Callable[[Sequence[NewEvent]], Operation[R]]) -> R:
+    def _run_with_envelopes(
+        self, events: Sequence[NewEvent], with_events: Callable[[Sequence[NewEvent]], Operation[R]]
+    ) -> R:
         # To try costs less than to sign. There are two versions to be added at most: it ends.
         while True:
             try:
                 return self._run(with_events(events))
             except EnvelopeNeeded as needed:
-                events = self._sealed(events, needed)
+                events = self._with_envelopes(events, needed)
 
     def signing_keys(self) -> list[SigningKey]:
         """The key in use, and those before it. The first is made when it is first asked for."""
@@ -61,10 +63,10 @@ class Publisher:
     def _add_key(self, instead_of: str | None) -> list[SigningKey]:
         return self._run(AddSigningKey(new_signing_key(self._clock.now()), instead_of))
 
-    def _sealed(self, events: Sequence[NewEvent], needed: EnvelopeNeeded) -> list[NewEvent]:
+    def _with_envelopes(self, events: Sequence[NewEvent], needed: EnvelopeNeeded) -> list[NewEvent]:
         check_base_url(self.base_url)
-        seal = Seal(self.signing_keys()[0], self.base_url, self._account_id, self._max_body_bytes)
-        return seal.all(events, needed, self._clock.now())
+        signer = EnvelopeSigner(self.signing_keys()[0], self.base_url, self._account_id, self._max_body_bytes)
+        return signer.all(events, needed, self._clock.now())
 
 
 def _server_url(settings: Settings) -> str:

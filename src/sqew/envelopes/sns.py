@@ -41,7 +41,7 @@ def topic_arn(routing_key: str, account_id: str) -> str:
     return f"arn:aws:sns:{region}:{account_id}:{name}"
 
 
-def farewell(base_url: str, arn: str) -> str:
+def unsubscribe_link(base_url: str, arn: str) -> str:
     """The URL that ends a subscription to a topic, up to the subscription's UUID."""
     query = urlencode({"Action": "Unsubscribe", "SubscriptionArn": f"{arn}:"}, safe=":")
     return f"{base_url.rstrip('/')}/?{query}"
@@ -64,7 +64,7 @@ def addressed(event: NewEvent, version: int, number: int | None = None, uuid: st
     envelope = event.envelopes[version]
     if number is not None:
         envelope = _with(envelope, "SequenceNumber", sequence_number(number))
-    return with_link(envelope, event.farewell + uuid) if uuid and event.farewell else envelope
+    return with_link(envelope, event.unsubscribe_link + uuid) if uuid and event.unsubscribe_link else envelope
 
 
 def sequence_number(number: int) -> str:
@@ -110,7 +110,7 @@ def check_base_url(base_url: str) -> None:
         )
 
 
-class Seal:
+class EnvelopeSigner:
     """Puts events into envelopes. As the body of a message an envelope may have ``max_body_bytes``."""
 
     def __init__(self, key: SigningKey, base_url: str, account_id: str, max_body_bytes: int) -> None:
@@ -120,11 +120,11 @@ class Seal:
 
     def all(self, events: Sequence[NewEvent], needed: EnvelopeNeeded, now_ms: int) -> list[NewEvent]:
         """The events, with an envelope for each version of the signature. A signature takes half a millisecond."""
-        sealed = [self._with_envelopes(event, needed.versions, now_ms) for event in events]
-        for event in sealed:
+        wrapped = [self._with_envelopes(event, needed.versions, now_ms) for event in events]
+        for event in wrapped:
             for version in needed.for_queues:
                 self._check_size(event.envelopes[version])
-        return sealed
+        return wrapped
 
     def _check_size(self, envelope: bytes) -> None:
         if len(envelope) > self._max_body_bytes:
@@ -141,7 +141,9 @@ class Seal:
             version: envelope(notice, self._key, self._cert_url, cast("SignatureVersion", version))
             for version in versions
         }
-        return structs.replace(event, envelopes={**event.envelopes, **made}, farewell=farewell(self._base_url, arn))
+        return structs.replace(
+            event, envelopes={**event.envelopes, **made}, unsubscribe_link=unsubscribe_link(self._base_url, arn)
+        )
 
     def confirmation(self, topic: str, message_id: str, token: str, version: SignatureVersion, now_ms: int) -> bytes:
         """What asks an endpoint to confirm its subscription to a topic."""

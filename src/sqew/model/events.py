@@ -26,7 +26,7 @@ class NewEvent(Struct, frozen=True):
     """A UUID: the same for everybody whom the event reaches."""
     envelopes: dict[int, bytes] = {}  # msgspec copies it
     """The event in an envelope, by the version of the signature, where a subscription wants one."""
-    farewell: str = ""
+    unsubscribe_link: str = ""
     """The URL that unsubscribes, up to the UUID of the subscription. It comes with the envelopes."""
     attributes: dict[str, Any] = {}  # msgspec copies it
     """Message attributes as SNS has them: ``{"size": {"DataType": "Number", "StringValue": "5"}}``. Filters look at

@@ -41,7 +41,7 @@ class SubscriptionDetails(Struct, frozen=True):
     shown."""
 
 
-class Greeting(Struct, frozen=True):
+class SubscriptionNotice(Struct, frozen=True):
     """What an endpoint is sent first, before it has confirmed that it wants more; or last, in case it still does."""
 
     message_id: str
@@ -102,7 +102,7 @@ class Subscribe(Operation[Subscribed], frozen=True):
     """Have events that match a pattern go to a queue or an endpoint. Where they do already, answer what is there.
 
     A ``uuid`` makes it one of SNS's, with ``details`` of its own: that its queue exists is not asked for then. Where
-    it is there with other details, that is a conflict, unless ``exist_ok``. A ``greeting`` is posted to its endpoint,
+    it is there with other details, that is a conflict, unless ``exist_ok``. A ``notice`` is posted to its endpoint,
     which gets nothing else until the subscription is ``confirmed``; as long as the token of an earlier one holds, a
     later one must bring the same. ``topic``: only if that is still as it says. Otherwise: `ChangedMeanwhile`.
     """
@@ -114,7 +114,7 @@ class Subscribe(Operation[Subscribed], frozen=True):
     uuid: str = ""
     details: SubscriptionDetails = SubscriptionDetails()
     confirmed: bool = True
-    greeting: Greeting | None = None
+    notice: SubscriptionNotice | None = None
     exist_ok: bool = False
     topic: TopicInfo | None = None
 
@@ -135,7 +135,7 @@ class FindSubscription(Operation[Subscription], frozen=True):
 
 
 class UpdateSubscription(Operation[Subscription], frozen=True):
-    """Change what SNS says of a subscription. None: it stays as it is. A ``greeting`` is posted to its endpoint.
+    """Change what SNS says of a subscription. None: it stays as it is. A ``notice`` is posted to its endpoint.
 
     ``known`` and ``topic``: only if it, and its topic, are still as these say. Otherwise: `ChangedMeanwhile`.
     """
@@ -144,7 +144,7 @@ class UpdateSubscription(Operation[Subscription], frozen=True):
     form: Form | None = None
     details: SubscriptionDetails | None = None
     state: SubscriptionState | None = None
-    greeting: Greeting | None = None
+    notice: SubscriptionNotice | None = None
     known: Subscription | None = None
     topic: TopicInfo | None = None
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from sqew.background.webhooks.poster import Poster
 from sqew.core.broker import Broker
-from sqew.envelopes.sns import farewell, topic_arn, with_link
+from sqew.envelopes.sns import topic_arn, unsubscribe_link, with_link
 from sqew.errors import DeliveryFailed, NotTried, StoreClosed, StoreError
 from sqew.model import CONFIRMATION, DELIVERIES, NOTIFICATION, RAW, Claimed, Delivered, DeliveryOutcome, DueDelivery
 from sqew.operations import ClaimDeliveries, NextDelivery, RenewDeliveries, SettleDeliveries
@@ -289,7 +289,7 @@ class Courier:
         if delivery.form == RAW or not delivery.subscription_uuid or delivery.kind != NOTIFICATION:
             return delivery.body
         arn = topic_arn(delivery.routing_key, self._account_id)
-        return with_link(delivery.body, farewell(self._base_url, arn) + delivery.subscription_uuid)
+        return with_link(delivery.body, unsubscribe_link(self._base_url, arn) + delivery.subscription_uuid)
 
     def _headers(self, delivery: DueDelivery) -> dict[str, str]:
         arn = topic_arn(delivery.routing_key, self._account_id)

@@ -15,10 +15,10 @@ from sqew.errors import (
 from sqew.model import (
     DELIVERIES,
     NO_REASON,
-    Greeting,
     Subscribed,
     Subscription,
     SubscriptionDetails,
+    SubscriptionNotice,
     SubscriptionState,
 )
 from sqew.operations import (
@@ -78,8 +78,8 @@ def subscribe(work: Work, op: Subscribe) -> Subscribed:
         id, op.pattern, op.protocol, op.target, op.form, work.now, _PROBLEMS[state], op.uuid, op.details, state,
         ends_at,
     )  # fmt: skip
-    if op.greeting is not None:
-        _greet(work, made, op.greeting)
+    if op.notice is not None:
+        _post_notice(work, made, op.notice)
     return Subscribed(made, created=True)
 
 
@@ -97,14 +97,14 @@ def _repeated(work: Work, op: Subscribe, existing: Subscription) -> Subscription
         _check_filters(work, op.pattern, op.details)
         # Until now only we knew it: now SNS does.
         return _save(work, existing, structs.replace(existing, uuid=op.uuid, details=op.details))
-    if not existing.confirmed and op.greeting is not None:
+    if not existing.confirmed and op.notice is not None:
         holds = existing.ends_at is None or existing.ends_at > work.now
         if holds and op.details.token != existing.details.token:
             raise ChangedMeanwhile(f"The subscription of {op.target}")
         details = structs.replace(existing.details, token=op.details.token)
         ends_at = _ends_at(work, existing.state)
         existing = _save(work, existing, structs.replace(existing, details=details, ends_at=ends_at))
-        _greet(work, existing, op.greeting)
+        _post_notice(work, existing, op.notice)
     return existing
 
 
@@ -124,11 +124,11 @@ def _same(one: SubscriptionDetails, other: SubscriptionDetails) -> bool:
     return structs.replace(one, token="") == structs.replace(other, token="")
 
 
-def _greet(work: Work, subscription: Subscription, greeting: Greeting) -> None:
-    body = greeting.body
-    pattern, id, form, target = subscription.pattern, greeting.message_id, subscription.form, subscription.target
+def _post_notice(work: Work, subscription: Subscription, notice: SubscriptionNotice) -> None:
+    body = notice.body
+    pattern, id, form, target = subscription.pattern, notice.message_id, subscription.form, subscription.target
     check = payload_checksum(pattern.encode(), id.encode(), form, False, body)
-    payload_id = work.execute(work.sql.insert_payload, (pattern, id, form, False, check, 1, body, greeting.kind)).get
+    payload_id = work.execute(work.sql.insert_payload, (pattern, id, form, False, check, 1, body, notice.kind)).get
     check = delivery_checksum(payload_id, target.encode())
     work.execute(work.sql.insert_delivery, (payload_id, subscription.id, target, check, work.now, None, work.now))
     work.woken.add(DELIVERIES)
@@ -164,8 +164,8 @@ def update_subscription(work: Work, op: UpdateSubscription) -> Subscription:
     if op.state is not None and op.state != before.state:
         after = structs.replace(after, state=op.state, ends_at=_ends_at(work, op.state), problem=_PROBLEMS[op.state])
     _save(work, before, after)
-    if op.greeting is not None:
-        _greet(work, after, op.greeting)
+    if op.notice is not None:
+        _post_notice(work, after, op.notice)
     return after
 
 

@@ -102,7 +102,7 @@ def _publish(service: Service, request: Request, events: list[NewEvent], render:
     return Call(
         ops.Publish(events),
         lambda published: render(published, _NO_FIFO),
-        otherwise=partial(_sealed, service, events, render),
+        otherwise=partial(_with_envelopes, service, events, render),
         looked_up=partial(_in_fifo_queues, service, render),
     )
 
@@ -122,14 +122,14 @@ def _event(routing_key: str, given: Event) -> NewEvent:
     return new_event(routing_key, message)
 
 
-def _sealed(
+def _with_envelopes(
     service: Service, events: Sequence[NewEvent], render: Render, error: SqewError
 ) -> Awaitable[Response] | None:
     """Most events go out as they are, in the transaction of this tick; signing one takes longer than publishing it."""
-    return _publish_sealed(service, events, render, error) if isinstance(error, EnvelopeNeeded) else None
+    return _publish_with_envelopes(service, events, render, error) if isinstance(error, EnvelopeNeeded) else None
 
 
-async def _publish_sealed(
+async def _publish_with_envelopes(
     service: Service, events: Sequence[NewEvent], render: Render, needed: EnvelopeNeeded
 ) -> Response:
     return await _with_bare_names(service, render, await service.publisher.publish(events, needed=needed))

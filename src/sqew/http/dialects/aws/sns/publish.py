@@ -128,14 +128,18 @@ def _sequence(published: Published) -> str | None:
 
 def _publishing(call: AwsCall, events: list[NewEvent], render: _Render) -> Call:
     call.request.rows = len(events)
-    return Call(ops.Publish(events, to_topics=True), render, otherwise=partial(_sealed, call, events, render))
+    return Call(ops.Publish(events, to_topics=True), render, otherwise=partial(_with_envelopes, call, events, render))
 
 
-def _sealed(call: AwsCall, events: list[NewEvent], render: _Render, error: SqewError) -> Awaitable[Response] | None:
-    return _publish_sealed(call, events, render, error) if isinstance(error, EnvelopeNeeded) else None
+def _with_envelopes(
+    call: AwsCall, events: list[NewEvent], render: _Render, error: SqewError
+) -> Awaitable[Response] | None:
+    return _publish_with_envelopes(call, events, render, error) if isinstance(error, EnvelopeNeeded) else None
 
 
-async def _publish_sealed(call: AwsCall, events: list[NewEvent], render: _Render, needed: EnvelopeNeeded) -> Response:
+async def _publish_with_envelopes(
+    call: AwsCall, events: list[NewEvent], render: _Render, needed: EnvelopeNeeded
+) -> Response:
     return render(await call.service.publisher.publish(events, to_topics=True, needed=needed))
 
 

@@ -162,7 +162,7 @@ async def _to_endpoint(
         operation,
         confirmed=False,
         details=structs.replace(operation.details, token=token),
-        greeting=await call.service.publisher.greeting(operation.pattern, token, version),
+        notice=await call.service.publisher.confirmation_request(operation.pattern, token, version),
     )
 
 
@@ -263,9 +263,9 @@ async def _ending_by_link(call: AwsCall, found: Subscription) -> ops.Operation[A
         return ops.GetSubscription(found.uuid)
     info = await call.service.broker.run(ops.GetTopic(found.pattern))
     token, version = _new_token(found.uuid), cast("Literal[1, 2]", form_of(info))
-    parting = await call.service.publisher.parting(found.pattern, found.uuid, token, version)
+    unsubscribe_notice = await call.service.publisher.unsubscribe_notice(found.pattern, found.uuid, token, version)
     details = structs.replace(found.details, token=token)
-    return ops.UpdateSubscription(found.uuid, details=details, state="deleted", greeting=parting, known=found)
+    return ops.UpdateSubscription(found.uuid, details=details, state="deleted", notice=unsubscribe_notice, known=found)
 
 
 class ListSubscriptions(Struct):
