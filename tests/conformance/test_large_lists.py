@@ -38,12 +38,12 @@ def test_a_page_of_large_dead_letters_ends_early_wherever_they_lie(store):
     archived = [store.kill(body=BODY) for _ in range(6)]
     store.create("dead")
     store.update(dead_letter="dead")
-    letters = [store.kill(body=BODY) for _ in range(6)]
+    dead_letters = [store.kill(body=BODY) for _ in range(6)]
 
     pages = pages_of(store, ListDead, 1000)
 
     assert [len(page) for page in pages] == [9, 3]
-    assert list(chain(*pages)) == archived + letters
+    assert list(chain(*pages)) == archived + dead_letters
 
 
 def test_headers_count_as_well(store):

@@ -72,7 +72,7 @@ def test_creating_a_queue_that_may_exist_answers_what_is_there_whatever_its_poli
 
 
 def test_a_queue_may_be_created_together_with_its_dead_letter_queue(store):
-    store.run(CreateQueue("jobs", Policy(dead_letter="dead"), letters=Policy(visibility_ms=5)))
+    store.run(CreateQueue("jobs", Policy(dead_letter="dead"), dead_letters=Policy(visibility_ms=5)))
 
     assert store.run(GetQueue("dead")).policy == Policy(visibility_ms=5)
 
@@ -80,7 +80,7 @@ def test_a_queue_may_be_created_together_with_its_dead_letter_queue(store):
 def test_a_dead_letter_queue_that_exists_is_left_as_it_is(store):
     existing = store.create("dead")
 
-    store.run(CreateQueue("jobs", Policy(dead_letter="dead"), letters=Policy(visibility_ms=5)))
+    store.run(CreateQueue("jobs", Policy(dead_letter="dead"), dead_letters=Policy(visibility_ms=5)))
 
     assert store.run(GetQueue("dead")) == existing
 
@@ -88,8 +88,8 @@ def test_a_dead_letter_queue_that_exists_is_left_as_it_is(store):
 def test_a_dead_letter_queue_that_a_change_names_is_made_with_it(store):
     store.create()
 
-    store.run(UpdateQueue("jobs", {"dead_letter": "dead"}, letters=Policy(visibility_ms=5)))
-    store.run(UpdateQueue("jobs", {"max_attempts": 2}, letters=Policy(visibility_ms=6)))
+    store.run(UpdateQueue("jobs", {"dead_letter": "dead"}, dead_letters=Policy(visibility_ms=5)))
+    store.run(UpdateQueue("jobs", {"max_attempts": 2}, dead_letters=Policy(visibility_ms=6)))
 
     assert store.run(GetQueue("dead")).policy == Policy(visibility_ms=5)
 
@@ -98,7 +98,7 @@ def test_a_change_that_is_refused_makes_no_dead_letter_queue(store):
     store.create()
 
     with pytest.raises(BadValue):
-        store.run(UpdateQueue("jobs", {"dead_letter": "dead", "fifo": True}, letters=Policy()))
+        store.run(UpdateQueue("jobs", {"dead_letter": "dead", "fifo": True}, dead_letters=Policy()))
 
     with pytest.raises(QueueNotFound):
         store.run(GetQueue("dead"))

@@ -137,12 +137,12 @@ def test_what_a_queue_refuses_goes_to_the_dead_letters_and_everybody_else_gets_t
 
 @pytest.mark.usefixtures("topic")
 @pytest.mark.parametrize("letters", [None, {"quota": 0}], ids=["none", "full"])
-def test_what_no_queue_takes_is_told_of_and_everybody_else_gets_theirs(store, letters):
+def test_what_no_queue_takes_is_told_of_and_everybody_else_gets_theirs(store, dead_letters):
     store.create(quota=0)
-    if letters is None:
+    if dead_letters is None:
         sns(store, "orders")
     else:
-        store.update("letters", **letters)
+        store.update("letters", **dead_letters)
         sns(store, "orders", details=LETTERS)
 
     [published] = to_topic(store, b"1")
@@ -233,7 +233,7 @@ def test_the_letter_of_a_second_subscription_was_lost_as_a_repetition_of_the_fir
     for _ in range(2):
         store.run(Publish([event], to_topics=True))
 
-    letters = store.receive(10, "letters.fifo")
-    assert [letter.group for letter in letters] == ["g", "g"]
-    told = [letter.headers["ErrorMessage"]["StringValue"] for letter in letters]
+    dead_letters = store.receive(10, "letters.fifo")
+    assert [letter.group for letter in dead_letters] == ["g", "g"]
+    told = [letter.headers["ErrorMessage"]["StringValue"] for letter in dead_letters]
     assert [name in text for name, text in zip(("a.fifo", "b.fifo"), told, strict=True)] == [True, True]

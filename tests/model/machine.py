@@ -145,8 +145,8 @@ class StoreMachine(RuleBasedStateMachine):
 
     @initialize(focus=focuses)
     def open(self, focus: list[str]) -> None:
-        letters = [POLICIES[queue].dead_letter for queue in focus]
-        self.names = list(dict.fromkeys([*focus, *focus, *(name for name in letters if name is not None)]))
+        dead_letters = [POLICIES[queue].dead_letter for queue in focus]
+        self.names = list(dict.fromkeys([*focus, *focus, *(name for name in dead_letters if name is not None)]))
         self.make_room()
         self.hands = Hands()
         self.stores = [self.open_store(), self.open_store()]
@@ -338,7 +338,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def do_what_is_seldom_done(self, what: str, place: int, chosen: list[tuple[int, str]], limit: int) -> None:
         queue = self.name(place)
-        letters = [name for name in self.names if name in LETTERS]
+        dead_letters = [name for name in self.names if name in LETTERS]
         match what:
             case "remove":
                 self.remove(chosen)
@@ -352,10 +352,10 @@ class StoreMachine(RuleBasedStateMachine):
                 self.requeue_some(queue, chosen)
             case "purge dead":
                 self.purge_dead(queue, limit)
-            case "redrive" if letters:
-                self.redrive(letters[0], limit)
-            case "redrive to" if letters:
-                self.redrive_to(letters[0], queue, limit)
+            case "redrive" if dead_letters:
+                self.redrive(dead_letters[0], limit)
+            case "redrive to" if dead_letters:
+                self.redrive_to(dead_letters[0], queue, limit)
 
     # Removing.
 
@@ -390,38 +390,38 @@ class StoreMachine(RuleBasedStateMachine):
     # The dead.
 
     def requeue(self, queue: str, limit: int) -> None:
-        letters = self.reference.free(self.reference.letters(queue), self.now)
-        dead = set(letters + self.reference.dead_in_archive(queue))
+        dead_letters = self.reference.free(self.reference.dead_letters(queue), self.now)
+        dead = set(dead_letters + self.reference.dead_in_archive(queue))
         progress, facts = self.run(RequeueDead(queue, None, limit))
         self.came_back(progress, facts, dead, limit)
         assert all(fact.queue == queue for fact in facts)
 
     def requeue_some(self, queue: str, chosen: list[tuple[int, str]]) -> None:
-        dead = self.reference.free(self.reference.letters(queue), self.now) + self.reference.dead_in_archive(queue)
+        dead = self.reference.free(self.reference.dead_letters(queue), self.now) + self.reference.dead_in_archive(queue)
         if dead:
             some = {dead[place % len(dead)] for place, _ in chosen}
             progress, facts = self.run(RequeueDead(queue, sorted(some)))
             self.came_back(progress, facts, some, 1000)
 
-    def redrive(self, letters: str, limit: int) -> None:
-        items = self.reference.in_queue(letters)
+    def redrive(self, dead_letters: str, limit: int) -> None:
+        items = self.reference.in_queue(dead_letters)
         dead = {item.id for item in items if item.origin is not None and not item.is_leased(self.now)}
-        progress, facts = self.run(Redrive(letters, None, limit))
+        progress, facts = self.run(Redrive(dead_letters, None, limit))
         for fact in facts:
             assert fact.queue == self.reference.items[fact.id].origin
         self.came_back(progress, facts, dead, limit)
 
-    def redrive_to(self, letters: str, to: str, limit: int) -> None:
-        if to == letters:
+    def redrive_to(self, dead_letters: str, to: str, limit: int) -> None:
+        if to == dead_letters:
             return
-        items = self.reference.in_queue(letters)
-        progress, facts = self.run(Redrive(letters, to, limit))
+        items = self.reference.in_queue(dead_letters)
+        progress, facts = self.run(Redrive(dead_letters, to, limit))
         assert all(fact.queue == to for fact in facts)
         assert progress.count == len(facts)
         # A group with a message in flight may be left, or what is free of it may be taken.
         free = {item.id for item in items if not item.is_leased(self.now)}
         assert {fact.id for fact in facts} <= free
-        busy = {item.group for item in items if POLICIES[letters].fifo and item.is_leased(self.now)}
+        busy = {item.group for item in items if POLICIES[dead_letters].fifo and item.is_leased(self.now)}
         assert progress.count >= min(limit, sum(item.group not in busy for item in items if item.id in free))
         for fact in facts:
             self.reference.bring_back(fact.id, to, self.now)
@@ -436,8 +436,8 @@ class StoreMachine(RuleBasedStateMachine):
             self.reference.bring_back(fact.id, fact.queue, self.now)
 
     def purge_dead(self, queue: str, limit: int) -> None:
-        letters = self.reference.free(self.reference.letters(queue), self.now)
-        dead = set(letters + self.reference.dead_in_archive(queue))
+        dead_letters = self.reference.free(self.reference.dead_letters(queue), self.now)
+        dead = set(dead_letters + self.reference.dead_in_archive(queue))
         progress, facts = self.run(PurgeDead(queue, None, limit))
         purged = {fact.id for fact in facts}
         assert purged <= dead
@@ -500,7 +500,7 @@ class StoreMachine(RuleBasedStateMachine):
                 assert (queue, lane, state, getattr(depth, state)) == (queue, lane, state, counts.pop((lane, state), 0))
         assert not counts
         dead = self.reference.dead_in_archive(queue)
-        assert depths.dead == len(self.reference.letters(queue)) + len(dead)
+        assert depths.dead == len(self.reference.dead_letters(queue)) + len(dead)
         in_archive = [entry for entry in self.reference.archive.values() if entry.item.queue == queue]
         assert depths.archived == len(in_archive) - len(dead)
         ready = [self.reference.due_at(item) for item in items if self.reference.state(item, self.now) == "ready"]
@@ -521,7 +521,7 @@ class StoreMachine(RuleBasedStateMachine):
         assert ready == sorted(ready, key=lambda id: (-items[id].priority, self.reference.due_at(items[id]), id))
 
     def compare_dead(self, queue: str, messages: list[Any]) -> None:
-        dead = sorted(self.reference.letters(queue) + self.reference.dead_in_archive(queue))
+        dead = sorted(self.reference.dead_letters(queue) + self.reference.dead_in_archive(queue))
         assert [message.id for message in messages] == dead
         for message in messages:
             entry = self.reference.archive.get(message.id)

@@ -286,7 +286,7 @@ class Reference:
         retention = self.policies[item.queue].archive_retention_ms
         self.archive[item.id] = Finished(item, outcome, reason, None if retention is None else now + retention)
 
-    def letters(self, queue: str) -> list[int]:
+    def dead_letters(self, queue: str) -> list[int]:
         """The dead letters of a queue that lie in a queue."""
         return sorted(item.id for item in self.items.values() if item.origin == queue)
 

@@ -79,8 +79,8 @@ def test_what_was_damaged_was_sent_on_as_a_dead_letter(store, damage):
 
     run(store, SettleDeliveries([DeliveryOutcome(one.id, one.claimed_until, False, 500, "no") for one in claimed]))
 
-    letters = [message.body for message in run(store, Peek("letters", 10))]
-    assert letters == ([b'"bad"', b'"good"'] if damage is None else [b'"good"'])
+    dead_letters = [message.body for message in run(store, Peek("letters", 10))]
+    assert dead_letters == ([b'"bad"', b'"good"'] if damage is None else [b'"good"'])
     assert len(run(store, ListDeliveries(state="exhausted"))) == (damage is not None)
 
 

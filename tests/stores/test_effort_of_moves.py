@@ -27,9 +27,9 @@ MARGIN = 1.5
 @pytest.fixture
 def store(tmp_path):
     store = open_store(tmp_path / "queue.db")
-    for letters, queue in (("dead", "jobs"), ("dead2", "jobs2")):
-        create(store, letters)
-        create(store, queue, dead_letter=letters)
+    for dead_letters, queue in (("dead", "jobs"), ("dead2", "jobs2")):
+        create(store, dead_letters)
+        create(store, queue, dead_letter=dead_letters)
     yield store
     store.close()
 

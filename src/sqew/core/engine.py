@@ -44,8 +44,8 @@ from sqew.rules.rules import (
     Limits,
     check_new_queue_name,
     checked_changes,
+    dead_letter_policy,
     default_policy,
-    letters_policy,
 )
 from sqew.settings import Settings
 from sqew.stores.contract import RemoteStore, Rest, Store
@@ -376,15 +376,15 @@ def creation(
             raise BadValue("base_backoff_ms is short for backoff. Give one of the two.")
         policy["backoff"] = {"base_ms": base_backoff_ms}
     chosen = default_policy(name, policy)
-    letters = None if chosen.dead_letter is None else letters_policy(chosen.dead_letter)
-    return CreateQueue(name, chosen, exist_ok, letters, new=new, assumed=assumed, any_name=any_name)
+    dead_letters = None if chosen.dead_letter is None else dead_letter_policy(chosen.dead_letter)
+    return CreateQueue(name, chosen, exist_ok, dead_letters, new=new, assumed=assumed, any_name=any_name)
 
 
 def change(name: str, fields: Mapping[str, Any]) -> UpdateQueue:
     """The operation that changes a queue's policy, and makes the dead-letter queue that it names, if there is none."""
     changes = checked_changes(fields)
     target = changes.get("dead_letter")
-    return UpdateQueue(name, changes, letters=None if target is None else letters_policy(target))
+    return UpdateQueue(name, changes, dead_letters=None if target is None else dead_letter_policy(target))
 
 
 def open_file(

@@ -39,13 +39,13 @@ class CreateQueue(Operation[QueueInfo], frozen=True):
     They may differ from what is there: the settings that they come from may have changed since. ``any_name``: it need
     not be one that every dialect can write.
 
-    ``letters`` is the policy of its dead-letter queue, to be made with it where there is none of that name.
+    ``dead_letters`` is the policy of its dead-letter queue, to be made with it where there is none of that name.
     """
 
     name: str
     policy: Policy
     exist_ok: bool = False
-    letters: Policy | None = None
+    dead_letters: Policy | None = None
     extras: Mapping[str, Any] = {}  # msgspec copies it
     new: bool = False
     apart_from: str | None = None
@@ -57,14 +57,14 @@ class UpdateQueue(Operation[QueueInfo], frozen=True):
     """Change some fields of a queue's policy, and some of its extras: those that are None are taken away.
 
     ``known``: only if the queue is still as that says. Otherwise somebody else has changed it: `ChangedMeanwhile`.
-    ``letters``: as for `CreateQueue`.
+    ``dead_letters``: as for `CreateQueue`.
     """
 
     name: str
     changes: Mapping[str, Any]
     extras: Mapping[str, Any] = {}  # msgspec copies it
     known: QueueInfo | None = None
-    letters: Policy | None = None
+    dead_letters: Policy | None = None
 
 
 class DeleteQueue(Operation[None], frozen=True):

@@ -173,7 +173,7 @@ def default_policy(name: str, changes: Mapping[str, Any]) -> Policy:
     return make_policy(name, fields)
 
 
-def letters_policy(name: str) -> Policy:
+def dead_letter_policy(name: str) -> Policy:
     """The policy of a dead-letter queue that is made because another's policy names it: nothing dies in it."""
     return default_policy(name, {"max_attempts": None})
 

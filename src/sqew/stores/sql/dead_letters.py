@@ -13,7 +13,7 @@ from sqew.model import Fact, Page, Progress
 from sqew.operations import ListDead, PurgeDead, Redrive, RequeueDead
 from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.fifo import put_in_front
-from sqew.stores.sql.removal import EXHAUSTED, drop, left
+from sqew.stores.sql.removal import EXHAUSTED, discard, forget_moved
 from sqew.stores.sql.rows import (
     INLINE_BODY_BYTES,
     is_whole,
@@ -42,10 +42,10 @@ _ATTEMPTS, _REASON = 4, 9
 def list_dead(work: Work, op: ListDead) -> Page:
     state = work.catalog.queue(op.queue)
     # One more than are wanted: it tells whether there are more.
-    letters = work.read(work.sql.dead_letters, (state.name, op.after, op.limit + 1))
+    dead_letters = work.read(work.sql.dead_letters, (state.name, op.after, op.limit + 1))
     archived = work.read(work.sql.dead_in_archive, (state.id, op.after, op.limit + 1))
     found = merge(
-        (sized_message(work, row) for row in letters),
+        (sized_message(work, row) for row in dead_letters),
         ((id, one.message, size) for id, one, size in (sized_archived(state, row) for row in archived)),
         key=itemgetter(0),
     )
@@ -58,7 +58,7 @@ def requeue_dead(work: Work, op: RequeueDead) -> Progress:
     if op.unspent:
         return _requeue_unspent(work, state, op)
     count = 0
-    for row in _letters(work, state, op.ids, op.limit):
+    for row in _dead_letters(work, state, op.ids, op.limit):
         _bring_back(work, state, row)
         count += 1
     archived = _archived(work, state, op.ids, op.limit)
@@ -79,16 +79,16 @@ def _requeue_unspent(work: Work, state: QueueState, op: RequeueDead) -> Progress
 
 
 def redrive(work: Work, op: Redrive) -> Progress:
-    letters = work.catalog.queue(op.dead_letter)
+    dead_letters = work.catalog.queue(op.dead_letter)
     to = None if op.to is None else work.catalog.queue(op.to)
-    if to is letters:
+    if to is dead_letters:
         raise BadValue(f"Queue '{op.to}' can't be redriven into itself. Name another destination, or none.")
     until = _EVER if op.until is None else op.until
-    _hold(work, letters, to)
+    _hold(work, dead_letters, to)
     if to is None:
-        return _redrive_to_origins(work, letters, op, until)
+        return _redrive_to_origins(work, dead_letters, op, until)
     count = 0
-    for row in islice(_residents(work, letters, op.limit, until), op.limit):
+    for row in islice(_residents(work, dead_letters, op.limit, until), op.limit):
         _bring_back(work, to, row)
         count += 1
     return Progress(count, count < op.limit)
@@ -99,15 +99,15 @@ def _hold(work: Work, *queues: QueueState | None) -> None:
     work.hold(*filter(None, queues))
 
 
-def _redrive_to_origins(work: Work, letters: QueueState, op: Redrive, until: int) -> Progress:
+def _redrive_to_origins(work: Work, dead_letters: QueueState, op: Redrive, until: int) -> Progress:
     """Each to where it came from, in the order of ids, so that the next step looks at nothing again."""
     count, looked_at, after = 0, 0, op.after
-    turns = _Turns(work, letters, until)
+    turns = _Turns(work, dead_letters, until)
     while looked_at < max(_MOST_LOOKED_AT, op.limit):
-        rows = work.execute(work.sql.letters_after, (letters.id, work.now, after, op.limit - count)).fetchall()
+        rows = work.execute(work.sql.letters_after, (dead_letters.id, work.now, after, op.limit - count)).fetchall()
         for *row, may_go in rows:
             after = row[_ID]
-            origin = _home(work, letters, row)
+            origin = _home(work, dead_letters, row)
             if origin is not None and row[_DIED_AT] <= until and turns.comes_to(row, may_go):
                 _bring_back(work, origin, row)
                 count += 1
@@ -126,47 +126,47 @@ class _Turns:
     was in somebody's hands then.
     """
 
-    def __init__(self, work: Work, letters: QueueState, until: int) -> None:
-        self._work, self._letters, self._until = work, letters, until
+    def __init__(self, work: Work, dead_letters: QueueState, until: int) -> None:
+        self._work, self._dead_letters, self._until = work, dead_letters, until
         self._come: dict[tuple[str, str], bool] = {}
 
     def comes_to(self, row: Sequence[Any], may_go: bool) -> bool:
         """Whether a letter goes now. They must be asked about in the order of ids."""
-        if not self._letters.policy.fifo:
+        if not self._dead_letters.policy.fifo:
             return may_go
         group, origin = which = row[_GROUP], row[_ORIGIN]
         if which not in self._come:
-            where = (self._letters.id, group, origin, self._until)
+            where = (self._dead_letters.id, group, origin, self._until)
             self._come[which] = self._work.execute(self._work.sql.first_letter, where).get == row[_ID]
         self._come[which] = self._come[which] and may_go
         return self._come[which]
 
 
-def _home(work: Work, letters: QueueState, row: Sequence[Any]) -> QueueState | None:
+def _home(work: Work, dead_letters: QueueState, row: Sequence[Any]) -> QueueState | None:
     """Where a dead letter came from, unless that is gone."""
     origin = work.catalog.find(row[_ORIGIN])
-    return None if origin is letters else origin
+    return None if origin is dead_letters else origin
 
 
-def left_behind(work: Work, letters: QueueState, until: int) -> str | None:
+def left_behind(work: Work, dead_letters: QueueState, until: int) -> str | None:
     """Why a redrive has left what is still there and in nobody's hands: None if there is nothing."""
-    row = next(_residents(work, letters, 1, until), None)
+    row = next(_residents(work, dead_letters, 1, until), None)
     if row is None:
         return None
     if row[_ORIGIN] is None:
         return NO_ORIGIN
-    return QueueNotFound.code if _home(work, letters, row) is None else LET_GO
+    return QueueNotFound.code if _home(work, dead_letters, row) is None else LET_GO
 
 
 def purge_dead(work: Work, op: PurgeDead) -> Progress:
     state = work.catalog.queue(op.queue)
     _hold(work, work.catalog.find(state.policy.dead_letter))
     count = 0
-    for row in _letters(work, state, op.ids, op.limit, out_of_turn=True):
+    for row in _dead_letters(work, state, op.ids, op.limit, out_of_turn=True):
         home = work.catalog.queue_by_id(row[_QUEUE_ID])
         if home is not None:
             id, queue_id, lane_id, attempts, key, group = row[0], row[1], row[2], row[5], row[12], row[13]
-            drop(work, home, (id, queue_id, lane_id, attempts, key, group, row[-1] is None), "purged")
+            discard(work, home, (id, queue_id, lane_id, attempts, key, group, row[-1] is None), "purged")
             count += 1
     archived = _archived(work, state, op.ids, op.limit)
     while count < op.limit and (found := next(archived, None)) is not None:
@@ -177,7 +177,7 @@ def purge_dead(work: Work, op: PurgeDead) -> Progress:
     return Progress(count, count < op.limit)
 
 
-def _letters(
+def _dead_letters(
     work: Work, state: QueueState, ids: Iterable[int] | None, limit: int, *, out_of_turn: bool = False
 ) -> list[Row]:
     """Dead letters of a queue that lie in dead-letter queues and are in nobody's hands.
@@ -205,14 +205,14 @@ def _archived(work: Work, state: QueueState, ids: Iterable[int] | None, limit: i
         after = rows[-1][_ID]
 
 
-def _residents(work: Work, letters: QueueState, limit: int, until: int) -> Iterator[Row]:
+def _residents(work: Work, dead_letters: QueueState, limit: int, until: int) -> Iterator[Row]:
     """What lies in a dead-letter queue. A FIFO queue shows the head of each group: look until there is none."""
     found = True
     while found:
         found = False
-        for lane, priorities in letters.buckets.items():
+        for lane, priorities in dead_letters.buckets.items():
             for priority in priorities:
-                where = (letters.id, lane, priority, work.now, limit, until)
+                where = (dead_letters.id, lane, priority, work.now, limit, until)
                 for row in work.execute(work.sql.residents, where).fetchall():
                     found = True
                     yield row
@@ -231,7 +231,7 @@ def _bring_back(work: Work, state: QueueState, row: Sequence[Any]) -> None:
     work.execute(work.sql.bring_back, (id, state.id, lane_id, due_at, work.now, expires_at, group, there))
     _arrived(work, state, id, lane_id, group)
     if home is not None:
-        left(work, home, id, key, row[13])
+        forget_moved(work, home, id, key, row[13])
 
 
 def _bring_back_archived(work: Work, state: QueueState, row: Row, *, keep_attempts: bool = False) -> bool:

@@ -36,7 +36,7 @@ from sqew.operations import (
 )
 from sqew.rules.rules import MOST_BYTES
 from sqew.stores.sql.fanout import event_headers
-from sqew.stores.sql.publish import letter_headers
+from sqew.stores.sql.publish import dead_letter_headers
 from sqew.stores.sql.rows import DAMAGE, delivery_checksum, payload_checksum
 from sqew.stores.sql.send import accept, put, write_deferred
 from sqew.stores.sql.subscription_cache import details_of
@@ -269,11 +269,11 @@ def _settle(work: Work, outcome: DeliveryOutcome) -> Delivered:
         return "stale"
     if outcome.retry_at is not None:
         return "waiting"
-    _bury(work, outcome)
+    _dead_letter(work, outcome)
     return "exhausted"
 
 
-def _bury(work: Work, outcome: DeliveryOutcome) -> None:
+def _dead_letter(work: Work, outcome: DeliveryOutcome) -> None:
     """Move what can't be delivered to the queue that its subscription names for that, if it does and there is one."""
     row = work.execute(work.sql.payload_with_details, (outcome.id,)).fetchone()
     if row is None:
@@ -290,7 +290,7 @@ def _bury(work: Work, outcome: DeliveryOutcome) -> None:
         return
     if kind != NOTIFICATION:
         return
-    headers = event_headers(routing_key, letter_headers(message_id, outcome.status or 0, outcome.error))
+    headers = event_headers(routing_key, dead_letter_headers(message_id, outcome.status or 0, outcome.error))
     message = NewMessage(outcome.posted or body, "text" if is_text else "json", headers)
     with contextlib.suppress(SqewError):
         # A queue that takes no more leaves it where it is, exhausted.

@@ -113,7 +113,7 @@ def publish_events(work: Work, events: Sequence[NewEvent], *, each_for_itself: b
             _put_if_taken(work, plan, state, message)
     for plan in plans:
         for binding in plan.overladen:
-            _bury_overladen(work, plan, binding)
+            _dead_letter_overladen(work, plan, binding)
     _add_deliveries(work, plans)
     return [
         Published(_in_order(plan), len(plan.fan.endpoints), plan.fan.missing, plan.refused, plan.number)
@@ -170,7 +170,7 @@ def _plan(event: NewEvent, fan: Fan, overladen: Sequence[Binding], number: int |
             if binding.form != RAW:
                 own = structs.replace(wrapped, body=addressed(event, binding.form, number, binding.uuid), format="json")
             if state.name != binding.target:
-                own = _letter(event, own, binding, QueueNotFound(binding.target))
+                own = _dead_letter(event, own, binding, QueueNotFound(binding.target))
             plan.picky.append((state, own))
         if not is_small:
             plan.picky.extend((taker.state, raw) for taker in fan.takers)
@@ -191,19 +191,19 @@ def _raw(event: NewEvent) -> NewMessage:
     return structs.replace(wrapped, headers={**event.attributes, **(wrapped.headers or {})})
 
 
-def _letter(event: NewEvent, message: NewMessage, binding: Binding, error: SqewError) -> NewMessage:
+def _dead_letter(event: NewEvent, message: NewMessage, binding: Binding, error: SqewError) -> NewMessage:
     """A message for the dead-letter queue of a subscription, which says why it is there.
 
     Its key is its own: the letters of other subscriptions may lie in the same queue, and are no repetitions of it.
     """
-    headers = {**(message.headers or {}), **letter_headers(event.message_id, _REFUSED, str(error))}
+    headers = {**(message.headers or {}), **dead_letter_headers(event.message_id, _REFUSED, str(error))}
     key = message.key
     if key is not None:
         key = hashlib.sha256(f"{binding.uuid} {key}".encode()).hexdigest()
     return structs.replace(message, headers=headers, key=key)
 
 
-def letter_headers(message_id: str, status: int, error: str) -> dict[str, Any]:
+def dead_letter_headers(message_id: str, status: int, error: str) -> dict[str, Any]:
     """The attributes by which SNS says why a message is a dead letter."""
     told = {"RequestID": message_id, "ErrorCode": str(status), "ErrorMessage": error}
     return {name: {"DataType": "String", "StringValue": text} for name, text in told.items() if text}
@@ -297,22 +297,24 @@ def _put_if_taken(work: Work, plan: _Plan, state: QueueState, message: NewMessag
         _put_one(work, plan, state, message)
     except _REFUSALS as error:
         binding = next((one for one in plan.fan.bindings if one.target == state.name), None)
-        _bury(work, plan, binding, message, error)
+        _dead_letter_message(work, plan, binding, message, error)
 
 
-def _bury_overladen(work: Work, plan: _Plan, binding: Binding) -> None:
+def _dead_letter_overladen(work: Work, plan: _Plan, binding: Binding) -> None:
     error = TooManyAttributes(binding.target, len(plan.event.attributes), MOST_ATTRIBUTES)
-    _bury(work, plan, binding, _raw(plan.event), error)
+    _dead_letter_message(work, plan, binding, _raw(plan.event), error)
 
 
-def _bury(work: Work, plan: _Plan, binding: Binding | None, message: NewMessage, error: SqewError) -> None:
+def _dead_letter_message(
+    work: Work, plan: _Plan, binding: Binding | None, message: NewMessage, error: SqewError
+) -> None:
     """Send what a queue does not take to the dead letters of its subscription, if there are any that take it."""
-    letters = None if binding is None else work.catalog.find(binding.dead_letter or None)
-    if binding is None or letters is None:
+    dead_letters = None if binding is None else work.catalog.find(binding.dead_letter or None)
+    if binding is None or dead_letters is None:
         plan.refused.append(error)
         return
     try:
-        _put_one(work, plan, letters, _letter(plan.event, message, binding, error))
+        _put_one(work, plan, dead_letters, _dead_letter(plan.event, message, binding, error))
     except _REFUSALS:
         plan.refused.append(error)
 

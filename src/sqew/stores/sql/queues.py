@@ -10,7 +10,7 @@ import msgspec
 from sqew.errors import BadValue, ChangedMeanwhile, Conflict, QueueExists
 from sqew.model import UPDATED, Policy, QueueInfo
 from sqew.operations import CreateQueue, DeleteQueue, GetQueue, ListDeadLetterSources, ListQueues, UpdateQueue
-from sqew.rules.rules import check_new_queue_name, checked_changes, letters_policy
+from sqew.rules.rules import check_new_queue_name, checked_changes, dead_letter_policy
 from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.changed_retentions import note_changes
 from sqew.stores.sql.keys import delete_keys_of
@@ -28,8 +28,8 @@ def create_queue(work: Work, op: CreateQueue) -> QueueInfo:
         raise QueueExists(other.name, existing=other.info)
     if existing is not None:
         return _existing(existing.info, op)
-    _check_letters(work, op.policy, op.letters)
-    _make_letters(work, op.policy, op.letters)
+    _check_dead_letter_queue(work, op.policy, op.dead_letters)
+    _make_dead_letter_queue(work, op.policy, op.dead_letters)
     id = _insert(work, op.name, op.policy, op.extras)
     work.catalog.changed()
     return QueueInfo(op.name, op.policy, work.now, dict(op.extras), id or 0)
@@ -47,16 +47,16 @@ def _existing(info: QueueInfo, op: CreateQueue) -> QueueInfo:
     return info
 
 
-def _check_letters(work: Work, policy: Policy, letters: Policy | None) -> None:
+def _check_dead_letter_queue(work: Work, policy: Policy, dead_letters: Policy | None) -> None:
     """Raise where a dead-letter queue would be made under a name that is only good for one that exists."""
-    if letters is not None and work.catalog.find(policy.dead_letter) is None:
+    if dead_letters is not None and work.catalog.find(policy.dead_letter) is None:
         check_new_queue_name(policy.dead_letter)
 
 
-def _make_letters(work: Work, policy: Policy, letters: Policy | None) -> None:
+def _make_dead_letter_queue(work: Work, policy: Policy, dead_letters: Policy | None) -> None:
     """Make the dead-letter queue that a policy names, where there is none."""
-    if letters is not None and policy.dead_letter is not None and work.catalog.find(policy.dead_letter) is None:
-        _insert(work, policy.dead_letter, letters, {})
+    if dead_letters is not None and policy.dead_letter is not None and work.catalog.find(policy.dead_letter) is None:
+        _insert(work, policy.dead_letter, dead_letters, {})
 
 
 def dead_letter_queue(work: Work, state: QueueState) -> QueueState | None:
@@ -67,7 +67,7 @@ def dead_letter_queue(work: Work, state: QueueState) -> QueueState | None:
     name = state.policy.dead_letter
     target = work.catalog.find(name)
     if target is None and name is not None:
-        _make_letters(work, state.policy, letters_policy(name))
+        _make_dead_letter_queue(work, state.policy, dead_letter_policy(name))
         target = work.catalog.find(name)
     return target
 
@@ -100,8 +100,8 @@ def update_queue(work: Work, op: UpdateQueue) -> QueueInfo:
     next_id = max(state.lane_ids.values()) + 1
     for lane_id, lane in enumerate((lane for lane in policy.lanes if lane not in state.lane_ids), next_id):
         work.execute(work.sql.insert_lane, (state.id, lane_id, lane))
-    _check_letters(work, policy, op.letters)
-    _make_letters(work, policy, op.letters)
+    _check_dead_letter_queue(work, policy, op.dead_letters)
+    _make_dead_letter_queue(work, policy, op.dead_letters)
     extras = {name: value for name, value in {**state.extras, **op.extras}.items() if value is not None}
     if op.changes:
         extras[UPDATED] = work.now

@@ -15,7 +15,7 @@ from sqew.rules.rules import MOST_BYTES
 from sqew.stores.sql import receive_attempts
 from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.lanes import next_turn, save_turns, turns_of
-from sqew.stores.sql.removal import DAMAGED, EXHAUSTED, Held, archive, bury, drop, gone
+from sqew.stores.sql.removal import DAMAGED, EXHAUSTED, Held, archive, discard, forget, move_to_dead_letters
 from sqew.stores.sql.rows import (
     INLINE_BODY_BYTES,
     MOST_ADDED_UP,
@@ -271,13 +271,13 @@ def _deliverable(work: Work, claim: _Claim, row: Row) -> Message | None:
     ):
         raise ValueError(f"message {id} holds what was never written to it")
     if expires_at is not None and expires_at <= work.now:
-        drop(work, state, (id, state.id, lane_id, attempts, key, group, inline is None), "expired")
+        discard(work, state, (id, state.id, lane_id, attempts, key, group, inline is None), "expired")
         return None
     body = body_of(work, id, None) if inline is None else inline
     intact = body is not None and (checksum(body, headers, is_text) if headers else crc32(body, is_text)) == check
     if body is None or attempts >= claim.last_attempt or not intact:
         held = Held(id, state.id, lane_id, priority, attempts, None, None, None, key, group, inline is None)
-        bury(work, state, held, EXHAUSTED if intact else DAMAGED)
+        move_to_dead_letters(work, state, held, EXHAUSTED if intact else DAMAGED)
         return None
     since = available_at if due_at is None else due_at
     return delivered(state, claim.lease, row, body, attempts + 1, since, work.now)
@@ -323,5 +323,5 @@ def _finish(work: Work, state: QueueState, message: Message) -> None:
         archive(work, state, held, "done")
     else:
         work.execute(work.sql.delete_message, (message.id,))
-        gone(work, state, message.id, key, message.group, large)
+        forget(work, state, message.id, key, message.group, large)
     work.facts.append(Fact("acked", state.name, message.lane, message.id, message.attempts))

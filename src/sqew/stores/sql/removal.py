@@ -34,14 +34,14 @@ class Held(NamedTuple):
     large: int
 
 
-def gone(work: Work, state: QueueState, id: int, key: str | None, group: str | None, large: int) -> None:
+def forget(work: Work, state: QueueState, id: int, key: str | None, group: str | None, large: int) -> None:
     """The message's row has left the queue: what else must know."""
     if large:
         work.execute(work.sql.delete_body, (id,))
-    left(work, state, id, key, group)
+    forget_moved(work, state, id, key, group)
 
 
-def left(work: Work, state: QueueState, id: int, key: str | None, group: str | None) -> None:
+def forget_moved(work: Work, state: QueueState, id: int, key: str | None, group: str | None) -> None:
     """The message has left the queue, for another or for good."""
     if key is not None and state.policy.key_retention_from == "gone":
         work.execute(work.sql.retire_key, (state.id, key, id, work.now + state.policy.key_retention_ms))
@@ -51,14 +51,14 @@ def left(work: Work, state: QueueState, id: int, key: str | None, group: str | N
         state.depth -= 1
 
 
-def drop(work: Work, state: QueueState, doomed: Row, kind: FactKind) -> None:
+def discard(work: Work, state: QueueState, doomed: Row, kind: FactKind) -> None:
     """Delete a message and keep nothing of it. ``doomed`` is a row of {doomed}. A purge forgets its key, too."""
     id, _queue_id, lane_id, attempts, key, group, large = doomed
     work.execute(work.sql.delete_message, (id,))
     if key is not None and kind == "purged":
         work.execute(work.sql.forget_key, (state.id, key, id))
         key = None
-    gone(work, state, id, key, group, large)
+    forget(work, state, id, key, group, large)
     work.facts.append(Fact(kind, state.name, state.lane_names[lane_id], id, attempts))
 
 
@@ -69,10 +69,10 @@ def archive(work: Work, state: QueueState, held: Held, outcome: Outcome, reason:
     lane = state.lane_names[held.lane_id]
     work.execute(work.sql.archive_message, (held.id, lane, work.now, purge_at, outcome, reason, held.attempts))
     work.execute(work.sql.delete_message, (held.id,))
-    gone(work, state, held.id, held.key, held.group, held.large)
+    forget(work, state, held.id, held.key, held.group, held.large)
 
 
-def bury(work: Work, state: QueueState, held: Held, reason: str) -> None:
+def move_to_dead_letters(work: Work, state: QueueState, held: Held, reason: str) -> None:
     """Move a dead message to the dead-letter queue, or to the archive where the policy names none.
 
     What was damaged goes to the archive in any case: from a queue it would be delivered. Where a dead-letter queue has
@@ -109,7 +109,7 @@ def bury(work: Work, state: QueueState, held: Held, reason: str) -> None:
         )
         if target.policy.fifo and group is not None:
             put_in_front(work, target, group)
-        left(work, state, held.id, held.key, held.group)
+        forget_moved(work, state, held.id, held.key, held.group)
         if target.depth is not None:
             target.depth += 1
         work.woken.add(target.name)

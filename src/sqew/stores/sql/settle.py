@@ -10,7 +10,7 @@ from sqew.model import Extension, Fact, Ref, Release, Settled
 from sqew.operations import Ack, Extend, Nack, Remove
 from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.fifo import refresh_head
-from sqew.stores.sql.removal import EXHAUSTED, Held, archive, bury, drop, gone
+from sqew.stores.sql.removal import EXHAUSTED, Held, archive, discard, forget, move_to_dead_letters
 from sqew.stores.sql.transaction import Work
 
 REFUSED = "refused"
@@ -81,7 +81,7 @@ def delete_acked(
     now, facts, name, lane_names, counted = work.now, work.facts, state.name, state.lane_names, state.depth is not None
     for id, lane_id, attempts, by, received_at, key, group, large in rows:
         if key is not None or group is not None or large or counted:
-            gone(work, state, id, key, group, large)
+            forget(work, state, id, key, group, large)
         facts.append(Fact("acked", name, lane_names[lane_id], id, attempts, by, now - (received_at or now)))
     if len(rows) == len(ids):
         return [Settled(id) for id in ids]
@@ -100,7 +100,7 @@ def nack(work: Work, op: Nack) -> list[Settled | SqewError]:
             Fact("nacked", state.name, lane, held.id, held.attempts, held.leased_by, reason=release.reason)
         )
         if release.dead or exhausted:
-            bury(work, state, held, release.reason or (EXHAUSTED if exhausted else REFUSED))
+            move_to_dead_letters(work, state, held, release.reason or (EXHAUSTED if exhausted else REFUSED))
             return Settled(held.id, dead=True)
         delay_ms = release.delay_ms
         if delay_ms is None:
@@ -146,7 +146,7 @@ def remove(work: Work, op: Remove) -> list[bool]:
         if row is not None:
             held = Held._make(row)
             doomed = (held.id, held.queue_id, held.lane_id, held.attempts, held.key, held.group, held.large)
-            drop(work, state, doomed, "removed")
+            discard(work, state, doomed, "removed")
         removed.append(row is not None)
     return removed
 

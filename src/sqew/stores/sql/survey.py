@@ -15,7 +15,7 @@ def survey(work: Work, _op: Survey) -> list[QueueTotals]:
     for queue_id, lane_id, name in work.execute(work.sql.survey_lanes):
         lanes[queue_id][lane_id] = name
     counts, oldest = _counts(work)
-    letters: dict[str, int] = dict(work.execute(work.sql.survey_dead_letters).fetchall())
+    dead_letters: dict[str, int] = dict(work.execute(work.sql.survey_dead_letters).fetchall())
     archived = {(queue_id, outcome): count for queue_id, outcome, count in work.execute(work.sql.survey_archived)}
     totals = _totals(work)
     return [
@@ -23,7 +23,7 @@ def survey(work: Work, _op: Survey) -> list[QueueTotals]:
             name,
             Depths(
                 lanes={lane: LaneDepth(*counts[id, lane_id]) for lane_id, lane in lanes[id].items()},
-                dead=letters.get(name, 0) + archived.get((id, "dead"), 0),
+                dead=dead_letters.get(name, 0) + archived.get((id, "dead"), 0),
                 archived=archived.get((id, "done"), 0),
                 oldest_ready_at=oldest.get(id),
             ),

@@ -11,7 +11,7 @@ from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.changed_retentions import redate, sweep_archive
 from sqew.stores.sql.consumers import delete_consumers_of, sweep_claims
 from sqew.stores.sql.deliveries import forget_exhausted, has_forgettable
-from sqew.stores.sql.removal import EXHAUSTED, Held, bury, drop
+from sqew.stores.sql.removal import EXHAUSTED, Held, discard, move_to_dead_letters
 from sqew.stores.sql.staging import sweep_staged
 from sqew.stores.sql.subscriptions import end_unconfirmed
 from sqew.stores.sql.transaction import Row, Work
@@ -67,7 +67,7 @@ def _sweep_expired(work: Work, limit: int) -> int:
     for doomed in work.execute(work.sql.expired, (work.now, limit)).fetchall():
         state = work.catalog.queue_by_id(doomed[1])
         if state is not None:
-            drop(work, state, doomed, "expired")
+            discard(work, state, doomed, "expired")
             count += 1
     return count
 
@@ -81,7 +81,7 @@ def _sweep_exhausted(work: Work, limit: int) -> int:
             continue
         max_attempts = state.policy.max_attempts
         if max_attempts is not None and held.attempts >= max_attempts:
-            bury(work, state, held, EXHAUSTED)
+            move_to_dead_letters(work, state, held, EXHAUSTED)
             count += 1
         else:
             work.execute(work.sql.spare, (held.id,))
@@ -124,7 +124,7 @@ def delete_archived(work: Work, op: DeleteArchived) -> int:
 def _purge(work: Work, state: QueueState, up_to: int, limit: int) -> int:
     count = 0
     for doomed in _purgeable(work, state, up_to, limit):
-        drop(work, state, doomed, "purged")
+        discard(work, state, doomed, "purged")
         count += 1
     return count
 
