@@ -14,8 +14,8 @@ import apsw
 
 from sqew.background.scheduler import Scheduler
 from sqew.background.service import for_ever
-from sqew.background.webhooks.courier import Courier
 from sqew.background.webhooks.poster import Poster
+from sqew.background.webhooks.sender import WebhookSender
 from sqew.clock import Clock
 from sqew.core.broker import Broker
 from sqew.core.engine import creation, limits_of, open_file
@@ -44,7 +44,7 @@ from sqew.operations import (
     SaveSchedule,
     Subscribe,
 )
-from sqew.rules.webhook_addresses import Border
+from sqew.rules.webhook_addresses import WebhookAddresses
 from sqew.schedules.changes import SCHEDULE_HEADER, changed_schedule, new_schedule
 from sqew.settings import resolve
 
@@ -67,8 +67,8 @@ class Attempt(NamedTuple):
 class Work:
     """A courier at work."""
 
-    def __init__(self, courier: Courier, task: asyncio.Task[None], attempts: asyncio.Queue[Attempt]) -> None:
-        self.courier, self.task, self._attempts = courier, task, attempts
+    def __init__(self, sender: WebhookSender, task: asyncio.Task[None], attempts: asyncio.Queue[Attempt]) -> None:
+        self.sender, self.task, self._attempts = sender, task, attempts
 
     async def attempt(self) -> Attempt:
         """The next attempt that ends."""
@@ -78,7 +78,7 @@ class Work:
         """As a server stops it."""
         self.task.cancel()
         await asyncio.wait([self.task])
-        await self.courier.stop(within_s)
+        await self.sender.stop(within_s)
 
 
 class House:
@@ -170,21 +170,26 @@ class House:
             await asyncio.wait([task])
 
     @contextlib.asynccontextmanager
-    async def courier(
-        self, *, timeout_s: float = WITHIN_S, allow: str = HERE, border: Border | None = None, **options: Any
+    async def sender(
+        self,
+        *,
+        timeout_s: float = WITHIN_S,
+        allow: str = HERE,
+        webhook_addresses: WebhookAddresses | None = None,
+        **options: Any,
     ) -> AsyncIterator[Work]:
         """A courier at work until the block ends. It may post to this machine, and looks every few milliseconds."""
         attempts: asyncio.Queue[Attempt] = asyncio.Queue()
-        courier = Courier(
+        sender = WebhookSender(
             self.broker,
-            Poster(border or Border(allow), timeout_s),
+            Poster(webhook_addresses or WebhookAddresses(allow), timeout_s),
             ACCOUNT,
             RETRIES_MS,
             timeout_ms=round(timeout_s * 1000),
             **{"poll_ms": POLL_MS, **options},
             observe=lambda *attempt: attempts.put_nowait(Attempt(*attempt)),
         )
-        work = Work(courier, asyncio.create_task(for_ever("deliveries", courier.run)), attempts)
+        work = Work(sender, asyncio.create_task(for_ever("deliveries", sender.run)), attempts)
         try:
             yield work
         finally:

@@ -36,8 +36,8 @@ def test_a_raw_delivery_is_the_message_as_it_is(tmp_path, hook):
         async with house(tmp_path) as h:
             await h.subscribe("order.*", hook.url("/raw"))
             await h.publish("order.paid", {"id": 7})
-            async with h.courier() as courier:
-                assert (await courier.attempt()).ended == "delivered"
+            async with h.sender() as sender:
+                assert (await sender.attempt()).ended == "delivered"
             assert await h.deliveries() == []
 
     asyncio.run(scenario())
@@ -61,8 +61,8 @@ def test_a_text_is_posted_as_text(tmp_path, hook):
         async with house(tmp_path) as h:
             await h.subscribe("#", hook.url("/text"))
             await h.publish("note", "só", format="text")
-            async with h.courier() as courier:
-                await courier.attempt()
+            async with h.sender() as sender:
+                await sender.attempt()
 
     asyncio.run(scenario())
 
@@ -75,8 +75,8 @@ def test_an_envelope_can_be_verified_by_who_gets_it(tmp_path, hook, version):
         async with house(tmp_path) as h:
             await h.subscribe("order.*", hook.url("/sealed"), version)
             await h.publish("order.paid", {"id": 7})
-            async with h.courier() as courier:
-                await courier.attempt()
+            async with h.sender() as sender:
+                await sender.attempt()
             return await h.publisher.signing_keys()
 
     (key,) = asyncio.run(scenario())
@@ -96,13 +96,13 @@ def test_an_event_that_one_endpoint_has_taken_is_still_there_for_the_other(tmp_p
     clock = ManualClock()
 
     async def scenario():
-        async with house(tmp_path, clock) as h, h.courier() as courier:
+        async with house(tmp_path, clock) as h, h.sender() as sender:
             await h.subscribe("#", hook.url("/prompt"))
             await h.subscribe("#", hook.url("/late"))
             await h.publish("order.paid", {"id": 7})
-            assert {(await courier.attempt()).ended for _ in range(2)} == {"delivered", "waiting"}
+            assert {(await sender.attempt()).ended for _ in range(2)} == {"delivered", "waiting"}
             clock.advance(RETRIES_MS[0])
-            assert (await courier.attempt()).ended == "delivered"
+            assert (await sender.attempt()).ended == "delivered"
 
     asyncio.run(scenario())
 
@@ -118,17 +118,17 @@ def test_retries_come_at_their_times_and_then_never_again(tmp_path, hook):
     clock = ManualClock()
 
     async def scenario():
-        async with house(tmp_path, clock) as h, h.courier() as courier:
+        async with house(tmp_path, clock) as h, h.sender() as sender:
             await h.subscribe("#", hook.url("/down"))
             await h.publish("order.paid", 1)
             for tries, wait_ms in enumerate(RETRIES_MS, 1):
-                assert (await courier.attempt()).ended == "waiting"
+                assert (await sender.attempt()).ended == "waiting"
                 clock.advance(wait_ms - 1)
                 await h.a_look()
                 (delivery,) = await h.deliveries()
                 assert (delivery.state, delivery.attempts) == ("pending", tries)
                 clock.advance(1)
-            assert (await courier.attempt()).ended == "exhausted"
+            assert (await sender.attempt()).ended == "exhausted"
             clock.advance(86_400_000)
             await h.a_look()
             return await h.deliveries()
@@ -146,14 +146,14 @@ def test_an_exhausted_delivery_that_is_retried_starts_from_the_beginning(tmp_pat
     clock = ManualClock()
 
     async def scenario():
-        async with house(tmp_path, clock) as h, h.courier() as courier:
+        async with house(tmp_path, clock) as h, h.sender() as sender:
             await h.subscribe("#", hook.url("/down"))
             await h.publish("order.paid", 1)
             for wait_ms in (*RETRIES_MS, 0):
-                await courier.attempt()
+                await sender.attempt()
                 clock.advance(wait_ms)
             await h.broker.in_steps(RetryDeliveries())
-            assert (await courier.attempt()).ended == "delivered"
+            assert (await sender.attempt()).ended == "delivered"
             return await h.deliveries()
 
     assert asyncio.run(scenario()) == []
@@ -182,10 +182,10 @@ def test_an_endpoint_that_misbehaves_is_tried_again_with_the_reason(
     timeout_s = 0.3 if "0.3 s" in sentence else 20
 
     async def scenario():
-        async with house(tmp_path) as h, h.courier(timeout_s=timeout_s) as courier:
+        async with house(tmp_path) as h, h.sender(timeout_s=timeout_s) as sender:
             await h.subscribe("#", hook.url("/bad"))
             await h.publish("order.paid", 1)
-            attempt = await courier.attempt()
+            attempt = await sender.attempt()
             assert (attempt.went_well, attempt.ended) == (False, "waiting")
             return await h.deliveries()
 
@@ -198,10 +198,10 @@ def test_an_endpoint_that_misbehaves_is_tried_again_with_the_reason(
 
 def test_an_address_that_is_forbidden_meanwhile_is_a_failed_attempt(tmp_path, hook):
     async def scenario():
-        async with house(tmp_path) as h, h.courier(allow="10.0.0.1") as courier:
+        async with house(tmp_path) as h, h.sender(allow="10.0.0.1") as sender:
             await h.subscribe("#", hook.url("/private"))
             await h.publish("order.paid", 1)
-            await courier.attempt()
+            await sender.attempt()
             return await h.deliveries()
 
     (delivery,) = asyncio.run(scenario())
@@ -224,8 +224,8 @@ def test_what_was_damaged_in_the_file_is_not_posted_and_keeps_nobody_waiting(tmp
             await h.publish("order.paid", 2)
             with contextlib.closing(apsw.Connection(str(tmp_path / "queue.db"))) as connection:
                 connection.execute(damage)
-            async with h.courier() as courier:
-                assert (await courier.attempt()).ended == "delivered"
+            async with h.sender() as sender:
+                assert (await sender.attempt()).ended == "delivered"
                 await h.a_look()
             return await h.deliveries("pending")
 
@@ -237,10 +237,10 @@ def test_what_was_to_be_posted_can_be_looked_at(tmp_path, hook):
     hook.does("/down", status(500))
 
     async def scenario():
-        async with house(tmp_path) as h, h.courier() as courier:
+        async with house(tmp_path) as h, h.sender() as sender:
             await h.subscribe("#", hook.url("/down"))
             await h.publish("order.paid", {"id": 7})
-            await courier.attempt()
+            await sender.attempt()
             return await h.broker.run(GetDelivery(1))
 
     delivery = asyncio.run(scenario())

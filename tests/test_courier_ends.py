@@ -12,7 +12,7 @@ import pytest
 from background import HERE, house, locked
 from sqew.clock import ManualClock
 from sqew.operations import ClaimDeliveries, RenewDeliveries, SettleDeliveries, Unsubscribe
-from sqew.rules.webhook_addresses import Border
+from sqew.rules.webhook_addresses import WebhookAddresses
 
 sys.path.append(str(Path(__file__).parent / "deliveries"))
 
@@ -36,12 +36,12 @@ def test_what_is_under_way_at_the_end_is_due_again_at_once_and_no_attempt(tmp_pa
             await h.subscribe("#", hook.url("/slow"))
             for value in range(3):
                 await h.publish("order.paid", value)
-            async with h.courier() as courier:
+            async with h.sender() as sender:
                 await arrived(hook, "/slow", 3)
-                await courier.stop()
+                await sender.stop()
             given_back = await h.deliveries()
             hook.does("/slow", status(200))
-            async with h.courier() as another:
+            async with h.sender() as another:
                 ended = [(await another.attempt()).ended for _ in range(3)]
             return given_back, ended
 
@@ -59,9 +59,9 @@ def test_what_is_answered_in_time_is_finished_before_the_end(tmp_path, hook):
         async with house(tmp_path) as h:
             await h.subscribe("#", hook.url("/slow"))
             await h.publish("order.paid", 1)
-            async with h.courier() as courier:
+            async with h.sender() as sender:
                 await arrived(hook, "/slow")
-                stopping = asyncio.create_task(courier.stop(within_s=20))
+                stopping = asyncio.create_task(sender.stop(within_s=20))
                 gate.open()
                 await stopping
             return await h.deliveries()
@@ -75,15 +75,15 @@ def test_what_was_claimed_in_the_moment_of_the_end_is_given_back_too(tmp_path, h
         async with house(tmp_path, ManualClock()) as h:
             await h.subscribe("#", hook.url("/claimed"))
             await h.publish("order.paid", 1, 2, 3)
-            async with h.courier() as courier:
+            async with h.sender() as sender:
 
                 def stop_it(operations, results, seconds):
                     if isinstance(operations[0], ClaimDeliveries):
-                        courier.task.cancel()
+                        sender.task.cancel()
 
                 h.broker.observe_batch = stop_it
-                await asyncio.wait([courier.task])
-                await courier.stop()
+                await asyncio.wait([sender.task])
+                await sender.stop()
             return await h.deliveries()
 
     given_back = asyncio.run(scenario())
@@ -99,13 +99,13 @@ def test_what_waits_for_an_endpoint_is_dropped_when_it_is_unsubscribed(tmp_path,
     hook.does("/gone", gate)
 
     async def scenario():
-        async with house(tmp_path) as h, h.courier(per_subscription=2) as courier:
+        async with house(tmp_path) as h, h.sender(per_subscription=2) as sender:
             subscription = await h.subscribe("#", hook.url("/gone"))
             await h.publish("order.paid", *range(6))
             await arrived(hook, "/gone", 2)
             await h.broker.run(Unsubscribe(subscription.id))
             gate.open()
-            ended = [(await courier.attempt()).ended for _ in range(2)]
+            ended = [(await sender.attempt()).ended for _ in range(2)]
             await h.a_look()
             return ended, await h.deliveries()
 
@@ -123,7 +123,7 @@ def test_two_couriers_on_one_file_deliver_each_once(tmp_path, hook):
 
     async def scenario():
         async with house(tmp_path, clock) as one, house(tmp_path, clock) as two:
-            async with one.courier(per_subscription=4) as first, two.courier(per_subscription=4) as second:
+            async with one.sender(per_subscription=4) as first, two.sender(per_subscription=4) as second:
                 await one.subscribe("#", hook.url("/shared"))
                 await one.publish("order.paid", *range(300))
                 # So many are only ever under way if both are at it.
@@ -145,12 +145,12 @@ def test_a_courier_that_was_killed_is_taken_over_from_when_its_claims_run_out(tm
             await h.subscribe("#", hook.url("/late"))
             await h.publish("order.paid", 1)
             (taken,) = (await h.broker.run(ClaimDeliveries(10, 10, 15_000))).deliveries
-            async with h.courier() as courier:
+            async with h.sender() as sender:
                 clock.advance(14_999)
                 await h.a_look()
                 assert (await h.deliveries())[0].state == "delivering"
                 clock.advance(1)
-                await courier.attempt()
+                await sender.attempt()
             return taken
 
     taken = asyncio.run(scenario())
@@ -165,11 +165,11 @@ def test_a_claim_is_renewed_while_its_server_lives(tmp_path, hook):
     async def scenario():
         async with house(tmp_path, clock) as one, house(tmp_path, clock) as two:
             one.told = lambda operations: any(type(op) is RenewDeliveries for op in operations) and renewed.set()
-            async with one.courier() as patient:
+            async with one.sender() as patient:
                 await one.subscribe("#", hook.url("/slow"))
                 await one.publish("order.paid", 1)
                 await arrived(hook, "/slow")
-                async with two.courier():
+                async with two.sender():
                     for _ in range(3):
                         renewed.clear()
                         clock.advance(2_500)
@@ -193,7 +193,7 @@ def test_a_claim_that_ran_out_under_way_is_taken_anew_and_not_posted_anew(tmp_pa
     hook.does("/slow", gate)
 
     async def scenario():
-        async with house(tmp_path, clock) as h, h.courier() as courier:
+        async with house(tmp_path, clock) as h, h.sender() as sender:
             await h.subscribe("#", hook.url("/slow"))
             await h.publish("order.paid", 1)
             await arrived(hook, "/slow")
@@ -201,7 +201,7 @@ def test_a_claim_that_ran_out_under_way_is_taken_anew_and_not_posted_anew(tmp_pa
             await h.a_look()
             (delivery,) = await h.deliveries()
             gate.open()
-            return delivery, await courier.attempt(), await h.deliveries()
+            return delivery, await sender.attempt(), await h.deliveries()
 
     delivery, attempt, left = asyncio.run(scenario())
 
@@ -216,7 +216,7 @@ def test_a_store_that_is_busy_is_asked_again_and_nothing_is_posted_twice(tmp_pat
     hook.does("/slow", gate)
 
     async def scenario():
-        async with house(tmp_path, clock, busy_timeout_ms=1) as h, h.courier() as courier:
+        async with house(tmp_path, clock, busy_timeout_ms=1) as h, h.sender() as sender:
             await h.subscribe("#", hook.url("/slow"))
             await h.publish("order.paid", 1)
             await h.publish("order.paid", 2, delay_ms=1000)
@@ -225,7 +225,7 @@ def test_a_store_that_is_busy_is_asked_again_and_nothing_is_posted_twice(tmp_pat
                 gate.open()
                 clock.advance(1000)
                 await h.refusal_of(ClaimDeliveries, SettleDeliveries)
-            ended = [(await courier.attempt()).ended for _ in range(2)]
+            ended = [(await sender.attempt()).ended for _ in range(2)]
             return ended, await h.deliveries()
 
     ended, left = asyncio.run(scenario())
@@ -236,15 +236,15 @@ def test_a_store_that_is_busy_is_asked_again_and_nothing_is_posted_twice(tmp_pat
 
 
 def test_what_nobody_thought_of_was_tried_for_ever_without_counting(tmp_path, hook):
-    class Broken(Border):
+    class Broken(WebhookAddresses):
         async def resolve(self, target):
             raise ZeroDivisionError("nobody thought of this")
 
     async def scenario():
-        async with house(tmp_path) as h, h.courier(border=Broken(HERE)) as courier:
+        async with house(tmp_path) as h, h.sender(webhook_addresses=Broken(HERE)) as sender:
             await h.subscribe("#", hook.url("/hook"))
             await h.publish("order.paid", 1)
-            ended = (await courier.attempt()).ended
+            ended = (await sender.attempt()).ended
             return ended, await h.deliveries()
 
     ended, (delivery,) = asyncio.run(scenario())

@@ -14,7 +14,7 @@ import pytest
 from background import HERE, RETRIES_MS, house
 from sqew.clock import ManualClock
 from sqew.operations import ClaimDeliveries, Unsubscribe
-from sqew.rules.webhook_addresses import Border
+from sqew.rules.webhook_addresses import WebhookAddresses
 
 sys.path.append(str(Path(__file__).parent / "deliveries"))
 
@@ -39,7 +39,7 @@ def test_slow_endpoints_with_a_thousand_waiting_delay_nobody_else(tmp_path, hook
                 await h.publish(f"slow.{number}", *range(1_000 // slow))
             await h.subscribe("fast", hook.url("/fast"))
             # It looks when something happens, and by itself only after the test has failed.
-            async with h.courier(poll_ms=3_600_000, batch=4):
+            async with h.sender(poll_ms=3_600_000, batch=4):
                 await arrived(hook, "/slow0")
                 await h.publish("fast", *range(FAST))
                 await arrived(hook, "/fast", FAST)
@@ -59,7 +59,7 @@ def test_no_more_is_under_way_than_the_bounds_allow(tmp_path, hook):
                 hook.does(f"/slow{number}", stalls)
                 await h.subscribe("#", hook.url(f"/slow{number}"))
             await h.publish("order.paid", *range(10))
-            async with h.courier(concurrency=8, per_subscription=3, batch=4):
+            async with h.sender(concurrency=8, per_subscription=3, batch=4):
                 # All of them are at one server, and two places are kept for others.
                 await asyncio.to_thread(hook.wait_for_any, 6)
                 for _ in range(10):
@@ -83,11 +83,11 @@ def test_one_slow_server_with_many_subscriptions_took_all_the_places(tmp_path, h
             await h.subscribe("healthy", healthy.url("/fast"))
             await h.publish("slow", *range(4))
             # It looks when something happens, and by itself only after the test has failed.
-            async with h.courier(concurrency=8, per_subscription=4, batch=4, poll_ms=3_600_000) as courier:
+            async with h.sender(concurrency=8, per_subscription=4, batch=4, poll_ms=3_600_000) as sender:
                 await asyncio.to_thread(hook.wait_for_any, 6)
                 await h.publish("healthy", *range(20))
                 for _ in range(20):
-                    assert (await courier.attempt()).went_well
+                    assert (await sender.attempt()).went_well
 
     with endpoint() as healthy:
         asyncio.run(scenario(healthy))
@@ -104,7 +104,7 @@ def test_what_was_left_by_a_claim_that_was_large_enough_waited_for_the_next_look
                 await h.subscribe(f"large.{number}", hook.url(f"/slow{number}"))
                 await h.publish(f"large.{number}", "x" * 1_000_000)
             # By itself it looks only after the test has failed, and no endpoint answers before that.
-            async with h.courier(poll_ms=3_600_000):
+            async with h.sender(poll_ms=3_600_000):
                 await asyncio.to_thread(hook.wait_for_any, 12)
 
     asyncio.run(scenario())
@@ -121,10 +121,12 @@ def test_an_endpoint_that_nobody_could_look_for_had_failed(tmp_path, hook):
         return [HERE]
 
     async def scenario():
-        border = Border("*.example", lookup)
-        async with house(tmp_path, clock) as h, h.courier(border=border) as courier:
+        webhook_addresses = WebhookAddresses("*.example", lookup)
+        async with house(tmp_path, clock) as h, h.sender(webhook_addresses=webhook_addresses) as sender:
             silent = [
-                asyncio.create_task(border.resolve(border.check_url(f"http://silent{number}.example/")))
+                asyncio.create_task(
+                    webhook_addresses.resolve(webhook_addresses.check_url(f"http://silent{number}.example/"))
+                )
                 for number in range(256)
             ]
             await h.subscribe("#", hook.url("/hook", "hook.example"))
@@ -135,7 +137,7 @@ def test_an_endpoint_that_nobody_could_look_for_had_failed(tmp_path, hook):
             release.set()
             await asyncio.gather(*silent)
             clock.advance(1_000)
-            assert (await courier.attempt()).ended == "delivered"
+            assert (await sender.attempt()).ended == "delivered"
             return waiting
 
     waiting = asyncio.run(scenario())
@@ -150,19 +152,19 @@ def test_endpoints_that_failed_once_were_remembered_for_ever(tmp_path, hook):
     asked: list[ClaimDeliveries] = []
 
     async def scenario():
-        async with house(tmp_path, clock) as h, h.courier() as courier:
+        async with house(tmp_path, clock) as h, h.sender() as sender:
             gone = await h.subscribe("down", hook.url("/down"))
             await h.subscribe("up", hook.url("/up"))
             await h.publish("down", 1)
-            assert not (await courier.attempt()).went_well
+            assert not (await sender.attempt()).went_well
             h.told = lambda operations: asked.extend(one for one in operations if isinstance(one, ClaimDeliveries))
             await h.publish("up", 1)
-            assert (await courier.attempt()).went_well
+            assert (await sender.attempt()).went_well
             assert gone.id in asked[-1].busy
             await h.broker.run(Unsubscribe(gone.id))
             clock.advance(RETRIES_MS[-1] + 2 * 60_000)
             await h.publish("up", 2)
-            assert (await courier.attempt()).went_well
+            assert (await sender.attempt()).went_well
             return gone.id
 
     gone = asyncio.run(scenario())
@@ -175,17 +177,17 @@ def test_an_endpoint_that_fails_gets_one_at_a_time_until_it_answers(tmp_path, ho
     hook.does("/shaky", status(500), gate)
 
     async def scenario():
-        async with house(tmp_path) as h, h.courier(per_subscription=4) as courier:
+        async with house(tmp_path) as h, h.sender(per_subscription=4) as sender:
             await h.subscribe("#", hook.url("/shaky"))
             await h.publish("order.paid", 0)
-            assert not (await courier.attempt()).went_well
+            assert not (await sender.attempt()).went_well
             await h.publish("order.paid", *range(1, 6))
             await arrived(hook, "/shaky", 2)
             await h.a_look()
             under_way = len(await h.deliveries("delivering"))
             gate.open()
             for _ in range(5):
-                assert (await courier.attempt()).went_well
+                assert (await sender.attempt()).went_well
             return under_way
 
     assert asyncio.run(scenario()) == 1
@@ -195,19 +197,19 @@ def test_more_endpoints_that_fail_than_there_are_places_leave_room_for_others(tm
     clock = ManualClock()
 
     async def scenario():
-        async with house(tmp_path, clock) as h, h.courier(concurrency=8, batch=2) as courier:
+        async with house(tmp_path, clock) as h, h.sender(concurrency=8, batch=2) as sender:
             for number in range(20):
                 hook.does(f"/dead{number}", status(500), stalls)
                 await h.subscribe("dead", hook.url(f"/dead{number}"))
             await h.subscribe("fast", hook.url("/fast"))
             await h.publish("dead", 1)
             for _ in range(20):
-                assert not (await courier.attempt()).went_well
+                assert not (await sender.attempt()).went_well
             clock.advance(RETRIES_MS[0])
             await asyncio.to_thread(hook.wait_for_any, 20 + 4)
             await h.publish("fast", *range(FAST))
             for _ in range(FAST):
-                assert (await courier.attempt()).went_well
+                assert (await sender.attempt()).went_well
 
     asyncio.run(scenario())
 
@@ -222,12 +224,12 @@ def test_a_thousand_endpoints_that_wait_for_their_retry_delay_nobody_else(tmp_pa
             await h.subscribe("up", hook.url("/up"))
             await h.publish("down", 1)
             # It looks when something happens, and by itself only after the test has failed.
-            async with h.courier(poll_ms=3_600_000) as courier:
+            async with h.sender(poll_ms=3_600_000) as sender:
                 for _ in range(1_200):
-                    assert not (await courier.attempt()).went_well
+                    assert not (await sender.attempt()).went_well
                 for number in range(4):
                     await h.publish("up", number)
-                    assert (await courier.attempt()).went_well
+                    assert (await sender.attempt()).went_well
 
     asyncio.run(scenario())
 

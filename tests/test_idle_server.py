@@ -48,10 +48,10 @@ def test_an_idle_server_took_the_write_lock_every_second(tmp_path):
             # What has just happened is stored once, and then nothing does.
             await h.broker.keep_up()
             with locked(tmp_path):
-                async with h.courier() as courier, h.running_scheduler(poll_ms=5):
+                async with h.sender() as sender, h.running_scheduler(poll_ms=5):
                     await h.a_look()
                     await h.broker.keep_up()
-                    assert not courier.task.done()
+                    assert not sender.task.done()
             return h._refused
 
     assert asyncio.run(scenario()) == set()

@@ -341,7 +341,7 @@ def test_a_topic_reaches_queues_and_endpoints(tmp_path):
     clock = ManualClock(NOON)
 
     async def scenario(hook):
-        async with house(tmp_path, clock) as h, h.courier(allow=HERE) as courier:
+        async with house(tmp_path, clock) as h, h.sender(allow=HERE) as sender:
             for name in ("ticks", "audit"):
                 await h.queue(name)
                 await h.subscribe("clock.*", name)
@@ -351,7 +351,7 @@ def test_a_topic_reaches_queues_and_endpoints(tmp_path):
             clock.advance(MINUTE)
             await h.scheduler().fire_due()
             for _ in range(2):
-                assert (await courier.attempt()).ended == "delivered"
+                assert (await sender.attempt()).ended == "delivered"
             return [await h.messages(name) for name in ("ticks", "audit")]
 
     with endpoint() as hook:

@@ -10,7 +10,7 @@ import pytest
 import uvloop
 
 from sqew.background.webhooks.poster import Poster
-from sqew.rules.webhook_addresses import Border
+from sqew.rules.webhook_addresses import WebhookAddresses
 
 Scenario = Callable[[Poster], Awaitable[Any]]
 Lookup = Callable[[str], list[str]]
@@ -33,7 +33,7 @@ class Runner:
         **kept: Any,
     ) -> Any:
         async def with_poster() -> Any:
-            async with Poster(Border(allowed, lookup), timeout_s, **kept) as poster:
+            async with Poster(WebhookAddresses(allowed, lookup), timeout_s, **kept) as poster:
                 return await scenario(poster)
 
         with asyncio.Runner(loop_factory=self._factory) as runner:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sqew.errors import BadEndpoint
 from sqew.rules.addresses import reason_not_public
-from sqew.rules.webhook_addresses import Border
+from sqew.rules.webhook_addresses import WebhookAddresses
 
 PUBLIC = {
     "IPv4": "1.1.1.1 8.8.8.8 9.255.255.255 11.0.0.0 93.184.216.34 100.63.255.255 100.128.0.0 126.255.255.255 128.0.0.0 "
@@ -68,4 +68,4 @@ def test_an_address_that_is_not_public_is_refused_at_once(address, kind):
     host = f"[{address}]" if ":" in address else address
 
     with pytest.raises(BadEndpoint, match=kind):
-        Border("").check_url(f"http://{host}/hook")
+        WebhookAddresses("").check_url(f"http://{host}/hook")

@@ -3,7 +3,7 @@
 import pytest
 
 from sqew.errors import BadEndpoint
-from sqew.rules.webhook_addresses import Border
+from sqew.rules.webhook_addresses import WebhookAddresses
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from sqew.rules.webhook_addresses import Border
     ],
 )
 def test_urls_that_may_be_endpoints(url, host, port, target):
-    endpoint = Border("").check_url(url)
+    endpoint = WebhookAddresses("").check_url(url)
 
     assert (endpoint.host, endpoint.port, endpoint.target) == (host, port, target)
 
@@ -79,7 +79,7 @@ def test_urls_that_may_be_endpoints(url, host, port, target):
 )
 def test_urls_that_may_not_and_where_they_are_wrong(url, position, why):
     with pytest.raises(BadEndpoint) as refusal:
-        Border("").check_url(url)
+        WebhookAddresses("").check_url(url)
 
     assert f"at character {position}: " in str(refusal.value)
     assert why in str(refusal.value)
@@ -88,20 +88,20 @@ def test_urls_that_may_not_and_where_they_are_wrong(url, position, why):
 @pytest.mark.parametrize("url", [None, 5, b"http://example.com/", ["http://example.com/"]])
 def test_an_endpoint_is_a_text(url):
     with pytest.raises(BadEndpoint, match="An endpoint is a text, not "):
-        Border("").check_url(url)
+        WebhookAddresses("").check_url(url)
 
 
 def test_an_endpoint_has_2048_characters_at_most():
     longest = "http://example.com/".ljust(2_048, "x")
 
-    assert Border("").check_url(longest).host == "example.com"
+    assert WebhookAddresses("").check_url(longest).host == "example.com"
     with pytest.raises(BadEndpoint, match="has 2049 characters, and may have 2048"):
-        Border("").check_url(longest + "x")
+        WebhookAddresses("").check_url(longest + "x")
 
 
 def test_a_refusal_does_not_repeat_a_password():
     with pytest.raises(BadEndpoint) as refusal:
-        Border("").check_url("http://user:hunter2@example.com/")
+        WebhookAddresses("").check_url("http://user:hunter2@example.com/")
 
     assert "hunter2" not in str(refusal.value)
 
@@ -113,4 +113,4 @@ def test_a_refusal_does_not_repeat_a_password():
 )  # fmt: skip
 def test_no_way_of_writing_ipv4_leads_around_the_check(host):
     with pytest.raises(BadEndpoint, match=r"an IPv4 address is four|127\.0\.0\.1 is a loopback"):
-        Border("").check_url(f"http://{host}/")
+        WebhookAddresses("").check_url(f"http://{host}/")

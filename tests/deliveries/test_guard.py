@@ -6,8 +6,8 @@ import threading
 import pytest
 
 from sqew.errors import BadEndpoint, BadSetting, ForbiddenAddress, NotTried, Unresolvable
-from sqew.rules.resolver import Names
-from sqew.rules.webhook_addresses import Border
+from sqew.rules.resolver import Resolver
+from sqew.rules.webhook_addresses import WebhookAddresses
 from sqew.settings import Settings
 
 
@@ -22,43 +22,43 @@ def names(**known: str):
     return lookup
 
 
-async def resolved(border: Border, url: str) -> list[str]:
-    return [str(address) for address in await border.resolve(border.check_url(url))]
+async def resolved(webhook_addresses: WebhookAddresses, url: str) -> list[str]:
+    return [str(address) for address in await webhook_addresses.resolve(webhook_addresses.check_url(url))]
 
 
 # Names
 
 
 def test_a_name_is_resolved_to_its_addresses():
-    border = Border("", names(hook="93.184.216.34 2606:4700::1 93.184.216.34"))
+    webhook_addresses = WebhookAddresses("", names(hook="93.184.216.34 2606:4700::1 93.184.216.34"))
 
-    assert asyncio.run(resolved(border, "http://hook.example/")) == ["93.184.216.34", "2606:4700::1"]
+    assert asyncio.run(resolved(webhook_addresses, "http://hook.example/")) == ["93.184.216.34", "2606:4700::1"]
 
 
 def test_an_address_needs_no_resolving():
-    assert asyncio.run(resolved(Border("", names()), "http://8.8.8.8/")) == ["8.8.8.8"]
+    assert asyncio.run(resolved(WebhookAddresses("", names()), "http://8.8.8.8/")) == ["8.8.8.8"]
 
 
 def test_the_system_knows_names():
-    assert "127.0.0.1" in asyncio.run(resolved(Border("localhost"), "http://localhost/"))
+    assert "127.0.0.1" in asyncio.run(resolved(WebhookAddresses("localhost"), "http://localhost/"))
 
 
 @pytest.mark.parametrize("addresses", ["127.0.0.1", "8.8.8.8 10.0.0.1", "fe80::1%eth0 8.8.8.8", "::ffff:8.8.8.8"])
 def test_a_name_with_any_address_that_is_not_public_is_refused(addresses):
-    border = Border("", names(hook=addresses))
+    webhook_addresses = WebhookAddresses("", names(hook=addresses))
 
     with pytest.raises(ForbiddenAddress, match=r"hook\.example leads to .* address\. .*delivery_allow"):
-        asyncio.run(resolved(border, "http://hook.example/"))
+        asyncio.run(resolved(webhook_addresses, "http://hook.example/"))
 
 
 def test_an_unknown_name_is_told_from_a_forbidden_one():
     with pytest.raises(Unresolvable, match=r"nowhere\.example can't be resolved \(Name or service not known\)"):
-        asyncio.run(resolved(Border("", names()), "http://nowhere.example/"))
+        asyncio.run(resolved(WebhookAddresses("", names()), "http://nowhere.example/"))
 
 
 def test_a_name_without_addresses_is_unresolvable():
     with pytest.raises(Unresolvable, match="has no address"):
-        asyncio.run(resolved(Border("", names(hook="")), "http://hook.example/"))
+        asyncio.run(resolved(WebhookAddresses("", names(hook="")), "http://hook.example/"))
 
 
 def test_a_name_that_hangs_holds_up_nobody_else():
@@ -72,10 +72,10 @@ def test_a_name_that_hangs_holds_up_nobody_else():
         return ["8.8.8.8"]
 
     async def scenario() -> None:
-        border = Border("", lookup)
-        slow = [asyncio.create_task(resolved(border, "http://slow.example/")) for _ in range(300)]
+        webhook_addresses = WebhookAddresses("", lookup)
+        slow = [asyncio.create_task(resolved(webhook_addresses, "http://slow.example/")) for _ in range(300)]
         for number in range(50):
-            await resolved(border, f"http://fast{number}.example/")
+            await resolved(webhook_addresses, f"http://fast{number}.example/")
         assert not any(task.done() for task in slow)
         release.set()
         assert await asyncio.gather(*slow) == [["8.8.8.8"]] * 300
@@ -93,9 +93,9 @@ def test_whoever_stops_waiting_for_a_name_leaves_it_to_the_others():
         return ["8.8.8.8"]
 
     async def scenario() -> list[str]:
-        border = Border("", lookup)
-        impatient = asyncio.create_task(resolved(border, "http://slow.example/"))
-        patient = asyncio.create_task(resolved(border, "http://slow.example/"))
+        webhook_addresses = WebhookAddresses("", lookup)
+        impatient = asyncio.create_task(resolved(webhook_addresses, "http://slow.example/"))
+        patient = asyncio.create_task(resolved(webhook_addresses, "http://slow.example/"))
         await asyncio.sleep(0)
         impatient.cancel()
         release.set()
@@ -112,11 +112,13 @@ def test_only_so_many_names_are_looked_up_at_a_time():
         return ["8.8.8.8"]
 
     async def scenario() -> None:
-        border = Border("", lookup)
-        slow = [asyncio.create_task(resolved(border, f"http://slow{number}.example/")) for number in range(256)]
+        webhook_addresses = WebhookAddresses("", lookup)
+        slow = [
+            asyncio.create_task(resolved(webhook_addresses, f"http://slow{number}.example/")) for number in range(256)
+        ]
         await asyncio.sleep(0)
         with pytest.raises(NotTried, match="Too many names are being looked up"):
-            await resolved(border, "http://another.example/")
+            await resolved(webhook_addresses, "http://another.example/")
         release.set()
         await asyncio.gather(*slow)
 
@@ -132,11 +134,13 @@ def test_names_that_did_not_answer_kept_those_waiting_whose_name_did():
         return ["8.8.8.8"]
 
     async def scenario() -> list[str]:
-        border = Border("", lookup)
-        await resolved(border, "http://healthy.example/")
-        slow = [asyncio.create_task(resolved(border, f"http://slow{number}.example/")) for number in range(256)]
+        webhook_addresses = WebhookAddresses("", lookup)
+        await resolved(webhook_addresses, "http://healthy.example/")
+        slow = [
+            asyncio.create_task(resolved(webhook_addresses, f"http://slow{number}.example/")) for number in range(256)
+        ]
         await asyncio.sleep(0)
-        found = await resolved(border, "http://healthy.example/")
+        found = await resolved(webhook_addresses, "http://healthy.example/")
         release.set()
         await asyncio.gather(*slow)
         return found
@@ -149,7 +153,7 @@ def test_a_name_is_looked_up_again_when_its_time_is_over():
 
     async def scenario(kept_s: float) -> int:
         asked.clear()
-        found = Names(lambda host: asked.append(host) or ["8.8.8.8"], kept_s)
+        found = Resolver(lambda host: asked.append(host) or ["8.8.8.8"], kept_s)
         for _ in range(3):
             await found.addresses_of("hook.example")
         return len(asked)
@@ -168,10 +172,10 @@ def test_a_name_that_was_not_found_is_looked_up_again():
         return answer
 
     async def scenario() -> list[str]:
-        border = Border("", lookup)
+        webhook_addresses = WebhookAddresses("", lookup)
         with pytest.raises(Unresolvable):
-            await resolved(border, "http://hook.example/")
-        return await resolved(border, "http://hook.example/")
+            await resolved(webhook_addresses, "http://hook.example/")
+        return await resolved(webhook_addresses, "http://hook.example/")
 
     assert asyncio.run(scenario()) == ["8.8.8.8"]
 
@@ -200,9 +204,9 @@ def test_a_name_that_was_not_found_is_looked_up_again():
     ],
 )
 def test_what_the_setting_names_is_allowed(allowed, url):
-    border = Border(allowed, lambda _: ["10.5.0.1"])
+    webhook_addresses = WebhookAddresses(allowed, lambda _: ["10.5.0.1"])
 
-    assert asyncio.run(resolved(border, url))
+    assert asyncio.run(resolved(webhook_addresses, url))
 
 
 @pytest.mark.parametrize(
@@ -225,18 +229,18 @@ def test_what_the_setting_names_is_allowed(allowed, url):
     ],
 )
 def test_nothing_else_is(allowed, url):
-    border = Border(allowed, lambda _: ["10.5.0.1"])
+    webhook_addresses = WebhookAddresses(allowed, lambda _: ["10.5.0.1"])
 
     with pytest.raises((BadEndpoint, ForbiddenAddress)):
-        asyncio.run(resolved(border, url))
+        asyncio.run(resolved(webhook_addresses, url))
 
 
 def test_an_allowed_name_may_lead_anywhere_and_another_may_not():
-    border = Border("hook.internal", lambda _: ["8.8.8.8", "127.0.0.1"])
+    webhook_addresses = WebhookAddresses("hook.internal", lambda _: ["8.8.8.8", "127.0.0.1"])
 
-    assert asyncio.run(resolved(border, "http://hook.internal/")) == ["8.8.8.8", "127.0.0.1"]
+    assert asyncio.run(resolved(webhook_addresses, "http://hook.internal/")) == ["8.8.8.8", "127.0.0.1"]
     with pytest.raises(ForbiddenAddress, match=r"127\.0\.0\.1, a loopback address"):
-        asyncio.run(resolved(border, "http://other.internal/"))
+        asyncio.run(resolved(webhook_addresses, "http://other.internal/"))
 
 
 @pytest.mark.parametrize(
@@ -260,7 +264,7 @@ def test_an_allowed_name_may_lead_anywhere_and_another_may_not():
 )
 def test_an_entry_that_is_no_place_is_refused(entry, why):
     with pytest.raises(BadSetting, match=r"^delivery_allow can't hold ") as refusal:
-        Border(f"127.0.0.1, {entry}")
+        WebhookAddresses(f"127.0.0.1, {entry}")
 
     assert repr(entry) in str(refusal.value)
     assert why in str(refusal.value)

@@ -15,7 +15,7 @@ _LOOK_AGAIN_MS = 5_000
 """How often to look for tasks that another process has started."""
 
 
-class Mover:
+class MoveTaskRunner:
     """Any number of them may be at one store: each step is one transaction, and who takes it has the task to itself."""
 
     def __init__(self, broker: Broker) -> None:

@@ -8,17 +8,17 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from sqew.background.moves import Mover
+from sqew.background.moves import MoveTaskRunner
 from sqew.background.promotions import Promoter
 from sqew.background.scheduler import Scheduler
-from sqew.background.webhooks.courier import Courier
 from sqew.background.webhooks.poster import Poster
+from sqew.background.webhooks.sender import WebhookSender
 from sqew.core.broker import Broker
 from sqew.core.publisher import Publisher
 from sqew.envelopes.sns import EVERYWHERE
 from sqew.errors import SqewError, StoreClosed, StoreUnavailable
 from sqew.model import Delivered
-from sqew.rules.webhook_addresses import Border
+from sqew.rules.webhook_addresses import WebhookAddresses
 from sqew.settings import Settings, durations
 
 _log = logging.getLogger("sqew.server")
@@ -39,7 +39,7 @@ class Host(Protocol):
     broker: Broker
     publisher: Publisher
     settings: Settings
-    border: Border
+    webhook_addresses: WebhookAddresses
 
     @property
     def figures(self) -> Counters: ...
@@ -51,19 +51,19 @@ class Background:
     def __init__(self, service: Host) -> None:
         settings, broker = service.settings, service.broker
         service.publisher.guesses_url = not settings.base_url and settings.host in EVERYWHERE
-        self._courier: Courier | None = None
+        self._webhooks: WebhookSender | None = None
         self.tasks: list[asyncio.Task[None]] = []
         if settings.schedule_enabled:
             scheduler = Scheduler(
                 broker, service.publisher, settings.schedule_batch_size, settings.schedule_poll_ms, service.figures.fire
             )
             self.tasks.append(asyncio.create_task(for_ever("schedules", scheduler.run)))
-        self.tasks.append(asyncio.create_task(for_ever("moves of dead letters", Mover(broker).run)))
+        self.tasks.append(asyncio.create_task(for_ever("moves of dead letters", MoveTaskRunner(broker).run)))
         self.tasks.append(asyncio.create_task(for_ever("promotions", Promoter(broker).run)))
         if settings.delivery_enabled:
-            self._courier = Courier(
+            self._webhooks = WebhookSender(
                 broker,
-                Poster(service.border, settings.delivery_timeout_ms / 1000),
+                Poster(service.webhook_addresses, settings.delivery_timeout_ms / 1000),
                 settings.account_id,
                 durations("delivery_retries", settings.delivery_retries),
                 timeout_ms=settings.delivery_timeout_ms,
@@ -74,12 +74,12 @@ class Background:
                 observe=service.figures.delivery,
                 base_url=service.publisher.base_url,
             )
-            self.tasks.append(asyncio.create_task(for_ever("deliveries", self._courier.run)))
+            self.tasks.append(asyncio.create_task(for_ever("deliveries", self._webhooks.run)))
 
     @property
     def deliveries(self) -> int:
         """How many deliveries are being posted just now."""
-        return 0 if self._courier is None else self._courier.under_way
+        return 0 if self._webhooks is None else self._webhooks.under_way
 
     async def stop(self, within_s: float) -> None:
         """Begin nothing more, and finish what was begun as far as there is time."""
@@ -87,10 +87,10 @@ class Background:
             task.cancel()
         if self.tasks:
             await asyncio.wait(self.tasks)
-        if self._courier is not None:
+        if self._webhooks is not None:
             with contextlib.suppress(SqewError):
                 # Where it can't be given back, it is tried again when its claim has run out.
-                await self._courier.stop(within_s)
+                await self._webhooks.stop(within_s)
 
 
 async def for_ever(name: str, work: Callable[[], Awaitable[None]]) -> None:

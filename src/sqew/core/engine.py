@@ -455,10 +455,12 @@ async def open_database(settings: Settings, random: Random | None = None, create
 
 def _check_settings(settings: Settings) -> None:
     if settings.delivery_allow:
-        from sqew.rules.webhook_addresses import Border  # here, because it costs 30 ms and most runs don't set it
+        from sqew.rules.webhook_addresses import (
+            WebhookAddresses,  # here, because it costs 30 ms and most runs don't set it
+        )
 
         # What is wrong with it is better found out now than when somebody subscribes an endpoint.
-        Border(settings.delivery_allow)
+        WebhookAddresses(settings.delivery_allow)
 
 
 def _event_log(settings: Settings) -> EventLog | None:

@@ -13,7 +13,7 @@ from sqew.model import RAW, Form, NewMessage, Published, Subscription
 from sqew.operations import GetQueue, ListSubscriptions, Subscribe, Unsubscribe
 from sqew.rules.rules import Limits, encode_body, seconds_as_ms, seconds_of, shown
 from sqew.rules.values import check_iterable
-from sqew.rules.webhook_addresses import Border
+from sqew.rules.webhook_addresses import WebhookAddresses
 from sqew.settings import Settings
 
 
@@ -28,7 +28,7 @@ class Events:
 
     def __init__(self, run: Execute, publisher: Publisher, settings: Settings, limits: Limits) -> None:
         self._run, self._publisher, self._limits = run, publisher, limits
-        self._border = Border(settings.delivery_allow)
+        self._addresses = WebhookAddresses(settings.delivery_allow)
 
     def publish(
         self,
@@ -91,7 +91,7 @@ class Events:
         if queue is not None and endpoint is None:
             operation = Subscribe(pattern, "queue", queue, form)
         elif endpoint is not None and queue is None:
-            is_safe = self._border.check_url(endpoint).scheme == "https"
+            is_safe = self._addresses.check_url(endpoint).scheme == "https"
             operation = Subscribe(pattern, "https" if is_safe else "http", endpoint, form)
         else:
             raise BadValue("A subscription leads to one place. Give queue='orders', or endpoint='https://…'.")

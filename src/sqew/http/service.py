@@ -29,7 +29,7 @@ from sqew.observe.labels import QueueLabels
 from sqew.observe.tracing import Tracing
 from sqew.operations import GetQueue, LastId
 from sqew.rules.rules import check_int, check_ms, dead_letter_name, names_meant
-from sqew.rules.webhook_addresses import Border
+from sqew.rules.webhook_addresses import WebhookAddresses
 from sqew.settings import Settings
 
 NO_STORE: Headers = ((b"cache-control", b"no-store"),)
@@ -59,7 +59,7 @@ class Service:
     ) -> None:
         self.broker = broker
         self.publisher = Publisher(broker, settings.account_id)
-        self.border = Border(settings.delivery_allow)
+        self.webhook_addresses = WebhookAddresses(settings.delivery_allow)
         self.callers = Callers(settings, self.publisher)
         self.strictness = Strictness(settings.aws_strict)
         self.changes = Changes(broker)

@@ -21,7 +21,7 @@ def look_up(host: str) -> list[str]:
     return [str(found[4][0]) for found in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
 
 
-class Names:
+class Resolver:
     """Looks names up without keeping anybody waiting who did not ask for them.
 
     Each name is looked up in a thread of its own, by one at a time: in a pool of threads a few names whose servers

@@ -13,7 +13,7 @@ from msgspec import Struct
 from sqew.errors import BadSetting, ForbiddenAddress, NotTried, Unresolvable
 from sqew.rules.addresses import Address, Network, reason_not_public
 from sqew.rules.endpoints import Endpoint, endpoint_of, host_of, port_of, wrong_at
-from sqew.rules.resolver import Names, look_up
+from sqew.rules.resolver import Resolver, look_up
 
 LOOKUP_S = 10.0
 """How long it may take to find the addresses of a name."""
@@ -38,13 +38,13 @@ class Allowed(Struct, frozen=True):
         return self.network is not None and address in self.network and self.port in (None, port)
 
 
-class Border:
+class WebhookAddresses:
     """What may be posted to: public addresses, and what the setting ``delivery_allow`` names.
 
-    >>> border = Border("10.1.0.0/16, *.internal:8080")
-    >>> border.check_url("http://10.1.2.3/hook").host
+    >>> addresses = WebhookAddresses("10.1.0.0/16, *.internal:8080")
+    >>> addresses.check_url("http://10.1.2.3/hook").host
     '10.1.2.3'
-    >>> border.check_url("http://10.2.0.1/hook")
+    >>> addresses.check_url("http://10.2.0.1/hook")
     Traceback (most recent call last):
     sqew.errors.BadEndpoint: The endpoint is wrong at character 8: 10.2.0.1 is a private address. \
 Use a public one, or allow it in delivery_allow.
@@ -52,7 +52,7 @@ Use a public one, or allow it in delivery_allow.
 
     def __init__(self, allowed: str, lookup: Callable[[str], Sequence[str]] = look_up) -> None:
         self._allowed = tuple(_entry(written) for written in re.split(r"[\s,]+", allowed) if written)
-        self._names = Names(lookup)
+        self._names = Resolver(lookup)
         self._check = functools.lru_cache(_REMEMBERED)(self._checked)
 
     def check_url(self, url: object) -> Endpoint:

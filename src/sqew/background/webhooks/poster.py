@@ -19,7 +19,7 @@ from sqew.background.webhooks.connection_pool import Kept
 from sqew.errors import BadEndpoint, DeliveryFailed
 from sqew.rules.addresses import Address
 from sqew.rules.endpoints import Endpoint
-from sqew.rules.webhook_addresses import Border
+from sqew.rules.webhook_addresses import WebhookAddresses
 
 IDLE_S = 15.0
 """How long a connection is kept for the next request. Most servers close theirs after a minute or more."""
@@ -44,19 +44,19 @@ class Answer(Struct, frozen=True):
 class Poster:
     """Posts to endpoints, and keeps connections to them open for a while.
 
-    It goes where ``border`` lets it and nowhere else: it follows no redirects, uses no proxies and keeps no cookies.
+    It goes where ``webhook_addresses`` lets it: it follows no redirects, uses no proxies and keeps no cookies.
     """
 
     def __init__(
         self,
-        border: Border,
+        webhook_addresses: WebhookAddresses,
         timeout_s: float,
         *,
         idle_s: float = IDLE_S,
         oldest_s: float = OLDEST_S,
         most_idle: int = MOST_IDLE,
     ) -> None:
-        self._border = border
+        self._addresses = webhook_addresses
         self._timeout_s = timeout_s
         self._kept = Kept(idle_s, oldest_s, most_idle)
         self._open: set[Connection] = set()
@@ -77,7 +77,7 @@ class Poster:
         started = time.perf_counter()  # some loops count milliseconds
         deadline = asyncio.get_running_loop().time() + self._timeout_s
         try:
-            endpoint = self._border.check_url(endpoint_url)
+            endpoint = self._addresses.check_url(endpoint_url)
         except BadEndpoint as error:
             raise DeliveryFailed(str(error)) from None
         request = _request(endpoint, body, headers)
@@ -134,7 +134,7 @@ class Poster:
         trouble: OSError = TimeoutError()
         try:
             async with asyncio.timeout_at(deadline):
-                addresses = await self._border.resolve(endpoint)
+                addresses = await self._addresses.resolve(endpoint)
                 for tried, address in enumerate(addresses):
                     try:
                         # One that does not answer leaves its share of the time to those after it.

@@ -257,7 +257,7 @@ def _target(service: Service, given: NewSubscription) -> tuple[Protocol, str]:
             raise BadValue(f"protocol can't be {shown(given.protocol)} for a queue. Leave it out, or give an endpoint.")
         return "queue", queue
     assert endpoint is not None
-    scheme = service.border.check_url(endpoint).scheme
+    scheme = service.webhook_addresses.check_url(endpoint).scheme
     # beyond-queue's clients say http whatever the URL says: the URL is what is posted to.
     if given.protocol not in (None, "http", "https"):
         raise BadValue(

@@ -144,7 +144,7 @@ def _url(call: AwsCall, endpoint: str, protocol: str) -> str:
     if not endpoint.lower().startswith(f"{protocol}://"):
         raise invalid("Endpoint must match the specified protocol")
     try:
-        call.service.border.check_url(endpoint)
+        call.service.webhook_addresses.check_url(endpoint)
     except SqewError as error:
         raise invalid(f"Endpoint Reason: {error}") from error
     return endpoint

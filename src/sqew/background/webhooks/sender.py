@@ -39,7 +39,7 @@ Observe = Callable[[bool, float, Delivered], None]
 """Gets whether an attempt went well, the seconds it took, and what became of the delivery."""
 
 
-class Courier:
+class WebhookSender:
     """Any number of them may be at one store: each delivery is tried by one at a time.
 
     A server that is killed leaves its deliveries claimed for a moment, because living ones renew their claims; then
