@@ -227,7 +227,7 @@ def test_what_is_remembered_of_routing_keys_was_bound_by_their_number_alone(stor
     for n in range(6):
         publish(store, f"key.{n}")
 
-    assert len(store._bindings.fans) <= 3
+    assert len(store._bindings.fanouts) <= 3
 
 
 def test_a_neighbours_subscription_is_seen_after_one_of_its_own_was_rolled_back(store):

@@ -220,7 +220,7 @@ class PostgresConnection:
         rows = [
             (id, taker.queue_id, lane, priority, due_at, created_at, expires_at, is_text, check, headers, body)
             for ids, check, body in zip(copies.ids, copies.checksums, copies.bodies, strict=True)
-            for id, taker in zip(ids, copies.takers, strict=True)
+            for id, taker in zip(ids, copies.targets, strict=True)
         ]
         self.executemany(SQL.insert_small, rows)
 

@@ -11,14 +11,14 @@ from sqew.matching.filters import Attribute, Content, Effort
 from sqew.model import EVENT_HEADER, RAW, NewEvent
 from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.rows import encode_headers
-from sqew.stores.sql.subscription_cache import Binding, FanName
+from sqew.stores.sql.subscription_cache import Binding, FanoutName
 from sqew.stores.sql.transaction import Work
 
 MOST_ATTRIBUTES = 10
 """How many attributes a message may have that SNS sends to a queue as it is. In an envelope there may be more."""
 
 
-class Taker(Struct, frozen=True, gc=False):
+class FanoutTarget(Struct, frozen=True, gc=False):
     """A queue that takes an event as it is, if it is small, without looking at what else it holds."""
 
     state: QueueState
@@ -35,7 +35,7 @@ class Taker(Struct, frozen=True, gc=False):
         return self.lane, self.delay_ms, self.ttl_ms
 
 
-class Fan(Struct, frozen=True, eq=False):
+class Fanout(Struct, frozen=True, eq=False):
     """Where the events of one routing key go, found once for many of them."""
 
     epoch: int
@@ -45,14 +45,14 @@ class Fan(Struct, frozen=True, eq=False):
     """Some of them want only some of the events."""
     headers: bytes
     """What a message gets that brings no headers."""
-    takers: list[Taker]
+    targets: list[FanoutTarget]
     names: list[str]
     """Theirs."""
     takes_copies: bool
     """An event becomes the same row in several of them, and in no other."""
     is_plain: bool
     """There are only these."""
-    picky: list[tuple[QueueState, Binding]]
+    checked_targets: list[tuple[QueueState, Binding]]
     """The other queues."""
     endpoints: list[Binding]
     missing: list[str]
@@ -70,7 +70,7 @@ class Fan(Struct, frozen=True, eq=False):
         return len(self.order) + len(self.endpoints)
 
 
-Way = tuple[Fan, Sequence[Binding]]
+Way = tuple[Fanout, Sequence[Binding]]
 """Where an event goes, and the subscriptions that would get it if it had fewer attributes."""
 
 _NOBODY: tuple[Binding, ...] = ()
@@ -82,37 +82,37 @@ def ways_of(work: Work, events: Sequence[NewEvent]) -> list[Way]:
     effort: Effort | None = None
     for event in events:
         key = event.routing_key
-        fan = work.bindings.fans.get(key)
-        if fan is None or fan.epoch != work.catalog.epoch:
-            fan = _remembered(work, key, _new_fan(work, key, work.bindings.match(key)))
-        if fan.chooses or event.only or len(event.attributes) > MOST_ATTRIBUTES:
+        fanout = work.bindings.fanouts.get(key)
+        if fanout is None or fanout.epoch != work.catalog.epoch:
+            fanout = _remembered(work, key, _new_fanout(work, key, work.bindings.match(key)))
+        if fanout.chooses or event.only or len(event.attributes) > MOST_ATTRIBUTES:
             effort = effort or Effort()
-            ways.append(_narrow(work, fan, event, effort))
+            ways.append(_narrow(work, fanout, event, effort))
         else:
-            ways.append((fan, _NOBODY))
+            ways.append((fanout, _NOBODY))
     return ways
 
 
-def _narrow(work: Work, fan: Fan, event: NewEvent, effort: Effort) -> Way:
+def _narrow(work: Work, fanout: Fanout, event: NewEvent, effort: Effort) -> Way:
     """The way of an event that not all get who might."""
-    chosen = _chosen(fan.bindings, event, effort)
+    chosen = _chosen(fanout.bindings, event, effort)
     refused: Sequence[Binding] = _NOBODY
     if len(event.attributes) > MOST_ATTRIBUTES:
         refused = [binding for binding in chosen if binding.takes_few]
         chosen = [binding for binding in chosen if not binding.takes_few]
-    if len(chosen) == len(fan.bindings):
-        return fan, refused
+    if len(chosen) == len(fanout.bindings):
+        return fanout, refused
     # Filters choose among the same few ways again and again.
     name = event.routing_key, tuple([binding.id for binding in chosen])
-    narrow = work.bindings.fans.get(name)
+    narrow = work.bindings.fanouts.get(name)
     if narrow is None or narrow.epoch != work.catalog.epoch:
-        narrow = _remembered(work, name, _new_fan(work, event.routing_key, chosen))
+        narrow = _remembered(work, name, _new_fanout(work, event.routing_key, chosen))
     return narrow, refused
 
 
-def _remembered(work: Work, name: FanName, fan: Fan) -> Fan:
-    work.bindings.remember(name, fan, fan.rows + len(fan.missing))
-    return fan
+def _remembered(work: Work, name: FanoutName, fanout: Fanout) -> Fanout:
+    work.bindings.remember(name, fanout, fanout.rows + len(fanout.missing))
+    return fanout
 
 
 def _chosen(bindings: list[Binding], event: NewEvent, effort: Effort) -> list[Binding]:
@@ -140,14 +140,14 @@ def _attributes(event: NewEvent) -> dict[str, Attribute]:
     return found
 
 
-def _new_fan(work: Work, routing_key: str, bindings: list[Binding]) -> Fan:
+def _new_fanout(work: Work, routing_key: str, bindings: list[Binding]) -> Fanout:
     forms = {binding.form for binding in bindings}
     in_queues = {binding.form for binding in bindings if binding.protocol == "queue"}
     wanted, wanted_in_queues = frozenset(forms - {RAW}), frozenset(in_queues - {RAW})
     chooses = any(binding.filter is not None for binding in bindings)
     headers = encode_headers(event_headers(routing_key, None))
-    takers: list[Taker] = []
-    picky: list[tuple[QueueState, Binding]] = []
+    targets: list[FanoutTarget] = []
+    checked_targets: list[tuple[QueueState, Binding]] = []
     endpoints: list[Binding] = []
     missing: list[str] = []
     order: dict[str, int] = {}
@@ -164,19 +164,19 @@ def _new_fan(work: Work, routing_key: str, bindings: list[Binding]) -> Fan:
                 continue
             order.setdefault(state.name, len(order))
             if state.takes_plain and binding.form == RAW and state.name == binding.target:
-                takers.append(_taker(state))
+                targets.append(_target(state))
             else:
-                picky.append((state, binding))
-    return Fan(
+                checked_targets.append((state, binding))
+    return Fanout(
         work.catalog.epoch,
         bindings,
         chooses,
         headers,
-        takers,
-        [taker.queue for taker in takers],
-        len(takers) > 1 and len({taker.terms for taker in takers}) == 1,
-        bool(takers) and not (chooses or picky or endpoints),
-        picky,
+        targets,
+        [target.queue for target in targets],
+        len(targets) > 1 and len({target.terms for target in targets}) == 1,
+        bool(targets) and not (chooses or checked_targets or endpoints),
+        checked_targets,
         endpoints,
         missing,
         wanted,
@@ -186,9 +186,9 @@ def _new_fan(work: Work, routing_key: str, bindings: list[Binding]) -> Fan:
     )
 
 
-def _taker(state: QueueState) -> Taker:
+def _target(state: QueueState) -> FanoutTarget:
     lane, policy = state.default_lane, state.policy
-    return Taker(state, state.id, state.name, lane, state.lane_names[lane], policy.delay_ms, policy.ttl_ms)
+    return FanoutTarget(state, state.id, state.name, lane, state.lane_names[lane], policy.delay_ms, policy.ttl_ms)
 
 
 def event_headers(routing_key: str, given: dict[str, Any] | None) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from sqew.model import DELIVERIES, NOTIFICATION, RAW, Fact, NewEvent, NewMessage
 from sqew.operations import Publish
 from sqew.rules.rules import is_keyed
 from sqew.stores.sql.catalog import QueueState
-from sqew.stores.sql.fanout import MOST_ATTRIBUTES, Fan, Taker, event_headers, ways_of
+from sqew.stores.sql.fanout import MOST_ATTRIBUTES, Fanout, FanoutTarget, event_headers, ways_of
 from sqew.stores.sql.rows import INLINE_BODY_BYTES, checksum, delivery_checksum, encode_headers, payload_checksum
 from sqew.stores.sql.send import accept, put, write_deferred
 from sqew.stores.sql.subscription_cache import Binding
@@ -42,11 +42,11 @@ class _Plan(Struct):
     """Where one event is to go, and in which form, as far as there is more to it than rows to be written."""
 
     event: NewEvent
-    fan: Fan
+    fanout: Fanout
     overladen: Sequence[Binding]
     """Those for whom it has too many attributes."""
     number: int | None
-    picky: list[tuple[QueueState, NewMessage]]
+    checked_targets: list[tuple[QueueState, NewMessage]]
     sent: list[tuple[str, int]]
     refused: list[SqewError]
 
@@ -66,11 +66,11 @@ def publish(work: Work, op: Publish) -> list[Published]:
 def _publish_plain(work: Work, event: NewEvent) -> Published | None:
     """Publish an event that all queues take as it is, as most do; None: there is more to it, and nothing was done."""
     work.bindings.refresh(work)
-    fan = work.bindings.fans.get(event.routing_key)
+    fanout = work.bindings.fanouts.get(event.routing_key)
     if (
-        fan is None
-        or not fan.is_plain
-        or fan.epoch != work.catalog.epoch
+        fanout is None
+        or not fanout.is_plain
+        or fanout.epoch != work.catalog.epoch
         or event.attributes
         or event.numbered
         or event.only
@@ -78,10 +78,10 @@ def _publish_plain(work: Work, event: NewEvent) -> Published | None:
     ):
         return None
     work.room.check(work.now)
-    ids = _put_plain(work, fan, event)
+    ids = _put_plain(work, fanout, event)
     if not work.defers:
         write_deferred(work)
-    return Published(list(zip(fan.names, ids, strict=True)), 0, fan.missing)
+    return Published(list(zip(fanout.names, ids, strict=True)), 0, fanout.missing)
 
 
 def publish_events(work: Work, events: Sequence[NewEvent], *, each_for_itself: bool = False) -> list[Published]:
@@ -92,36 +92,38 @@ def publish_events(work: Work, events: Sequence[NewEvent], *, each_for_itself: b
     work.room.check(work.now)
     work.bindings.refresh(work)
     ways = ways_of(work, events)
-    fans = [fan for fan, _ in ways]
-    _check_rows(fans)
-    wanted = {form for event, fan in zip(events, fans, strict=True) for form in fan.wanted - event.envelopes.keys()}
+    fanouts = [fanout for fanout, _ in ways]
+    _check_rows(fanouts)
+    wanted = {
+        form for event, fanout in zip(events, fanouts, strict=True) for form in fanout.wanted - event.envelopes.keys()
+    }
     if wanted:
-        raise EnvelopeNeeded(wanted, {form for fan in fans for form in fan.wanted_in_queues} & wanted)
-    numbers = _numbers(work, events, fans)
+        raise EnvelopeNeeded(wanted, {form for fanout in fanouts for form in fanout.wanted_in_queues} & wanted)
+    numbers = _numbers(work, events, fanouts)
     plans = [_plan(event, *way, numbers.get(event.message_id)) for event, way in zip(events, ways, strict=True)]
     accepted, contested = _accepted(work, plans, each_for_itself)
     for plan in plans:
-        if plan.fan.takers and _is_small(plan.event):
-            plan.sent.extend(zip(plan.fan.names, _put_plain(work, plan.fan, plan.event), strict=True))
-    for state, takers, messages, lanes in accepted:
-        for plan, one in zip(takers, put(work, state, messages, lanes, work.deferred), strict=True):
+        if plan.fanout.targets and _is_small(plan.event):
+            plan.sent.extend(zip(plan.fanout.names, _put_plain(work, plan.fanout, plan.event), strict=True))
+    for state, targets, messages, lanes in accepted:
+        for plan, one in zip(targets, put(work, state, messages, lanes, work.deferred), strict=True):
             plan.sent.append((state.name, one.id))
     if accepted or not work.defers:
         write_deferred(work)
-    for state, takers, messages in contested:
-        for plan, message in zip(takers, messages, strict=True):
+    for state, targets, messages in contested:
+        for plan, message in zip(targets, messages, strict=True):
             _put_if_taken(work, plan, state, message)
     for plan in plans:
         for binding in plan.overladen:
             _dead_letter_overladen(work, plan, binding)
     _add_deliveries(work, plans)
     return [
-        Published(_in_order(plan), len(plan.fan.endpoints), plan.fan.missing, plan.refused, plan.number)
+        Published(_in_order(plan), len(plan.fanout.endpoints), plan.fanout.missing, plan.refused, plan.number)
         for plan in plans
     ]
 
 
-def _numbers(work: Work, events: Sequence[NewEvent], fans: Sequence[Fan]) -> dict[str, int]:
+def _numbers(work: Work, events: Sequence[NewEvent], fanouts: Sequence[Fanout]) -> dict[str, int]:
     """The numbers of events that get one, by their ids: an event that says different things to some has the same.
 
     They are of those that messages get too: each is higher than all before it, whichever process gave them.
@@ -130,25 +132,25 @@ def _numbers(work: Work, events: Sequence[NewEvent], fans: Sequence[Fan]) -> dic
     if not ids:
         return {}
     # Or one that has a higher number could come to a queue first.
-    work.hold(*(state for fan in fans for state, _ in fan.picky if state.policy.fifo))
+    work.hold(*(state for fanout in fanouts for state, _ in fanout.checked_targets if state.policy.fifo))
     return dict(zip(ids, work.catalog.take_ids(len(ids)), strict=True))
 
 
 def _in_order(plan: _Plan) -> list[tuple[str, int]]:
     """The messages of an event by the age of their subscriptions, whichever way they were written."""
-    if plan.picky or plan.overladen:
-        order = plan.fan.order
+    if plan.checked_targets or plan.overladen:
+        order = plan.fanout.order
         plan.sent.sort(key=lambda sent: order.get(sent[0], len(order)))
     return plan.sent
 
 
-def _check_rows(fans: Sequence[Fan]) -> None:
+def _check_rows(fanouts: Sequence[Fanout]) -> None:
     """Raise if a batch becomes too many rows. One event alone is taken, however many want it."""
-    if len(fans) == 1:
+    if len(fanouts) == 1:
         return
     rows = fits = 0
-    for fan in fans:
-        rows += fan.rows
+    for fanout in fanouts:
+        rows += fanout.rows
         fits += rows <= MOST_ROWS
     if rows > MOST_ROWS:
         raise TooWide(rows, MOST_ROWS, max(fits, 1))
@@ -160,20 +162,20 @@ def _is_small(event: NewEvent) -> bool:
     return event.key is message.group is message.lane is None and len(message.body) <= INLINE_BODY_BYTES
 
 
-def _plan(event: NewEvent, fan: Fan, overladen: Sequence[Binding], number: int | None) -> _Plan:
-    plan = _Plan(event, fan, overladen, number, [], [], [])
+def _plan(event: NewEvent, fanout: Fanout, overladen: Sequence[Binding], number: int | None) -> _Plan:
+    plan = _Plan(event, fanout, overladen, number, [], [], [])
     is_small = _is_small(event)
-    if fan.picky or not is_small:
+    if fanout.checked_targets or not is_small:
         wrapped, raw = _wrapped(event), _raw(event)
-        for state, binding in fan.picky:
+        for state, binding in fanout.checked_targets:
             own = raw
             if binding.form != RAW:
                 own = structs.replace(wrapped, body=addressed(event, binding.form, number, binding.uuid), format="json")
             if state.name != binding.target:
                 own = _dead_letter(event, own, binding, QueueNotFound(binding.target))
-            plan.picky.append((state, own))
+            plan.checked_targets.append((state, own))
         if not is_small:
-            plan.picky.extend((taker.state, raw) for taker in fan.takers)
+            plan.checked_targets.extend((target.state, raw) for target in fanout.targets)
     return plan
 
 
@@ -209,48 +211,48 @@ def dead_letter_headers(message_id: str, status: int, error: str) -> dict[str, A
     return {name: {"DataType": "String", "StringValue": text} for name, text in told.items() if text}
 
 
-def _put_plain(work: Work, fan: Fan, event: NewEvent) -> Sequence[int]:
+def _put_plain(work: Work, fanout: Fanout, event: NewEvent) -> Sequence[int]:
     """Add the rows of one event in all queues that take it as it is: most of each is the same for all. Their ids."""
-    now, catalog, rows, takers = work.now, work.catalog, work.deferred, fan.takers
+    now, catalog, rows, targets = work.now, work.catalog, work.deferred, fanout.targets
     message = event.message
     body, priority, delay_ms, ttl_ms = message.body, message.priority, message.delay_ms, message.ttl_ms
     is_text = message.format == "text"
-    headers = fan.headers
+    headers = fanout.headers
     if message.headers or event.attributes:
         given = {**event.attributes, **(message.headers or {})}
         headers = encode_headers(event_headers(event.routing_key, given))
     check = checksum(body, headers, is_text)
-    if priority not in fan.priorities:
-        for taker in takers:
-            catalog.ensure_bucket(taker.state, taker.lane, priority)
-        fan.priorities.add(priority)
-    ids = catalog.take_ids(len(takers))
-    if fan.takes_copies:
-        kind = fan, priority, delay_ms, ttl_ms, is_text, headers
+    if priority not in fanout.priorities:
+        for target in targets:
+            catalog.ensure_bucket(target.state, target.lane, priority)
+        fanout.priorities.add(priority)
+    ids = catalog.take_ids(len(targets))
+    if fanout.takes_copies:
+        kind = fanout, priority, delay_ms, ttl_ms, is_text, headers
         copies = rows.copies.get(kind)
         if copies is None:
-            due_at, expires_at = _times(now, takers[0], message)
-            alike = takers[0].lane, priority, due_at, now, expires_at, is_text, headers
-            copies = rows.copies[kind] = Copies(takers, alike)
-            work.woken.update(fan.names)
+            due_at, expires_at = _times(now, targets[0], message)
+            alike = targets[0].lane, priority, due_at, now, expires_at, is_text, headers
+            copies = rows.copies[kind] = Copies(targets, alike)
+            work.woken.update(fanout.names)
         copies.ids.append(ids)
         copies.checksums.append(check)
         copies.bodies.append(body)
         return ids
-    for id, taker in zip(ids, takers, strict=True):
-        due_at, expires_at = _times(now, taker, message)
+    for id, target in zip(ids, targets, strict=True):
+        due_at, expires_at = _times(now, target, message)
         rows.small.append(
-            (id, taker.queue_id, taker.lane, priority, due_at, now, expires_at, is_text, check, headers, body)
+            (id, target.queue_id, target.lane, priority, due_at, now, expires_at, is_text, check, headers, body)
         )
-        work.facts.append(Fact("sent", taker.queue, taker.lane_name, id, 0))
-    work.woken.update(fan.names)
+        work.facts.append(Fact("sent", target.queue, target.lane_name, id, 0))
+    work.woken.update(fanout.names)
     return ids
 
 
-def _times(now: int, taker: Taker, message: NewMessage) -> tuple[int, int | None]:
+def _times(now: int, target: FanoutTarget, message: NewMessage) -> tuple[int, int | None]:
     """When a message is due in a queue, and when it expires there."""
-    delay_ms = taker.delay_ms if message.delay_ms is None else message.delay_ms
-    ttl_ms = taker.ttl_ms if message.ttl_ms is None else message.ttl_ms
+    delay_ms = target.delay_ms if message.delay_ms is None else message.delay_ms
+    ttl_ms = target.ttl_ms if message.ttl_ms is None else message.ttl_ms
     return now + delay_ms, None if ttl_ms is None else now + ttl_ms
 
 
@@ -263,20 +265,20 @@ def _accepted(work: Work, plans: list[_Plan], each_for_itself: bool) -> tuple[li
 
     And those that don't take all of it, where that is no reason to publish nothing.
     """
-    takers: dict[int, tuple[QueueState, list[_Plan], list[NewMessage]]] = {}
+    targets: dict[int, tuple[QueueState, list[_Plan], list[NewMessage]]] = {}
     for plan in plans:
-        for state, message in plan.picky:
-            _, plans_of, messages = takers.setdefault(state.id, (state, [], []))
+        for state, message in plan.checked_targets:
+            _, plans_of, messages = targets.setdefault(state.id, (state, [], []))
             plans_of.append(plan)
             messages.append(message)
-    if takers:
+    if targets:
         # What waits to be written counts as well: in a quota, and before others of its group.
         write_deferred(work)
-        work.hold(*(state for state, _, _ in takers.values() if state.takes_one_at_a_time))
+        work.hold(*(state for state, _, _ in targets.values() if state.takes_one_at_a_time))
     accepted: list[_Accepted] = []
     contested: list[_Contested] = []
     try:
-        for state, plans_of, messages in takers.values():
+        for state, plans_of, messages in targets.values():
             try:
                 accepted.append((state, plans_of, messages, accept(work, state, messages)))
             except _REFUSALS:
@@ -296,7 +298,7 @@ def _put_if_taken(work: Work, plan: _Plan, state: QueueState, message: NewMessag
     try:
         _put_one(work, plan, state, message)
     except _REFUSALS as error:
-        binding = next((one for one in plan.fan.bindings if one.target == state.name), None)
+        binding = next((one for one in plan.fanout.bindings if one.target == state.name), None)
         _dead_letter_message(work, plan, binding, message, error)
 
 
@@ -329,30 +331,30 @@ def _put_one(work: Work, plan: _Plan, state: QueueState, message: NewMessage) ->
 def _add_deliveries(work: Work, plans: Sequence[_Plan]) -> None:
     """One copy of what is posted for each event and form, and a delivery for each endpoint."""
     shared = [
-        (plan, form, [binding for binding in plan.fan.endpoints if binding.form == form])
+        (plan, form, [binding for binding in plan.fanout.endpoints if binding.form == form])
         for plan in plans
-        for form in {binding.form for binding in plan.fan.endpoints}
+        for form in {binding.form for binding in plan.fanout.endpoints}
     ]
     if not shared:
         return
-    payloads = [_payload(plan, form, len(takers)) for plan, form, takers in shared]
+    payloads = [_payload(plan, form, len(targets)) for plan, form, targets in shared]
     ids = [row[0] for row in work.executemany(work.sql.insert_payload, payloads).fetchall()]
     rows: list[Row] = []
-    for id, (plan, _, takers) in zip(ids, shared, strict=True):
+    for id, (plan, _, targets) in zip(ids, shared, strict=True):
         message = plan.event.message
         due_at = work.now + (message.delay_ms or 0)
         expires_at = None if message.ttl_ms is None else work.now + message.ttl_ms
         rows += [
             (id, to.id, to.target, delivery_checksum(id, to.target.encode()), work.now, expires_at, due_at)
-            for to in takers
+            for to in targets
         ]
     work.executemany(work.sql.insert_delivery, rows)
     work.woken.add(DELIVERIES)
 
 
-def _payload(plan: _Plan, form: int, takers: int) -> Row:
+def _payload(plan: _Plan, form: int, targets: int) -> Row:
     event, message = plan.event, plan.event.message
     body = message.body if form == RAW else addressed(event, form, plan.number)
     is_text = form == RAW and message.format == "text"
     check = payload_checksum(event.routing_key.encode(), event.message_id.encode(), form, is_text, body)
-    return event.routing_key, event.message_id, form, is_text, check, takers, body, NOTIFICATION
+    return event.routing_key, event.message_id, form, is_text, check, targets, body, NOTIFICATION

@@ -13,9 +13,9 @@ from sqew.model import RAW, Form, Protocol, SubscriptionDetails
 from sqew.stores.sql.transaction import Row, Work
 
 if TYPE_CHECKING:
-    from sqew.stores.sql.fanout import Fan
+    from sqew.stores.sql.fanout import Fanout
 
-FanName = str | tuple[str, tuple[int, ...]]
+FanoutName = str | tuple[str, tuple[int, ...]]
 
 
 _MOST_REMEMBERED = 50_000
@@ -77,20 +77,20 @@ class Bindings:
         self._changed = False
         self.is_current = False
         """Nobody else has written since they were looked at."""
-        # By routing key, and by the ids of the bindings where filters chose among them, as `fans` keeps them.
-        self.fans: dict[FanName, Fan] = {}
+        # By routing key, and by the ids of the bindings where filters chose among them, as `fanouts` keeps them.
+        self.fanouts: dict[FanoutName, Fanout] = {}
         self._remembered = 0
 
-    def remember(self, name: FanName, fan: Fan, targets: int) -> None:
+    def remember(self, name: FanoutName, fanout: Fanout, targets: int) -> None:
         """Keep where the events of a routing key go. Where that is too much, the others are forgotten."""
         weight = targets + _WEIGHT_OF_A_KEY
         if self._remembered + weight > _MOST_REMEMBERED:
-            self._forget_fans()
-        self.fans[name] = fan
+            self._forget_fanouts()
+        self.fanouts[name] = fanout
         self._remembered += weight
 
-    def _forget_fans(self) -> None:
-        self.fans.clear()
+    def _forget_fanouts(self) -> None:
+        self.fanouts.clear()
         self._remembered = 0
 
     def refresh(self, work: Work) -> None:
@@ -105,7 +105,7 @@ class Bindings:
             self._trie, self._last_id = PatternTrie(), 0
             self._add(work.execute(work.sql.subscriptions_after, (0,)).fetchall())
         self._version, self._changed = version, True
-        self._forget_fans()
+        self._forget_fanouts()
 
     def _follow(self, work: Work, version: int) -> bool:
         """Do what others have done since. False where not all of it is known any more: each step counts one version."""
@@ -144,7 +144,7 @@ class Bindings:
             if counts:
                 self._trie.add(pattern, binding)
             self._version, self._last_id, self._changed = version, binding.id, True
-            self._forget_fans()
+            self._forget_fanouts()
         else:
             self.is_current = False
 
@@ -154,7 +154,7 @@ class Bindings:
             if counts:
                 self._trie.remove(pattern, binding)
             self._version, self._changed = version, True
-            self._forget_fans()
+            self._forget_fanouts()
         else:
             self.is_current = False
 
@@ -166,7 +166,7 @@ class Bindings:
             if after is not None:
                 self._trie.add(pattern, after)
             self._version, self._changed = version, True
-            self._forget_fans()
+            self._forget_fanouts()
         else:
             self.is_current = False
 

@@ -10,7 +10,7 @@ from sqew.model import Fact
 
 if TYPE_CHECKING:
     from sqew.stores.sql.catalog import Catalog, QueueState
-    from sqew.stores.sql.fanout import Taker
+    from sqew.stores.sql.fanout import FanoutTarget
     from sqew.stores.sql.ready_rows import Finding
     from sqew.stores.sql.statements import Statements
     from sqew.stores.sql.subscription_cache import Bindings
@@ -40,10 +40,10 @@ class Copies:
     ``alike``: lane, priority, when they are due, created and expire, whether they are text, and their headers.
     """
 
-    __slots__ = ("alike", "bodies", "checksums", "ids", "takers")
+    __slots__ = ("alike", "bodies", "checksums", "ids", "targets")
 
-    def __init__(self, takers: Sequence[Taker], alike: Row) -> None:
-        self.takers = takers
+    def __init__(self, targets: Sequence[FanoutTarget], alike: Row) -> None:
+        self.targets = targets
         self.alike = alike
         # Each message by its ids, one for every queue.
         self.ids: list[Sequence[int]] = []

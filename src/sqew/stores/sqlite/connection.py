@@ -70,13 +70,13 @@ class SQLiteConnection:
 
     def insert_copies(self, copies: Copies) -> None:
         """Write messages that go to several queues each: those whose ids are in a row by one statement."""
-        takers, ids, count = len(copies.takers), copies.ids, len(copies.ids)
-        queues = self.integers([taker.queue_id for taker in copies.takers])
+        targets, ids, count = len(copies.targets), copies.ids, len(copies.ids)
+        queues = self.integers([taker.queue_id for taker in copies.targets])
         values = [b"%010d%b" % both for both in zip(copies.checksums, copies.bodies, strict=True)]
-        starts = [place for place in range(count) if not place or ids[place][0] != ids[place - 1][0] + takers]
+        starts = [place for place in range(count) if not place or ids[place][0] != ids[place - 1][0] + targets]
         for start, end in pairwise([*starts, count]):
             together = apsw.carray(tuple(values[start:end]))
-            self.execute(SQL.insert_copies, (*copies.alike, takers, ids[start][0], together, queues))
+            self.execute(SQL.insert_copies, (*copies.alike, targets, ids[start][0], together, queues))
 
     def hold(self, *_states: QueueState) -> None:
         """Who writes is alone in any case."""
