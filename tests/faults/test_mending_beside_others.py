@@ -16,7 +16,7 @@ from power import Disk
 from sqew.model import NewMessage, Policy, Ref
 from sqew.operations import Ack, CreateQueue, ListArchive, Receive, Send
 from sqew.stores.sql.catalog import Catalog
-from sqew.stores.sql.ready_rows import Finding
+from sqew.stores.sql.ready_rows import ReadyRows
 from sqew.stores.sql.subscription_cache import Bindings
 from sqew.stores.sql.transaction import Work
 from sqew.stores.sqlite import SQLiteStore, store
@@ -166,7 +166,7 @@ def _cut_amid_mending(folder: Path, content: bytes, at: int) -> dict[str, bytes]
     path = str(folder / "queue.db")
     with closing(connect(path, create=False, vfs=disk.name)) as connection:
         link = SQLiteConnection(connection)
-        work = Work(link, SQL, Catalog(link.execute, SQL), Bindings(), Finding(), Room(path, 0), Random(0))
+        work = Work(link, SQL, Catalog(link.execute, SQL), Bindings(), ReadyRows(), Room(path, 0), Random(0))
         work.now = NOW
         assert mend(work, connection, indexes=True)
     return found[0] if found else None

@@ -8,13 +8,13 @@ from sqew.model import Message
 from sqew.stores.postgres.connection import SQL
 from sqew.stores.postgres.watermarks import Bucket, Position, Watermarks
 from sqew.stores.sql.catalog import QueueState
-from sqew.stores.sql.ready_rows import START, Finding
+from sqew.stores.sql.ready_rows import START, ReadyRows
 from sqew.stores.sql.transaction import Row, Work
 
 NEVER = 1 << 62
 
 
-class MarkedFinding(Finding):
+class MarkedReadyRows(ReadyRows):
     """All buckets of a lane in one statement, each from where this server has come to."""
 
     def __init__(self, marks: Watermarks) -> None:
@@ -67,12 +67,12 @@ class MarkedFinding(Finding):
         """When the first message of these lanes is due, ready or not."""
         return _first_due(work, state, [(*bucket, *START, NEVER) for bucket in _buckets(state, lanes)])
 
-    def look_again_at(self, work: Work, state: QueueState, lanes: Sequence[int]) -> int | None:
+    def next_look_at(self, work: Work, state: QueueState, lanes: Sequence[int]) -> int | None:
         """When to look for more, after none was found that is ready: at the latest when all is looked at again."""
         starts = {bucket: self._starts.get(bucket, START) for bucket in _buckets(state, lanes)}
         # Leases that ended early have left dead rows where they would have ended.
         looks = {
-            bucket: NEVER if start == START else self._marks.look_again_at(state.name, bucket)
+            bucket: NEVER if start == START else self._marks.next_look_at(state.name, bucket)
             for bucket, start in starts.items()
         }
         due = _first_due(work, state, [(*bucket, *start, looks[bucket]) for bucket, start in starts.items()])

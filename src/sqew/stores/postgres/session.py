@@ -20,7 +20,7 @@ from sqew.stores.postgres.catalog import DatabaseCatalog
 from sqew.stores.postgres.connection import SQL, SYNC_COMMIT, HeldElsewhere, PostgresConnection
 from sqew.stores.postgres.greenlets import carried
 from sqew.stores.postgres.pool_counters import Tally
-from sqew.stores.postgres.ready_rows import MarkedFinding
+from sqew.stores.postgres.ready_rows import MarkedReadyRows
 from sqew.stores.postgres.watermarks import Watermarks
 from sqew.stores.sql import send
 from sqew.stores.sql.catalog import QueueState
@@ -124,9 +124,9 @@ class Session:
         self._connection = PostgresConnection(connection, url, tally)
         self._catalog = DatabaseCatalog(self._connection.execute, SQL, throttles)
         self._bindings = Bindings()
-        self._finding = MarkedFinding(marks)
+        self._ready_rows = MarkedReadyRows(marks)
         self._work = Work(
-            self._connection, SQL, self._catalog, self._bindings, self._finding, NoRoom(), random, delivery_keep_ms
+            self._connection, SQL, self._catalog, self._bindings, self._ready_rows, NoRoom(), random, delivery_keep_ms
         )
 
     async def run(self, batch: Batch, only: int | None = None) -> None:
@@ -253,7 +253,7 @@ class Session:
         commit = Commit(results, work.facts, work.woken)
         work.facts, work.woken = [], set()
         self._bindings.committed()
-        self._finding.committed()
+        self._ready_rows.committed()
         return commit
 
     def _attempt_all(self, operations: Sequence[ops.Operation[Any]], clock: Time, queues: set[int] | None) -> list[Any]:
@@ -292,7 +292,7 @@ class Session:
             await self.connection.execute("ROLLBACK")
         self._catalog.forget()
         self._bindings.undone()
-        self._finding.undone()
+        self._ready_rows.undone()
         self._work.facts, self._work.woken, self._work.deferred = [], set(), NewRows()
 
     async def close(self) -> None:

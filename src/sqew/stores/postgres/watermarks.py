@@ -55,7 +55,7 @@ class Watermarks:
         elif known is not None:
             marks[bucket] = max(known[0], reached), known[1]
 
-    def look_again_at(self, queue: str, bucket: Bucket) -> int:
+    def next_look_at(self, queue: str, bucket: Bucket) -> int:
         """When all of a bucket is to be looked at again."""
         _, looked_at = self._marks.get(queue, {}).get(bucket, (START, 0))
         return looked_at + _LOOK_AGAIN_MS

@@ -12,7 +12,7 @@ START = (-1, 0)
 """Before the due_at and the id of every message."""
 
 
-class Finding:
+class ReadyRows:
     """One bucket after the other, each from its start: for a database that answers at once and keeps no dead rows."""
 
     def rows(self, work: Work, state: QueueState, lane: int, limit: int) -> Iterator[Row]:
@@ -40,6 +40,6 @@ class Finding:
         )
         return min((due for due in dues if due is not None), default=None)
 
-    def look_again_at(self, work: Work, state: QueueState, lanes: Sequence[int]) -> int | None:
+    def next_look_at(self, work: Work, state: QueueState, lanes: Sequence[int]) -> int | None:
         """When to look for more, after none was found that is ready."""
         return self.first_due(work, state, lanes)

@@ -62,7 +62,7 @@ def receive(work: Work, op: Receive) -> Received:
         messages = _take_groups(work, claim, lanes, op.limit)
     else:
         messages = _take(work, claim, lanes, op.limit)
-        work.finding.took(work, state, messages)
+        work.ready_rows.took(work, state, messages)
         if not op.finish:
             _lease(work, claim, messages)
     if not messages:
@@ -89,7 +89,7 @@ def receive_each(work: Work, op: Receive, count: int) -> list[Received] | None:
         return None
     lane, last_attempt = state.lane(op.lane), policy.max_attempts or NEVER
     messages, leases = [], []
-    for row in work.finding.rows(work, state, lane, count):
+    for row in work.ready_rows.rows(work, state, lane, count):
         claim = _Claim(state, Lease(new_token(), now + lease_ms, op.by), last_attempt)
         message = _deliverable(work, claim, row)
         if message is not None:
@@ -97,7 +97,7 @@ def receive_each(work: Work, op: Receive, count: int) -> list[Received] | None:
             leases.append(_lease_parameters(work, claim, message))
             if len(messages) == count:
                 break
-    work.finding.took(work, state, messages)
+    work.ready_rows.took(work, state, messages)
     work.executemany(work.sql.lease, leases)
     _tell_received(work, op, state, messages)
     received = [Received([message], lease_ms=lease_ms) for message in messages]
@@ -125,7 +125,7 @@ def _tell_received(work: Work, op: Receive, state: QueueState, messages: Sequenc
 
 def next_due(work: Work, op: NextDue) -> int | None:
     state = work.catalog.queue(op.queue)
-    return work.finding.first_due(work, state, state.lanes if op.lane is None else (state.lane(op.lane),))
+    return work.ready_rows.first_due(work, state, state.lanes if op.lane is None else (state.lane(op.lane),))
 
 
 def tell_dead_letter_queue(work: Work, state: QueueState) -> None:
@@ -136,7 +136,7 @@ def tell_dead_letter_queue(work: Work, state: QueueState) -> None:
 
 def _next_arrival(work: Work, state: QueueState, lanes: Sequence[int]) -> int | None:
     """When a message of these lanes is due, or one may die and come here."""
-    due = work.finding.look_again_at(work, state, lanes)
+    due = work.ready_rows.next_look_at(work, state, lanes)
     if state.policy.max_attempts is not None:
         # Where messages themselves die is no dead-letter queue, or need not be waited for as one.
         return due
@@ -183,7 +183,7 @@ def _in_turns(work: Work, claim: _Claim, lanes: Sequence[int], limit: int) -> li
 
 def _ready(work: Work, claim: _Claim, lane: int, limit: int) -> Iterator[Message]:
     """The messages of a lane that may be delivered, in order; those on the way that may not are dealt with."""
-    for row in work.finding.rows(work, claim.state, lane, limit):
+    for row in work.ready_rows.rows(work, claim.state, lane, limit):
         message = _deliverable(work, claim, row)
         if message is not None:
             yield message
@@ -228,7 +228,7 @@ def _heads(work: Work, claim: _Claim, lanes: Sequence[int], taken: list[Message]
 def _head(work: Work, claim: _Claim, lane: int, taken: list[Message]) -> Message | None:
     """The first head of a group in a lane, apart from those taken before (under a lease of no time they are ready)."""
     taken_ids = {message.id for message in taken}
-    found = work.finding.rows
+    found = work.ready_rows.rows
     while row := next((row for row in found(work, claim.state, lane, 1) if row[0] not in taken_ids), None):
         message = _deliverable(work, claim, row)
         if message is not None:

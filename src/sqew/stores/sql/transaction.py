@@ -11,7 +11,7 @@ from sqew.model import Fact
 if TYPE_CHECKING:
     from sqew.stores.sql.catalog import Catalog, QueueState
     from sqew.stores.sql.fanout import FanoutTarget
-    from sqew.stores.sql.ready_rows import Finding
+    from sqew.stores.sql.ready_rows import ReadyRows
     from sqew.stores.sql.statements import Statements
     from sqew.stores.sql.subscription_cache import Bindings
 
@@ -122,7 +122,7 @@ class Work:
 
     __slots__ = (
         "bindings", "catalog", "changes", "deferred", "defers", "delete", "delivery_keep_ms", "execute",
-        "execute_at_once", "executemany", "facts", "finding", "hold", "insert_alike", "insert_copies", "integers",
+        "execute_at_once", "executemany", "facts", "ready_rows", "hold", "insert_alike", "insert_copies", "integers",
         "now", "random", "read", "room", "sql", "woken",
     )  # fmt: skip
 
@@ -132,7 +132,7 @@ class Work:
         sql: Statements,
         catalog: Catalog,
         bindings: Bindings,
-        finding: Finding,
+        ready_rows: ReadyRows,
         room: Room,
         random: Random,
         delivery_keep_ms: int = 0,
@@ -150,7 +150,7 @@ class Work:
         self.sql = sql
         self.catalog = catalog
         self.bindings = bindings
-        self.finding = finding
+        self.ready_rows = ready_rows
         self.room = room
         self.random = random
         # How long an exhausted delivery is kept.

@@ -15,7 +15,7 @@ from sqew.installing import UPGRADE
 from sqew.stores.sql.catalog import Catalog
 from sqew.stores.sql.handlers import HANDLERS
 from sqew.stores.sql.migrations import migrations
-from sqew.stores.sql.ready_rows import Finding
+from sqew.stores.sql.ready_rows import ReadyRows
 from sqew.stores.sql.subscription_cache import Bindings
 from sqew.stores.sql.transaction import Work
 from sqew.stores.sqlite.connection import SQL, SQLiteConnection, translated
@@ -44,7 +44,7 @@ class SQLiteReader:
                 raise
         catalog = Catalog(self._connection.execute, SQL)
         self._work = Work(
-            SQLiteConnection(self._connection), SQL, catalog, Bindings(), Finding(), Room(self.path, 0), Random()
+            SQLiteConnection(self._connection), SQL, catalog, Bindings(), ReadyRows(), Room(self.path, 0), Random()
         )
         self._work.now = now
 

@@ -21,7 +21,7 @@ from sqew.model import ArchivedMessage, Commit, Fact, Format, Message
 from sqew.stores.sql import inspect, receive, send
 from sqew.stores.sql.catalog import Catalog
 from sqew.stores.sql.handlers import HANDLERS
-from sqew.stores.sql.ready_rows import Finding
+from sqew.stores.sql.ready_rows import ReadyRows
 from sqew.stores.sql.subscription_cache import Bindings
 from sqew.stores.sql.transaction import NewRows, Work
 from sqew.stores.sqlite import upkeep
@@ -118,7 +118,7 @@ class SQLiteStore:
             SQL,
             self._catalog,
             self._bindings,
-            Finding(),
+            ReadyRows(),
             self._room,
             random or Random(),
             delivery_keep_ms,
@@ -532,7 +532,7 @@ class SQLiteStore:
 
     def _work_on(self, link: SQLiteConnection, connection: apsw.Connection, now: int) -> Work:
         catalog = Catalog(connection.execute, SQL)
-        work = Work(link, SQL, catalog, Bindings(), self._work.finding, self._work.room, self._work.random)
+        work = Work(link, SQL, catalog, Bindings(), self._work.ready_rows, self._work.room, self._work.random)
         work.now = now
         return work
 
