@@ -125,7 +125,7 @@ class Awaited:
     def run(self, operations: Sequence[Operation[Any]], now: int) -> Commit:
         return self._loop.run_until_complete(self._store.run(operations, now))
 
-    def look(self, operations: Sequence[Operation[Any]], now: int) -> list[Any]:
+    def read(self, operations: Sequence[Operation[Any]], now: int) -> list[Any]:
         results = self.run(operations, now).results
         for result in results:
             if isinstance(result, SqewError):

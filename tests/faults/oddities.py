@@ -326,7 +326,7 @@ class Inquiry:
                 ListWriters(queue), ReadActivity(queue),
             ]  # fmt: skip
         for look in looks:
-            self._told(look, lambda look=look: self.store.look([look], LATER))
+            self._told(look, lambda look=look: self.store.read([look], LATER))
             self.ask(look)
         for queue in QUEUES:
             self._told("export", lambda queue=queue: list(self.store.export(queue, LATER)))

@@ -103,8 +103,8 @@ def test_a_row_behind_one_that_others_took_out_was_taken_out(tmp_path: Path, mon
 
     with closing(open_store(path)) as one, closing(open_store(path)) as other:
         by_id = "SELECT id FROM sqew_archive NOT INDEXED"
-        meddle(monkeypatch, by_id, lambda: other.look([ListArchive("jobs")], NOW))
-        [archive] = one.look([ListArchive("jobs")], NOW)
+        meddle(monkeypatch, by_id, lambda: other.read([ListArchive("jobs")], NOW))
+        [archive] = one.read([ListArchive("jobs")], NOW)
 
     assert sorted(found.message.key for found in archive.messages) == ["key-0", "key-1", "key-3", "key-4"]
 

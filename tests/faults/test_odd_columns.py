@@ -126,7 +126,7 @@ def test_one_row_blocked_its_archive(sample: Path, scratch: Path, column: str, v
         if column == "outcome":
             store.connection.execute("UPDATE sqew_archive SET attempts = 'odd' WHERE outcome = 'odd'")
 
-        found = store.look([ListArchive("jobs"), ListArchive("kept")], NOW)
+        found = store.read([ListArchive("jobs"), ListArchive("kept")], NOW)
 
         archived = [one.message.damaged for archive in found for one in archive.messages]
         assert len(archived) == 2
@@ -190,7 +190,7 @@ def test_what_is_looked_at_beside_a_row_that_could_not_be_mended_was_an_error_of
         other.execute("BEGIN IMMEDIATE")
 
         with pytest.raises(StoreDamaged):
-            store.look([Peek("jobs", 10)], LATER)
+            store.read([Peek("jobs", 10)], LATER)
 
 
 def test_a_message_whose_content_is_intact_is_delivered_though_its_times_are_lost(sample: Path, scratch: Path) -> None:
@@ -212,7 +212,7 @@ def test_an_export_beside_it_made_a_queue_in_memory_forget_what_it_claims() -> N
         assert len(list(store.export("jobs", NOW))) == 2
 
         assert store.run([Receive("jobs")], NOW).results[0].messages[0].body == b"2"
-        assert store.look([Peek("jobs")], NOW)
+        assert store.read([Peek("jobs")], NOW)
 
 
 def test_large_numbers_of_claims_and_epochs_were_taken_for_damage(scratch: Path) -> None:

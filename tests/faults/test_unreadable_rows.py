@@ -108,7 +108,7 @@ def test_a_row_that_is_odd_and_unreadable_was_not_mended_when_looked_at(
     for _ in flips_in_header(sample, b'"%b %03d"' % (name, COUNT // 2), path):
         flips += 1
         with closing(SQLiteStore(path, now=NOW, durability="fast")) as store:
-            [messages] = store.look([Peek(queue, 2 * COUNT)], NOW)
+            [messages] = store.read([Peek(queue, 2 * COUNT)], NOW)
 
             assert len([message for message in messages if not message.damaged]) >= COUNT - 1
             assert len(drain(store, queue)) == COUNT - 1

@@ -250,7 +250,7 @@ def test_names_of_plain_queues_are_shown_without_a_look_at_the_store():
 
 def test_what_was_published_is_answered_although_the_store_went_away_before_names_were_looked_up():
     class Away:
-        async def look(self, *operations):
+        async def read(self, *operations):
             raise StoreUnavailable("The database is away.")
 
     service = SimpleNamespace(broker=Away())

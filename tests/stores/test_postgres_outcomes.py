@@ -120,7 +120,7 @@ async def test_what_broke_before_the_commit_was_sent_was_not_done_and_is_said_so
 
         assert await asyncio.to_thread(wire.has_cut)
         assert store.figures().unknown == 0
-        assert await store.look([LastId()], NOW)
+        assert await store.read([LastId()], NOW)
 
 
 @in_a_loop

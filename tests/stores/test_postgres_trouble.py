@@ -84,16 +84,16 @@ def statement(sql: str) -> Callable[[Session], Coroutine[Any, Any, str]]:
 @in_a_loop
 async def test_a_connection_that_was_cut_off_is_replaced(url: str) -> None:
     async with opened(url) as store, connected(url) as other:
-        await store.look([LastId()], NOW)
+        await store.read([LastId()], NOW)
         await other.execute(
             "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
             "WHERE application_name = 'sqew' AND datname = current_database()"
         )
 
         with contextlib.suppress(StoreUnavailable):
-            await store.look([LastId()], NOW)
+            await store.read([LastId()], NOW)
 
-        assert await store.look([LastId()], NOW)
+        assert await store.read([LastId()], NOW)
 
 
 @in_a_loop
@@ -113,7 +113,7 @@ async def test_a_statement_that_takes_too_long_is_busy_and_counted(url: str) -> 
             await store._again(statement("SELECT pg_sleep(10)"))
 
         assert store.figures().timeouts == 1
-        assert await store.look([LastId()], NOW)
+        assert await store.read([LastId()], NOW)
 
 
 @in_a_loop
@@ -126,7 +126,7 @@ async def test_an_answer_that_never_comes_ends_the_wait_and_the_connection(url: 
             await store._again(lambda session: session.connection.execute("SELECT pg_sleep(10)", timeout=0.05))
 
         assert lost.is_closed()
-        assert await store.look([LastId()], NOW)
+        assert await store.read([LastId()], NOW)
 
 
 @in_a_loop
@@ -168,7 +168,7 @@ async def test_a_database_that_became_read_only_is_away_until_it_is_not(url: str
         with pytest.raises(StoreUnavailable, match="only takes reads"):
             await store._again(statement("SET transaction_read_only = on; CREATE TABLE one (id int)"))
         with pytest.raises(StoreUnavailable, match="only takes reads"):
-            await store.look([LastId()], NOW)
+            await store.read([LastId()], NOW)
 
         await execute(
             url, f"SET transaction_read_only = off; ALTER DATABASE {name} RESET default_transaction_read_only"
@@ -182,7 +182,7 @@ async def until_there(store: PostgresStore) -> None:
     async with asyncio.timeout(30):
         while True:
             with contextlib.suppress(StoreUnavailable):
-                await store.look([LastId()], NOW)
+                await store.read([LastId()], NOW)
                 return
             await asyncio.sleep(0.02)
 
@@ -247,8 +247,8 @@ async def test_a_wire_that_is_cut_is_found_out_once_and_not_by_each(url: str, mo
         wire.cut()
         began = monotonic()
         with pytest.raises(StoreUnavailable):
-            await store.look([LastId()], NOW)
-        found = await asyncio.gather(*(store.look([LastId()], NOW) for _ in range(50)), return_exceptions=True)
+            await store.read([LastId()], NOW)
+        found = await asyncio.gather(*(store.read([LastId()], NOW) for _ in range(50)), return_exceptions=True)
         took_s = monotonic() - began
 
         assert all(isinstance(one, StoreUnavailable) for one in found)
@@ -293,7 +293,7 @@ async def test_behind_a_pooler_what_is_durable_must_be(url: str) -> None:
         await PostgresStore.open(url, pooler=True)
 
     async with opened(url, pooler=True, synchronous=False) as fast, opened(url) as durable:
-        assert await fast.look([LastId()], NOW) == await durable.look([LastId()], NOW)
+        assert await fast.read([LastId()], NOW) == await durable.read([LastId()], NOW)
 
 
 @in_a_loop
@@ -397,7 +397,7 @@ async def test_ten_servers_may_make_the_schema_at_once() -> None:
 
     stores = await asyncio.gather(*(PostgresStore.open(url, now=NOW) for _ in range(10)))
 
-    assert [await store.look([LastId()], NOW) for store in stores] == [[0]] * 10
+    assert [await store.read([LastId()], NOW) for store in stores] == [[0]] * 10
     for store in stores:
         await store.close()
 

@@ -267,7 +267,7 @@ async def test_the_prober_survives_whatever_it_meets(
         async with asyncio.timeout(30):
             while True:
                 with contextlib.suppress(StoreUnavailable):
-                    await store.look([LastId()], NOW)
+                    await store.read([LastId()], NOW)
                     break
                 await asyncio.sleep(0.01)
 
@@ -288,7 +288,7 @@ async def test_a_new_connection_finds_out_that_the_schema_has_become_too_new() -
 
         for _ in range(2):
             with pytest.raises(StoreTooNew, match="Upgrade Sqew"):
-                await store.look([LastId()], NOW)
+                await store.read([LastId()], NOW)
 
 
 @in_a_loop

@@ -36,8 +36,8 @@ def test_messages_are_read_and_the_file_stays_as_it_is(file: Path) -> None:
     before = file.read_bytes()
 
     with SQLiteReader(file, now=NOW) as reader:
-        bounds = reader.look(ReadBounds("orders"))
-        columns = reader.look(ReadColumns("orders", 0, bounds.last, 100))
+        bounds = reader.read(ReadBounds("orders"))
+        columns = reader.read(ReadColumns("orders", 0, bounds.last, 100))
 
     assert (bounds.first, bounds.last, bounds.count) == (1, 3, 3)
     assert list(columns.values["body"]) == [b"1", b"2", b"3"]
@@ -46,16 +46,16 @@ def test_messages_are_read_and_the_file_stays_as_it_is(file: Path) -> None:
 
 def test_it_sees_one_moment_while_others_write(file: Path) -> None:
     with SQLiteReader(file, now=NOW) as reader, Queue.open(file) as queue:
-        before = reader.look(ReadBounds("orders")).count
+        before = reader.read(ReadBounds("orders")).count
         queue.enqueue("orders", 4)
-        after = reader.look(ReadBounds("orders")).count
+        after = reader.read(ReadBounds("orders")).count
 
     assert (before, after) == (3, 3)
 
 
 def test_an_unknown_queue_is_named(file: Path) -> None:
     with SQLiteReader(file, now=NOW) as reader, pytest.raises(QueueNotFound, match="did you mean 'orders'"):
-        reader.look(ReadBounds("order"))
+        reader.read(ReadBounds("order"))
 
 
 def test_what_is_no_file_of_queues_is_refused(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ class FaultyStore:
     takes the time that SQLite would wait for it, where that is virtual.
     """
 
-    looks_aside = False
+    reads_aside = False
 
     def __init__(
         self,
@@ -100,9 +100,9 @@ class FaultyStore:
     def send_plain(self, _queue: str, _body: bytes, _format: Format, _now: int) -> None:
         """Faults befall what is `run`."""
 
-    def look(self, operations: Sequence[Operation[Any]], now: int) -> list[Any]:
+    def read(self, operations: Sequence[Operation[Any]], now: int) -> list[Any]:
         with self._shared.lock:
-            return self._shared.store.look(operations, now)
+            return self._shared.store.read(operations, now)
 
     def idle(self) -> None:
         """Others may be busy."""

@@ -442,7 +442,7 @@ class Broker:
     async def stats(self, queue: str) -> QueueStats:
         """Depths by lane and state, totals, rates and latencies. Counting is done beside the loop."""
         await self._settle_figures()
-        depths, activity = await self.look(Measure(queue), ReadActivity(queue))
+        depths, activity = await self.read(Measure(queue), ReadActivity(queue))
         return summarize(queue, depths, activity, self.now())
 
     async def _settle_figures(self) -> None:
@@ -473,14 +473,14 @@ class Broker:
     async def survey(self) -> list[QueueTotals]:
         """Depths and totals of all queues. Counting is done beside the loop."""
         await self._settle_figures()
-        (found,) = await self.look(Survey())
+        (found,) = await self.read(Survey())
         return cast("list[QueueTotals]", found)
 
-    async def look(self, *operations: Operation[Any]) -> list[Any]:
+    async def read(self, *operations: Operation[Any]) -> list[Any]:
         """Execute operations that only read and may take long, in a thread beside the loop."""
         for operation in operations:
             check_operation(operation, self._limits)
-        return await self._executor.look(operations, self.now())
+        return await self._executor.read(operations, self.now())
 
     async def scan(self, queue: str, after: int = 0, up_to: int | None = None) -> AsyncIterator[list[Message]]:
         """Every message of a queue in the order of their ids, some at a time, with others' operations in between.

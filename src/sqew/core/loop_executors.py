@@ -78,7 +78,7 @@ class LoopExecutor(Protocol):
     async def flush(self) -> None:
         """Store the figures that are still in memory."""
 
-    async def look(self, operations: Sequence[Operation[Any]], now: int) -> list[Any]:
+    async def read(self, operations: Sequence[Operation[Any]], now: int) -> list[Any]:
         """Carry out operations that only read and may take long."""
 
     async def check(self) -> None:
@@ -159,11 +159,11 @@ class LocalLoopExecutor:
     async def flush(self) -> None:
         self.engine.flush()
 
-    async def look(self, operations: Sequence[Operation[Any]], now: int) -> list[Any]:
+    async def read(self, operations: Sequence[Operation[Any]], now: int) -> list[Any]:
         store = self.engine.store
-        if not store.looks_aside:
-            return store.look(operations, now)
-        return await asyncio.to_thread(store.look, operations, now)
+        if not store.reads_aside:
+            return store.read(operations, now)
+        return await asyncio.to_thread(store.read, operations, now)
 
     async def check(self) -> None:
         """A store in this process says so with every operation."""
@@ -324,8 +324,8 @@ class DatabaseLoopExecutor:
     async def flush(self) -> None:
         await self.engine.flush()
 
-    async def look(self, operations: Sequence[Operation[Any]], now: int) -> list[Any]:
-        return await self.engine.store.look(operations, now)
+    async def read(self, operations: Sequence[Operation[Any]], now: int) -> list[Any]:
+        return await self.engine.store.read(operations, now)
 
     async def check(self) -> None:
         await self.engine.store.check()

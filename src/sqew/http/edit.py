@@ -23,15 +23,15 @@ class Changes:
         self._broker = broker
         self._turns: WeakValueDictionary[Operation[Any], asyncio.Lock] = WeakValueDictionary()
 
-    async def make(self, look: Operation[T], change: Callable[[T], Awaitable[Operation[R]]]) -> R:
+    async def make(self, read: Operation[T], change: Callable[[T], Awaitable[Operation[R]]]) -> R:
         """Look at something, and carry out the change that is made up from it.
 
         The change must be one that is refused with `ChangedMeanwhile` where what it was made up from is no longer so.
         It may be made up several times.
         """
-        turn = self._turns.setdefault(look, asyncio.Lock())
+        turn = self._turns.setdefault(read, asyncio.Lock())
         async with turn:
             while True:
-                operation = await change(await self._broker.run(look))
+                operation = await change(await self._broker.run(read))
                 with contextlib.suppress(ChangedMeanwhile):
                     return await self._broker.run(operation)

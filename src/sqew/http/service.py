@@ -123,7 +123,7 @@ class Service:
     async def _check_store(self) -> SqewError | None:
         try:
             await self.broker.run(LastId())
-            await self.broker.look(LastId())
+            await self.broker.read(LastId())
             await self.broker.check()
         except SqewError as error:
             if not isinstance(error, StoreUnavailable | StoreFull):

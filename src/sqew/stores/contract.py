@@ -40,10 +40,10 @@ class Store(Protocol):
         None: nothing was done, and it is to be `run`, for whatever reason.
         """
 
-    looks_aside: bool
+    reads_aside: bool
     """Whether `look` may be called from another thread."""
 
-    def look(self, operations: Sequence[Operation[Any]], now: int) -> list[Any]:
+    def read(self, operations: Sequence[Operation[Any]], now: int) -> list[Any]:
         """Execute operations that only read, beside whatever `run` does: their results, or the first error raised."""
 
     def idle(self) -> None:
@@ -90,7 +90,7 @@ class RemoteStore(Protocol):
 
     async def run(self, operations: Sequence[Operation[Any]], now: int, go_on: GoOn | None = None) -> Commit: ...
 
-    async def look(self, operations: Sequence[Operation[Any]], now: int) -> list[Any]:
+    async def read(self, operations: Sequence[Operation[Any]], now: int) -> list[Any]:
         """Execute operations that only read: their results, or the first error raised."""
 
     def figures(self) -> DatabaseFigures: ...

@@ -107,7 +107,7 @@ async def _record_batches(service: Service, request: Request, wanted: Range) -> 
 async def read_batch(service: Service, step: ops.Operation[Columns], columns: tuple[str, ...]) -> tuple[Columns, bytes]:
     """Some messages, and the same as a record batch. Both beside the loop."""
     async with service.reading_in_turn:
-        (part,) = await service.broker.look(step)
+        (part,) = await service.broker.read(step)
         return part, await asyncio.to_thread(arrow.batch, part, columns)
 
 

@@ -313,7 +313,7 @@ async def stats(service: Service, request: Request) -> Response:
     given: TopicParameters = request.options
     topic = _topic(request, given.topic)
     try:
-        (depths,) = await service.broker.look(ops.Measure(topic))
+        (depths,) = await service.broker.read(ops.Measure(topic))
     except QueueNotFound:
         if given.topic is not None:
             raise

@@ -55,7 +55,7 @@ routes = Routes(DIALECT)
 async def recent(service: Service, _request: Request) -> Response:
     """A page with the newest messages of all queues."""
     # Beside the loop: bodies are read from all over the file.
-    [found] = await service.broker.look(ListRecent(min(_LISTED, service.settings.max_batch)))
+    [found] = await service.broker.read(ListRecent(min(_LISTED, service.settings.max_batch)))
     rows = "\n".join(_row(message, service.uuids) for message in found)
     head = "".join(f"<th>{column}</th>" for column in _COLUMNS)
     told = f"<p>The newest {len(found)} of all queues, in UTC.</p>" if found else "<p>There are no messages.</p>"

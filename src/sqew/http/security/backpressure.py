@@ -34,7 +34,7 @@ class Pressure:
         """Whether `check` would raise."""
         return self._wal_is_full or self._broker.backlog > self._max_pending
 
-    async def look(self) -> None:
+    async def measure(self) -> None:
         """See how large the write-ahead log is, and cut it if it is too large: with sends refused, nobody else may."""
         if not self._wal:
             return

@@ -98,7 +98,7 @@ class Guard:
 
     async def keep_up(self) -> None:
         """To be called before the first request, and then once a second: what others have changed."""
-        await self.pressure.look()
+        await self.pressure.measure()
         if self._token is not None:
             await self.keys.refresh()
             self._signatures.forget_all_but(self.keys.ids)

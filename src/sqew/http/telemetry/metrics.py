@@ -69,7 +69,7 @@ class Scraper:
         took = 0.0  # What fails is tried again soon, however long it took to fail.
         try:
             found = await self._broker.survey()
-            (deliveries,) = await self._broker.look(CountDeliveries())
+            (deliveries,) = await self._broker.read(CountDeliveries())
             await self._broker.measure_database()
             self._labels.keep(names := {queue.queue for queue in found})
             self._figures.keep(names)

@@ -19,7 +19,7 @@ _STEP = 2_000
 def bounds(path: str, queue: str, archive: bool) -> Bounds:
     """Between which ids the messages lie."""
     with SQLiteReader(path, now=Clock().now()) as file:
-        found: Bounds = file.look(ReadBounds(queue, archive))
+        found: Bounds = file.read(ReadBounds(queue, archive))
         return found
 
 
@@ -38,7 +38,7 @@ def batches(
     with SQLiteReader(path, now=Clock().now()) as file:
         place: int | None = after
         while place is not None:
-            part = file.look(ReadColumns(queue, place, up_to, _STEP, columns, archive, lane, state))
+            part = file.read(ReadColumns(queue, place, up_to, _STEP, columns, archive, lane, state))
             if part.count:
                 stream = arrow.schema(columns) + arrow.batch(part, columns) + arrow.END
                 yield from pa.ipc.open_stream(stream)

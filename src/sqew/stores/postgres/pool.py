@@ -54,7 +54,7 @@ class Pool:
         self._listener: asyncio.Task[None] | None = None
         self._places = asyncio.Semaphore(connections)
         # A place of its own: what looks may take long, and must not hold up messages.
-        self._place_to_look = asyncio.Semaphore(1)
+        self._place_to_read = asyncio.Semaphore(1)
         self._given_back = asyncio.Event()
         # One at a time: where the first can't connect, the others need not find that out as well.
         self._connecting = asyncio.Lock()
@@ -84,13 +84,13 @@ class Pool:
         self._free.append(session)
 
     @contextlib.asynccontextmanager
-    async def session(self, looks: bool = False) -> AsyncIterator[Session]:
+    async def session(self, reads: bool = False) -> AsyncIterator[Session]:
         """A connection for as long as it is needed. Raises `StoreUnavailable` where there is none to be had.
 
-        ``looks``: for what only reads and may take long, one at a time.
+        ``reads``: for what only reads and may take long, one at a time.
         """
         self._check()
-        places = self._place_to_look if looks else self._places
+        places = self._place_to_read if reads else self._places
         await self._take(places)
         try:
             self._check()

@@ -219,7 +219,7 @@ class Session:
             except HeldElsewhere as held:
                 queues |= held.queues
 
-    async def look(self, operations: Sequence[ops.Operation[Any]], now: int) -> list[Any]:
+    async def read(self, operations: Sequence[ops.Operation[Any]], now: int) -> list[Any]:
         """Execute operations that only read, as of one moment: their results, or the first error raised."""
         results = (await self._transaction(_READING, operations, lambda: now)).results
         for result in results:

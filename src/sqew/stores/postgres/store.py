@@ -160,9 +160,9 @@ class PostgresStore:
             except Exception as error:  # noqa: BLE001 (the others must get their answers all the same)
                 batch.resolve(place, error)
 
-    async def look(self, operations: Sequence[ops.Operation[Any]], now: int) -> list[Any]:
+    async def read(self, operations: Sequence[ops.Operation[Any]], now: int) -> list[Any]:
         """Execute operations that only read, as of one moment: their results, or the first error raised."""
-        return await self._again(lambda session: session.look(operations, now), looks=True)
+        return await self._again(lambda session: session.read(operations, now), reads=True)
 
     async def keep_time(self, clock: DatabaseClock) -> None:
         """Set a clock by the database's, now and every minute from now on; and go by it."""
@@ -188,7 +188,7 @@ class PostgresStore:
             # Another server may have been upgraded, and the schema with it.
             await check_usable(session.connection, without_password(self._url), self._synchronous)
 
-        await self._again(compare, looks=True)
+        await self._again(compare, reads=True)
 
     def figures(self) -> DatabaseFigures:
         """How this process gets on with the database."""
@@ -200,12 +200,12 @@ class PostgresStore:
     async def measure(self) -> None:
         """Look how old the oldest snapshot is."""
         self.tally.oldest_snapshot_s = await self._again(
-            lambda session: session.connection.fetchval(_OLDEST_SNAPSHOT), looks=True
+            lambda session: session.connection.fetchval(_OLDEST_SNAPSHOT), reads=True
         )
 
     async def check(self) -> None:
         """Raise unless messages can be stored, as far as that can be known without storing one."""
-        missing = await self._again(lambda session: session.connection.fetchval(_MISSING_RIGHT), looks=True)
+        missing = await self._again(lambda session: session.connection.fetchval(_MISSING_RIGHT), reads=True)
         if missing is not None:
             raise translate(asyncpg.InsufficientPrivilegeError(f"permission denied for {missing}"), self._url)
         self._room.check()
@@ -214,7 +214,7 @@ class PostgresStore:
         """Warn where the database has not as many connections left as it may need."""
         if self._pooler:
             return
-        free: int = await self._again(lambda session: session.connection.fetchval(_FREE), looks=True)
+        free: int = await self._again(lambda session: session.connection.fetchval(_FREE), reads=True)
         # Those that are open already are among those that are not free.
         wanted = self.connections + _BESIDES - self._pool.open
         if wanted > free:
@@ -271,11 +271,11 @@ class PostgresStore:
         }
 
     async def _again(
-        self, work: Callable[[Session], Awaitable[R]], looks: bool = False, batch: Batch | None = None
+        self, work: Callable[[Session], Awaitable[R]], reads: bool = False, batch: Batch | None = None
     ) -> R:
         """Do something in a transaction, and again where others were in its way; ``batch``: what it is done for."""
         try:
-            return await self._try_again(work, looks)
+            return await self._try_again(work, reads)
         except StoreError as error:
             self._count_refusal(error, 1 if batch is None else len(batch.pending))
             raise
@@ -292,10 +292,10 @@ class PostgresStore:
         elif isinstance(error, StoreFull):
             self.tally.full += operations
 
-    async def _try_again(self, work: Callable[[Session], Awaitable[R]], looks: bool) -> R:
+    async def _try_again(self, work: Callable[[Session], Awaitable[R]], reads: bool) -> R:
         for attempt in range(1, _TRIES + 1):
             try:
-                async with self._session(looks) as session:
+                async with self._session(reads) as session:
                     return await work(session)
             except (*CONTESTED, *STALE) as error:
                 if attempt == _TRIES:
@@ -308,8 +308,8 @@ class PostgresStore:
                 raise translate(error, self._url) from error
         raise AssertionError("the last attempt raises")
 
-    def _session(self, looks: bool = False) -> AbstractAsyncContextManager[Session]:
-        return self._pool.session(looks)
+    def _session(self, reads: bool = False) -> AbstractAsyncContextManager[Session]:
+        return self._pool.session(reads)
 
     async def _try_out(self) -> None:
         """Raise unless a connection can be made."""

@@ -56,7 +56,7 @@ class SQLiteReader:
     ) -> None:
         self.close()
 
-    def look(self, operation: ops.Operation[Any]) -> Any:
+    def read(self, operation: ops.Operation[Any]) -> Any:
         """The result of an operation that only reads."""
         assert not operation.writes
         with translated(self.path):

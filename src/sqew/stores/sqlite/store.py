@@ -85,7 +85,7 @@ class SQLiteStore:
         # What the connection is set to; None: an interrupt came while it was being set.
         self._set_to: Durability | None = durability
         # In memory there is no other connection.
-        self.looks_aside = self.path != MEMORY
+        self.reads_aside = self.path != MEMORY
         watch = None if self.path == MEMORY or vfs is not None else WalWatch(self._file)
         try:
             self.connection = connect(
@@ -458,7 +458,7 @@ class SQLiteStore:
         """Copy the file to another while it is in use. ``progress`` gets pages done and in all."""
         upkeep.backup(self.connection if self.path == MEMORY else self._file, str(to), progress)
 
-    def look(self, operations: Sequence[ops.Operation[Any]], now: int) -> list[Any]:
+    def read(self, operations: Sequence[ops.Operation[Any]], now: int) -> list[Any]:
         """Execute operations that only read, on a connection of their own: from any thread, and holding nobody up."""
         with contextlib.suppress(StoreDamaged):
             return self._look(operations, now)

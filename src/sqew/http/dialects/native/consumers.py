@@ -178,7 +178,7 @@ async def _lines(
     service: Service, request: Request, wanted: _Part, columns: tuple[str, ...] | None
 ) -> AsyncIterator[bytes]:
     for chunk in wanted.chunks:
-        (found,) = await service.broker.look(ops.ReadClaim(wanted.queue, wanted.consumer, wanted.number, chunk))
+        (found,) = await service.broker.read(ops.ReadClaim(wanted.queue, wanted.consumer, wanted.number, chunk))
         if found is None:
             wanted.check(chunk)
             return

@@ -74,7 +74,7 @@ async def list_deliveries(service: Service, request: Request) -> Response:
     limit = service.batch(given.limit, "limit", _DEFAULT_LIMIT)
     state = cast("DeliveryState | None", given.state)
     # Beside the loop: of a million that wait, those in one state may be few.
-    (found,) = await service.broker.look(ops.ListDeliveries(state, given.subscription_id, given.after, limit))
+    (found,) = await service.broker.read(ops.ListDeliveries(state, given.subscription_id, given.after, limit))
     return Response(200, encode([_view(delivery) for delivery in found]))
 
 
@@ -144,7 +144,7 @@ async def retry_deliveries(service: Service, request: Request) -> Response:
     left = 0
     if id is None:
         # Beside the loop: it counts all that are exhausted.
-        (counts,) = await service.broker.look(ops.CountDeliveries())
+        (counts,) = await service.broker.read(ops.CountDeliveries())
         left = counts.unsubscribed
     return Response(200, encode(RetriedDeliveries(retried, left)))
 

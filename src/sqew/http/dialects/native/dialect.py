@@ -206,7 +206,7 @@ async def show_queue(service: Service, request: Request) -> Response:
     """A queue's figures, and its policy."""
     name = request.params[0]
     stats = await service.broker.stats(name)
-    info, ages = await service.broker.look(ops.GetQueue(name), ops.Ages(name))
+    info, ages = await service.broker.read(ops.GetQueue(name), ops.Ages(name))
     now = service.broker.now()
     oldest, newest = (None, None) if ages is None else (max(now - at, 0) // 1000 for at in ages)
     depths = stats.depths

@@ -26,7 +26,7 @@ class BoundsParameters(Struct, frozen=True, forbid_unknown_fields=True):
 @routes.get("/v1/queues/{name}/bounds", scope="receive", query=BoundsParameters, answers={200: Bounds}, long=True)
 async def bounds(service: Service, request: Request) -> Response:
     """Between which ids the messages of a queue (or of its archive) lie, and how many there are."""
-    (found,) = await service.broker.look(ops.ReadBounds(request.params[0], request.options.archive))
+    (found,) = await service.broker.read(ops.ReadBounds(request.params[0], request.options.archive))
     return Response(200, encode(found))
 
 

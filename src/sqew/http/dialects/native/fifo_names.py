@@ -59,15 +59,15 @@ async def name_after(service: Service, shown: str) -> str:
     """The whole name of the queue that a page ended with, so that the next page begins after it."""
     if not shown or shown.endswith(FIFO_SUFFIX):
         return shown
-    pages = await service.broker.look(_first(shown), _first(shown + FIFO_SUFFIX))
+    pages = await service.broker.read(_first(shown), _first(shown + FIFO_SUFFIX))
     names = {info.name for page in pages for info in page}
     return shown + FIFO_SUFFIX if shown not in names and shown + FIFO_SUFFIX in names else shown
 
 
 async def _taken(service: Service, names: Iterable[str]) -> set[str]:
     """Find those of the names that queues have."""
-    looks = [_first(name) for name in names]
-    pages = await service.broker.look(*looks) if looks else []
+    reads = [_first(name) for name in names]
+    pages = await service.broker.read(*reads) if reads else []
     return {info.name for page in pages for info in page}
 
 

@@ -45,7 +45,7 @@ async def start_message_move_task(call: AwsCall, given: StartMessageMoveTask) ->
     if given.DestinationArn:
         destination = await _queue(call, given.DestinationArn, "DestinationArn")
         _check_destination(source, destination)
-    (depths,) = await broker.look(ops.Measure(source))
+    (depths,) = await broker.read(ops.Measure(source))
     task = await broker.run(ops.StartMove(str(uuid4()), source, destination, per_second, depths.total()))
     return call.ok(TaskHandleResult(_handle(call, task)))
 

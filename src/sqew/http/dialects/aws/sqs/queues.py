@@ -236,7 +236,7 @@ async def get_queue_attributes(call: AwsCall, given: GetQueueAttributes) -> Resp
     depths = None
     if asked.intersection(COUNTED):
         await broker.catch_up()
-        (depths,) = await broker.look(ops.Measure(queue))
+        (depths,) = await broker.read(ops.Measure(queue))
     return call.ok(AttributesResult(shown(info, asked, depths, call.names) or None))
 
 

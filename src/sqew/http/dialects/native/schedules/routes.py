@@ -89,7 +89,7 @@ async def list_schedules(service: Service, request: Request) -> Response:
         given.after,
         limit,
     )
-    (found,) = await service.broker.look(wanted)
+    (found,) = await service.broker.read(wanted)
     size = sum(len(schedule.message.body) for schedule in found)
     is_cut = len(found) == limit or size >= MOST_BYTES
     count = service.settings.schedule_preview_count
