@@ -21,7 +21,7 @@ class Constant:
     """Implements `sqew.http.wire.contract.Application`."""
 
     def begin(self, request: Request) -> None:
-        request.id = request.connection.hub.new_id()
+        request.id = request.connection.server.new_id()
 
     def expect_large(self, request: Request) -> None:
         """Takes any body."""

@@ -82,9 +82,9 @@ class App:
 
     def begin(self, request: Request) -> None:
         """Find the route, and see that the request may come in at all before its body is read."""
-        hub = request.connection.hub
+        server = request.connection.server
         given = request.headers.get(b"x-request-id")
-        request.id = given if given is not None and _is_id(given) else hub.new_id()
+        request.id = given if given is not None and _is_id(given) else server.new_id()
         if self._tracing is not None:
             request.trace = self._tracing.begin(request.headers)
         if request.method == b"OPTIONS":

@@ -85,7 +85,7 @@ class RepeatedRequest:
         self._call = call
         self._route, self._params, self._options = first.route, first.params, first.options
         self._key_id = first.key_id
-        self._new_id = first.connection.hub.new_id
+        self._new_id = first.connection.server.new_id
 
     def take(self, request: Request) -> None:
         """A request whose head is known has come."""
@@ -105,7 +105,7 @@ class RequestLane:
         self._app = app
         self._batched = batched
         self._route, self._params, self._key_id = first.route, first.params, first.key_id
-        self._new_id = first.connection.hub.new_id
+        self._new_id = first.connection.server.new_id
         self._waiting: list[Request] = []
         self._most = min(_LARGEST_BATCH, app.service.broker.limits.max_batch)
 

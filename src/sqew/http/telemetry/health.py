@@ -46,7 +46,7 @@ async def healthz(service: Service, _request: Request) -> Response:
 @routes.get("/readyz", scope="open", answers={200: Health, 503: Health})
 async def readyz(service: Service, request: Request) -> Response:
     """Whether the server should get requests: its store can be used, and it is not about to stop."""
-    if request.connection.hub.is_draining:
+    if request.connection.server.is_draining:
         return _degraded("The server is stopping. Use another, or wait until it has started again.")
     return await _store_health(service)
 

@@ -17,7 +17,7 @@ from typing import cast
 import httptools
 
 from sqew.errors import BadRequest, HeadersTooLarge, Overloaded, RequestTimeout, SqewError, TooLarge
-from sqew.http.wire.contract import Hub
+from sqew.http.wire.contract import ConnectionOwner
 from sqew.http.wire.exchange import TEXT, Headers, Request, Response, Stream
 from sqew.http.wire.heads import KnownHead, check_encoding, check_http10, origin_form, size_of
 
@@ -67,11 +67,11 @@ class Connection(asyncio.Protocol):
         "_advancing", "_awaits_continue", "_body", "_body_skipped", "_busy", "_closing", "_current", "_discarding",
         "_drained", "_fed", "_has_left", "_head_bytes", "_headers", "_held_up", "_leaving", "_parser", "_queue",
         "_repeats", "_target", "_took_body", "_transport", "_unread", "_unwanted", "_unwritten", "_waiting", "_weight",
-        "deadline", "hub", "is_gone", "write_deadline",
+        "deadline", "server", "is_gone", "write_deadline",
     )  # fmt: skip
 
-    def __init__(self, hub: Hub) -> None:
-        self.hub = hub
+    def __init__(self, server: ConnectionOwner) -> None:
+        self.server = server
         self._transport: asyncio.Transport = _NO_TRANSPORT
         self._parser = httptools.HttpRequestParser(self)
         # The request whose head or body is being read, and what came after it and must wait to be parsed.
@@ -125,19 +125,19 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        hub = self.hub
-        if len(hub.connections) >= hub.bounds.max_connections:
+        server = self.server
+        if len(server.connections) >= server.bounds.max_connections:
             self._discarding = True
             framing = b"%d\r\nretry-after: 1\r\nconnection: close\r\n\r\n" % len(_CROWDED)
-            self._transport.write(hub.head(503, TEXT) + framing + _CROWDED)
+            self._transport.write(server.head(503, TEXT) + framing + _CROWDED)
             self._transport.close()
             return
-        hub.connections.add(self)
-        self.deadline = hub.now() + hub.bounds.idle_s
+        server.connections.add(self)
+        self.deadline = server.now() + server.bounds.idle_s
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_gone = True
-        self.hub.forget(self)
+        self.server.forget(self)
         gone = BadRequest("The connection was closed before the request was complete.")
         for request in (self._current, self._busy):
             if request is not None and request.stream is not None:
@@ -148,7 +148,7 @@ class Connection(asyncio.Protocol):
             self._drained.set_result(None)
         # All that refers back to it: otherwise it and what it has read would stay until the next garbage collection.
         self._parser, self._current, self._busy = _NO_PARSER, None, None
-        self.hub.buffered_bytes -= self._weight
+        self.server.buffered_bytes -= self._weight
         self._queue.clear()
         self._unread = self._body = b""
 
@@ -175,7 +175,7 @@ class Connection(asyncio.Protocol):
         self._drained = None
         self.write_deadline = math.inf
         if self._busy is None:
-            self.deadline = self.hub.now() + self._patience()
+            self.deadline = self.server.now() + self._patience()
         self._advance()
 
     def data_received(self, data: bytes) -> None:
@@ -203,11 +203,11 @@ class Connection(asyncio.Protocol):
     def _receive_first(self, data: bytes) -> None:
         """A request begins. Most come whole, and with a head that has been parsed before."""
         end = data.find(_END_OF_HEAD) + len(_END_OF_HEAD)
-        head, hub = data[:end], self.hub
-        known = hub.known_heads.get(head) or self._known_but_for_its_path(head)
+        head, server = data[:end], self.server
+        known = server.known_heads.get(head) or self._known_but_for_its_path(head)
         if known is not None and known.length == len(data) - end:
             request = Request(self, known.method, known.path, known.query, known.headers)
-            request.body, request.started = data[end:], hub.now()
+            request.body, request.started = data[end:], server.now()
             self._busy, self.deadline = request, math.inf
             if known.handler is None:
                 self.start(request)
@@ -224,7 +224,7 @@ class Connection(asyncio.Protocol):
 
     def _known_but_for_its_path(self, head: bytes) -> KnownHead | None:
         """What a head means that differs in its path from one that was parsed before."""
-        tails = self.hub.known_tails
+        tails = self.server.known_tails
         if not tails or len(head) > _LONGEST_REMEMBERED or (line := _PLAIN_LINE.match(head)) is None:
             return None
         known = tails.get((line[1], head[line.end() :]))
@@ -232,7 +232,7 @@ class Connection(asyncio.Protocol):
 
     def start(self, request: Request) -> None:
         """Have a request begun and handled that is there whole."""
-        application = self.hub.application
+        application = self.server.application
         try:
             application.begin(request)
         except SqewError as error:
@@ -258,15 +258,15 @@ class Connection(asyncio.Protocol):
             if request.route is not None and request.route.names_one:
                 self._remember_tail(head, request, length)
                 return
-            known_heads = self.hub.known_heads
+            known_heads = self.server.known_heads
             if len(known_heads) >= _MOST_REMEMBERED:
                 known_heads.clear()
-            handler = self.hub.application.handler_of_head(request)
+            handler = self.server.application.handler_of_head(request)
             known_heads[head] = KnownHead(request.method, request.path, request.query, request.headers, length, handler)
 
     def _remember_tail(self, head: bytes, request: Request, length: int) -> None:
         """Remember a head but for its path, which hardly anybody asks for again."""
-        line, tails = _PLAIN_LINE.match(head), self.hub.known_tails
+        line, tails = _PLAIN_LINE.match(head), self.server.known_tails
         if line is None or request.method == b"POST":
             # (What is posted to some paths is read while it comes.)
             return
@@ -317,10 +317,10 @@ class Connection(asyncio.Protocol):
     def _count_head(self, size: int) -> None:
         """Heads, trailers and chunk extensions may be long, but not endless."""
         if self._head_bytes == 1 and self._current is None and self._busy is None:
-            self.deadline = self.hub.now() + self.hub.bounds.header_s
+            self.deadline = self.server.now() + self.server.bounds.header_s
         self._head_bytes += size
         # The first piece of a head may have had others before it. When it is complete, it is measured exactly.
-        if self._head_bytes > self.hub.bounds.max_header_bytes + _PARSED_AT_ONCE:
+        if self._head_bytes > self.server.bounds.max_header_bytes + _PARSED_AT_ONCE:
             self._refuse(self._headers_too_large())
 
     # The parser's side
@@ -350,7 +350,7 @@ class Connection(asyncio.Protocol):
         headers[name] = value
 
     def on_headers_complete(self) -> None:
-        headers, bounds = self._headers, self.hub.bounds
+        headers, bounds = self._headers, self.server.bounds
         self._headers, self._head_bytes = _NO_HEADERS, 0
         # Only then can it be too large: most requests come in one small piece.
         if self._fed > bounds.max_header_bytes and size_of(self._target, headers) > bounds.max_header_bytes:
@@ -359,7 +359,7 @@ class Connection(asyncio.Protocol):
         parser = self._parser
         request = Request(self, parser.get_method(), path, query, headers)
         request.keep_alive = parser.should_keep_alive()
-        request.started = self.hub.now()
+        request.started = self.server.now()
         self._current = request
         if parser.get_http_version() != "1.1":
             request.is_http10 = True
@@ -380,7 +380,7 @@ class Connection(asyncio.Protocol):
         if b"upgrade" in headers or request.method == b"CONNECT":
             self._check_upgrade(request, has_body)
         try:
-            self.hub.application.begin(request)
+            self.server.application.begin(request)
         except SqewError as error:
             # A small body is read to its end, so that the connection can go on.
             if b"transfer-encoding" in headers or b"expect" in headers or length > _READ_WHEN_REFUSED:
@@ -391,8 +391,8 @@ class Connection(asyncio.Protocol):
         elif length > bounds.max_body_bytes:
             raise self._body_too_large()
         elif length > _SMALL_BODY:
-            self.hub.application.expect_large(request)
-            if self.hub.buffered_bytes + length > bounds.max_buffered_bytes:
+            self.server.application.expect_large(request)
+            if self.server.buffered_bytes + length > bounds.max_buffered_bytes:
                 raise self._crowded()
         if has_body and b"expect" in headers and not request.is_http10:
             self._awaits_continue = headers[b"expect"].lower() == b"100-continue"
@@ -421,7 +421,7 @@ class Connection(asyncio.Protocol):
         assert request is not None
         self._took_body, self._head_bytes = True, 0
         if request.stream is not None:
-            self.deadline = self.hub.now() + self.hub.bounds.body_s
+            self.deadline = self.server.now() + self.server.bounds.body_s
             request.stream.feed(body)
             return
         if request.refusal is not None:
@@ -433,7 +433,7 @@ class Connection(asyncio.Protocol):
                 self._body = bytearray(self._body)
             self._body += body
         size = len(self._body)
-        if size > self.hub.bounds.max_body_bytes:
+        if size > self.server.bounds.max_body_bytes:
             raise self._body_too_large()
         if size > _SMALL_BODY:
             self.weigh(request, size)
@@ -442,13 +442,13 @@ class Connection(asyncio.Protocol):
         """Count what is held of a large body, from its arrival until the request is answered."""
         if self.is_gone:
             return
-        hub, more = self.hub, size - request.weight
+        server, more = self.server, size - request.weight
         if not request.weight:
-            hub.application.expect_large(request)
+            server.application.expect_large(request)
         request.weight = size
         self._weight += more
-        hub.buffered_bytes += more
-        if hub.buffered_bytes > hub.bounds.max_buffered_bytes:
+        server.buffered_bytes += more
+        if server.buffered_bytes > server.bounds.max_buffered_bytes:
             raise self._crowded()
 
     def on_message_complete(self) -> None:
@@ -470,12 +470,12 @@ class Connection(asyncio.Protocol):
 
     def _headers_too_large(self) -> SqewError:
         return HeadersTooLarge(
-            f"The request's URL and headers have more than {self.hub.bounds.max_header_bytes} bytes. Send fewer."
+            f"The request's URL and headers have more than {self.server.bounds.max_header_bytes} bytes. Send fewer."
         )
 
     def _body_too_large(self) -> SqewError:
         return TooLarge(
-            f"The request has more than {self.hub.bounds.max_body_bytes} bytes (max_request_bytes). "
+            f"The request has more than {self.server.bounds.max_body_bytes} bytes (max_request_bytes). "
             "Send less at once, or import it as a stream."
         )
 
@@ -504,8 +504,8 @@ class Connection(asyncio.Protocol):
                     self._write_refusal(waiting)
                     return
                 self._busy = waiting
-                self.deadline = math.inf if waiting is not self._current else self.hub.now() + self._patience()
-                self.hub.application.handle(waiting)
+                self.deadline = math.inf if waiting is not self._current else self.server.now() + self._patience()
+                self.server.application.handle(waiting)
         finally:
             self._advancing = False
         if not self._queue:
@@ -519,9 +519,9 @@ class Connection(asyncio.Protocol):
         """Write the answer to the request whose turn it is."""
         if self.is_gone or self._busy is not request:
             return
-        if (self._closing or self.hub.is_draining or request is self._current) and self._ends_with(request):
+        if (self._closing or self.server.is_draining or request is self._current) and self._ends_with(request):
             request.keep_alive = False
-        body, head = response.body, self.hub.head(response.status, response.content_type)
+        body, head = response.body, self.server.head(response.status, response.content_type)
         further = b""
         headers = response.headers
         if not request.keep_alive or request.is_http10 or len(headers) > 1:
@@ -544,7 +544,7 @@ class Connection(asyncio.Protocol):
             # What is left of its body would be read as a request.
             return True
         is_last = not self._queue and self._current is None and not self._head_bytes and not self._unread
-        return is_last and (self._closing or self.hub.is_draining)
+        return is_last and (self._closing or self.server.is_draining)
 
     def _further_headers(self, request: Request, headers: Headers) -> bytes:
         further = b"".join([b"%b: %b\r\n" % pair for pair in headers])
@@ -558,19 +558,19 @@ class Connection(asyncio.Protocol):
         self._busy = None
         if request.weight and not self.is_gone:
             self._weight -= request.weight
-            self.hub.buffered_bytes -= request.weight
+            self.server.buffered_bytes -= request.weight
         if not request.keep_alive:
             self._say_goodbye(is_sending=self._discarding or request is self._current or bool(self._queue))
             return
         if self._queue or self._current is not None or self._head_bytes or self._held_up or self._discarding:
-            self.deadline = self.hub.now() + self._patience()
+            self.deadline = self.server.now() + self._patience()
             self._advance()
         else:
-            self.deadline = self.hub.now() + self.hub.bounds.idle_s
+            self.deadline = self.server.now() + self.server.bounds.idle_s
 
     def _patience(self) -> float:
         """How long the client may now take to send something."""
-        bounds = self.hub.bounds
+        bounds = self.server.bounds
         if self._discarding:
             return _LINGER_S
         if self._current is not None:
@@ -584,7 +584,7 @@ class Connection(asyncio.Protocol):
         if request.is_http10 or self._ends_with(request):
             request.keep_alive = False
         framing = b"" if request.is_http10 else b"transfer-encoding: chunked\r\n"
-        head = _without_length(self.hub.head(stream.status, stream.content_type))
+        head = _without_length(self.server.head(stream.status, stream.content_type))
         further = self._further_headers(request, stream.headers)
         self._transport.write(b"%b%bx-request-id: %b\r\n%b\r\n" % (head, framing, request.id, further))
         try:
@@ -630,11 +630,11 @@ class Connection(asyncio.Protocol):
 
     def _write_refusal(self, error: SqewError) -> None:
         request = self._current or Request(self, b"GET", b"/", b"", _NO_HEADERS)
-        request.id = request.id or self.hub.new_id()
-        request.started = request.started or self.hub.now()
+        request.id = request.id or self.server.new_id()
+        request.started = request.started or self.server.now()
         request.keep_alive = False
         self._busy = request
-        self.hub.application.refuse(request, error)
+        self.server.application.refuse(request, error)
 
     def abandon(self, request: Request) -> None:
         """Don't answer: nobody is there to read it."""
@@ -657,7 +657,7 @@ class Connection(asyncio.Protocol):
             with contextlib.suppress(OSError, RuntimeError):
                 self._transport.write_eof()
         self.go_on()
-        self.deadline = self.hub.now() + _LINGER_S
+        self.deadline = self.server.now() + _LINGER_S
 
     def has_left(self) -> bool:
         """Return True if the client has closed its side, even where the loop has not come to see it yet.
@@ -696,7 +696,7 @@ class Connection(asyncio.Protocol):
 
     def _expect_reader(self) -> None:
         self._unwritten = self._transport.get_write_buffer_size()
-        self.write_deadline = self.hub.now() + self.hub.bounds.write_s
+        self.write_deadline = self.server.now() + self.server.bounds.write_s
 
     def drain(self) -> None:
         """The server ends: close now, or after the answers that are due."""
@@ -717,7 +717,7 @@ class Connection(asyncio.Protocol):
             return
         self._held_up = False
         if self._current is not None:
-            self.deadline = self.hub.now() + self._patience()
+            self.deadline = self.server.now() + self._patience()
         self._parse_on()
         if not self._held_up:
             self._transport.resume_reading()

@@ -49,7 +49,7 @@ class Application(Protocol):
         """Called once a second."""
 
 
-class Hub(Protocol):
+class ConnectionOwner(Protocol):
     """What the connections of a server share."""
 
     bounds: Bounds

@@ -27,7 +27,7 @@ _IN_QUERY = {"QueueDoesNotExist": "The specified queue does not exist for this w
 
 def request_id(request: Request) -> bytes:
     """A UUID, as AWS's are: what the request is called here, unless its client has chosen that."""
-    return request.connection.hub.new_id() if b"x-request-id" in request.headers else request.id
+    return request.connection.server.new_id() if b"x-request-id" in request.headers else request.id
 
 
 class AwsCall:
