@@ -9,7 +9,7 @@ import urllib.request
 import pytest
 
 from sqew import Queue
-from sqew.cli.canary.probe import POLICY, QUEUE, Canary, Figures, Round, rounds
+from sqew.cli.canary.probe import POLICY, QUEUE, Canary, CanaryCounters, Round, rounds
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def test_rounds_come_at_an_interval(q):
 
 
 def test_the_figures_are_counted():
-    figures = Figures()
+    figures = CanaryCounters()
 
     figures.add(Round(1, "ok", send_ms=0.5, latency_ms=3.0, ack_ms=0.5))
     figures.add(Round(2, "late", send_ms=0.5, latency_ms=700.0, ack_ms=0.5))

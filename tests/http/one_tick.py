@@ -107,12 +107,12 @@ class Place:
         self.transactions = 0
         self.numbers = itertools.count()
         self._clients: list[socket.socket] = []
-        figures: Any = broker.observe_batch
+        counters: Any = broker.observe_batch
 
         def observe_batch(operations: Sequence[Operation[Any]], results: Sequence[Any], seconds: float) -> None:
             self.operations += operations
             self.transactions += 1
-            figures(operations, results, seconds)
+            counters(operations, results, seconds)
 
         broker.observe_batch = observe_batch
 

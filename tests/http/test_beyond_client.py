@@ -97,11 +97,11 @@ def test_a_queue_comes_is_listed_counted_and_goes(client, queue):
     client.create(queue)
     client.send_batch(queue, [{"message": 1}, {"message": 2}])
     [listed] = [one for one in client.list() if one.name == queue]
-    figures = client.get(queue)
+    counters = client.get(queue)
 
     assert not listed.is_partitioned
-    assert (figures.name, figures.queue_length, figures.total_messages) == (queue, 2, 2)
-    assert 0 <= figures.newest_msg_age_sec <= figures.oldest_msg_age_sec
+    assert (counters.name, counters.queue_length, counters.total_messages) == (queue, 2, 2)
+    assert 0 <= counters.newest_msg_age_sec <= counters.oldest_msg_age_sec
     assert (client.purge(queue), client.get(queue).oldest_msg_age_sec) == (2, None)
     assert [client.delete(queue), client.delete(queue)] == [204, 204]
     assert queue not in [one.name for one in client.list()]

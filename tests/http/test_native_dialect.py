@@ -137,14 +137,14 @@ def test_the_figures_of_a_queue(shared_server, queue):
     send(shared_server, queue, 1, 2, 3)
     receive(shared_server, queue)
 
-    figures = shared_server.call("GET", f"/v1/queues/{queue}").json
+    counters = shared_server.call("GET", f"/v1/queues/{queue}").json
 
     assert (empty["queue_length"], empty["newest_msg_age_sec"], empty["oldest_msg_age_sec"]) == (0, None, None)
-    assert (figures["name"], figures["queue_length"], figures["queue_visible_length"]) == (queue, 3, 2)
-    assert 0 <= figures["newest_msg_age_sec"] <= figures["oldest_msg_age_sec"] < 60
-    assert figures["total_messages"] == 3
-    assert re.fullmatch(TIME, figures["scrape_time"])
-    assert figures["policy"]["visibility_ms"] == 30_000
+    assert (counters["name"], counters["queue_length"], counters["queue_visible_length"]) == (queue, 3, 2)
+    assert 0 <= counters["newest_msg_age_sec"] <= counters["oldest_msg_age_sec"] < 60
+    assert counters["total_messages"] == 3
+    assert re.fullmatch(TIME, counters["scrape_time"])
+    assert counters["policy"]["visibility_ms"] == 30_000
 
 
 def test_a_policy_is_changed_in_part(shared_server, queue):

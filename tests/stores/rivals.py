@@ -76,7 +76,7 @@ class Rivals:
     @property
     def retries(self) -> int:
         """How often a transaction of either was undone by the database and done again."""
-        return sum(store.figures().retries for store in self.stores)
+        return sum(store.database_stats().retries for store in self.stores)
 
     @contextlib.asynccontextmanager
     async def holding(self, *queues: str) -> AsyncIterator[None]:

@@ -46,7 +46,7 @@ async def opened(url: str) -> AsyncIterator[PostgresStore]:
 @contextlib.asynccontextmanager
 async def hanging(store: PostgresStore, connect: Connect | None = None) -> AsyncIterator[ListenNotifier]:
     """A bell that hears others."""
-    bell = ListenNotifier(connect or store.connect_to_listen, store.notify, store.tally)
+    bell = ListenNotifier(connect or store.connect_to_listen, store.notify, store.counters)
     try:
         await until(lambda: bell._listens)
         yield bell
@@ -97,7 +97,7 @@ async def test_what_keeps_servers_from_waking_each_other_is_logged_without_the_p
 ) -> None:
     url = "postgresql://sqew:tr0mb0ne@127.0.0.1:1/nothing?password=tr0mb0ne"
     store = PostgresStore(reused_database.url, listen_url=url)
-    bell = ListenNotifier(store.connect_to_listen, store.notify, store.tally)
+    bell = ListenNotifier(store.connect_to_listen, store.notify, store.counters)
     await until(lambda: caplog.records)
     bell.close()
 

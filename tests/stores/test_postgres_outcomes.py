@@ -89,7 +89,7 @@ async def test_a_send_whose_commit_was_not_answered_was_said_not_to_be_done(
         assert isinstance(result, OutcomeUnknown)
         assert "did not answer a commit" in str(result)
         assert len((await results_of(store, Peek("orders", 100)))[0]) == before + 1
-        assert store.figures().unknown == 1
+        assert store.database_stats().unknown == 1
 
 
 @in_a_loop
@@ -119,7 +119,7 @@ async def test_what_broke_before_the_commit_was_sent_was_not_done_and_is_said_so
             await store.run([send(b'"long"', "key")], NOW)
 
         assert await asyncio.to_thread(wire.has_cut)
-        assert store.figures().unknown == 0
+        assert store.database_stats().unknown == 0
         assert await store.read([LastId()], NOW)
 
 

@@ -75,7 +75,7 @@ def test_a_request_goes_through_though_all_connections_have_lost_their_statement
 
             assert not isinstance(first, Exception)
             assert not isinstance(second, Exception)
-            assert (store.figures().retries, store.figures().is_there) == (1, True)
+            assert (store.database_stats().retries, store.database_stats().is_there) == (1, True)
 
     asyncio.run(scenario())
 

@@ -102,8 +102,8 @@ async def test_who_finds_no_free_connection_in_time_is_refused_and_counted(url: 
         with pytest.raises(StoreUnavailable, match="raise database_connections"):
             await store.run([LastId()], NOW)
 
-        assert store.figures().exhausted == store.figures().acquire_timeouts == 1
-        assert store.figures().in_use == 1
+        assert store.database_stats().exhausted == store.database_stats().acquire_timeouts == 1
+        assert store.database_stats().in_use == 1
 
 
 @in_a_loop
@@ -112,7 +112,7 @@ async def test_a_statement_that_takes_too_long_is_busy_and_counted(url: str) -> 
         with pytest.raises(StoreBusy, match="database_timeout_ms"):
             await store._again(statement("SELECT pg_sleep(10)"))
 
-        assert store.figures().timeouts == 1
+        assert store.database_stats().timeouts == 1
         assert await store.read([LastId()], NOW)
 
 
@@ -175,7 +175,7 @@ async def test_a_database_that_became_read_only_is_away_until_it_is_not(url: str
         )
 
         await until_there(store)
-        assert store.figures().reconnects == 1
+        assert store.database_stats().reconnects == 1
 
 
 async def until_there(store: PostgresStore) -> None:
@@ -253,7 +253,7 @@ async def test_a_wire_that_is_cut_is_found_out_once_and_not_by_each(url: str, mo
 
         assert all(isinstance(one, StoreUnavailable) for one in found)
         assert took_s < 15
-        assert not store.figures().is_there
+        assert not store.database_stats().is_there
 
         wire.mend()
         await until_there(store)
@@ -271,7 +271,7 @@ async def test_what_waits_for_an_answer_when_the_wire_is_cut_does_not_wait_for_i
             found = await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), 20)
 
             assert {type(one) for one in found} == {StoreUnavailable}
-            assert store.figures().refused == 10
+            assert store.database_stats().refused == 10
             wire.mend()
             await until_there(store)
 
@@ -281,7 +281,7 @@ async def test_a_statement_that_takes_long_is_not_cut_off_while_the_database_ans
     async with opened(url) as store:
         assert await store._again(statement("SELECT pg_sleep(4.5)")) == "SELECT 1"
 
-        assert store.figures().reconnects == 0
+        assert store.database_stats().reconnects == 0
 
 
 @in_a_loop
@@ -317,7 +317,7 @@ async def test_refusals_are_counted_by_operation_and_reason(url: str) -> None:
             await store.run([LastId(), LastId(), LastId()], NOW)
         await other.execute("ROLLBACK")
 
-        figures = store.figures()
+        figures = store.database_stats()
         assert (figures.timeouts, figures.refused, figures.exhausted, figures.contested) == (3, 0, 0, 0)
 
 
@@ -346,7 +346,7 @@ async def test_a_schema_that_changed_below_prepared_statements_is_read_anew(url:
         found = await store._again(lambda session: session._work_connection.fetch("SELECT one FROM changing"))
 
         assert (list(seen), [tuple(row) for row in found]) == ([], [("two",)])
-        assert store.figures().retries == 1
+        assert store.database_stats().retries == 1
 
 
 @in_a_loop
@@ -409,11 +409,11 @@ async def test_a_held_snapshot_is_measured(url: str) -> None:
             await other.fetchval("SELECT 1")
             await asyncio.sleep(0.2)
             await store.measure()
-            held_s = store.figures().oldest_snapshot_s
+            held_s = store.database_stats().oldest_snapshot_s
         await store.measure()
 
         assert held_s >= 0.2
-        assert store.figures().oldest_snapshot_s < held_s
+        assert store.database_stats().oldest_snapshot_s < held_s
 
 
 @in_a_loop
@@ -427,7 +427,7 @@ async def test_servers_that_store_figures_at_once_are_not_in_each_others_way(url
                 store.run([RecordActivity(counts)], NOW), other.run([RecordActivity(counts[::-1])], NOW)
             )
 
-        assert store.figures().retries + other.figures().retries == 0
+        assert store.database_stats().retries + other.database_stats().retries == 0
 
 
 async def until_locked(connection: asyncpg.Connection[asyncpg.Record], count: int) -> None:

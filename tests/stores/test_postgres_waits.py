@@ -82,7 +82,7 @@ async def test_a_lease_begins_when_there_is_a_connection_for_the_receive(reused_
             for _ in range(4):
                 await busy.enter_async_context(both.one._session())
             receiving = asyncio.ensure_future(received(both))
-            await until(lambda: both.one.figures().waiting)
+            await until(lambda: both.one.database_stats().waiting)
             clock.advance(MINUTE)
         lease = await receiving
 
@@ -199,7 +199,7 @@ async def test_many_who_look_for_long_leave_the_connections_to_the_messages(reus
 
     async with opened(reused_database.url, connections=2, timeout_ms=5_000) as store:
         looking = [asyncio.ensure_future(look_for_long(store)) for _ in range(5)]
-        await until(lambda: store.figures().waiting == 4)
+        await until(lambda: store.database_stats().waiting == 4)
 
         commit = await store.run([LastId()], NOW)
         over.set()
@@ -228,10 +228,10 @@ async def test_where_postgresql_has_no_connection_left_who_asks_waits_for_one_in
     async with opened(scarce, connections=4) as store:
         async with store._session():
             looks = [asyncio.ensure_future(store._again(_one)) for _ in range(3)]
-            await until(lambda: store.figures().waiting == 3)
+            await until(lambda: store.database_stats().waiting == 3)
 
         assert await asyncio.gather(*looks) == [1, 1, 1]
-        assert store.figures().exhausted == 0
+        assert store.database_stats().exhausted == 0
 
 
 async def _one(session: object) -> int:
@@ -244,8 +244,8 @@ async def test_who_waits_in_vain_for_a_connection_in_use_is_told_that_postgresql
         with pytest.raises(StoreUnavailable, match="raise max_connections there"):
             await store._again(_one)
 
-        assert store.figures().exhausted == 1
-        assert store.figures().is_there
+        assert store.database_stats().exhausted == 1
+        assert store.database_stats().is_there
 
 
 @in_a_loop
@@ -271,7 +271,7 @@ async def test_the_prober_survives_whatever_it_meets(
                     break
                 await asyncio.sleep(0.01)
 
-        assert store.figures().reconnects == 1
+        assert store.database_stats().reconnects == 1
         assert "strange" in caplog.text
 
 

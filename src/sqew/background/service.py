@@ -42,7 +42,7 @@ class Host(Protocol):
     webhook_addresses: WebhookAddresses
 
     @property
-    def figures(self) -> Counters: ...
+    def counters(self) -> Counters: ...
 
 
 class Background:
@@ -55,7 +55,11 @@ class Background:
         self.tasks: list[asyncio.Task[None]] = []
         if settings.schedule_enabled:
             scheduler = Scheduler(
-                broker, service.publisher, settings.schedule_batch_size, settings.schedule_poll_ms, service.figures.fire
+                broker,
+                service.publisher,
+                settings.schedule_batch_size,
+                settings.schedule_poll_ms,
+                service.counters.fire,
             )
             self.tasks.append(asyncio.create_task(for_ever("schedules", scheduler.run)))
         self.tasks.append(asyncio.create_task(for_ever("moves of dead letters", MoveTaskRunner(broker).run)))
@@ -71,7 +75,7 @@ class Background:
                 concurrency=settings.delivery_concurrency,
                 per_subscription=settings.delivery_per_subscription,
                 poll_ms=settings.delivery_poll_ms,
-                observe=service.figures.delivery,
+                observe=service.counters.delivery,
                 base_url=service.publisher.base_url,
             )
             self.tasks.append(asyncio.create_task(for_ever("deliveries", self._webhooks.run)))

@@ -20,7 +20,7 @@ from sqew.core.loop_executors import Awaited, BatchObserver, Done, Unwanted, loo
 from sqew.core.waiting import IDLE_MS, pause
 from sqew.errors import BadValue, OutcomeUnknown, SqewError, StoreClosed, StoreError, StoreUnavailable
 from sqew.model import (
-    DatabaseFigures,
+    DatabaseStats,
     Extension,
     Message,
     NewMessage,
@@ -154,7 +154,7 @@ class Broker:
     def _waiting(self) -> int:
         return len(self._pending) + sum(map(len, self._coalesced))
 
-    def database(self) -> DatabaseFigures | None:
+    def database(self) -> DatabaseStats | None:
         """How this process gets on with its database; None where the queues are in a file."""
         return self._executor.database()
 
@@ -441,11 +441,11 @@ class Broker:
 
     async def stats(self, queue: str) -> QueueStats:
         """Depths by lane and state, totals, rates and latencies. Counting is done beside the loop."""
-        await self._settle_figures()
+        await self._settle_counts()
         depths, activity = await self.read(Measure(queue), ReadActivity(queue))
         return summarize(queue, depths, activity, self.now())
 
-    async def _settle_figures(self) -> None:
+    async def _settle_counts(self) -> None:
         """Before they are shown: store what is in memory, or else show what was stored before."""
         with contextlib.suppress(StoreError):
             await self._executor.flush()
@@ -472,7 +472,7 @@ class Broker:
 
     async def survey(self) -> list[QueueTotals]:
         """Depths and totals of all queues. Counting is done beside the loop."""
-        await self._settle_figures()
+        await self._settle_counts()
         (found,) = await self.read(Survey())
         return cast("list[QueueTotals]", found)
 
@@ -524,7 +524,7 @@ class Broker:
         idle = self._count == self._count_at_upkeep
         enough = perf_counter() + _UPKEEP_S
         # To look holds up no writer: only where there is something to do is it begun.
-        is_due = await self._run(SweepDue()) or self._engine.has_figures
+        is_due = await self._run(SweepDue()) or self._engine.has_counts
         while is_due and perf_counter() < enough:
             swept = await self._run(Sweep())
             if swept.next_at is None or swept.next_at > self.now():

@@ -121,7 +121,7 @@ class ObservedEngine:
             )
 
     @property
-    def has_figures(self) -> bool:
+    def has_counts(self) -> bool:
         """Whether figures are in memory that the next step of upkeep will store."""
         return not self._meter.is_empty
 
@@ -445,7 +445,7 @@ async def open_database(settings: Settings, random: Random | None = None, create
         if event_log is not None:
             event_log.close()
         raise
-    notifier = ListenNotifier(store.connect_to_listen, store.notify, store.tally)
+    notifier = ListenNotifier(store.connect_to_listen, store.notify, store.counters)
     engine = RemoteEngine(store, clock, notifier, event_log, settings.linger_ms)
     with contextlib.suppress(StoreError):
         # Whatever it is, the first who needs the database is told.

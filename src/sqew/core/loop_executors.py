@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from sqew.core.engine import Engine, ObservedEngine, RemoteEngine
 from sqew.errors import NotOfDatabase, is_about_all
-from sqew.model import DatabaseFigures
+from sqew.model import DatabaseStats
 from sqew.operations import Ack, Operation, Receive, Send
 from sqew.stores.contract import Rest
 
@@ -97,7 +97,7 @@ class LoopExecutor(Protocol):
     def backlog(self) -> int:
         """How many operations wait to be begun."""
 
-    def database(self) -> DatabaseFigures | None:
+    def database(self) -> DatabaseStats | None:
         """How it gets on with its database; None where the store is in this process."""
 
     async def measure(self) -> None:
@@ -337,8 +337,8 @@ class DatabaseLoopExecutor:
     def backlog(self) -> int:
         return len(self._waiting) + len(self._left)
 
-    def database(self) -> DatabaseFigures:
-        return self.engine.store.figures()
+    def database(self) -> DatabaseStats:
+        return self.engine.store.database_stats()
 
     async def measure(self) -> None:
         await self.engine.store.measure()

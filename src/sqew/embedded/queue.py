@@ -182,7 +182,7 @@ class Queue:
     def delete(self, name: str) -> None:
         """Delete a queue and its messages. Its dead-letter queue stays: it may hold what you still need."""
         # Figures are stored by the queue's name: what is kept back now would be those of the next one of that name.
-        self._store_figures()
+        self._store_counts()
         self.run(ops.DeleteQueue(name))
 
     def info(self, name: str) -> QueueInfo:
@@ -548,7 +548,7 @@ class Queue:
         """Depths by lane and state, totals, rates and latencies."""
         check_queue_name(queue)
         with contextlib.suppress(StoreBusy):
-            self._store_figures()
+            self._store_counts()
         self._catch_up()
         depths, activity = self._executor.run_all((ops.Measure(queue), ops.ReadActivity(queue)))
         return summarize(queue, depths, activity, self._engine.clock.now())
@@ -566,7 +566,7 @@ class Queue:
                 next_at = self._executor.run(ops.Sweep()).next_at
                 is_due = next_at is not None and next_at <= clock.now()
 
-    def _store_figures(self) -> None:
+    def _store_counts(self) -> None:
         # Inside a transaction they stay in memory: they are of other threads too, and must not be undone with it.
         if not self._executor.in_transaction:
             self._executor.flush()

@@ -68,8 +68,8 @@ class App:
         self._router = service.router
         self._broker = service.broker
         self._guard = guard
-        self._figures = service.figures
-        self._tracing = service.figures.tracing
+        self._counters = service.counters
+        self._tracing = service.counters.tracing
         # How to word failures where no route says whose dialect it is.
         self._fallback = fallback
         self._options: dict[tuple[int, bytes], Any] = {}
@@ -178,12 +178,12 @@ class App:
     @property
     def may_coalesce(self) -> bool:
         """Whether nobody wants to know about requests one by one."""
-        return not self._figures.notes_all and self._guard.leaves_answers
+        return not self._counters.notes_all and self._guard.leaves_answers
 
     def failure(self, request: Request | None, error: SqewError) -> Response:
         """What is wrong, in the words of the dialect that was spoken."""
         dialect = self._fallback if request is None else self._dialect(request)
-        self._figures.failed(error, None if request is None else queue_of(request))
+        self._counters.failed(error, None if request is None else queue_of(request))
         if dialect.refuse is not None and request is not None:
             return dialect.refuse(request, error)
         status = dialect.status(error)
@@ -352,7 +352,7 @@ class App:
 
     def abandon(self, request: Request) -> None:
         """Give up a request whose client has left."""
-        self._figures.answered(request, _CLIENT_LEFT, 0)
+        self._counters.answered(request, _CLIENT_LEFT, 0)
         request.connection.abandon(request)
 
     async def _wait(self, request: Request, operation: Receive, call: Call, wait_ms: int) -> Response:
@@ -390,7 +390,7 @@ class App:
                     answer = await self._answer_of(request, answer)
             if isinstance(answer, Stream):
                 await request.connection.stream(request, self._guard.finish(request, answer))
-                self._figures.answered(request, answer.status, 0)
+                self._counters.answered(request, answer.status, 0)
                 return
             if isinstance(answer, Call):
                 self.submit(request, answer)
@@ -413,7 +413,7 @@ class App:
 
     def answer_all(self, requests: Sequence[Request], responses: Sequence[Response]) -> None:
         """Answer requests to one route that were handled together."""
-        self._figures.answered_all(requests, responses)
+        self._counters.answered_all(requests, responses)
         for request, response in zip(requests, responses, strict=True):
             request.connection.respond(request, response)
 
@@ -433,7 +433,7 @@ class App:
         self._send(request, await asyncio.to_thread(compressed, response))
 
     def _send(self, request: Request, response: Response) -> None:
-        self._figures.answered(request, response.status, len(response.body))
+        self._counters.answered(request, response.status, len(response.body))
         request.connection.respond(request, response)
 
 

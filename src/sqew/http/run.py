@@ -207,7 +207,7 @@ def make_service(
 ) -> Service:
     """What the handlers of all dialects work with."""
     service = Service(broker, settings, make_router(), guard.keys, guard.pressure, uuids, tracing)
-    broker.observe_batch = service.figures.observe_batch
+    broker.observe_batch = service.counters.observe_batch
     return service
 
 

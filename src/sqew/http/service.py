@@ -20,7 +20,7 @@ from sqew.http.edit import Changes
 from sqew.http.router import Router
 from sqew.http.security.backpressure import Pressure
 from sqew.http.security.keychain import Keychain
-from sqew.http.telemetry.counters import Figures
+from sqew.http.telemetry.counters import RequestCounters
 from sqew.http.telemetry.metrics import Scraper
 from sqew.http.wire.exchange import Headers, Request
 from sqew.ids import MessageUuids
@@ -72,8 +72,8 @@ class Service:
         self.reading_in_turn = asyncio.Lock()
         """Who reads by the million does it in turn: however many there are, one thread works for them."""
         labels = QueueLabels(settings.metrics_queues)
-        self.figures = Figures(settings, labels, tracing)
-        self.scraper = Scraper(broker, self.figures, labels)
+        self.counters = RequestCounters(settings, labels, tracing)
+        self.scraper = Scraper(broker, self.counters, labels)
 
     def batch(self, given: int | None, name: str = "batch", default: int = 1) -> int:
         """How many messages to receive: the default, or what was asked for if that is allowed."""

@@ -75,7 +75,7 @@ from sqew.model.schedules import (
     ScheduleStatus,
     TargetKind,
 )
-from sqew.model.stats import Activity, DatabaseFigures, Depths, LaneDepth, Latency, QueueStats, QueueTotals
+from sqew.model.stats import Activity, DatabaseStats, Depths, LaneDepth, Latency, QueueStats, QueueTotals
 from sqew.model.subscriptions import (
     CANCELLATION,
     CONFIRMATION,
@@ -128,7 +128,7 @@ __all__ = [
     "Commit",
     "ConsumerInfo",
     "Corrected",
-    "DatabaseFigures",
+    "DatabaseStats",
     "Death",
     "Delivered",
     "Delivery",

@@ -80,7 +80,7 @@ class Activity(Struct, frozen=True):
     count: int
 
 
-class DatabaseFigures(Struct, frozen=True, kw_only=True):
+class DatabaseStats(Struct, frozen=True, kw_only=True):
     """How a server gets on with its database, from its start on; connections and the snapshot are as of now."""
 
     is_there: bool

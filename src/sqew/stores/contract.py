@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from sqew.model import Commit, DatabaseFigures, Fact, Format
+from sqew.model import Commit, DatabaseStats, Fact, Format
 from sqew.operations import Operation
 
 
@@ -93,7 +93,7 @@ class RemoteStore(Protocol):
     async def read(self, operations: Sequence[Operation[Any]], now: int) -> list[Any]:
         """Execute operations that only read: their results, or the first error raised."""
 
-    def figures(self) -> DatabaseFigures: ...
+    def database_stats(self) -> DatabaseStats: ...
 
     async def measure(self) -> None:
         """Bring those figures up to date that the database must be asked for."""

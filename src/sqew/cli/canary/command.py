@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import click
 import msgspec
 
-from sqew.cli.canary.probe import QUEUE, Canary, Figures, Round, rounds
+from sqew.cli.canary.probe import QUEUE, Canary, CanaryCounters, Round, rounds
 from sqew.cli.parameters import COUNT, Milliseconds, QueueName, Whole
 from sqew.cli.session import Session
 from sqew.observe.exposition import CONTENT_TYPE
@@ -52,18 +52,18 @@ def canary(
     longer than --max-ms. At the end it says what became of them; --metrics shows the metrics for Prometheus as well,
     and --metrics-port serves them meanwhile.
     """
-    figures = Figures()
-    with session.open(create=True) as q, _served(session, figures, metrics_port):
+    counters = CanaryCounters()
+    with session.open(create=True) as q, _served(session, counters, metrics_port):
         singing = Canary(q, queue, max_ms=max_ms, timeout_ms=timeout_ms)
         with contextlib.suppress(KeyboardInterrupt):
             for round in rounds(singing, interval / 1000, 1 if once else count):
-                figures.add(round)
+                counters.add(round)
                 _show(session, round)
-    session.note(figures.summary())
+    session.note(counters.summary())
     if metrics:
-        click.echo(figures.prometheus(), nl=False)
+        click.echo(counters.prometheus(), nl=False)
     is_watched = once or count is not None
-    return Exit.LATE if is_watched and not figures.is_good else Exit.OK
+    return Exit.LATE if is_watched and not counters.is_good else Exit.OK
 
 
 def _show(session: Session, round: Round) -> None:
@@ -87,7 +87,7 @@ def _sentence(round: Round) -> str:
 
 
 @contextlib.contextmanager
-def _served(session: Session, figures: Figures, port: int | None) -> Iterator[None]:
+def _served(session: Session, counters: CanaryCounters, port: int | None) -> Iterator[None]:
     """Serve the metrics while the block runs."""
     if port is None:
         yield
@@ -95,7 +95,7 @@ def _served(session: Session, figures: Figures, port: int | None) -> Iterator[No
 
     class Scraped(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            body = figures.prometheus().encode()
+            body = counters.prometheus().encode()
             self.send_response(200)
             self.send_header("Content-Type", CONTENT_TYPE)
             self.send_header("Content-Length", str(len(body)))

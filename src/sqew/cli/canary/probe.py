@@ -150,7 +150,7 @@ def _rank(ordered: list[float], share: float) -> float:
     return ordered[min(int(len(ordered) * share), len(ordered) - 1)]
 
 
-class Figures:
+class CanaryCounters:
     """What a canary has seen so far, for Prometheus."""
 
     def __init__(self) -> None:

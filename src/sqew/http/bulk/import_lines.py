@@ -46,7 +46,7 @@ async def import_lines(service: Service, request: Request) -> Response:
         await importing.run(request.stream)
     except SqewError as error:
         status = status_of(error)
-        service.figures.failed(error, info.name)
+        service.counters.failed(error, info.name)
         told = SqewError(f"{importing.where}{error.told} {importing.count} imported before that.")
         told.code = error.code
         return Response(status, request.route.dialect.failure(told, status), headers=headers_of(error))

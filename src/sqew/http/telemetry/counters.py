@@ -49,7 +49,7 @@ _DURATIONS: dict[type[Operation[Any]], tuple[str, str]] = {
 _SETTLING = frozenset({Ack, Nack, Extend})
 
 
-class Figures:
+class RequestCounters:
     """Counts, from the start of the server on. One thread counts; any may read."""
 
     def __init__(self, settings: Settings, labels: QueueLabels, tracing: Tracing | None = None) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from sqew import __version__
 from sqew.core.broker import Broker
 from sqew.errors import SqewError
-from sqew.http.telemetry.counters import Figures
+from sqew.http.telemetry.counters import RequestCounters
 from sqew.http.wire.connection import Connection
 from sqew.model import DeliveryCounts, QueueTotals
 from sqew.observe.database_metrics import database_lines
@@ -39,8 +39,8 @@ _PAUSE_S = 0.0002
 class Scraper:
     """Renders the metrics of a server."""
 
-    def __init__(self, broker: Broker, figures: Figures, labels: QueueLabels) -> None:
-        self._broker, self._figures, self._labels = broker, figures, labels
+    def __init__(self, broker: Broker, counters: RequestCounters, labels: QueueLabels) -> None:
+        self._broker, self._counters, self._labels = broker, counters, labels
         self._queues = b""
         self._due_at = 0.0
         self._refreshing: asyncio.Task[None] | None = None
@@ -55,8 +55,8 @@ class Scraper:
         if self._refreshing is not None:
             await asyncio.wait({self._refreshing}, timeout=_WAIT_S if self._queues else None)
         own = [
-            *self._figures.request_lines(),
-            *self._figures.error_lines(),
+            *self._counters.request_lines(),
+            *self._counters.error_lines(),
             *_connection_lines(connections),
             *self._process_lines(),
         ]
@@ -72,7 +72,7 @@ class Scraper:
             (deliveries,) = await self._broker.read(CountDeliveries())
             await self._broker.measure_database()
             self._labels.keep(names := {queue.queue for queue in found})
-            self._figures.keep(names)
+            self._counters.keep(names)
             queues = self._never_falling(grouped(found, self._labels))
             self._queues = await asyncio.to_thread(self._text, queues, deliveries, self._broker.now())
             took = time.monotonic() - began
@@ -99,12 +99,12 @@ class Scraper:
 
     def _text(self, queues: list[QueueTotals], deliveries: DeliveryCounts, now_ms: int) -> bytes:
         lines: list[str] = []
-        figures = self._figures
+        counters = self._counters
         lots = (
             queue_lines(queues, now_ms),
             age_lines(queues),
-            figures.duration_lines(),
-            figures.background_lines(),
+            counters.duration_lines(),
+            counters.background_lines(),
             _delivery_lines(deliveries),
         )
         for lot in lots:

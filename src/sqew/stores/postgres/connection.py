@@ -11,7 +11,7 @@ import asyncpg
 
 from sqew.stores.postgres.errors import UNREPLICATED, leaves_nothing, unknown
 from sqew.stores.postgres.greenlets import wait_for
-from sqew.stores.postgres.pool_counters import Tally
+from sqew.stores.postgres.pool_counters import PoolCounters
 from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.statements import Statements
 from sqew.stores.sql.transaction import Copies, Row
@@ -105,8 +105,8 @@ class Answer:
 class PostgresConnection:
     """A connection as what stores share knows it: implements `sqew.stores.sql.transaction.StoreConnection`."""
 
-    def __init__(self, connection: asyncpg.Connection[asyncpg.Record], url: str, tally: Tally) -> None:
-        self._connection, self._url, self._tally = connection, url, tally
+    def __init__(self, connection: asyncpg.Connection[asyncpg.Record], url: str, counters: PoolCounters) -> None:
+        self._connection, self._url, self._counters = connection, url, counters
         self._is_unreplicated = False
         connection.add_log_listener(self._hear)
         self._prepared: dict[str, asyncpg.prepared_stmt.PreparedStatement[asyncpg.Record]] = {}
@@ -186,10 +186,10 @@ class PostgresConnection:
                 raise
             # Its answer may still come, and would be taken for that to the next question.
             self._connection.terminate()
-            self._tally.unknown += 1
+            self._counters.unknown += 1
             raise unknown(error, self._url) from error
         if self._is_unreplicated:
-            self._tally.unknown += 1
+            self._counters.unknown += 1
             raise unknown(None, self._url)
         return answer
 

@@ -13,7 +13,7 @@ import asyncpg
 from sqew.errors import StoreError
 from sqew.stores.contract import Wakes
 from sqew.stores.postgres.errors import OF_DATABASE, reason_of
-from sqew.stores.postgres.pool_counters import Tally
+from sqew.stores.postgres.pool_counters import PoolCounters
 
 _log = logging.getLogger("sqew.postgres")
 
@@ -40,8 +40,8 @@ Notify = Callable[[str], Awaitable[None]]
 class ListenNotifier:
     """Implements `sqew.core.waiting.Notifier` on a connection of its own, in the event loop's thread."""
 
-    def __init__(self, connect: Connect, notify: Notify, tally: Tally) -> None:
-        self._connect, self._notify, self._tally = connect, notify, tally
+    def __init__(self, connect: Connect, notify: Notify, counters: PoolCounters) -> None:
+        self._connect, self._notify, self._counters = connect, notify, counters
         self._waiters: list[Wakes] = []
         self._woken: set[str] = set()
         self._rung, self._heard = asyncio.Event(), asyncio.Event()
@@ -131,7 +131,7 @@ class ListenNotifier:
         try:
             for notice in _notices(woken):
                 await connection.execute("SELECT pg_notify($1, $2)", CHANNEL, notice)
-                self._tally.notices_sent += 1
+                self._counters.notices_sent += 1
         except BaseException:
             # The next connection tells of them: to be told twice does no harm.
             self._woken |= woken
@@ -142,7 +142,7 @@ class ListenNotifier:
         self._heard.set()
         if not payload:
             return
-        self._tally.notices_heard += 1
+        self._counters.notices_heard += 1
         queues = str(payload).split(_BETWEEN)
         for waiters in self._waiters:
             waiters.wake(queues)

@@ -14,7 +14,7 @@ import asyncpg
 from sqew.errors import StoreError, StoreTooNew, StoreUnavailable
 from sqew.settings import without_password
 from sqew.stores.postgres.errors import OF_DATABASE, READ_ONLY, SILENT, STALE, reason_of, translate
-from sqew.stores.postgres.pool_counters import Tally
+from sqew.stores.postgres.pool_counters import PoolCounters
 from sqew.stores.postgres.session import Session
 
 _log = logging.getLogger("sqew.postgres")
@@ -42,11 +42,11 @@ class Pool:
         wait_s: float,
         connect: Callable[[], Awaitable[Session]],
         try_out: Callable[[], Awaitable[None]],
-        tally: Tally,
+        counters: PoolCounters,
         random: Random,
     ) -> None:
         self._url, self._connections, self._wait_s, self._connect = url, connections, wait_s, connect
-        self._try_out, self._tally, self._random = try_out, tally, random
+        self._try_out, self._counters, self._random = try_out, counters, random
         self._free: list[Session] = []
         # Those that are in use, each since when: the oldest is the first.
         self._in_use: dict[Session, float] = {}
@@ -95,7 +95,7 @@ class Pool:
         try:
             self._check()
             session = self._idle() or await self._new()
-            self._tally.in_use += 1
+            self._counters.in_use += 1
             self._in_use[session] = monotonic()
             if self._timer is None:
                 self._set_timer(_SILENT_S)
@@ -113,7 +113,7 @@ class Pool:
                 session.connection.terminate()
                 raise
             finally:
-                self._tally.in_use -= 1
+                self._counters.in_use -= 1
                 del self._in_use[session]
                 await self._give_back(session)
         finally:
@@ -135,14 +135,14 @@ class Pool:
 
     @contextlib.contextmanager
     def _waiting(self, why: str) -> Iterator[None]:
-        self._tally.waiting += 1
+        self._counters.waiting += 1
         try:
             yield
         except TimeoutError:
-            self._tally.acquire_timeouts += 1
+            self._counters.acquire_timeouts += 1
             raise StoreUnavailable(why) from Exhausted()
         finally:
-            self._tally.waiting -= 1
+            self._counters.waiting -= 1
 
     def _idle(self) -> Session | None:
         while self._free:
@@ -242,7 +242,7 @@ class Pool:
         finally:
             self._prober = None
         self._absence = None
-        self._tally.reconnects += 1
+        self._counters.reconnects += 1
         _log.info("the database is back", extra={"fields": {"away_s": round(monotonic() - began, 1)}})
 
     async def _found_again(self) -> Session:

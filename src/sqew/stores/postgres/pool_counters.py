@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(slots=True)
-class Tally:
+class PoolCounters:
     """Counts from the start of the process on; what is in use or waiting is as of now."""
 
     in_use: int = 0

@@ -19,7 +19,7 @@ from sqew.stores.postgres.batch import Batch
 from sqew.stores.postgres.catalog import DatabaseCatalog
 from sqew.stores.postgres.connection import SQL, SYNC_COMMIT, HeldElsewhere, PostgresConnection
 from sqew.stores.postgres.greenlets import carried
-from sqew.stores.postgres.pool_counters import Tally
+from sqew.stores.postgres.pool_counters import PoolCounters
 from sqew.stores.postgres.ready_rows import MarkedReadyRows
 from sqew.stores.postgres.watermarks import Watermarks
 from sqew.stores.sql import send
@@ -115,13 +115,13 @@ class Session:
         random: Random,
         delivery_keep_ms: int,
         url: str,
-        tally: Tally,
+        counters: PoolCounters,
     ) -> None:
-        """``marks``, ``throttles`` and ``tally`` are those of all connections of the process."""
+        """``marks``, ``throttles`` and ``counters`` are those of all connections of the process."""
         self.connection = connection
         self._marks = marks
         self._tidied_at = 0
-        self._connection = PostgresConnection(connection, url, tally)
+        self._connection = PostgresConnection(connection, url, counters)
         self._catalog = DatabaseCatalog(self._connection.execute, SQL, throttles)
         self._bindings = Bindings()
         self._ready_rows = MarkedReadyRows(marks)

@@ -25,7 +25,7 @@ from sqew.errors import (
     StoreUnusable,
     is_about_all,
 )
-from sqew.model import Commit, DatabaseFigures
+from sqew.model import Commit, DatabaseStats
 from sqew.rules.rules import Throttle
 from sqew.settings import without_password
 from sqew.stores.contract import GoOn
@@ -36,7 +36,7 @@ from sqew.stores.postgres.disk_space import Room
 from sqew.stores.postgres.errors import CONTESTED, OF_DATABASE, STALE, translate
 from sqew.stores.postgres.migrate import READ_COMMITTED, check_usable, check_version, migrate
 from sqew.stores.postgres.pool import Exhausted, Pool
-from sqew.stores.postgres.pool_counters import Tally
+from sqew.stores.postgres.pool_counters import PoolCounters
 from sqew.stores.postgres.session import Session
 from sqew.stores.postgres.urls import Address, address
 from sqew.stores.postgres.watermarks import Watermarks
@@ -91,13 +91,13 @@ class PostgresStore:
         random: Random | None = None,
     ) -> None:
         self.connections = connections
-        self.tally = Tally()
+        self.counters = PoolCounters()
         self._url, self._random, self._delivery_keep_ms = url, random or Random(), delivery_keep_ms
         self._address, self._listen_url = address(url), listen_url or url
         self._listen_address = address(listen_url, "database_listen_url") if listen_url else self._address
         self._timeout_ms, self._synchronous, self._pooler = timeout_ms, synchronous, pooler
         self._pool = Pool(
-            url, connections, timeout_ms / 1000, self._new_session, self._try_out, self.tally, self._random
+            url, connections, timeout_ms / 1000, self._new_session, self._try_out, self.counters, self._random
         )
         self._clock: DatabaseClock | None = None
         self._follower: asyncio.Task[None] | None = None
@@ -190,16 +190,16 @@ class PostgresStore:
 
         await self._again(compare, reads=True)
 
-    def figures(self) -> DatabaseFigures:
+    def database_stats(self) -> DatabaseStats:
         """How this process gets on with the database."""
-        counts = {name: getattr(self.tally, name) for name in Tally.__slots__}
-        return DatabaseFigures(
+        counts = {name: getattr(self.counters, name) for name in PoolCounters.__slots__}
+        return DatabaseStats(
             connections=self.connections, idle=self._pool.idle, is_there=not self._pool.is_away, **counts
         )
 
     async def measure(self) -> None:
         """Look how old the oldest snapshot is."""
-        self.tally.oldest_snapshot_s = await self._again(
+        self.counters.oldest_snapshot_s = await self._again(
             lambda session: session.connection.fetchval(_OLDEST_SNAPSHOT), reads=True
         )
 
@@ -282,15 +282,15 @@ class PostgresStore:
 
     def _count_refusal(self, error: StoreError, operations: int) -> None:
         if isinstance(error.__cause__, Exhausted):
-            self.tally.exhausted += operations
+            self.counters.exhausted += operations
         elif not self._pool.is_away and isinstance(error.__cause__, asyncpg.QueryCanceledError | TimeoutError):
-            self.tally.timeouts += operations
+            self.counters.timeouts += operations
         elif isinstance(error, StoreUnavailable):
-            self.tally.refused += operations
+            self.counters.refused += operations
         elif isinstance(error, StoreBusy):
-            self.tally.contested += operations
+            self.counters.contested += operations
         elif isinstance(error, StoreFull):
-            self.tally.full += operations
+            self.counters.full += operations
 
     async def _try_again(self, work: Callable[[Session], Awaitable[R]], reads: bool) -> R:
         for attempt in range(1, _TRIES + 1):
@@ -300,7 +300,7 @@ class PostgresStore:
             except (*CONTESTED, *STALE) as error:
                 if attempt == _TRIES:
                     raise translate(error, self._url) from error
-                self.tally.retries += 1
+                self.counters.retries += 1
                 await asyncio.sleep(self._random.random() * 0.005 * attempt)
             except StoreUnusable as error:
                 raise self._pool.lose(error) from error
@@ -331,7 +331,7 @@ class PostgresStore:
 
     def _session_on(self, connection: asyncpg.Connection[asyncpg.Record]) -> Session:
         return Session(
-            connection, self._marks, self._throttles, self._random, self._delivery_keep_ms, self._url, self.tally
+            connection, self._marks, self._throttles, self._random, self._delivery_keep_ms, self._url, self.counters
         )
 
     async def close(self) -> None:

@@ -26,7 +26,7 @@ from sqew.settings import without_password
 from sqew.stores.postgres import PostgresStore
 from sqew.stores.postgres.connection import SQL, PostgresConnection
 from sqew.stores.postgres.errors import OF_DATABASE, translate
-from sqew.stores.postgres.pool_counters import Tally
+from sqew.stores.postgres.pool_counters import PoolCounters
 from sqew.stores.sqlite import SQLiteStore
 from sqew.stores.sqlite.connection import translated
 from sqew.stores.transfer.tables import LAST, NAMES, Row, Table, tables_of, unfit
@@ -268,7 +268,7 @@ class _Move:
 
     async def _finish(self, resumed: bool) -> Moved:
         """Make everything found, if everything is there."""
-        link = PostgresConnection(self._target, self._url, Tally())
+        link = PostgresConnection(self._target, self._url, PoolCounters())
         transaction = self._target.transaction()
         await transaction.start()
         try:

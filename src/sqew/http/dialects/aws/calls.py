@@ -52,7 +52,7 @@ class AwsCall:
 
     def refuse(self, error: SqewError) -> Response:
         """The answer that it did not."""
-        self.service.figures.failed(error, self.request.queue)
+        self.service.counters.failed(error, self.request.queue)
         return self.action.api.refuse(self.wire, error, self.request)
 
     @property

@@ -119,7 +119,7 @@ def _publish_one(call: AwsCall, events: list[NewEvent]) -> Call:
 def _count_refused(call: AwsCall, published: list[Published]) -> None:
     """Who publishes is not told what became of it at each subscriber. The server's figures are."""
     for error in chain.from_iterable(one.refused for one in published):
-        call.service.figures.failed(error)
+        call.service.counters.failed(error)
 
 
 def _sequence(published: Published) -> str | None:
