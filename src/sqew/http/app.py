@@ -93,7 +93,7 @@ class App:
         self._guard.admit(request)
         if request.route.scope == "signed" and _has_large_body(request):
             # Of others' bodies nothing is held before it is known that they may call at all.
-            self.service.callers.check_head(request)
+            self.service.identities.check_head(request)
         if request.route.streams:
             request.stream = BodyStream(request.connection)
 

@@ -15,7 +15,7 @@ from sqew.core.engine import creation
 from sqew.core.publisher import Publisher
 from sqew.errors import BadBody, Forbidden, MethodNotAllowed, QueueNotFound, SqewError, StoreFull, StoreUnavailable
 from sqew.http.dialects.aws.cooldowns import Strictness
-from sqew.http.dialects.aws.identity import Callers
+from sqew.http.dialects.aws.identity import Identities
 from sqew.http.edit import Changes
 from sqew.http.router import Router
 from sqew.http.security.backpressure import Pressure
@@ -60,7 +60,7 @@ class Service:
         self.broker = broker
         self.publisher = Publisher(broker, settings.account_id)
         self.webhook_addresses = WebhookAddresses(settings.delivery_allow)
-        self.callers = Callers(settings, self.publisher)
+        self.identities = Identities(settings, self.publisher)
         self.strictness = Strictness(settings.aws_strict)
         self.changes = Changes(broker)
         self.settings = settings

@@ -30,11 +30,11 @@ _CLOSE_WITHIN_S = 5.0
 _MOST_LINKS = 128
 
 
-class Caller:
+class TraceParent:
     """What a `traceparent` says about who called.
 
-    >>> caller = caller_of(b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
-    >>> f"{caller.trace_id:x} {caller.span_id:x} {caller.sampled}"
+    >>> parent = trace_parent_of(b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+    >>> f"{parent.trace_id:x} {parent.span_id:x} {parent.sampled}"
     'af7651916cd43dd8448eb211c80319c b7ad6b7169203331 True'
     """
 
@@ -44,7 +44,7 @@ class Caller:
         self.trace_id, self.span_id, self.sampled = trace_id, span_id, sampled
 
 
-def caller_of(traceparent: bytes | None) -> Caller | None:
+def trace_parent_of(traceparent: bytes | None) -> TraceParent | None:
     """The caller that a header names; None where there is no such header, or one that is not valid."""
     found = None if traceparent is None else _TRACEPARENT.fullmatch(traceparent.strip())
     if found is None:
@@ -54,7 +54,7 @@ def caller_of(traceparent: bytes | None) -> Caller | None:
     # Version 00 has four parts and ff is none; later ones may have more.
     if not trace_id or not span_id or version == b"ff" or (version == b"00" and more):
         return None
-    return Caller(trace_id, span_id, bool(int(flags, 16) & _SAMPLED))
+    return TraceParent(trace_id, span_id, bool(int(flags, 16) & _SAMPLED))
 
 
 class Tracing:
@@ -77,12 +77,12 @@ class Tracing:
 
     def begin(self, headers: Mapping[bytes, bytes]) -> Trace | None:
         """The trace of a request whose head has come; None: it is not sampled."""
-        caller = caller_of(headers.get(b"traceparent"))
-        if caller is None:
+        parent = trace_parent_of(headers.get(b"traceparent"))
+        if parent is None:
             return Trace(self, self._start(None, b"")) if random() < self._sample_rate else None
-        return Trace(self, self._start(caller, headers.get(b"tracestate", b""))) if caller.sampled else None
+        return Trace(self, self._start(parent, headers.get(b"tracestate", b""))) if parent.sampled else None
 
-    def _start(self, caller: Caller | None, tracestate: bytes) -> Span:
+    def _start(self, parent: TraceParent | None, tracestate: bytes) -> Span:
         from opentelemetry.context import Context
         from opentelemetry.trace import (
             NonRecordingSpan,
@@ -94,9 +94,9 @@ class Tracing:
         )
 
         context = Context()
-        if caller is not None:
+        if parent is not None:
             state = TraceState.from_header([tracestate.decode("latin-1")])
-            remote = SpanContext(caller.trace_id, caller.span_id, True, TraceFlags(TraceFlags.SAMPLED), state)
+            remote = SpanContext(parent.trace_id, parent.span_id, True, TraceFlags(TraceFlags.SAMPLED), state)
             context = set_span_in_context(NonRecordingSpan(remote), context)
         return self._tracer.start_span("request", context, SpanKind.SERVER)
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from sqew.errors import SqewError
 from sqew.formats.entry_limits import LARGE, Crowd
-from sqew.http.dialects.aws.identity import Caller
+from sqew.http.dialects.aws.identity import Identity
 from sqew.http.dialects.aws.query import Elements, Shapes, as_xml, escape
 from sqew.http.dialects.aws.refusals import JSON_TYPE, XML_TYPE, AwsError, Wire, in_aws_words, missing
 from sqew.http.service import Service
@@ -33,11 +33,11 @@ def request_id(request: Request) -> bytes:
 class AwsCall:
     """What a handler of an action gets besides its parameters."""
 
-    __slots__ = ("action", "caller", "names", "request", "service", "wire")
+    __slots__ = ("action", "identity", "names", "request", "service", "wire")
 
-    def __init__(self, service: Service, request: Request, wire: Wire, action: Action, caller: Caller) -> None:
+    def __init__(self, service: Service, request: Request, wire: Wire, action: Action, identity: Identity) -> None:
         self.service, self.request, self.wire, self.action = service, request, wire, action
-        self.caller, self.names = caller, caller.names
+        self.identity, self.names = identity, identity.names
 
     def queue(self, url: str | None) -> str:
         """The queue that a URL, or the path of the request, names."""
@@ -58,7 +58,7 @@ class AwsCall:
     @property
     def is_signed(self) -> bool:
         """Whether who calls has signed, and does not only follow a link."""
-        return self.caller.is_signed
+        return self.identity.is_signed
 
     def ok(self, result: Struct | None = None) -> Response:
         """The answer that it went well."""

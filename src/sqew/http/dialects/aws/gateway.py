@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from sqew.errors import SqewError
 from sqew.http.dialects.aws.calls import Action, Answer, Api, AwsCall
-from sqew.http.dialects.aws.identity import Caller, wrong_service
+from sqew.http.dialects.aws.identity import Identity, wrong_service
 from sqew.http.dialects.aws.query import nested, parse
 from sqew.http.dialects.aws.refusals import JSON_TYPE, XML_TYPE, AwsError, Wire
 from sqew.http.dialects.aws.sns import SNS
@@ -75,7 +75,7 @@ routes = Routes(DIALECT)
 def _kind(service: Service, request: Request) -> Hashable:
     """What is asked for, and in whose name, where others may ask for the same at the same time."""
     action = _TARGETS.get(request.headers.get(b"x-amz-target", b""))
-    if action is None or action.batched is None or request.query or not service.callers.trust_all:
+    if action is None or action.batched is None or request.query or not service.identities.trust_all:
         # A signature is checked with the body that it stands for.
         return None
     return action.name, request.headers.get(b"authorization")
@@ -83,11 +83,11 @@ def _kind(service: Service, request: Request) -> Hashable:
 
 def _call_batch(service: Service, requests: Sequence[Request]) -> SharedCall | None:
     first = requests[0]
-    caller = service.callers.identify(first)
+    identity = service.identities.identify(first)
     action = _TARGETS[first.headers[b"x-amz-target"]]
-    _admit(service, first, action, caller, len(requests))
+    _admit(service, first, action, identity, len(requests))
     assert action.batched is not None
-    return action.batched(AwsCall(service, first, "json", action, caller), requests)
+    return action.batched(AwsCall(service, first, "json", action, identity), requests)
 
 
 _TOGETHER = Batched(_kind, _call_batch)
@@ -133,7 +133,7 @@ def call_by_link(service: Service, request: Request) -> Answer:
     if _is_bare(request):
         parameters = parse(request.query)
         if parameters.get("Action") in _LINKS:
-            return _by_form(service, request, service.callers.anybody(), parameters)
+            return _by_form(service, request, service.identities.anybody(), parameters)
     return _answer(service, request)
 
 
@@ -143,38 +143,38 @@ def _is_bare(request: Request) -> bool:
 
 
 def _answer(service: Service, request: Request) -> Answer:
-    caller = service.callers.identify(request)
+    identity = service.identities.identify(request)
     target = request.headers.get(b"x-amz-target")
     if target is not None:
         action = _TARGETS.get(target)
         if action is None:
             raise _unknown_action(target.rpartition(b".")[2].decode("latin-1"))
-        _admit(service, request, action, caller)
-        return action.handler(AwsCall(service, request, "json", action, caller), action.decoded(request.body))
+        _admit(service, request, action, identity)
+        return action.handler(AwsCall(service, request, "json", action, identity), action.decoded(request.body))
     if request.body and not _content_type(request).startswith(_FORM):
         raise AwsError(
             "InvalidAction",
             "Two protocols are spoken here: JSON 1.0 (application/x-amz-json-1.0 with X-Amz-Target) and Query "
             "(application/x-www-form-urlencoded with Action).",
         )
-    return _by_form(service, request, caller, {**parse(request.query), **parse(request.body)})
+    return _by_form(service, request, identity, {**parse(request.query), **parse(request.body)})
 
 
-def _by_form(service: Service, request: Request, caller: Caller, parameters: dict[str, str]) -> Answer:
+def _by_form(service: Service, request: Request, identity: Identity, parameters: dict[str, str]) -> Answer:
     name = parameters.get("Action")
     if not name:
         raise AwsError("MissingAction", "The request must contain the parameter Action.")
     action = _action(name, parameters)
-    _admit(service, request, action, caller)
+    _admit(service, request, action, identity)
     given = action.converted(nested(parameters, action.api.shapes))
-    return action.handler(AwsCall(service, request, "query", action, caller), given)
+    return action.handler(AwsCall(service, request, "query", action, identity), given)
 
 
-def _admit(service: Service, request: Request, action: Action, caller: Caller, count: int = 1) -> None:
+def _admit(service: Service, request: Request, action: Action, identity: Identity, count: int = 1) -> None:
     """Raise unless the action may be carried out: by who calls, and so many times at the moment."""
     request.data = action
-    if caller.service and caller.service != action.api.name:
-        raise wrong_service(action.api.name, caller.service)
+    if identity.service and identity.service != action.api.name:
+        raise wrong_service(action.api.name, identity.service)
     if action.sends:
         service.pressure.check(count)
 

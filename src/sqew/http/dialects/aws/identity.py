@@ -20,7 +20,7 @@ _MOST_REMEMBERED = 256
 _MOST_REGIONS = 64
 
 
-class Caller(Struct, frozen=True):
+class Identity(Struct, frozen=True):
     """Who makes a request."""
 
     names: Names
@@ -31,7 +31,7 @@ class Caller(Struct, frozen=True):
     """Whether it has signed, and does not only follow a link."""
 
 
-class Callers:
+class Identities:
     """Lets AWS's clients in. Without credentials anybody may come, as on an emulator, but must say so."""
 
     def __init__(self, settings: Settings, publisher: Publisher) -> None:
@@ -43,7 +43,7 @@ class Callers:
             self._verifier = Verifier({TOKEN_ACCESS_KEY: settings.auth_token}, advice=advice)
         self._account, self._publisher = settings.account_id, publisher
         self._names: dict[str, Names] = {}
-        self._by_credential: dict[bytes, Caller] = {}
+        self._by_credential: dict[bytes, Identity] = {}
 
     @property
     def trust_all(self) -> bool:
@@ -57,33 +57,33 @@ class Callers:
         elif b"authorization" not in request.headers and _scope(None, request.query) is None:
             raise MissingAuthenticationToken("Request is missing Authentication Token")
 
-    def identify(self, request: Request) -> Caller:
+    def identify(self, request: Request) -> Identity:
         """Who makes the request; raises unless it may make any."""
         headers = request.headers
         if self._verifier is not None:
             scope = self._verifier.check(
                 request.method, request.path, request.query, headers, bytes(request.body), time.time()
             )
-            return Caller(self._in(scope.region), scope.service)
+            return Identity(self._in(scope.region), scope.service)
         authorization = headers.get(b"authorization")
         if authorization is None:
             found = _scope(None, request.query)
             if found is None:
                 raise MissingAuthenticationToken("Request is missing Authentication Token")
-            return Caller(self._in(found.region))
+            return Identity(self._in(found.region))
         # A client signs every request anew, but always with the same credential.
         credential = authorization.partition(b",")[0]
-        caller = self._by_credential.get(credential)
-        if caller is None:
+        identity = self._by_credential.get(credential)
+        if identity is None:
             found = _scope(authorization, b"")
-            caller = Caller(self._in(USUAL_REGION if found is None else found.region))
+            identity = Identity(self._in(USUAL_REGION if found is None else found.region))
             if b"Credential=" in credential:
-                remember(self._by_credential, credential, caller, _MOST_REMEMBERED)
-        return caller
+                remember(self._by_credential, credential, identity, _MOST_REMEMBERED)
+        return identity
 
-    def anybody(self) -> Caller:
+    def anybody(self) -> Identity:
         """Who only follows a link in a message."""
-        return Caller(self._in(USUAL_REGION), is_signed=False)
+        return Identity(self._in(USUAL_REGION), is_signed=False)
 
     def _in(self, region: str) -> Names:
         names = self._names.get(region)
