@@ -142,7 +142,7 @@ class RequestLane:
         if len(requests) > 1:
             try:
                 if self._route.scope == "send":
-                    self._app.service.pressure.check(len(requests))
+                    self._app.service.backpressure.check(len(requests))
                 call = self._batched.call(self._app.service, requests)
                 if call is not None:
                     self._app.service.broker.submit(call.operation, partial(self._done, requests, call))

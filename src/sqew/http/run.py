@@ -206,7 +206,7 @@ def make_service(
     broker: Broker, settings: Settings, guard: Guard, uuids: MessageUuids, tracing: Tracing | None = None
 ) -> Service:
     """What the handlers of all dialects work with."""
-    service = Service(broker, settings, make_router(), guard.keys, guard.pressure, uuids, tracing)
+    service = Service(broker, settings, make_router(), guard.keys, guard.backpressure, uuids, tracing)
     broker.observe_batch = service.counters.observe_batch
     return service
 

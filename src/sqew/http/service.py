@@ -18,7 +18,7 @@ from sqew.http.dialects.aws.cooldowns import Strictness
 from sqew.http.dialects.aws.identity import Identities
 from sqew.http.edit import Changes
 from sqew.http.router import Router
-from sqew.http.security.backpressure import Pressure
+from sqew.http.security.backpressure import Backpressure
 from sqew.http.security.keychain import Keychain
 from sqew.http.telemetry.counters import RequestCounters
 from sqew.http.telemetry.metrics import Scraper
@@ -53,7 +53,7 @@ class Service:
         settings: Settings,
         router: Router,
         keys: Keychain,
-        pressure: Pressure,
+        backpressure: Backpressure,
         uuids: MessageUuids,
         tracing: Tracing | None = None,
     ) -> None:
@@ -66,7 +66,7 @@ class Service:
         self.settings = settings
         self.router = router
         self.keys = keys
-        self.pressure = pressure
+        self.backpressure = backpressure
         self.uuids = uuids
         self._check: asyncio.Task[SqewError | None] | None = None
         self.reading_in_turn = asyncio.Lock()

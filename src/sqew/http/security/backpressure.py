@@ -11,7 +11,7 @@ from sqew.settings import Settings
 RETRY_AFTER_MS = 1_000
 
 
-class Pressure:
+class Backpressure:
     """How much waits to be written, and whether that is too much."""
 
     def __init__(self, broker: Broker, settings: Settings) -> None:

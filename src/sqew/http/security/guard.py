@@ -12,7 +12,7 @@ from sqew.core.broker import Broker
 from sqew.envelopes.request_signature import digest_of
 from sqew.errors import BadSetting, CredentialsMissing, Forbidden, MethodNotAllowed, RouteNotFound, Unauthorized
 from sqew.http.router import KEYLESS, Route, shown_path
-from sqew.http.security.backpressure import Pressure
+from sqew.http.security.backpressure import Backpressure
 from sqew.http.security.hosts import is_loopback
 from sqew.http.security.keychain import Keychain
 from sqew.http.security.origins import Origins
@@ -34,7 +34,7 @@ class Guard:
         self.keys = Keychain(broker)
         self._origins = Origins(settings)
         self._signatures = Signatures(broker.now)
-        self.pressure = Pressure(broker, settings)
+        self.backpressure = Backpressure(broker, settings)
 
     def admit(self, request: Request) -> None:
         """Raise unless the request, of which only the head is known, may come in."""
@@ -46,11 +46,11 @@ class Guard:
         if self._token is not None and scope not in KEYLESS:
             self._authorize(request, route, self._token)
         if scope == "send":
-            self.pressure.check()
+            self.backpressure.check()
 
     def still_admits(self, route: Route, key_id: str) -> bool:
         """Whether a request would be let in that has the same head as another that was, which came with that key."""
-        return (not key_id or key_id in self.keys.ids) and (route.scope != "send" or not self.pressure.is_high)
+        return (not key_id or key_id in self.keys.ids) and (route.scope != "send" or not self.backpressure.is_high)
 
     def _authorize(self, request: Request, route: Route, token: bytes) -> None:
         given = digest_of(_credentials(request))
@@ -98,7 +98,7 @@ class Guard:
 
     async def keep_up(self) -> None:
         """To be called before the first request, and then once a second: what others have changed."""
-        await self.pressure.measure()
+        await self.backpressure.measure()
         if self._token is not None:
             await self.keys.refresh()
             self._signatures.forget_all_but(self.keys.ids)

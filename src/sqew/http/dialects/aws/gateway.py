@@ -176,7 +176,7 @@ def _admit(service: Service, request: Request, action: Action, identity: Identit
     if identity.service and identity.service != action.api.name:
         raise wrong_service(action.api.name, identity.service)
     if action.sends:
-        service.pressure.check(count)
+        service.backpressure.check(count)
 
 
 def _action(name: str, parameters: dict[str, str]) -> Action:
