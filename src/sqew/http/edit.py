@@ -16,7 +16,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Changes:
+class Edits:
     """Here they take turns. If another process has come between, the store says so, and they are made up anew."""
 
     def __init__(self, broker: Broker) -> None:

@@ -16,7 +16,7 @@ from sqew.core.publisher import Publisher
 from sqew.errors import BadBody, Forbidden, MethodNotAllowed, QueueNotFound, SqewError, StoreFull, StoreUnavailable
 from sqew.http.dialects.aws.cooldowns import Strictness
 from sqew.http.dialects.aws.identity import Identities
-from sqew.http.edit import Changes
+from sqew.http.edit import Edits
 from sqew.http.router import Router
 from sqew.http.security.backpressure import Backpressure
 from sqew.http.security.keychain import Keychain
@@ -62,7 +62,7 @@ class Service:
         self.webhook_addresses = WebhookAddresses(settings.delivery_allow)
         self.identities = Identities(settings, self.publisher)
         self.strictness = Strictness(settings.aws_strict)
-        self.changes = Changes(broker)
+        self.changes = Edits(broker)
         self.settings = settings
         self.router = router
         self.keys = keys
