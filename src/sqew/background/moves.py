@@ -1,4 +1,4 @@
-"""Carries on the tasks that move dead letters back."""
+"""Worker for the tasks that move dead letters back."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from sqew.model import MOVES
 from sqew.operations import NextMove, StepMove
 
 _STEP = 100
-"""How many messages a task without a rate moves between others' operations."""
+"""Messages that a task without a rate moves in a step, before other operations have their turn."""
 _LOOK_AGAIN_MS = 5_000
-"""How often to look for tasks that another process has started."""
+"""Milliseconds between looks for tasks that another process has started."""
 
 
 class MoveTaskRunner:
-    """Any number of them may be at one store: each step is one transaction, and who takes it has the task to itself."""
+    """A worker that moves dead letters. Any number may be at one store: a step's transaction has its task to itself."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker

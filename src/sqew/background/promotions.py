@@ -1,4 +1,4 @@
-"""Finishes the promotions whose clients are gone."""
+"""Worker that finishes the promotions whose clients are gone."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from sqew.core.broker import Broker
 from sqew.operations import FinishPromotion, NextPromotion
 
 _LOOK_AGAIN_MS = 5_000
-"""How often to look: a promotion is left alone for longer than that."""
+"""Milliseconds between looks: a promotion is left alone for longer than that."""
 _OTHERS_AT_IT_S = 0.1
 
 
 class Promoter:
-    """Any number of them may be at one store: who moves a chunk has it to itself."""
+    """A worker that finishes promotions. Any number may be at one store: each chunk is moved by one alone."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker

@@ -1,4 +1,4 @@
-"""Fires schedules when their time has come."""
+"""Worker that fires schedules when they are due."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _log = logging.getLogger("sqew.scheduler")
 
 
 class Scheduler:
-    """Any number of them may be at one store: each slot is fired by one of them, and once."""
+    """A worker that fires schedules. Any number may be at one store: each slot is fired by one of them, and once."""
 
     def __init__(
         self,
@@ -61,7 +61,10 @@ class Scheduler:
                     await self._woken.wait()
 
     async def _set_right(self) -> None:
-        """After the clock was ahead: schedules that fired meanwhile would stand still until it gets there again."""
+        """Correct schedules after the clock was ahead.
+
+        Those that fired meanwhile would stand still until the time that it showed.
+        """
         now = self._broker.now()
         if not await self._may_have_been_ahead(now):
             self._looked_at = now
@@ -81,13 +84,13 @@ class Scheduler:
         self._looked_at = now
 
     async def _may_have_been_ahead(self, now: int) -> bool:
-        """Return True if time was set back since the last look. At the first it may have been, unless it is slow."""
+        """Return True if time was set back since the last look; at the first look, unless the clock is slow."""
         if self._looked_at is None:
             return not await self._broker.run(ClockIsSlow())
         return now < self._looked_at - SMALLEST_CORRECTION_MS
 
     async def fire_due(self) -> int | None:
-        """Fire everything that is due now; when the next schedule is."""
+        """Fire everything that is due now; return when the next schedule is."""
         while True:
             due = await self._broker.run(FindDueSchedules(self._batch))
             if not due.schedules:

@@ -1,4 +1,4 @@
-"""What a server does besides answering requests: firing schedules, moving dead letters, promoting and posting."""
+"""Workers of a server besides answering requests: firing schedules, moving dead letters, promoting and posting."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TRY_AGAIN_S = 1.0
 
 
 class Counters(Protocol):
-    """The counters of a server that its background keeps up."""
+    """The counters of a server that its background updates."""
 
     def delivery(self, is_delivered: bool, seconds: float, ended: Delivered) -> None: ...
 
@@ -82,11 +82,11 @@ class Background:
 
     @property
     def deliveries(self) -> int:
-        """How many deliveries are being posted just now."""
+        """Number of deliveries that are being posted just now."""
         return 0 if self._webhooks is None else self._webhooks.under_way
 
     async def stop(self, within_s: float) -> None:
-        """Begin nothing more, and finish what was begun as far as there is time."""
+        """Start nothing new, and finish what was begun as far as there is time."""
         for task in self.tasks:
             task.cancel()
         if self.tasks:
@@ -98,7 +98,7 @@ class Background:
 
 
 async def for_ever(name: str, work: Callable[[], Awaitable[None]]) -> None:
-    """Whatever keeps a worker from its work is tried again, but for a store that is closed: it never comes back."""
+    """Run a worker, again after every error, unless the store is closed: it never comes back."""
     while True:
         try:
             await work()

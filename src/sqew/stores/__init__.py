@@ -1,1 +1,1 @@
-"""Where messages are kept. A store holds the SQL and nothing else."""
+"""Storage for messages. A store holds the SQL and nothing else."""

@@ -1,1 +1,1 @@
-"""Posting events to HTTP endpoints."""
+"""Webhooks: posting events to HTTP endpoints."""

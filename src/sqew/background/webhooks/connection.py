@@ -1,4 +1,4 @@
-"""One connection to an endpoint: a request goes out, the status of its answer comes back, one after the other.
+"""Connection to an endpoint: a request goes out, the status of its answer comes back, one after the other.
 
 Only the status is of interest. The rest of an answer is read to its end, within bounds, so that the connection can be
 used again, and none of it is kept.
@@ -14,16 +14,16 @@ from typing import cast
 import httptools
 
 MOST_HEAD = 65_536
-"""How many bytes of headers an answer may have."""
+"""Most bytes of headers in an answer."""
 MOST_BODY = 65_536
-"""After how many bytes of its body an answer is cut off. Its status counts nevertheless."""
+"""Bytes of its body after which an answer is cut off. Its status counts nevertheless."""
 
 Origin = tuple[str, str, int]
 """Scheme, host and port: requests to the same ones may share a connection."""
 
 
 class Broken(Exception):
-    """There is no proper answer. The message ends the sentence "the endpoint …".
+    """The lack of a proper answer. The message ends the sentence "the endpoint …".
 
     ``is_untouched``: not a byte of an answer had come.
     """
@@ -60,7 +60,7 @@ class Connection(asyncio.Protocol):
         self._is_complete = self._is_framed = False
 
     def exchange(self, request: bytes) -> asyncio.Future[int]:
-        """Send a request. The future gets the status of the answer when that is there whole, or Broken."""
+        """Send a request. The future gets the status of the answer when all of that is there, or Broken."""
         assert self._answer is None
         self._begin()
         self.is_reusable = False
@@ -73,7 +73,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def status(self) -> int:
-        """What was answered to the last request, as soon as its head is there; 0: nothing yet."""
+        """Status of the answer to the last request, as soon as its head is there; 0: nothing yet."""
         return self._status
 
     def abort(self) -> None:
@@ -128,7 +128,7 @@ class Connection(asyncio.Protocol):
             self._parser.feed_data(data[self._allowance :])
 
     def _go_on(self, had_head: bool, size: int) -> None:
-        """There is more to come, unless there has been too much already."""
+        """Wait for the rest of an answer, unless there has been too much already."""
         if self._status and not had_head:
             self._allowance = MOST_BODY
             return
@@ -168,7 +168,7 @@ class Connection(asyncio.Protocol):
     # The end of an exchange
 
     def _settle(self) -> None:
-        """Hand over the status. A connection that still has something to say or to hear is not used again."""
+        """Hand over the status. A connection on which there is still something to send or to read is not used again."""
         answer, self._answer = self._answer, None
         transport = self._transport
         if not self.is_reusable or transport.is_closing() or transport.get_write_buffer_size():
@@ -192,6 +192,6 @@ class Connection(asyncio.Protocol):
 
 
 _NO_PARSER = httptools.HttpResponseParser(object())
-"""After the end."""
+"""Parser of a connection after its end."""
 _NO_TRANSPORT = asyncio.Transport()
-"""Before there is one."""
+"""Transport of a connection before there is one."""

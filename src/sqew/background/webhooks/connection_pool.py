@@ -1,4 +1,4 @@
-"""Connections that are kept open for the next request to the same place."""
+"""Pool of connections that are kept open for the next request to the same place."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sqew.background.webhooks.connection import Connection, Origin
 
 
 class Kept:
-    """Connections at rest: ``most`` at a time, each for ``idle_s``, none that was made more than ``oldest_s`` ago."""
+    """Idle connections: ``most`` at a time, each for ``idle_s``, none that was made more than ``oldest_s`` ago."""
 
     def __init__(self, idle_s: float, oldest_s: float, most: int) -> None:
         self._idle_s, self._oldest_s, self._most = idle_s, oldest_s, most
@@ -21,7 +21,7 @@ class Kept:
         return len(self._in_order)
 
     def take(self, origin: Origin) -> Connection | None:
-        """The connection to this place that rested last, if there is one."""
+        """Return the idle connection to this place that was used last, if there is one."""
         resting = self._by_origin.get(origin)
         if not resting:
             return None
@@ -44,7 +44,7 @@ class Kept:
             self._wait()
 
     def forget(self, connection: Connection) -> None:
-        """It is in use again, or gone."""
+        """Remove a connection that is in use again, or gone."""
         if connection not in self._in_order:
             return
         del self._in_order[connection]
@@ -54,7 +54,7 @@ class Kept:
             del self._by_origin[connection.origin]
 
     def close(self) -> None:
-        """Keep none, now and from now on."""
+        """Close the idle connections, and keep none from now on."""
         self._most = 0
         while self._in_order:
             self._drop_oldest()
@@ -67,7 +67,7 @@ class Kept:
         oldest.abort()
 
     def _wait(self) -> None:
-        """Come back when the first of them has rested for long enough."""
+        """Schedule a sweep for when the first of them has been idle for long enough."""
         due = next(iter(self._in_order)).rests_since + self._idle_s
         self._timer = asyncio.get_running_loop().call_at(due, self._sweep)
 

@@ -22,11 +22,11 @@ from sqew.rules.endpoints import Endpoint
 from sqew.rules.webhook_addresses import WebhookAddresses
 
 IDLE_S = 15.0
-"""How long a connection is kept for the next request. Most servers close theirs after a minute or more."""
+"""Seconds that a connection is kept for the next request. Most servers close theirs after a minute or more."""
 OLDEST_S = 300.0
-"""How long a connection is used at most. Then its name is resolved again, in case the endpoint has moved."""
+"""Seconds that a connection is used at most. Then its name is resolved again, in case the endpoint has moved."""
 MOST_IDLE = 128
-"""How many connections are kept, to all endpoints together."""
+"""Most connections that are kept, to all endpoints together."""
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t -~\x80-\xff]*")
@@ -35,14 +35,14 @@ _AGENT = f"user-agent: sqew/{sqew.__version__}\r\n"
 
 
 class Answer(Struct, frozen=True):
-    """What an endpoint answered, and how long it took to get there, ask and read that."""
+    """An endpoint's answer, and the seconds that it took to get there, ask and read it."""
 
     status: int
     took_s: float
 
 
 class Poster:
-    """Posts to endpoints, and keeps connections to them open for a while.
+    """An HTTP client that posts to endpoints, and keeps connections to them open for a while.
 
     It goes where ``webhook_addresses`` lets it: it follows no redirects, uses no proxies and keeps no cookies.
     """
@@ -69,7 +69,7 @@ class Poster:
         await self.close()
 
     async def post(self, endpoint_url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
-        """Post a body, and say how it was answered; raises DeliveryFailed when it was not, with a sentence why.
+        """Post a body, and return how it was answered; raise DeliveryFailed when it was not, with a sentence why.
 
         A connection that was kept may turn out to be dead: then the same goes out again on a new one. So an endpoint
         may see a request twice.
@@ -128,7 +128,7 @@ class Poster:
         return status
 
     async def _connect(self, endpoint: Endpoint, deadline: float) -> Connection:
-        """A new connection to one of the endpoint's addresses, which are resolved and checked for it."""
+        """Return a new connection to one of the endpoint's addresses, which are resolved and checked for it."""
         if self._is_closed:
             raise DeliveryFailed("The server is stopping. It posts again when it is back.")
         trouble: OSError = TimeoutError()
@@ -175,7 +175,7 @@ class Poster:
 
 
 def _reason(endpoint: Endpoint, timeout_s: float, trouble: OSError) -> str:
-    """Why there is no connection."""
+    """Return why there is no connection."""
     where = endpoint.authority
     match trouble:
         case TimeoutError():

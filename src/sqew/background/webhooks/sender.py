@@ -1,4 +1,4 @@
-"""Posts events to the endpoints that subscribe to them."""
+"""Worker that posts events to the endpoints that subscribe to them."""
 
 from __future__ import annotations
 
@@ -22,25 +22,26 @@ from sqew.rules.rules import is_keyed
 _log = logging.getLogger("sqew.courier")
 
 _SHORTEST_CLAIM_MS, _LONGEST_CLAIM_MS = 1_000, 5_000
-"""For how long a delivery is claimed: that long it waits when its server is killed. What takes longer is renewed."""
+"""Milliseconds that a delivery is claimed for: so long it waits if its server is killed. A longer attempt renews it."""
 _RENEWALS = 4
 """Renewals in the life of a claim: a loop that stalls for half of that life loses no claim."""
 _SETTLE_WITHIN_MS = 10_000
-"""The time for which a store that can't write the outcome is asked again."""
+"""Milliseconds for which a store that can't write the outcome is asked again."""
 _LONGEST_ERROR = 500
 _TRY_AGAIN_S = 0.5
 _NOT_TRIED_MS = 1_000
-"""When to come back to an endpoint that could not even be looked for."""
+"""Milliseconds until the next try for an endpoint whose name could not even be looked up."""
 _WALK_ON_MS = 10
 _KEPT_SHARE = 4
-"""One of so many places is kept for servers that have none: a slow one with many subscriptions leaves those free."""
+"""Divisor of the places: one of so many is kept for endpoints' servers that have none, so that a slow one with many
+subscriptions leaves those free."""
 
 Observe = Callable[[bool, float, Delivered], None]
-"""Gets whether an attempt went well, the seconds it took, and what became of the delivery."""
+"""Function that gets True if an attempt went well, the seconds it took, and what became of the delivery."""
 
 
 class WebhookSender:
-    """Any number of them may be at one store: each delivery is tried by one at a time.
+    """A worker that posts deliveries. Any number may be at one store: each delivery is tried by one at a time.
 
     A server that is killed leaves its deliveries claimed for a moment, because living ones renew their claims; then
     another server takes them over. So an endpoint gets every event at least once.
@@ -100,11 +101,11 @@ class WebhookSender:
 
     @property
     def under_way(self) -> int:
-        """How many deliveries are being posted just now."""
+        """Number of deliveries that are being posted just now."""
         return len(self._under_way)
 
     async def stop(self, within_s: float) -> None:
-        """Finish what is under way, and give back what takes longer. To be called when `run` has ended."""
+        """Finish what is under way, and give back what takes longer. Call it when `run` has ended."""
         if self._under_way:
             await asyncio.wait(self._under_way, timeout=within_s)
         unfinished, claims = list(self._under_way), dict(self._claims)
@@ -126,7 +127,7 @@ class WebhookSender:
             await self._broker.run(SettleDeliveries(undone[start : start + most]))
 
     async def _take(self) -> int | None:
-        """Claim as many as there is room for, and begin with them; when the next will be due."""
+        """Claim as many as there is room for, and begin with them; return when the next will be due."""
         while True:
             room = min(self._concurrency - len(self._under_way), self._batch)
             if room <= 0:
@@ -209,7 +210,7 @@ class WebhookSender:
             del self._failing[oldest[0]]
 
     def _over(self, task: asyncio.Task[None]) -> None:
-        """There is room for another."""
+        """Free the place of a delivery for another."""
         del self._claims[self._under_way.pop(task).id]
         self._woken.set()
         if not task.cancelled() and (error := task.exception()) is not None:
@@ -243,9 +244,9 @@ class WebhookSender:
             self._observe(not error, took_s, ended)
 
     async def _settle(self, outcome: DeliveryOutcome) -> Delivered:
-        """Store how an attempt ended. A store that can't is asked again: else what has arrived is posted again.
+        """Store how an attempt ended. If the store can't, ask it again: else what has arrived is posted again.
 
-        Not for ever: its place is wanted. Then it is tried again when its claim has run out.
+        Not for ever, as its place is wanted: after that, the delivery is tried again when its claim has run out.
         """
         enough = self._broker.now() + _SETTLE_WITHIN_MS
         while True:
@@ -262,7 +263,7 @@ class WebhookSender:
             outcome = replace(outcome, claimed_until=self._claims[outcome.id])
 
     async def _post(self, delivery: DueDelivery) -> tuple[int | None, str]:
-        """What the endpoint answered, and what was wrong with it, if anything."""
+        """Return what the endpoint answered, and what was wrong with it, if anything."""
         try:
             answer = await self._poster.post(delivery.endpoint, self._body(delivery), self._headers(delivery))
         except NotTried:
@@ -315,7 +316,7 @@ class WebhookSender:
 
 
 def _warn_of_pending(delivery: DueDelivery, error: str) -> None:
-    """Without the whole endpoint: its path and query may hold a secret."""
+    """Warn without the whole endpoint: its path and query may hold a secret."""
     fields = {
         "topic": delivery.routing_key,
         "endpoint": delivery.origin,

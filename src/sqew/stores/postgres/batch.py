@@ -1,4 +1,4 @@
-"""Operations that are carried out together, and how far they are."""
+"""A batch of operations that are run together, and its progress."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PENDING: Any = object()
 
 
 class Batch:
-    """Operations on their way. They are not one transaction: what is done is done, whatever becomes of the others."""
+    """A batch of operations. It is not one transaction: what is done is done, whatever becomes of the others."""
 
     def __init__(
         self,
@@ -31,46 +31,46 @@ class Batch:
         self.now = self._asked_at = now
         self._clock, self._go_on = clock, go_on
         self.sync_commit = ops.sync_wish(operations)
-        """Whether it waits for the disk; None: as the connection is set."""
+        """True if commits wait for the disk; None: as the connection is set."""
         self.facts: list[Fact] = []
         self.woken: set[str] = set()
         self.has_begun = False
-        """Whether something was done already, which must not be done again."""
+        """True if something was done already, which must not be done again."""
         self._operations = list(operations)
         self._results: list[Any] = [_PENDING] * len(operations)
         # Of acks that are done in parts: what makes of the result of the last part that of all.
         self._joins: dict[int, Join] = {}
 
     def read_clock(self) -> int:
-        """The time, now that a wait is over: a lease that began when it was asked for may be over when it is given."""
+        """Return the time, now that a wait is over: a lease counted from before the wait may be over when given."""
         if self._clock is not None:
             self.now = max(self.now, self._clock.now())
         return self.now
 
     def took_ms(self) -> int:
-        """How long ago ``now`` was by this time, which it stays."""
+        """Return how many milliseconds ago ``now`` was. ``now`` itself stays."""
         return 0 if self._clock is None else max(0, self._clock.now() - self.now)
 
     @property
     def pending(self) -> list[tuple[int, ops.Operation[Any]]]:
-        """What is to be done yet, each with its place."""
+        """Operations that are still to be done, each with its place."""
         results = self._results
         return [(place, op) for place, op in enumerate(self._operations) if results[place] is _PENDING]
 
     def resolve(self, place: int, result: Any) -> None:
-        """An operation is done, and this is its result."""
+        """Record the result of an operation that is done."""
         self._results[place] = self._join(place)(result)
         self.has_begun = True
 
     def resolve_part(self, place: int, op: ops.Ack, done: Collection[int]) -> None:
-        """Of the messages that an ack names, these are done; the others are to be done yet."""
+        """Record the messages of an ack that are done; the others are still to be done."""
         self.has_begun = True
         before = self._join(place)
         self._joins[place] = lambda result: before(_joined(op.refs, done, result))
         self._operations[place] = replace(op, refs=[ref for ref in op.refs if ref.id not in done])
 
     def goes_on(self) -> bool:
-        """Whether something is to be done yet. Who is asked about that is told first what is done: it need not wait."""
+        """Return True if more is to be done now. ``go_on`` decides, and gets the results so far: they need not wait."""
         if not self.pending:
             return False
         if self._go_on is None:
@@ -84,12 +84,12 @@ class Batch:
         return self._joins.get(place, _whole)
 
     def fail(self, error: BaseException) -> None:
-        """What is not done yet is not going to be."""
+        """Answer all pending operations with an error: they are not going to be done."""
         for place, _ in self.pending:
             self.resolve(place, error)
 
     def join(self, commit: Commit, places: Sequence[int]) -> None:
-        """A transaction is done that some of the operations were carried out in."""
+        """Record the results of a transaction in which some of the operations were run."""
         self.facts += commit.facts
         self.woken |= commit.woken
         for place, result in zip(places, commit.results, strict=True):
@@ -97,7 +97,7 @@ class Batch:
 
     @property
     def commit(self) -> Commit:
-        """What they did, but for what was told before."""
+        """The results and facts, without the facts that ``go_on`` was given before."""
         results = self._results.copy()
         for place, op in self.pending:
             results[place] = Rest(op, self._join(place))
@@ -110,6 +110,6 @@ def _whole(result: Any) -> Any:
 
 
 def _joined(refs: Sequence[Ref], done: Collection[int], result: Any) -> list[Settled | SqewError]:
-    """The result of an ack that was done in two parts: the second's may be an error that is about all of it."""
+    """Return the result of an ack that was done in two parts: the second's may be an error that is about all of it."""
     others = iter(result) if isinstance(result, list) else None
     return [Settled(ref.id) if ref.id in done else result if others is None else next(others) for ref in refs]

@@ -1,4 +1,4 @@
-"""The queues as one connection of a server knows them."""
+"""Catalog of the queues as one connection of a server knows them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from sqew.stores.sql.catalog import Catalog, QueueState
 UNFINISHED = "A move into {} was not finished, and not all messages are there. Finish it: run `sqew migrate` again."
 
 _MOST_CHANGES = 100
-"""How many changes of a number are kept before they are added up."""
+"""Most changes of a queue's depth that are kept before they are added up."""
 
 
 class DatabaseCatalog(Catalog):
-    """Ids come from a sequence: all servers draw from it at once.
+    """A catalog in PostgreSQL. Ids come from a sequence: all servers draw from it at once.
 
-    How many messages a queue with a quota holds is the sum of what all servers have written down of it: each what it
-    added or took in a transaction, in that transaction, in a row of its own that nobody waits for. Who sends adds them
-    up, and alone: it holds the queue. (To count the messages takes 100 ms for 300,000.)
+    The number of messages in a queue with a quota is the sum of what all servers have recorded: each transaction that
+    adds or takes messages writes how many to a row of its own, for which no other waits. Only senders add these rows
+    up, one at a time: they hold the queue's lock. (Counting the messages takes 100 ms for 300,000.)
     """
 
     def __init__(self, *arguments: Any) -> None:
@@ -33,20 +33,23 @@ class DatabaseCatalog(Catalog):
         self._new_buckets: set[tuple[int, int, int]] = set()
 
     def take_ids(self, count: int) -> Sequence[int]:
-        """Ids that were never given out before, in order."""
+        """Return ids that were never given out before, in order."""
         return [row[0] for row in self._execute(self._sql.draw_ids, (count,))]
 
     def _add_bucket(self, queue_id: int, lane: int, priority: int) -> None:
         self._new_buckets.add((queue_id, lane, priority))
 
     def changed(self) -> None:
-        """Tell other processes, and this one, to read the queues again."""
+        """Make other processes, and this one, read the queues again."""
         # These too.
         self._write_buckets()
         super().changed()
 
     def _write_buckets(self) -> None:
-        """Make what is new known. The version comes first: two who add the same wait there, whatever else they add."""
+        """Write the new buckets.
+
+        The version comes first: two transactions that add the same wait there, whatever else they add.
+        """
         if not self._new_buckets:
             return
         version = self._execute(self._sql.bump_catalog).get
@@ -57,7 +60,7 @@ class DatabaseCatalog(Catalog):
         self._new_buckets.clear()
 
     def refresh(self) -> None:
-        """A transaction has begun: believe only what is still true. Raises where not everything is there yet."""
+        """Drop what is outdated at the start of a transaction. Raise if a move into the database is unfinished."""
         before = self.version
         super().refresh()
         if self.version != before and self._execute(self._sql.is_moved_into).fetchone() is not None:
@@ -65,7 +68,7 @@ class DatabaseCatalog(Catalog):
         self._begin_to_count()
 
     def forget(self) -> None:
-        """A transaction was rolled back: nothing learned in it is true."""
+        """Drop what was learned in a transaction that was rolled back."""
         self._new_buckets.clear()
         super().forget()
         self._begin_to_count()
@@ -92,14 +95,14 @@ class DatabaseCatalog(Catalog):
                 state.depth = 0
 
     def depth(self, state: QueueState) -> int:
-        """How many messages the queue holds. The queue must be held, and have a quota."""
+        """Return the number of messages in a queue, which must be locked and have a quota."""
         added = self._added[state.id] + (state.depth or 0)
         if state.id not in self._held:
             self._held[state.id] = self._add_up(state.id, added)
         return self._held[state.id] + added
 
     def _add_up(self, queue_id: int, added: int) -> int:
-        """How many messages the queue held when the transaction began."""
+        """Return the number of messages that the queue held when the transaction began."""
         held, changes, is_known = self._execute(self._sql.read_depth, (queue_id,)).fetchall()[0]
         if not is_known:
             return int(self._execute(self._sql.count_depth, (queue_id, added)).get)
@@ -108,7 +111,7 @@ class DatabaseCatalog(Catalog):
         return int(held)
 
     def write_added(self) -> None:
-        """Before the transaction ends: tell the others."""
+        """Write the changes of depths, and new buckets, for other servers, before the transaction ends."""
         self._collect_added()
         for queue_id, added in self._added.items():
             if added:

@@ -1,4 +1,4 @@
-"""The database's time: servers on several machines must agree when a lease ends."""
+"""Clock of the database: servers on several machines must agree when a lease ends."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from sqew.clock import SMALLEST_CORRECTION_MS, Clock, Correction
 _log = logging.getLogger("sqew.postgres")
 
 _LOOKS = range(3, 20)
-"""How often the database is asked: more than a few times only where no answer comes quickly."""
+"""Number of looks at the database's clock: more than a few only if no answer comes quickly."""
 _QUICK_NS = 1_000_000
 _MOST_BACK_NS = 200_000_000
-"""How far time is set back by one look at most: a look that took long is wrong by half of that."""
+"""Nanoseconds that one look sets the time back, at most: a look is wrong by up to half the time it took."""
 _JUMP_NS = 1_000_000_000
-"""How far the database's clock may have gone back before it is believed at once."""
+"""Nanoseconds beyond which the database's clock is followed at once when it has gone back."""
 
 
 def _steady_ns() -> int:
-    """Nanoseconds that pass while the machine sleeps as well: the database's clock goes on meanwhile."""
+    """Return nanoseconds that pass while the machine sleeps as well: the database's clock goes on meanwhile."""
     return time.clock_gettime_ns(_CLOCK)
 
 
@@ -30,12 +30,12 @@ _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class DatabaseClock(Clock):
-    """Shows the database's time.
+    """A clock that shows the database's time.
 
-    Between two looks it goes at the pace of this machine's steady clock, whatever happens to this machine's date. Where
-    it turns out to be behind, it follows at once; where it is a little ahead, it stands still for a moment and comes
-    closer with every look. It never runs backwards, but when the database's clock has: servers that started since then
-    go by that, and would have their leases taken away by one that did not follow.
+    Between two looks it runs at the pace of this machine's steady clock, whatever happens to this machine's date. If it
+    turns out to be behind, it follows at once; if it is a little ahead, it stands still for a moment and comes closer
+    with every look. It never runs backwards, except when the database's clock has: servers that started since then go
+    by that, and a server that did not follow would take their leases away.
     """
 
     def __init__(self, steady_ns: Callable[[], int] = _steady_ns) -> None:
@@ -44,11 +44,11 @@ class DatabaseClock(Clock):
         self._shown_ns = 0
 
     def now_us(self) -> int:
-        """Epoch microseconds."""
+        """Return the time in epoch microseconds."""
         return self._now_ns() // 1_000
 
     def now(self) -> int:
-        """Epoch milliseconds."""
+        """Return the time in epoch milliseconds."""
         return self._now_ns() // 1_000_000
 
     def _now_ns(self) -> int:
@@ -59,7 +59,7 @@ class DatabaseClock(Clock):
         return shown
 
     async def compare(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
-        """Look at the database's clock. The quickest of a few is believed: it is wrong by half its time at most."""
+        """Compare with the database's clock. The quickest of a few looks counts: its error is half its time at most."""
         looks: list[tuple[int, int]] = []
         while len(looks) < _LOOKS.start or (len(looks) < _LOOKS.stop and min(looks)[0] > _QUICK_NS):
             looks.append(await self._look(connection))
@@ -68,11 +68,11 @@ class DatabaseClock(Clock):
             self.follow(offset_ns)
 
     def _agrees(self, offset_ns: int, within_ns: int) -> bool:
-        """Whether what is known is as good as a look that took long."""
+        """Return True if the known offset is as good as that of a look that took long."""
         return self._is_set and abs(self._offset_ns - offset_ns) <= within_ns
 
     def follow(self, offset_ns: int) -> None:
-        """The database's clock was that far ahead of the steady one."""
+        """Follow the database's clock, which was that far ahead of the steady one."""
         back_ns = self._offset_ns - offset_ns
         if not self._is_set or back_ns <= _MOST_BACK_NS:
             self._offset_ns = offset_ns

@@ -1,4 +1,4 @@
-"""A connection to PostgreSQL as what stores share knows it, and PostgreSQL's errors in our words."""
+"""A PostgreSQL connection for code that stores share: its dialect, its settings, and commits of unknown outcome."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _TEXTS = {"uuid"}
 
 
 def _dialect(text: str) -> str:
-    """A statement that is written for SQLite as well.
+    """Return a statement that is written for SQLite as well, in PostgreSQL's dialect.
 
-    PostgreSQL can't be told an index: where it needs to be, a statement of its own leaves it no other. ``+x`` tells
-    both that a column is not to be looked for in an index.
+    PostgreSQL can't be told an index: where that matters, a statement of its own leaves it no other. ``+x`` tells both
+    not to look a column up in an index.
     """
     text = _BLOB.sub(r"\1", _NO_INDEX.sub(_opaque, _NAMED_INDEX.sub("", text)))
     return _PARAMETER.sub(r"$\1", text).replace("x''", "''::bytea")
@@ -67,11 +67,12 @@ something, it says so in a way that keeps them in that order (``x >= ?1 AND x <=
 only ``id`` would be left of it, and any index that begins with ``id`` would do)."""
 
 SYNC_COMMIT = {True: "on", False: "off"}
-"""What PostgreSQL calls it: the setting `synchronous_commit`."""
+"""Values of PostgreSQL's setting `synchronous_commit`."""
 
 
 class HeldElsewhere(Exception):
-    """Somebody else holds one of these queues (their ids), and who may have locked rows already can't wait for it."""
+    """A conflict over queues (their ids): another transaction has one locked, and this one can't wait, as it may have
+    locked rows already."""
 
     def __init__(self, queues: set[int]) -> None:
         super().__init__(queues)
@@ -103,7 +104,7 @@ class Answer:
 
 
 class PostgresConnection:
-    """A connection as what stores share knows it: implements `sqew.stores.sql.transaction.StoreConnection`."""
+    """A connection as code that stores share knows it: implements `sqew.stores.sql.transaction.StoreConnection`."""
 
     def __init__(self, connection: asyncpg.Connection[asyncpg.Record], url: str, counters: PoolCounters) -> None:
         self._connection, self._url, self._counters = connection, url, counters
@@ -114,18 +115,19 @@ class PostgresConnection:
         self._held: set[int] = set()
 
     def begin_with(self, queues: set[int]) -> None:
-        """A transaction has begun, and nobody else may have these queues (their ids) before it ends.
+        """Lock queues (their ids) for the transaction that has just begun.
 
-        Here it waits for them: whoever waits has locked no row, and waits in the order of ids, so none in a circle.
+        It waits for them here: it has locked no row yet, and all transactions wait in the order of ids, so there is no
+        deadlock.
         """
         self._held = set(queues)
         if queues:
             self.execute(SQL.hold_queues, (sorted(queues),))
 
     def hold(self, *states: QueueState) -> None:
-        """Nobody else may change the order or the number of these queues' messages before the transaction ends.
+        """Lock queues until the transaction ends: no other may change the order or the number of their messages.
 
-        Raises `HeldElsewhere` where somebody does: then it is to be begun again with all that it holds.
+        Raise `HeldElsewhere` if another transaction has one locked: then begin again with all of them locked first.
         """
         wanted = {state.id for state in states} - self._held
         if wanted:
@@ -140,7 +142,7 @@ class PostgresConnection:
     execute_at_once = execute
 
     def read(self, statement: str, parameters: Iterable[Any] = (), /) -> Iterator[Row]:
-        """Run a statement whose rows may be many and large: they are fetched as far as they are asked for."""
+        """Run a statement whose rows may be many and large: they are fetched as they are asked for."""
         rows: Any = aiter(wait_for(self._prepare(statement)).cursor(*parameters, prefetch=_READ_AHEAD))
         with contextlib.suppress(StopAsyncIteration):
             while True:
@@ -159,7 +161,7 @@ class PostgresConnection:
         return prepared
 
     async def fetch(self, statement: str, *parameters: Any) -> Answer:
-        """The same for code that can await."""
+        """Run a statement, from code that can await."""
         prepared = self._prepared.get(statement) or await self._prepare(statement)
         rows = await prepared.fetch(*parameters)
         # Such as "UPDATE 3", or "BEGIN".
@@ -168,16 +170,16 @@ class PostgresConnection:
         return Answer(rows)
 
     async def fetch_alone(self, statement: str, *parameters: Any) -> Answer:
-        """Run a statement that is a transaction of its own. Raises `OutcomeUnknown` as `commit` does."""
+        """Run a statement that is a transaction of its own. Raise `OutcomeUnknown` as `commit` does."""
         prepared = self._prepared.get(statement) or await self._prepare(statement)
         return Answer(await self.decided(prepared.fetch(*parameters)))
 
     async def commit(self) -> None:
-        """Commit what was begun. Raises `OutcomeUnknown` where it was asked for and may have been done, or not."""
+        """Commit the transaction. Raise `OutcomeUnknown` if the commit was sent and may or may not have been done."""
         await self.decided(self._connection.execute("COMMIT"))
 
     async def decided(self, committing: Awaitable[R]) -> R:
-        """Await whatever commits. Raises `OutcomeUnknown` as `commit` does."""
+        """Await a statement that commits. Raise `OutcomeUnknown` as `commit` does."""
         self._is_unreplicated = False
         try:
             answer = await committing
@@ -194,7 +196,7 @@ class PostgresConnection:
         return answer
 
     def _hear(self, _connection: Any, message: Any) -> None:
-        """A warning has come, before the answer that it belongs to. Its text may be in any language."""
+        """Note a warning, which comes before the answer that it belongs to. Its text may be in any language."""
         if message.server_source_function == UNREPLICATED:
             self._is_unreplicated = True
 
@@ -203,15 +205,15 @@ class PostgresConnection:
         return Answer(wait_for(wait_for(self._prepare(statement)).fetchmany(list(rows))))
 
     def delete(self, statement: str, rows: Iterable[Row], /) -> Sequence[Row]:
-        """The same for one that deletes: what it returns."""
+        """Run a statement that deletes, once for every row of parameters; return the rows that it returns."""
         return self.executemany(statement, rows).fetchall()
 
     def changes(self) -> int:
-        """How many rows the last statement changed."""
+        """Return the number of rows that the last statement changed."""
         return self._changed
 
     def insert_alike(self, alike: Row, ids: Sequence[int], checksums: list[int], bodies: list[bytes]) -> None:
-        """Write messages by the thousand that differ in these alone."""
+        """Write messages by the thousand that differ only in id, checksum and body."""
         self.execute(SQL.insert_staged, (*alike, ids, checksums, bodies))
 
     def insert_copies(self, copies: Copies) -> None:
@@ -225,5 +227,5 @@ class PostgresConnection:
         self.executemany(SQL.insert_small, rows)
 
     def integers(self, values: list[int], /) -> object:
-        """A list of integers as one parameter."""
+        """Return a list of integers as one parameter."""
         return values

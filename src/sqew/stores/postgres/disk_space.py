@@ -1,4 +1,4 @@
-"""Whether the database's disk has room, as far as the database has said so: it is not ours to look at."""
+"""Room on the database's disk, as far as the database has reported it: the disk is not ours to look at."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from sqew.errors import StoreFull
 _log = logging.getLogger("sqew.postgres")
 
 _BELIEVED_S = 10.0
-"""For how long a disk is said to be full after somebody met that: then others may try again."""
+"""Seconds for which a disk is believed to be full after a write found it so: then others may try again."""
 
 
 class Room:
-    """What a server knows of the room on the database's disk."""
+    """A server's knowledge of the room on the database's disk."""
 
     def __init__(self) -> None:
         self._lack: StoreFull | None = None
         self._met_at = 0.0
 
     def ran_out(self, error: StoreFull) -> None:
-        """Somebody could not store something. The log says so once."""
+        """Record that something could not be stored. The log says so once."""
         if self._lack is None:
             _log.error("the database has no room left", extra={"fields": {"error": str(error)}})
         self._lack, self._met_at = error, monotonic()
 
     def was_found(self) -> None:
-        """Somebody could store a message."""
+        """Record that a message could be stored."""
         if self._lack is not None:
             _log.info("the database has room again")
         self._lack = None
 
     def check(self) -> None:
-        """Raise `StoreFull` where there was none a moment ago."""
+        """Raise `StoreFull` if there was no room a moment ago."""
         if self._lack is not None and monotonic() - self._met_at < _BELIEVED_S:
             raise StoreFull(str(self._lack))

@@ -1,4 +1,4 @@
-"""PostgreSQL's errors in our words."""
+"""Translation of PostgreSQL's errors to Sqew's."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from sqew.errors import (
 from sqew.settings import DEFINITIONS, HIDDEN, password_in, without_password
 
 CONTESTED = (pg.DeadlockDetectedError, pg.SerializationError, pg.LockNotAvailableError)
-"""Two transactions were in each other's way, and this one was undone: done again, it goes through."""
+"""Errors of two transactions in conflict, of which this one was undone: done again, it goes through."""
 STALE = (pg.InvalidCachedStatementError, pg.InvalidSQLStatementNameError, pg.DuplicatePreparedStatementError)
-"""What a connection remembers is no longer so: of the tables, as after an upgrade, or of the statements that it has
-prepared, as after a DISCARD ALL. Nothing was done yet, and those that are idle are likely to be in the same state."""
+"""Errors of a connection whose memory is outdated: of the tables, as after an upgrade, or of the statements that it has
+prepared, as after a DISCARD ALL. Nothing was done yet, and idle connections are likely to be in the same state."""
 AWAY = (
     OSError,
     TimeoutError,
@@ -41,7 +41,7 @@ AWAY = (
     pg.CrashShutdownError,
     pg.TooManyConnectionsError,
 )
-"""The database is not there, or going: another try may find it back."""
+"""Errors of a database that is not there, or going: another try may find it back."""
 BROKEN = (
     ConnectionResetError,
     BrokenPipeError,
@@ -50,19 +50,19 @@ BROKEN = (
     pg.AdminShutdownError,
     pg.CrashShutdownError,
 )
-"""It was there a moment ago."""
+"""Errors of a database that was there a moment ago."""
 SILENT = (OSError, TimeoutError, EOFError, pg.PostgresConnectionError)
-"""What comes of a try to connect where nobody answers."""
+"""Errors of a try to connect where nothing answers."""
 READ_ONLY = (pg.ReadOnlySQLTransactionError, asyncpg.TargetServerAttributeNotMatched)
-"""It is there, and is not the primary (any more)."""
+"""Errors of a database that is there, and is not the primary (any more)."""
 UNREPLICATED = "SyncRepWaitForLSN"
-"""The function of PostgreSQL's that warns when its wait for a synchronous standby is cut short."""
+"""Name of PostgreSQL's function that warns when its wait for a synchronous standby is cut short."""
 OF_DATABASE = (asyncpg.PostgresError, *AWAY)
-"""Whatever may come out of a connection."""
+"""All errors that may come out of a connection."""
 
 
 def translate(error: BaseException, url: str) -> SqewError:
-    """What went wrong, with what to do about it."""
+    """Return Sqew's error for PostgreSQL's: what went wrong, with what to do about it."""
     if isinstance(error, SqewError):
         return error
     while isinstance(error, asyncpg.InterfaceError) and isinstance(error.__context__, OF_DATABASE):
@@ -103,7 +103,7 @@ def leaves_nothing(error: BaseException) -> bool:
 
 
 def unknown(error: BaseException | None, url: str) -> OutcomeUnknown:
-    """Make the error of a commit whose outcome is unknown. No error: no standby has confirmed it."""
+    """Make the error of a commit whose outcome is unknown. ``error`` is None if no standby has confirmed it."""
     where = without_password(url)
     why = (
         f"{where} was told to stop waiting for its synchronous standby: it is stored there, and perhaps nowhere else"
@@ -114,7 +114,7 @@ def unknown(error: BaseException | None, url: str) -> OutcomeUnknown:
 
 
 def _refusal(error: BaseException, url: str, where: str, reason: str) -> SqewError | None:
-    """What will be no better before somebody has done something about it."""
+    """Return the error for a condition that lasts until somebody has done something about it; None for any other."""
     match error:
         case ssl.SSLCertVerificationError():
             return StoreUnusable(
@@ -186,7 +186,7 @@ def _passing(sentence: str) -> StoreUnavailable:
 
 
 def reason_of(error: BaseException, url: str = "") -> str:
-    """PostgreSQL's or the system's own words on one line, without the password whatever they say."""
+    """Return PostgreSQL's or the system's own words on one line, with any password in them hidden."""
     unsaid = "no answer in time" if isinstance(error, TimeoutError) else type(error).__name__
     reason = " ".join(str(error).split()).rstrip(".") or unsaid
     passwords = {password_in(url), *re.findall(r"password=([^&\s]*)", url)}
@@ -196,7 +196,7 @@ def reason_of(error: BaseException, url: str = "") -> str:
 
 
 def _grants(reason: str, url: str) -> str:
-    """What gives a user the rights that are missing, to be pasted into psql."""
+    """Return the statements that grant a user the missing rights, to be pasted into psql."""
     user = f'"{_user(url)}"'
     if "schema" in reason or "database" in reason:
         return f"GRANT USAGE, CREATE ON SCHEMA public TO {user};"

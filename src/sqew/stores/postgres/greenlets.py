@@ -1,8 +1,8 @@
 """Waiting for the database in code that does not say ``await``.
 
-What stores share is written as for SQLite, whose answers are there at once. Here it runs in a greenlet: whenever it has
-to wait, the event loop goes on with others and comes back to it. That takes half a microsecond, beside the hundred that
-a statement takes.
+Code that stores share is written as for SQLite, whose answers are there at once. Here it runs in a greenlet: whenever
+it has to wait, the event loop goes on with other work and comes back to it. That takes half a microsecond, and a
+statement takes a hundred.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ R = TypeVar("R")
 
 
 def wait_for(awaitable: Awaitable[R]) -> R:
-    """The result of an awaitable, for code that was called by `carried`."""
+    """Return the result of an awaitable, in code that was called by `carried`."""
     loop = getcurrent().parent
     assert loop is not None
     return cast("R", loop.switch(awaitable))

@@ -1,4 +1,4 @@
-"""Bringing a database up to the schema that this code knows."""
+"""Migration of a database to the schema that this code knows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CREATE TABLE IF NOT EXISTS sqew_migration (
 OLDEST_SERVER = 13
 READ_COMMITTED = "read committed"
 HEARD = ("debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning")
-"""What client_min_messages may be for warnings to be heard."""
+"""Values of client_min_messages with which warnings are heard."""
 
 
 def check_version(major: int, url: str) -> None:
@@ -42,9 +42,9 @@ def check_version(major: int, url: str) -> None:
 
 
 async def migrate(connection: asyncpg.Connection[asyncpg.Record], url: str, now: int, create: bool = True) -> None:
-    """Apply what is missing, in one transaction. Any number of servers may do this at once: one does it.
+    """Apply missing migrations, in one transaction. Any number of servers may do this at once: one does it.
 
-    Where nothing is missing, the right to use the tables is enough.
+    If nothing is missing, the right to use the tables is enough.
     """
     version = await _version(connection)
     _check_not_newer(version, url)
@@ -65,7 +65,7 @@ async def migrate(connection: asyncpg.Connection[asyncpg.Record], url: str, now:
 
 
 async def check_usable(connection: asyncpg.Connection[asyncpg.Record], url: str, synchronous: bool) -> None:
-    """Raise unless queues can be used by a connection: somebody may have changed something since the last one.
+    """Raise unless a connection can use the queues: something may have changed since the last one.
 
     ``synchronous``: what is answered must be on disk.
     """

@@ -1,4 +1,4 @@
-"""Wake-ups between the servers of one database: NOTIFY by those who commit, LISTEN by those who wait."""
+"""Wake-ups between the servers of one database: commits NOTIFY, and servers with waiters LISTEN."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ _log = logging.getLogger("sqew.postgres")
 
 CHANNEL = "sqew"
 _EVERY_S = 0.01
-"""How often others are told, at most: a NOTIFY takes a lock that all of the database's commits wait for."""
+"""Seconds between notifications, at least: a NOTIFY takes a lock that all of the database's commits wait for."""
 _MOST_BYTES = 7_000
-"""PostgreSQL takes 8,000 in one notice."""
+"""Most bytes of one notification: PostgreSQL takes 8,000."""
 _TRY_AGAIN_S = 1.0
 _HEARD_WITHIN_S = 2.0
 _STILL_THERE_S = 5.0
-"""How often a connection that hears nothing is asked whether it still could."""
+"""Seconds without a notification after which a connection is checked for still being able to hear one."""
 _LOOK_AGAIN_MS = 5_000
-"""How often who waits looks anyway: a server that is killed between a commit and its notice tells nobody."""
+"""Milliseconds after which waiters look anyway: a server killed between a commit and its NOTIFY wakes nobody."""
 _LOOK_UNTOLD_MS = 500
-"""How often while there is no connection to hear others by."""
+"""Milliseconds after which waiters look while no connection hears the other servers."""
 _BETWEEN = "\x1f"
 
 Connect = Callable[[], Awaitable["asyncpg.Connection[asyncpg.Record]"]]
 Notify = Callable[[str], Awaitable[None]]
-"""Sends an empty notice to a channel, by another connection."""
+"""Function that sends an empty notification to a channel, over another connection."""
 
 
 class ListenNotifier:
-    """Implements `sqew.core.waiting.Notifier` on a connection of its own, in the event loop's thread."""
+    """Implementation of `sqew.core.waiting.Notifier` on a connection of its own, in the event loop's thread."""
 
     def __init__(self, connect: Connect, notify: Notify, counters: PoolCounters) -> None:
         self._connect, self._notify, self._counters = connect, notify, counters
@@ -49,19 +49,19 @@ class ListenNotifier:
         self._task = asyncio.ensure_future(self._run())
 
     def notify(self, queues: Iterable[str], /) -> None:
-        """Tell the others, soon and together with what else there is to tell."""
+        """Notify other servers, soon and together with what else there is to notify of."""
         self._woken.update(queues)
         self._rung.set()
 
     def listen(self, waiters: Wakes, /) -> bool:
-        """Have the waiters woken when others ring, as far as there is a connection to hear them by."""
+        """Wake the waiters when other servers notify, as far as there is a connection to hear them by."""
         if waiters not in self._waiters:
             self._waiters.append(waiters)
         return True
 
     @property
     def look_every_ms(self) -> int:
-        """How often who waits looks by itself."""
+        """Milliseconds after which waiters look by themselves."""
         return _LOOK_AGAIN_MS if self._listens else _LOOK_UNTOLD_MS
 
     def close(self) -> None:
@@ -104,10 +104,10 @@ class ListenNotifier:
             connection.terminate()
 
     async def _hears_others(self) -> bool:
-        """Whether a notice arrives that another connection sends while this one asks for nothing.
+        """Return True if a notification arrives that another connection sends while this one is idle.
 
-        In transaction mode PgBouncer takes the LISTEN, and hands on what comes together with the answer to a statement:
-        a connection that only tried whether it hears itself would think that it hears everybody.
+        In transaction mode PgBouncer accepts the LISTEN, but delivers notifications only together with the answer to a
+        statement: a connection that tested itself with a NOTIFY of its own would believe that it hears all of them.
         """
         self._heard.clear()
         await self._notify(CHANNEL)
@@ -160,7 +160,7 @@ def _warn(error: Exception) -> None:
 
 
 def _notices(queues: Iterable[str]) -> list[str]:
-    """The names, as many together as there is room for. What stirs in a process alone has a NUL and is not told."""
+    """Return the names, packed into as few notices as fit. One with a NUL concerns this process alone: skip it."""
     notices: list[str] = []
     room = 0
     for queue in queues:

@@ -1,4 +1,4 @@
-"""The connections of one server to its database, and whether the database is there at all."""
+"""Pool of a server's connections to its database, which notices when the database is away."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _log = logging.getLogger("sqew.postgres")
 _FIRST_PROBE_S = 0.1
 _SLOWEST_PROBE_S = 5.0
 _SILENT_S = 2.0
-"""After how long without an answer it is looked whether the database is there at all."""
+"""Seconds without an answer after which the pool checks whether the database is there at all."""
 
 
 class Exhausted(TimeoutError):
-    """Why something is refused: the database is there, and no connection to it was free in time."""
+    """Cause of a refusal: the database is there, but no connection to it was free in time."""
 
 
 class Pool:
-    """Hands out connections. While the database is away it refuses at once, and one prober looks for it.
+    """A pool of connections. While the database is away it refuses at once, and one prober looks for it.
 
     asyncpg's own pool makes a connection forget its prepared statements whenever it is given back.
     """
@@ -65,17 +65,17 @@ class Pool:
 
     @property
     def is_away(self) -> bool:
-        """Whether the database could not be reached, and has not been since."""
+        """True if the database could not be reached, and has not been since."""
         return self._absence is not None
 
     @property
     def open(self) -> int:
-        """How many connections there are, in use or not."""
+        """Number of connections, in use or not."""
         return self._open
 
     @property
     def idle(self) -> int:
-        """How many connections are open and not in use. Those that the database has ended meanwhile don't count."""
+        """Number of open connections that are not in use. Those that the database has ended meanwhile don't count."""
         return sum(not session.connection.is_closed() for session in self._free)
 
     def add(self, session: Session) -> None:
@@ -85,9 +85,9 @@ class Pool:
 
     @contextlib.asynccontextmanager
     async def session(self, reads: bool = False) -> AsyncIterator[Session]:
-        """A connection for as long as it is needed. Raises `StoreUnavailable` where there is none to be had.
+        """Yield a connection for as long as it is needed. Raise `StoreUnavailable` if there is none to be had.
 
-        ``reads``: for what only reads and may take long, one at a time.
+        ``reads``: for reads that may take long, one at a time.
         """
         self._check()
         places = self._place_to_read if reads else self._places
@@ -169,7 +169,7 @@ class Pool:
         return await self._next_free(full)
 
     async def _next_free(self, error: asyncpg.TooManyConnectionsError) -> Session:
-        """One of those that are in use, as soon as it is given back: PostgreSQL has no more for us."""
+        """Return a connection that is in use, as soon as it is given back: PostgreSQL has no more for us."""
         with self._waiting(str(translate(error, self._url))):
             async with asyncio.timeout(self._wait_s):
                 while (session := self._idle()) is None:
@@ -201,7 +201,7 @@ class Pool:
         self._timer = asyncio.get_running_loop().call_later(after_s, self._listen)
 
     def _listen(self) -> None:
-        """See to it that nobody waits for the answers of a database that has none: it may hang, or the wire be cut."""
+        """Check that a database which has not answered for a while is there: it may hang, or the wire be cut."""
         self._timer = None
         if self._closed or not self._in_use:
             return
@@ -226,7 +226,7 @@ class Pool:
     # Coming back
 
     def lose(self, error: BaseException) -> StoreError:
-        """Nobody is to try to connect from now on, but for one; and who waits for an answer waits no longer."""
+        """Mark the database as away, and return why: only the prober connects, and pending statements fail at once."""
         self._absence = absence = self._reason_of_absence(error)
         for session in (*self._in_use, *self._free):
             session.connection.terminate()

@@ -1,4 +1,4 @@
-"""Where ready messages are found in a database that is a round trip away and keeps dead rows for a while."""
+"""Search for ready messages in a database that is a round trip away and keeps dead rows for a while."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NEVER = 1 << 62
 
 
 class MarkedReadyRows(ReadyRows):
-    """All buckets of a lane in one statement, each from where this server has come to."""
+    """Search of all buckets of a lane in one statement, each from the position that this server has reached."""
 
     def __init__(self, marks: Watermarks) -> None:
         self._marks = marks
@@ -25,11 +25,11 @@ class MarkedReadyRows(ReadyRows):
         self._reached: set[str] = set()
 
     def committed(self) -> None:
-        """What was found in the transaction is taken."""
+        """Keep the positions reached: what was found in the transaction is taken."""
         self._reached.clear()
 
     def undone(self) -> None:
-        """What was found in the transaction is still there."""
+        """Forget the positions reached: what was found in the transaction is still there."""
         for queue in self._reached:
             self._marks.forget(queue)
         self._reached.clear()
@@ -41,7 +41,7 @@ class MarkedReadyRows(ReadyRows):
         return start
 
     def rows(self, work: Work, state: QueueState, lane: int, limit: int) -> Iterator[Row]:
-        """The ready rows of a lane in order, read ``limit`` at a time."""
+        """Yield the ready rows of a lane in order, read ``limit`` at a time."""
         starts = [(priority, *self._start(work, state, (lane, priority))) for priority in state.priorities(lane)]
         while starts:
             rows = work.execute(SQL.ready_in_lane, (state.id, lane, work.now, limit, *_columns(starts))).fetchall()
@@ -53,7 +53,7 @@ class MarkedReadyRows(ReadyRows):
             starts = [(priority, due_at, id), *(start for start in starts if start[0] < priority)]
 
     def took(self, work: Work, state: QueueState, messages: Sequence[Message]) -> None:
-        """These were found, and nobody else is to find them."""
+        """Advance the positions past these messages: they are claimed, and no other receive is to find them."""
         # In the order of each bucket: the last of it counts.
         last = {(state.lane_ids[message.lane], message.priority): message for message in messages}
         for bucket, message in last.items():
@@ -64,11 +64,11 @@ class MarkedReadyRows(ReadyRows):
         self._reached.add(state.name)
 
     def first_due(self, work: Work, state: QueueState, lanes: Sequence[int]) -> int | None:
-        """When the first message of these lanes is due, ready or not."""
+        """Return when the first message of these lanes is due, ready or not; None if there is none."""
         return _first_due(work, state, [(*bucket, *START, NEVER) for bucket in _buckets(state, lanes)])
 
     def next_look_at(self, work: Work, state: QueueState, lanes: Sequence[int]) -> int | None:
-        """When to look for more, after none was found that is ready: at the latest when all is looked at again."""
+        """Return when to look for more, after none was found ready: at the latest when all is looked at again."""
         starts = {bucket: self._starts.get(bucket, START) for bucket in _buckets(state, lanes)}
         # Leases that ended early have left dead rows where they would have ended.
         looks = {
@@ -86,7 +86,7 @@ class MarkedReadyRows(ReadyRows):
 
 
 def _first_due(work: Work, state: QueueState, buckets: Sequence[Row]) -> int | None:
-    """When the first message of these (lane, priority) is due, each after a position and before a time."""
+    """Return when the first message of these (lane, priority) is due, each after a position and before a time."""
     if not buckets:
         return None
     due: int | None = work.execute(SQL.first_due, (state.id, *_columns(buckets))).get

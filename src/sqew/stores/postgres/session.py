@@ -1,4 +1,4 @@
-"""One connection to the database, and what it remembers between transactions."""
+"""A connection to the database, and what it remembers between transactions."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from sqew.stores.sql.transaction import NewRows, Work
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 _SHARED = f"{_BEGIN}; SELECT pg_advisory_xact_lock_shared(1399940471, 0)"
 _ALONE = f"{_BEGIN}; SET LOCAL lock_timeout = '1s'; SELECT pg_advisory_xact_lock(1399940471, 0)"
-"""Who changes what all servers keep in memory does so while nobody uses it.
+"""SQL that begins a transaction that changes what all servers keep in memory: it runs while no other does.
 
-All others stand in line behind who waits for that. So it waits for a second, lets them by, and tries again: a server
-that stopped in the midst of a transaction must not stop everybody.
+All others queue up behind the one that waits for that. So it waits for a second, lets them by, and tries again: a
+server that stopped in the midst of a transaction must not stop all of them.
 """
 _READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
@@ -43,9 +43,9 @@ _MANY_BUCKETS = 16
 _MOST_DROPPED = 500
 
 Entry = tuple[int, ops.Operation[Any]]
-"""An operation of a flight, after its place there."""
+"""An operation of a batch, after its place there."""
 Time = Callable[[], int]
-"""Tells the time, whenever it is asked."""
+"""Function that returns the time of the call."""
 
 CHANGING = frozenset(
     {
@@ -66,7 +66,7 @@ CHANGING = frozenset(
         ops.CancelMove,
     }
 )
-"""What looks before it writes, at more than the rows that it locks."""
+"""Operations that look, before they write, at more than the rows that they lock."""
 
 
 def _queue_of(operation: ops.Operation[Any]) -> str | None:
@@ -74,7 +74,7 @@ def _queue_of(operation: ops.Operation[Any]) -> str | None:
 
 
 def _is_held(operation: ops.Operation[Any], state: QueueState) -> bool:
-    """Whether who does that to a queue holds it."""
+    """Return True if this operation locks the queue."""
     return state.takes_one_at_a_time if type(operation) is ops.Send else state.policy.fifo
 
 
@@ -83,7 +83,7 @@ def _may_go_fast(entry: Entry) -> bool:
 
 
 def _brings_back(operation: ops.Operation[Any]) -> bool:
-    """Whether messages stand where they stood long before."""
+    """Return True if the operation may put messages back to where they stood long before."""
     return isinstance(operation, ops.Nack) and any(release.undelivered for release in operation.releases)
 
 
@@ -96,7 +96,7 @@ def _doubted(unknown: OutcomeUnknown, operation: ops.Operation[Any], result: Any
 
 
 class NoRoom:
-    """The database's disk is not ours to look at. Implements `sqew.stores.sql.transaction.Room`."""
+    """The room on the database's disk, which is not ours to look at. Implements `sqew.stores.sql.transaction.Room`."""
 
     next_look_at = 1 << 62
 
@@ -117,7 +117,7 @@ class Session:
         url: str,
         counters: PoolCounters,
     ) -> None:
-        """``marks``, ``throttles`` and ``counters`` are those of all connections of the process."""
+        """Share ``marks``, ``throttles`` and ``counters`` with all connections of the process."""
         self.connection = connection
         self._marks = marks
         self._tidied_at = 0
@@ -130,9 +130,9 @@ class Session:
         )
 
     async def run(self, batch: Batch, only: int | None = None) -> None:
-        """Carry out what is pending: what can be by the short ways, and the rest in one transaction.
+        """Run what is pending: by fast paths what can be, and the rest in one transaction.
 
-        ``only``: what is in that place, and in a transaction of its own.
+        ``only``: run just the operation in that place, in a transaction of its own.
         """
         if only is None:
             batch.read_clock()
@@ -145,7 +145,7 @@ class Session:
         await self._run_in_transactions(batch, [entry for entry in batch.pending if only in (None, entry[0])])
 
     async def _run_in_transactions(self, batch: Batch, entries: Sequence[Entry]) -> None:
-        """Carry some of a flight out in one transaction."""
+        """Run some operations of a batch in one transaction."""
         places, operations = zip(*entries, strict=True)
         alone = any(type(operation) in CHANGING for operation in operations)
         begin = _ALONE if alone else _SHARED
@@ -161,7 +161,7 @@ class Session:
             await self._tidy(batch.now)
 
     async def _run_statements(self, batch: Batch) -> None:
-        """Carry out what waits for no queue that another server has, so that it does not wait with the rest."""
+        """Run what waits for no queue that another server has locked, so that it does not wait with the rest."""
         await set_based.run(self._connection, self._catalog, self._marks, batch)
         pending, known = batch.pending, self._catalog.by_name
         if len(pending) > 1 and any(_may_go_fast(entry) and _queue_of(entry[1]) not in known for entry in pending):
@@ -179,7 +179,7 @@ class Session:
         return state is not None and not _is_held(operation, state)
 
     async def _learn(self, batch: Batch) -> None:
-        """Look what has become of the queues that the flight names."""
+        """Read anew the queues that the batch names."""
 
         def find_all() -> None:
             self._catalog.refresh()
@@ -195,7 +195,7 @@ class Session:
             raise
 
     async def _tidy(self, now: int) -> None:
-        """Drop what is empty of the (lane, priority) of a queue that has many: every receive looks into each."""
+        """Drop empty (lane, priority) from queues that have many: every receive looks into each."""
         if now < self._tidied_at + _TIDY_EVERY_MS:
             return
         self._tidied_at = now
@@ -211,7 +211,7 @@ class Session:
             raise
 
     async def _hold_and_do(self, begin: str, operations: Sequence[ops.Operation[Any]], clock: Time) -> Commit:
-        """Do it in a transaction; where somebody else has a queue that turns out to be needed, begin with that one."""
+        """Run operations in a transaction. If one needs a queue locked elsewhere, begin again and lock that first."""
         queues: set[int] = set()
         while True:
             try:
@@ -220,7 +220,7 @@ class Session:
                 queues |= held.queues
 
     async def read(self, operations: Sequence[ops.Operation[Any]], now: int) -> list[Any]:
-        """Execute operations that only read, as of one moment: their results, or the first error raised."""
+        """Execute operations that only read, as of one moment. Return their results, or raise the first error."""
         results = (await self._transaction(_READING, operations, lambda: now)).results
         for result in results:
             if isinstance(result, SqewError):
@@ -273,7 +273,7 @@ class Session:
         return results
 
     def _queues_to_hold(self, operation: ops.Operation[Any]) -> set[int]:
-        """The queues that an operation is going to hold, as far as it can be known before."""
+        """Return the queues that an operation is going to lock, as far as that can be known before."""
         if type(operation) is ops.Sweep:
             found = self._connection.execute(SQL.queues_to_sweep, (self._work.now, operation.limit))
             states = [self._catalog.queue_by_id(row[0]) for row in found.fetchall()]
@@ -296,6 +296,6 @@ class Session:
         self._work.facts, self._work.woken, self._work.deferred = [], set(), NewRows()
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         with contextlib.suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
             await self.connection.close(timeout=2)

@@ -1,4 +1,4 @@
-"""The short ways to send, receive and ack plain messages: all of a flight in one statement that commits itself.
+"""Fast paths to send, receive and ack plain messages: a whole batch in one statement that commits itself.
 
 Most messages have no key, no group and a small body, and most queues one lane, one priority and no archive. For these
 the general way (begin, look whether other servers changed something, read, write, commit) takes five round trips and
@@ -30,19 +30,19 @@ from sqew.stores.sql.send import due_at_of
 from sqew.stores.sql.transaction import Row
 
 _MOST_ROWS = 2_000
-"""How many messages one statement writes or deletes, unless a single operation has more."""
+"""Most messages that one statement writes or deletes, unless a single operation has more."""
 _MOST_QUEUES = 1_000
-"""Where so many are known, acks by ids alone go the general way, which need not name them all."""
+"""Number of known queues beyond which acks by ids alone go the general way, which need not name them all."""
 _MOST_CLAIMED = 1_000
-"""Of small messages that is far from `sqew.rules.rules.MOST_BYTES`."""
+"""Most messages that one statement claims: with small messages that is far from `sqew.rules.rules.MOST_BYTES`."""
 _IDS = range(1 << 63)
 
 T = TypeVar("T")
 
 
 class _Rows(Struct, gc=False):
-    """New messages by column. What those next to each other have in common is said once: an array that is sent costs
-    0.2 µs and more for each of its elements."""
+    """New messages by column. What neighbours have in common is given once: an array that is sent costs 0.2 µs and more
+    for each of its elements."""
 
     kinds: list[Row]
     """queue_id, lane_id, priority, due_at, expires_at and is_text."""
@@ -67,18 +67,18 @@ class _Rows(Struct, gc=False):
 
     @property
     def are_alike(self) -> bool:
-        """Whether they differ in their bodies only."""
+        """True if they differ only in their bodies."""
         return len(self.kinds) == 1 and not any(self.headers)
 
     def each(self) -> Iterator[Row]:
-        """The kind of each row."""
+        """Yield the kind of each row."""
         ends = [*self.starts[1:], len(self) + 1]
         for kind, start, end in zip(self.kinds, self.starts, ends, strict=True):
             yield from repeat(kind, end - start)
 
 
 class _Send(Struct, frozen=True, gc=False):
-    """A send that can be done so, and the rows that it makes."""
+    """A send that can take the fast path, and the rows that it makes."""
 
     place: int
     state: QueueState
@@ -92,7 +92,7 @@ class _Ack(Struct, frozen=True, gc=False):
 
 
 class _Finish(Struct, frozen=True, gc=False):
-    """An ack by ids alone: as hq completes jobs, while their leases last."""
+    """An ack by ids alone, while the leases last: the way in which hq completes jobs."""
 
     place: int
     op: Ack
@@ -106,11 +106,11 @@ class _Claim(Struct, frozen=True, gc=False):
 
 
 TURNS = {Send: 0, Ack: 1, Receive: 2}
-"""What there are short ways for, and in which order they are done."""
+"""Operations that have a fast path, and the order in which they run."""
 
 
 class _Sorted:
-    """The operations of a flight that can be done so. None overtakes an earlier one on the same queue."""
+    """The operations of a batch that can take a fast path. None overtakes an earlier one on the same queue."""
 
     def __init__(self, catalog: Catalog, batch: Batch) -> None:
         self.sends: list[_Send] = []
@@ -154,13 +154,13 @@ class _Sorted:
         return False
 
     def _are_deleted(self, op: Ack, state: QueueState) -> bool:
-        """Whether the ack only deletes, what nobody else in the flight names."""
+        """Return True if the ack only deletes, and no other operation of the batch names its messages."""
         if op.in_time or state.policy.keep != "delete" or state.policy.fifo:
             return False
         return self._names_alone(op)
 
     def _are_leased(self, op: Ack) -> bool:
-        """Whether the ack names what is leased, by its id alone, and nobody else in the flight names it."""
+        """Return True if the ack names leased messages by id alone, and no other operation of the batch names them."""
         return op.in_time and all(ref.token is ref.by is None for ref in op.refs) and self._names_alone(op)
 
     def _names_alone(self, op: Ack) -> bool:
@@ -172,7 +172,7 @@ class _Sorted:
 
 
 async def run(connection: PostgresConnection, catalog: Catalog, marks: Watermarks, batch: Batch) -> None:
-    """Do what can be done so. The rest of the flight is pending still."""
+    """Run the operations that can take a fast path. The rest of the batch stays pending."""
     found = _Sorted(catalog, batch)
     for sends in _in_parts(found.sends, lambda send: len(send.rows), _MOST_ROWS):
         await _send(connection, catalog, marks, batch, sends)
@@ -186,7 +186,7 @@ async def run(connection: PostgresConnection, catalog: Catalog, marks: Watermark
 
 
 def _in_parts(entries: Sequence[T], size_of: Callable[[T], int], most: int) -> Iterator[list[T]]:
-    """The entries, as many together as may be."""
+    """Yield the entries in parts, each as large as ``most`` allows."""
     part: list[T] = []
     size = 0
     for entry in entries:
@@ -200,7 +200,7 @@ def _in_parts(entries: Sequence[T], size_of: Callable[[T], int], most: int) -> I
 
 
 def _rows(state: QueueState, op: Send, now: int) -> _Rows | None:
-    """What `insert_plain` takes for the messages; None where one of them is not plain, or its queue looks at more."""
+    """Return the rows that `insert_plain` takes; None if a message is not plain, or its queue has more to check."""
     policy = state.policy
     if policy.fifo or policy.deduplicate != "key" or policy.quota is not None or policy.rate_limit is not None:
         return None
@@ -236,7 +236,7 @@ def _rows(state: QueueState, op: Send, now: int) -> _Rows | None:
 
 
 def _kind(state: QueueState, message: NewMessage, now: int) -> Row | None:
-    """A row of `_Rows.kinds`; None where the queue does not have that lane, or never had that priority there."""
+    """Return a row of `_Rows.kinds`; None if the queue does not have that lane, or never had that priority there."""
     policy = state.policy
     lane = state.default_lane if message.lane is None else state.lane_ids.get(message.lane)
     if lane is None or message.priority not in state.priorities(lane):
@@ -301,13 +301,13 @@ async def _inserted(connection: PostgresConnection, catalog: Catalog, batch: Bat
 
 
 def _doubt(batch: Batch, entries: Sequence[_Send | _Ack | _Finish | _Claim], unknown: OutcomeUnknown) -> None:
-    """These may have been done, or not: they must not be done again here."""
+    """Answer entries that may or may not have been done with ``unknown``: they must not be done again here."""
     for entry in entries:
         batch.resolve(entry.place, unknown)
 
 
 def _only_bucket(state: QueueState, op: Receive) -> Bucket | None:
-    """Where the receive finds what it finds, if that is one (lane, priority)."""
+    """Return the only (lane, priority) that a receive looks into; None if it has more, or needs the general way."""
     if state.policy.fifo or op.finish or op.limit > _MOST_CLAIMED:
         return None
     lane = state.lane_ids.get(op.lane) if op.lane is not None else state.lanes[0] if len(state.lanes) == 1 else None
@@ -318,7 +318,7 @@ def _only_bucket(state: QueueState, op: Receive) -> Bucket | None:
 async def _receive(
     connection: PostgresConnection, catalog: Catalog, marks: Watermarks, batch: Batch, claims: Sequence[_Claim]
 ) -> None:
-    """Claim for several at once. Who gets nothing goes the general way: there may be more to it."""
+    """Claim for several receives at once. Those that get nothing go the general way: there may be more to it."""
     state, bucket, now = claims[0].state, claims[0].bucket, batch.read_clock()
     policy = state.policy
     leases = [
@@ -425,7 +425,7 @@ async def _finish(connection: PostgresConnection, catalog: Catalog, batch: Batch
 
 
 def _resolve(batch: Batch, catalog: Catalog, acks: Sequence[_Ack | _Finish], finished: dict[int, Row]) -> None:
-    """Tell of what was deleted. What was not goes the general way, which finds out why."""
+    """Report what was deleted. What was not goes the general way, which finds out why."""
     facts, now = batch.facts, batch.now
     for ack in acks if finished else ():
         done = []

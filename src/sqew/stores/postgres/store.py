@@ -46,12 +46,12 @@ _log = logging.getLogger("sqew.postgres")
 R = TypeVar("R")
 
 _TRIES = 10
-"""How often a transaction is made again that others were in the way of."""
+"""Most attempts at a transaction that conflicts with others."""
 _STATEMENTS = 100
 _NO_ANSWER_S = 2
-"""How much longer than the database may take its answer may be on its way."""
+"""Seconds that an answer may be on its way, beyond the time that the database may take for it."""
 _UNHEARD_MS = 10_000
-"""After how long a connection is given up whose other end does not even confirm what it is sent."""
+"""Milliseconds after which a connection is given up whose other end does not even confirm what it is sent."""
 _COMPARE_EVERY_S = 60.0
 _OLDEST_SNAPSHOT = """
 SELECT coalesce(extract(epoch FROM max(clock_timestamp() - xact_start)), 0)::float8
@@ -72,7 +72,7 @@ SELECT 'sequence sqew_message_id' WHERE NOT has_sequence_privilege('sqew_message
 LIMIT 1
 """
 _BESIDES = 2
-"""Connections that a server has besides those for messages: one to look, and one to listen."""
+"""Connections that a server has besides those for messages: one for reads, and one to listen."""
 
 
 class PostgresStore:
@@ -107,7 +107,7 @@ class PostgresStore:
 
     @classmethod
     async def open(cls, url: str, *, now: int | None = None, create: bool = True, **options: Any) -> Self:
-        """Connect, and bring the schema up to date; ``create``: also where there is none yet."""
+        """Connect, and bring the schema up to date; ``create``: also make one where there is none yet."""
         store = cls(url, **options)
         for name in store._address.ignored:
             _log.warning("a parameter of database_url does nothing", extra={"fields": {"parameter": name}})
@@ -161,7 +161,7 @@ class PostgresStore:
                 batch.resolve(place, error)
 
     async def read(self, operations: Sequence[ops.Operation[Any]], now: int) -> list[Any]:
-        """Execute operations that only read, as of one moment: their results, or the first error raised."""
+        """Execute operations that only read, as of one moment. Return their results, or raise the first error."""
         return await self._again(lambda session: session.read(operations, now), reads=True)
 
     async def keep_time(self, clock: DatabaseClock) -> None:
@@ -191,14 +191,14 @@ class PostgresStore:
         await self._again(compare, reads=True)
 
     def database_stats(self) -> DatabaseStats:
-        """How this process gets on with the database."""
+        """Return this process's counters of its use of the database."""
         counts = {name: getattr(self.counters, name) for name in PoolCounters.__slots__}
         return DatabaseStats(
             connections=self.connections, idle=self._pool.idle, is_there=not self._pool.is_away, **counts
         )
 
     async def measure(self) -> None:
-        """Look how old the oldest snapshot is."""
+        """Measure the age of the oldest snapshot."""
         self.counters.oldest_snapshot_s = await self._again(
             lambda session: session.connection.fetchval(_OLDEST_SNAPSHOT), reads=True
         )
@@ -211,7 +211,7 @@ class PostgresStore:
         self._room.check()
 
     async def look_for_room(self) -> None:
-        """Warn where the database has not as many connections left as it may need."""
+        """Warn if the database has fewer connections left than this server may need."""
         if self._pooler:
             return
         free: int = await self._again(lambda session: session.connection.fetchval(_FREE), reads=True)
@@ -226,18 +226,18 @@ class PostgresStore:
             )
 
     async def connect(self, patient: bool = False) -> asyncpg.Connection[asyncpg.Record]:
-        """A connection of its own; ``patient``: for statements that take as long as they take."""
+        """Return a connection outside the pool; ``patient``: without a timeout, for statements that may take long."""
         return await self._connect(self._address, self._pooler, patient)
 
     async def connect_to_listen(self) -> asyncpg.Connection[asyncpg.Record]:
-        """A connection of its own that hears notices."""
+        """Return a connection outside the pool that hears notifications."""
         try:
             return await self._connect(self._listen_address, self._pooler and self._listen_url == self._url)
         except OF_DATABASE as error:
             raise translate(error, self._listen_url) from error
 
     async def notify(self, channel: str) -> None:
-        """Send an empty notice."""
+        """Send an empty notification."""
         await self._again(lambda session: session.connection.execute("SELECT pg_notify($1, '')", channel))
 
     async def _connect(
@@ -273,7 +273,7 @@ class PostgresStore:
     async def _again(
         self, work: Callable[[Session], Awaitable[R]], reads: bool = False, batch: Batch | None = None
     ) -> R:
-        """Do something in a transaction, and again where others were in its way; ``batch``: what it is done for."""
+        """Do work in a transaction, and again if it conflicts with others; ``batch``: the operations it is for."""
         try:
             return await self._try_again(work, reads)
         except StoreError as error:
@@ -343,7 +343,7 @@ class PostgresStore:
 
 
 def _give_up_when_unheard(connection: asyncpg.Connection[asyncpg.Record]) -> None:
-    """Have a connection end when its other end vanishes: the kernel would wait for a quarter of an hour."""
+    """Make a connection end when its other end vanishes: the kernel would wait for a quarter of an hour."""
     transport: asyncio.Transport = connection._transport  # type: ignore[attr-defined]  # asyncpg has no other way
     found = transport.get_extra_info("socket")
     if found is not None and found.family != socket.AF_UNIX and hasattr(socket, "TCP_USER_TIMEOUT"):

@@ -1,4 +1,4 @@
-"""The URL of a database: what libpq understands in it and asyncpg does not, which would pass it on to PostgreSQL."""
+"""The URL of a database: libpq understands parameters that asyncpg does not, and would pass on to PostgreSQL."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _UNKEPT = {
     "requirepeer": ("",),
     "hostaddr": ("",),
 }
-"""What would be less safe, or lead elsewhere, if it were dropped; but for these values."""
+"""Parameters without which a connection would be less safe, or lead elsewhere; and their harmless values."""
 _DROPPED = frozenset(
     {
         *_UNKEPT,
@@ -40,16 +40,16 @@ _DROPPED = frozenset(
 
 
 class Address(Struct, frozen=True):
-    """Where a database is, in words that asyncpg has."""
+    """The address of a database in terms that asyncpg understands."""
 
     url: str
     connect_within_s: int = CONNECT_WITHIN_S
     ignored: tuple[str, ...] = ()
-    """What the URL asks for in vain."""
+    """Parameters of the URL that do nothing."""
 
 
 def address(url: str, setting: str = "database_url") -> Address:
-    """Read a URL. Raises `BadSetting` where it asks for what can't be had."""
+    """Read a URL. Raise `BadSetting` if it asks for what can't be had."""
     place, _, query = url.partition("?")
     try:
         given = dict(parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query)))

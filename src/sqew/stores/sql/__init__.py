@@ -1,1 +1,1 @@
-"""What stores on SQL databases share: everything but the connection, and where the dialects of SQL differ."""
+"""SQL of all stores: everything but the connection, and where the dialects of SQL differ."""

@@ -1,7 +1,7 @@
-"""What a store remembers between transactions: queues, their lanes and buckets, and the next message id.
+"""A store's memory between transactions: queues, their lanes and buckets, and the next message id.
 
 All of it is a cache of what is stored. It is true inside a transaction, because `Catalog.refresh` runs at its start,
-unless the database tells that no other connection has written since: a version row tells whether one changed a queue.
+unless the database tells that no other connection has written since: a version row tells if one changed a queue.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _decode_policy = msgspec.json.Decoder(Policy).decode
 
 
 class QueueState:
-    """A queue as the store needs it: numbers instead of names, and what it learned on the way."""
+    """A queue as the store needs it: numbers instead of names, and what was learned on the way."""
 
     __slots__ = (
         "buckets", "created_at", "default_lane", "depth", "extras", "id", "lane_ids", "lane_names", "lanes", "name",
@@ -62,7 +62,7 @@ class QueueState:
         return QueueInfo(self.name, self.policy, self.created_at, self.extras, self.id)
 
     def lane(self, name: str | None) -> int:
-        """The number of a lane."""
+        """Return the number of a lane."""
         if name is None:
             return self.default_lane
         lane = self.lane_ids.get(name)
@@ -71,7 +71,7 @@ class QueueState:
         return lane
 
     def priorities(self, lane: int) -> list[int]:
-        """The priorities that a lane may hold messages of, highest first."""
+        """Return the priorities that a lane may hold messages of, highest first."""
         return self.buckets.get(lane, [])
 
 
@@ -79,11 +79,11 @@ class Catalog:
     """The queues by name and by id, read when first asked for."""
 
     def __init__(self, execute: Execute, sql: Statements, throttles: dict[int, Throttle] | None = None) -> None:
-        """``throttles``: those of all connections of the process, by the number of the queue."""
+        """Share ``throttles``, by the number of the queue, with all connections of the process."""
         self._execute, self._sql = execute, sql
         self.version = -1
         self.epoch = 0
-        """Goes up whenever what was known of queues is forgotten: who keeps a `QueueState` must ask for it again."""
+        """Number that goes up whenever queues are forgotten: a `QueueState` that was kept must be asked for again."""
         # Queues that were read before: they are still so if the stored version is `version`.
         self.by_name: dict[str, QueueState] = {}
         self._by_id: dict[int, QueueState] = {}
@@ -103,7 +103,7 @@ class Catalog:
         return value
 
     def refresh(self) -> None:
-        """Another connection has written since the last transaction: believe only what is still true."""
+        """Drop what is outdated: another connection has written since the last transaction."""
         self.next_id = self.reserved_below = self.taken_ids = 0
         version = self.touch()
         if version != self.version:
@@ -113,13 +113,13 @@ class Catalog:
             state.turns = state.depth = None
 
     def forget(self) -> None:
-        """A transaction was rolled back: nothing learned in it is true."""
+        """Drop what was learned in a transaction that was rolled back."""
         self.version = -1
         self.next_id = self.reserved_below = self.taken_ids = 0
         self._drop_queues()
 
     def changed(self) -> None:
-        """Tell other processes, and this one, to read the queues again."""
+        """Make other processes, and this one, read the queues again."""
         self.version = self._execute(self._sql.bump_catalog).get
         self._drop_queues()
 
@@ -129,28 +129,28 @@ class Catalog:
         self.epoch += 1
 
     def queue(self, name: str) -> QueueState:
-        """The queue of that name."""
+        """Return the queue of that name, or raise `QueueNotFound`."""
         state = self.by_name.get(name) or self._read("queue_by_name", name)
         if state is None:
             raise QueueNotFound(name, names_near(self._execute, self._sql.queues_near, name))
         return state
 
     def find(self, name: str | None) -> QueueState | None:
-        """The queue of that name, if there is one."""
+        """Return the queue of that name, if there is one."""
         if name is None:
             return None
         return self.by_name.get(name) or self._read("queue_by_name", name)
 
     def queue_by_id(self, id: int) -> QueueState | None:
-        """The queue of that number, unless it was deleted."""
+        """Return the queue of that number, unless it was deleted."""
         return self._by_id.get(id) or self._read("queue_by_id", id)
 
     def known_by_id(self, id: int) -> QueueState | None:
-        """The queue of that number, if it was read before."""
+        """Return the queue of that number, if it was read before."""
         return self._by_id.get(id)
 
     def deleted_queue(self) -> QueueState | None:
-        """A queue that nobody can name any more and that still has rows, for the sweeper alone."""
+        """Return a queue that can't be named any more and still has rows, for the sweeper alone."""
         row = self._execute(self._sql.deleted_queue).fetchone()
         if row is None:
             return None
@@ -175,7 +175,7 @@ class Catalog:
         return state
 
     def ensure_bucket(self, state: QueueState, lane: int, priority: int) -> None:
-        """Before a message is put there: a (lane, priority) that receivers know to look into."""
+        """Let receivers know that they must look into a (lane, priority), before a message is put there."""
         priorities = state.buckets.get(lane)
         if priorities is not None and priority in priorities:
             return
@@ -189,7 +189,7 @@ class Catalog:
         self.version = self._execute(self._sql.bump_catalog).get
 
     def take_ids(self, count: int) -> Sequence[int]:
-        """Ids that were never given out before, in order."""
+        """Return ids that were never given out before, in order."""
         if self.next_id + count > self.reserved_below:
             # Ids are given out in the order of transactions, whichever process runs them, so a block that another
             # process may have continued is left behind.
@@ -203,11 +203,11 @@ class Catalog:
         return range(first, first + count)
 
     def throttle(self, state: QueueState) -> Throttle:
-        """What is left of a queue's rate limit in this process. It outlives changes of the queue."""
+        """Return what is left of a queue's rate limit in this process. It outlives changes of the queue."""
         return self._throttles.setdefault(state.id, Throttle())
 
     def depth(self, state: QueueState) -> int:
-        """How many messages the queue holds. Counted once, then kept up by whoever adds or takes."""
+        """Return the number of messages in the queue. They are counted once; then those added or taken are counted."""
         if state.depth is None:
             claimable = sum(
                 self._execute(self._sql.count_claimable, (state.id, lane, priority)).get

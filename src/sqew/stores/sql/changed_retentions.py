@@ -1,6 +1,6 @@
-"""Changed retentions: what was dated by a former one is dated anew, in steps of upkeep.
+"""Changed retentions: rows dated by a former one are dated anew, in steps of upkeep.
 
-Rows carry the time at which they are over, so that a sweep finds them by an index. Where a policy changes, a note of
+Rows carry the time at which they are over, so that a sweep finds them by an index. When a policy changes, a note of
 it makes the sweeper go through the queue's rows once. What a longer archive retention keeps needs no note: the sweeper
 asks the policy before it deletes.
 """
@@ -19,9 +19,9 @@ from sqew.stores.sql.transaction import Work
 _ARCHIVE = ("done", "dead")
 _EVERY = 1 << 62
 _BYTES_AT_ONCE = 4 << 20
-"""How many bytes of bodies a step rewrites, give or take a body: SQLite writes a whole row to change a column of it."""
+"""Bytes of bodies that a step rewrites, give or take a body: SQLite writes a whole row to change a column of it."""
 _IDS_PER_ROW = 5
-"""Ids of other queues are passed over in an index: so many more of them fit into a step."""
+"""Ids per row of a step: those of other queues are passed over in an index, so that many more fit."""
 
 
 class _Note(NamedTuple):
@@ -58,7 +58,7 @@ def _is_shorter(new_ms: int | None, old_ms: int | None) -> bool:
 
 
 def redate(work: Work, limit: int) -> int:
-    """Date some rows anew; how much there was to look at (0: no policy has changed)."""
+    """Date some rows anew; return how many there were to look at (0: no policy has changed)."""
     row = work.execute(work.sql.next_redating).fetchone()
     if row is None:
         return 0
@@ -77,7 +77,7 @@ def redate(work: Work, limit: int) -> int:
 
 
 def _step(work: Work, state: QueueState, note: _Note, limit: int) -> str | None:
-    """Date the next rows anew; how far that came (None: to the end)."""
+    """Date the next rows anew; return the last one reached (None: the end)."""
     if note.kind == "keys":
         return _redate_keys(work, state, note, limit)
     if note.kind == "messages":
@@ -86,7 +86,7 @@ def _step(work: Work, state: QueueState, note: _Note, limit: int) -> str | None:
 
 
 def _redate_keys(work: Work, state: QueueState, note: _Note, limit: int) -> str | None:
-    """Remember no key for longer than if its message had gone when the policy was changed."""
+    """Shorten the retention of keys, as if their messages had gone when the policy was changed at the latest."""
     last: str | None = work.execute(work.sql.keys_end, (state.id, note.reached, limit)).get
     if last is not None:
         until = note.since + state.policy.key_retention_ms
@@ -120,7 +120,7 @@ def _redate_archive(work: Work, state: QueueState, note: _Note, limit: int) -> s
 
 
 def sweep_archive(work: Work, limit: int) -> tuple[int, int]:
-    """Delete what is over in the archives; how many rows seemed to be, and how many were by what is asked now."""
+    """Delete what is over in archives; return how many rows seemed over, and how many were by the current policy."""
     rows = work.execute(work.sql.seem_over_in_archive, (work.now, limit)).fetchall()
     found: dict[int, list[tuple[int, int]]] = {}
     for id, queue_id, finished_at in rows:
@@ -131,7 +131,7 @@ def sweep_archive(work: Work, limit: int) -> tuple[int, int]:
 
 
 def _settle(work: Work, queue_id: int, state: QueueState | None, archived: list[tuple[int, int]]) -> int:
-    """Delete archived messages (id, finished_at) that are over, and date the others anew; how many were deleted."""
+    """Delete archived messages (id, finished_at) that are over, and date the others anew; return the number deleted."""
     over, late = [], []
     for id, finished_at in sorted(archived):
         due_at = work.now if state is None else _due_at(state, finished_at)
@@ -145,6 +145,6 @@ def _settle(work: Work, queue_id: int, state: QueueState | None, archived: list[
 
 
 def _due_at(state: QueueState, finished_at: int) -> int | None:
-    """When a message that finished then is to leave the archive, by the policy as it is now (None: never)."""
+    """Return when a message that finished then is to leave the archive, by the current policy (None: never)."""
     retention = state.policy.archive_retention_ms
     return None if retention is None else finished_at + retention

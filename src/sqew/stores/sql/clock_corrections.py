@@ -1,10 +1,11 @@
-"""Setting dates right that lie in the future, because the clock was ahead when they were stored.
+"""Correction of dates that lie in the future, because the clock was ahead when they were stored.
 
-What happens has the date at which it happened, so one that lies in the future proves that the clock was wrong then; or
-that it is slow now, which nobody can know where a store is opened. So what is done must be right in the one case and do
-no harm in the other: messages that were sent without a delay can be received at once, leases last as long as they were
-taken for, and nothing expires earlier than was said, unless this very process has seen the clock jump and come back.
-A clock that shows a time before the store was made is slow for sure: then delays and keys keep their dates.
+An event has the date at which it happened, so one that lies in the future proves that the clock was wrong then; or
+that it is slow now: when a store is opened, it can't be known which. So what is done must be right in the one case
+and do no harm in the other: messages that were sent without a delay can be received at once, leases last as long as
+they were taken for, and nothing expires earlier than was said, unless this very process has seen the clock jump and
+come back. A clock that shows a time before the store was made is slow for sure: then delays and keys keep their
+dates.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Consumers: who reads a queue in claims that outlast the reader, so that it can go on where it was.
+"""Consumers: they read a queue in claims that outlast the reader, so that it can go on where it was.
 
-A claim is what was received together, under a lease of its own. Of the many messages that it may hold, each is leased
-for years, and given back when the claim's lease ends: to renew it is to change one row.
+A claim is a set of messages received together, under a lease of its own. Each of its messages, which may be many, is
+leased for years, and given back when the claim's lease ends: to renew it is to change one row.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ from sqew.stores.sql.similar_names import names_near
 from sqew.stores.sql.transaction import Row, Work
 
 _ARCHIVED_AT_ONCE = 200
-"""How many messages are finished in one transaction where they are kept: to move one takes five times as long."""
+"""Most messages finished in one transaction if they are kept: to move one takes five times as long."""
 
 _LOOKED_AT = 10
-"""How many claims whose lease has ended are looked at, to find one whose owner is not at work."""
+"""Claims whose lease has ended that are looked at, to find one whose owner is not at work."""
 
 
 class _Consumer(NamedTuple):
@@ -121,7 +121,7 @@ def _in_use(work: Work, state: QueueState, found: _Consumer) -> ConsumerInUse:
 
 
 def _own(work: Work, state: QueueState, name: str, epoch: int) -> _Consumer:
-    """The consumer, for who has opened it last; and nobody else may open it for as long as was agreed."""
+    """Return the consumer if the caller opened it last, or raise `Fenced`. No other may open it for the agreed time."""
     found = _find(work, state, name)
     if found.is_closing or found.epoch != epoch:
         raise Fenced(state.name, name, epoch, found.epoch)
@@ -146,7 +146,7 @@ def renew(work: Work, op: RenewConsumer) -> None:
 
 
 def finish_claims(work: Work, op: FinishClaims) -> Progress:
-    """Ack some of the first claim up to a number: what was taken from a claim by others is nobody's fault."""
+    """Ack some messages of the first claim, of those up to a number. Messages that others took from it are no error."""
     state = work.catalog.queue(op.queue)
     own = _own(work, state, op.consumer, op.epoch)
     # With the first step: a late request must not make the claim anew as soon as the last step has removed it.
@@ -165,7 +165,7 @@ def finish_claims(work: Work, op: FinishClaims) -> Progress:
 
 
 def _finish(work: Work, state: QueueState, refs: list[Ref], token: str) -> None:
-    """Ack messages of one token. Those that are kept move in one statement, where no group has to be looked at."""
+    """Ack messages of one token. Those that are kept move in one statement, unless groups have to be looked at."""
     policy = state.policy
     if policy.fifo or policy.keep == "delete":
         ack(work, Ack(state.name, refs))
@@ -178,7 +178,7 @@ def _finish(work: Work, state: QueueState, refs: list[Ref], token: str) -> None:
 
 
 def _take_ids(work: Work, consumer: _Consumer, number: int, limit: int) -> tuple[str, list[int]]:
-    """Take some messages out of a claim, to be settled, with their token. The claim goes with the last of them."""
+    """Take some messages out of a claim, to be settled; return their token and ids. With the last, delete the claim."""
     row = work.execute(work.sql.first_claim_chunk, (consumer.id, number)).fetchone()
     if row is None:
         work.execute(work.sql.delete_claim, (consumer.id, number))
@@ -193,7 +193,7 @@ def _take_ids(work: Work, consumer: _Consumer, number: int, limit: int) -> tuple
 
 
 def grow_claim(work: Work, op: GrowClaim) -> Progress:
-    """Receive more messages into a claim, unless it is there already or somebody has sealed it meanwhile.
+    """Receive more messages into a claim, unless that was done already or the claim was sealed meanwhile.
 
     A number that was answered or finished under this epoch is not made again. The request may have lain in a server
     that stood still: what it would claim now is not what its client has read, and would be acked with the number.
@@ -224,7 +224,7 @@ def grow_claim(work: Work, op: GrowClaim) -> Progress:
 
 
 def seal_claim(work: Work, op: SealClaim) -> Claim:
-    """Add nothing more to a claim, and renew its lease: it is about to be read."""
+    """Seal a claim, so that nothing more is added, and renew its lease: it is about to be read."""
     own = _own(work, work.catalog.queue(op.queue), op.consumer, op.epoch)
     work.execute(work.sql.keep_consumer, (own.id, own.hold_ms, max(own.held_until, work.now + own.hold_ms)))
     row = work.execute(work.sql.find_claim, (own.id, op.number)).fetchone()
@@ -239,7 +239,7 @@ def seal_claim(work: Work, op: SealClaim) -> Claim:
 
 
 def _chunk(work: Work, state: QueueState, op: ReadClaim | ReadClaimColumns) -> tuple[str, list[int]] | None:
-    """The token and the ids of a chunk; None where the claim has no more of them."""
+    """Return the token and the ids of a chunk; None if the claim has no more of them."""
     row = work.execute(work.sql.look_at_consumer, (state.id, op.consumer)).fetchone()
     if row is None:
         raise _unknown(work, state, op.consumer)
@@ -284,7 +284,7 @@ def read_claim(work: Work, op: ReadClaim) -> list[Message] | None:
 
 
 def _in_order(ids: list[int], rows: list[Row]) -> list[Row]:
-    """Rows of messages, whose ids come first, in the order in which they were received."""
+    """Return message rows, which begin with their ids, in the order in which they were received."""
     by_id = {row[0]: row for row in rows}
     return [by_id[id] for id in ids if id in by_id]
 
@@ -302,7 +302,7 @@ def _info(work: Work, state: QueueState, consumer: _Consumer) -> ConsumerInfo:
 
 
 def close_consumer(work: Work, op: CloseConsumer) -> None:
-    """Have all claims given back, and then the consumer forgotten."""
+    """Let all claims be given back, and the consumer be forgotten after that."""
     state = work.catalog.queue(op.queue)
     found = _find(work, state, op.consumer)
     if found.held_until > work.now and not op.force:
@@ -313,7 +313,7 @@ def close_consumer(work: Work, op: CloseConsumer) -> None:
 
 
 def give_back_claims(work: Work, op: GiveBackClaims) -> Progress:
-    """A step of what closing a consumer has begun."""
+    """Do a step of what closing a consumer has begun: give back some messages."""
     state = work.catalog.queue(op.queue)
     row = work.execute(work.sql.find_consumer, (state.id, op.consumer)).fetchone()
     if row is None or not _Consumer(*row).is_closing:
@@ -326,7 +326,7 @@ def give_back_claims(work: Work, op: GiveBackClaims) -> Progress:
 
 
 def _give_back(work: Work, state: QueueState, consumer: _Consumer, number: int, limit: int) -> int:
-    """Give some messages of a claim back, as if their leases had run out; how many."""
+    """Give some messages of a claim back, as if their leases had run out; return how many."""
     token, ids = _take_ids(work, consumer, number, limit)
     if not ids:
         _forget_if_done(work, consumer.id, consumer.is_closing)
@@ -348,7 +348,7 @@ def _forget_if_done(work: Work, consumer_id: int, is_closing: int = 1) -> None:
 
 
 def sweep_claims(work: Work, limit: int) -> int:
-    """Give back some of what a claim holds whose lease has ended; how many rows that was."""
+    """Give back some messages of a claim whose lease has ended; return the number of rows."""
     for consumer_id, number in work.execute(work.sql.expired_claims, (work.now, _LOOKED_AT)).fetchall():
         row = work.execute(work.sql.consumer_by_id, (consumer_id,)).fetchone()
         state = None if row is None else work.catalog.queue_by_id(row[1])
@@ -364,7 +364,7 @@ def sweep_claims(work: Work, limit: int) -> int:
 
 
 def delete_consumers_of(work: Work, queue_id: int, limit: int) -> int:
-    """Remove consumers of a queue that was deleted; how many."""
+    """Remove consumers of a queue that was deleted; return how many."""
     rows = work.execute(work.sql.consumers_of, (queue_id, "", limit)).fetchall()
     for row in rows:
         for statement in ("delete_claim_chunks_of", "delete_claims_of", "delete_consumer"):

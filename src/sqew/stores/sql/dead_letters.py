@@ -27,12 +27,12 @@ from sqew.stores.sql.send import SOLE_GROUP, claim_key
 from sqew.stores.sql.transaction import Row, Work
 
 NO_ORIGIN = "no_origin"
-"""Why a message can't go back: it was sent to the dead-letter queue directly."""
+"""Reason why a message can't go back: it was sent to the dead-letter queue directly."""
 LET_GO = "let_go"
-"""It could go back now: it was in somebody's hands when its turn came."""
+"""Reason why a message has not gone back, though it could now: it was leased when its turn came."""
 _EVER = 1 << 62
 _MOST_LOOKED_AT = 1_000
-"""How many dead letters one step of a redrive looks at, at most, if it may move none of them."""
+"""Most dead letters that one step of a redrive looks at, if it may move none of them."""
 # Positions in {stored} and {archived}; the others only in {stored}.
 _ID, _QUEUE_ID, _GROUP, _ORIGIN, _DIED_AT = 0, 1, 13, 14, 17
 _ATTEMPTS, _REASON = 4, 9
@@ -68,7 +68,7 @@ def requeue_dead(work: Work, op: RequeueDead) -> Progress:
 
 
 def _requeue_unspent(work: Work, state: QueueState, op: RequeueDead) -> Progress:
-    """Look at some of the dead in the archive. (What is damaged stays.)"""
+    """Requeue some of the dead in the archive that have attempts left. (What is damaged stays.)"""
     allowed = state.policy.max_attempts
     rows = work.execute(work.sql.dead_in_archive, (state.id, op.after, op.limit)).fetchall()
     count = 0
@@ -95,12 +95,12 @@ def redrive(work: Work, op: Redrive) -> Progress:
 
 
 def _hold(work: Work, *queues: QueueState | None) -> None:
-    """Before any row is locked: two that go through the same letters in another order would wait for each other."""
+    """Lock the queues before any row: two that go through the same letters in another order would deadlock."""
     work.hold(*filter(None, queues))
 
 
 def _redrive_to_origins(work: Work, dead_letters: QueueState, op: Redrive, until: int) -> Progress:
-    """Each to where it came from, in the order of ids, so that the next step looks at nothing again."""
+    """Move each letter to the queue it came from, in the order of ids, so that the next step looks at none again."""
     count, looked_at, after = 0, 0, op.after
     turns = _Turns(work, dead_letters, until)
     while looked_at < max(_MOST_LOOKED_AT, op.limit):
@@ -120,10 +120,10 @@ def _redrive_to_origins(work: Work, dead_letters: QueueState, op: Redrive, until
 
 
 class _Turns:
-    """Whose turn it is in the groups of a FIFO dead-letter queue, during one step of a redrive.
+    """The turns of groups in a FIFO dead-letter queue, during one step of a redrive.
 
-    None goes before another of its group and origin: not even before one that a step before had to leave, because it
-    was in somebody's hands then.
+    No letter goes before another of its group and origin: not even before one that an earlier step had to leave because
+    it was leased then.
     """
 
     def __init__(self, work: Work, dead_letters: QueueState, until: int) -> None:
@@ -131,7 +131,7 @@ class _Turns:
         self._come: dict[tuple[str, str], bool] = {}
 
     def comes_to(self, row: Sequence[Any], may_go: bool) -> bool:
-        """Whether a letter goes now. They must be asked about in the order of ids."""
+        """Return True if a letter goes now. Letters must be asked about in the order of ids."""
         if not self._dead_letters.policy.fifo:
             return may_go
         group, origin = which = row[_GROUP], row[_ORIGIN]
@@ -143,13 +143,13 @@ class _Turns:
 
 
 def _home(work: Work, dead_letters: QueueState, row: Sequence[Any]) -> QueueState | None:
-    """Where a dead letter came from, unless that is gone."""
+    """Return the queue that a dead letter came from, unless that is gone."""
     origin = work.catalog.find(row[_ORIGIN])
     return None if origin is dead_letters else origin
 
 
 def left_behind(work: Work, dead_letters: QueueState, until: int) -> str | None:
-    """Why a redrive has left what is still there and in nobody's hands: None if there is nothing."""
+    """Return why a redrive has left what is still there and not leased; None if there is nothing."""
     row = next(_residents(work, dead_letters, 1, until), None)
     if row is None:
         return None
@@ -180,9 +180,9 @@ def purge_dead(work: Work, op: PurgeDead) -> Progress:
 def _dead_letters(
     work: Work, state: QueueState, ids: Iterable[int] | None, limit: int, *, out_of_turn: bool = False
 ) -> list[Row]:
-    """Dead letters of a queue that lie in dead-letter queues and are in nobody's hands.
+    """Return dead letters of a queue that lie in dead-letter queues and are not leased.
 
-    Unless they may go out of turn, nor is one that stands before them in their FIFO group.
+    Unless they may go out of turn, no message before them in their FIFO group is leased either.
     """
     if ids is None:
         return work.execute(work.sql.returnable, (state.name, work.now, limit, out_of_turn)).fetchall()
@@ -194,7 +194,7 @@ def _dead_letters(
 
 
 def _archived(work: Work, state: QueueState, ids: Iterable[int] | None, limit: int) -> Iterator[Row]:
-    """Dead messages of a queue that lie in its archive: what is yielded may be moved or left, or be gone by now."""
+    """Yield dead messages of a queue that lie in its archive: each may be moved or left, or be gone by now."""
     if ids is not None:
         for id in ids:
             yield from work.execute(work.sql.find_dead_in_archive, (state.id, id)).fetchall()
@@ -206,7 +206,7 @@ def _archived(work: Work, state: QueueState, ids: Iterable[int] | None, limit: i
 
 
 def _residents(work: Work, dead_letters: QueueState, limit: int, until: int) -> Iterator[Row]:
-    """What lies in a dead-letter queue. A FIFO queue shows the head of each group: look until there is none."""
+    """Yield what lies in a dead-letter queue. A FIFO queue shows the head of each group: look until there is none."""
     found = True
     while found:
         found = False
@@ -264,12 +264,12 @@ def _bring_back_archived(work: Work, state: QueueState, row: Row, *, keep_attemp
 
 
 def _key_in(state: QueueState, key: str | None, group: str | None) -> str | None:
-    """A stored key as another queue stores it, or the same one after its policy has changed."""
+    """Return a stored key as another queue stores it, or the same queue after its policy has changed."""
     return None if key is None else scoped_key(shown_key(key), group, state.policy.deduplicate_within)
 
 
 def _arrive(work: Work, state: QueueState, id: int, priority: int, key: str | None, lane: str | None) -> int:
-    """Make room for a message that comes back: its lane, its bucket, its key where nobody has taken it since."""
+    """Make room for a message that comes back: its lane, its bucket, and its key unless another has taken it since."""
     lane_id = state.lane_ids.get(lane or "", state.default_lane)
     work.catalog.ensure_bucket(state, lane_id, priority)
     if key is not None:

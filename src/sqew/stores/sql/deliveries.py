@@ -1,4 +1,4 @@
-"""Deliveries: claiming them, what became of them, and looking at those that are exhausted."""
+"""Deliveries: claiming them, settling them, and listing those that are exhausted."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ from sqew.stores.sql.topics import texts_of
 from sqew.stores.sql.transaction import Row, Work
 
 _FEW = 200
-"""So many deliveries that are due are looked at one by one, to see whose they are."""
+"""Most due deliveries that are looked at one by one, to find their subscriptions."""
 _STEPS = 500
-"""So many subscriptions are looked at one by one where there are more: 0.3 ms. The next claim goes on from there."""
+"""Most subscriptions that are looked at one by one: 0.3 ms. The next claim goes on from there."""
 _CLEARED_AT_ONCE = 200
-"""How many deliveries a claim drops or gives up at most."""
+"""Most deliveries that a claim drops or gives up."""
 
 _LAST = (1 << 63) - 1
 _POLICY = "DeliveryPolicy"
@@ -81,11 +81,11 @@ class _Turns(NamedTuple):
 
     ids: list[int]
     in_order: int
-    """How many of them are in the order of turns. The others are those that have waited longest, wherever they are."""
+    """Number of ids in the order of turns. The others are those that have waited longest, wherever they are."""
     ends_at: int
-    """Where the next claim goes on."""
+    """Cursor from which the next claim goes on."""
     is_cut: bool
-    """There may be others."""
+    """True if there may be others."""
 
 
 def _turns(work: Work, op: ClaimDeliveries) -> _Turns:
@@ -104,7 +104,7 @@ def _turns(work: Work, op: ClaimDeliveries) -> _Turns:
 
 
 class _Taking:
-    """What one claim takes; and what it clears away, which nobody will ever post."""
+    """The deliveries that a claim takes; and those that it clears away, which will never be posted."""
 
     def __init__(self, work: Work, op: ClaimDeliveries) -> None:
         self._work, self._until = work, work.now + op.lease_ms
@@ -115,7 +115,7 @@ class _Taking:
         self.taken: list[DueDelivery] = []
         self.size = 0
         self.is_cut = False
-        """In place of what was cleared away, others may be due."""
+        """True if others may be due in place of what was cleared away."""
 
     def take(
         self, subscription_id: int, uuid: str, confirmed: int, room: int, retries_ms: tuple[int, ...] | None
@@ -168,7 +168,7 @@ class _Taking:
 
 
 def _retries_ms(details: str | None, attributes: str | None) -> tuple[int, ...] | None:
-    """The delays that SNS says a subscription or its topic have. What can't be read does not hold up the others."""
+    """Return the retry delays that SNS has for a subscription or its topic; None if there are none, or unreadable."""
     if details is None:
         return None
     try:
@@ -180,14 +180,14 @@ def _retries_ms(details: str | None, attributes: str | None) -> tuple[int, ...] 
 
 
 def _whole_endpoint(endpoint: bytes, payload_id: int, check: int) -> str:
-    """Where to post. Raises one of `DAMAGE` if it is not what was stored."""
+    """Return the URL to post to. Raise one of `DAMAGE` if it is not what was stored."""
     if delivery_checksum(payload_id, endpoint) != check:
         raise ValueError(endpoint)
     return endpoint.decode()
 
 
 def _payload(work: Work, id: int) -> Row:
-    """What to post. Raises one of `DAMAGE` if it is lost, or is not what was stored."""
+    """Return what to post. Raise one of `DAMAGE` if it is lost, or is not what was stored."""
     row = work.execute(work.sql.payload, (id,)).fetchone()
     if row is None:
         raise ValueError(id)
@@ -195,7 +195,7 @@ def _payload(work: Work, id: int) -> Row:
 
 
 def _whole_payload(row: Row) -> Row:
-    """A row of {payload} as routing key, message id, form, whether it is text, body, and whatever else it has."""
+    """Return a row of {payload} as routing key, message id, form, is_text, body, and whatever else it has."""
     routing_key, message_id, form, is_text, check, body, *more = row
     if payload_checksum(routing_key, message_id, form, is_text, body) != check:
         raise ValueError(message_id)
@@ -204,7 +204,7 @@ def _whole_payload(row: Row) -> Row:
 
 @lru_cache(4_096)
 def _origin(url: str) -> str:
-    """Scheme, host and port: as they are, whatever ways there are to write them."""
+    """Return scheme, host and port in one form, whatever ways there are to write them."""
     parts = urlsplit(url)
     host = (parts.hostname or "").removesuffix(".")
     return f"{parts.scheme}://{host}:{parts.port or _PORTS.get(parts.scheme)}"
@@ -217,7 +217,7 @@ def _give_up_damaged(work: Work, id: int) -> None:
 
 
 def damaged_deliveries(work: Work) -> Iterator[int]:
-    """The ids of those that could not be posted as they were stored."""
+    """Yield the ids of deliveries that could not be posted as they were stored."""
     whole = {id for id, *row in work.execute(work.sql.check_payloads) if _is_whole(tuple(row))}
     for id, payload_id, endpoint, check in work.execute(work.sql.check_deliveries):
         try:
@@ -274,7 +274,7 @@ def _settle(work: Work, outcome: DeliveryOutcome) -> Delivered:
 
 
 def _dead_letter(work: Work, outcome: DeliveryOutcome) -> None:
-    """Move what can't be delivered to the queue that its subscription names for that, if it does and there is one."""
+    """Move what can't be delivered to the dead-letter queue of its subscription, if it names one that exists."""
     row = work.execute(work.sql.payload_with_details, (outcome.id,)).fetchone()
     if row is None:
         return
@@ -349,7 +349,7 @@ def _delivery(row: Row, now: int, is_text: int = 0, body: bytes = b"") -> Delive
 
 
 def _text(stored: bytes | None) -> str:
-    """As far as it can be read, if it is there at all."""
+    """Return a string as far as it can be decoded, or an empty one if there is none."""
     return "" if stored is None else stored.decode(errors="replace")
 
 
@@ -359,12 +359,12 @@ def count(work: Work, _op: CountDeliveries) -> DeliveryCounts:
 
 
 def forget_exhausted(work: Work, limit: int) -> int:
-    """Delete some of those that have been exhausted for long enough; how many."""
+    """Delete some deliveries that have been exhausted for long enough; return how many."""
     return sum(_delete(work, id) for id in _forgettable(work, limit))
 
 
 def has_forgettable(work: Work) -> bool:
-    """Whether one of them has been exhausted for long enough."""
+    """Return True if a delivery has been exhausted for long enough."""
     return bool(_forgettable(work, 1))
 
 

@@ -1,4 +1,4 @@
-"""Messages by the million: column by column, without an object for each."""
+"""Export of messages by the million: column by column, without an object for each."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from sqew.stores.sql.rows import INLINE_BODY_BYTES, body_of, decode_headers, sho
 from sqew.stores.sql.transaction import Row, Work
 
 _NARROW = frozenset({"id", "queue", "body", "format", "headers"})
-"""What the narrower statement reads: half of the time is spent on the other columns."""
+"""Columns that the narrower statement reads: half of the time is spent on the others."""
 _is_plain = itemgetter(-1)
 _TRIED = 20
 _PLAIN_AT_ONCE = MOST_BYTES // INLINE_BODY_BYTES
-"""How many plain messages are read at a time, since their bodies may be as large as what is kept with the message."""
+"""Plain messages that are read at a time: their bodies may be as large as what is kept with the message."""
 _OUTCOMES = ("dead", "done")
 
 
@@ -54,7 +54,7 @@ def read_columns(work: Work, op: ReadColumns) -> Columns:
 
 
 def _end(work: Work, op: ReadColumns) -> tuple[int, bool]:
-    """The last id of this step, and whether there are more. What is large makes it shorter."""
+    """Return the last id of this step, and True if there are more. Large messages make the step shorter."""
     limit = op.limit
     while True:
         end, count, size = work.execute_at_once(work.sql.export_end, (op.after, op.up_to, limit)).fetchall()[0]
@@ -64,7 +64,7 @@ def _end(work: Work, op: ReadColumns) -> tuple[int, bool]:
 
 
 def _plain(work: Work, state: QueueState, op: ReadColumns) -> Columns | None:
-    """The next messages, if all of them are plain ones of the queue."""
+    """Return the next messages, if all of them are plain ones of the queue."""
     limit = min(op.limit, _PLAIN_AT_ONCE)
     # The first few tell whether it is worth a try.
     if not _plain_rows(work, state, op, min(limit, _TRIED)) or not (rows := _plain_rows(work, state, op, limit)):
@@ -73,7 +73,7 @@ def _plain(work: Work, state: QueueState, op: ReadColumns) -> Columns | None:
 
 
 def _plain_rows(work: Work, state: QueueState, op: ReadColumns, limit: int) -> list[Row]:
-    """The next rows, if all are plain; otherwise none."""
+    """Return the next rows, if all are plain; otherwise none."""
     parameters = (op.after, op.up_to, limit, state.id, state.default_lane, work.now)
     rows = work.execute_at_once(work.sql.export_plain, parameters).fetchall()
     return rows if all(map(_is_plain, rows)) else []
@@ -102,7 +102,7 @@ def _plain_columns(state: QueueState, rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def columns_of(work: Work, state: QueueState, rows: Sequence[Row], narrow: bool = False) -> dict[str, Any]:
-    """Rows of {exported}, or of {exported_body} if ``narrow``, as columns by their names."""
+    """Return rows of {exported}, or of {exported_body} if ``narrow``, as columns by their names."""
     if not rows:
         return {}
     if narrow:
@@ -136,14 +136,14 @@ def columns_of(work: Work, state: QueueState, rows: Sequence[Row], narrow: bool 
 def _contents_but_lost(
     bodies: Sequence[bytes | None], headers: Sequence[bytes | None], is_text: Any, checks: Any
 ) -> dict[str, Any]:
-    """The same as `_contents`, where some bodies may be lost."""
+    """Return the same as `_contents`, where some bodies may be lost."""
     # No checksum is negative. What is left of such a message must not match its own (see rows.is_whole).
     checks = [-1 if body is None else check for body, check in zip(bodies, checks, strict=True)]
     return _contents([b"" if body is None else body for body in bodies], headers, is_text, checks)
 
 
 def _contents(bodies: Sequence[bytes], headers: Sequence[bytes | None], is_text: Any, checks: Any) -> dict[str, Any]:
-    """Bodies and headers as they were sent; None in place of those that are not."""
+    """Return bodies and headers as they were sent; None in place of bodies that are not."""
     found = list(map(crc32, bodies, is_text))
     plain = headers.count(None) == len(headers)
     if not plain:
@@ -160,7 +160,7 @@ def _contents(bodies: Sequence[bytes], headers: Sequence[bytes | None], is_text:
 
 
 def _named(codes: Sequence[int], names: Any) -> Sequence[str] | Same:
-    """What numbers stand for. Mostly they are all the same."""
+    """Return the names that codes stand for. Mostly they are all the same."""
     if len(set(codes)) == 1:
         return Same(names[codes[0]])
     return [names[code] for code in codes]

@@ -1,4 +1,4 @@
-"""Where events go: the subscriptions that match, and want them, as rows to be written."""
+"""Fan-out of events: the subscriptions that match, and want them, as rows to be written."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sqew.stores.sql.subscription_cache import Binding, FanoutName
 from sqew.stores.sql.transaction import Work
 
 MOST_ATTRIBUTES = 10
-"""How many attributes a message may have that SNS sends to a queue as it is. In an envelope there may be more."""
+"""Most attributes of a message that SNS sends to a queue as it is. In an envelope there may be more."""
 
 
 class FanoutTarget(Struct, frozen=True, gc=False):
@@ -31,39 +31,39 @@ class FanoutTarget(Struct, frozen=True, gc=False):
 
     @property
     def terms(self) -> tuple[int, int, int | None]:
-        """What its rows get of the queue's, besides their place in it."""
+        """Lane, delay and lifetime that its rows get from the queue."""
         return self.lane, self.delay_ms, self.ttl_ms
 
 
 class Fanout(Struct, frozen=True, eq=False):
-    """Where the events of one routing key go, found once for many of them."""
+    """The targets of events with one routing key, found once for many of them."""
 
     epoch: int
     bindings: list[Binding]
-    """All that match."""
+    """All subscriptions that match."""
     chooses: bool
-    """Some of them want only some of the events."""
+    """True if some of them want only some of the events."""
     headers: bytes
-    """What a message gets that brings no headers."""
+    """Headers of a message that brings none."""
     targets: list[FanoutTarget]
     names: list[str]
-    """Theirs."""
+    """Names of the takers' queues."""
     takes_copies: bool
-    """An event becomes the same row in several of them, and in no other."""
+    """True if an event becomes the same row in several of them, and in no other."""
     is_plain: bool
-    """There are only these."""
+    """True if there are only takers, and they want all events."""
     checked_targets: list[tuple[QueueState, Binding]]
     """The other queues."""
     endpoints: list[Binding]
     missing: list[str]
     wanted: frozenset[int]
-    """The envelopes that are needed."""
+    """Forms of the envelopes that are needed."""
     wanted_in_queues: frozenset[int]
-    """Those of them that queues need."""
+    """Forms of the envelopes that queues need."""
     order: dict[str, int]
     """The place of each queue among all that get an event."""
     priorities: set[int]
-    """Those that all takers are known to have a bucket for."""
+    """Priorities that all takers are known to have a bucket for."""
 
     @property
     def rows(self) -> int:
@@ -71,13 +71,13 @@ class Fanout(Struct, frozen=True, eq=False):
 
 
 Way = tuple[Fanout, Sequence[Binding]]
-"""Where an event goes, and the subscriptions that would get it if it had fewer attributes."""
+"""The targets of an event, and the subscriptions that would get it if it had fewer attributes."""
 
 _NOBODY: tuple[Binding, ...] = ()
 
 
 def ways_of(work: Work, events: Sequence[NewEvent]) -> list[Way]:
-    """Where events go."""
+    """Return the targets of each event."""
     ways: list[Way] = []
     effort: Effort | None = None
     for event in events:
@@ -94,7 +94,7 @@ def ways_of(work: Work, events: Sequence[NewEvent]) -> list[Way]:
 
 
 def _narrow(work: Work, fanout: Fanout, event: NewEvent, effort: Effort) -> Way:
-    """The way of an event that not all get who might."""
+    """Return the targets of an event that some of the matching subscriptions may not get."""
     chosen = _chosen(fanout.bindings, event, effort)
     refused: Sequence[Binding] = _NOBODY
     if len(event.attributes) > MOST_ATTRIBUTES:
@@ -116,7 +116,7 @@ def _remembered(work: Work, name: FanoutName, fanout: Fanout) -> Fanout:
 
 
 def _chosen(bindings: list[Binding], event: NewEvent, effort: Effort) -> list[Binding]:
-    """Those that want the event, and whom it is for."""
+    """Return the subscriptions that want the event, and that it is for."""
     content = Content(_attributes(event), event.message.body, effort)
     return [
         binding
@@ -127,7 +127,7 @@ def _chosen(bindings: list[Binding], event: NewEvent, effort: Effort) -> list[Bi
 
 
 def _attributes(event: NewEvent) -> dict[str, Attribute]:
-    """What filters look at: the attributes, and headers that say as much as one."""
+    """Return what filters look at: the attributes, and headers that say as much as one."""
     found: dict[str, Attribute] = {}
     for name, value in {**(event.message.headers or {}), **event.attributes}.items():
         match value:
@@ -192,5 +192,5 @@ def _target(state: QueueState) -> FanoutTarget:
 
 
 def event_headers(routing_key: str, given: dict[str, Any] | None) -> dict[str, Any]:
-    """The headers of a message that was an event."""
+    """Return the headers of a message that was an event."""
     return {**(given or {}), EVENT_HEADER: {"routing_key": routing_key}}

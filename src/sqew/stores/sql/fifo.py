@@ -1,4 +1,4 @@
-"""FIFO groups: whose turn it is."""
+"""FIFO groups: the turn of their messages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from sqew.stores.sql.transaction import Work
 
 
 def refresh_head(work: Work, state: QueueState, group: str) -> None:
-    """Expose the head of a group, from when it is available and none of the group is in flight."""
+    """Expose the head of a group, from when it is available and no message of the group is in flight."""
     work.hold(state)
     head = work.execute(work.sql.group_head, (state.id, group)).fetchone()
     if head is None:
@@ -21,7 +21,7 @@ def refresh_head(work: Work, state: QueueState, group: str) -> None:
 
 
 def put_in_front(work: Work, state: QueueState, group: str) -> None:
-    """A message came into the group with an id lower than some that are there."""
+    """Put a message in front of its group, as its id is lower than some that are there."""
     work.hold(state)
     head = work.execute(work.sql.group_head, (state.id, group)).fetchone()
     if head is not None:

@@ -1,4 +1,4 @@
-"""Who does what: every operation and the function that carries it out."""
+"""Table of the operations, each with the function that runs it."""
 
 from __future__ import annotations
 

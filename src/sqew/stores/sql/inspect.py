@@ -1,4 +1,4 @@
-"""Looking at a queue without touching it."""
+"""Inspection of a queue without touching it."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def scan(work: Work, op: Scan) -> Page:
 
 
 def everything(work: Work, queue: str) -> Iterator[Message]:
-    """Every message of a queue, whatever its state."""
+    """Yield every message of a queue, whatever its state."""
     state = work.catalog.queue(queue)
     for lane, priorities in state.buckets.items():
         for priority in priorities:
@@ -161,7 +161,7 @@ def everything(work: Work, queue: str) -> Iterator[Message]:
 
 
 def whole_archive(work: Work, queue: str) -> Iterator[ArchivedMessage]:
-    """Every archived message of a queue."""
+    """Yield every archived message of a queue."""
     state = work.catalog.queue(queue)
     for row in work.execute(work.sql.export_archive, (state.id,)):
         yield archived_message(state, row)

@@ -10,7 +10,7 @@ from sqew.operations import AddSigningKey, CreateKey, DeleteKey, ListKeys, ReadK
 from sqew.stores.sql.transaction import Work
 
 MOST_KEYS = 100
-"""How many keys a queue may have: servers keep all of them in memory."""
+"""Most keys of a queue: servers keep all of them in memory."""
 
 
 def create_key(work: Work, op: CreateKey) -> KeyInfo:
@@ -44,7 +44,7 @@ def delete_key(work: Work, op: DeleteKey) -> None:
 
 
 def delete_keys_of(work: Work, queue_id: int) -> None:
-    """Its queue is deleted: no key may open the next one of that name."""
+    """Delete the keys of a queue that is deleted: none may open the next queue of that name."""
     work.execute(work.sql.delete_api_keys_of, (queue_id,))
     if work.changes():
         work.execute(work.sql.bump_keys)
@@ -76,7 +76,7 @@ def read_signing_keys(work: Work, _op: ReadSigningKeys) -> list[SigningKey]:
 
 
 def add_signing_key(work: Work, op: AddSigningKey) -> list[SigningKey]:
-    """Of two servers that make a key at once, the second takes over the first one's."""
+    """Add a signing key. Of two servers that make one at once, the second takes over the first one's."""
     known = read_signing_keys(work, ReadSigningKeys())
     if (known[0].id if known else None) != op.instead_of:
         return known

@@ -14,7 +14,7 @@ from sqew.stores.sql.transaction import Work
 
 
 def next_turn(turns: dict[int, int], ready: Collection[int], state: QueueState) -> int:
-    """Whose turn it is among the lanes that have work."""
+    """Return the lane whose turn it is, among those that have work, and update their standing."""
     weights = {lane: state.policy.lanes[state.lane_names[lane]] for lane in ready}
     for lane, weight in weights.items():
         turns[lane] += weight
@@ -25,7 +25,7 @@ def next_turn(turns: dict[int, int], ready: Collection[int], state: QueueState) 
 
 
 def turns_of(work: Work, state: QueueState) -> dict[int, int]:
-    """How the lanes stand."""
+    """Return the standing of the lanes."""
     if state.turns is None:
         state.turns = dict(work.execute(work.sql.read_turns, (state.id,)).fetchall())
     return state.turns

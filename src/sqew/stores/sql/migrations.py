@@ -14,7 +14,7 @@ class Migration(NamedTuple):
 
 
 def migrations(package: str) -> list[Migration]:
-    """The numbered files in ``migrations/`` of a store's package, in order."""
+    """Return the numbered files in ``migrations/`` of a store's package, in order."""
     return sorted(
         Migration(int(match[1]), match[2], file.read_text(encoding="utf-8"))
         for file in resources.files(package).joinpath("migrations").iterdir()

@@ -12,9 +12,9 @@ from sqew.stores.sql.dead_letters import LET_GO, left_behind, redrive
 from sqew.stores.sql.transaction import Row, Work
 
 MOST_LISTED = 10
-"""How many tasks of a dead-letter queue are remembered."""
+"""Tasks of a dead-letter queue that are remembered."""
 STEPS_PER_S = 10
-"""How many steps a second a task with a rate takes, at most: it moves smoothly, and costs little."""
+"""Steps a second that a task with a rate takes, at most: it moves smoothly, and costs little."""
 
 
 def start(work: Work, op: StartMove) -> MoveTask:
@@ -89,6 +89,6 @@ def _found(work: Work, id: str) -> tuple[MoveTask, QueueState]:
 
 
 def _task(state: QueueState, row: Row) -> MoveTask:
-    """A row of {move_task}."""
+    """Return the task of a row of {move_task}."""
     id, _queue_id, destination, per_second, status, moved, to_move, reason, started_at = row
     return MoveTask(id, state.name, destination, per_second, status, moved, to_move, reason, started_at)

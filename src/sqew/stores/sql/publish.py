@@ -1,4 +1,4 @@
-"""Publish: events to queues and endpoints."""
+"""Publishing of events to queues and endpoints."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ from sqew.stores.sql.topics import check_topic
 from sqew.stores.sql.transaction import Copies, Row, Work
 
 MOST_ROWS = 20_000
-"""How many messages and deliveries a batch of events may become: a million would hold everybody up for 5 s."""
+"""Most messages and deliveries that a batch of events may become: a million would hold all others up for 5 s."""
 
 _REFUSALS = (Limited, BodyTooLarge, UnknownLane)
-"""What a queue says that does not take an event."""
+"""Errors of a queue that does not take an event."""
 _REFUSED = 400
 
 
 class _Plan(Struct):
-    """Where one event is to go, and in which form, as far as there is more to it than rows to be written."""
+    """The targets of one event, and its form for each, as far as there is more to it than rows to be written."""
 
     event: NewEvent
     fanout: Fanout
     overladen: Sequence[Binding]
-    """Those for whom it has too many attributes."""
+    """Subscriptions for which it has too many attributes."""
     number: int | None
     checked_targets: list[tuple[QueueState, NewMessage]]
     sent: list[tuple[str, int]]
@@ -64,7 +64,7 @@ def publish(work: Work, op: Publish) -> list[Published]:
 
 
 def _publish_plain(work: Work, event: NewEvent) -> Published | None:
-    """Publish an event that all queues take as it is, as most do; None: there is more to it, and nothing was done."""
+    """Publish an event that all queues take as it is, as most do; None, with nothing done, if there is more to it."""
     work.bindings.refresh(work)
     fanout = work.bindings.fanouts.get(event.routing_key)
     if (
@@ -85,7 +85,7 @@ def _publish_plain(work: Work, event: NewEvent) -> Published | None:
 
 
 def publish_events(work: Work, events: Sequence[NewEvent], *, each_for_itself: bool = False) -> list[Published]:
-    """All of them, or none: whatever refuses does so before the first write.
+    """Publish all events, or none: whatever refuses does so before the first write.
 
     ``each_for_itself``: a queue that refuses does so for itself alone.
     """
@@ -124,9 +124,9 @@ def publish_events(work: Work, events: Sequence[NewEvent], *, each_for_itself: b
 
 
 def _numbers(work: Work, events: Sequence[NewEvent], fanouts: Sequence[Fanout]) -> dict[str, int]:
-    """The numbers of events that get one, by their ids: an event that says different things to some has the same.
+    """Return the numbers of events that get one, by their ids: an event in several versions has one number.
 
-    They are of those that messages get too: each is higher than all before it, whichever process gave them.
+    They come from the sequence of message ids: each is higher than all before it, whichever process gave them.
     """
     ids = dict.fromkeys([event.message_id for event in events if event.numbered])
     if not ids:
@@ -137,7 +137,7 @@ def _numbers(work: Work, events: Sequence[NewEvent], fanouts: Sequence[Fanout]) 
 
 
 def _in_order(plan: _Plan) -> list[tuple[str, int]]:
-    """The messages of an event by the age of their subscriptions, whichever way they were written."""
+    """Return the messages of an event by the age of their subscriptions, in whatever order they were written."""
     if plan.checked_targets or plan.overladen:
         order = plan.fanout.order
         plan.sent.sort(key=lambda sent: order.get(sent[0], len(order)))
@@ -145,7 +145,7 @@ def _in_order(plan: _Plan) -> list[tuple[str, int]]:
 
 
 def _check_rows(fanouts: Sequence[Fanout]) -> None:
-    """Raise if a batch becomes too many rows. One event alone is taken, however many want it."""
+    """Raise if a batch becomes too many rows. One event alone is taken, however many subscriptions want it."""
     if len(fanouts) == 1:
         return
     rows = fits = 0
@@ -157,7 +157,7 @@ def _check_rows(fanouts: Sequence[Fanout]) -> None:
 
 
 def _is_small(event: NewEvent) -> bool:
-    """Whether it can be written as it is to every queue that takes it so."""
+    """Return True if an event can be written as it is to every taker."""
     message = event.message
     return event.key is message.group is message.lane is None and len(message.body) <= INLINE_BODY_BYTES
 
@@ -180,13 +180,13 @@ def _plan(event: NewEvent, fanout: Fanout, overladen: Sequence[Binding], number:
 
 
 def _wrapped(event: NewEvent) -> NewMessage:
-    """An event as the message that carries its envelope."""
+    """Return an event as the message that carries its envelope."""
     headers = event_headers(event.routing_key, event.message.headers)
     return structs.replace(event.message, headers=headers, key=event.key)
 
 
 def _raw(event: NewEvent) -> NewMessage:
-    """An event as a message of its own, with its attributes."""
+    """Return an event as a message of its own, with its attributes."""
     wrapped = _wrapped(event)
     if not event.attributes:
         return wrapped
@@ -194,9 +194,9 @@ def _raw(event: NewEvent) -> NewMessage:
 
 
 def _dead_letter(event: NewEvent, message: NewMessage, binding: Binding, error: SqewError) -> NewMessage:
-    """A message for the dead-letter queue of a subscription, which says why it is there.
+    """Return a message for the dead-letter queue of a subscription, which says why it is there.
 
-    Its key is its own: the letters of other subscriptions may lie in the same queue, and are no repetitions of it.
+    Its key is its own: letters of other subscriptions may lie in the same queue, and are no repetitions of it.
     """
     headers = {**(message.headers or {}), **dead_letter_headers(event.message_id, _REFUSED, str(error))}
     key = message.key
@@ -206,13 +206,13 @@ def _dead_letter(event: NewEvent, message: NewMessage, binding: Binding, error: 
 
 
 def dead_letter_headers(message_id: str, status: int, error: str) -> dict[str, Any]:
-    """The attributes by which SNS says why a message is a dead letter."""
+    """Return the attributes by which SNS says why a message is a dead letter."""
     told = {"RequestID": message_id, "ErrorCode": str(status), "ErrorMessage": error}
     return {name: {"DataType": "String", "StringValue": text} for name, text in told.items() if text}
 
 
 def _put_plain(work: Work, fanout: Fanout, event: NewEvent) -> Sequence[int]:
-    """Add the rows of one event in all queues that take it as it is: most of each is the same for all. Their ids."""
+    """Add the rows of one event in all queues that take it as it is; return their ids. Most columns are the same."""
     now, catalog, rows, targets = work.now, work.catalog, work.deferred, fanout.targets
     message = event.message
     body, priority, delay_ms, ttl_ms = message.body, message.priority, message.delay_ms, message.ttl_ms
@@ -250,7 +250,7 @@ def _put_plain(work: Work, fanout: Fanout, event: NewEvent) -> Sequence[int]:
 
 
 def _times(now: int, target: FanoutTarget, message: NewMessage) -> tuple[int, int | None]:
-    """When a message is due in a queue, and when it expires there."""
+    """Return when a message is due in a queue, and when it expires there."""
     delay_ms = target.delay_ms if message.delay_ms is None else message.delay_ms
     ttl_ms = target.ttl_ms if message.ttl_ms is None else message.ttl_ms
     return now + delay_ms, None if ttl_ms is None else now + ttl_ms
@@ -261,9 +261,9 @@ _Accepted = tuple[QueueState, list[_Plan], list[NewMessage], list[int]]
 
 
 def _accepted(work: Work, plans: list[_Plan], each_for_itself: bool) -> tuple[list[_Accepted], list[_Contested]]:
-    """The other queues, each with all that goes to it: its limits, and the order in a group, are about all of that.
+    """Return the other queues, each with all that goes to it: its limits and the order in a group are about all of it.
 
-    And those that don't take all of it, where that is no reason to publish nothing.
+    Also return those that don't take all of it, if that is no reason to publish nothing.
     """
     targets: dict[int, tuple[QueueState, list[_Plan], list[NewMessage]]] = {}
     for plan in plans:
@@ -294,7 +294,7 @@ def _accepted(work: Work, plans: list[_Plan], each_for_itself: bool) -> tuple[li
 
 
 def _put_if_taken(work: Work, plan: _Plan, state: QueueState, message: NewMessage) -> None:
-    """Send one message to a queue that may refuse it; then it goes to the dead letters of the subscription, if any."""
+    """Send a message to a queue that may refuse it; then it goes to the dead letters of the subscription, if any."""
     try:
         _put_one(work, plan, state, message)
     except _REFUSALS as error:
@@ -310,7 +310,7 @@ def _dead_letter_overladen(work: Work, plan: _Plan, binding: Binding) -> None:
 def _dead_letter_message(
     work: Work, plan: _Plan, binding: Binding | None, message: NewMessage, error: SqewError
 ) -> None:
-    """Send what a queue does not take to the dead letters of its subscription, if there are any that take it."""
+    """Send what a queue does not take to the dead-letter queue of its subscription, if there is one that takes it."""
     dead_letters = None if binding is None else work.catalog.find(binding.dead_letter or None)
     if binding is None or dead_letters is None:
         plan.refused.append(error)
@@ -329,7 +329,7 @@ def _put_one(work: Work, plan: _Plan, state: QueueState, message: NewMessage) ->
 
 
 def _add_deliveries(work: Work, plans: Sequence[_Plan]) -> None:
-    """One copy of what is posted for each event and form, and a delivery for each endpoint."""
+    """Add one copy of what is posted for each event and form, and a delivery for each endpoint."""
     shared = [
         (plan, form, [binding for binding in plan.fanout.endpoints if binding.form == form])
         for plan in plans

@@ -1,4 +1,4 @@
-"""Making, changing, listing and deleting queues."""
+"""Queues: creating, changing, listing and deleting them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def create_queue(work: Work, op: CreateQueue) -> QueueInfo:
 
 
 def _existing(info: QueueInfo, op: CreateQueue) -> QueueInfo:
-    """What is there, if that is what was to be made."""
+    """Return the existing queue, if it is as the new one was to be; otherwise raise `QueueExists`."""
     if op.new:
         raise QueueExists(op.name, existing=info)
     if not op.exist_ok and info.policy != op.policy:
@@ -48,21 +48,21 @@ def _existing(info: QueueInfo, op: CreateQueue) -> QueueInfo:
 
 
 def _check_dead_letter_queue(work: Work, policy: Policy, dead_letters: Policy | None) -> None:
-    """Raise where a dead-letter queue would be made under a name that is only good for one that exists."""
+    """Raise if a dead-letter queue would be created under a name that only an existing one may have."""
     if dead_letters is not None and work.catalog.find(policy.dead_letter) is None:
         check_new_queue_name(policy.dead_letter)
 
 
 def _make_dead_letter_queue(work: Work, policy: Policy, dead_letters: Policy | None) -> None:
-    """Make the dead-letter queue that a policy names, where there is none."""
+    """Create the dead-letter queue that a policy names, if there is none."""
     if dead_letters is not None and policy.dead_letter is not None and work.catalog.find(policy.dead_letter) is None:
         _insert(work, policy.dead_letter, dead_letters, {})
 
 
 def dead_letter_queue(work: Work, state: QueueState) -> QueueState | None:
-    """Find the queue where dead letters of another go. None: it has none.
+    """Find the dead-letter queue of a queue. None: it has none.
 
-    If it was deleted since, it is made anew: it is still named, and what dies must not be kept for a week only.
+    If it was deleted since, create it anew: it is still named, and dead messages must not be kept for a week only.
     """
     name = state.policy.dead_letter
     target = work.catalog.find(name)

@@ -1,4 +1,4 @@
-"""Receive: the next messages, leased."""
+"""Receiving of the next messages under a lease."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from sqew.stores.sql.rows import (
 from sqew.stores.sql.transaction import Row, Work
 
 NEVER = 1 << 62
-"""More deliveries than any message gets: what a policy without max_attempts allows."""
+"""Number of deliveries that no message reaches: the limit of a policy without max_attempts."""
 
 
 class _Claim(Struct, frozen=True, gc=False):
-    """What all leases of one receive have in common."""
+    """The common part of all leases of one receive."""
 
     state: QueueState
     lease: Lease
     last_attempt: int
-    """How many deliveries the policy allows."""
+    """Number of deliveries that the policy allows."""
 
 
 def receive(work: Work, op: Receive) -> Received:
@@ -77,8 +77,8 @@ def receive(work: Work, op: Receive) -> Received:
 
 
 def receive_each(work: Work, op: Receive, count: int) -> list[Received] | None:
-    """The same as `receive` for as many who all want one message, each under a lease of its own, in less than half the
-    time; None, with nothing done, where they can't be served together."""
+    """Do `receive` for several callers that want one message each, under a lease of its own, in less than half the
+    time; return None, with nothing done, if they can't be served together."""
     state = work.catalog.find(op.queue)
     if state is None or state.policy.fifo or op.limit != 1 or op.finish or (op.lane is None and len(state.lanes) > 1):
         return None
@@ -108,7 +108,7 @@ def receive_each(work: Work, op: Receive, count: int) -> list[Received] | None:
 
 
 def _again(work: Work, state: QueueState, op: Receive, same: receive_attempts.Same, lease_ms: int) -> Received:
-    """The same messages as before, which counts as the same delivery."""
+    """Return the same messages as before, which counts as the same delivery."""
     lease, rows = same
     messages = [delivered(state, lease, row, body, row[3], row[4], work.now) for row, body in rows]
     receive_attempts.remember(work, state, op, lease, messages)
@@ -129,13 +129,13 @@ def next_due(work: Work, op: NextDue) -> int | None:
 
 
 def tell_dead_letter_queue(work: Work, state: QueueState) -> None:
-    """A message of this queue is delivered for the last time: who waits for dead letters must know when it may die."""
+    """Wake waiters for dead letters: a message of this queue is delivered for the last time, and may die."""
     if state.policy.dead_letter is not None:
         work.woken.add(state.policy.dead_letter)
 
 
 def _next_arrival(work: Work, state: QueueState, lanes: Sequence[int]) -> int | None:
-    """When a message of these lanes is due, or one may die and come here."""
+    """Return when a message of these lanes is due, or may die and come here."""
     due = work.ready_rows.next_look_at(work, state, lanes)
     if state.policy.max_attempts is not None:
         # Where messages themselves die is no dead-letter queue, or need not be waited for as one.
@@ -145,7 +145,7 @@ def _next_arrival(work: Work, state: QueueState, lanes: Sequence[int]) -> int | 
 
 
 def _take(work: Work, claim: _Claim, lanes: Sequence[int], limit: int) -> list[Message]:
-    """Up to ``limit`` messages, the lanes taking turns."""
+    """Return up to ``limit`` messages, the lanes taking turns."""
     if len(lanes) == 1:
         return list(not_too_much(islice(_ready(work, claim, lanes[0], limit), limit)))
     return _in_turns(work, claim, lanes, limit)
@@ -182,7 +182,7 @@ def _in_turns(work: Work, claim: _Claim, lanes: Sequence[int], limit: int) -> li
 
 
 def _ready(work: Work, claim: _Claim, lane: int, limit: int) -> Iterator[Message]:
-    """The messages of a lane that may be delivered, in order; those on the way that may not are dealt with."""
+    """Yield the messages of a lane that may be delivered, in order; those on the way that may not are dealt with."""
     for row in work.ready_rows.rows(work, claim.state, lane, limit):
         message = _deliverable(work, claim, row)
         if message is not None:
@@ -190,7 +190,7 @@ def _ready(work: Work, claim: _Claim, lane: int, limit: int) -> Iterator[Message
 
 
 def _lease_parameters(work: Work, claim: _Claim, message: Message) -> Row:
-    """For `lease` and `lease_follower`."""
+    """Return the parameters of `lease` and `lease_follower`."""
     lease = claim.lease
     until = lease.expires_at
     dies_at = until if message.attempts >= claim.last_attempt else None
@@ -198,7 +198,7 @@ def _lease_parameters(work: Work, claim: _Claim, message: Message) -> Row:
 
 
 def _take_groups(work: Work, claim: _Claim, lanes: Sequence[int], limit: int) -> list[Message]:
-    """Lease the heads of FIFO groups, and with each head what stands behind it while there is room."""
+    """Lease the heads of FIFO groups, and with each head the messages behind it while there is room."""
     state = claim.state
     messages: list[Message] = []
     turns = turns_of(work, state) if len(lanes) > 1 else {}
@@ -216,7 +216,7 @@ def _take_groups(work: Work, claim: _Claim, lanes: Sequence[int], limit: int) ->
 
 
 def _heads(work: Work, claim: _Claim, lanes: Sequence[int], taken: list[Message]) -> dict[int, Message]:
-    """The first head of each lane that has one."""
+    """Return the first head of each lane that has one."""
     while True:
         facts = len(work.facts)
         heads = {lane: head for lane in lanes if (head := _head(work, claim, lane, taken)) is not None}
@@ -226,7 +226,7 @@ def _heads(work: Work, claim: _Claim, lanes: Sequence[int], taken: list[Message]
 
 
 def _head(work: Work, claim: _Claim, lane: int, taken: list[Message]) -> Message | None:
-    """The first head of a group in a lane, apart from those taken before (under a lease of no time they are ready)."""
+    """Return the first head in a lane, apart from those taken before (under a lease of no time they are ready)."""
     taken_ids = {message.id for message in taken}
     found = work.ready_rows.rows
     while row := next((row for row in found(work, claim.state, lane, 1) if row[0] not in taken_ids), None):
@@ -253,7 +253,7 @@ def _take_followers(work: Work, claim: _Claim, lane: int, head: Message, message
 
 
 def _deliverable(work: Work, claim: _Claim, row: Row) -> Message | None:
-    """The row as the message to deliver; None if it may not be, and then it has been dealt with."""
+    """Return the row as the message to deliver; None if it may not be, and then it has been dealt with."""
     (
         id, lane_id, priority, attempts, available_at, created_at, expires_at, key, group, origin, reason, died_at,
         is_text, check, headers, inline, due_at, first_received_at,
@@ -284,7 +284,7 @@ def _deliverable(work: Work, claim: _Claim, row: Row) -> Message | None:
 
 
 def delivered(state: QueueState, lease: Lease, row: Row, body: bytes, attempts: int, since: int, now: int) -> Message:
-    """A row of {delivered} as the message that its receiver gets."""
+    """Return a row of {delivered} as the message that its receiver gets."""
     (
         id, lane_id, priority, _attempts, _available_at, created_at, expires_at, key, group, origin, reason, died_at,
         is_text, _check, headers, _inline, _due_at, first_received_at,
@@ -312,7 +312,7 @@ def delivered(state: QueueState, lease: Lease, row: Row, body: bytes, attempts: 
 
 
 def _finish(work: Work, state: QueueState, message: Message) -> None:
-    """Receive that takes for good: the lease never shows."""
+    """Finish a message that is received for good: the lease never shows."""
     large = len(message.body) > INLINE_BODY_BYTES
     lane_id, within = state.lane_ids[message.lane], state.policy.deduplicate_within
     key = None if message.key is None else scoped_key(message.key, message.group, within)

@@ -1,4 +1,4 @@
-"""Receives that were given a name: who repeats one, not having got the answer, gets the same messages again."""
+"""Named receives: a caller that repeats one, not having got the answer, gets the same messages again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sqew.stores.sql.rows import body_of, is_whole
 from sqew.stores.sql.transaction import Row, Work
 
 REMEMBERED_MS = 300_000
-"""For how long a receive may be repeated: five minutes, as SQS has it."""
+"""Milliseconds for which a receive may be repeated: five minutes, as SQS has it."""
 # Positions in {delivered}.
 _ID, _ATTEMPTS, _AVAILABLE_AT, _IS_TEXT, _CHECKSUM, _HEADERS, _BODY = 0, 3, 4, 12, 13, 14, 15
 
@@ -21,9 +21,9 @@ Same = tuple[Lease, list[tuple[Row, bytes]]]
 
 
 def find(work: Work, state: QueueState, op: Receive, lease_ms: int) -> Same | None:
-    """The lease of the receive of that name, renewed, and its rows with their bodies.
+    """Return the lease of the receive of that name, renewed, and its rows with their bodies.
 
-    None where there was none, or where one of its messages was settled, or given more or less time, since.
+    Return None if there was none, or if one of its messages was settled, or given more or less time, since.
     """
     known = work.execute(work.sql.find_attempt, (state.id, op.attempt_id, work.now)).fetchone()
     if known is None:
@@ -49,7 +49,7 @@ def find(work: Work, state: QueueState, op: Receive, lease_ms: int) -> Same | No
 
 
 def remember(work: Work, state: QueueState, op: Receive, lease: Lease, messages: Sequence[Message]) -> None:
-    """So that it can be repeated. (The sweeper forgets those that can't be any more.)"""
+    """Remember a receive, so that it can be repeated. (The sweeper forgets those that can't be any more.)"""
     ids = msgspec.json.encode([message.id for message in messages]).decode()
     expires_at = work.now + REMEMBERED_MS
     work.execute(work.sql.save_attempt, (state.id, op.attempt_id, lease.token, lease.expires_at, ids, expires_at))

@@ -1,4 +1,4 @@
-"""How a message leaves its queue: finished, dead, expired or removed. Every way out of a queue is here."""
+"""Removal of messages from their queue: finished, dead, expired or removed. Every way out of a queue is here."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DAMAGED = "damaged"
 
 
 class Held(NamedTuple):
-    """A row of {held}: what is needed to settle a message."""
+    """A row of {held}: the fields needed to settle a message."""
 
     id: int
     queue_id: int
@@ -35,14 +35,14 @@ class Held(NamedTuple):
 
 
 def forget(work: Work, state: QueueState, id: int, key: str | None, group: str | None, large: int) -> None:
-    """The message's row has left the queue: what else must know."""
+    """Delete the large body of a message whose row has left the queue, and do what `forget_moved` does."""
     if large:
         work.execute(work.sql.delete_body, (id,))
     forget_moved(work, state, id, key, group)
 
 
 def forget_moved(work: Work, state: QueueState, id: int, key: str | None, group: str | None) -> None:
-    """The message has left the queue, for another or for good."""
+    """Update the key, group and depth of a queue that a message has left, for another or for good."""
     if key is not None and state.policy.key_retention_from == "gone":
         work.execute(work.sql.retire_key, (state.id, key, id, work.now + state.policy.key_retention_ms))
     if group is not None and state.policy.fifo:
@@ -73,9 +73,9 @@ def archive(work: Work, state: QueueState, held: Held, outcome: Outcome, reason:
 
 
 def move_to_dead_letters(work: Work, state: QueueState, held: Held, reason: str) -> None:
-    """Move a dead message to the dead-letter queue, or to the archive where the policy names none.
+    """Move a dead message to the dead-letter queue, or to the archive if the policy names none.
 
-    What was damaged goes to the archive in any case: from a queue it would be delivered. Where a dead-letter queue has
+    A damaged message goes to the archive in any case: from a queue it would be delivered. If a dead-letter queue has
     attempts of its own to give, they are counted anew: otherwise it could not be received even once.
     """
     target = None if reason == DAMAGED else dead_letter_queue(work, state)

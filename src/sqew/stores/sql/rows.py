@@ -1,4 +1,4 @@
-"""Rows as messages, and back: headers, checksums and large bodies."""
+"""Conversion of rows to messages, and back: headers, checksums and large bodies."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from sqew.stores.sql.transaction import Row, Work
 T = TypeVar("T")
 
 DAMAGE = (TypeError, ValueError, LookupError, msgspec.MsgspecError)
-"""What reading a row raises that holds what was never written to it."""
+"""Errors of reading a row that holds what was never written to it."""
 
 HIGHEST = 253_402_300_799_999
-"""The last millisecond of the year 9999: no number that is stored is higher, but for one that is random."""
+"""The last millisecond of the year 9999: no number that is stored is higher, except random ones."""
 
 MOST_ADDED_UP = 8 * HIGHEST
-"""Numbers of a row are added up to see that they are numbers: the sum of eight is not higher."""
+"""Highest sum of eight numbers of a row: they are added up to see that they are numbers."""
 
 INLINE_BODY_BYTES = 2048
-"""Longer bodies are kept out of the message's row, which SQLite rewrites whole for every lease."""
+"""Bytes of a body, at most, to be kept in the message's row, which SQLite rewrites whole for every lease."""
 
 encode_headers = msgspec.json.Encoder().encode
 _decode_headers = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def checksum(body: bytes, headers: bytes | None, is_text: int) -> int:
-    """CRC-32 of what a receiver is given: it finds every burst of up to 32 flipped bits."""
+    """Return the CRC-32 of what a receiver is given: it finds every burst of up to 32 flipped bits."""
     crc = zlib.crc32(body, is_text)
     return zlib.crc32(headers, crc) if headers else crc
 
@@ -47,29 +47,29 @@ def is_whole(body: bytes | None, headers: bytes | None, is_text: int, check: int
 
 
 def payload_checksum(routing_key: bytes, message_id: bytes, form: int, is_text: int, body: bytes) -> int:
-    """CRC-32 of what is posted to endpoints, and of what is said of it."""
+    """Return the CRC-32 of what is posted to endpoints, and of its description."""
     return zlib.crc32(b"%d %d %b %b" % (form, is_text, routing_key, message_id), zlib.crc32(body))
 
 
 def delivery_checksum(payload_id: int, endpoint: bytes) -> int:
-    """CRC-32 of what is posted where."""
+    """Return the CRC-32 of a delivery: its payload's id and its endpoint."""
     return zlib.crc32(endpoint, payload_id & 0xFFFF_FFFF)
 
 
 def are_odd(texts: tuple[Any, ...], numbers: tuple[Any, ...]) -> bool:
-    """Return True if one of these values that a row need not have is there, and of the wrong type."""
+    """Return True if one of these optional values of a row is there, and of the wrong type or too high."""
     return any(text is not None and type(text) is not str for text in texts) or any(
         number is not None and (type(number) is not int or number > HIGHEST) for number in numbers
     )
 
 
 def size_of(message: Message | NewMessage) -> int:
-    """How many bytes a message has, attributes of SQS or SNS included. Other headers don't count: they are few."""
+    """Return the bytes of a message, attributes of SQS or SNS included. Other headers don't count: they are few."""
     return len(message.body) + (attribute_bytes(message.headers) if message.headers else 0)
 
 
 def not_too_much(messages: Iterable[Message]) -> Iterator[Message]:
-    """The first messages, as many as may be in one answer: one at least."""
+    """Yield the first messages, as many as fit into one answer: one at least."""
     size = 0
     for message in messages:
         yield message
@@ -79,9 +79,9 @@ def not_too_much(messages: Iterable[Message]) -> Iterator[Message]:
 
 
 def part_of(found: Iterable[tuple[int, T, int]], limit: int) -> tuple[list[T], int | None]:
-    """The first entries (each between its id and its size), as many as may be in one answer: one at least.
+    """Return the first entries (each between its id and its size), as many as fit into one answer: one at least.
 
-    With the id after which there are more (None: there are no more).
+    Also return the id after which there are more (None: there are no more).
     """
     entries: list[T] = []
     size = last = 0
@@ -94,18 +94,18 @@ def part_of(found: Iterable[tuple[int, T, int]], limit: int) -> tuple[list[T], i
 
 
 _MARK = "\x1e"
-"""What stored keys begin with that are not as they were given."""
+"""Prefix of stored keys that are not as they were given."""
 
 
 def scoped_key(key: str, group: str | None, within: str) -> str:
-    """A key to be stored: with its group before it where it is unique only there."""
+    """Return a key as it is stored: with its group before it if it is unique only there."""
     if within == "group":
         return f"{_MARK}{len(group or '')}:{group or ''}{key}"
     return key if not key.startswith(_MARK) else f"{_MARK}0:{key}"
 
 
 def shown_key(stored: str) -> str:
-    """A stored key as it was given."""
+    """Return a stored key as it was given."""
     if not stored.startswith(_MARK):
         return stored
     length, _, rest = stored[1:].partition(":")
@@ -113,7 +113,7 @@ def shown_key(stored: str) -> str:
 
 
 def body_of(work: Work, id: int, inline: bytes | None) -> bytes | None:
-    """The body, from its row or from where large ones are kept. None if it is lost."""
+    """Return the body, from its row or from where large ones are kept. None if it is lost."""
     if inline is not None:
         return inline
     body: bytes | None = work.execute(work.sql.large_body, (id,)).get
@@ -125,7 +125,7 @@ def decode_headers(headers: bytes | None) -> dict[str, Any]:
 
 
 def stored_message(work: Work, row: Row) -> Message:
-    """A row of {stored} as a message. Tokens are secrets between the store and the holder: they are not shown."""
+    """Return a row of {stored} as a message. Tokens are secrets between the store and the holder: none is shown."""
     (
         id, queue_id, lane_id, priority, due_at, attempts, available_at, created_at, expires_at, lease_until, _token,
         leased_by, key, group, origin, _origin_lane, reason, died_at, is_text, check, headers, body,
@@ -163,19 +163,19 @@ def stored_message(work: Work, row: Row) -> Message:
 
 
 def sized_message(work: Work, row: Row) -> tuple[int, Message, int]:
-    """A row of {stored} as a message, between its id and its size with all headers."""
+    """Return a row of {stored} as a message, between its id and its size with all headers."""
     message = stored_message(work, row)
     return message.id, message, len(message.body) + len(row[20] or b"")
 
 
 def sized_archived(state: QueueState, row: Row) -> tuple[int, ArchivedMessage, int]:
-    """The same of a row of {archived}."""
+    """Return a row of {archived} as a message, between its id and its size with all headers."""
     archived = archived_message(state, row)
     return archived.message.id, archived, len(archived.message.body) + len(row[14] or b"")
 
 
 def archived_message(state: QueueState, row: Row) -> ArchivedMessage:
-    """A row of {archived}."""
+    """Return a row of {archived} as an archived message."""
     (
         id, _queue_id, lane, priority, attempts, available_at, created_at, finished_at, outcome, reason, key, group,
         is_text, check, headers, body,
@@ -206,7 +206,7 @@ def archived_message(state: QueueState, row: Row) -> ArchivedMessage:
 
 
 def _verified(body: bytes | None, headers: bytes | None, is_text: int, check: int) -> tuple[bytes, bytes | None, bool]:
-    """Body and headers as they were sent; nothing in their place if they are not."""
+    """Return body and headers as they were sent; nothing in their place if they are not."""
     if body is not None and is_whole(body, headers, is_text, check):
         return body, headers, False
     return b"", None, True

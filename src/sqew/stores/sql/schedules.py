@@ -42,7 +42,7 @@ from sqew.stores.sql.transaction import Row, Work
 
 
 class _Details(Struct, omit_defaults=True):
-    """What nobody searches for."""
+    """The fields of a schedule that are not searched for."""
 
     target: str
     kind: ExpressionKind
@@ -109,7 +109,7 @@ def list_schedules(work: Work, op: ListSchedules) -> list[Schedule]:
 
 
 def _as_far_as_whole(row: Row) -> Schedule | None:
-    """One that is damaged must not hide the others. None: not even its name is left to ask for it by."""
+    """Return a schedule as far as it is intact: a damaged one must not hide the others. None: its name is lost too."""
     try:
         return _schedule(row)
     except ScheduleDamaged as error:
@@ -142,7 +142,7 @@ def _rest_of(row: Row, error: str) -> Schedule | None:
 
 
 def damaged_schedules(work: Work) -> Iterator[str]:
-    """The names of those that are not as they were stored, as far as they can be read."""
+    """Yield the names of damaged schedules, as far as they can be read."""
     for row in work.execute(work.sql.check_schedules):
         try:
             _schedule(row)
@@ -263,7 +263,7 @@ def _details(schedule: Schedule) -> _Details:
 
 
 def _schedule(row: Row) -> Schedule:
-    """A row of {schedule}. Raises `ScheduleDamaged` if it is not as it was stored."""
+    """Return a row of {schedule} as a schedule. Raise `ScheduleDamaged` if it is not as it was stored."""
     name, version, status, target_kind, due_at, slot_at, stored, is_text, check, headers, body = row
     try:
         if _checksum(name, status, target_kind, stored, checksum(body, headers, is_text)) != check:

@@ -1,4 +1,4 @@
-"""Send."""
+"""Sending of messages to a queue."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sqew.stores.sql.rows import INLINE_BODY_BYTES, checksum, encode_headers, sc
 from sqew.stores.sql.transaction import NewRows, Row, Work
 
 DEFERRING = frozenset({Send, Publish})
-"""Their messages may be written together with those of the next of them."""
+"""Operations whose messages may be written together with those of the next."""
 
 SOLE_GROUP = ""
 """The group of FIFO messages that name none: together they are in order."""
@@ -49,7 +49,7 @@ def send(work: Work, op: Send) -> list[Sent]:
 
 
 def _send_alike(work: Work, state: QueueState, messages: NewMessages) -> list[Sent]:
-    """Send messages that differ in their bodies alone to a queue that looks at nothing else."""
+    """Send messages that differ only in their bodies to a queue that has nothing else to check."""
     work.room.check(work.now)
     lane = state.lane(cast("str | None", messages.lanes))
     write_deferred(work)
@@ -64,7 +64,7 @@ def check_keyed(state: QueueState, messages: Sequence[NewMessage]) -> None:
 
 
 def accept(work: Work, state: QueueState, messages: Sequence[NewMessage], *, apart: bool = False) -> list[int]:
-    """The lanes of messages that the queue takes; raises if it does not, and then nothing was written.
+    """Return the lanes of messages that the queue takes; raise if it does not, and then nothing was written.
 
     Whatever can be refused is refused before the first write, so that a failed send leaves no trace.
     """
@@ -143,12 +143,12 @@ def put(
 
 
 def are_small(messages: NewMessages) -> bool:
-    """Whether all of the bodies are kept in the rows of the messages."""
+    """Return True if all of the bodies are kept in the rows of the messages."""
     return max(map(len, messages.bodies)) <= INLINE_BODY_BYTES
 
 
 def put_alike(work: Work, state: QueueState, messages: NewMessages, lane: int, checks: list[int]) -> Sequence[int]:
-    """The same as `put` in a third of the time, for small messages that are alike; their ids."""
+    """Do the same as `put` in a third of the time, for small messages that are alike; return their ids."""
     policy, now = state.policy, work.now
     said: Any = messages
     due_at = due_at_of(state, now, said.delays_ms)
@@ -171,7 +171,7 @@ def put_alike(work: Work, state: QueueState, messages: NewMessages, lane: int, c
 
 
 def plain_row(work: Work, state: QueueState, message: NewMessage) -> Row | None:
-    """What `insert_small` takes for a message that needs nothing but its row; None where it needs more.
+    """Return the row that `insert_small` takes for a message that needs nothing else; None if it needs more.
 
     The queue must be one that takes plain messages.
     """
@@ -209,7 +209,7 @@ def sent_by(row: Row) -> Sent:
 
 
 def sent_plain(work: Work, state: QueueState, row: Row) -> Fact:
-    """A plain message has its id: the next one gets the next. What is to be told of it."""
+    """Mark the id of a plain message as taken, and return the fact to report."""
     catalog, id = work.catalog, row[0]
     catalog.next_id = id + 1
     catalog.taken_ids += 1
@@ -217,7 +217,7 @@ def sent_plain(work: Work, state: QueueState, row: Row) -> Fact:
 
 
 def write_deferred(work: Work) -> None:
-    """Write the messages that wait for more of them: together they take half as long."""
+    """Write the messages that were deferred: together they take half as long."""
     rows = work.deferred
     if rows:
         work.deferred = NewRows()
@@ -234,7 +234,7 @@ def write_deferred(work: Work) -> None:
 
 
 def _exceeds(work: Work, state: QueueState, messages: Sequence[NewMessage], quota: int) -> bool:
-    """Whether the queue would hold more than its quota. What was sent before adds nothing."""
+    """Return True if the queue would hold more than its quota. Duplicates add nothing."""
     room = quota - work.catalog.depth(state)
     if len(messages) <= room:
         return False
@@ -251,7 +251,7 @@ def _key(policy: Policy, message: NewMessage) -> str | None:
 
 
 def _stands_behind(work: Work, state: QueueState, group: str, seen: set[str]) -> bool:
-    """Whether a new message of the group has others before it: stored ones, or of its own batch."""
+    """Return True if a new message of the group has others before it: stored ones, or of its own batch."""
     if group in seen:
         return True
     seen.add(group)
@@ -259,7 +259,7 @@ def _stands_behind(work: Work, state: QueueState, group: str, seen: set[str]) ->
 
 
 def _claim_key(work: Work, state: QueueState, key: str, id: int) -> int | None:
-    """Register the key for this message; or, where it is taken, the id it stands for."""
+    """Register the key for this message; if it is taken, return the id it stands for."""
     while True:
         owner: int | None = work.execute(work.sql.key_owner, (state.id, key, work.now)).get
         if owner is not None:
@@ -271,7 +271,7 @@ def _claim_key(work: Work, state: QueueState, key: str, id: int) -> int | None:
 
 
 def claim_key(work: Work, state: QueueState, key: str, id: int) -> None:
-    """Have a key stand for this message, unless it stands for another."""
+    """Make a key stand for this message, unless it stands for another."""
     policy = state.policy
     expires_at = work.now + policy.key_retention_ms if policy.key_retention_from == "sent" else None
     work.execute(work.sql.claim_key, (state.id, key, id, work.now, expires_at))

@@ -1,4 +1,4 @@
-"""Ack, nack, extend and remove: what holders (or those who name a message by its id) do with it."""
+"""Settlement of messages by their holders, or by id: ack, nack, extend and remove."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from sqew.stores.sql.removal import EXHAUSTED, Held, archive, discard, forget, m
 from sqew.stores.sql.transaction import Work
 
 REFUSED = "refused"
-"""Why a message is dead that its receiver gave up without a reason."""
+"""Reason for the death of a message that its receiver gave up without a reason."""
 
 UNDELIVERED = "undelivered"
-"""Why a message is back whose receiver was gone before it could be told."""
+"""Reason for the return of a message whose receiver was gone before it could be answered."""
 
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ def _ack_in(work: Work, state: QueueState, refs: Sequence[Ref], in_time: bool) -
 
 
 def _ack_anywhere(work: Work, op: Ack) -> list[Settled | SqewError]:
-    """Finish messages of which nobody said where they are: find their queues, and then those of each together."""
+    """Finish messages whose queues are not named: find the queues, and then finish those of each together."""
     if not op.refs:
         return []
     ids = [ref.id for ref in op.refs]
@@ -66,7 +66,7 @@ def _ack_anywhere(work: Work, op: Ack) -> list[Settled | SqewError]:
 def delete_acked(
     work: Work, state: QueueState, refs: Sequence[Ref], in_time: bool = False
 ) -> list[Settled | SqewError]:
-    """The hot path: one statement finds, checks and deletes."""
+    """Delete messages that are acked, on the hot path: one statement finds, checks and deletes."""
     ids = [ref.id for ref in refs]
     if len(set(ids)) < len(ids):
         # A message is named twice, perhaps by two who both think they hold it: each gets its own answer.
@@ -114,7 +114,7 @@ def nack(work: Work, op: Nack) -> list[Settled | SqewError]:
 
 
 def _undo_receive(work: Work, state: QueueState, held: Held) -> Settled:
-    """The message stands where it stood, as if nobody had received it."""
+    """Put a message back to where it stood, as if it had never been received."""
     lane = state.lane_names[held.lane_id]
     work.facts.append(Fact("nacked", state.name, lane, held.id, held.attempts, held.leased_by, reason=UNDELIVERED))
     work.execute(work.sql.undeliver, (held.id, state.policy.fifo))
@@ -158,7 +158,7 @@ def _named(work: Work, queue: str | None) -> QueueState | None:
 
 
 def _home(work: Work, ref: Ref) -> QueueState | None:
-    """Find the queue that a message lies in, which nobody has named. None: there is no such message."""
+    """Find the queue of a message that was named without it. None: there is no such message."""
     queue_id = work.execute(work.sql.whereabouts, (ref.id,)).get
     state = None if queue_id is None else work.catalog.queue_by_id(queue_id)
     return None if state is None else _held(work, state)
@@ -178,7 +178,7 @@ def _each(
     settle: Callable[[QueueState, Held, T], Settled | SqewError],
     in_time: bool = False,
 ) -> list[Settled | SqewError]:
-    """Settle every entry that the caller may settle; say of each other one why not."""
+    """Settle every entry that the caller may settle; return for each other one why not."""
     results: list[Settled | SqewError] = []
     for ref, entry in entries:
         state = named or _home(work, ref)
@@ -197,7 +197,7 @@ def _each(
 
 
 def _refusal(work: Work, state: QueueState | None, ref: Ref) -> SqewError:
-    """Nothing was changed: because the lease is lost, or because there is no such message (any more)."""
+    """Return why nothing was changed: the lease is lost, or there is no such message (any more)."""
     queue_id = work.execute(work.sql.whereabouts, (ref.id,)).get
     here = queue_id is not None and (
         work.catalog.queue_by_id(queue_id) is not None if state is None else queue_id == state.id

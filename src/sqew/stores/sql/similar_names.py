@@ -1,14 +1,14 @@
-"""Names that are there, for the sentence about one that is not."""
+"""Names that exist, for the error about one that does not."""
 
 from __future__ import annotations
 
 from sqew.stores.sql.transaction import Execute
 
 _EACH_SIDE = 20
-"""Of so many before it in the order of names, and so many after it, the nearest is picked when the sentence is read.
-
-A name whose first letters are wrong finds others there, where there are more. All names would find it: among 1,000 that
-took 63 ms of a transaction, and everybody else waited, each time that a consumer polled a queue that was deleted.
+"""Names before it in their order, and as many after it, of which the nearest is picked when the error is read. If a
+name's first letters are wrong, and there are more names, the right one is not among them. All names would find it, but
+among 1,000 that took 63 ms of a transaction, for which all others waited, each time that a consumer polled a deleted
+queue.
 """
 _LONGEST = 100
 

@@ -1,7 +1,7 @@
-"""Messages that wait until their writer's epoch is promoted, and their way into the queue.
+"""Staging: messages that wait until their writer's epoch is promoted, and their way into the queue.
 
-A promotion is decided in one transaction and carried out in many, each of which moves one chunk: its messages come into
-the queue, and the chunk is gone. Whoever is stopped in between, it goes on from there.
+A promotion is decided in one transaction and carried out in many, each of which moves one chunk: its messages come
+into the queue, and the chunk is gone. A promotion that was interrupted goes on from there.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ from sqew.stores.sql.transaction import Row, Work
 _log = logging.getLogger("sqew.store")
 
 LEFT_UNDONE_MS = 30_000
-"""When a promotion has not gone on for so long, its client is taken to be gone, and a server finishes it."""
+"""Milliseconds without progress after which a promotion's client is taken to be gone, and a server finishes it."""
 FORGOTTEN_MS = 86_400_000
-"""What nobody adds to for so long, nor promotes, is swept away."""
+"""Milliseconds after which what was staged is swept away, if it is neither added to nor promoted."""
 REMEMBERED_MS = 400 * 86_400_000
-"""How long a writer's last epoch is known, when it is all in the queue: whoever repeats it so late adds it again."""
+"""Milliseconds for which a writer's last epoch is known, once it is in the queue: repeated later, it is added again."""
 _KEEP_EVERY_MS = 60_000
-"""How often it is written down that somebody adds to it: those who do so at the same time need not wait."""
+"""Milliseconds between updates of a staging's end: callers that add to it at the same time need not wait."""
 _CHUNKS_SWEPT = 20
-"""How many chunks are swept away in a step."""
+"""Chunks that are swept away in a step."""
 _STAGED_TO_QUOTA = 4
-"""How many times as many messages as a queue may hold can be staged for it: a task may be tried as often."""
+"""Messages that can be staged for a queue, as a multiple of its quota: a task may be tried as often."""
 
 
 def stage(work: Work, op: Stage) -> Staged:
@@ -100,13 +100,13 @@ def _check_policy(state: QueueState, messages: NewMessages) -> None:
 
 
 def _is_decided(writer: Row, epoch: int) -> bool:
-    """Whether an epoch of a row of {writer} is in the queue, or will be."""
+    """Return True if an epoch of a row of {writer} is in the queue, or will be."""
     last = writer[1]
     return last is not None and epoch <= last
 
 
 def _open_staging(work: Work, state: QueueState, op: Stage) -> int | None:
-    """Where the messages are kept; None if it was decided meanwhile that nothing is added."""
+    """Return the id of what the messages are added to; None if it was decided meanwhile that nothing is added."""
     which = (state.id, op.writer, op.epoch)
     row = work.execute(work.sql.open_staging, which).fetchone()
     if row is None:
@@ -128,7 +128,7 @@ def _open_staging(work: Work, state: QueueState, op: Stage) -> int | None:
 
 
 def _check_part(work: Work, state: QueueState, op: Stage, staged: int) -> None:
-    """Raise unless these messages may be added to a part that has so many."""
+    """Raise unless these messages may be added to a part that has ``staged`` already."""
     if op.offset is not None and staged != op.offset:
         raise PartIncomplete(op.part, staged, op.offset)
     quota = state.policy.quota
@@ -162,12 +162,12 @@ def promote(work: Work, op: Promote) -> Promotion:
 
 
 def _is_moving(staging: Row | None) -> bool:
-    """Whether it was decided that what is staged (a row of `find_staging`) is to be in the queue, and it is not yet."""
+    """Return True if what is staged (a row of `find_staging`) is decided to be in the queue, and is not there yet."""
     return staging is not None and staging[1] is not None
 
 
 def _turns(work: Work, staging_id: int | None, op: Promote) -> list[Row]:
-    """The parts that are to be promoted (their ids), each with its turn. Raises where one is not as it should be."""
+    """Return the ids of the parts to be promoted, each with its turn. Raise if one is not complete."""
     parts: dict[str, tuple[int, int]] = {}
     if staging_id is not None:
         parts = {name: (id, count) for name, id, count in work.execute(work.sql.parts_of, (staging_id,))}
@@ -182,7 +182,7 @@ def _turns(work: Work, staging_id: int | None, op: Promote) -> list[Row]:
 
 
 def _check_room(work: Work, state: QueueState, count: int) -> None:
-    """Raise unless the queue may take so many messages. When it is decided that it does, nothing can be refused."""
+    """Raise unless the queue may take so many messages. Once that is decided, nothing can be refused."""
     policy = state.policy
     work.room.check(work.now)
     if policy.quota is not None and work.catalog.depth(state) + _on_their_way(work, state) + count > policy.quota:
@@ -194,7 +194,7 @@ def _check_room(work: Work, state: QueueState, count: int) -> None:
 
 
 def _on_their_way(work: Work, state: QueueState) -> int:
-    """How many messages are to be in the queue, and are not yet."""
+    """Return the number of messages that are decided to be in the queue, and are not there yet."""
     stagings = work.execute(work.sql.decided_stagings, (state.id,)).fetchall()
     return sum(work.execute(work.sql.count_turns, staging).get for staging in stagings)
 
@@ -217,7 +217,7 @@ def step(work: Work, op: StepPromotion) -> Promotion:
 
 
 def _so_far(writer: Row, epoch: int, *, done: bool, repeated: bool = False) -> Promotion:
-    """How far the promotion of an epoch is, by a row of {writer}."""
+    """Return the progress of an epoch's promotion, by a row of {writer}."""
     _, last, promoted, duplicates = writer
     if last != epoch:
         return Promotion(None, None, repeated, done)
@@ -251,7 +251,7 @@ def next_promotion(work: Work, _op: NextPromotion) -> int | None:
 
 
 def _move_chunk(work: Work, state: QueueState, staging_id: int, writer: str, epoch: int) -> bool:
-    """Move one chunk into the queue; whether there are more."""
+    """Move one chunk into the queue; return True if there are more."""
     part = work.execute(work.sql.next_part, (staging_id,)).fetchone()
     if part is not None:
         part_id, left = part
@@ -270,7 +270,7 @@ def _move_chunk(work: Work, state: QueueState, staging_id: int, writer: str, epo
 
 
 def _end(work: Work, state: QueueState, writer: str, epoch: int) -> None:
-    """An epoch is in the queue."""
+    """End the staging of an epoch that is in the queue, and remember the epoch."""
     work.execute(work.sql.end_stagings_until, (state.id, writer, epoch, work.now))
     work.execute(work.sql.remember_writer, (state.id, writer, epoch, work.now + REMEMBERED_MS))
 
@@ -289,7 +289,7 @@ def _next_chunk(work: Work, state: QueueState, staging_id: int, part_id: int, wr
 
 
 def _add(work: Work, state: QueueState, chunk: Packed) -> int:
-    """Send the messages of a chunk; how many were not sent before."""
+    """Send the messages of a chunk; return how many were not sent before."""
     messages, policy = chunk.messages, state.policy
     if messages.are_alike and not policy.fifo and policy.deduplicate == "key" and are_small(messages):
         lane = state.lane_ids.get(cast("str", messages.lanes or ""), state.default_lane)
@@ -319,7 +319,7 @@ def abort(work: Work, op: AbortStaging) -> None:
 
 
 def sweep_staged(work: Work) -> int:
-    """Sweep away some of what was staged, and is over or forgotten; how much it was."""
+    """Delete some of what was staged, and is over or forgotten; return how much it was."""
     row = work.execute(work.sql.ended_staging, (work.now,)).fetchone()
     if row is None:
         return 0
@@ -336,7 +336,7 @@ def sweep_staged(work: Work) -> int:
 
 
 def damaged_chunks(work: Work) -> Iterator[str]:
-    """What is staged and is not what it was, in a sentence each."""
+    """Yield a sentence for each staged chunk that is damaged."""
     for queue_id, writer, epoch, count, content in work.execute(work.sql.check_chunks):
         try:
             chunk = unpack(content)

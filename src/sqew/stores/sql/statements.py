@@ -1,8 +1,8 @@
 """The SQL of a store: read from ``queries/*.sql``, where every statement has a name and a reason.
 
 A file holds ``-- name: x`` (a statement) and ``-- fragment: x`` (a piece of SQL that others include as ``{x}``),
-each followed by comment lines on when it runs, and the SQL. What databases say alike is in this package; a store has
-files of its own for what it says differently, and for what only it says.
+each followed by comment lines on when it runs, and the SQL. Statements that all databases share are in this package;
+a store has files of its own for those that it writes differently, and for those that only it has.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _COMMENT = re.compile(r"^\s*--.*$", re.MULTILINE)
 
 
 class Statements:
-    """Every statement of a store by its name: ``statements.ready``."""
+    """The statements of a store by their names: ``statements.ready``."""
 
     def __init__(self, package: str, dialect: Callable[[str], str] = str) -> None:
-        """``dialect`` turns what is written for all databases into what this one reads."""
+        """Read the statements. ``dialect`` turns what is written for all databases into what this one reads."""
         self._fragments: dict[str, str] = {}
         texts: dict[str, str] = {}
         for each in (__package__, package):
@@ -40,7 +40,7 @@ class Statements:
 
 
 def _read(package: str, texts: dict[str, str], fragments: dict[str, str]) -> None:
-    """Add what the files of a package define to what others have defined before, or put it in its place."""
+    """Add the definitions in the files of a package. They replace earlier ones of the same name."""
     seen: set[tuple[str, str]] = set()
     for file in sorted(resources.files(package).joinpath("queries").iterdir(), key=lambda file: file.name):
         _, *parts = _HEADING.split(file.read_text(encoding="utf-8"))
@@ -52,9 +52,10 @@ def _read(package: str, texts: dict[str, str], fragments: dict[str, str]) -> Non
 
 
 def names(prefix: str, after: str) -> tuple[str, str, str]:
-    """Names that begin so and come after one, for {of_names}: at least the first, below the second, not the third.
+    """Return bounds for {of_names}, of names with a prefix that come after a name.
 
-    The database goes to where the first of them is, however many others there are.
+    A name is at least the first, below the second, and not the third. The database goes straight to the first of them,
+    however many others there are.
     """
     end = prefix + chr(sys.maxunicode)
     # hq's clients may call a queue nothing at all, and after nothing comes that one, too.

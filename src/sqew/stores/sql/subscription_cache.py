@@ -19,31 +19,31 @@ FanoutName = str | tuple[str, tuple[int, ...]]
 
 
 _MOST_REMEMBERED = 50_000
-"""How many targets are remembered at most, over all routing keys: some 10 MB."""
+"""Most targets that are remembered, over all routing keys: some 10 MB."""
 _WEIGHT_OF_A_KEY = 10
-"""What a routing key takes besides, in targets."""
+"""Weight of a routing key itself, in targets."""
 
 
 _decode_details = msgspec.json.Decoder(SubscriptionDetails).decode
 
 
 class Binding(Struct, frozen=True, gc=False, eq=False):
-    """Where events that match a pattern go."""
+    """A subscription as a publish needs it: the target of events that match a pattern."""
 
     id: int
     protocol: Protocol
     target: str
     form: Form
     uuid: str = ""
-    """What the subscription is called in its ARN, where SNS knows it."""
+    """Name of the subscription in its ARN, if SNS knows it."""
     filter: Filter | None = None
-    """Which events it wants; None: all."""
+    """Filter for the events that it wants; None: all."""
     dead_letter: str = ""
-    """The queue for what its own queue can't take any more because it is gone."""
+    """Queue for events that its own queue can't take any more because it is gone."""
 
     @property
     def takes_few(self) -> bool:
-        """Whether a message may have only a few attributes that goes this way."""
+        """True if a message that goes this way may have only a few attributes."""
         return self.form == RAW and self.protocol == "queue" and self.uuid != ""
 
     def __eq__(self, other: object) -> bool:
@@ -56,18 +56,18 @@ class Binding(Struct, frozen=True, gc=False, eq=False):
 def binding_of(
     id: int, protocol: Protocol, target: str, form: Form, uuid: str | None, details: SubscriptionDetails
 ) -> Binding:
-    """A subscription as a publish needs it."""
+    """Return a subscription as a publish needs it."""
     wanted = compile_filter(details.filter_policy, details.filter_scope) if details.filter_policy else None
     return Binding(id, protocol, target, form, uuid or "", wanted, details.dead_letter)
 
 
 def details_of(stored: str | None) -> SubscriptionDetails:
-    """What SNS says of a subscription, as it is stored."""
+    """Return the stored details that SNS knows of a subscription."""
     return _decode_details(stored) if stored else SubscriptionDetails()
 
 
 class Bindings:
-    """A copy of the subscriptions. It is true after `refresh`, until the end of the transaction."""
+    """A copy of the subscriptions. It is current after `refresh`, until the end of the transaction."""
 
     def __init__(self) -> None:
         self._trie = PatternTrie[Binding]()
@@ -76,13 +76,13 @@ class Bindings:
         # Changed, or read, in this transaction: not true if that is undone.
         self._changed = False
         self.is_current = False
-        """Nobody else has written since they were looked at."""
+        """True if no other connection has written since the subscriptions were read."""
         # By routing key, and by the ids of the bindings where filters chose among them, as `fanouts` keeps them.
         self.fanouts: dict[FanoutName, Fanout] = {}
         self._remembered = 0
 
     def remember(self, name: FanoutName, fanout: Fanout, targets: int) -> None:
-        """Keep where the events of a routing key go. Where that is too much, the others are forgotten."""
+        """Keep the targets of a routing key's events. If there are too many of all keys, forget the others."""
         weight = targets + _WEIGHT_OF_A_KEY
         if self._remembered + weight > _MOST_REMEMBERED:
             self._forget_fanouts()
@@ -94,7 +94,7 @@ class Bindings:
         self._remembered = 0
 
     def refresh(self, work: Work) -> None:
-        """Learn what others have changed: from what they added and removed, or else from all that there are."""
+        """Read what others have changed: what they added and removed, or else all subscriptions."""
         if self.is_current:
             return
         self.is_current = True
@@ -108,7 +108,7 @@ class Bindings:
         self._forget_fanouts()
 
     def _follow(self, work: Work, version: int) -> bool:
-        """Do what others have done since. False where not all of it is known any more: each step counts one version."""
+        """Apply what others have done since. Return False if some of it is forgotten: each step counts one version."""
         added = work.execute(work.sql.subscriptions_after, (self._last_id,)).fetchall()
         removed = work.execute(work.sql.unsubscriptions_since, (self._version,)).fetchall()
         gone_again = sum(id > self._last_id for id, *_ in removed)
@@ -130,13 +130,13 @@ class Bindings:
             self._last_id = id
 
     def match(self, routing_key: str) -> list[Binding]:
-        """Those whose pattern matches, the oldest first."""
+        """Return the bindings whose pattern matches, the oldest first."""
         found = self._trie.match(routing_key)
         found.sort(key=_id)
         return found
 
     def added(self, pattern: str, binding: Binding, version: int, *, counts: bool = True) -> None:
-        """This transaction has added one. What was not known before it is read by the next `refresh`.
+        """Add a subscription of this transaction. If others were added before it, the next `refresh` reads all of them.
 
         ``counts``: it gets what is published, and does not wait for its confirmation.
         """
@@ -149,7 +149,7 @@ class Bindings:
             self.is_current = False
 
     def removed(self, pattern: str, binding: Binding, version: int, *, counts: bool = True) -> None:
-        """This transaction has removed one."""
+        """Remove a subscription that this transaction has deleted."""
         if self._version == version - 1:
             if counts:
                 self._trie.remove(pattern, binding)
@@ -159,7 +159,7 @@ class Bindings:
             self.is_current = False
 
     def replaced(self, pattern: str, before: Binding | None, after: Binding | None, version: int) -> None:
-        """This transaction has changed one. None: it did not, or does not, get what is published."""
+        """Replace a subscription that this transaction has changed. None: it did not, or does not, get events."""
         if self._version == version - 1:
             if before is not None:
                 self._trie.remove(pattern, before)
@@ -171,14 +171,14 @@ class Bindings:
             self.is_current = False
 
     def reread(self) -> None:
-        """This transaction has changed many: read them all again before the next publish."""
+        """Read all subscriptions again before the next publish: this transaction has changed many."""
         self._version, self._changed, self.is_current = 0, True, False
 
     def committed(self) -> None:
         self._changed = False
 
     def undone(self) -> None:
-        """The transaction was rolled back: what it changed must be read again."""
+        """Forget what a transaction has changed that was rolled back: it must be read again."""
         if self._changed:
             self._version, self._changed, self.is_current = 0, False, False
 

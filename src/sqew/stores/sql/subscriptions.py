@@ -36,14 +36,14 @@ from sqew.stores.sql.transaction import Row, Work
 
 _encode = msgspec.json.Encoder().encode
 _LOGGED = 1_000
-"""How many versions back a change or a deletion is logged: who has not looked since reads all subscriptions again."""
+"""Versions for which a change or a deletion is logged: a server further behind reads all subscriptions again."""
 MOST_FILTERS_OF_TOPIC = 200
 MOST_FILTERS = 10_000
-"""As in AWS: each publish to a topic asks all of its filters."""
+"""Limits as in AWS: each publish to a topic evaluates all of its filters."""
 _NOTHING_SAID = SubscriptionDetails()
 _HOUR_MS = 3_600_000
 _LASTS_MS: dict[SubscriptionState, int | None] = {"confirmed": None, "pending": 48 * _HOUR_MS, "deleted": 72 * _HOUR_MS}
-"""How long a subscription stays as it is, as in AWS: an endpoint has so long to confirm it, or to restore it."""
+"""Milliseconds that a subscription stays in a state, as in AWS: its endpoint has so long to confirm or restore it."""
 _PROBLEMS: dict[SubscriptionState, str] = {
     "confirmed": NO_REASON,
     "pending": "Its endpoint has not confirmed it yet: nothing is posted before it has visited its SubscribeURL.",
@@ -89,7 +89,7 @@ def _ends_at(work: Work, state: SubscriptionState) -> int | None:
 
 
 def _repeated(work: Work, op: Subscribe, existing: Subscription) -> Subscription:
-    """What is there already, if it is what was asked for. Who has not confirmed is asked to once more."""
+    """Return the existing subscription, if it is what was asked for. An unconfirmed endpoint is asked once more."""
     alike = existing.form == op.form and (not op.uuid or not existing.uuid or _same(existing.details, op.details))
     if not alike and not op.exist_ok:
         raise SubscriptionExists(existing.id, op.pattern, op.target if op.protocol == "queue" else None)
@@ -111,7 +111,7 @@ def _repeated(work: Work, op: Subscribe, existing: Subscription) -> Subscription
 def _check_filters(
     work: Work, pattern: str, after: SubscriptionDetails, before: SubscriptionDetails = _NOTHING_SAID
 ) -> None:
-    """Raise if one more subscription wants only some of the events, and there are too many of those."""
+    """Raise if one more subscription has a filter, and there are too many of those."""
     if not after.filter_policy or before.filter_policy:
         return
     if work.execute(work.sql.count_filters_of_topic, (pattern,)).get >= MOST_FILTERS_OF_TOPIC:
@@ -189,7 +189,7 @@ def unsubscribe(work: Work, op: Unsubscribe) -> None:
 
 
 def end_unconfirmed(work: Work, limit: int) -> int:
-    """Delete some of those that nobody has confirmed or restored in time; how many."""
+    """Delete some subscriptions that were not confirmed or restored in time; return how many."""
     ended = work.execute(work.sql.subscriptions_ended, (work.now, limit)).fetchall()
     for row in ended:
         _delete(work, _subscription(row))

@@ -1,4 +1,4 @@
-"""Looking at all queues at once, for metrics."""
+"""Survey of all queues at once, for metrics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqew.stores.sql.transaction import Work
 
 
 def survey(work: Work, _op: Survey) -> list[QueueTotals]:
-    """What `Measure` says of each queue, and the sums of its `ReadActivity`, without a statement for each queue."""
+    """Return what `Measure` and `ReadActivity` (summed up) say of each queue, without a statement for each queue."""
     lanes: defaultdict[int, dict[int, str]] = defaultdict(dict)
     for queue_id, lane_id, name in work.execute(work.sql.survey_lanes):
         lanes[queue_id][lane_id] = name
@@ -34,7 +34,7 @@ def survey(work: Work, _op: Survey) -> list[QueueTotals]:
 
 
 def _counts(work: Work) -> tuple[dict[tuple[int, int], list[int]], dict[int, int]]:
-    """By queue and lane: ready, delayed, leased, blocked. And by queue: since when the oldest ready one is ready."""
+    """Count ready, delayed, leased and blocked messages by queue and lane; find when a queue's oldest became ready."""
     counts: defaultdict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0, 0, 0])
     oldest: dict[int, int] = {}
     for queue_id, lane_id, ready, since in work.execute(work.sql.survey_ready, (work.now,)):

@@ -1,4 +1,4 @@
-"""Upkeep in small steps: what time has ended, and what a deletion left behind."""
+"""Upkeep in small steps: removal of what time has ended, and of what a deletion left behind."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from sqew.stores.sql.subscriptions import end_unconfirmed
 from sqew.stores.sql.transaction import Row, Work
 
 KEPT_MINUTES = 60
-"""Figures are kept by the minute for an hour; older ones are added up."""
+"""Minutes for which figures are kept by the minute; older ones are added up."""
 
 _EVERYTHING = (1 << 63) - 1
 _NO_ID = 1
-"""No message has a lower id."""
+"""Id below which there is no message."""
 
 
 def sweep(work: Work, op: Sweep) -> Swept:
@@ -101,13 +101,13 @@ def purge(work: Work, op: Purge) -> Progress:
 
 
 def _first_id_to_keep(work: Work, state: QueueState) -> int:
-    """The id from which on keys stay remembered: what is sent after this has a higher one, or the queue has no keys."""
+    """Return the id from which on keys stay remembered: messages sent later have higher ones, or there are no keys."""
     has_keys = work.execute(work.sql.keys_end, (state.id, "", 1)).get is not None
     return work.catalog.take_ids(1)[0] if has_keys else _NO_ID
 
 
 def _forget_keys(work: Work, state: QueueState, below: int, after: str, limit: int) -> str | None:
-    """Forget some keys of messages that are gone, with ids below one; the last key looked at (None: no more)."""
+    """Forget some keys of messages that are gone, with ids below one; return the last key looked at (None: no more)."""
     last: str | None = work.execute(work.sql.keys_end, (state.id, after, limit)).get
     if last is not None:
         work.execute(work.sql.forget_keys_between, (state.id, after, last, below))

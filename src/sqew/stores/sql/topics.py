@@ -1,4 +1,4 @@
-"""Topics of SNS: making, changing, listing and deleting them."""
+"""Topics of SNS: creating, changing, listing and deleting them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the operations of one transaction share."""
+"""State that the operations of one transaction share."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Rows(Protocol):
 
 
 class Execute(Protocol):
-    """Run a statement."""
+    """A function that runs a statement."""
 
     def __call__(self, statement: str, parameters: Any = ..., /) -> Rows: ...
 
@@ -66,46 +66,46 @@ class NewRows:
 
 
 class StoreConnection(Protocol):
-    """What a store's database must be able to do. Every statement is one of `Statements`."""
+    """A connection to a store's database. Every statement is one of `Statements`."""
 
     @property
     def execute(self) -> Execute:
-        """Run a statement. Its rows may be read while others run."""
+        """Function that runs a statement. Its rows may be read while others run."""
 
     @property
     def execute_at_once(self) -> Execute:
-        """The same for those whose rows are fetched before anything else runs."""
+        """The same for statements whose rows are fetched before anything else runs."""
 
     @property
     def read(self) -> Callable[[str, Row], Iterable[Row]]:
-        """Run a statement whose rows may be many and large: they are fetched as far as they are asked for."""
+        """Function that runs a statement whose rows may be many and large: they are fetched as they are asked for."""
 
     @property
     def executemany(self) -> Callable[[str, Iterable[Row]], Rows]:
-        """Run a statement once for every row of parameters."""
+        """Function that runs a statement once for every row of parameters."""
 
     @property
     def delete(self) -> Callable[[str, Iterable[Row]], Sequence[Row]]:
-        """The same for one that deletes: what it says of the rows that it deleted, in {of_deleted}."""
+        """The same for a statement that deletes; it returns the columns {of_deleted} of the rows that it deleted."""
 
     @property
     def changes(self) -> Callable[[], int]:
-        """How many rows the last statement changed."""
+        """Function that returns the number of rows that the last statement changed."""
 
     def integers(self, values: list[int], /) -> object:
-        """A list of integers as one parameter."""
+        """Return a list of integers as one parameter."""
 
     def insert_alike(self, alike: Row, ids: Sequence[int], checksums: list[int], bodies: list[bytes]) -> None:
-        """Write messages by the thousand that differ in these alone.
+        """Write messages by the thousand that differ only in id, checksum and body.
 
-        ``alike``: queue, lane, priority, when they are due, created and expire, and whether they are text.
+        ``alike``: queue, lane, priority, when they are due, created and expire, and is_text.
         """
 
     def insert_copies(self, copies: Copies, /) -> None:
         """Write messages that go to several queues each."""
 
     def hold(self, *states: QueueState) -> None:
-        """Nobody else may change the order or the number of these queues' messages before the transaction ends."""
+        """Lock queues until the transaction ends: no other may change the order or the number of their messages."""
 
 
 class Room(Protocol):
@@ -114,11 +114,11 @@ class Room(Protocol):
     next_look_at: int
 
     def check(self, now: int) -> None:
-        """Raise `sqew.errors.StoreFull` when there is none."""
+        """Raise `sqew.errors.StoreFull` if there is none."""
 
 
 class Work:
-    """The connection to work on, the time, and what is to be told when the transaction is committed."""
+    """The connection to work on, the time, and what to report when the transaction is committed."""
 
     __slots__ = (
         "bindings", "catalog", "changes", "deferred", "defers", "delete", "delivery_keep_ms", "execute",

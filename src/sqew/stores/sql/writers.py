@@ -1,4 +1,4 @@
-"""Looking at who sends in whole epochs, and at what they have staged."""
+"""Inspection of writers that send in whole epochs, and of what they have staged."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def list_writers(work: Work, op: ListWriters) -> list[WriterInfo]:
 
 
 def _info(work: Work, state: QueueState, writer: Row) -> WriterInfo:
-    """A row of {writer}."""
+    """Return what is known of a writer (a row of {writer}), and what it has staged."""
     name, epoch, promoted, duplicates = writer
     staged = []
     for id, staged_epoch, due_at in work.execute(work.sql.stagings_of, (state.id, name)).fetchall():

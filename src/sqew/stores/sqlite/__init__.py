@@ -1,4 +1,4 @@
-"""The SQLite store: one file, one writer, one transaction for whatever arrived together."""
+"""The SQLite store: one file, one writer, one transaction for all operations that arrived together."""
 
 from sqew.stores.sqlite.store import SQLiteStore
 

@@ -1,4 +1,4 @@
-"""Opening the file: pragmas, and SQLite's errors in our words."""
+"""Connections to the file: opening them with pragmas, and translating SQLite's errors to Sqew's."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _NETWORK_FILE_SYSTEMS = frozenset(
 
 
 class SQLiteConnection:
-    """A connection as what stores share knows it: implements `sqew.stores.sql.transaction.StoreConnection`."""
+    """A connection as code that stores share knows it: implements `sqew.stores.sql.transaction.StoreConnection`."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         # Each on a cursor of its own, so that their rows may be read side by side.
@@ -59,11 +59,11 @@ class SQLiteConnection:
         self.change, self.delete = capturing(connection)
 
     def integers(self, values: list[int]) -> object:
-        """A list of integers as one parameter, for ``carray(?)``."""
+        """Return a list of integers as one parameter, for ``carray(?)``."""
         return apsw.carray(array("q", values))
 
     def insert_alike(self, alike: Row, ids: Sequence[int], checksums: list[int], bodies: list[bytes]) -> None:
-        """Write messages by the thousand that differ in these alone: in half the time that a row each would take."""
+        """Write messages by the thousand that differ only in id, checksum and body: in half the time of a row each."""
         # An array can't be joined to another, so what differs goes together.
         values = tuple(b"%010d%b" % both for both in zip(checksums, bodies, strict=True))
         self.execute(SQL.insert_staged, (*alike, ids[0] - 1, apsw.carray(values)))
@@ -79,7 +79,7 @@ class SQLiteConnection:
             self.execute(SQL.insert_copies, (*copies.alike, targets, ids[start][0], together, queues))
 
     def hold(self, *_states: QueueState) -> None:
-        """Who writes is alone in any case."""
+        """Do nothing: a writer is alone in any case."""
 
 
 def connect(
@@ -92,7 +92,7 @@ def connect(
     create: bool = True,
     vfs: str | None = None,
 ) -> apsw.Connection:
-    """Open (or make) the file in WAL mode. Raises a `StoreError` that says what is wrong with the place."""
+    """Open (or create) the file in WAL mode. Raise a `StoreError` that says what is wrong with the place."""
     in_memory = path == MEMORY
     if not in_memory:
         _check_place(Path(path), create)
@@ -133,7 +133,7 @@ def connect(
 
 
 def set_durability(connection: apsw.Connection, durability: Durability) -> None:
-    """Whether the transactions to come wait for the disk."""
+    """Make the transactions to come wait for the disk, or not."""
     connection.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}")
 
 
@@ -186,7 +186,7 @@ def may_be_written(path: Path) -> bool:
 
 
 def file_system(folder: Path) -> str:
-    """The type of the file system that holds a folder, where the system tells (Linux)."""
+    """Return the type of the file system that holds a folder, if the system tells (Linux)."""
     try:
         mounts = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -203,7 +203,7 @@ def file_system(folder: Path) -> str:
 
 @contextlib.contextmanager
 def translated(path: str) -> Iterator[None]:
-    """Raise SQLite's errors as ours."""
+    """Raise SQLite's errors as Sqew's."""
     try:
         yield
     except apsw.Error as error:
@@ -211,7 +211,7 @@ def translated(path: str) -> Iterator[None]:
 
 
 def translate(error: apsw.Error, path: str) -> SqewError:
-    """What an error of SQLite's means for a user."""
+    """Return Sqew's error for one of SQLite's: what it means for a user."""
     if getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_SHMSIZE:
         # A full disk shows first where SQLite makes its shared memory: when a file is opened.
         error = apsw.FullError(str(error))

@@ -2,7 +2,7 @@
 
 Pages of the file that are free are room as well: what was acked makes room for what is sent, whether they were given
 back to the disk or not. But a transaction is written to the WAL first, which grows on the disk until a checkpoint has
-copied it and nobody reads from it any more; then it is written anew from its start. So half of the reserve must be free
+copied it and no reader needs it any more; then it is written anew from its start. So half of the reserve must be free
 for the WAL, on the disk or inside of it. Sends never use that half: it is there for acks.
 """
 
@@ -25,7 +25,7 @@ class Room:
     """The room that the disk, the file and its WAL have left, compared with the reserve."""
 
     def __init__(self, path: str, reserve_bytes: int, connection: apsw.Connection | None = None) -> None:
-        """``connection``: the one that writes; without it there is nothing to check, and no reserve."""
+        """Check the file of ``connection``, the one that writes. Without it nothing is checked or reserved."""
         self._path = path
         file = Path(path).absolute()
         self._folder, self._wal = str(file.parent), f"{file}-wal"
@@ -54,7 +54,7 @@ class Room:
         return not self.is_short or self._has_room_inside(on_disk)
 
     def look_ahead(self, now: int) -> None:
-        """Look at the WAL before a transaction begins, if it is going to matter. Within one SQLite does not tell."""
+        """Look at the WAL before a transaction begins, if it is going to matter: within one SQLite does not tell."""
         if now >= self.next_look_at and self._free_on_disk() < self._reserve_bytes:
             self._look_at_wal()
 
@@ -70,7 +70,7 @@ class Room:
         return on_disk + free_pages >= self._reserve_bytes and on_disk + self._free_in_wal >= self._reserve_bytes // 2
 
     def _look_at_wal(self) -> None:
-        """Have the WAL written anew from its start, if nobody reads from it, and see how much of it is not in use."""
+        """Restart the WAL from its beginning, if no reader needs it, and measure how much of it is not in use."""
         assert self._connection is not None
         connection = self._connection
         self._free_in_wal = 0
@@ -83,7 +83,7 @@ class Room:
 
 
 def _restart(connection: apsw.Connection) -> bool:
-    """Return True if the WAL's next frame is its first. Waits for nobody."""
+    """Restart the WAL, without waiting for readers; return True if its next frame is its first."""
     timeout_ms = connection.pragma("busy_timeout")
     connection.set_busy_timeout(0)
     try:

@@ -1,4 +1,4 @@
-"""The short way to send, receive or ack one plain message: a single statement that commits itself.
+"""Fast paths to send, receive or ack one plain message: a single statement that commits itself.
 
 Most messages have no key, no group and a small body, and most queues one lane, one priority and no archive. For these
 the general way (begin, look whether other processes changed something, read, write, commit) takes half as long again.
@@ -23,13 +23,13 @@ from sqew.stores.sql.transaction import Work
 from sqew.stores.sqlite.row_capture import Change
 
 FastPath = Callable[[Work, Change, Any], Commit | None]
-"""What an operation did; None where it takes the general way."""
+"""Function that runs an operation and returns what it did; None if the operation takes the general way."""
 
 _NOBODY: frozenset[str] = frozenset()
 
 
 def send(work: Work, _change: Change, op: Send) -> Commit | None:
-    """One message."""
+    """Send one message."""
     catalog = work.catalog
     state = catalog.by_name.get(op.queue)
     messages = op.messages
@@ -46,7 +46,7 @@ def send(work: Work, _change: Change, op: Send) -> Commit | None:
 
 
 def send_plain(work: Work, queue: str, body: bytes, format: Format) -> Fact | None:
-    """A message of which nothing is said but its body: the same, with `plain_row` and `sent_plain` spelled out."""
+    """Send a message that has nothing but a body: the same as `send`, with `plain_row` and `sent_plain` spelled out."""
     catalog, now = work.catalog, work.now
     state, id = catalog.by_name.get(queue), catalog.next_id
     if state is None or not state.takes_plain or id >= catalog.reserved_below or len(body) > INLINE_BODY_BYTES:
@@ -71,7 +71,7 @@ def send_plain(work: Work, queue: str, body: bytes, format: Format) -> Fact | No
 
 
 def receive(work: Work, change: Change, op: Receive) -> Commit | None:
-    """One message, if there is any."""
+    """Receive one message, if there is any."""
     catalog = work.catalog
     state = catalog.by_name.get(op.queue)
     if state is None or op.limit != 1 or state.policy.fifo or (op.finish and not _leaves_nothing(state)):
@@ -108,12 +108,12 @@ def receive(work: Work, change: Change, op: Receive) -> Commit | None:
 
 
 def _leaves_nothing(state: QueueState) -> bool:
-    """Whether a finished message is only deleted: not archived, and not counted against a quota."""
+    """Return True if a finished message is only deleted: not archived, and not counted against a quota."""
     return state.policy.keep == "delete" and state.depth is None
 
 
 def ack(work: Work, change: Change, op: Ack) -> Commit | None:
-    """One message."""
+    """Ack one message."""
     if len(op.refs) != 1:
         return None
     catalog, ref = work.catalog, op.refs[0]
@@ -139,7 +139,7 @@ def ack(work: Work, change: Change, op: Ack) -> Commit | None:
 
 
 FAST_PATHS: dict[type[Operation[Any]], FastPath] = {Send: send, Receive: receive, Ack: ack}
-"""Those that are a transaction of their own."""
+"""Fast paths of operations that are a transaction of their own."""
 
 FAST_PATHS_WITHIN: dict[type[Operation[Any]], FastPath] = {Receive: receive, Ack: ack}
-"""Those that are also quicker as a part of one."""
+"""Fast paths that are also quicker for a part of a transaction."""

@@ -1,4 +1,4 @@
-"""Looking into a file that is somebody else's: nothing is written to it, and nobody is held up."""
+"""Reader of a file that others use: nothing is written to it, and no writer is held up."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from sqew.stores.sqlite.migrate import version_of
 
 
 class SQLiteReader:
-    """The queues of a file, to be looked at. It sees the moment when it was opened, until it is closed."""
+    """A reader of the queues in a file. It sees the moment when it was opened, until it is closed."""
 
     def __init__(self, path: str | Path, *, now: int, busy_timeout_ms: int = 5_000) -> None:
         self.path = str(path)
@@ -57,13 +57,13 @@ class SQLiteReader:
         self.close()
 
     def read(self, operation: ops.Operation[Any]) -> Any:
-        """The result of an operation that only reads."""
+        """Return the result of an operation that only reads."""
         assert not operation.writes
         with translated(self.path):
             return HANDLERS[type(operation)](self._work, operation)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._connection.close(True)
 
     def _check_version(self) -> None:

@@ -8,7 +8,7 @@ import apsw
 
 
 class KeptReader:
-    """Room for one connection that nobody uses just now. From any thread."""
+    """Room for one connection that is not in use just now. May be used from any thread."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -16,13 +16,13 @@ class KeptReader:
         self._closed = False
 
     def take(self) -> apsw.Connection | None:
-        """The connection that was kept, if there is one: it is the caller's now."""
+        """Return the connection that was kept, if there is one: it is the caller's now."""
         with self._lock:
             kept, self._kept = self._kept, None
             return kept
 
     def keep(self, connection: apsw.Connection) -> bool:
-        """Keep a connection for the next step; whether there was room for it."""
+        """Keep a connection for the next step; return True if there was room for it."""
         with self._lock:
             if self._closed or self._kept is not None:
                 return False
@@ -30,7 +30,7 @@ class KeptReader:
             return True
 
     def close(self) -> None:
-        """Keep none any more."""
+        """Close the connection that was kept, and keep none from now on."""
         with self._lock:
             self._closed = True
             if self._kept is not None:

@@ -1,6 +1,6 @@
-"""Noticing that SQLite dropped committed transactions when it recovered a write-ahead log.
+"""Detection of committed transactions that SQLite dropped when it recovered a write-ahead log.
 
-Where a process was killed, the next to open the file reads its WAL up to the first frame whose checksum fails, and
+When a process was killed, the next to open the file reads its WAL up to the first frame whose checksum fails, and
 drops the rest without a word: it can't tell a flipped bit from a transaction that was not written to its end. But the
 shared memory beside the WAL is a file as well, which outlives the process, and says how many frames were committed. So
 it is looked at before SQLite makes it anew, and compared with what SQLite has found afterwards. That costs a sender
@@ -26,13 +26,13 @@ from sqew.clock import timestamp
 _log = logging.getLogger("sqew.store")
 
 _HEADER = struct.Struct("=I 4x I B x H I I 8x 8s 8x")
-"""Of the shared memory: version, changes, whether it was made, size of pages, frames, pages of the file, salts."""
+"""Header of the shared memory: version, changes, whether it was made, page size, frames, pages of the file, salts."""
 _COPIED = struct.Struct("=I")
-"""Behind its two headers: how many frames are in the file already, and on its disk."""
+"""Number behind its two headers: the frames that are in the file already, and on its disk."""
 _VERSION = 3_007_000
 _WAL_HEADER_BYTES = 32
 _kept: dict[tuple[int, int], int] = {}
-"""Descriptors by the device and the inode. To close one would let go of the locks that SQLite has in this process."""
+"""Descriptors by the device and the inode. To close one would release the locks that SQLite has in this process."""
 
 
 class _Committed(Struct, frozen=True):
@@ -42,7 +42,7 @@ class _Committed(Struct, frozen=True):
 
 
 class WalWatch:
-    """Compares a WAL before SQLite recovers it with what SQLite has recovered."""
+    """Comparison of a WAL before SQLite recovers it with what SQLite has recovered."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -86,7 +86,7 @@ class WalWatch:
         return _Committed(frames, copied, salts) if version == _VERSION and is_made else None
 
     def report_loss(self) -> None:
-        """Write down, in the log and beside the file, if SQLite has found fewer frames than were committed."""
+        """Record a loss, in the log and beside the file, if SQLite has found fewer frames than were committed."""
         before = self._before
         if before is None or (after := self._committed()) is None:
             return
@@ -126,7 +126,7 @@ def _descriptor(path: str, status: os.stat_result) -> int:
 
 
 def _booted_at() -> float:
-    """When the system was started, by its clock; where it does not tell, later than anything."""
+    """Return when the system was started, by its clock; if it does not tell, later than anything."""
     try:
         lines = Path("/proc/stat").read_text().splitlines()
         return next(float(line.split()[1]) for line in lines if line.startswith("btime "))

@@ -1,4 +1,4 @@
-"""Bringing a file up to the schema that this code knows."""
+"""Migration of a file to the schema that this code knows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CREATE TABLE IF NOT EXISTS sqew_migration (
 
 
 def version_of(connection: apsw.Connection) -> int:
-    """The newest migration that the file has had; 0 for a file that never held a queue."""
+    """Return the newest migration that the file has had; 0 for a file that never held a queue."""
     # Not table_exists: it answers from the connection's picture of the schema, which another process may have changed.
     known = connection.execute("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'sqew_migration'").get
     if known is None:
@@ -32,7 +32,7 @@ def is_newer(connection: apsw.Connection) -> bool:
 
 
 def migrate(connection: apsw.Connection, path: str, now: int) -> None:
-    """Apply what is missing, in one transaction. Two processes may do this at once: one waits for the other."""
+    """Apply missing migrations, in one transaction. Two processes may do this at once: one waits for the other."""
     known = migrations(__package__)
     newest = known[-1].version
     if version_of(connection) == newest:

@@ -1,8 +1,8 @@
-"""Mending rows that hold what was never written to them.
+"""Mending of rows that hold what was never written to them.
 
 SQLite's columns take values of any type. The type stands in the header of each record, where one flipped bit turns a
 number into text, bytes or nothing, and often all columns behind it as well. What can't be read must not stop what
-can. So where an operation meets such a row, every column of a wrong type gets a harmless value, indexes that no
+can. So when an operation meets such a row, every column of a wrong type gets a harmless value, indexes that no
 longer agree with their tables are made anew, and the operation is tried again. The content of a message has its
 checksum: if that still holds it is delivered, otherwise it goes to the archive as damaged.
 """
@@ -39,7 +39,7 @@ _encode = msgspec.json.Encoder().encode
 _FIFO = "(SELECT json_valid(policy) AND policy ->> '$.fifo' FROM sqew_queue q WHERE q.id = queue_id)"
 _NOW = "max(?1, 0)"
 _DELETED = ""
-"""Stands for a value where no value is harmless, but the row can be done without."""
+"""Mark of a column for which no value is harmless, in a row that can be done without: the row is deleted."""
 
 _HARMLESS: dict[str, Mapping[str, str | None]] = {
     "sqew_message": {
@@ -129,9 +129,8 @@ _HARMLESS: dict[str, Mapping[str, str | None]] = {
     "sqew_signing_key": {"id": "'damaged-' || number", "created_at": "0"},
     "sqew_part": {"messages": "0", "turn": "0"},
 }  # fmt: skip
-"""What a column gets whose value has the wrong type. One that may be NULL, and is not named, gets that.
-
-None: it stays as it is, and whoever needs it is told that the file is damaged.
+"""Values for columns whose own value has the wrong type. One that may be NULL, and is not named, gets NULL.
+None: it stays as it is, and an operation that needs it says that the file is damaged.
 """
 
 _JSON = {
@@ -147,22 +146,22 @@ _ONE_OF = {
     ("sqew_schedule", "target_kind"): "('queue', 'topic')",
     ("sqew_move_task", "status"): "('running', 'completed', 'cancelled', 'failed')",
 }
-"""What their CHECKs say: where a row holds anything else, nothing of it could be mended."""
+"""Values that the CHECKs of these columns allow: in a row that holds anything else, nothing could be mended."""
 
 _CHOSEN = {
     ("sqew_consumer", "last"), ("sqew_consumer", "spent"), ("sqew_claim", "number"), ("sqew_claim_chunk", "number"),
     ("sqew_writer", "epoch"), ("sqew_staging", "epoch"),
 }  # fmt: skip
-"""Numbers that callers choose: a clock's nanoseconds, say."""
+"""Columns of numbers that callers choose: a clock's nanoseconds, say."""
 
 _CHECKED = {"sqew_message", "sqew_archive", "sqew_payload", "sqew_schedule"}
 
 _LEFT = {"sqew_migration", "sqew_body"}
-"""Tables in which nothing is mended: the one is read only where a file is opened, the other has its checksums."""
+"""Tables in which nothing is mended: the one is read only when a file is opened, the other has its checksums."""
 
 
 class _Column:
-    """A column, by what its odd values are known, and what stands in their place."""
+    """A column, the condition by which its odd values are found, and the value that replaces them."""
 
     def __init__(self, table: str, name: str, kind: str, not_null: bool) -> None:
         self.name = name
@@ -219,18 +218,18 @@ def _any(columns: list[_Column]) -> str:
 
 
 def odd_rows(execute: Execute) -> Iterator[str]:
-    """Say of each table how many of its rows hold what was never written there."""
+    """Yield a sentence for each table with rows that hold what was never written there."""
     for table, rows in odd_tables(execute):
         yield f"rows of {table.name} that hold what was never written there: {rows}"
 
 
 def has_odd_queues(execute: Execute) -> bool:
-    """Return True if what is known of queues can't be read: without its bucket a message is never found."""
+    """Return True if the rows that describe queues can't be read: without its bucket a message is never found."""
     return next(odd_tables(execute, ("sqew_queue", "sqew_lane", "sqew_bucket")), None) is not None
 
 
 def odd_tables(execute: Execute, names: Iterable[str] | None = None) -> Iterator[tuple[_Table, int]]:
-    """Tables with rows that hold what was never written there, and the number of these rows."""
+    """Yield tables with rows that hold what was never written there, and the number of these rows."""
     for name in _tables(execute) if names is None else names:
         table = _Table(execute, name)
         rows = execute(f"SELECT count(*) {table.is_odd}").get
@@ -239,9 +238,9 @@ def odd_tables(execute: Execute, names: Iterable[str] | None = None) -> Iterator
 
 
 def mend(work: Work, connection: apsw.Connection, *, indexes: bool) -> list[str]:
-    """Mend what can be mended, in a transaction of its own: what that was, in a sentence each.
+    """Mend what can be mended, in a transaction of its own; return what that was, in a sentence each.
 
-    ``indexes``: they are damaged as well. Raises what SQLite says if there is more wrong with the file.
+    ``indexes``: they are damaged as well. Raise SQLite's error if there is more wrong with the file.
     """
     # To look at every row takes a second or two for a million. Nobody need wait for that part of it.
     odd: list[_Table] = []
@@ -339,7 +338,7 @@ def _change(work: Work, odd: list[_Table]) -> list[str]:
 
 
 def _restore_queues(work: Work) -> None:
-    """Give queues the default for what they have lost of their policy, and make lanes anew that are lost."""
+    """Give queues the default for what they have lost of their policy, and make lost lanes anew."""
     known = "SELECT id, name, CAST(policy AS BLOB) FROM sqew_queue WHERE name IS NOT NULL"
     for queue_id, name, stored in work.execute(known).fetchall():
         lanes: dict[int, str] = dict(
@@ -399,7 +398,7 @@ _GROUPS = "SELECT DISTINCT queue_id, group_id FROM sqew_message WHERE group_id I
 
 
 def _expose_heads(work: Work) -> None:
-    """Of the messages of a FIFO group, only the first is due."""
+    """Make the first message of each FIFO group due, and no other."""
     work.catalog.forget()
     for queue_id, group in work.execute(_GROUPS).fetchall():
         state = work.catalog.queue_by_id(queue_id)

@@ -20,18 +20,18 @@ from sqew.stores.sql.transaction import Row
 _decode_policy = msgspec.json.Decoder(Policy).decode
 
 Change = Callable[[str, Row], Row | None]
-"""Execute a statement that changes at most one row: what it noted of that row; None if it changed none."""
+"""Function that executes a statement which changes at most one row; returns what it noted of that row, or None."""
 Delete = Callable[[str, Iterable[Row]], list[Row]]
-"""Execute a statement that deletes, once for every row of parameters: what it noted of all that it deleted."""
+"""Function that executes a statement which deletes, once for every row of parameters; returns what it noted of all."""
 
 
 def capturing(connection: apsw.Connection) -> tuple[Change, Delete]:
-    """Have statements of this connection note rows.
+    """Enable the statements of this connection to note rows.
 
     ``sqew_capture(…)`` keeps its arguments, ``sqew_intact({delivered})`` as well, but leaves the row alone if its body
-    is not what was sent or its numbers are none, and ``sqew_captures(…)`` adds what it is given to the rest.
-    ``sqew_is_text(…)`` says of bytes whether they are UTF-8, ``sqew_is_policy(…)`` whether they are a queue's policy,
-    and ``sqew_may_be_lane(policy, name)`` whether that has a lane of this name, if it is one.
+    is not what was sent or its numbers are no numbers, and ``sqew_captures(…)`` adds what it is given to the rest.
+    ``sqew_is_text(…)`` is true of bytes that are UTF-8, ``sqew_is_policy(…)`` of those that are a queue's policy, and
+    ``sqew_may_be_lane(policy, name)`` unless the policy is one and has no lane of this name.
     """
     captured: Row = ()
     all_captured: list[Row] = []

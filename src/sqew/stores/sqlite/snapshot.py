@@ -19,7 +19,7 @@ def snapshot(path: str, to: str) -> None:
     """Copy a file as it is at one moment, with what its write-ahead log holds, and write nothing beside it.
 
     A process that has the file open keeps a ``-shm`` beside it, which is needed to read what it commits at the same
-    moment. Where there is none the file and its log are at rest, and their bytes can be copied.
+    moment. If there is none, the file and its log are at rest, and their bytes can be copied.
     """
     if not Path(path).is_file():
         raise StoreUnusable(f"{path} does not exist. Check the name, or create a queue in it first.")
@@ -50,7 +50,7 @@ def _mib(size: int) -> str:
 
 
 def _copy_in_use(path: str, to: str) -> bool:
-    """By SQLite's online backup; False where nobody has the file open, and its index can't be made here."""
+    """Copy by SQLite's online backup; return False if the file is not open, and its index can't be made here."""
     try:
         # Without readonly_shm SQLite makes the -shm anew after a kill: it says what the log held, and whoever opens the
         # file next looks there for transactions that are missing (see losses.py).
@@ -73,7 +73,7 @@ def _copy_in_use(path: str, to: str) -> bool:
 
 
 def _copy_at_rest(path: str, to: str) -> bool:
-    """Byte for byte; False where somebody opened or changed the file meanwhile."""
+    """Copy byte for byte; return False if the file was opened or changed meanwhile."""
     before = _state(path)
     for suffix in ("", "-wal"):
         Path(to + suffix).unlink(missing_ok=True)
@@ -83,7 +83,7 @@ def _copy_at_rest(path: str, to: str) -> bool:
 
 
 def _state(path: str) -> list[tuple[int, int] | None]:
-    """What changes when somebody writes: size and time of the file and of its log, and whether it is in use."""
+    """Return what a write changes: size and time of the file, of its log, and of the ``-shm`` that shows it in use."""
     return [_stamp(Path(path + suffix)) for suffix in ("", "-wal", "-shm")]
 
 

@@ -45,11 +45,11 @@ from sqew.stores.sqlite.repair import has_odd_queues, mend, odd_rows
 _log = logging.getLogger("sqew.store")
 
 _UNLIKELY = (ValueError, TypeError, LookupError, AttributeError)
-"""What rows may lead to that hold what was never written to them; or a mistake in the code."""
+"""Errors from rows that hold what was never written to them; or from a mistake in the code."""
 _MENDING_SHARE = 100
-"""After mending in vain, others have so many times as long as that took before it is tried again."""
+"""Pause after mending in vain, as a multiple of the time that it took, which others have before the next try."""
 _READ_IN_STEPS = frozenset({ops.ReadColumns, ops.ReadClaim, ops.ReadClaimColumns})
-"""Of what is only looked at, what comes again and again until it is done."""
+"""Reads that come again and again until they are done."""
 
 
 class SQLiteStore:
@@ -141,7 +141,7 @@ class SQLiteStore:
             raise
 
     def _mend_queues(self, now: int) -> None:
-        """Mend what nothing would trip over: messages that nobody looks for."""
+        """Mend damage that no operation would meet: messages that are never looked for."""
         try:
             with translated(self.path):
                 if has_odd_queues(self.connection.execute):
@@ -179,7 +179,7 @@ class SQLiteStore:
         return self.run(operations, now)
 
     def _mend(self, error: StoreDamaged, now: int) -> bool:
-        """Mend rows and indexes that an operation could not read; whether it is worth another try."""
+        """Mend rows and indexes that an operation could not read; return True if it is worth another try."""
         if self._mended:
             # It met damage again: there is more to it.
             self._past_mending = True
@@ -189,7 +189,7 @@ class SQLiteStore:
         return self._mended
 
     def _mend_aside(self, error: BaseException, now: int) -> bool:
-        """The same from any thread."""
+        """Mend the file from any thread; return True if anything was mended."""
         began = monotonic()
         if self.path == MEMORY or began < self._mend_again_at:
             return False
@@ -200,7 +200,7 @@ class SQLiteStore:
         return bool(told)
 
     def _mend_now(self, error: BaseException, indexes: bool, now: int) -> list[str] | None:
-        """What was mended, in a sentence each; None: others write."""
+        """Mend the file; return what was mended, in a sentence each. None: others write."""
         try:
             with closing(connect(self._file, create=False)) as connection:
                 if is_newer(connection):
@@ -256,7 +256,7 @@ class SQLiteStore:
         return commit
 
     def send_plain(self, queue: str, body: bytes, format: Format, now: int) -> Fact | None:
-        """One message by one statement; see `sqew.stores.contract.Store`."""
+        """Send one message by one statement; see `sqew.stores.contract.Store`."""
         seen, fact = self._seen_version, None
         try:
             # As in `_run_fast_path`.
@@ -274,7 +274,7 @@ class SQLiteStore:
         return fact
 
     def _raise_unless_avoidable(self, error: apsw.Error) -> None:
-        """Raise the error of a short way as ours, unless the general way knows what to do: a full disk, damage …"""
+        """Raise the error of a fast path as Sqew's, unless the general way knows what to do: a full disk, damage …"""
         failure = translate(error, self.path)
         if isinstance(error, apsw.IOError):
             self._broken = failure
@@ -340,7 +340,7 @@ class SQLiteStore:
         self._idle = self._idle and not writing
 
     def attempt(self, operation: ops.Operation[Any]) -> Any:
-        """Execute one operation: its result, or the error that stands for it. It failed before it wrote anything."""
+        """Execute one operation. Return its result, or its error: then it failed before it wrote anything."""
         try:
             work = self._work
             fast_path = FAST_PATHS_WITHIN.get(type(operation))
@@ -354,7 +354,7 @@ class SQLiteStore:
             return self._refusal(error)
 
     def _receive_each(self, operation: Any, count: int) -> list[Any]:
-        """The same for an operation that as many want, each for itself."""
+        """Execute a receive for ``count`` callers that want the same, each for itself; return their results."""
         try:
             results = receive.receive_each(self._work, operation, count)
         except Exception as error:  # noqa: BLE001 (it is returned, or raised again)
@@ -362,7 +362,7 @@ class SQLiteStore:
         return [self.attempt(operation) for _ in range(count)] if results is None else results
 
     def _refusal(self, error: Exception) -> SqewError:
-        """The error that stands for an operation, or for all of the transaction: then it is raised."""
+        """Return the error that stands for an operation; raise the one that stands for all of the transaction."""
         match error:
             case StoreDamaged():
                 raise error
@@ -382,7 +382,7 @@ class SQLiteStore:
         return StoreDamaged(f"{self.path} is damaged ({error}). Run `sqew check`, and restore the file from a backup.")
 
     def _is_damage(self, error: Exception, connection: apsw.Connection) -> bool:
-        """Whether an error that should not be is the file's fault: rows that hold what was never written to them."""
+        """Return True if an unexpected error is the file's fault: rows that hold what was never written to them."""
         if isinstance(error, UnicodeDecodeError | msgspec.DecodeError) or monotonic() < self._mend_again_at:
             # Or it was a moment ago, and could not be mended.
             return True
@@ -393,7 +393,7 @@ class SQLiteStore:
             return True
 
     def commit(self, results: list[Any]) -> Commit:
-        """Make the transaction last, and hand out what it did."""
+        """Commit the transaction, and return what it did."""
         try:
             self._work.execute_at_once("COMMIT")
         except apsw.Error as error:
@@ -424,19 +424,19 @@ class SQLiteStore:
         work.facts, work.woken, work.defers, work.deferred = [], set(), False, NewRows()
 
     def idle(self) -> None:
-        """There is nothing else to do: put the WAL back into the file, and give some free pages back to the disk."""
+        """Use idle time to put the WAL back into the file, and to give some free pages back to the disk."""
         # Only if anything was written since the last time, or there was more to do.
         if not self._idle and self._broken is None:
             has_more = upkeep.vacuum_step(self.connection)
             self._idle = upkeep.checkpoint(self.connection) and not has_more
 
     def file_bytes(self) -> int:
-        """How large the file is, without its write-ahead log."""
+        """Return the bytes of the file, without its write-ahead log."""
         with translated(self.path):
             return int(self.connection.pragma("page_count") * self.connection.pragma("page_size"))
 
     def compact(self) -> bool:
-        """Give a few free pages back to the disk; whether there are more. At the end the WAL is put into the file."""
+        """Give a few free pages back to the disk; return True if there are more. At the end, checkpoint the WAL."""
         with translated(self.path):
             return upkeep.compact_step(self.connection)
 
@@ -447,7 +447,7 @@ class SQLiteStore:
                 upkeep.shrink_wal(self._file)
 
     def maintain(self) -> None:
-        """Whatever keeps the file small and its queries quick; may take seconds on a large file."""
+        """Keep the file small and its queries quick; this may take seconds for a large file."""
         with translated(self.path):
             upkeep.drop_empty_buckets(self.connection)
             self._catalog.forget()
@@ -459,7 +459,7 @@ class SQLiteStore:
         upkeep.backup(self.connection if self.path == MEMORY else self._file, str(to), progress)
 
     def read(self, operations: Sequence[ops.Operation[Any]], now: int) -> list[Any]:
-        """Execute operations that only read, on a connection of their own: from any thread, and holding nobody up."""
+        """Execute operations that only read, on a connection of their own: from any thread, and blocking nobody."""
         with contextlib.suppress(StoreDamaged):
             return self._look(operations, now)
         # It was mended, as far as it could be.
@@ -475,21 +475,21 @@ class SQLiteStore:
             return upkeep.check(work, progress, recorded_losses(self._file))
 
     def export(self, queue: str, now: int) -> Iterator[Message]:
-        """The messages of a queue as they were at one moment, in no particular order of lanes and priorities."""
+        """Yield the messages of a queue as they were at one moment, in no particular order of lanes and priorities."""
         with self._reader(now) as work:
             everything = inspect.everything(work, queue)
             # In memory there is no other connection: the reading must be over before the caller does anything else.
             yield from list(everything) if self.path == MEMORY else everything
 
     def export_archive(self, queue: str, now: int) -> Iterator[ArchivedMessage]:
-        """The archived messages of a queue as they were at one moment."""
+        """Yield the archived messages of a queue as they were at one moment."""
         with self._reader(now) as work:
             archive = inspect.whole_archive(work, queue)
             yield from list(archive) if self.path == MEMORY else archive
 
     @contextlib.contextmanager
     def _reader(self, now: int, keep: bool = False, mends: bool = True) -> Iterator[Work]:
-        """A connection of its own for long reads: they see one moment, and hold nobody up.
+        """Yield a connection for long reads, apart from the writer's: they see one moment, and hold no writer up.
 
         ``mends``: what can't be read is mended. ``keep``: there will be more of them soon, and to open it takes as long
         as to read a thousand messages.
@@ -537,14 +537,14 @@ class SQLiteStore:
         return work
 
     def close(self) -> None:
-        """Close the file. The last one out puts the WAL back into it."""
+        """Close the file. The last process to close it puts the WAL back into it."""
         with translated(self.path):
             self._kept_reader.close()
             self.connection.close()
 
 
 def _runs(operations: Sequence[ops.Operation[Any]]) -> Iterator[tuple[ops.Operation[Any], int]]:
-    """Each operation, and how often it comes in a row: receives by clients who all want the same."""
+    """Yield each operation, and how often it comes in a row: receives by clients that all want the same."""
     place = 0
     while place < len(operations):
         operation, end = operations[place], place + 1

@@ -1,8 +1,8 @@
-"""Taking rows out that SQLite itself can't read.
+"""Removal of rows that SQLite itself can't read.
 
 A flipped bit in the header of a record may make a column longer than all of the record. Then SQLite reads nothing of
-the row, and does not even delete it while there are indexes: they would have to be told of its columns. So they are
-made anew around it. A message leaves a row behind that has its place and no content, which is damage like any other.
+the row, and does not even delete it while there are indexes, as those need its columns. So indexes are made anew
+around it. A message leaves a row behind that has its place and no content, which is damage like any other.
 """
 
 from __future__ import annotations
@@ -30,13 +30,12 @@ _REMADE = (
     "sqew_meta",
 )
 """Tables that can do without a row: it is made anew, or little is lost. Upkeep reads them, for all queues together.
-
-Nothing can stand for what the others say.
+Nothing can replace what the other tables hold.
 """
 
 
 class _Broken(NamedTuple):
-    """A table of which some rows can't be read: how it was made, and those before and behind them."""
+    """A table of which some rows can't be read: its definition, and the rows before and behind them."""
 
     sql: str
     before: str
@@ -44,7 +43,7 @@ class _Broken(NamedTuple):
 
 
 _MOST = 100
-"""So many are not one flipped bit, and the file is to be restored."""
+"""Most rows that one flipped bit can make unreadable: if there are more, the file is to be restored."""
 
 _DUE = """
 SELECT queue_id, lane_id, priority, NULL FROM sqew_message INDEXED BY sqew_message_due
@@ -63,7 +62,7 @@ VALUES (?1, ?2, ?3, ?4, ?5, CASE WHEN ?5 IS NULL THEN ?6 END, ?6, ?6, 0, -1, x''
 
 
 def unreadable_rows(execute: Execute) -> dict[str, list[int]]:
-    """Find the rows by their ids, by table. Raises what SQLite says where more than a row can't be read.
+    """Find the unreadable rows by their ids, by table. Raise SQLite's error if other parts are unreadable.
 
     While others write there may be ids of intact rows among them: see `still_unreadable`.
     """
@@ -72,7 +71,7 @@ def unreadable_rows(execute: Execute) -> dict[str, list[int]]:
 
 
 def still_unreadable(execute: Execute, rows: Mapping[str, list[int]]) -> dict[str, list[int]]:
-    """Return those of these rows that can't be read, nobody else writing."""
+    """Return those of these rows that can't be read, while no other connection writes."""
     found = {table: [id for id in ids if not _can_be_read(execute, table, id)] for table, ids in rows.items()}
     return {table: ids for table, ids in found.items() if ids}
 
@@ -112,14 +111,14 @@ def _unreadable(execute: Execute, table: str) -> list[int]:
 
 
 def _next(last: int, id: int) -> int:
-    """Return an id that comes after the last one: otherwise it is damaged itself, and there is no way through."""
+    """Return an id that comes after the last one. Raise if it does not: it is damaged, and there is no way through."""
     if id <= last:
         raise ValueError(f"row {id} comes after row {last}")
     return id
 
 
 def take_out(execute: Execute, unreadable: Mapping[str, list[int]], now: int) -> list[str]:
-    """Take rows out, and say so of each table. The caller has to `check_pages` at the end of the transaction."""
+    """Take rows out; return a sentence for each table. The caller must `check_pages` at the end of the transaction."""
     places = [(id, *_place(execute, id)) for id in unreadable.get("sqew_message", ())]
     told = []
     for table, ids in unreadable.items():
@@ -145,10 +144,10 @@ def _place(execute: Execute, id: int) -> tuple[object, ...]:
 
 
 def broken_tables(execute: Execute, tables: Iterable[str] = _REMADE) -> dict[str, _Broken]:
-    """Find the tables that can do without what can't be read of them, where there is such.
+    """Find the tables that have unreadable rows and can do without them.
 
-    By another connection than the one that writes: after such a row SQLite writes nothing any more in a transaction.
-    While others write it may be other rows that are before and behind.
+    Use another connection than the one that writes: after such a row SQLite writes nothing any more in a transaction.
+    While others write, the rows before and behind may change.
     """
     found = {table: _broken(execute, table) for table in tables}
     return {table: broken for table, broken in found.items() if broken is not None}
@@ -170,7 +169,7 @@ def _broken(execute: Execute, table: str) -> _Broken | None:
 
 
 def _count(execute: Execute, statement: str) -> tuple[int, bool]:
-    """How many rows can be read until one can't, and whether these are all."""
+    """Return how many rows can be read until one can't, and True if these are all."""
     count = 0
     try:
         for _ in execute(statement):
@@ -181,9 +180,9 @@ def _count(execute: Execute, statement: str) -> tuple[int, bool]:
 
 
 def remake(execute: Execute, broken: Mapping[str, _Broken]) -> list[str]:
-    """Make tables anew without what can't be read, and say so. The caller has to `check_pages` as well.
+    """Make tables anew without what can't be read; return a sentence for each. The caller has to `check_pages` as well.
 
-    A row without a rowid can't be deleted where it can't be read.
+    A row without a rowid can't be deleted if it can't be read.
     """
     for table, found in broken.items():
         indexes = execute(_INDEXES, (table,)).fetchall()
@@ -200,7 +199,7 @@ def remake(execute: Execute, broken: Mapping[str, _Broken]) -> list[str]:
 
 
 def check_pages(execute: Execute) -> None:
-    """Raise `apsw.CorruptError` unless all pages are whole: what was taken out may have been said to be too long."""
+    """Raise `apsw.CorruptError` unless all pages are whole: what was taken out may have claimed too many bytes."""
     found = execute("PRAGMA quick_check(1)").get
     if found != "ok":
         raise apsw.CorruptError(str(found))

@@ -1,4 +1,4 @@
-"""Keeping the file small, quick and safe: checkpoints, statistics, vacuum, backups and checks."""
+"""Upkeep that keeps the file small, quick and safe: checkpoints, statistics, vacuum, backups and checks."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ SELECT count(*) FROM sqew_message m
 
 
 class CheckReport(Struct, frozen=True):
-    """What a check of the whole file found."""
+    """The findings of a check of the whole file."""
 
     messages: int
     archived: int
     damaged: list[int]
     """Ids of messages whose body or headers no longer match their checksum (the first hundred)."""
     problems: list[str]
-    """What SQLite found wrong with its own structures."""
+    """Problems in the file's structure and in its other tables, in a sentence each."""
     damaged_deliveries: list[int] = []  # msgspec copies it
     """Ids of deliveries whose endpoint, or what they post, is lost or no longer matches its checksum (as many)."""
     damaged_schedules: list[str] = []
@@ -55,7 +55,7 @@ class CheckReport(Struct, frozen=True):
 
 
 def checkpoint(connection: apsw.Connection) -> bool:
-    """Copy the WAL into the file, as far as readers allow; whether that was all of it.
+    """Copy the WAL into the file, as far as readers allow; return True if that was all of it.
 
     It is never urgent, so a failure is left to the next.
     """
@@ -66,7 +66,7 @@ def checkpoint(connection: apsw.Connection) -> bool:
 
 
 def shrink_wal(path: str) -> None:
-    """Copy the WAL into the file and cut it off, unless somebody still reads from it. Writers hardly wait for it."""
+    """Copy the WAL into the file and cut it off, unless a reader still needs it. Writers hardly wait for it."""
     connection = connect(path, create=False, busy_timeout_ms=0)
     try:
         # Most of the work with nobody held up, so that cutting, which stops writers, has little left to copy.
@@ -107,7 +107,7 @@ def maintain(connection: apsw.Connection) -> None:
 
 
 def vacuum_step(connection: apsw.Connection) -> bool:
-    """Give some free pages back, if there are many; whether there are more. It is never urgent."""
+    """Give some free pages back, if there are many; return True if there are more. It is never urgent."""
     with contextlib.suppress(apsw.Error):
         free = connection.pragma("freelist_count")
         if free > _FREE_PAGES_KEPT:
@@ -118,7 +118,7 @@ def vacuum_step(connection: apsw.Connection) -> bool:
 
 
 def compact_step(connection: apsw.Connection) -> bool:
-    """Give so few free pages back that nobody is held up for long; whether there are more."""
+    """Give back so few free pages that no writer is held up for long; return True if there are more."""
     free = connection.pragma("freelist_count")
     connection.execute(f"PRAGMA incremental_vacuum({_COMPACT_STEP_PAGES})").fetchall()
     left = connection.pragma("freelist_count")
@@ -169,7 +169,7 @@ def backup(origin: str | apsw.Connection, to: str, progress: Callable[[int, int]
 
 
 def check(work: Work, progress: Callable[[int], object] | None, known: Iterable[str] = ()) -> CheckReport:
-    """Read every page and every body. ``known``: what was found wrong before."""
+    """Read every page and every body. ``known``: problems that were found before."""
     problems = [*known, *_structural(work.execute)]
     with _as_far_as_it_goes("the types of columns", problems):
         problems.extend(odd_rows(work.execute))
@@ -207,7 +207,7 @@ def _is_whole(check: Any, is_text: Any, headers: Any, body: Any) -> bool:
 
 
 def structural_problems(path: str) -> list[str]:
-    """What SQLite finds wrong with a file, also with one that is too damaged to be opened as a queue's."""
+    """Return what SQLite finds wrong with a file, also with one that is too damaged to be opened as a queue's."""
     with translated(path):
         connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
         try:
@@ -227,7 +227,7 @@ def _structural(execute: Execute) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _as_far_as_it_goes(what: str, problems: list[str]) -> Iterator[None]:
-    """Damage that ends the reading of one table is one problem more, and no reason not to look at the others."""
+    """Record damage that ends the reading of one table as one problem more, and go on with the others."""
     try:
         yield
     except (apsw.CorruptError, *DAMAGE) as error:

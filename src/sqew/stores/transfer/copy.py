@@ -1,8 +1,8 @@
-"""Moving in: all that a file holds, copied to a database, with every id as it was.
+"""Copy of all that a file holds to a database, with every id as it was.
 
-It is copied in batches. How far that is stands in the database and is committed with each batch, so that what was
-interrupted goes on from there. The queues themselves come last, in one transaction with the counting: until it is sure
-that everything is there, nothing can be found.
+It is copied in batches. The progress is stored in the database and committed with each batch, so that an interrupted
+copy resumes from there. The queues themselves come last, in one transaction with the counting: until it is sure that
+everything is there, nothing can be found.
 """
 
 from __future__ import annotations
@@ -32,31 +32,31 @@ from sqew.stores.sqlite.connection import translated
 from sqew.stores.transfer.tables import LAST, NAMES, Row, Table, tables_of, unfit
 
 Reach = Callable[[str, int, int], object]
-"""Gets what is being done, with how many rows it is done, and with how many it will be."""
+"""Progress callback: gets the current step, the number of rows done, and their total."""
 
 COPYING, CHECKING = "copying rows", "checking what was copied"
 
 _MOST_ROWS, _MOST_BYTES = 5_000, 8 * 1024 * 1024
-"""What is copied at a time, at most."""
+"""Most rows, and bytes, that are copied at a time."""
 _ROWS_AT_A_TIME = 1_000
 _WAIT_MS = 1_000
 _META = "sqew_meta"
 _OURS_ALONE = "SET lock_timeout = '5s'; SELECT pg_advisory_lock(1399940471, 2); SET lock_timeout = 0"
-"""A move that was killed is over for the database only a moment later."""
+"""SQL that locks out other moves. It waits, as a move that was killed is over for the database only a moment later."""
 _NOBODY_ELSE = "SELECT pg_advisory_lock(1399940471, 0)"
-"""What every transaction of a server shares: servers on this database wait until the move is over."""
+"""SQL that locks what every transaction of a server shares: servers on this database wait until the move is over."""
 _encode = msgspec.msgpack.encode
 
 
 class Moved(Struct, frozen=True):
-    """What a move did: how many rows there are of each kind in the file, and in the database."""
+    """The result of a move: the number of rows of each kind in the file, and in the database."""
 
     tables: dict[str, tuple[int, int]]
     resumed: bool
 
     @property
     def ok(self) -> bool:
-        """Whether everything is there."""
+        """True if everything is there."""
         return all(here == there for here, there in self.tables.values())
 
     @property
@@ -65,23 +65,24 @@ class Moved(Struct, frozen=True):
 
 
 class Mark(Struct):
-    """How far a table is copied, and a checksum of what was."""
+    """The progress of a table's copy, and a checksum of what was copied."""
 
     rows: int = 0
     digest: int = 0
     last: list[int | str] = []  # msgspec copies it
 
     def count(self, row: Row) -> int:
-        """One more; its size."""
+        """Count a row and add it to the checksum; return its size."""
         encoded = _encode(row)
         self.rows, self.digest = self.rows + 1, crc32(encoded, self.digest)
         return len(encoded)
 
 
 async def move_in(path: str, url: str, reach: Reach | None = None, *, restart: bool = False) -> Moved:
-    """Copy a file's queues, and all that belongs to them, to an empty database, or go on with that.
+    """Copy a file's queues, and all that belongs to them, to an empty database, or resume that.
 
-    Nobody else may have the file open. It is left as it was. ``restart``: forget what an interrupted move has copied.
+    No other process may have the file open. It is left as it was. ``restart``: forget what an interrupted move has
+    copied.
     """
     with _file(path) as source:
         try:
@@ -98,7 +99,7 @@ async def move_in(path: str, url: str, reach: Reach | None = None, *, restart: b
 
 @contextlib.contextmanager
 def _file(path: str) -> Iterator[apsw.Connection]:
-    """The file, with nobody else in it: what they changed would be lost."""
+    """Yield a connection to the file, opened exclusively: changes by other processes would be lost."""
     store = SQLiteStore(path, now=Clock().now(), create=False, busy_timeout_ms=_WAIT_MS)
     try:
         with translated(path):
@@ -117,7 +118,7 @@ def _file(path: str) -> Iterator[apsw.Connection]:
 
 @contextlib.asynccontextmanager
 async def _database(url: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
-    """A connection to the database, with its tables made and nobody else at them."""
+    """Yield a connection to the database, with its tables made and other servers and moves locked out."""
     store = PostgresStore(url)
     connection = await store.connect(patient=True)
     try:
@@ -171,7 +172,7 @@ class _Move:
         return moved
 
     async def _forget(self) -> None:
-        """Delete what a move that was not finished has copied; and nothing else."""
+        """Delete what an unfinished move has copied; and nothing else."""
         async with self._target.transaction():
             progress = await self._target.fetchval(
                 "DELETE FROM sqew_moving_in WHERE finished_at IS NULL RETURNING progress"
@@ -191,7 +192,7 @@ class _Move:
             )
 
     async def _resume(self) -> bool:
-        """Whether this move was begun before: then it goes on from where it was."""
+        """Return True if this move was begun before: then it goes on from where it was."""
         marker = await self._target.fetchrow("SELECT salt, progress, finished_at FROM sqew_moving_in")
         if marker is None:
             return False
@@ -213,7 +214,7 @@ class _Move:
         return True
 
     async def _check_unchanged(self, table: Table, before: int) -> None:
-        """Raise if what was copied is not what is in the file now. ``before``: how many rows were looked at already."""
+        """Raise if what was copied is not what is in the file now. ``before``: the number of rows checked already."""
         mark, now = self._marks[table.name], Mark()
         if mark.rows:
             for row in table.read(self._source, "<=", mark.last):
@@ -267,7 +268,7 @@ class _Move:
         return sum(mark.rows for mark in self._marks.values())
 
     async def _finish(self, resumed: bool) -> Moved:
-        """Make everything found, if everything is there."""
+        """Make everything visible, if everything is there."""
         link = PostgresConnection(self._target, self._url, PoolCounters())
         transaction = self._target.transaction()
         await transaction.start()
@@ -291,7 +292,7 @@ class _Move:
         return self._counts[table.name], await self._target.fetchval(f"SELECT count(*) FROM {table.name}")
 
     async def _go_on_counting(self) -> None:
-        """New ids come after all that the file has ever given out; and servers read again what they keep in memory."""
+        """Let new ids come after all that the file has ever given out, and servers read again what they cache."""
         counters = [name for name in self._meta if name not in ("id", "salt", "next_id")]
         changes = ", ".join(f"{name} = {name} + ${number}" for number, name in enumerate(counters, 3))
         await self._target.execute(

@@ -1,4 +1,4 @@
-"""The tables that a file and a database have in common: their columns, their rows, and what people call them."""
+"""The tables that a file and a database have in common: their columns, their rows, and their names for users."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from sqew.rules.rules import shown
 Row = tuple[Any, ...]
 
 _OWN = frozenset({"sqew_migration", "sqew_moving_in", "sqew_depth"})
-"""What each store keeps of itself."""
+"""Tables in which each store keeps its own state."""
 LAST = ("sqew_subscription", "sqew_schedule", "sqew_queue")
-"""What others are found by."""
+"""Tables by which rows of the others are found: copied last."""
 NAMES = {
     "sqew_queue": "queues",
     "sqew_lane": "lanes",
@@ -47,10 +47,10 @@ NAMES = {
     "sqew_signing_key": "signing_keys",
     "sqew_activity": "figures",
 }
-"""What people call the rows of a table."""
+"""Names of a table's rows for users."""
 _SINGULAR = {"sqew_archive": "archived message", "sqew_key": "idempotency key"}
 _CASTS = {"bytea": "CAST({0} AS BLOB)", "text": "CAST({0} AS TEXT)"}
-"""SQLite keeps whatever it is given in a column; PostgreSQL does not."""
+"""Casts by type: SQLite keeps whatever it is given in a column; PostgreSQL does not."""
 
 _COLUMNS = """
 SELECT table_name::text, column_name::text, data_type::text, is_identity = 'YES' FROM information_schema.columns
@@ -59,11 +59,11 @@ SELECT table_name::text, column_name::text, data_type::text, is_identity = 'YES'
 _TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'sqew\\_%' ESCAPE '\\'"
 
 _COLUMN_NAMES = {"leased_by": "consumer", "group_id": "group", "by": "consumer"}
-"""What people call a column, where that is not its name."""
+"""Names of columns for users, where they differ from the columns' own."""
 
 
 class Table(Struct, frozen=True):
-    """A table that both have, with what its columns hold in PostgreSQL."""
+    """A table that both have, with the types of its columns in PostgreSQL."""
 
     name: str
     columns: dict[str, str]
@@ -71,20 +71,20 @@ class Table(Struct, frozen=True):
     identity: str | None
 
     def read(self, connection: apsw.Connection, where: str = "", last: Sequence[int | str] = ()) -> Iterator[Row]:
-        """Its rows in the order of their keys; ``where``: those before and with the last (``<=``), or after (``>``)."""
+        """Return its rows in the order of their keys; ``where``: those up to the last (``<=``), or after it (``>``)."""
         key = ", ".join(map(_quoted, self.key))
         some = f" WHERE ({key}) {where} ({', '.join('?' * len(self.key))})" if last else ""
         wanted = ", ".join(_CASTS.get(kind, "{0}").format(_quoted(name)) for name, kind in self.columns.items())
         return connection.execute(f"SELECT {wanted} FROM {self.name}{some} ORDER BY {key}", tuple(last))
 
     def key_of(self, row: Row) -> list[int | str]:
-        """What a row is known by."""
+        """Return the key of a row."""
         values = dict(zip(self.columns, row, strict=True))
         return [values[name] for name in self.key]
 
     @property
     def called(self) -> str:
-        """What people call its rows."""
+        """Name of its rows for users."""
         return NAMES[self.name].replace("_", " ")
 
 
@@ -93,7 +93,7 @@ def _quoted(name: str) -> str:
 
 
 async def tables_of(source: apsw.Connection, target: asyncpg.Connection[asyncpg.Record]) -> list[Table]:
-    """What both have, which must be the same."""
+    """Return the tables of both. Raise `StoreUnusable` if they differ."""
     columns: dict[str, dict[str, str]] = {}
     identities: dict[str, str] = {}
     for table, column, kind, is_identity in await target.fetch(_COLUMNS):
@@ -116,13 +116,13 @@ async def tables_of(source: apsw.Connection, target: asyncpg.Connection[asyncpg.
 
 
 def _keys(source: apsw.Connection, table: object) -> dict[str, int]:
-    """A table's columns, and which place in its primary key each has (0: none)."""
+    """Return a table's columns, and each one's place in the primary key (0: none)."""
     columns: Iterable[Any] = source.execute("SELECT name, pk FROM pragma_table_info(?)", (table,))
     return dict(columns)
 
 
 def unfit(source: apsw.Connection, path: str, table: Table, rows: Iterable[Row]) -> BadValue:
-    """Which of the rows PostgreSQL can't store."""
+    """Return an error that names the row which PostgreSQL can't store."""
     for row in rows:
         for name, value in zip(table.columns, row, strict=True):
             if isinstance(value, str) and "\0" in value:
@@ -134,7 +134,7 @@ def unfit(source: apsw.Connection, path: str, table: Table, rows: Iterable[Row])
 
 
 def _shown(source: apsw.Connection, table: Table, row: Row) -> str:
-    """A row as people know it: ``Message 7 of 'orders'``."""
+    """Return a row's name for users: ``Message 7 of 'orders'``."""
     values = dict(zip(table.columns, row, strict=True))
     what = _SINGULAR.get(table.name, table.name.removeprefix("sqew_").replace("_", " "))
     known_by = [shown(values[name]) for name in table.key if name != "queue_id"]
