@@ -1,4 +1,4 @@
-"""`python -m sqew`: the same as `sqew`."""
+"""`python -m sqew`, the same as `sqew`."""
 
 from sqew.cli.main import main
 

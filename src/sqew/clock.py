@@ -1,4 +1,4 @@
-"""Time for leases and delays: epoch milliseconds that run backwards only where the wall clock was far ahead."""
+"""The clock for leases and delays: epoch milliseconds, which run backwards only if the wall clock was far ahead."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 SMALLEST_CORRECTION_MS = 5_000
-"""A wall clock that goes back by less is not followed: time then stands ahead of it, as if it had gained a little."""
+"""Milliseconds: a wall clock set back by less is not followed; time stays ahead, as if it had gained a little."""
 
 _CORRECTION_NS = SMALLEST_CORRECTION_MS * 1_000_000
 _LOOKS = 3
@@ -22,16 +22,16 @@ The wall clock may have been adjusted a little in between.
 
 
 class Correction(Struct, frozen=True):
-    """The wall clock was set back, and time has followed it."""
+    """A correction: the wall clock was set back, and time has followed it."""
 
     ahead_ms: int
     """The milliseconds that time was ahead."""
     since_ms: int | None
-    """The time it showed when it got ahead; None: it was ahead from the start, or it was right and is slow now."""
+    """The time it showed when it got ahead; None: it was ahead from the start, or was right and is slow now."""
 
 
 class Clock:
-    """The wall clock, made monotonic as far as that does no harm.
+    """The wall clock, made monotonic as far as this does no harm.
 
     When the wall clock jumps forward, time follows it: a machine may boot in 1970. When it is set back by a little,
     time goes on from where it was at the pace of the monotonic clock, so that it does not run backwards: leases still
@@ -49,10 +49,10 @@ class Clock:
         # Jumps that no other has taken back: what time showed then, and how far it went (back: less than 0).
         self._jumps: list[tuple[int, int]] = []
         self.correction: Correction | None = None
-        """The last one that was not dealt with: what was stored meanwhile has dates in the future."""
+        """The last correction not handled yet: dates stored while the clock was ahead lie in the future."""
 
     def now_us(self) -> int:
-        """Epoch microseconds."""
+        """Return epoch microseconds."""
         steady = self._steady_ns()
         offset = self._wall_ns() - steady
         if offset > self._offset_ns or offset < self._least_ns:
@@ -60,7 +60,7 @@ class Clock:
         return (steady + self._offset_ns) // 1000
 
     def now(self) -> int:
-        """Epoch milliseconds."""
+        """Return epoch milliseconds."""
         # now_us again, spelled out: every operation asks for the time.
         steady = self._steady_ns()
         offset = self._wall_ns() - steady
@@ -85,10 +85,10 @@ class Clock:
         self._offset_ns, self._least_ns = offset, offset - _CORRECTION_NS
 
     def _take_back(self, ms: int) -> int | None:
-        """Forget the last jump that went as far the other way: what time showed after it (None: there is none).
+        """Forget the last jump of about the same size the other way; return the time after it (None: there is none).
 
-        A clock that was slow for a moment, and is right again, was not set ahead. If it is slow once more, that takes
-        no jump back: what expires would expire too early.
+        A clock that was slow for a moment, and is right again, was not set ahead. If it is slow once more, that cancels
+        no jump: messages would expire too early.
         """
         far_ms = max(SMALLEST_CORRECTION_MS, min(_AS_FAR_MS, abs(ms) // 10))
         jumps = self._jumps
@@ -100,7 +100,7 @@ class Clock:
         return None
 
     def postpone(self, correction: Correction) -> None:
-        """Remember a correction to be dealt with, and with it what was not dealt with before."""
+        """Remember a correction to be handled later, together with an earlier one that was not handled."""
         if (other := self.correction) is not None:
             both = (correction.since_ms, other.since_ms)
             since_ms = None if None in both else min(ms for ms in both if ms is not None)
@@ -109,7 +109,7 @@ class Clock:
 
 
 class ManualClock(Clock):
-    """A clock that moves only when told to: for tests and for virtual time in the lab."""
+    """A clock that moves only when advanced: for tests and for virtual time in the lab."""
 
     def __init__(self, start_ms: int = 1_700_000_000_000) -> None:
         self.wall_ms = start_ms
@@ -121,7 +121,7 @@ class ManualClock(Clock):
 
 
 def timestamp(ms: int) -> str:
-    """Epoch milliseconds in ISO 8601, in UTC.
+    """Format epoch milliseconds in ISO 8601, in UTC.
 
     >>> timestamp(1_700_000_000_042)
     '2023-11-14T22:13:20.042Z'
@@ -132,5 +132,5 @@ def timestamp(ms: int) -> str:
 
 @functools.lru_cache(256)
 def _second(seconds: int) -> str:
-    """Format a second. Most are those around now, and many messages share one: from the cache it takes a fifth."""
+    """Format a second. Most are close to now, and many messages share one: the cache takes a fifth of the time."""
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))

@@ -1,8 +1,8 @@
-"""Every error a user can meet.
+"""The errors that a user can meet.
 
-One base, a shallow tree: the class says what kind of trouble it is, ``code`` names it for machines, and the
-message is a sentence that says what to do next. Errors are raised where the fact is known and rendered once per
-dialect (the command line, each HTTP dialect).
+One base, a shallow tree: the class says what kind of trouble it is, ``code`` names it for machines, and the message is
+a sentence that says what to do next. Errors are raised where the fact is known and rendered once per dialect (the
+command line, each HTTP dialect).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class SqewError(Exception):
 
     code = "error"
     is_counted = False
-    """The figures of its queue have it already."""
+    """True if the counters of its queue have it already."""
 
     @property
     def told(self) -> str:
-        """What a server tells whoever asks."""
+        """The sentence that a server sends to a client."""
         return str(self)
 
 
@@ -63,7 +63,7 @@ class TooLarge(Invalid):
 
 
 class TooWide(TooLarge):
-    """A batch of events that so many subscribe to that it would keep everybody else waiting.
+    """A batch of events with so many subscribers that all other operations would have to wait for it.
 
     ``fits`` is how many of its events could be published together.
     """
@@ -80,7 +80,7 @@ class TooWide(TooLarge):
 
 
 class TooMuchToCompare(TooLarge):
-    """An event that filters would have to look at for so long that everybody else would wait."""
+    """An event that filters would have to look at for so long that all other operations would wait."""
 
     code = "too_much_to_compare"
 
@@ -92,7 +92,7 @@ class TooMuchToCompare(TooLarge):
 
 
 class TooManyAttributes(TooLarge):
-    """A message with more attributes than a queue takes that subscribes to it as it is."""
+    """A message with more attributes than a queue takes that gets it without an envelope."""
 
     def __init__(self, queue: str, count: int, most: int) -> None:
         self.queue = queue
@@ -103,7 +103,7 @@ class TooManyAttributes(TooLarge):
 
 
 class FilterLimitExceeded(Invalid):
-    """There are as many filter policies as there may be."""
+    """The limit on the number of filter policies is reached."""
 
     code = "filter_limit_exceeded"
 
@@ -150,7 +150,7 @@ class BodyMisfit(BadValue):
 
 
 class BadSchedule(BadValue):
-    """A schedule that does not say when it fires, what it sends or where to, or says it twice."""
+    """A schedule that lacks its times, its message or its target, or has one of them twice."""
 
     code = "schedule_invalid"
 
@@ -189,7 +189,7 @@ class BadZone(Invalid):
 
 
 class BadRoutingKey(Invalid):
-    """A routing key that nothing can be published under."""
+    """A routing key that is not allowed."""
 
     code = "bad_routing_key"
 
@@ -215,7 +215,7 @@ class BadFilterPolicy(Invalid):
 
 
 class BadEndpoint(Invalid):
-    """An endpoint that can't be posted to: not an http(s) URL, or one that leads to where it may not."""
+    """An endpoint that can't be posted to: not an http(s) URL, or one whose address is not allowed."""
 
     code = "bad_endpoint"
 
@@ -233,7 +233,7 @@ class LeaseTooLong(Invalid):
 
 
 class KeyMissing(Invalid):
-    """A message to a FIFO queue has no key, and the queue makes none of bodies."""
+    """A message to a FIFO queue without a key; the queue does not use the body as one."""
 
     code = "key_missing"
 
@@ -243,7 +243,7 @@ class KeyMissing(Invalid):
 
 
 class BadRequest(Invalid):
-    """An HTTP request that can't be made sense of."""
+    """An HTTP request that can't be understood."""
 
     code = "bad_request"
 
@@ -271,29 +271,29 @@ class MethodNotAllowed(Invalid):
 
 
 class RequestTimeout(SqewError):
-    """The client took too long to send a request, or the server to answer it."""
+    """A client that took too long to send a request, or a server that took too long to answer it."""
 
     code = "request_timeout"
 
 
 class Unauthorized(SqewError):
-    """No credentials, or wrong ones."""
+    """Missing or wrong credentials."""
 
     code = "unauthorized"
 
 
 class CredentialsMissing(Unauthorized):
-    """A request that does not say who sends it."""
+    """A request without credentials."""
 
 
 class Forbidden(SqewError):
-    """The credentials are right, and do not allow this."""
+    """Credentials that are right, but do not allow this."""
 
     code = "forbidden"
 
 
 class AwsAuthError(SqewError):
-    """An SQS or SNS call that is not signed as it should be. ``aws_code`` is what AWS calls it."""
+    """An SQS or SNS call that is not signed as it should be. ``aws_code`` is AWS's code for it."""
 
     code = "aws_auth"
     aws_code = "AccessDenied"
@@ -301,14 +301,14 @@ class AwsAuthError(SqewError):
 
 
 class MissingAuthenticationToken(AwsAuthError):
-    """The call is not signed at all."""
+    """A call that is not signed at all."""
 
     code = "missing_authentication_token"
     aws_code = "MissingAuthenticationToken"
 
 
 class IncompleteSignature(AwsAuthError):
-    """A part of the signature is missing, or can't be read."""
+    """A signature of which a part is missing, or can't be read."""
 
     code = "incomplete_signature"
     aws_code = "IncompleteSignature"
@@ -316,14 +316,14 @@ class IncompleteSignature(AwsAuthError):
 
 
 class InvalidClientTokenId(AwsAuthError):
-    """The access key is none of this server's."""
+    """An access key that this server does not have."""
 
     code = "invalid_client_token_id"
     aws_code = "InvalidClientTokenId"
 
 
 class SignatureDoesNotMatch(AwsAuthError):
-    """The call is not what was signed, or was not signed just now."""
+    """A call that differs from what was signed, or was not signed just now."""
 
     code = "signature_does_not_match"
     aws_code = "SignatureDoesNotMatch"
@@ -338,7 +338,7 @@ class RequestExpired(AwsAuthError):
 
 
 class NotFound(SqewError):
-    """What was named is not there."""
+    """The named object does not exist."""
 
     code = "not_found"
 
@@ -363,7 +363,7 @@ class KeyNotFound(NotFound):
 
 
 class NameNotFound(NotFound):
-    """Nothing of that name. ``known`` are names like it that there are."""
+    """No object of that name. ``known`` are existing names like it."""
 
     known: tuple[str, ...]
 
@@ -489,7 +489,7 @@ class MoveNotFound(NotFound):
 
 
 class WriterNotFound(NameNotFound):
-    """Nobody of that name sends to the queue in epochs."""
+    """No writer of that name sends to the queue in epochs."""
 
     code = "writer_not_found"
 
@@ -503,13 +503,13 @@ class WriterNotFound(NameNotFound):
 
 
 class Conflict(SqewError):
-    """What was asked for contradicts what is there."""
+    """A request that contradicts the present state."""
 
     code = "conflict"
 
 
 class ConsumerInUse(Conflict):
-    """Somebody else reads as this consumer, or it is just being released."""
+    """The consumer is held by another owner, or it is just being released."""
 
     code = "consumer_in_use"
 
@@ -527,7 +527,7 @@ class ConsumerInUse(Conflict):
 
 
 class Fenced(Conflict):
-    """Somebody else has opened the consumer since."""
+    """The consumer was opened by another owner since, or released."""
 
     code = "fenced"
 
@@ -540,7 +540,7 @@ class Fenced(Conflict):
 
 
 class ClaimSpent(Conflict):
-    """A claim of that number was answered or finished before, under the same epoch, and is not made again."""
+    """A claim of that number was returned or finished before, under the same epoch, and is not made again."""
 
     code = "claim_spent"
 
@@ -554,7 +554,7 @@ class ClaimSpent(Conflict):
 
 
 class SubscriptionExists(Conflict):
-    """The same pattern goes to the same place already, in another form."""
+    """The same pattern goes to the same target already, in another form."""
 
     code = "subscription_exists"
 
@@ -569,7 +569,7 @@ class SubscriptionExists(Conflict):
 
 
 class ScheduleExists(Conflict):
-    """A schedule of that name exists."""
+    """A schedule with this name exists already."""
 
     code = "schedule_exists"
 
@@ -579,7 +579,7 @@ class ScheduleExists(Conflict):
 
 
 class ChangedMeanwhile(Conflict):
-    """What a change was made up from is no longer so, and nothing was changed."""
+    """The object was changed by another client after it was read, so nothing was changed."""
 
     code = "changed_meanwhile"
 
@@ -588,7 +588,7 @@ class ChangedMeanwhile(Conflict):
 
 
 class ScheduleChanged(Conflict):
-    """Somebody else changed or fired the schedule meanwhile, so nothing was done."""
+    """The schedule was changed or fired by another client or server meanwhile, so nothing was done."""
 
     code = "schedule_changed"
 
@@ -608,14 +608,14 @@ class TargetMissing(Conflict):
 
 
 class EnvelopeNeeded(Conflict):
-    """A subscription wants the event in an envelope, and it came without: sign one and publish again."""
+    """A subscription wants the event in an envelope, and it has none: sign one and publish again."""
 
     code = "envelope_needed"
 
     def __init__(self, versions: Iterable[int], for_queues: Iterable[int] = ()) -> None:
         self.versions = frozenset(versions)
         self.for_queues = frozenset(for_queues)
-        """Those of the versions that a queue wants: there the envelope is a message's body."""
+        """Those versions that queues want: there the envelope is a message's body."""
         super().__init__("A subscription wants this event in a signed envelope. Publish it with one.")
 
 
@@ -630,7 +630,7 @@ class MoveRunning(Conflict):
 
 
 class NotADeadLetterQueue(Conflict):
-    """No queue sends its dead letters there."""
+    """No queue has this one as its dead-letter queue."""
 
     code = "not_a_dead_letter_queue"
 
@@ -666,7 +666,7 @@ class AlreadyPromoted(Conflict):
 
 
 class QueueExists(Conflict):
-    """A queue of that name exists with another policy, or was to be a new one.
+    """A queue with this name exists already, with another policy, or although it was to be a new one.
 
     ``existing`` is the queue as the store had it when it refused; None in a client.
     """
@@ -681,7 +681,7 @@ class QueueExists(Conflict):
 
 
 class StaleLease(Conflict):
-    """The lease was lost: it ran out and the message went on, or somebody else holds it."""
+    """The lease was lost: it ran out and the message went on, or another receiver holds it."""
 
     code = "stale_lease"
 
@@ -694,13 +694,13 @@ class StaleLease(Conflict):
 
 
 class Limited(SqewError):
-    """Not now: a limit that the queue's policy sets has been reached."""
+    """A limit that the queue's policy sets has been reached: try again later."""
 
     code = "limited"
 
 
 class RateLimited(Limited):
-    """More messages a second than the queue's rate_limit."""
+    """A rate of messages above the queue's rate_limit."""
 
     code = "rate_limited"
 
@@ -724,7 +724,7 @@ class QuotaExceeded(Limited):
 
 
 class TooMuchStaged(Limited):
-    """As many messages are staged for a queue as its quota allows."""
+    """The queue's quota of staged messages is reached."""
 
     code = "too_much_staged"
 
@@ -737,7 +737,7 @@ class TooMuchStaged(Limited):
 
 
 class Overloaded(Limited):
-    """The server has more to write than it can at the moment."""
+    """The server has more to write than it can write at the moment."""
 
     code = "overloaded"
 
@@ -747,11 +747,11 @@ class Overloaded(Limited):
 
 
 class StoreError(SqewError):
-    """The file or database below could not do its work."""
+    """The file or database was not able to do its work."""
 
     code = "store_error"
     discreet = "The server's store could not do that; the server's log says why."
-    """What a server tells whoever asks: where its file or database is, and what that says, is for its log."""
+    """The sentence that a server sends to a client: the place and the words of its file or database are for its log."""
 
     @property
     def told(self) -> str:
@@ -759,7 +759,7 @@ class StoreError(SqewError):
 
 
 class StoreBusy(StoreError):
-    """Another process held the write lock for longer than busy_timeout_ms."""
+    """The write lock was held by another process for longer than busy_timeout_ms."""
 
     code = "store_busy"
     discreet = "The server's store is busy just now. Try again in a moment."
@@ -771,11 +771,11 @@ class StoreUnavailable(StoreBusy):
     code = "store_unavailable"
     discreet = "The server's database does not answer just now. Try again in a moment."
     was_there = False
-    """Whether it has ended the connection itself, or is about to let us in: soon it may be back."""
+    """True if it has ended the connection itself, or is about to accept it: soon it may be back."""
 
 
 class OutcomeUnknown(StoreError):
-    """The answer to what was sent got lost: it may have been done, or not."""
+    """The answer of the database got lost: the operation may have been done, or not."""
 
     code = "outcome_unknown"
     discreet = (
@@ -785,7 +785,7 @@ class OutcomeUnknown(StoreError):
 
 
 class StoreFull(StoreError):
-    """No room on the disk. Nothing was stored; acknowledgements still work."""
+    """The disk has no room. Nothing was stored; acknowledgements still work."""
 
     code = "store_full"
     discreet = "The server's store has no room left, and nothing was changed. Free some on its disk, and try again."
@@ -846,31 +846,31 @@ class DeliveryFailed(SqewError):
 
 
 class NotTried(DeliveryFailed):
-    """The endpoint was not even looked for, and that is not its fault: it counts as no attempt."""
+    """An endpoint that was not even looked up, through no fault of its own: it counts as no attempt."""
 
     code = "not_tried"
 
 
 class Unresolvable(DeliveryFailed):
-    """The name in an endpoint leads to no address."""
+    """An endpoint whose name has no address."""
 
     code = "unresolvable"
 
 
 class ForbiddenAddress(DeliveryFailed):
-    """The name in an endpoint leads to an address that may not be posted to."""
+    """An endpoint whose name has an address that may not be posted to."""
 
     code = "forbidden_address"
 
 
 class BadSignature(SqewError):
-    """An envelope that can't be trusted, found by whoever received it: answer 403, and do nothing that it says."""
+    """An envelope that its receiver can't trust: answer 403, and do nothing that it says."""
 
     code = "bad_signature"
 
 
 class DeliveryDamaged(StoreError):
-    """What was to be posted no longer matches its checksum. It never is."""
+    """A stored delivery no longer matches its checksum. It is never posted."""
 
     code = "delivery_damaged"
     discreet = ""
@@ -884,7 +884,7 @@ class DeliveryDamaged(StoreError):
 
 
 class ScheduleDamaged(StoreError):
-    """What is stored of a schedule no longer matches its checksum. It never fires."""
+    """A stored schedule no longer matches its checksum. It never fires."""
 
     code = "schedule_damaged"
     discreet = ""
@@ -904,19 +904,19 @@ class SparkError(SqewError):
 
 
 class SparkUnusable(SparkError):
-    """Spark can't be started here: something that it needs is missing or will not do."""
+    """Spark can't be started here: something that it needs is missing or unsuitable."""
 
     code = "spark_unusable"
 
 
 class LakeUnusable(SparkError):
-    """A lake is none, or is damaged, or has no room."""
+    """A folder that is no lake, or a lake that is damaged or has no room."""
 
     code = "lake_unusable"
 
 
 class LakeConflict(SparkError):
-    """Another run has added to the lake meanwhile; what this one wrote is gone."""
+    """The lake was added to by another run meanwhile; what this one wrote is gone."""
 
     code = "lake_conflict"
 
@@ -925,13 +925,13 @@ class LakeConflict(SparkError):
 
 
 class ServerError(SqewError):
-    """A client could not get an answer from a Sqew server."""
+    """The server gave a client no answer."""
 
     code = "server_error"
 
 
 class Unreachable(ServerError):
-    """No connection to the server: nothing was sent, so nothing was done."""
+    """The server can't be connected to: nothing was sent, so nothing was done."""
 
     code = "unreachable"
 
@@ -943,7 +943,7 @@ class NoAnswer(ServerError):
 
 
 class NotSqew(ServerError):
-    """Something answered, but not as a Sqew server does."""
+    """The answer is not that of a Sqew server."""
 
     code = "not_sqew"
 
@@ -953,12 +953,12 @@ class NotSqew(ServerError):
 
 
 def is_about_all(error: BaseException) -> bool:
-    """Whether it is not the fault of one of several operations that were carried out together."""
+    """Return True if an error concerns all the operations of a transaction, not just one of them."""
     return isinstance(error, SqewError) and not isinstance(error, BadValue | StoreDamaged)
 
 
 def shortened(written: str, most: int = 60) -> str:
-    """A value as Python writes it, cut where it is too long for a sentence. What quotes it is closed all the same.
+    """Shorten a value's repr if it is too long for a sentence. Its closing quote or bracket is kept.
 
     >>> shortened("'a text without end'", 12)
     "'a text ...'"
@@ -970,7 +970,7 @@ def shortened(written: str, most: int = 60) -> str:
 
 
 def quoted(name: str) -> str:
-    """A name in quotes, cut where it is longer than any real one: whoever sent 16 MiB need not get them back.
+    """Quote a name, cut if it is longer than any real one: a client that sent 16 MiB need not get them back.
 
     >>> quoted("orders")
     "'orders'"
@@ -979,6 +979,6 @@ def quoted(name: str) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """``" (did you mean 'orders'?)"`` when a known name is close to the one given, else nothing."""
+    """Return ``" (did you mean 'orders'?)"`` if a known name is close to the given one, else an empty string."""
     close = closest(name, known)
     return f" (did you mean '{close[0]}'?)" if close else ""

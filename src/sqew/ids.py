@@ -1,4 +1,4 @@
-"""Names for things: lease tokens, and message ids as UUIDs."""
+"""Identifiers: lease tokens, and message ids as UUIDs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ os.register_at_fork(after_in_child=_tokens.clear)
 
 
 def new_token() -> str:
-    """A secret that nobody can guess: 128 random bits."""
+    """Return a secret that can't be guessed: 128 random bits."""
     try:
         return _tokens.pop()
     except IndexError:
@@ -34,10 +34,10 @@ def new_token() -> str:
 
 
 class MessageUuids:
-    """Message ids as UUIDs (version 8) and back, for the dialects whose ids are UUIDs.
+    """A mapping of message ids to UUIDs (version 8) and back, for the dialects whose ids are UUIDs.
 
-    The salt is the store's own: two stores, which both have a message 1, give it different UUIDs, and who remembers
-    the UUIDs of what he has dealt with may receive from both.
+    The salt is the store's own: two stores, which both have a message 1, give it different UUIDs, so a consumer that
+    remembers the UUIDs it has dealt with may receive from both.
     """
 
     def __init__(self, salt: int) -> None:
@@ -48,7 +48,7 @@ class MessageUuids:
         self._hasher = hashlib.blake2b(salt.to_bytes(8, "big", signed=True), digest_size=8, person=b"sqew-id")
 
     def of(self, id: int) -> UUID:
-        """The UUID of a message.
+        """Return the UUID of a message.
 
         >>> uuids = MessageUuids(4711)
         >>> uuids.id_of(uuids.of(42))
@@ -57,7 +57,7 @@ class MessageUuids:
         return UUID(self.text(id))
 
     def text(self, id: int) -> str:
-        """The same as text, in a quarter of the time: no UUID is made on the way."""
+        """Return the UUID of a message as a string, in a quarter of the time: no UUID object is made."""
         known = self._texts.get(id)
         if known is not None:
             return known
@@ -73,7 +73,7 @@ class MessageUuids:
         return made
 
     def id_in(self, text: str) -> int:
-        """The message that a text names as `text` writes it, or as any UUID may be written; raises as `id_of` does.
+        """Return the id of a message from its UUID in any form, fastest in that of `text`; raises as `id_of` does.
 
         >>> uuids = MessageUuids(4711)
         >>> uuids.id_in(uuids.text(42)), uuids.id_in(uuids.of(42).hex.upper())
@@ -95,7 +95,7 @@ class MessageUuids:
         return (spread ^ self._mask) * _GATHER & _ID_MASK
 
     def id_of(self, uuid: UUID) -> int:
-        """The message of a UUID made by `of`; any other UUID names no message."""
+        """Return the id of a message from a UUID made by `of`; raise `MessageNotFound` for any other UUID."""
         id = self._id_of_bits(uuid.int)
         if self.of(id) != uuid:
             raise MessageNotFound(id)

@@ -1,4 +1,4 @@
-"""Install commands for missing packages and old versions, which work wherever Sqew was installed from."""
+"""Commands that install missing packages and new versions, which work wherever Sqew was installed from."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _OF_EXTRA = re.compile(r"extra == ['\"]([\w-]+)['\"]")
 
 
 def pip_install(*packages: str) -> str:
-    """Return the line that installs packages into the Python that runs Sqew, be it the shell's own or not."""
+    """Return the command that installs packages into the Python that runs Sqew, even if it is not the shell's own."""
     import shutil  # here, as below
 
     found = shutil.which("pip")
@@ -22,7 +22,7 @@ def pip_install(*packages: str) -> str:
 
 
 def to_install(extra: str) -> str:
-    """Return the line that installs what an extra of Sqew needs: its packages by name, as Sqew's own metadata has them.
+    """Return the command that installs the packages of an extra of Sqew, by the names in Sqew's own metadata.
 
     >>> to_install("postgres").endswith("pip install 'asyncpg>=0.30' 'greenlet>=3.1'")
     True

@@ -1,4 +1,4 @@
-"""Signatures of requests, under the name that programs import them by."""
+"""Signatures of requests, importable by programs under this name."""
 
 from sqew.envelopes.request_signature import mac_of, new_key, signature
 

@@ -1,7 +1,7 @@
-"""Operations: what a store can be asked to do, as values; the catalogue of all of them.
+"""The catalogue of all operations: requests to a store, as values.
 
-An operation is data, so it can be collected with its neighbours into one transaction, wrapped with faults, logged and
-replayed. ``Operation[R]`` answers an ``R``. Everything is batch-first: one message is a batch of one.
+An operation is data, so it can be batched with others into one transaction, wrapped with faults, logged and replayed.
+The result of an ``Operation[R]`` is an ``R``. Everything is batch-first: one message is a batch of one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every setting of Sqew, each defined once.
+"""The settings of Sqew, each defined once.
 
 A line in ``Settings`` gives a setting its name, type, default, bounds and documentation. From it come the attribute,
 the command line's flag (``--busy-timeout-ms``), the environment variable (``SQEW_BUSY_TIMEOUT_MS``), the key in
@@ -33,13 +33,13 @@ Kind = Literal["text", "path", "choice", "switch", "number", "fraction", "size",
 Form = Literal["durations", "url", "account", "database"]
 
 DATABASE_SCHEMES = ("postgresql://", "postgres://")
-"""What the name of a database begins with, where that of a file could stand."""
+"""The beginnings of a database's URL, to tell it from the path of a file."""
 _POSTGRESQL = re.compile(r"""\s*(["']?)postgres(?:ql)?(?:\+\w+)?://(?P<rest>.*?)\1\s*""", re.IGNORECASE | re.DOTALL)
-"""How other programs write it: with the driver that they use (postgresql+asyncpg://), or in quotes from an env file."""
+"""The forms of other programs: with the driver that they use (postgresql+asyncpg://), or in quotes from an env file."""
 CONFIG_VARIABLE = "SQEW_CONFIG"
 """The environment variable that names the settings file."""
 FILE_NAMES = ("sqew.toml", "sqew.yaml", "sqew.yml")
-"""What a settings file in the current folder may be called."""
+"""The names of a settings file in the current folder."""
 
 SIZES = {
     "B": 1,
@@ -56,14 +56,14 @@ SIZES = {
 DURATIONS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 """Units of time, in milliseconds."""
 SYNONYMS = {"warn": "warning", "critical": "error", "fatal": "error", "off": "error", "trace": "debug"}
-"""What other programs call a log level: LOG_LEVEL in the environment may be meant for them too."""
+"""Other programs' names for log levels: LOG_LEVEL in the environment may be meant for them too."""
 HIDDEN = "***"
-"""What is shown of a secret."""
+"""The text shown in place of a secret."""
 SWITCH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
 
 def as_postgresql(given: str) -> str:
-    """The URL of a PostgreSQL database as we write it, however another program does; empty for anything else.
+    """Return the URL of a PostgreSQL database in our form, from any program's; empty for anything else.
 
     >>> as_postgresql("postgres+asyncpg://app@db/queues")
     'postgresql://app@db/queues'
@@ -75,11 +75,11 @@ def as_postgresql(given: str) -> str:
 
 
 class Alias(Struct, frozen=True):
-    """Another environment variable for a setting. A number written there without a unit counts ``unit``.
+    """An additional environment variable for a setting. A number in it without a unit is in ``unit``.
 
-    ``part``: it holds ``HOST:PORT`` or a host alone, and this is the part that the setting is. ``less``: it counts so
-    many more than the setting does. ``shared``: every other program may have a variable of that name, for a database of
-    its own, so only the commands that are meant to use it look at it, and whatever names the setting as ours wins.
+    ``part``: it holds ``HOST:PORT`` or a host alone, and the setting is this part. ``less``: its number is higher by
+    this than the setting's. ``shared``: other programs may have a variable of that name, for a database of their own,
+    so only the commands that are meant to use it read it, and any variable of ours wins.
     """
 
     name: str
@@ -89,7 +89,7 @@ class Alias(Struct, frozen=True):
     shared: bool = False
 
     def read(self, given: str) -> str:
-        """What it says about the setting; nothing where it leaves that open."""
+        """Return the setting's value in the variable, or an empty string if it has none."""
         if self.shared:
             # Of another kind of database it may well be: that one is not meant for us.
             return as_postgresql(given)
@@ -106,7 +106,7 @@ class Alias(Struct, frozen=True):
 
 
 class Setting(Struct, frozen=True, kw_only=True):
-    """The definition of one setting. Its name, default and choices are those of the field of ``Settings``."""
+    """The definition of a setting. Its name, default and choices are those of the field of ``Settings``."""
 
     kind: Kind
     doc: str
@@ -116,14 +116,14 @@ class Setting(Struct, frozen=True, kw_only=True):
     choices: tuple[str, ...] = ()
     may_be_empty: bool = False
     secret: bool = False
-    """Never shown, and never in a message."""
+    """True if it is never shown, and never in a message."""
     at_least: int = 0
     at_most: int = 0
     units: dict[str, int] = {}  # msgspec copies it
     unit: str = ""
-    """What a number without a unit counts."""
+    """The unit of a number without one."""
     form: Form | None = None
-    """What a text must look like: one of `FORMS`."""
+    """The form of its text: one of `FORMS`."""
 
     @property
     def flag(self) -> str:
@@ -135,7 +135,7 @@ class Setting(Struct, frozen=True, kw_only=True):
 
     @property
     def allowed(self) -> str:
-        """What may be given, to end the sentence "it must be …"."""
+        """The allowed values, to end the sentence "it must be …"."""
         match self.kind:
             case "choice":
                 return " or ".join((", ".join(self.choices[:-1]), self.choices[-1]))
@@ -155,7 +155,7 @@ class Setting(Struct, frozen=True, kw_only=True):
                 return "text" if self.may_be_empty else "text that is not empty"
 
     def show(self, value: object) -> str:
-        """A value as people read it: ``1048576`` bytes is ``1 MiB``."""
+        """Format a value for people: ``1048576`` bytes is ``1 MiB``."""
         if self.secret and value:
             return without_password(str(value)) if self.form == "database" else HIDDEN
         if isinstance(value, bool):
@@ -171,7 +171,7 @@ class Setting(Struct, frozen=True, kw_only=True):
         return f"{amount // size} {unit}"
 
     def parse(self, given: object, source: str, unit: str = "") -> Any:
-        """The value that was meant. ``unit`` is what a bare number counts where ``source`` says it differs."""
+        """Return a given value, converted and checked. ``unit`` is that of a bare number if ``source`` has its own."""
         value = self._read(given, unit or self.unit)
         if value is None:
             written = str(given) if isinstance(given, Path) else given
@@ -185,7 +185,7 @@ class Setting(Struct, frozen=True, kw_only=True):
         return value
 
     def _read(self, given: object, unit: str) -> Any:
-        """The value that was meant, or None where it is not allowed."""
+        """Return a given value, converted, or None if it is not allowed."""
         match self.kind:
             case "choice":
                 # "sqew=debug,info" is how some programs write it: the last word without a name is for everything. Where
@@ -239,7 +239,7 @@ class Setting(Struct, frozen=True, kw_only=True):
 
 
 def durations(name: str, given: str) -> tuple[int, ...]:
-    """Lengths of time in milliseconds, with blanks or commas between.
+    """Parse durations, separated by blanks or commas, into milliseconds.
 
     >>> durations("delivery_retries", "10s, 5m")
     (10000, 300000)
@@ -275,7 +275,7 @@ _DATABASE = re.compile(
 
 
 def without_password(url: str) -> str:
-    """The URL of a database, as it may be shown to anybody.
+    """Return the URL of a database without its password, to be shown.
 
     >>> without_password("postgresql://app:secret@db.example.com/queues?sslmode=require")
     'postgresql://app@db.example.com/queues'
@@ -293,13 +293,13 @@ def without_password(url: str) -> str:
 
 
 def password_in(url: str) -> str:
-    """The password in the URL of a database, as it is written there."""
+    """Return the password in the URL of a database, as it is written there."""
     parts = _DATABASE.fullmatch(url)
     return "" if parts is None else parts["password"] or ""
 
 
 def is_database(text: str) -> bool:
-    """Whether it is the URL of a database."""
+    """Return True if the string is the URL of a database."""
     parts = _DATABASE.fullmatch(text)
     try:
         urlsplit(text)
@@ -319,7 +319,7 @@ FORMS: Mapping[Form, tuple[str, Callable[[str], bool]]] = {
         is_database,
     ),
 }
-"""What a text may have to be, to end the sentence "it must be …", and whether a text is that."""
+"""The forms that a text may have to have: the end of the sentence "it must be …", and a check."""
 
 
 def _fraction(given: object) -> float | None:
@@ -382,7 +382,7 @@ _HOUR, _DAY = DURATIONS["h"], DURATIONS["d"]
 
 
 class Settings(Discreet, frozen=True, kw_only=True):
-    """All settings, with their values. ``resolve`` makes one; ``Settings()`` is all defaults."""
+    """All settings, with their values. ``resolve`` makes them; ``Settings()`` is all defaults."""
 
     hidden: ClassVar[tuple[str, ...]] = ("auth_token", "aws_credentials", "database_url", "database_listen_url")
     db: Annotated[str, path("The file that holds the queues.", env=("DB_PATH", "DATABASE"))] = "queue.db"
@@ -716,7 +716,7 @@ class Settings(Discreet, frozen=True, kw_only=True):
     ] = 0.1
 
     sources: dict[str, str] = {}  # noqa: RUF012 (msgspec copies it)
-    """Where each value came from: ``default``, ``environment SQEW_DB``, ``file sqew.toml: db``, ``flag --db``."""
+    """The source of each value: ``default``, ``environment SQEW_DB``, ``file sqew.toml: db``, ``flag --db``."""
 
     def __post_init__(self) -> None:
         # A file that holds a token ends in a newline, which is no part of it. A blank one stays, and no server starts.
@@ -732,16 +732,16 @@ def _definitions() -> Iterator[Setting]:
 
 
 DEFINITIONS: Mapping[str, Setting] = {setting.name: setting for setting in _definitions()}
-"""Every setting by name, in the order in which people are shown them."""
+"""All settings by name, in the order in which they are shown."""
 
 
 def resolve(
     flags: Mapping[str, object], environ: Mapping[str, str], file: Path | None, *, shared: bool = False
 ) -> Settings:
-    """The settings in force: a flag wins over the environment, that over the file, and that over the default.
+    """Return the settings in force: a flag wins over the environment, that over the file, and that over the default.
 
-    ``flags`` maps setting names to what was given; None means that it was not. See ``find_file`` for ``file``.
-    ``shared``: look at the variables too that other programs may have (DATABASE_URL).
+    ``flags`` maps setting names to given values; None means that none was given. See ``find_file`` for ``file``.
+    ``shared``: read the variables too that other programs may have (DATABASE_URL).
     """
     values: dict[str, Any] = {name: setting.default for name, setting in DEFINITIONS.items()}
     sources = dict.fromkeys(values, "default")
@@ -758,7 +758,7 @@ def resolve(
 
 
 def find_file(chosen: str | Path | None, environ: Mapping[str, str], folder: Path) -> Path | None:
-    """The settings file: the one chosen (``--config``), else SQEW_CONFIG's, else the one in the folder, if any."""
+    """Return the settings file: the chosen one (``--config``), else SQEW_CONFIG's, else the folder's, if any."""
     named = chosen or environ.get(CONFIG_VARIABLE)
     if named:
         return Path(_at_home(str(named)))
@@ -770,7 +770,7 @@ def find_file(chosen: str | Path | None, environ: Mapping[str, str], folder: Pat
 
 
 _Found = Iterator[tuple[str, Any, str]]
-"""Name, value and source of each setting that one place sets."""
+"""The name, value and source of each setting from one place."""
 
 
 def _from_flags(flags: Mapping[str, object]) -> _Found:
@@ -802,7 +802,7 @@ def _from_environment(environ: Mapping[str, str]) -> _Found:
 
 
 def _named(setting: Setting, environ: Mapping[str, str]) -> Iterator[tuple[Alias, str]]:
-    """Return the values that the environment gives a setting, under each of its names; our own comes first."""
+    """Yield the values that the environment gives a setting, under each of its names; our own comes first."""
     for alias in (Alias(setting.variable), *setting.aliases):
         given = environ.get(alias.name)
         if given is None or alias.shared:
@@ -829,12 +829,12 @@ def _is_of_kubernetes(name: str, value: str) -> bool:
 
 
 def unused(environ: Mapping[str, str], settings: Settings) -> list[str]:
-    """Sentences on the variables that look as if they set something, and do not."""
+    """Return sentences on the variables that look like settings, and have no effect."""
     return [*_unknown(environ), *_overruled(environ, settings), *_too_few(environ, settings)]
 
 
 def _too_few(environ: Mapping[str, str], settings: Settings) -> Iterator[str]:
-    """A warning where a variable allows fewer connections than a server on a database needs."""
+    """Yield a warning if a variable allows fewer connections than a server on a database needs."""
     for alias in DEFINITIONS["database_connections"].aliases:
         is_used = settings.database_url and settings.sources["database_connections"] == f"environment {alias.name}"
         if is_used and int(environ[alias.name]) <= alias.less:
@@ -871,9 +871,9 @@ def _says(setting: Setting, alias: Alias, given: str, value: object) -> bool:
 
 
 def placed(settings: Settings, environ: Mapping[str, str]) -> tuple[Settings, list[str]]:
-    """The settings of a server whose queues are in one place, and sentences on the other place that was named, if any.
+    """Choose the one place of a server's queues; return its settings, and sentences on another place that was named.
 
-    What is more explicit wins: a flag, then what names us (SQEW_…, the settings file), then what others share.
+    The more explicit one wins: a flag, then names of our own (SQEW_…, the settings file), then shared ones.
     """
     file, url = settings.sources["db"], settings.sources["database_url"]
     if not settings.database_url:
@@ -956,7 +956,7 @@ def _parse_yaml(content: str) -> Mapping[str, object]:
 
 
 def _without_names(problem: str) -> str:
-    """What is wrong with a file, without what stands in it: that may be a secret."""
+    """Return the problem of a file without any names from the file: they may be secrets."""
     # What is in quotes is a character that was expected or found, or else a name from the file.
     is_of_name = "alias" in problem or "anchor" in problem or "tag" in problem
     return re.split("['\"]", problem)[0].strip() if is_of_name else problem
@@ -1004,7 +1004,7 @@ What is true or false is also on or off, and a flag for it by itself is on: `--a
 
 
 def as_markdown() -> str:
-    """The page ``docs/settings.md``."""
+    """Return the page ``docs/settings.md``."""
     return _DOCUMENT.format(
         variable=CONFIG_VARIABLE,
         files=", ".join(f"`{name}`" for name in FILE_NAMES[:-1]) + f" or `{FILE_NAMES[-1]}`",

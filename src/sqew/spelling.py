@@ -1,4 +1,4 @@
-"""Names that were perhaps meant, found within a budget among those that there are: anybody may ask, for anything."""
+"""Spelling suggestions: known names like a wrong one, within a budget of time, as anyone may ask, for anything."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from collections.abc import Iterable
 from itertools import islice
 
 LONGEST_COMPARED = 100
-"""How many characters a name may have: comparing two takes time that grows with the product of their lengths."""
+"""The most characters in a name to compare: comparing two takes time that grows with the product of their lengths."""
 _MOST_KNOWN = 1_000
-"""How many known names are looked at: 2 µs each."""
+"""Known names that are looked at, at most: 2 µs each."""
 _MOST_COMPARED = 3
-"""How many of them are compared letter by letter, for each name that is wanted: 20 µs of 12 letters, 0.7 ms of 80."""
+"""Known names that are compared letter by letter, for each suggestion: 20 µs of 12 letters, 0.7 ms of 80."""
 
 
 def closest(name: str, known: Iterable[str], most: int = 1, cutoff: float = 0.6) -> list[str]:
-    """Return up to ``most`` of the known names that are like the one given, the most alike first.
+    """Return up to ``most`` known names that are like the given one, the most alike first.
 
     Only the first 1,000 known names are looked at, and of those only the ``3 * most`` that share most pairs of
-    letters with it are compared. Names of more than 100 characters are like nothing.
+    letters with it are compared. Names of more than 100 characters are never alike.
 
     >>> closest("ordrs", ["invoices", "orders", "returns"])
     ['orders']
@@ -37,5 +37,5 @@ def closest(name: str, known: Iterable[str], most: int = 1, cutoff: float = 0.6)
 
 
 def _pairs(name: str) -> set[tuple[str, str]]:
-    """Each letter with the next one, and the first and the last with the ends."""
+    """Return the pairs of adjacent letters, with the ends of the name as if they were letters."""
     return set(zip(" " + name, name + " ", strict=True))

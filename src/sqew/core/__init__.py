@@ -1,1 +1,1 @@
-"""Core: what can be done to a queue, and how operations are collected, executed and waited for."""
+"""The core: operations on queues are checked, batched, executed and waited for here, above the stores."""

@@ -1,7 +1,8 @@
-"""The broker: what can be done to queues from an event loop.
+"""The broker: operations on queues for an event loop.
 
 Operations that arrive in one tick of the loop run in one transaction at its end, so that they share one commit (and, if
-durable, one fsync); where there are several, so do those that arrive while they do. Each gets its own answer.
+durable, one fsync). If there are several, those that arrive in the next ticks join them, for as long as more keep
+coming. Each gets its own result.
 """
 
 from __future__ import annotations
@@ -63,36 +64,36 @@ _log = logging.getLogger("sqew.broker")
 
 R = TypeVar("R")
 Wanted = Callable[[], bool]
-"""Tells if somebody still wants a result."""
+"""A predicate: True if the caller still wants the result."""
 _ENOUGH = 500
-"""With so many waiting there is no more to be gained by waiting for others."""
+"""Number of pending operations at which the broker commits without looking for more: a larger batch gains nothing."""
 _LOOK_S = 0.005
-"""Nor after so long: where a tick takes its time, to look for others costs more than a transaction."""
+"""Seconds for which the broker looks for more operations: in a slow tick, looking costs more than a transaction."""
 _SCAN_STEP = 50
-"""How many messages a scan looks at between others' operations: half a millisecond's worth."""
+"""Messages that a scan reads between the operations of others: half a millisecond's worth."""
 _FIRST_STEP, _STEP_BYTES = 1, 1_048_576
 _LOOK_AGAIN_MS = 1_000
-"""How often a watcher looks at a queue that has something ready: nobody tells it when that is taken."""
+"""Milliseconds between a watcher's looks at a queue with a ready message: no notification says when that is taken."""
 _NEWS_EVERY_S = 0.05
-"""How often a watcher is told, at most: thousands of sends a second are one piece of news."""
+"""Least number of seconds between two pieces of news for a watcher: thousands of sends a second are one."""
 _UPKEEP_S = 0.25
-"""How long a round of upkeep sweeps at most: what is left is for the next."""
+"""Seconds that a round of upkeep sweeps, at most: the next round does the rest."""
 
 
 class Coalesced(Protocol):
-    """Operations in the making, of what comes until the next transaction begins."""
+    """A batch of requests that is collected until the next transaction begins, and then submitted as operations."""
 
     def __len__(self) -> int:
-        """How much has come."""
+        """Return the number of requests collected so far."""
 
     def flush(self) -> None:
         """Submit them."""
 
 
 class Step:
-    """The size of a long read's next step: at most so many messages, and about 1 MiB.
+    """The size of a long read's next step: limited to a number of messages, and to about 1 MiB.
 
-    While they wait to be taken by a slow reader they are held, for each of these.
+    Each step is held in memory until its reader, which may be slow, has taken it.
     """
 
     def __init__(self, most: int) -> None:
@@ -100,7 +101,7 @@ class Step:
         self.limit = min(most, _FIRST_STEP)
 
     def took(self, size: int) -> None:
-        """The last step had bodies of so many bytes."""
+        """Set the limit by the total size in bytes of the last step's bodies."""
         if size > _STEP_BYTES:
             self.limit = max(1, self.limit * _STEP_BYTES // size)
         else:
@@ -129,7 +130,7 @@ class Broker:
 
     @classmethod
     def open(cls, path: str | Path | None = None, **changes: Any) -> Self:
-        """A broker on a file, making it if need be. ``changes`` are settings by name: ``durability="fast"``."""
+        """Open a broker on a file, creating it if need be. ``changes`` are settings by name: ``durability="fast"``."""
         settings = resolve({**changes, "db": path}, {}, None)
         engine, _ = open_file(settings)
         return cls(engine, limits_of(settings))
@@ -142,12 +143,12 @@ class Broker:
 
     @property
     def limits(self) -> Limits:
-        """How large things may be."""
+        """The limits on the sizes of messages and batches."""
         return self._limits
 
     @property
     def backlog(self) -> int:
-        """How many operations wait: for the end of this tick, or for the database to take them."""
+        """The number of operations that wait for the end of this tick, or for the database to take them."""
         return self._waiting + self._executor.backlog
 
     @property
@@ -155,12 +156,12 @@ class Broker:
         return len(self._pending) + sum(map(len, self._coalesced))
 
     def database(self) -> DatabaseStats | None:
-        """How this process gets on with its database; None where the queues are in a file."""
+        """Return the metrics of this process's connections to its database, or None if the queues are in a file."""
         return self._executor.database()
 
     @property
     def is_closed(self) -> bool:
-        """Whether it takes nothing any more."""
+        """True if it accepts no more operations."""
         return self._closed
 
     async def check(self) -> None:
@@ -168,32 +169,32 @@ class Broker:
         await self._executor.check()
 
     async def measure_database(self) -> None:
-        """Bring those figures up to date that the database must be asked for."""
+        """Update those metrics that have to be queried from the database."""
         await self._executor.measure()
 
     def now(self) -> int:
-        """The time on the store's clock."""
+        """Return the time of the store's clock."""
         return self._engine.clock.now()
 
     @property
     def ran_at(self) -> int:
-        """When the transaction ran whose results are being handed out: what it sent was created then."""
+        """The time of the transaction whose results are being handed out: messages sent in it were created then."""
         return self._engine.ran_at
 
     def submit(self, operation: Operation[Any], done: Done, *, is_checked: bool = False) -> None:
-        """Execute an operation together with whatever else arrives in this tick, and call ``done`` with its result.
+        """Execute an operation together with all others that arrive in this tick, and call ``done`` with its result.
 
-        The same as `run` without a future, for those who have thousands of them a second. ``is_checked``: it has been
-        executed before, and need not be looked at again.
+        Does what `run` does, but without a future, for callers with thousands of operations a second. ``is_checked``:
+        the operation was executed before, and its fields need not be checked again.
         """
         if not is_checked:
             check_operation(operation, self._limits)
         self._enter(operation, done)
 
     async def run(self, operation: Operation[R], is_wanted: Wanted | None = None) -> R:
-        """Execute an operation together with whatever else arrives in this tick.
+        """Execute an operation together with all others that arrive in this tick.
 
-        ``is_wanted`` is asked right before. If it says no, nothing is done, and `Unwanted` is raised.
+        ``is_wanted`` is called right before. If it returns False, nothing is done, and `Unwanted` is raised.
         """
         check_operation(operation, self._limits)
         return await self._run(operation, is_wanted)
@@ -211,7 +212,7 @@ class Broker:
         self._pending.append((operation, done))
 
     def at_flush(self, coalesced: Coalesced) -> None:
-        """Have something set off before the next transaction begins: what it submits is still a part of that."""
+        """Have a batch submitted before the next transaction begins: its operations are a part of that."""
         if not self._commit_is_due:
             self._expect_commit()
         self._coalesced.append(coalesced)
@@ -223,8 +224,8 @@ class Broker:
         self._loop.call_soon(self._look_round)
 
     def _look_round(self) -> None:
-        """Commit, unless there are several and more keep coming: then look for more, which takes far less than a
-        transaction for those would."""
+        """Commit, unless there are several operations and more keep coming: then look for more first, which costs far
+        less than a transaction of their own would."""
         waiting = self._waiting
         if 1 < waiting < _ENOUGH and waiting > self._seen and perf_counter() < self._look_until:
             self._seen = waiting
@@ -246,7 +247,7 @@ class Broker:
 
     @property
     def observe_batch(self) -> BatchObserver | None:
-        """Who is told of every transaction."""
+        """The observer of transactions: it gets their operations, results and durations."""
         return self._executor.observe_batch
 
     @observe_batch.setter
@@ -258,7 +259,7 @@ class Broker:
         return await self.run(Send(queue, messages))
 
     async def receive(self, operation: Receive, wait_ms: int = 0) -> Received:
-        """Receive; when nothing is ready, wait for it for up to ``wait_ms``."""
+        """Receive messages; if none is ready, wait for up to ``wait_ms``."""
         if type(operation) is not Receive:
             raise BadValue(f"receive takes a Receive, and not {shown(operation)}.")
         check_operation(operation, self._limits)
@@ -270,16 +271,16 @@ class Broker:
         return await self.wait(operation, wait_ms)
 
     async def wait(self, operation: Receive, wait_ms: int, is_wanted: Wanted | None = None) -> Received:
-        """Receive when something is ready, or nothing after ``wait_ms``: for those who know that nothing is now.
+        """Receive as soon as a message is ready, or nothing after ``wait_ms``: for callers that have just found none.
 
-        ``is_wanted``: as for `run`, before each look.
+        ``is_wanted``: as for `run`, called before each attempt.
         """
         if self._dismissed:
             return Received([])
         return await self._wait(operation, wait_ms, is_wanted)
 
     async def _take(self, operation: Receive, is_wanted: Wanted | None = None) -> Received:
-        """Receive, and give back what can't be handed over because who asked was cancelled meanwhile."""
+        """Receive messages, and give them back if the caller was cancelled meanwhile and can't get them."""
         promise = _ReceivePromise(self._loop.create_future(), is_wanted, self, operation)
         self._enter(operation, promise)
         future = promise.future
@@ -291,7 +292,7 @@ class Broker:
             raise
 
     def give_back(self, operation: Receive, received: Received) -> None:
-        """Undo a receive whose answer reached nobody. What was taken for good stays taken: at most once."""
+        """Undo a receive whose answer reached no one. What the receive itself finished stays finished: at most once."""
         refs = [Ref(m.id, m.lease.token) for m in received.messages if m.lease is not None]
         if refs and not operation.finish and not self._closed:
             self._enter(Nack(operation.queue, [Release(ref, undelivered=True) for ref in refs]), lambda _: None)
@@ -329,7 +330,7 @@ class Broker:
             waiters.discard(queue, lane, wake)
 
     async def _take_if_there(self, operation: Receive, is_wanted: Wanted | None) -> Received:
-        """Receive; who waits already has time until the database is back."""
+        """Receive messages; return none if the database is away, as a waiting caller has time until it is back."""
         try:
             return await self._take(operation, is_wanted)
         except StoreUnavailable:
@@ -345,9 +346,9 @@ class Broker:
         return min(pause_ms, self._engine.notifier.look_every_ms)
 
     async def watch(self, queue: str, quiet_ms: int) -> AsyncIterator[bool]:
-        """True whenever something has become ready in a queue, taking nothing; False after ``quiet_ms`` without news.
+        """Yield True whenever a message of a queue becomes ready, taking none; False after ``quiet_ms`` without news.
 
-        What is ready at the start is news too. It ends when nobody is to wait any longer.
+        A message that is ready at the start is news too. The iteration ends with `dismiss`.
         """
         waiters, clock = self._engine.waiters, self._engine.clock
         # A place of its own, as if it were a lane: it must not use up the wake-up of a receiver.
@@ -387,23 +388,23 @@ class Broker:
             return None
 
     def wake_on(self, place: str, event: asyncio.Event) -> None:
-        """Set an event, from now on, whenever a commit of this process stirs a place: see `sqew.model.Commit`."""
+        """Set an event, from now on, whenever a commit of this process wakes a place: see `sqew.model.Commit`."""
         self._engine.listeners.setdefault(place, []).append(event.set)
 
     async def ack(self, queue: str | None, refs: Sequence[Ref]) -> list[Settled | SqewError]:
-        """Finish messages: for each, that it is settled, or why not."""
+        """Finish messages: return, for each, that it is settled, or why not."""
         return await self.run(Ack(queue, refs))
 
     async def nack(self, queue: str | None, releases: Sequence[Release]) -> list[Settled | SqewError]:
-        """Give messages back, to be tried again or to be dead: for each, that it is settled, or why not."""
+        """Give messages back, to be retried or to be dead: return, for each, that it is settled, or why not."""
         return await self.run(Nack(queue, releases))
 
     async def extend(self, queue: str | None, extensions: Sequence[Extension]) -> list[Settled | SqewError]:
-        """Set the end of leases: for each, that it is settled, or why not."""
+        """Set the end of leases: return, for each, that it is settled, or why not."""
         return await self.run(Extend(queue, extensions))
 
     async def in_steps(self, operation: Stepwise) -> int:
-        """Carry out an operation that works in steps to its end, with others in between; how many it dealt with."""
+        """Execute a stepwise operation to its end, with others in between; return how many messages it changed."""
         check_operation(operation, self._limits)
         count = 0
         for part in split(operation):
@@ -415,53 +416,53 @@ class Broker:
         return count
 
     async def promote(self, operation: Promote) -> Promotion:
-        """Put what a writer has staged of an epoch into the queue, in steps, with others in between."""
+        """Put the messages that a writer has staged for an epoch into the queue, in steps, with others' in between."""
         promotion = await self.run(operation)
         while not promotion.done:
             promotion = await self._run(StepPromotion(operation.queue, operation.writer, operation.epoch))
         return promotion
 
     async def purge(self, queue: str) -> int:
-        """Delete every message that is in the queue now; how many there were."""
+        """Delete every message that is in the queue now; return how many there were."""
         return await self.in_steps(Purge(queue, await self.run(LastId()), self._limits.max_batch))
 
     async def release_consumer(self, queue: str, consumer: str, *, force: bool = False) -> int:
-        """Forget a consumer and give back what it has claimed; how many messages that were."""
+        """Forget a consumer and give back the messages it has claimed; return how many there were."""
         await self.run(CloseConsumer(queue, consumer, force))
         return await self.in_steps(GiveBackClaims(queue, consumer))
 
     async def compact(self) -> tuple[int, int]:
-        """Sweep out what is due and give free space back to the disk, in small steps with others in between.
+        """Sweep all that is due and give free space back to the disk, in small steps with others' operations between.
 
-        How many bytes the file had before, and how many it has now.
+        Returns the size of the file in bytes before and after.
         """
         while (await self._run(Sweep())).count:
             pass
         return await self._executor.compact(lambda: self._run(Sweep()))
 
     async def stats(self, queue: str) -> QueueStats:
-        """Depths by lane and state, totals, rates and latencies. Counting is done beside the loop."""
+        """Return depths by lane and state, totals, rates and latencies. Counting is done outside the loop."""
         await self._settle_counts()
         depths, activity = await self.read(Measure(queue), ReadActivity(queue))
         return summarize(queue, depths, activity, self.now())
 
     async def _settle_counts(self) -> None:
-        """Before they are shown: store what is in memory, or else show what was stored before."""
+        """Prepare the counters for being shown: store those in memory, unless the store fails, and sweep."""
         with contextlib.suppress(StoreError):
             await self._executor.flush()
         await self.catch_up()
 
     async def inspect(self, operation: Operation[R]) -> R:
-        """Run an operation that shows messages: what is over by the clock is not shown as ready."""
+        """Run an operation that shows messages, after a sweep: what has expired must not be shown as ready."""
         check_operation(operation, self._limits)
         await self.catch_up()
         return await self.run(operation)
 
     async def catch_up(self) -> None:
-        """Sweep for a moment before somebody looks: what is over by the clock would be shown, and counted, as ready.
+        """Sweep for a moment before a read: messages that have expired would be shown, and counted, as ready.
 
-        To see whether there is anything to sweep takes no lock. What can't be swept keeps nobody from looking: a row
-        that is damaged, a disk that is full. Upkeep fails of it as well, and logs it.
+        Checking whether there is anything to sweep takes no lock. A sweep that fails (a damaged row, a full disk) does
+        not fail the read: upkeep fails of it as well, and logs it.
         """
         enough = perf_counter() + _UPKEEP_S
         with contextlib.suppress(StoreError):
@@ -471,22 +472,22 @@ class Broker:
                 is_due = next_at is not None and next_at <= self.now()
 
     async def survey(self) -> list[QueueTotals]:
-        """Depths and totals of all queues. Counting is done beside the loop."""
+        """Return depths and totals of all queues. Counting is done outside the loop."""
         await self._settle_counts()
         (found,) = await self.read(Survey())
         return cast("list[QueueTotals]", found)
 
     async def read(self, *operations: Operation[Any]) -> list[Any]:
-        """Execute operations that only read and may take long, in a thread beside the loop."""
+        """Execute operations that only read and may take long, outside the loop: in a thread, or in the database."""
         for operation in operations:
             check_operation(operation, self._limits)
         return await self._executor.read(operations, self.now())
 
     async def scan(self, queue: str, after: int = 0, up_to: int | None = None) -> AsyncIterator[list[Message]]:
-        """Every message of a queue in the order of their ids, some at a time, with others' operations in between.
+        """Yield every message of a queue in the order of their ids, in batches, with others' operations in between.
 
-        ``after`` and ``up_to``: only those with ids between these. What is sent meanwhile is not in it, unless
-        ``up_to`` says so. What is settled meanwhile may be.
+        ``after`` and ``up_to``: only messages with ids between these. Messages sent meanwhile are left out unless
+        ``up_to`` includes them. Messages settled meanwhile may be missing.
         """
         if up_to is None:
             up_to = await self.run(LastId())
@@ -500,7 +501,7 @@ class Broker:
             after = page.after
 
     def when_deleted(self, observer: Callable[[str], None]) -> None:
-        """Have a queue's name told whenever `delete` has deleted it."""
+        """Have ``observer`` called with a queue's name whenever `delete` has deleted it."""
         self._deletion_observers.append(observer)
 
     async def delete(self, queue: str) -> None:
@@ -513,13 +514,13 @@ class Broker:
             observer(queue)
 
     async def shrink_log(self) -> None:
-        """Have the store put what it has only logged into its place, beside the loop, as far as its readers allow."""
+        """Move the store's log (the WAL) into the file, outside the loop, as far as its readers allow."""
         await self._executor.shrink_log()
 
     async def keep_up(self) -> None:
-        """A round of upkeep, to be called once a second or so: sweep what time has ended, in steps.
+        """Run a round of upkeep, about once a second: sweep what has expired or come due, in steps.
 
-        If nobody asked for anything since the last round, the store gets to tidy up as well.
+        If no operations arrived since the last round, the store also uses the idle time for upkeep of its own.
         """
         idle = self._count == self._count_at_upkeep
         enough = perf_counter() + _UPKEEP_S
@@ -537,12 +538,12 @@ class Broker:
             self._executor.idle()
 
     def dismiss(self) -> None:
-        """Nobody is to wait any longer: who does gets what there is, which is nothing."""
+        """Stop all waiting: pending receives return what is ready, which may be nothing."""
         self._dismissed = True
         self._engine.waiters.wake_all()
 
     async def close(self) -> None:
-        """Finish what was begun, then close the store."""
+        """Finish the operations that were begun, then close the store."""
         if not self._closed:
             # What is answered now may bring something in: a receive that nobody waits for any more is given back.
             while self._waiting:
@@ -554,7 +555,7 @@ class Broker:
 
 
 class _Promise(Awaited, Generic[R]):
-    """Hands a result to who awaits it."""
+    """A future's callback: it resolves the future with an operation's result."""
 
     __slots__ = ("_is_wanted", "future")
 
@@ -574,7 +575,7 @@ class _Promise(Awaited, Generic[R]):
 
 
 class _ReceivePromise(_Promise[Received]):
-    """Hands over what was received, or gives it back."""
+    """A future's callback for a receive: it gives the messages back if the future was cancelled."""
 
     __slots__ = ("_broker", "_operation")
 
@@ -599,7 +600,7 @@ def _settle(future: asyncio.Future[Any], result: Any) -> None:
 
 
 class _Waiter:
-    """Sets an event from whatever thread."""
+    """A waiter's callback: it sets an event of the loop, from any thread."""
 
     __slots__ = ("_loop", "_woken")
 

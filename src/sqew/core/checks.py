@@ -1,7 +1,7 @@
-"""Whether an operation can be carried out at all: every field of the right type and in its range.
+"""Checks that an operation can be executed: every field has the right type and is in its range.
 
-A wrong value must be refused here, in a sentence, where its sender can be told: inside the transaction it would fail
-those who commit together with it.
+A wrong value must be refused here, with a sentence for its sender: inside the transaction it would fail all the
+operations that commit together with it.
 """
 
 from __future__ import annotations
@@ -320,7 +320,7 @@ _FIELDS: dict[type[ops.Operation[Any]], tuple[tuple[str, Check], ...]] = {
 
 
 def check_operation(operation: ops.Operation[Any], limits: Limits) -> None:
-    """Raise unless a store can be asked to do this."""
+    """Raise `BadValue` or a like error unless a store can execute this operation."""
     if type(operation) is ops.Send and operation.is_job is True and limits.jobs is not None:
         limits = limits.jobs
     if type(operation) is ops.Send and type(operation.messages) is tuple and len(operation.messages) == 1:

@@ -1,7 +1,7 @@
-"""What a broker does around every transaction, with and without an event loop.
+"""The engine: what surrounds every transaction of a store, with and without an event loop.
 
-It gives the store the time, tells the observers what happened, wakes who waits, and adds a small step of upkeep to the
-transactions of others when one is due. So an embedded queue needs no thread of its own, and an idle one does nothing.
+It passes the time to the store, notifies observers and waiters of what was committed, and adds a small step of upkeep
+to others' transactions when one is due. So an embedded queue needs no thread of its own, and an idle one does nothing.
 """
 
 from __future__ import annotations
@@ -54,36 +54,36 @@ from sqew.stores.sqlite import SQLiteStore
 _log = logging.getLogger("sqew.engine")
 
 Stepwise = DropDeliveries | FinishClaims | GiveBackClaims | Purge | PurgeDead | Redrive | RequeueDead | RetryDeliveries
-"""What is done in steps, with others in between, until it says that it is done."""
+"""Operations that are executed in steps, with others' operations in between, until they report that they are done."""
 
 UPKEEP_EVERY_MS = 1_000
-"""How often, at most, a transaction also sweeps and stores figures, unless there is a backlog to sweep."""
+"""Least number of milliseconds between transactions that also sweep and store counters; a backlog is swept at once."""
 _NOT_SOON = 1 << 62
-"""A time that does not come."""
+"""A time that never comes."""
 
 
 class ObservedEngine:
-    """Who is told what a transaction did: the observers, the waiters, and other processes."""
+    """The base of engines: notifies observers, waiters and other processes of what a transaction did."""
 
     def __init__(self, clock: Clock, notifier: Notifier, event_log: EventLog | None = None) -> None:
         self.clock = clock
         self.waiters = Waiters()
         self.notifier = notifier
         self.listeners: dict[str, list[Callable[[], None]]] = {}
-        """Who is told of every commit that stirs a place, in the thread that commits. Waiters are told once."""
+        """Callbacks by place, called in the committing thread by each commit that wakes it. Waiters get one call."""
         self._event_log = event_log
         self._meter = Meter()
         self._next_sweep_at = 0
         self.ran_at = 0
-        """The time of the last transaction: what was sent in it was created then."""
+        """The time of the last transaction: messages sent in it were created then."""
 
     def _kept_up(self, swept: object, now: int) -> None:
-        """A step of upkeep was made: when the next is due."""
+        """Set when the next step of upkeep is due, after one has run."""
         backlog = isinstance(swept, Swept) and swept.next_at is not None and swept.next_at <= now
         self._next_sweep_at = now if backlog else now + UPKEEP_EVERY_MS
 
     def committed(self, facts: Sequence[Fact], woken: Collection[str], now: int) -> None:
-        """Tell everybody what a transaction did, now that it is done."""
+        """Notify observers, waiters and other processes of a commit."""
         try:
             if facts:
                 self._meter.record(facts, now)
@@ -100,12 +100,12 @@ class ObservedEngine:
             _log.exception("a transaction was committed, but not everybody could be told of it")
 
     def sweep_if_overdue(self, due_at: int | None) -> None:
-        """What was due has not come by itself, as a death does not: have the next transaction sweep."""
+        """Have the next transaction sweep if something is overdue that only a sweep can end, such as a death."""
         if due_at is not None and due_at <= self.clock.now():
             self._next_sweep_at = 0
 
     def dates_corrected(self, operation: CorrectDates, corrected: Any) -> None:
-        """Say what was found, and wake everybody: they sleep until times that are not right any more."""
+        """Log the result of a correction, and wake all waiters: they sleep until times that are no longer right."""
         self.waiters.wake_all()
         if not isinstance(corrected, Corrected):
             _log.warning("dates in the future could not be set right", extra={"fields": {"error": str(corrected)}})
@@ -122,19 +122,19 @@ class ObservedEngine:
 
     @property
     def has_counts(self) -> bool:
-        """Whether figures are in memory that the next step of upkeep will store."""
+        """True if counters are in memory that the next step of upkeep will store."""
         return not self._meter.is_empty
 
 
 class Engine(ObservedEngine):
-    """A store that answers at once, with its clock, its observers and its waiters. One thread at a time."""
+    """An engine for a store that answers at once. Use it from one thread at a time."""
 
     def __init__(self, store: Store, clock: Clock, notifier: SocketNotifier, event_log: EventLog | None = None) -> None:
         super().__init__(clock, notifier, event_log)
         self.store = store
 
     def now(self) -> int:
-        """Epoch milliseconds. Where the clock was ahead, what was stored meanwhile is set right first."""
+        """Return epoch milliseconds. If the clock was ahead, the dates stored meanwhile are corrected first."""
         now = self.clock.now()
         if self.clock.correction is not None:
             self._correct(self.clock.correction)
@@ -156,13 +156,13 @@ class Engine(ObservedEngine):
         self.dates_corrected(operation, commit.results[0])
 
     def start(self) -> None:
-        """Compare the newest date of the store with the clock, and set right what lies in the future."""
+        """Compare the newest date of the store with the clock, and correct dates that lie in the future."""
         ahead_ms = self.store.run([LookAhead()], self.clock.now()).results[0]
         if isinstance(ahead_ms, int) and ahead_ms:
             self._correct_dates(CorrectDates(ahead_ms))
 
     def run(self, operations: Sequence[Operation[Any]]) -> list[Any]:
-        """Execute operations in one transaction: a result or an error for each."""
+        """Execute operations in one transaction: return a result or an error for each."""
         now = self.ran_at = self.clock.now()
         if self.clock.correction is not None:
             self._correct(self.clock.correction)
@@ -173,7 +173,7 @@ class Engine(ObservedEngine):
         return commit.results
 
     def send_plain(self, queue: str, body: bytes, format: Format) -> int | None:
-        """Send a message of which nothing is said but its body: its id, or None if it is to be `run`."""
+        """Send a message with only a body: return its id, or None if it has to be sent with `run`."""
         now = self.clock.now()
         if now >= self._next_sweep_at or self.clock.correction is not None:
             return None
@@ -200,14 +200,14 @@ class Engine(ObservedEngine):
             raise
 
     def flush(self) -> None:
-        """Store the figures that are still in memory."""
+        """Store the counters that are still in memory."""
         now = self.clock.now()
         counts = self._meter.drain(now)
         if counts:
             self._run_and_record([], counts, now)
 
     def close(self) -> None:
-        """Store the figures, close the store and stop listening."""
+        """Store the counters, close the store and stop listening."""
         try:
             with contextlib.suppress(StoreError):
                 # A store that failed can't keep its last second of figures; closing it must still work.
@@ -221,7 +221,7 @@ class Engine(ObservedEngine):
 
 
 class RemoteEngine(ObservedEngine):
-    """The same around a store in a database, which answers later and does several things at a time."""
+    """An engine for a store in a database, which answers later and runs several transactions at a time."""
 
     def __init__(
         self,
@@ -236,15 +236,15 @@ class RemoteEngine(ObservedEngine):
         # Somebody sweeps once a second: only what is overdue goes with other operations.
         self._next_sweep_at = _NOT_SOON
         self.linger_ms = linger_ms
-        """How long what arrives waits for others to go with."""
+        """Milliseconds that an operation waits for others to share its transaction."""
 
     async def run(
         self, operations: Sequence[Operation[Any]], go_on: Callable[[list[Any]], bool] | None = None
     ) -> list[Any]:
-        """Execute operations: a result or an error for each.
+        """Execute operations: return a result or an error for each.
 
-        ``go_on`` gets the results of those that had not to wait for others, as soon as they are done, with a `Rest` for
-        each of the others. It says whether these are to be done as well.
+        ``go_on`` is called with the results of operations that did not have to wait for locks, as soon as these are
+        done, and a `Rest` for each of the others. It returns whether to execute the others as well.
         """
         now = self.clock.now()
         if self.clock.correction is not None:
@@ -279,13 +279,13 @@ class RemoteEngine(ObservedEngine):
             self.dates_corrected(operation, commit.results[0])
 
     async def start(self) -> None:
-        """Compare the newest date of the store with the clock, and set right what lies in the future."""
+        """Compare the newest date of the store with the clock, and correct dates that lie in the future."""
         ahead_ms = (await self.store.run([LookAhead()], self.clock.now())).results[0]
         if isinstance(ahead_ms, int) and ahead_ms:
             await self._correct_dates(CorrectDates(ahead_ms))
 
     async def flush(self) -> None:
-        """Store the figures that are still in memory."""
+        """Store the counters that are still in memory."""
         now = self.clock.now()
         counts = self._meter.drain(now)
         if not counts:
@@ -297,7 +297,7 @@ class RemoteEngine(ObservedEngine):
             raise
 
     async def close(self) -> None:
-        """Store the figures, close the connections and stop listening."""
+        """Store the counters, close the connections and stop listening."""
         try:
             with contextlib.suppress(StoreError):
                 await self.flush()
@@ -310,7 +310,7 @@ class RemoteEngine(ObservedEngine):
 
 
 def correction_of(correction: Correction) -> CorrectDates:
-    """The operation that sets right what was stored before a clock was corrected."""
+    """Return the operation that corrects the dates stored before a clock was corrected."""
     return CorrectDates(correction.ahead_ms, correction.since_ms is not None, correction.since_ms)
 
 
@@ -319,7 +319,7 @@ def _write(operations: Sequence[Operation[Any]]) -> bool:
 
 
 def split(operation: Stepwise) -> list[Stepwise]:
-    """An operation on messages by their ids as several, each of which is done in one step; any other as it is."""
+    """Split an operation on messages by their ids into several of one step each; return any other as it is."""
     if isinstance(operation, FinishClaims | GiveBackClaims | Purge | Redrive) or operation.ids is None:
         return [operation]
     ids, size = list(operation.ids), operation.limit
@@ -328,7 +328,7 @@ def split(operation: Stepwise) -> list[Stepwise]:
 
 
 def following(operation: Stepwise, progress: Progress) -> Stepwise:
-    """The next step: from where the last one ended, if it leaves behind what it has looked at."""
+    """Return the next step: it starts where the last one ended if that looked at messages that it left behind."""
     if isinstance(operation, RequeueDead | RetryDeliveries | Redrive) and progress.after:
         return replace(operation, after=progress.after)
     if isinstance(operation, Purge):
@@ -337,7 +337,7 @@ def following(operation: Stepwise, progress: Progress) -> Stepwise:
 
 
 def steps(run: Callable[[Stepwise], Progress], operation: Stepwise) -> Iterator[int]:
-    """Carry out an operation to its end: with how many messages (or deliveries) each step dealt."""
+    """Execute an operation to its end: yield the number of messages (or deliveries) that each step changed."""
     for part in split(operation):
         done = False
         while not done:
@@ -347,7 +347,7 @@ def steps(run: Callable[[Stepwise], Progress], operation: Stepwise) -> Iterator[
 
 
 _FROM_SETTINGS = ("visibility_ms", "max_attempts", "key_retention_ms", "archive_retention_ms")
-"""The fields of a policy whose defaults are settings."""
+"""Fields of a policy whose defaults are settings."""
 
 
 def creation(
@@ -359,10 +359,10 @@ def creation(
     new: bool = False,
     any_name: bool = False,
 ) -> CreateQueue:
-    """The operation that makes a queue: what ``fields`` do not say of its policy, the settings do.
+    """Return the operation that creates a queue; for fields of its policy that are not given, the settings decide.
 
-    It gets a dead-letter queue ``NAME-dlq`` unless told otherwise, which is made with it if there is none of that name.
-    ``base_backoff_ms`` is short for ``backoff``. ``any_name``: not every dialect need be able to write its name.
+    It gets a dead-letter queue ``NAME-dlq`` unless ``fields`` says otherwise, created with it if there is none of that
+    name. ``base_backoff_ms`` is short for ``backoff``. ``any_name``: allow a name that not every dialect can write.
     """
     if not any_name:
         check_new_queue_name(name)
@@ -381,7 +381,7 @@ def creation(
 
 
 def change(name: str, fields: Mapping[str, Any]) -> UpdateQueue:
-    """The operation that changes a queue's policy, and makes the dead-letter queue that it names, if there is none."""
+    """Return the operation that changes a queue's policy, and creates its dead-letter queue if there is none."""
     changes = checked_changes(fields)
     target = changes.get("dead_letter")
     return UpdateQueue(name, changes, dead_letters=None if target is None else dead_letter_policy(target))
@@ -390,7 +390,7 @@ def change(name: str, fields: Mapping[str, Any]) -> UpdateQueue:
 def open_file(
     settings: Settings, clock: Clock | None = None, random: Random | None = None, create: bool = True
 ) -> tuple[Engine, SQLiteStore]:
-    """The engine on the file that the settings name."""
+    """Open the engine on the file that the settings name."""
     _check_settings(settings)
     clock = clock or Clock()
     event_log = _event_log(settings)
@@ -419,7 +419,7 @@ def open_file(
 
 
 async def open_database(settings: Settings, random: Random | None = None, create: bool = True) -> RemoteEngine:
-    """The engine on the database that the settings name."""
+    """Open the engine on the database that the settings name."""
     try:
         from sqew.stores.postgres import DatabaseClock, ListenNotifier, PostgresStore
     except ImportError as error:
@@ -470,7 +470,7 @@ def _event_log(settings: Settings) -> EventLog | None:
 
 
 def limits_of(settings: Settings) -> Limits:
-    """How large things may be, as the settings say."""
+    """Return the limits on messages and batches that the settings give."""
     limits = Limits(
         max_body_bytes=settings.max_body_bytes,
         max_headers_bytes=settings.max_headers_bytes,

@@ -1,4 +1,4 @@
-"""What the fields of operations may hold. Each of these raises unless the value may stand in the field of that name."""
+"""Checks for the fields of operations. Each raises unless the value is allowed in the field of that name."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _SCOPES = get_args(KeyScope)
 _DIGEST_BYTES = 32
 
 Check = Callable[[str, Any, Limits], None]
-"""Raises unless the value may stand in the field of that name."""
+"""A check that raises unless the value is allowed in the field of that name."""
 
 
 def queue(_name: str, value: Any, _limits: Limits) -> None:
@@ -324,7 +324,7 @@ def _unkeyed(message: Any, limits: Limits) -> None:
 
 
 def _check_marked(message: NewMessage, marks: dict[str, Any], limits: Limits) -> None:
-    """Raise unless the headers leave the place and the room for those that say who sent the message."""
+    """Raise unless the headers leave the names and the room for the marks, which name the sender of the message."""
     headers = message.headers or {}
     for mark in (EVENT_HEADER, SCHEDULE_HEADER):
         if mark in headers:

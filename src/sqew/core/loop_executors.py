@@ -1,4 +1,4 @@
-"""How a broker has its operations carried out: at once, by a store in this process, or later, by a database."""
+"""Executors for a broker's operations: at once, in a store of this process, or later, in a database."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ from sqew.stores.contract import Rest
 _log = logging.getLogger("sqew.broker")
 
 Done = Callable[[Any], None]
-"""Gets the result of an operation, or its error."""
+"""A callback that gets the result of an operation, or its error."""
 Entry = tuple[Operation[Any], Done]
 BatchObserver = Callable[[Sequence[Operation[Any]], Sequence[Any], float], None]
-"""Gets the operations of a transaction, their results, and the seconds that it took."""
+"""An observer that gets the operations of a transaction, their results, and its duration in seconds."""
 
 _KINDS = frozenset({Receive, Ack})
-"""What a database does many of as quickly as one."""
+"""Kinds of operations that a database executes in batches as quickly as one by one."""
 
 _QUARTER = 4
-"""What part of the connections, at most, is used by operations of one kind that wait for others."""
+"""Divisor for the connections: operations of one kind that wait for locks use a quarter of them, at most."""
 
 _LARGEST_BATCH = 1_000
-"""How many operations are committed together at most: a longer transaction holds everybody up."""
+"""Operations in one commit, at most: all others wait for as long as a transaction takes."""
 
 _MOST_MESSAGES = {Send: 200, Receive: 400, Ack: 400}
-"""How many messages one statement is about, unless a single operation has more. What clients want at the same moment
-would otherwise be one long statement: nothing is done here while the database is at it, nor there while the next is
-made ready. Those who receive side by side step over what the others have locked: of them fewer are better."""
+"""Messages in one statement, at most, unless a single operation has more. All that clients ask for at the same moment
+would otherwise be one long statement: this process idles while the database executes it, and the database while the
+next is prepared. Concurrent receives skip the rows that others have locked: for them smaller batches are better."""
 
 
 class Unwanted(Exception):
-    """Raised when a caller has gone before its operation's turn came; the operation was not carried out."""
+    """An error for a caller that has gone before its operation's turn came; the operation was not executed."""
 
 
 class Awaited:
-    """A `Done` whose result nobody may want any more when the operation's turn comes."""
+    """A `Done` whose result may no longer be wanted when the operation's turn comes."""
 
     __slots__ = ()
 
@@ -53,16 +53,16 @@ class Awaited:
         raise NotImplementedError
 
     def is_wanted(self) -> bool:
-        """Return True if somebody still wants the result."""
+        """Return True if the caller still wants the result."""
         raise NotImplementedError
 
     def drop(self) -> None:
-        """Take note that the operation was not carried out."""
+        """Note that the operation was not executed."""
         raise NotImplementedError
 
 
 class LoopExecutor(Protocol):
-    """What a broker needs to be done."""
+    """An executor for the operations of a broker."""
 
     observe_batch: BatchObserver | None
 
@@ -70,45 +70,45 @@ class LoopExecutor(Protocol):
     def engine(self) -> ObservedEngine: ...
 
     def run(self, entries: Sequence[Entry]) -> None:
-        """Carry out operations, and hand every result over."""
+        """Execute operations, and call each one's callback with its result."""
 
     async def settle(self) -> None:
-        """Return when everything that was begun is done."""
+        """Return when every operation that was begun is done."""
 
     async def flush(self) -> None:
-        """Store the figures that are still in memory."""
+        """Store the counters that are still in memory."""
 
     async def read(self, operations: Sequence[Operation[Any]], now: int) -> list[Any]:
-        """Carry out operations that only read and may take long."""
+        """Execute operations that only read and may take long."""
 
     async def check(self) -> None:
         """Raise unless messages can be stored, as far as that can be known without storing one."""
 
     def idle(self) -> None:
-        """Nobody wants anything: tidy up."""
+        """Use idle time for upkeep."""
 
     async def compact(self, between: Callable[[], Any]) -> tuple[int, int]:
-        """Give free space back to the disk in small steps; how many bytes there were before, and are now."""
+        """Give free space back to the disk in small steps; return the size in bytes before and after."""
 
     async def shrink_log(self) -> None:
-        """Put what is only logged into its place."""
+        """Move the store's log (the WAL) into the file."""
 
     @property
     def backlog(self) -> int:
-        """How many operations wait to be begun."""
+        """The number of operations that wait to be begun."""
 
     def database(self) -> DatabaseStats | None:
-        """How it gets on with its database; None where the store is in this process."""
+        """Return the metrics of the database's connections, or None if the store is in this process."""
 
     async def measure(self) -> None:
-        """Bring those figures up to date that the database must be asked for."""
+        """Update those metrics that have to be queried from the database."""
 
     async def close(self) -> None:
         """Close the store."""
 
 
 def _still_wanted(entries: Sequence[Entry]) -> list[Entry]:
-    """Drop what nobody wants any more. To be called right before the rest is carried out."""
+    """Return the entries whose results are still wanted, and drop the others. Call it right before executing them."""
     return [entry for entry in entries if not isinstance(entry[1], Awaited) or _is_wanted(entry[1])]
 
 
@@ -128,7 +128,7 @@ def _resolve(entries: Sequence[Entry], results: Sequence[Any]) -> None:
 
 
 class LocalLoopExecutor:
-    """What arrives in one tick of the loop runs in one transaction at its end."""
+    """An executor for a file: operations that arrive in one tick of the loop run in one transaction at its end."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -166,7 +166,7 @@ class LocalLoopExecutor:
         return await asyncio.to_thread(store.read, operations, now)
 
     async def check(self) -> None:
-        """A store in this process says so with every operation."""
+        """Return at once: a store in this process reports with every operation if it can't store messages."""
 
     def idle(self) -> None:
         self.engine.store.idle()
@@ -194,17 +194,17 @@ class LocalLoopExecutor:
 
 
 class _Batch:
-    """Operations that are carried out together."""
+    """A batch of operations that are executed together."""
 
     def __init__(self, entries: Sequence[Entry], observe_batch: BatchObserver | None) -> None:
         self._entries: dict[int, Entry] = dict(enumerate(entries))
         self._observe_batch = observe_batch
         self._began = perf_counter()
         self.is_held_up = False
-        """Whether some of them have begun to wait for others."""
+        """True once some of them have begun to wait for locks."""
 
     def resolve(self, results: Sequence[Any]) -> None:
-        """Hand over what is done and was not before."""
+        """Hand over the results that are done and were not handed over before."""
         places = [place for place in self._entries if not isinstance(results[place], Rest)]
         if not places:
             return
@@ -214,7 +214,7 @@ class _Batch:
         _resolve(entries, done)
 
     def left(self, results: Sequence[Any]) -> list[Entry]:
-        """What is to be done yet."""
+        """Return the entries that are still to be executed."""
         return [_entry_of(results[place], done) for place, (_, done) in self._entries.items()]
 
 
@@ -223,12 +223,12 @@ def _entry_of(rest: Rest, done: Done) -> Entry:
 
 
 class DatabaseLoopExecutor:
-    """As many at a time as the database has connections for; what arrives meanwhile goes together with the next.
+    """An executor for a database: a batch per free connection; operations that arrive meanwhile form the next batch.
 
-    Some operations have to wait for other servers, which may take seconds when one of those has stopped. They leave
-    connections to the others: who sends to a plain queue never waits for who has a FIFO queue.
+    Some operations have to wait for locks of other servers, which may take seconds if one of those has stopped. They
+    leave connections free for others: senders to plain queues never wait for a FIFO queue's lock.
 
-    ``linger_ms``: what arrives waits so long for others to go with. 0: whatever is there goes.
+    ``linger_ms``: milliseconds that an operation waits for others to share its batch. 0: none waits.
     """
 
     def __init__(self, engine: RemoteEngine, linger_ms: int = 0) -> None:
@@ -331,7 +331,7 @@ class DatabaseLoopExecutor:
         await self.engine.store.check()
 
     def idle(self) -> None:
-        """The database tidies up by itself."""
+        """Do nothing: the database does its own upkeep."""
 
     @property
     def backlog(self) -> int:
@@ -351,14 +351,14 @@ class DatabaseLoopExecutor:
         )
 
     async def shrink_log(self) -> None:
-        """The database does that by itself."""
+        """Do nothing: the database does its own checkpoints."""
 
     async def close(self) -> None:
         await self.engine.close()
 
 
 def _take(waiting: list[Entry], kind: object, most_messages: int) -> list[Entry]:
-    """Take what goes together: of one kind, so that nobody waits for what others do besides."""
+    """Take operations of one kind from the waiting entries, so that none waits for slower work of another kind."""
     batch: list[Entry] = []
     others: list[Entry] = []
     messages = 0
@@ -373,7 +373,7 @@ def _take(waiting: list[Entry], kind: object, most_messages: int) -> list[Entry]
 
 
 def _messages(entry: Entry) -> int:
-    """How many messages an operation is about."""
+    """Return the number of messages that an operation is about."""
     operation = entry[0]
     if isinstance(operation, Send):
         return len(operation.messages)
@@ -383,7 +383,7 @@ def _messages(entry: Entry) -> int:
 
 
 def _kind(entry: Entry) -> object:
-    """Sends that wait for the disk and those that don't are two kinds."""
+    """Return the kind by which operations are batched: sends that wait for the disk are a kind of their own."""
     operation = entry[0]
     kind = type(operation)
     if isinstance(operation, Send):

@@ -1,4 +1,4 @@
-"""Lists that come in pages, put together again: who asked for so many entries gets them, however large they are."""
+"""Paged lists, put together again: a caller gets as many entries as it asked for, however large they are."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Part(Protocol[T_co]):
-    """A page: it has fewer entries than were asked for at the end of the list, or where they are large."""
+    """A page: it has fewer entries than requested at the end of the list, or if the entries are large."""
 
     @property
     def messages(self) -> Sequence[T_co]:
-        """Its entries."""
+        """The page's entries."""
 
     @property
     def after(self) -> int | None:
-        """After which entry the next page begins; None: there is none."""
+        """The position after which the next page begins, or None if this is the last."""
 
 
 class Pages(Generic[T]):
-    """The pages of one list: ask for ``limit`` entries after ``after``, and take them, until it is done."""
+    """The pages of one list: request ``limit`` entries after ``after``, and take each page, until it is done."""
 
     def __init__(self, limit: int, after: int) -> None:
         self.limit, self.after = limit, after
@@ -40,7 +40,7 @@ class Pages(Generic[T]):
 
 
 def all_of(ask: Callable[[int, int], Part[T]], limit: int, after: int) -> list[T]:
-    """Up to ``limit`` entries that come later than ``after``. ``ask`` is told how many to bring, and after which."""
+    """Return up to ``limit`` entries after ``after``. ``ask`` gets how many to fetch, and after which."""
     pages = Pages[T](limit, after)
     while not pages.is_done:
         pages.take(ask(pages.limit, pages.after))

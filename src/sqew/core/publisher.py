@@ -1,4 +1,4 @@
-"""Publishing from an event loop: what a subscriber wants in an envelope is signed beside the loop."""
+"""Publishing from an event loop: envelopes for subscribers that want them are signed in a thread, outside the loop."""
 
 from __future__ import annotations
 
@@ -22,23 +22,24 @@ R = TypeVar("R")
 
 
 class Publisher:
-    """Publishes events, and keeps the key that their envelopes are signed with."""
+    """A publisher of events, with the key that signs their envelopes."""
 
     def __init__(self, broker: Broker, account_id: str, base_url: str = "") -> None:
         self._broker = broker
         self._account_id = account_id
         self.base_url = base_url
-        """Where others reach this server: an envelope says where its certificate is."""
+        """The URL at which others reach this server: an envelope has the address of its certificate."""
         self.guesses_url = False
-        """Nobody has said where others reach this server."""
+        """True if the URL is a guess, because no setting gives it."""
         self._making_key = asyncio.Lock()
 
     async def publish(
         self, events: Sequence[NewEvent], *, to_topics: bool = False, needed: EnvelopeNeeded | None = None
     ) -> list[Published]:
-        """Send events to whoever subscribes to them; each is on disk when this returns.
+        """Send events to all their subscribers; each is on disk when this returns.
 
-        ``to_topics``: as SNS does; see `sqew.operations.Publish`. ``needed``: what somebody was told who has tried.
+        ``to_topics``: publish as SNS does; see `sqew.operations.Publish`. ``needed``: the error of an earlier attempt,
+        which names the envelopes to add.
         """
         if needed is not None:
             events = await self._in_envelopes(events, needed)
@@ -57,14 +58,14 @@ class Publisher:
                 events = await self._in_envelopes(events, needed)
 
     async def confirmation_request(self, topic: str, token: str, version: SignatureVersion) -> SubscriptionNotice:
-        """What asks an endpoint to confirm its subscription to a topic."""
+        """Return the signed message that asks an endpoint to confirm its subscription to a topic."""
         signer, id, now = await self._signer_in_use(), new_message_id(), self._broker.now()
         return SubscriptionNotice(id, await asyncio.to_thread(signer.confirmation, topic, id, token, version, now))
 
     async def unsubscribe_notice(
         self, topic: str, uuid: str, token: str, version: SignatureVersion
     ) -> SubscriptionNotice:
-        """What tells an endpoint that its subscription to a topic has ended, and how to restore it."""
+        """Return the signed notice that an endpoint's subscription to a topic has ended, and how to restore it."""
         signer, id, now = await self._signer_in_use(), new_message_id(), self._broker.now()
         body = await asyncio.to_thread(signer.cancellation, topic, uuid, id, token, version, now)
         return SubscriptionNotice(id, body, CANCELLATION)
@@ -74,7 +75,7 @@ class Publisher:
         return EnvelopeSigner(keys[0], self.base_url, self._account_id, self._broker.limits.max_body_bytes)
 
     async def signing_keys(self) -> list[SigningKey]:
-        """The key in use, and those before it. The first is made when it is first asked for."""
+        """Return the signing key in use, then the earlier ones. The first is made when it is first needed."""
         if keys := await self._broker.run(ReadSigningKeys()):
             return keys
         # One at a time: to make one takes 0.1 s, and whoever asks for the certificate may do so without a token.
@@ -86,7 +87,7 @@ class Publisher:
         check_base_url(self.base_url)
 
     async def rotate(self) -> list[SigningKey]:
-        """Sign with a new key from now on. The certificates of the old ones stay where envelopes say they are."""
+        """Sign with a new key from now on. The certificates of the old ones stay at the addresses in envelopes."""
         keys = await self._broker.run(ReadSigningKeys())
         return await self._add_key(keys[0].id if keys else None)
 
@@ -95,7 +96,7 @@ class Publisher:
         return await self._broker.run(AddSigningKey(key, instead_of))
 
     async def _in_envelopes(self, events: Sequence[NewEvent], needed: EnvelopeNeeded) -> list[NewEvent]:
-        """The events with the envelopes that are needed."""
+        """Return the events with the envelopes that are needed."""
         self.check_envelopes()
         signer = await self._signer_in_use()
         if self.guesses_url:

@@ -1,6 +1,6 @@
-"""What carries out the operations of a queue that threads share.
+"""Executor for the operations of a queue that threads share.
 
-In a file that is a group commit: who comes first commits for all who wait, and they share its fsync.
+For a file it is a group commit: the first thread to get the lock commits for all that wait, and they share its fsync.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from sqew.stores.sqlite.upkeep import CheckReport
 R = TypeVar("R")
 
 _EXIT_WITHIN_S = 1.0
-"""How long the end of a program waits for a thread that is still at it."""
+"""Seconds that the end of a program waits for a thread that still holds the lock."""
 
 _pid = os.getpid()
-"""Of this process, without asking the system, which takes 0.3 µs each time."""
+"""This process's id, kept because asking the system takes 0.3 µs each time."""
 
 
 def _note_pid() -> None:
@@ -45,54 +45,54 @@ os.register_at_fork(after_in_child=_note_pid)
 
 
 class ThreadExecutor(Protocol):
-    """An engine for many threads, wherever its queues are."""
+    """An executor for many threads, on a file or a database."""
 
     @property
     def engine(self) -> ObservedEngine:
-        """The clock, and who waits."""
+        """The engine, with its clock and its waiters."""
 
     @property
     def in_transaction(self) -> bool:
-        """Whether this thread is inside `transaction`."""
+        """True if this thread is inside `transaction`."""
 
     def run(self, operation: Operation[R]) -> R:
-        """Carry out an operation: its result, or its error raised."""
+        """Execute an operation: return its result, or raise its error."""
 
     def send_plain(self, queue: str, body: bytes, format: Format) -> int | None:
-        """Send a message of which nothing is said but its body: its id, or None if it was not sent and is to be `run`.
+        """Send a message with only a body: return its id, or None if it was not sent and has to be sent with `run`.
 
-        The shortest way there is, for what an embedded queue does most: a tenth less time.
+        A fast path for what an embedded queue does most: it takes a tenth less time.
         """
 
     def run_all(self, operations: Sequence[Operation[Any]]) -> list[Any]:
-        """Carry out several, one after the other: their results, or the first of their errors raised."""
+        """Execute several operations, one after the other: return their results, or raise the first of their errors."""
 
     def transaction(self) -> AbstractContextManager[Transaction]:
-        """One transaction for all that this thread does inside the block."""
+        """Open one transaction for all that this thread does inside the block."""
 
     def flush(self) -> None:
-        """Store the figures that are still in memory."""
+        """Store the counters that are still in memory."""
 
     def idle(self) -> None:
-        """There is time: tidy up a little."""
+        """Use idle time for a small step of upkeep."""
 
     def maintain(self) -> None:
-        """Do whatever keeps the store small and quick."""
+        """Do all the upkeep that keeps the store small and quick."""
 
     def backup(self, to: str | Path, progress: Callable[[int, int], object] | None) -> None:
-        """Copy all of it."""
+        """Copy the whole store."""
 
     def check(self, progress: Callable[[int], object] | None) -> CheckReport:
-        """Read all of it, and look for damage."""
+        """Read the whole store, and look for damage."""
 
     def export(self, queue: str) -> Iterator[Message]:
-        """The messages of a queue."""
+        """Yield the messages of a queue."""
 
     def export_archive(self, queue: str) -> Iterator[ArchivedMessage]:
-        """The archived messages of a queue."""
+        """Yield the archived messages of a queue."""
 
     def close(self) -> None:
-        """Close the store, once. In a forked child nothing is touched: it is the parent's."""
+        """Close the store, once. In a forked child nothing is touched: it belongs to the parent."""
 
     def check_open(self) -> None:
         """Raise `StoreClosed` unless this process has the queue open."""
@@ -110,10 +110,10 @@ def check_usable(opened_by: int, closed: bool, where: str) -> None:
 
 
 class GroupCommitExecutor:
-    """An engine on a file for many threads. Implements `ThreadExecutor`: what it runs together is one transaction.
+    """A group commit for many threads, on a file. Implements `ThreadExecutor`: a batch of operations is one transaction.
 
     An interrupt (Ctrl-C) may come after any call in the main thread. So the lock is only ever taken by ``with``:
-    between `acquire` and a ``try`` there is a moment in which it would stay locked for good.
+    between `acquire` and a ``try`` there is a moment in which an interrupt would leave it locked for good.
     """
 
     def __init__(self, engine: Engine, store: SQLiteStore) -> None:
@@ -131,11 +131,11 @@ class GroupCommitExecutor:
 
     @property
     def in_transaction(self) -> bool:
-        """Whether this thread is inside `transaction`."""
+        """True if this thread is inside `transaction`."""
         return self._owner == threading.get_ident()
 
     def run(self, operation: Operation[R]) -> R:
-        """One operation: its result, or its error raised."""
+        """Execute one operation: return its result, or raise its error."""
         result: R | SqewError
         if self._busy or self._pid != _pid:
             result = self.run_all((operation,))[0]
@@ -154,7 +154,7 @@ class GroupCommitExecutor:
         return result
 
     def send_plain(self, queue: str, body: bytes, format: Format) -> int | None:
-        """A message of which nothing is said but its body, if nobody else is at it."""
+        """Send a message with only a body, if no other thread is committing."""
         if self._busy or self._pid != _pid:
             return None
         with self._lock:
@@ -165,7 +165,7 @@ class GroupCommitExecutor:
                 self._busy = False
 
     def run_all(self, operations: Sequence[Operation[Any]]) -> list[Any]:
-        """Operations in one transaction: their results, or the first of their errors raised."""
+        """Execute operations in one transaction: return their results, or raise the first of their errors."""
         if self._pid != _pid:
             self.check_open()
         if self._owner is not None and self.in_transaction:
@@ -187,7 +187,7 @@ class GroupCommitExecutor:
             raise
 
     def _queue_up(self, operations: Sequence[Operation[Any]]) -> list[Any]:
-        """Wait for the thread that is committing; the first to get its place commits for all who wait."""
+        """Wait for the thread that is committing; the first to get the lock commits for all that wait."""
         entry = _Waiting(operations)
         try:
             self._pending.append(entry)
@@ -232,7 +232,7 @@ class GroupCommitExecutor:
             shared.results = results
 
     def transaction(self) -> Block:
-        """One transaction for all that this thread does inside the block."""
+        """Open one transaction for all that this thread does inside the block."""
         return Block(self._transaction())
 
     def _transaction(self) -> Generator[Transaction]:
@@ -258,11 +258,11 @@ class GroupCommitExecutor:
             self.engine.committed(commit.facts, commit.woken, now)
 
     def flush(self) -> None:
-        """Store the figures that are still in memory."""
+        """Store the counters that are still in memory."""
         self._alone(self.engine.flush)
 
     def idle(self) -> None:
-        """There is time: make the next start quick and the files small."""
+        """Use idle time to make the next start quick and the files small."""
         self._alone(self.store.idle)
 
     def maintain(self) -> None:
@@ -270,7 +270,7 @@ class GroupCommitExecutor:
         self._alone(self.store.maintain)
 
     def _alone(self, work: Callable[[], R]) -> R:
-        """Do something that needs the engine for itself: the other threads wait, and it can't join a transaction."""
+        """Call a function that needs the engine for itself: other threads wait, and it can't join a transaction."""
         self.check_open()
         with self._lock:
             self.check_open()
@@ -287,17 +287,17 @@ class GroupCommitExecutor:
         return self.store.check(progress)
 
     def export(self, queue: str) -> Iterator[Message]:
-        """The messages of a queue as they are at one moment."""
+        """Yield the messages of a queue from one snapshot."""
         self.check_open()
         return self.store.export(queue, self.engine.clock.now())
 
     def export_archive(self, queue: str) -> Iterator[ArchivedMessage]:
-        """The archived messages of a queue as they are at one moment."""
+        """Yield the archived messages of a queue from one snapshot."""
         self.check_open()
         return self.store.export_archive(queue, self.engine.clock.now())
 
     def close(self) -> None:
-        """Close the engine, once. In a forked child nothing is touched: it is the parent's."""
+        """Close the engine, once. In a forked child nothing is touched: it belongs to the parent."""
         if self._pid != _pid:
             return
         with self._lock:
@@ -306,7 +306,7 @@ class GroupCommitExecutor:
                 self.engine.close()
 
     def flush_at_exit(self) -> None:
-        """Who forgot to close it shall not lose the figures of the last second."""
+        """Store the counters of the last second if the program forgot to close the queue."""
         # A thread that has the lock may never let go of it.
         if self._pid == _pid and self._lock.acquire(timeout=_EXIT_WITHIN_S):
             try:
@@ -318,7 +318,7 @@ class GroupCommitExecutor:
     def check_open(self) -> None:
         """Raise `StoreClosed` unless this process has the queue open.
 
-        To be asked before the lock is taken: in a forked child, the thread that holds it may not exist.
+        Call it before taking the lock: in a forked child, the thread that holds the lock may not exist.
         """
         check_usable(self._pid, self._closed, self.store.path)
 
@@ -341,7 +341,7 @@ def _flush_open_queues() -> None:
 class Block:
     """The ``with`` block of a transaction, which an interrupt can't leave open.
 
-    One of contextlib's would be, if the interrupt came between its own steps and those of the generator.
+    A contextlib block would stay open if the interrupt came between its own steps and those of the generator.
     """
 
     def __init__(self, steps: Generator[Transaction]) -> None:
@@ -355,11 +355,11 @@ class Block:
             raise
 
     class _Exit:
-        """What is to be called at the end.
+        """The block's ``__exit__``.
 
-        An interrupt may come as that begins, before it has done anything. So it only refers to the steps: the traceback
-        would keep them alive, and the transaction open, for as long as the interrupt is dealt with. The ``with`` drops
-        this object, and with it the steps, which undoes the transaction.
+        An interrupt may come as the call begins, before it has done anything. So the call only has a weak reference to
+        the steps: the traceback would keep them alive, and the transaction open, for as long as the interrupt is
+        handled. The ``with`` drops this object, and with it the steps, which rolls the transaction back.
         """
 
         def __get__(self, block: Block | None, owner: type[Block]) -> Callable[..., None]:
@@ -374,13 +374,13 @@ class Block:
 
 
 class _Call(partial[None]):
-    """A call that keeps alive what its arguments only refer to."""
+    """A call that keeps alive the objects to which its arguments are only weak references."""
 
     keeps: object
 
 
 def _end(steps: Generator[Transaction], _kind: object, error: BaseException | None, _trace: object) -> None:
-    """Take the last step, or have the others undone."""
+    """Take the last step if the block succeeded, then close the generator, which rolls back what was not committed."""
     try:
         if error is None:
             next(steps, None)
@@ -389,7 +389,7 @@ def _end(steps: Generator[Transaction], _kind: object, error: BaseException | No
 
 
 class Transaction:
-    """The caller's side of a transaction."""
+    """A transaction as its caller sees it: for SQL statements of the caller's own."""
 
     def __init__(self, store: SQLiteStore) -> None:
         self._store = store
@@ -397,10 +397,10 @@ class Transaction:
         self._cursors: weakref.WeakSet[apsw.Cursor] = weakref.WeakSet()
 
     def execute(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> apsw.Cursor:
-        """Run a statement of the caller's own, with apsw's cursor as the result, and apsw's errors.
+        """Run a statement of the caller's own; return apsw's cursor, and raise apsw's errors.
 
-        Not one that begins, ends or partly undoes a transaction: the block does that, and the queue's operations could
-        not follow a savepoint.
+        Statements that begin, end or partly undo a transaction are refused: the block begins and ends it, and the
+        queue's operations could not follow a savepoint.
         """
         if self._over:
             raise BadValue("This transaction is over. Begin another.")
@@ -411,7 +411,7 @@ class Transaction:
         return cursor.execute(sql, parameters)
 
     def end(self) -> None:
-        """Close what was not read to its end: SQLite can't commit with a statement under way."""
+        """Close cursors that were not read to their end: SQLite can't commit with a statement under way."""
         self._over = True
         for cursor in list(self._cursors):
             cursor.close(True)
@@ -422,7 +422,7 @@ _TRANSACTION_CONTROL = frozenset({"BEGIN", "COMMIT", "END", "ROLLBACK", "SAVEPOI
 
 
 def _refuse_transaction_control(_cursor: apsw.Cursor, sql: str, _parameters: object) -> bool:
-    """Asked by apsw before each statement."""
+    """Refuse statements that begin or end a transaction; apsw calls this before each statement."""
     match = _FIRST_WORD.match(sql)
     if match and match[1].upper() in _TRANSACTION_CONTROL:
         raise BadValue(
@@ -447,7 +447,7 @@ def _interrupted() -> StoreError:
 
 
 class _SharedResults:
-    """What is committed together. All of it gets its results in one step, which no interrupt can cut in two."""
+    """The results of one commit. All its operations get them in one step, which no interrupt can cut in two."""
 
     __slots__ = ("results",)
 
@@ -456,7 +456,7 @@ class _SharedResults:
 
 
 class _Waiting:
-    """Operations that wait to be committed with others, of whose results theirs are a part."""
+    """A thread's operations that wait for a commit together with others."""
 
     __slots__ = ("first", "operations", "shared")
 
@@ -467,6 +467,6 @@ class _Waiting:
 
     @property
     def results(self) -> list[Any] | None:
-        """None: they still wait."""
+        """The operations' own part of the commit's results; None while they wait."""
         results = self.shared.results
         return None if results is None else results[self.first : self.first + len(self.operations)]

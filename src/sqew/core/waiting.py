@@ -1,8 +1,8 @@
 """Waiting for messages without polling.
 
 A receiver that finds nothing registers as a waiter and is woken by the commit that makes a message ready. Within a
-process that is a call; between processes that share a file it is a datagram to a socket that each waiting process keeps
-beside the file (a *doorbell*), so that a queue nobody waits for costs its senders a look at a folder now and then.
+process that is a call. Between processes that share a file it is a datagram: each waiting process has a socket in a
+folder beside the file, so that a queue without waiters costs its senders only an occasional look at that folder.
 """
 
 from __future__ import annotations
@@ -22,40 +22,40 @@ from sqew.rules.rules import LONGEST_NAME
 # The kernel's limit on the path of a Unix socket, with its closing zero (104 on macOS, 108 on Linux).
 _LONGEST_SOCKET_PATH = 100
 _LONGEST_QUEUE_NAME = 4 * LONGEST_NAME
-"""In bytes."""
+"""The most bytes in a queue's name."""
 
 _MOST_READ_AT_ONCE = 64
 _USUAL_BACKLOG = 10
 _TRIES_TO_HANG = 20
 
 _QUIET_S = 0.005
-"""For how long a sender that found no bell takes it that there is none: to look takes 0.9 µs, of 25 for all it does.
+"""Seconds for which a sender that found no socket assumes that there is none: looking takes 0.9 µs, of 25 for a send.
 
-So a bell may be passed over for as long after it was hung: until then, who waits behind it also looks by itself.
+So a new socket may be missed for that long: until then, the waiters behind it also poll.
 """
 
 IDLE_MS = 1_000
-"""A receiver that is about to wait for this long uses the time for upkeep."""
+"""Milliseconds: a receiver that is about to wait for this long uses the time for upkeep."""
 
 FALLBACK_POLL_MS = 25
-"""How often a waiter looks whom no other process is sure to wake: where the folder can't hold sockets, for one."""
+"""Milliseconds between the looks of a waiter that no process is sure to wake: if the folder can't hold sockets, say."""
 
 Wake = Callable[[], object]
 
 
 def pause(now: int, deadline: int, next_due_at: int | None, heard: bool) -> int:
-    """How many milliseconds a waiter sleeps unless it is woken: until something is due, or its time is up."""
+    """Return how many milliseconds a waiter sleeps unless it is woken: until a message is due, or its time is up."""
     until = deadline if next_due_at is None else min(deadline, max(next_due_at, now + 1))
     sleep_ms = max(until - now, 0)
     return sleep_ms if heard else min(sleep_ms, FALLBACK_POLL_MS)
 
 
 class Waiters:
-    """Who waits for which queue, and for which of its lanes (None: any).
+    """The waiters by queue, and by lane within it (None: any lane).
 
-    Waking is a chain: a commit wakes the first waiter of each lane of a queue; one that then finds a message wakes the
-    next, for there may be more; one that finds nothing ends the chain. So a commit costs as many looks as it made
-    messages ready, and one more for each lane that is waited for, however many are waiting.
+    Waking is a chain: a commit wakes the first waiter of each lane of a queue; a waiter that finds a message wakes the
+    next, for there may be more; a waiter that finds none ends the chain. So a commit costs a look for each message that
+    it made ready, and another for each lane that has waiters, however many are waiting.
     """
 
     def __init__(self) -> None:
@@ -74,14 +74,14 @@ class Waiters:
     def leave(self, queue: str, lane: str | None, wake: Wake, *, nothing_left: bool) -> None:
         """Stop waiting for good. The next is woken, unless there is ``nothing_left`` to take now or to sleep for.
 
-        One that took a message does not know; nor does one that was woken and has not looked since. And one that knows
-        when a message will be due must hand that on: nobody else will be told.
+        A waiter that took a message can't know that nothing is left; nor can one that was woken and has not looked
+        since. And a waiter that knows when a message will be due must pass that on: no other will be woken for it.
         """
         if not self.discard(queue, lane, wake) or not nothing_left:
             self.wake((queue,))
 
     def discard(self, queue: str, lane: str | None, wake: Wake) -> bool:
-        """Stop waiting, to look again. False: it has been woken already."""
+        """Stop waiting, to look again. Return False if it has been woken already."""
         with self._lock:
             lanes = self._waiting.get(queue, {})
             waiting = lanes.get(lane, ())
@@ -108,7 +108,7 @@ class Waiters:
             self._waiting[queue] = lanes
 
     def wake_all(self) -> None:
-        """Wake everybody: some queue changed, or it is time to stop."""
+        """Wake all waiters: any queue may have changed, or it is time to stop."""
         with self._lock:
             everybody = [wake for lanes in self._waiting.values() for waiting in lanes.values() for wake in waiting]
             self._waiting.clear()
@@ -117,27 +117,27 @@ class Waiters:
 
 
 class Notifier(Protocol):
-    """Wake-ups between processes that use one store."""
+    """Notifications between processes that use one store."""
 
     @property
     def look_every_ms(self) -> int:
-        """How often who waits looks by itself, because a wake-up may be lost on its way."""
+        """The milliseconds between a waiter's own looks, because a notification may be lost on its way."""
 
     def notify(self, queues: Iterable[str], /) -> None:
-        """Tell the others that something may be ready in these queues."""
+        """Notify other processes that messages of these queues may be ready."""
 
     def listen(self, waiters: Waiters, /) -> bool:
-        """Have the waiters woken when others ring; whether they are sure to be."""
+        """Have the waiters woken by notifications from other processes; return True if these are sure to arrive."""
 
     def close(self) -> None:
         """Stop listening."""
 
 
 class SocketNotifier:
-    """Wake-ups between the processes that have one file open."""
+    """Notifications between the processes that have one file open."""
 
     look_every_ms = 1 << 62
-    """Never: the kernel loses none."""
+    """Never: the kernel loses no notification."""
 
     def __init__(self, database: str) -> None:
         # SQLite follows symbolic links, so all names of a file must lead to one folder.
@@ -152,7 +152,7 @@ class SocketNotifier:
         self._unavailable = self._folder is None or not hasattr(socket, "AF_UNIX")
 
     def notify(self, queues: Iterable[str]) -> None:
-        """Wake the processes that wait: something became ready in these queues."""
+        """Wake the waiting processes: messages of these queues became ready."""
         folder, now = self._folder, monotonic()
         if folder is None or now < self._quiet_until:
             return
@@ -199,10 +199,10 @@ class SocketNotifier:
             self._sender = None
 
     def listen(self, waiters: Waiters) -> bool:
-        """Wake these waiters when the bell rings, from a thread of its own.
+        """Wake these waiters on notifications from other processes, in a thread of its own.
 
-        False where there can't be a bell, and while it is so new that a sender may not know of it. Call it with the
-        waiter registered: a bell that rings when nobody waits is taken down.
+        Returns False if there can't be a socket, and while it is so new that senders may have missed it. Call it with
+        the waiter registered: a socket that gets a notification while there are no waiters is removed.
         """
         with self._lock:
             if self._socket is None and not self._unavailable:
@@ -274,7 +274,7 @@ class SocketNotifier:
         bell.close()
 
     def close(self) -> None:
-        """Stop hearing and ringing, for good: who was woken by the end may come to listen once more."""
+        """Stop listening and notifying for good: a waiter that is woken by the close may try to listen once more."""
         with self._lock:
             self._unavailable = True
             self._take_down()
@@ -282,7 +282,7 @@ class SocketNotifier:
 
 
 def _backlog() -> int:
-    """How many unread datagrams the kernel keeps for a socket, at least: with as many, some may not have fitted."""
+    """Return how many unread datagrams the kernel keeps for a socket, at least: after as many, some may be lost."""
     try:
         kept = int(Path("/proc/sys/net/unix/max_dgram_qlen").read_text())
     except (OSError, ValueError):
@@ -292,7 +292,7 @@ def _backlog() -> int:
 
 @contextlib.contextmanager
 def _reachable(path: Path) -> Iterator[str]:
-    """The path, or a shorter way to it where the kernel could not take it whole."""
+    """Yield the path, or a shorter path to the same file if the kernel could not take the whole."""
     if len(os.fsencode(path)) < _LONGEST_SOCKET_PATH:
         yield str(path)
         return

@@ -1,4 +1,4 @@
-"""The queue as a library: `Queue.open`, and what belongs to it."""
+"""The queue as a library: `Queue.open`, and the parts of a `Queue`."""
 
 from sqew.embedded.queue import Held, Queue
 

@@ -1,4 +1,4 @@
-"""`Queue.certificates`: what receivers check the signature of an envelope with."""
+"""`Queue.certificates`: certificates that receivers check the signatures of envelopes with."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ class Certificates:
         self._publisher = publisher
 
     def pem(self) -> str:
-        """The certificate in use, in PEM. The first is made when it is first asked for."""
+        """Return the certificate in use, in PEM. The first is made when it is first needed."""
         return self._publisher.signing_keys()[0].certificate.decode()
 
     def list(self) -> Known:
-        """All certificates, the one in use first."""
+        """Return all certificates, the one in use first."""
         return [self._info(key) for key in self._publisher.signing_keys()]
 
     def rotate(self) -> CertificateInfo:
-        """Sign with a new key from now on. Old certificates stay where the envelopes say that they are."""
+        """Sign with a new key from now on. Old certificates stay at the addresses in envelopes."""
         return self._info(self._publisher.rotate()[0])
 
     def _info(self, key: SigningKey) -> CertificateInfo:

@@ -27,7 +27,7 @@ Claimed = list[Message]
 
 
 class Consumers:
-    """Claim messages by the thousand, and go on after a crash with the claim that was open.
+    """Consumers of queues: they claim messages by the thousand, and after a crash resume the claim that was open.
 
     >>> from sqew import Queue
     >>> with Queue.open(":memory:") as q:
@@ -47,9 +47,9 @@ class Consumers:
     def open(
         self, queue: str, consumer: str, *, owner: str, hold_ms: int = 30_000, hold_seconds: float | None = None
     ) -> OpenedConsumer:
-        """Read as the consumer of that name, made if there is none; for ``hold_ms`` nobody but ``owner`` can open it.
+        """Open a consumer, making it if need be; for ``hold_ms`` no other ``owner`` can open it.
 
-        What is done with an earlier epoch is refused from now on.
+        Operations with an earlier epoch are refused from now on.
         """
         if hold_seconds is not None:
             hold_ms = seconds_as_ms("hold_seconds", hold_seconds)
@@ -67,10 +67,10 @@ class Consumers:
         done: int | None = None,
         lease_seconds: float | None = None,
     ) -> Claim:
-        """Ack all claims up to ``after``, and claim what is ready under the next number, or get it if it is open.
+        """Ack all claims up to ``after``, and claim ready messages under the next number, or return its open claim.
 
-        Its ``count`` is 0 where nothing is ready: there is no claim then. With ``done``, only the claims up to that
-        one are acked: so the next can be claimed while those before it are worked on.
+        The claim's ``count`` is 0 if no message is ready: there is no claim then. With ``done``, only the claims up to
+        that one are acked: so the next can be claimed while those before it are worked on.
         """
         # Before anything is acked.
         if lease_seconds is not None:
@@ -90,7 +90,7 @@ class Consumers:
         return self._run(SealClaim(queue, consumer, epoch, after + 1, lease_ms))
 
     def read(self, queue: str, consumer: str, number: int, part: int) -> Claimed:
-        """The messages of a part of a claim, in the order in which they were received."""
+        """Return the messages of a part of a claim, in the order in which they were received."""
         check_int("part", part, 0, LARGEST_ID)
         messages: Claimed = []
         for chunk in range(part * CHUNKS_IN_PART, (part + 1) * CHUNKS_IN_PART):
@@ -111,7 +111,7 @@ class Consumers:
         hold_seconds: float | None = None,
         lease_seconds: float | None = None,
     ) -> None:
-        """Hold the consumer for longer (as long as it was opened for), and all that it has claimed."""
+        """Hold the consumer (for as long as it was opened for, unless given) and all that it has claimed for longer."""
         if hold_seconds is not None:
             hold_ms = seconds_as_ms("hold_seconds", hold_seconds)
         if lease_seconds is not None:
@@ -119,10 +119,10 @@ class Consumers:
         self._run(RenewConsumer(queue, consumer, epoch, hold_ms, lease_ms))
 
     def release(self, queue: str, consumer: str, *, force: bool = False) -> None:
-        """Forget a consumer and give back what it has claimed. ``force``: even while its owner holds it."""
+        """Forget a consumer and give back the messages it has claimed. ``force``: even while its owner holds it."""
         self._run(CloseConsumer(queue, consumer, force))
         self._in_steps(GiveBackClaims(queue, consumer))
 
     def list(self, queue: str, *, limit: int = 100, after: str = "") -> Found:
-        """The consumers of a queue by name, those after the given one."""
+        """Return the consumers of a queue, by name, after the given one."""
         return self._run(ListConsumers(queue, after, limit))

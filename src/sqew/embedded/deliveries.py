@@ -1,4 +1,4 @@
-"""`Queue.deliveries`: events on their way to endpoints, and those that never got there."""
+"""`Queue.deliveries`: events on their way to endpoints, and those that never reached them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Found = list[Delivery]
 
 
 class Deliveries:
-    """Deliveries of the file. A server on it makes the attempts."""
+    """Deliveries of the file's events. A server on the file makes the attempts."""
 
     def __init__(self, run: Execute, in_steps: Callable[[Stepwise], int], clock: Clock) -> None:
         self._run, self._in_steps, self._clock = run, in_steps, clock
@@ -38,15 +38,15 @@ class Deliveries:
         limit: int = 100,
         after: int = 0,
     ) -> Found:
-        """Deliveries by id, those after the given one, without their bodies."""
+        """Return deliveries by id, after the given one, without their bodies."""
         return self._run(ListDeliveries(state, subscription_id, after, limit))
 
     def get(self, id: int) -> Delivery:
-        """One delivery, with what is posted."""
+        """Return one delivery, with the body to be posted."""
         return self._run(GetDelivery(id))
 
     def retry(self, id: int) -> Delivery:
-        """Have an exhausted delivery tried again from the start."""
+        """Have an exhausted delivery retried from the start."""
         delivery = self.get(id)
         if delivery.state != "exhausted":
             raise Conflict(f"Delivery {id} is {delivery.state}: it will be tried by itself. Retry only exhausted ones.")
@@ -59,7 +59,7 @@ class Deliveries:
         )
 
     def _check_subscription(self, delivery: Delivery) -> None:
-        """Raise unless the delivery still has its subscription: without, it would be dropped instead of posted."""
+        """Raise `Conflict` if the delivery's subscription is gone: it would be dropped instead of posted."""
         if not self._is_subscription(delivery.subscription_id):
             raise Conflict(
                 f"Delivery {delivery.id} belongs to subscription {delivery.subscription_id}, which was deleted. "
@@ -71,9 +71,9 @@ class Deliveries:
         return bool(found) and found[0].id == id
 
     def retry_all(self, subscription_id: int | None = None) -> Retried:
-        """Have all exhausted deliveries tried again (of a subscription); how many, and how many could not be.
+        """Have all exhausted deliveries (of a subscription) retried; return how many are, and how many can't be.
 
-        Those whose subscription is gone are left as they are.
+        Deliveries whose subscription is gone are left as they are.
         """
         if subscription_id is not None:
             check_id(subscription_id)
@@ -89,5 +89,5 @@ class Deliveries:
             raise DeliveryNotFound(id)
 
     def drop_all(self, subscription_id: int | None = None) -> int:
-        """Delete all exhausted deliveries (of a subscription); how many."""
+        """Delete all exhausted deliveries (of a subscription); return how many there were."""
         return self._in_steps(DropDeliveries(subscription_id=subscription_id))

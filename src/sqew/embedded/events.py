@@ -1,4 +1,4 @@
-"""`Queue.events`: publishing under a routing key, and who gets it."""
+"""`Queue.events`: publishing under a routing key, and subscriptions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Events:
         q.events.subscribe("orders.*", queue="audit")
         q.events.publish("orders.created", {"sku": 7})
 
-    What subscribers with an endpoint get is posted by a server on the same file: an embedded queue posts nothing.
+    A server on the same file posts events to endpoints: an embedded queue posts nothing.
     """
 
     def __init__(self, run: Execute, publisher: Publisher, settings: Settings, limits: Limits) -> None:
@@ -43,7 +43,7 @@ class Events:
         delay_ms: int | None = None,
         ttl_ms: int | None = None,
     ) -> Published:
-        """Send a message to every queue whose subscription matches, and have it posted to every endpoint.
+        """Send a message to every queue that has a matching subscription, and have it posted to every such endpoint.
 
         It is on disk when this returns, in all queues or in none. A string is sent as text, anything else as JSON.
         """
@@ -64,7 +64,7 @@ class Events:
         return self._publisher.publish([new_event(routing_key, message)])[0]
 
     def publish_many(self, routing_key: str, bodies: Iterable[Any]) -> list[Published]:
-        """Publish a batch in one transaction: bodies, or `sqew.NewMessage` objects where more must be said of each."""
+        """Publish a batch in one transaction: bodies, or `sqew.NewMessage` objects for more than a body each."""
         check_iterable("bodies", bodies)
         messages = [
             body if isinstance(body, NewMessage) else NewMessage(*encode_body(body, self._limits)) for body in bodies
@@ -80,10 +80,10 @@ class Events:
         envelope: bool = False,
         signature_version: Literal[1, 2] | None = None,
     ) -> Subscription:
-        """Have events that match a pattern go to a queue or to an HTTP endpoint; the subscription that was there if so.
+        """Have events that match a pattern sent to a queue or to an HTTP endpoint; return the subscription, new or old.
 
-        In a pattern ``*`` stands for one word and ``#`` for any number. ``envelope``: they come in a signed envelope,
-        as SNS would send them, with a signature of version 2 unless told otherwise; else as they are.
+        In a pattern ``*`` stands for one word and ``#`` for any number. ``envelope``: send them in a signed envelope,
+        as SNS does, with a signature of version 2 by default; otherwise they are sent as they are.
         """
         form = form_of(envelope, signature_version)
         if form != RAW:
@@ -98,15 +98,15 @@ class Events:
         return self._run(operation).subscription
 
     def unsubscribe(self, id: int) -> None:
-        """Delete a subscription, and what was still on its way to its endpoint."""
+        """Delete a subscription, and the deliveries still on their way to its endpoint."""
         self._run(Unsubscribe(id))
 
     def subscriptions(
         self, pattern: str | None = None, queue: str | None = None, *, limit: int | None = None, after: int = 0
     ) -> list[Subscription]:
-        """Subscriptions by id, those after the given one: all, those to exactly a pattern, or those of a queue.
+        """Return subscriptions by id, after the given one: all, those to exactly a pattern, or those of a queue.
 
-        Without a ``limit`` there are ``max_batch`` at most.
+        Without a ``limit`` at most ``max_batch`` are returned.
         """
         if pattern is not None and queue is not None:
             raise BadValue("Subscriptions are listed by pattern or by queue. Give one of the two.")
@@ -120,7 +120,7 @@ class Events:
 
 
 def form_of(envelope: object, signature_version: object) -> Form:
-    """How events are to come, as it is stored."""
+    """Return the form of a subscription's events, as it is stored."""
     if type(envelope) is not bool:
         raise BadValue(f"envelope can't be {shown(envelope)}: it must be True or False.")
     if signature_version not in (None, 1, 2):

@@ -1,4 +1,4 @@
-"""Queues in a database for many threads: the engine lives in an event loop, and that in a thread of its own."""
+"""Executor for queues in a database that threads share: the engine runs in an event loop, in a thread of its own."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _log = logging.getLogger("sqew.database")
 
 R = TypeVar("R")
 _PAGE = 200
-"""How many messages an export reads at a time: each may be large."""
+"""Messages that an export reads at a time: each may be large."""
 
 
 class LoopInThread:
-    """An engine on a database for many threads. Implements `sqew.core.thread_executors.ThreadExecutor`.
+    """An executor for many threads, on a database. Implements `sqew.core.thread_executors.ThreadExecutor`.
 
-    What threads ask for at the same time goes to the database together. An interrupt (Ctrl-C) may come at any time:
-    what was not begun is not done then, and what was received is given back.
+    Operations that threads run at the same time go to the database together. An interrupt (Ctrl-C) may come at any
+    time: an operation that was not begun is then not executed, and messages that were received are given back.
     """
 
     engine: RemoteEngine
@@ -57,7 +57,7 @@ class LoopInThread:
             raise
 
     async def _run_loop(self, random: Random | None, create: bool, opened: Future[None]) -> None:
-        """All that the thread does."""
+        """Run the event loop's work, from opening the database to closing it."""
         try:
             self.engine = await open_database(self._settings, random, create)
         except Exception as error:  # noqa: BLE001 (whatever it is, it is raised in the thread that opens)
@@ -77,7 +77,7 @@ class LoopInThread:
             await self._broker.close()
 
     async def _keep_up(self) -> None:
-        """Once a second: store the figures, and sweep what time has ended. There may be no server that would."""
+        """Run a round of upkeep once a second: there may be no server that would."""
         while True:
             try:
                 await self._broker.keep_up()
@@ -88,16 +88,16 @@ class LoopInThread:
             await asyncio.sleep(UPKEEP_EVERY_MS / 1000)
 
     def run(self, operation: Operation[R]) -> R:
-        """One operation: its result, or its error raised."""
+        """Execute one operation: return its result, or raise its error."""
         result: R = self._wait_for(self._carry_out, operation)
         return result
 
     def send_plain(self, queue: str, body: bytes, format: Format) -> int | None:
-        """To the database there is but one way."""
+        """Return None: a database has no fast path for a plain message."""
         return None
 
     def run_all(self, operations: Sequence[Operation[Any]]) -> list[Any]:
-        """Operations one after the other: their results, or the first of their errors raised."""
+        """Execute operations one after the other: return their results, or raise the first of their errors."""
         return self._wait_for(self._carry_out_all, operations)
 
     async def _carry_out_all(self, operations: Sequence[Operation[Any]]) -> list[Any]:
@@ -110,7 +110,7 @@ class LoopInThread:
         return await self._broker.run(operation)
 
     def _wait_for(self, work: Callable[..., Coroutine[Any, Any, R]], *arguments: Any) -> R:
-        """Have something done in the loop, and wait for it here."""
+        """Run a coroutine function in the loop, and wait for its result in the calling thread."""
         self.check_open()
         with self._lock:
             # What is handed in before the end is told of is also begun before it.
@@ -126,29 +126,29 @@ class LoopInThread:
             raise
 
     def transaction(self) -> contextlib.AbstractContextManager[Transaction]:
-        """Refused: the caller's own writes are not on these connections."""
+        """Raise `BadValue`: the caller's own writes are not on these connections."""
         raise BadValue(
             "transaction() joins your own writes to a queue in the same file; a queue in PostgreSQL is in no file. "
             "Use enqueue_many and ack_many, and give messages a key so that sending them again does no harm."
         )
 
     def flush(self) -> None:
-        """Store the figures that are still in memory."""
+        """Store the counters that are still in memory."""
         self._wait_for(self.engine.flush)
 
     def idle(self) -> None:
-        """The database tidies up by itself."""
+        """Do nothing: the database does its own upkeep."""
 
     def maintain(self) -> None:
-        """The database's autovacuum does that."""
+        """Raise `StoreClosed` if the queue was closed; otherwise leave upkeep to the database's autovacuum."""
         self.check_open()
 
     def backup(self, to: str | Path, progress: Callable[[int, int], object] | None) -> None:
-        """Refused: PostgreSQL has tools for it."""
+        """Raise `BadValue`, which names PostgreSQL's own tool."""
         self._refuse(f"pg_dump --format=custom --file={to}")
 
     def check(self, progress: Callable[[int], object] | None) -> CheckReport:
-        """Refused: PostgreSQL has tools for it."""
+        """Raise `BadValue`, which names PostgreSQL's own tool."""
         self._refuse("pg_amcheck")
 
     def _refuse(self, instead: str) -> NoReturn:
@@ -156,7 +156,7 @@ class LoopInThread:
         raise BadValue(f"{self._where} is no file of Sqew's. PostgreSQL's own tool does this: {instead}.")
 
     def export(self, queue: str) -> Iterator[Message]:
-        """The messages of a queue in the order of their ids. What is sent meanwhile is not among them."""
+        """Yield the messages of a queue in the order of their ids. Messages sent meanwhile are left out."""
         up_to = self.run(LastId())
         after: int | None = 0
         while after is not None:
@@ -165,7 +165,7 @@ class LoopInThread:
             after = page.after
 
     def export_archive(self, queue: str) -> Iterator[ArchivedMessage]:
-        """The archived messages of a queue in the order of their ids."""
+        """Yield the archived messages of a queue in the order of their ids."""
         after: int | None = 0
         while after is not None:
             page = self.run(ListArchive(queue, _PAGE, after))
@@ -173,7 +173,7 @@ class LoopInThread:
             after = page.after
 
     def close(self) -> None:
-        """Finish what was begun and hang up, once. In a forked child nothing is touched: it is the parent's."""
+        """Finish what was begun and disconnect, once. In a forked child nothing is touched: it is the parent's."""
         if os.getpid() != self._pid:
             return
         with self._lock:
@@ -185,9 +185,9 @@ class LoopInThread:
     def check_open(self) -> None:
         """Raise `StoreClosed` unless this process has the queue open.
 
-        To be asked before the lock is taken: in a forked child, the thread that holds it may not exist.
+        Call it before taking the lock: in a forked child, the thread that holds the lock may not exist.
         """
         check_usable(self._pid, self._closed, self._where)
 
     def check_outside(self, what: str) -> None:
-        """There is no `transaction` that a thread could be in."""
+        """Do nothing: a database has no `transaction` that a thread could be in."""

@@ -1,4 +1,4 @@
-"""Publishing from threads: what a subscriber wants in an envelope is signed before it is published again."""
+"""Publishing from threads: envelopes for subscribers that want them are signed before a second attempt."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ R = TypeVar("R")
 
 
 class Execute(Protocol):
-    """How an operation is carried out: `sqew.Queue.run`."""
+    """A callable that executes an operation: `sqew.Queue.run`."""
 
     def __call__(self, operation: Operation[R], /) -> R: ...
 
 
 class Publisher:
-    """Publishes events, and knows the keys that their envelopes are signed with."""
+    """A publisher of events, with the key that signs their envelopes."""
 
     def __init__(self, run: Execute, clock: Clock, settings: Settings) -> None:
         self._run, self._clock = run, clock
         self._account_id, self._max_body_bytes = settings.account_id, settings.max_body_bytes
         self.base_url = settings.base_url or _server_url(settings)
-        """Where others reach the server on this file: an envelope says where its certificate is."""
+        """The URL at which others reach the server on this file: an envelope has the address of its certificate."""
 
     def publish(self, events: Sequence[NewEvent]) -> list[Published]:
-        """Send events to whoever subscribes to them."""
+        """Send events to all their subscribers."""
         return self._run_with_envelopes(events, Publish)
 
     def fire(self, operation: FireSchedule) -> Fired:
@@ -52,7 +52,7 @@ class Publisher:
                 events = self._with_envelopes(events, needed)
 
     def signing_keys(self) -> list[SigningKey]:
-        """The key in use, and those before it. The first is made when it is first asked for."""
+        """Return the signing key in use, then the earlier ones. The first is made when it is first needed."""
         return self._run(ReadSigningKeys()) or self._add_key(None)
 
     def rotate(self) -> list[SigningKey]:
@@ -70,7 +70,7 @@ class Publisher:
 
 
 def _server_url(settings: Settings) -> str:
-    """Where a server with these settings would be reached; nothing if that is a unix socket."""
+    """Return the URL of a server with these settings, or an empty string if it listens on a unix socket."""
     if settings.unix_socket:
         return ""
     host = f"[{settings.host}]" if ":" in settings.host else settings.host

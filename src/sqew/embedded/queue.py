@@ -1,4 +1,4 @@
-"""`Queue.open`: a durable queue in a file or a database, used like a library. No server."""
+"""`Queue.open`: a durable queue in a file or a database, used as a library, without a server."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ if TYPE_CHECKING:
     from sqew.embedded.writers import Writers
 
 _CATCH_UP_S = 0.2
-"""How long who looks waits at most for what is over by the clock to be swept."""
+"""Seconds that a read waits, at most, for expired messages to be swept."""
 
 R = TypeVar("R")
 Held = Message | int
@@ -101,7 +101,7 @@ class Queue:
         ...     m.value
         {'sku': 7}
 
-    It may be shared by threads: what they do at the same time is committed together. Processes that want the same queue
+    Threads may share it: operations they run at the same time are committed together. Processes that use the same queue
     each open the file. After a fork, open it anew.
     """
 
@@ -125,9 +125,9 @@ class Queue:
         create: bool = True,
         **changes: Any,
     ) -> Self:
-        """Open the file, making it if need be. ``changes`` are settings by name: ``durability="fast"``.
+        """Open the file, creating it if need be. ``changes`` are settings by name: ``durability="fast"``.
 
-        In place of a file it may be a database, which any number of machines share: ``postgresql://user@host/name``.
+        The path may also be the URL of a database, which any number of machines share: ``postgresql://user@host/name``.
         """
         if settings is None:
             place = "database_url" if isinstance(path, str) and path.startswith(DATABASE_SCHEMES) else "db"
@@ -153,30 +153,30 @@ class Queue:
         self.close()
 
     def close(self) -> None:
-        """Stop the workers, store the figures and close the file. Closing twice is fine."""
+        """Stop the workers, store the counters and close the file. Closing twice is fine."""
         self._executor.check_outside("The queue can't be closed")
         for worker in self._workers:
             worker.stop()
         self._executor.close()
 
     def run(self, operation: ops.Operation[R]) -> R:
-        """Execute one of `sqew.operations`: its result, or its error raised. The other methods are made of this."""
+        """Execute one of `sqew.operations`: return its result, or raise its error. The other methods use this."""
         check_operation(operation, self._limits)
         return self._executor.run(operation)
 
     # Queues
 
     def create(self, name: str, *, exist_ok: bool = False, **policy: Any) -> QueueInfo:
-        """Make a queue. The keywords are fields of `sqew.Policy`.
+        """Create a queue. The keywords are fields of `sqew.Policy`.
 
-        Unless it is told otherwise it allows 5 attempts and gets a dead-letter queue ``NAME-dlq``. Whatever that is
-        called, it is made with it if need be. ``lanes`` may be a mapping from names to weights or a list of names;
+        Defaults: 5 attempts and a dead-letter queue ``NAME-dlq``. The dead-letter queue, whatever its name, is created
+        as well if there is none. ``lanes`` may be a mapping from names to weights or a list of names;
         ``base_backoff_ms`` is short for ``backoff``.
         """
         return self.run(creation(self._settings, name, in_milliseconds(policy), exist_ok=exist_ok))
 
     def update(self, name: str, **changes: Any) -> QueueInfo:
-        """Change fields of a queue's policy. A dead-letter queue that they name is made if there is none."""
+        """Change fields of a queue's policy. A dead-letter queue that they name is created if there is none."""
         return self.run(change(name, in_milliseconds(changes)))
 
     def delete(self, name: str) -> None:
@@ -186,11 +186,11 @@ class Queue:
         self.run(ops.DeleteQueue(name))
 
     def info(self, name: str) -> QueueInfo:
-        """A queue's policy."""
+        """Return a queue and its policy."""
         return self.run(ops.GetQueue(name))
 
     def queues(self, prefix: str = "") -> list[QueueInfo]:
-        """All queues by name."""
+        """Return all queues by name."""
         return self.run(ops.ListQueues(prefix))
 
     # Keys for a server on this file
@@ -198,20 +198,20 @@ class Queue:
     def create_key(
         self, queue: str, scopes: Sequence[KeyScope], label: str = "", *, signing: bool = False
     ) -> tuple[KeyInfo, str, str | None]:
-        """Make a key that opens this queue alone on a server: what it is, the key, and the secret to sign with, if any.
+        """Make a key for this queue alone on a server; return its info, the key, and a secret to sign with, if any.
 
-        The key and the secret can't be had again.
+        The key and the secret can't be retrieved later.
         """
         made = new_key(queue, scopes, label, signing=signing)
         return self.run(made.creation), made.key, made.secret
 
     def keys(self, queue: str) -> list[KeyInfo]:
-        """The keys of a queue, without what would open it."""
+        """Return the keys of a queue, without their secrets."""
         check_queue_name(queue)
         return self.run(ops.ListKeys(queue))
 
     def delete_key(self, queue: str, id: str) -> None:
-        """Delete a key: within a second it opens nothing."""
+        """Delete a key: within a second it gives no access."""
         self.run(ops.DeleteKey(queue, id))
 
     # The life of a message
@@ -232,10 +232,10 @@ class Queue:
         delay_ms: int | None = None,
         ttl_ms: int | None = None,
     ) -> int:
-        """Send one message; its id, or the first one's if ``key`` was used before. It is on disk when this returns.
+        """Send a message; return its id, or that of the first with its ``key``. It is on disk when this returns.
 
-        A string is sent as text, anything else as JSON. ``sync_commit``: whether to wait for the disk, whatever the
-        setting `durability` says.
+        A string is sent as text, anything else as JSON. ``sync_commit``: True to wait for the disk, False not to,
+        whatever the setting `durability` says.
         """
         # The hottest of all: what nearly always holds is asked in place, and a check is called to refuse the rest.
         limits = self._limits
@@ -282,9 +282,9 @@ class Queue:
         return self._executor.run(ops.Send(queue, (message,), sync_commit=sync_commit))[0].id
 
     def enqueue_many(self, queue: str, bodies: Iterable[Any], *, sync_commit: bool | None = None) -> list[int]:
-        """Send a batch in one transaction: bodies, or `sqew.NewMessage` objects where more must be said of each.
+        """Send a batch in one transaction: bodies, or `sqew.NewMessage` objects for more than a body each.
 
-        What is said of them may be given in columns as well: as `sqew.NewMessages`.
+        Such messages may also be given in columns: as `sqew.NewMessages`.
         """
         check_queue_name(queue)
         if sync_commit is not None:
@@ -300,7 +300,7 @@ class Queue:
         return [one.id for one in sent]
 
     def _messages(self, bodies: Iterable[Any]) -> Sequence[NewMessage] | NewMessages:
-        """Bodies as messages, in columns if nothing else is said of them: so they take three quarters of the time."""
+        """Return bodies as messages: in columns if all are plain bodies, which takes three quarters of the time."""
         check_iterable("bodies", bodies)
         limits, bodies = self._limits, list(bodies)
         check_batch(len(bodies), limits)
@@ -335,7 +335,7 @@ class Queue:
         lease_ms: int | None = None,
         wait_ms: int | None = None,
     ) -> Message | None:
-        """Take the next message under a lease, waiting for one if there is none; None if there still is none."""
+        """Take the next message under a lease, waiting for one if there is none; return None if there still is none."""
         if lease_ms is not None:
             lease_seconds = seconds_of("lease_", lease_seconds, lease_ms)
         if wait_ms is not None:
@@ -355,7 +355,7 @@ class Queue:
         lease_ms: int | None = None,
         wait_ms: int | None = None,
     ) -> list[Message]:
-        """Take up to ``limit`` messages under one lease; returns as soon as there is at least one."""
+        """Take up to ``limit`` messages under one lease; return as soon as there is at least one."""
         if lease_ms is not None:
             lease_seconds = seconds_of("lease_", lease_seconds, lease_ms)
         if wait_ms is not None:
@@ -385,7 +385,7 @@ class Queue:
         return self._receive(operation, seconds_as_ms("wait_seconds", wait_seconds), None).messages
 
     def receive(self, operation: ops.Receive, wait_ms: int = 0, stopping: Callable[[], bool] | None = None) -> Received:
-        """Receive; when nothing is ready, wait for it for up to ``wait_ms``, or until woken and ``stopping``."""
+        """Receive messages; if none is ready, wait for up to ``wait_ms``, or until woken and ``stopping``."""
         if operation is not self._checked:
             if type(operation) is not ops.Receive:
                 raise BadValue(f"receive takes a Receive, and not {shown(operation)}.")
@@ -429,15 +429,15 @@ class Queue:
             waiters.discard(queue, lane, woken.set)
 
     def ack(self, message: Held, consumer: str | None = None) -> None:
-        """The work is done: the message is deleted (or archived, as the policy says).
+        """Finish a message whose work is done: it is deleted (or archived, as the policy says).
 
-        Raises `sqew.StaleLease` if the lease was lost: somebody else has the message, or will get it.
+        Raises `sqew.StaleLease` if the lease was lost: another consumer has the message, or will get it.
         """
         queue, ref = _ref(message, consumer)
         _raise_refusal(self._executor.run(ops.Ack(queue, (ref,))))
 
     def ack_many(self, messages: Sequence[Held], consumer: str | None = None) -> list[SqewError | None]:
-        """Ack a batch: for each, None or why not."""
+        """Ack a batch: return, for each message, None or why not."""
         return self._settle_many(messages, consumer, ops.Ack)
 
     def nack(
@@ -449,7 +449,7 @@ class Queue:
         reason: str = "",
         delay_ms: int | None = None,
     ) -> None:
-        """The work failed: try again after the queue's backoff, or after ``delay_seconds``."""
+        """Give back a message whose work failed: it is retried after the queue's backoff, or ``delay_seconds``."""
         delay_seconds = seconds_of("delay_", delay_seconds, delay_ms)
         queue, ref = _ref(message, consumer)
         delay_ms = None if delay_seconds is None else seconds_as_ms("delay_seconds", delay_seconds)
@@ -464,7 +464,7 @@ class Queue:
         reason: str = "",
         delay_ms: int | None = None,
     ) -> list[SqewError | None]:
-        """Nack a batch, all of it for one reason: for each, None or why not."""
+        """Nack a batch, all of it for one reason: return, for each message, None or why not."""
         delay_seconds = seconds_of("delay_", delay_seconds, delay_ms)
         check_unicode("reason", reason)
         delay_ms = None if delay_seconds is None else seconds_as_ms("delay_seconds", delay_seconds)
@@ -475,14 +475,14 @@ class Queue:
         )
 
     def dead_letter(self, message: Held, consumer: str | None = None, *, reason: str = "") -> None:
-        """The work can never succeed: the message is dead at once."""
+        """Give up a message whose work can never succeed: it is dead at once."""
         queue, ref = _ref(message, consumer)
         _raise_refusal(self.run(ops.Nack(queue, (Release(ref, dead=True, reason=reason),))))
 
     def extend_lease(
         self, message: Held, seconds: float | None = None, consumer: str | None = None, *, ms: int | None = None
     ) -> None:
-        """The lease now ends ``seconds`` from now."""
+        """Have the lease end ``seconds`` from now."""
         queue, ref = _ref(message, consumer)
         _raise_refusal(
             self.run(ops.Extend(queue, (Extension(ref, seconds_as_ms("seconds", seconds_of("", seconds, ms))),)))
@@ -496,7 +496,7 @@ class Queue:
         *,
         ms: int | None = None,
     ) -> list[SqewError | None]:
-        """Extend a batch: for each, None or why not."""
+        """Extend the leases of a batch: return, for each message, None or why not."""
         lease_ms = seconds_as_ms("seconds", seconds_of("", seconds, ms))
         return self._settle_many(
             messages, consumer, lambda queue, refs: ops.Extend(queue, [Extension(ref, lease_ms) for ref in refs])
@@ -523,29 +523,29 @@ class Queue:
     # Looking, and cleaning up
 
     def peek(self, queue: str, limit: int = 10, *, lane: str | None = None) -> list[Message]:
-        """The next messages, without taking them."""
+        """Return the next messages, without taking them."""
         check_int("limit", limit, 1, self._limits.max_batch)
         self._catch_up()
         return self.run(ops.Peek(queue, limit, lane))
 
     def get(self, queue: str, id: int) -> Message:
-        """One message by its id, without taking it."""
+        """Return one message by its id, without taking it."""
         check_queue_name(queue)
         self._catch_up()
         return self.run(ops.Get(queue, id))
 
     def remove(self, queue: str, ids: Sequence[int]) -> list[bool]:
-        """Delete messages by their ids, whoever holds them: for each, whether it was there."""
+        """Delete messages by their ids, even if they are leased: return, for each, whether it was there."""
         check_collection("ids", ids)
         check_batch(len(ids), self._limits)
         return self.run(ops.Remove(queue, ids))
 
     def purge(self, queue: str) -> int:
-        """Delete every message that is in the queue now; how many there were."""
+        """Delete every message that is in the queue now; return how many there were."""
         return self._in_steps(ops.Purge(queue, self.run(ops.LastId()), self._limits.max_batch))
 
     def stats(self, queue: str) -> QueueStats:
-        """Depths by lane and state, totals, rates and latencies."""
+        """Return depths by lane and state, totals, rates and latencies."""
         check_queue_name(queue)
         with contextlib.suppress(StoreBusy):
             self._store_counts()
@@ -554,10 +554,10 @@ class Queue:
         return summarize(queue, depths, activity, self._engine.clock.now())
 
     def _catch_up(self) -> None:
-        """Sweep before somebody looks: what is over by the clock would be shown as ready, for as long as nobody writes.
+        """Sweep before a read: expired messages would be shown as ready for as long as there are no writes.
 
-        To see whether there is any takes no lock. Where another process has it, or it can't be swept (a row is damaged,
-        the disk is full), who looks is shown what there is.
+        Checking whether there are any takes no lock. If another process has the lock, or the sweep fails (a damaged
+        row, a full disk), the read shows them all the same.
         """
         clock, enough = self._engine.clock, time.monotonic() + _CATCH_UP_S
         with contextlib.suppress(StoreError):
@@ -572,30 +572,30 @@ class Queue:
             self._executor.flush()
 
     def dead_letters(self, queue: str, limit: int = 100, after: int = 0) -> list[Message]:
-        """Messages of this queue that died, by id, those after the given one."""
+        """Return messages of this queue that died, by id, after the given one."""
         self._catch_up()
         return all_of(lambda most, last: self.run(ops.ListDead(queue, most, last)), limit, after)
 
     def requeue(self, queue: str, ids: Sequence[int] | None = None) -> int:
-        """Bring dead letters of this queue back to it, with attempts 0: all, or those given. How many came."""
+        """Bring dead letters of this queue back to it, with attempts 0: all, or those given. Return how many came."""
         return self._in_steps(ops.RequeueDead(queue, ids))
 
     def purge_dead(self, queue: str, ids: Sequence[int] | None = None) -> int:
-        """Delete dead letters of this queue: all, or those given. How many there were."""
+        """Delete dead letters of this queue: all, or those given. Return how many there were."""
         return self._in_steps(ops.PurgeDead(queue, ids))
 
     def redrive(self, dead_letter: str, to: str | None = None) -> int:
-        """Send what lies in a dead-letter queue back to where each came from, or all of it to one queue."""
+        """Send the messages of a dead-letter queue back to the queues they came from, or all of them to one queue."""
         return self._in_steps(ops.Redrive(dead_letter, to))
 
     def archive(
         self, queue: str, limit: int = 100, after: int = 0, outcome: Outcome | None = None
     ) -> list[ArchivedMessage]:
-        """Finished messages by id, those after the given one."""
+        """Return finished messages by id, after the given one."""
         return all_of(lambda most, last: self.run(ops.ListArchive(queue, most, last, outcome)), limit, after)
 
     def delete_archived(self, queue: str, finished: Sequence[Finished]) -> int:
-        """Delete finished messages from the archive, those that are still there as they were. How many were."""
+        """Delete finished messages from the archive, unless they have changed since. Return how many there were."""
         return self.run(ops.DeleteArchived(queue, finished))
 
     def _in_steps(self, operation: Stepwise) -> int:
@@ -620,7 +620,7 @@ class Queue:
 
     @cached_property
     def schedules(self) -> Schedules:
-        """Messages and events by the clock."""
+        """Messages and events sent by the clock."""
         from sqew.embedded.schedules import Schedules
 
         return Schedules(self.run, self._publisher, self._engine.clock, self._settings, self._limits)
@@ -641,7 +641,7 @@ class Queue:
 
     @cached_property
     def certificates(self) -> Certificates:
-        """What receivers check the signatures of envelopes with."""
+        """Certificates that receivers check the signatures of envelopes with."""
         from sqew.embedded.certificates import Certificates
 
         return Certificates(self._publisher)
@@ -655,22 +655,22 @@ class Queue:
     # Together with the caller's own writes
 
     def transaction(self) -> AbstractContextManager[Transaction]:
-        """Do several things in one transaction, the caller's own SQL on the same file included.
+        """Open one transaction for several operations, and the caller's own SQL on the same file.
 
             with q.transaction() as tx:
                 tx.execute("INSERT INTO orders (sku) VALUES (?)", (7,))
                 q.enqueue("orders", {"sku": 7})
 
-        Everything that this thread does with the queue inside the block joins in. It is all committed at its end, or
-        none of it if the block raises. Other threads and processes wait meanwhile: keep it short. Only in a file: a
-        database has no such block.
+        Everything that this thread does with the queue inside the block joins in. All of it is committed at the end of
+        the block, or none if the block raises. Other threads and processes wait meanwhile: keep it short. Only queues
+        in a file have it, not those in a database.
         """
         return self._executor.transaction()
 
     # Workers
 
     def wake_waiters(self) -> None:
-        """Have everybody who waits in this process look up: they may have to stop."""
+        """Wake all waiters in this process, so that they check whether to stop."""
         self._engine.waiters.wake_all()
 
     def worker(
@@ -719,7 +719,7 @@ class Queue:
         self._executor.maintain()
 
     def backup(self, to: str | Path, progress: Callable[[int, int], object] | None = None) -> None:
-        """Copy the file as it is now to another, while it is in use. ``progress`` gets pages done and in all."""
+        """Copy the file as it is now to another, while it is in use. ``progress`` gets the pages done and in all."""
         check_path("to", to)
         self._executor.backup(to, progress)
 
@@ -728,9 +728,9 @@ class Queue:
         return self._executor.check(progress)
 
     def export(self, queue: str, *, archive: bool = False) -> Iterator[bytes]:
-        """The messages of a queue as they are now, as lines of JSON; or those of its archive.
+        """Yield the messages of a queue, or of its archive, as they are now, as lines of JSON.
 
-        From a database they come page by page: what others settle meanwhile may be among them, or not.
+        From a database they are read page by page: messages that others settle meanwhile may or may not be among them.
         """
         check_queue_name(queue)
         if archive:
@@ -738,17 +738,17 @@ class Queue:
         return map(ndjson.line, self._executor.export(queue))
 
     def import_lines(self, queue: str, lines: Iterable[bytes]) -> Iterator[int]:
-        """Send what `export` wrote, batch by batch: yields how many messages each batch sent.
+        """Send the messages that `export` wrote, in batches; yield the number of messages of each batch.
 
-        Priorities, lanes, headers, groups, keys, delays and lifetimes come along; ids and attempts start anew. A bad
-        line raises an error that names it; the batches before it are sent. Expired messages are left out.
+        Priorities, lanes, headers, groups, keys, delays and lifetimes are kept; ids and attempts start anew. A bad line
+        raises an error that names it; the batches before it are sent. Expired messages are left out.
         """
         self.run(ops.GetQueue(queue))
         for batch in ndjson.batches(lines, self._engine.clock.now(), self._limits):
             yield len(self.enqueue_many(queue, batch))
 
     def _idle(self) -> None:
-        """There is time: make the next start quick and the files small. Nobody waits for this."""
+        """Use idle time to make the next start quick and the files small."""
         self._executor.idle()
 
 

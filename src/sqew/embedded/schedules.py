@@ -1,4 +1,4 @@
-"""`Queue.schedules`: messages and events by the clock."""
+"""`Queue.schedules`: messages and events sent by the clock."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _MOST_TRIES = 100
 _OF_MESSAGE = ("headers", "priority", "lane", "group")
 _OF_SCHEDULE = ("timezone", "status", "catchup", "catchup_limit", "failure_threshold", "jitter_secs")
 _UNSAID = NewMessage(b"null")
-"""A message of which nothing has been said yet."""
+"""An empty message, to which a schedule's fields are added."""
 
 
 class Schedules:
@@ -70,7 +70,7 @@ class Schedules:
 
         q.schedules.create("report", queue="reports", when="every weekday at 9am", message={}, timezone="Europe/Berlin")
 
-    They are fired by a server on the same file: an embedded queue fires nothing by itself.
+    A server on the same file fires them: an embedded queue fires nothing by itself.
     """
 
     def __init__(self, run: Execute, publisher: Publisher, clock: Clock, settings: Settings, limits: Limits) -> None:
@@ -78,13 +78,14 @@ class Schedules:
         self._fires_shown, self._most_listed = settings.schedule_preview_count, settings.schedule_list_max
 
     def create(self, name: str, **fields: Unpack[ScheduleFields]) -> ScheduleInfo:
-        """Make a schedule: where to, when, and what. Raises `sqew.errors.ScheduleExists` if the name is taken."""
+        """Create a schedule: where to, when, and what. Raises `sqew.errors.ScheduleExists` if the name is taken."""
         return self._saved(self._new(name, in_seconds(fields)), expected=0)
 
     def put(self, name: str, **fields: Unpack[ScheduleFields]) -> ScheduleInfo:
-        """Make a schedule, or make it what the fields say; what they leave out gets its default.
+        """Create or replace a schedule; fields that are not given get their defaults.
 
-        A paused one stays paused unless they say otherwise. Saying the same again does not touch its next fire.
+        A paused schedule stays paused unless the fields say otherwise. Repeating the same fields does not change its
+        next fire.
         """
         return self._tried_again(lambda: self._put(name, in_seconds(fields)))
 
@@ -93,15 +94,15 @@ class Schedules:
         return self._tried_again(lambda: self._change(name, in_seconds(fields)))
 
     def pause(self, name: str) -> ScheduleInfo:
-        """Have it fire no more until `resume`."""
+        """Stop the schedule from firing, until `resume`."""
         return self.change(name, status="paused")
 
     def resume(self, name: str) -> ScheduleInfo:
-        """Have it fire again. What it missed is made up for if it catches up."""
+        """Have the schedule fire again. Fires that it missed are made up for if its ``catchup`` is True."""
         return self.change(name, status="active")
 
     def get(self, name: str) -> ScheduleInfo:
-        """A schedule, and when it fires next."""
+        """Return a schedule, with the times it fires next."""
         return self._info(self._run(GetSchedule(name)))
 
     def list(
@@ -113,7 +114,7 @@ class Schedules:
         limit: int | None = None,
         after: str = "",
     ) -> Found:
-        """Schedules by name, those after the given one. Without a ``limit`` there are ``schedule_list_max`` at most."""
+        """Return schedules by name, after the given one: at most ``limit``, or else ``schedule_list_max``."""
         most = self._most_listed if limit is None else limit
         found = part = self._run(ListSchedules(status, target_kind, prefix, after, most))
         # Where messages are large there are fewer at a time.
@@ -127,11 +128,11 @@ class Schedules:
         self._run(DeleteSchedule(name))
 
     def run(self, name: str) -> ScheduleRun:
-        """Fire now, out of turn. When it fires next by the clock stays as it is."""
+        """Fire now, out of turn. The next fire by the clock stays as it is."""
         return self._tried_again(lambda: self._fire(name))
 
     def preview(self, *, timezone: str = DEFAULT_ZONE, count: int = 5, **timing: Unpack[Timing]) -> Preview:
-        """What an expression says, and when it would fire next."""
+        """Return an expression's description, and the times it would fire next."""
         check_fields({"timezone": timezone, **timing})
         kind, expression = needed_expression(timing)
         return forecast.preview(kind, expression, timezone, self._clock.now(), count)
@@ -167,7 +168,7 @@ class Schedules:
         return schedule
 
     def _changes(self, fields: Mapping[str, Any], message: NewMessage) -> dict[str, Any]:
-        """What the fields say, in the words of `sqew.schedules.changes`."""
+        """Return the changes that the fields make, in the terms of `sqew.schedules.changes`."""
         changes: dict[str, Any] = {name: fields[name] for name in _OF_SCHEDULE if name in fields}
         target, expression = target_of(fields), expression_of(fields)
         if target is not None:
@@ -183,7 +184,7 @@ class Schedules:
         check_target(schedule, self._queue(schedule))
 
     def _queue(self, schedule: Schedule) -> QueueInfo | QueueNotFound | None:
-        """What there is where a schedule sends to; None: it publishes."""
+        """Return the queue that a schedule sends to, the error if it is missing, or None if the schedule publishes."""
         if schedule.target_kind != "queue":
             return None
         check_queue_name(schedule.target)
@@ -230,7 +231,7 @@ class Schedules:
         return forecast.info_of(schedule, self._clock.now(), self._fires_shown, problem_of(self._queue(schedule)))
 
     def _tried_again(self, act: Callable[[], R]) -> R:
-        """Somebody else may change or fire the schedule between reading and saving it."""
+        """Repeat an edit whose schedule is changed or fired by others between reading and saving it."""
         for _ in range(_MOST_TRIES - 1):
             try:
                 return act()

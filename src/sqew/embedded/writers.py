@@ -16,7 +16,7 @@ Found = list[WriterInfo]
 
 
 class Writers:
-    """Stage messages in parts, then promote them together: all are in the queue, once, or none is.
+    """Writers to queues: they stage messages in parts, then promote them together: all are in the queue, once, or none.
 
     >>> from sqew import Queue
     >>> with Queue.open(":memory:") as q:
@@ -34,10 +34,10 @@ class Writers:
     def stage(
         self, queue: str, writer: str, epoch: int, part: str, bodies: Iterable[Any], *, offset: int | None = None
     ) -> Staged:
-        """Hand in bodies, or `sqew.NewMessage` objects: nobody receives them before their epoch is promoted.
+        """Stage bodies, or `sqew.NewMessage` objects: none can be received before their epoch is promoted.
 
-        ``part`` is a name of your own for one attempt of one task. With ``offset`` (how many of the part came before)
-        what is handed in a second time is stored once.
+        ``part`` is a name of your own for one attempt of one task. With ``offset`` (the number of the part's messages
+        staged before), messages that are staged a second time are stored once.
         """
         check_iterable("bodies", bodies)
         messages = columns(map(self._message, bodies))
@@ -51,11 +51,11 @@ class Writers:
         return NewMessage(*encode_body(body, self._limits))
 
     def promote(self, queue: str, writer: str, epoch: int, parts: Mapping[str, int]) -> Promotion:
-        """Put what was staged of an epoch into the queue: all of it, once, however often this is called.
+        """Put the staged messages of an epoch into the queue: all of them, once, however often this is called.
 
-        ``parts`` says how many messages each has. What other parts hold is dropped. Inside a transaction all of them
-        are moved in it; otherwise in steps, with others in between, and when that is interrupted, the next call goes on
-        from there.
+        ``parts`` has the number of messages of each part. Messages of other parts are dropped. Inside a transaction all
+        of them are moved in it; otherwise in steps, with others' operations in between: if that is interrupted, the
+        next call resumes it.
         """
         promotion = self._run(Promote(queue, writer, epoch, parts))
         while not promotion.done:
@@ -63,13 +63,13 @@ class Writers:
         return promotion
 
     def abort(self, queue: str, writer: str, epoch: int) -> None:
-        """Forget what was staged of an epoch, if anything was."""
+        """Forget the staged messages of an epoch, if there are any."""
         self._run(AbortStaging(queue, writer, epoch))
 
     def get(self, queue: str, writer: str) -> WriterInfo:
-        """A writer: the last of its epochs that was promoted, and what is staged."""
+        """Return a writer: its last promoted epoch, and what it has staged."""
         return self._run(GetWriter(queue, writer))
 
     def list(self, queue: str, *, limit: int = 100, after: str = "") -> Found:
-        """The writers of a queue by name, those after the given one."""
+        """Return the writers of a queue, by name, after the given one."""
         return self._run(ListWriters(queue, after, limit))

@@ -1,7 +1,7 @@
-"""Model: every type that crosses a room, and every operation, one noun a module.
+"""The model: every type that crosses a layer, and every operation, one noun a module.
 
-All of them are frozen: what a store hands out can be kept, logged and compared without fear. Times are the store
-clock's epoch milliseconds. ``gc=False`` spares the collector those that come by the thousand and can't hold a cycle.
+All of them are frozen: callers can keep, log and compare what a store returns without fear. Times are the store clock's
+epoch milliseconds. ``gc=False`` spares the garbage collector objects that come by the thousand and can't hold a cycle.
 """
 
 from __future__ import annotations

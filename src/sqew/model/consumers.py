@@ -11,30 +11,30 @@ from sqew.model.operation import Operation
 from sqew.model.progress import Progress
 
 CLAIMED_AT_ONCE = 1_000
-"""How many messages are claimed, or finished, in one transaction at most: everybody else waits for some 8 ms."""
+"""Messages that are claimed, or finished, in one transaction, at most: all others wait for some 8 ms."""
 CHUNKS_IN_PART = 5
-"""How many chunks of a claim, each of what was claimed at once, whoever reads it gets as one part."""
+"""Chunks of a claim, each received in one transaction, that are read as one part."""
 
 
 class OpenedConsumer(Struct, frozen=True):
-    """A consumer that somebody has opened. Whoever had it before is fenced off by the ``epoch``."""
+    """An open consumer. Its previous owner is fenced off by the ``epoch``."""
 
     epoch: int
     claims: list[int]
-    """The numbers of those that are open."""
+    """The numbers of its open claims."""
     last: int
-    """The highest number that a claim of it ever had; 0: there was none."""
+    """The highest number that any of its claims ever had; 0: there was none."""
 
 
 class ClaimPart(Struct, frozen=True):
-    """A part of a claim that one reader reads: its number, and how many messages it has."""
+    """A part of a claim, read by one reader: its number, and its count of messages."""
 
     part: int
     count: int
 
 
 class Claim(Struct, frozen=True):
-    """What a consumer has leased together."""
+    """A claim: messages that a consumer has leased together."""
 
     number: int
     count: int
@@ -42,7 +42,7 @@ class Claim(Struct, frozen=True):
 
 
 class OpenClaim(Struct, frozen=True):
-    """A claim that is neither finished nor given back yet: how many messages it was made of, and its lease's end."""
+    """A claim that is neither finished nor given back yet: its original count of messages, and the end of its lease."""
 
     number: int
     count: int
@@ -50,7 +50,7 @@ class OpenClaim(Struct, frozen=True):
 
 
 class ConsumerInfo(Struct, frozen=True):
-    """A consumer of a queue. ``held_until``: how long nobody but its owner may open it; None: anybody may."""
+    """A consumer of a queue. ``held_until``: the time until which only its owner may open it; None: anyone may."""
 
     name: str
     queue: str
@@ -62,9 +62,9 @@ class ConsumerInfo(Struct, frozen=True):
 
 
 class OpenConsumer(Operation[OpenedConsumer], frozen=True):
-    """Read a queue as the consumer of that name, which is made if there is none.
+    """Open a consumer of a queue, making it if need be.
 
-    Nobody but ``owner`` can open it for ``hold_ms``. What whoever had it before still does is refused.
+    For ``hold_ms`` no other ``owner`` can open it. Operations of its previous owner are refused.
     """
 
     queue: str
@@ -84,7 +84,7 @@ class RenewConsumer(Operation[None], frozen=True):
 
 
 class FinishClaims(Operation[Progress], frozen=True):
-    """Ack what a consumer has claimed, up to a claim's number: ``limit`` messages at a time."""
+    """Ack the messages of a consumer's claims, up to a claim's number: ``limit`` messages at a time."""
 
     queue: str
     consumer: str
@@ -94,9 +94,9 @@ class FinishClaims(Operation[Progress], frozen=True):
 
 
 class GrowClaim(Operation[Progress], frozen=True):
-    """Receive up to ``limit`` messages into a claim. ``chunk``: how many such steps there were before.
+    """Receive up to ``limit`` messages into a claim. ``chunk``: the number of such steps before this one.
 
-    It is done when nothing is ready, and where the claim is there already. `SealClaim` answers it.
+    It is done when no message is ready, or if the claim exists already. `SealClaim` returns the claim.
     """
 
     queue: str
@@ -109,7 +109,7 @@ class GrowClaim(Operation[Progress], frozen=True):
 
 
 class SealClaim(Operation[Claim], frozen=True):
-    """A claim as it is, to which nothing is added from now on. There may be none: then it has no messages."""
+    """Return a claim, to which nothing is added from now on. If there is none, it has no messages."""
 
     queue: str
     consumer: str
@@ -119,7 +119,7 @@ class SealClaim(Operation[Claim], frozen=True):
 
 
 class ReadClaim(Operation[list[Message] | None], frozen=True):
-    """The messages of a claim that one step has received, as far as it still has them; None: there is no such step."""
+    """Return the messages that one step received into a claim, as far as it still has them; None: no such step."""
 
     writes: ClassVar[bool] = False
     queue: str
@@ -129,7 +129,7 @@ class ReadClaim(Operation[list[Message] | None], frozen=True):
 
 
 class ReadClaimColumns(Operation[Columns], frozen=True):
-    """The same column by column. ``after``: the next step; None: there is no such step."""
+    """Return those messages column by column. ``after``: the next step; None: no such step."""
 
     writes: ClassVar[bool] = False
     queue: str
@@ -139,7 +139,7 @@ class ReadClaimColumns(Operation[Columns], frozen=True):
 
 
 class ListConsumers(Operation[list[ConsumerInfo]], frozen=True):
-    """The consumers of a queue by name, those after ``after``."""
+    """List the consumers of a queue by name, after ``after``."""
 
     writes: ClassVar[bool] = False
     queue: str
@@ -148,9 +148,9 @@ class ListConsumers(Operation[list[ConsumerInfo]], frozen=True):
 
 
 class CloseConsumer(Operation[None], frozen=True):
-    """Forget a consumer, and have what it has claimed given back: `GiveBackClaims` does it at once, a sweep later.
+    """Forget a consumer, and have its claims given back: `GiveBackClaims` does it at once, a sweep later.
 
-    While somebody holds it that is a conflict, unless ``force``.
+    It is a conflict if its owner holds it, unless ``force``.
     """
 
     queue: str
@@ -159,7 +159,7 @@ class CloseConsumer(Operation[None], frozen=True):
 
 
 class GiveBackClaims(Operation[Progress], frozen=True):
-    """Give back ``limit`` messages of a consumer that was closed."""
+    """Give back ``limit`` messages of a closed consumer."""
 
     queue: str
     consumer: str

@@ -15,31 +15,31 @@ MoveStatus = Literal["running", "completed", "cancelled", "failed"]
 
 
 class MoveTask(Struct, frozen=True):
-    """A redrive that a server carries out in the background."""
+    """A redrive that a server executes in the background."""
 
     id: str
     source: str
     """The dead-letter queue."""
     destination: str | None
-    """None: each message goes to where it came from."""
+    """The queue to move them to. None: each message goes to the queue it came from."""
     per_second: int | None
-    """None: as fast as may be."""
+    """The messages moved per second. None: as fast as possible."""
     status: MoveStatus
     moved: int
     to_move: int
-    """How many messages there were when it started."""
+    """The number of messages when it started."""
     reason: str
-    """Why it failed: ``queue_not_found`` or ``no_origin``."""
+    """The reason of a failure: ``queue_not_found`` or ``no_origin``."""
     started_at: int
 
 
 MOVES = "\0moves"
-"""What a commit stirs beside queues: there is something to post, a schedule has a new time, or dead letters are to be
-moved. No queue is so named."""
+"""A place that a commit can wake besides queues, like `DELIVERIES` (there is something to post) and `SCHEDULES` (one
+has a new time): dead letters are to be moved. No queue can have such a name."""
 
 
 class ListDead(Operation[Page], frozen=True):
-    """The dead letters of a queue: in its dead-letter queue, and in its archive. Ids above ``after`` in order of id.
+    """List the dead letters of a queue, both in its dead-letter queue and in its archive, by id, after ``after``.
 
     A page has at most ``limit`` of them, and 8 MiB or a little more.
     """
@@ -54,7 +54,7 @@ class RequeueDead(Operation[Progress], frozen=True):
     """Bring dead letters of a queue back to it with attempts 0: all, or those with the given ids.
 
     ``unspent``: only those in its archive that ran out of attempts and have some again, because the queue now allows
-    more. They keep their count; a step looks at those after the id ``after``.
+    more. They keep their count; a step looks at those with ids above ``after``.
     """
 
     queue: str
@@ -73,10 +73,10 @@ class PurgeDead(Operation[Progress], frozen=True):
 
 
 class Redrive(Operation[Progress], frozen=True):
-    """Send what lies in a dead-letter queue back to where each message came from (or all to ``to``).
+    """Send the messages of a dead-letter queue back to the queues they came from (or all to ``to``).
 
-    Messages that were sent there directly, or whose queue is gone, stay, unless ``to`` is given. ``until``: only what
-    had come there by that time. Without ``to`` a step goes on after the id ``after``.
+    Messages that were sent there directly, or whose queue is gone, stay, unless ``to`` is given. ``until``: only
+    messages that had come there by that time. Without ``to``, a step goes on after the id ``after``.
     """
 
     dead_letter: str
@@ -87,9 +87,9 @@ class Redrive(Operation[Progress], frozen=True):
 
 
 class StartMove(Operation[MoveTask], frozen=True):
-    """Have a server redrive a dead-letter queue in the background, at so many messages a second if a rate is given.
+    """Have a server redrive a dead-letter queue in the background, with an optional rate in messages per second.
 
-    ``to_move`` is how many messages lie there, for those who watch: to count them takes too long for a transaction.
+    ``to_move`` is the number of messages there, to show progress: counting them takes too long for a transaction.
     """
 
     id: str
@@ -100,7 +100,7 @@ class StartMove(Operation[MoveTask], frozen=True):
 
 
 class ListMoves(Operation[list[MoveTask]], frozen=True):
-    """The newest of the tasks that move messages out of a dead-letter queue."""
+    """List the newest tasks that move messages out of a dead-letter queue."""
 
     writes: ClassVar[bool] = False
     source: str
@@ -108,18 +108,18 @@ class ListMoves(Operation[list[MoveTask]], frozen=True):
 
 
 class CancelMove(Operation[MoveTask], frozen=True):
-    """Move nothing more. What was moved stays where it is."""
+    """Stop moving. Messages that were moved stay in their queues."""
 
     id: str
 
 
 class NextMove(Operation[int | None], frozen=True):
-    """When the next step of any such task is due."""
+    """Return the time at which the next step of any move is due."""
 
     writes: ClassVar[bool] = False
 
 
 class StepMove(Operation[None], frozen=True):
-    """Take the step that is longest due: up to ``limit`` messages, or as many as its rate allows."""
+    """Execute the step that is longest overdue: move up to ``limit`` messages, or as many as its rate allows."""
 
     limit: int = 100

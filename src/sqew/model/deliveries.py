@@ -15,7 +15,7 @@ from sqew.model.subscriptions import NOTIFICATION, Form
 DELIVERIES = "\0deliveries"
 DeliveryState = Literal["pending", "delivering", "exhausted"]
 Delivered = Literal["delivered", "waiting", "exhausted", "stale"]
-"""What became of an attempt. ``stale``: somebody else had taken the delivery over meanwhile."""
+"""The outcome of an attempt. ``stale``: another server had claimed the delivery meanwhile."""
 
 
 class Delivery(Struct, frozen=True):
@@ -31,54 +31,54 @@ class Delivery(Struct, frozen=True):
     attempts: int
     created_at: int
     due_at: int | None
-    """When it is tried next; None: it is being tried just now, or never again by itself."""
+    """The time of the next attempt; None: one is being made now, or there will be none unless it is retried."""
     tried_at: int | None
     status: int | None
-    """What the endpoint answered last, if it did."""
+    """The status of the endpoint's last answer, if any."""
     error: str
-    """What went wrong the last time."""
+    """The last error."""
     format: Format = "json"
     body: bytes = b""
-    """Only where one delivery is asked for."""
+    """The body to be posted, only if a single delivery is read."""
 
 
 class DueDelivery(Struct, frozen=True):
-    """A delivery that was claimed, to be posted before ``claimed_until``."""
+    """A claimed delivery, to be posted before ``claimed_until``."""
 
     id: int
     subscription_id: int
     endpoint: str
     origin: str
-    """The endpoint's scheme, host and port: deliveries to the same ones go to the same server."""
+    """The endpoint's scheme, host and port: deliveries with the same origin go to the same server."""
     routing_key: str
     message_id: str
     form: Form
     format: Format
     body: bytes
     attempts: int
-    """How often it has failed before."""
+    """The number of failed attempts before this one."""
     claimed_until: int
     kind: str = NOTIFICATION
-    """What it is by the name of SNS: a notification, or the confirmation of a subscription."""
+    """The type of the message, by SNS's name: a notification, or the confirmation of a subscription."""
     subscription_uuid: str = ""
     retries_ms: tuple[int, ...] | None = None
-    """How long to wait before each further attempt, where its subscription or its topic says so."""
+    """The wait before each further attempt, if its subscription or its topic sets it."""
 
 
 class Claimed(Struct, frozen=True):
-    """What a claim of deliveries took."""
+    """The deliveries that a claim took."""
 
     deliveries: list[DueDelivery]
     cursor: int
-    """Where the next claim should go on, so that every endpoint gets its turn."""
+    """The position at which the next claim should go on, so that every endpoint gets its turn."""
     next_due_at: int | None
-    """When the next delivery that is not due yet will be."""
+    """The time at which the next delivery that is not due yet will be."""
     is_cut: bool = False
-    """It ended early (enough bytes, or enough looked at): others that are due may be left for the next claim."""
+    """True if it ended early (enough bytes, or enough looked at): the next claim may find more due deliveries."""
 
 
 class DeliveryOutcome(Struct, frozen=True):
-    """How an attempt ended: well, or with an error and a time to try again (None: never)."""
+    """The outcome of an attempt: success, or an error and the time of the next attempt (None: never)."""
 
     id: int
     claimed_until: int
@@ -87,35 +87,35 @@ class DeliveryOutcome(Struct, frozen=True):
     error: str = NO_REASON
     retry_at: int | None = None
     undone: bool = False
-    """It was not tried at all: no attempt is counted, and it is due again at ``retry_at``, or else at once."""
+    """True if no attempt was made: none is counted, and the delivery is due again at ``retry_at``, or else at once."""
     posted: bytes | None = None
-    """What was posted: a dead letter is the same. None: the event as it is stored."""
+    """The body that was posted, which a dead letter repeats. None: the event as it is stored."""
 
 
 class DeliveryCounts(Struct, frozen=True):
-    """How many deliveries there are."""
+    """The number of deliveries."""
 
     waiting: int
-    """Those that are being posted included."""
+    """The number of deliveries that wait for an attempt or are being posted."""
     exhausted: int
     unsubscribed: int
-    """How many of the exhausted ones have lost their subscription: they can't be retried."""
+    """The number of exhausted deliveries whose subscription is gone: they can't be retried."""
 
 
 class Retried(Struct, frozen=True):
-    """What became of exhausted deliveries that were to be retried."""
+    """The result of retrying exhausted deliveries."""
 
     retried: int
     left: int
-    """How many were left as they are, because their subscription is gone."""
+    """The number of deliveries left as they are, because their subscription is gone."""
 
 
 class ClaimDeliveries(Operation[Claimed], frozen=True):
-    """Take up to ``limit`` deliveries that are due, to be posted within ``lease_ms``.
+    """Claim up to ``limit`` due deliveries, to be posted within ``lease_ms``.
 
-    ``busy`` says how many each subscription has under way with whoever asks: none gets more than ``per_subscription``.
-    Subscriptions take turns, those after ``cursor`` first. When ``shared`` were taken, or if that is None ``limit``,
-    only servers that have none under way, being none of ``origins``, get one more each.
+    ``busy`` has the number of deliveries that the caller is posting for each subscription: none gets more than
+    ``per_subscription``. Subscriptions take turns, those after ``cursor`` first. Once ``shared`` deliveries (None:
+    ``limit``) are taken, only servers that have none under way, and are not in ``origins``, get one more each.
     """
 
     polls: ClassVar[bool] = True
@@ -129,16 +129,16 @@ class ClaimDeliveries(Operation[Claimed], frozen=True):
 
 
 class NextDelivery(Operation[int | None], frozen=True):
-    """When the first delivery is or will be due."""
+    """Return the time at which the first delivery is or will be due."""
 
     writes: ClassVar[bool] = False
     polls: ClassVar[bool] = True
 
 
 class RenewDeliveries(Operation[None], frozen=True):
-    """Keep deliveries that take long claimed for another ``lease_ms``: by their ids, each with its ``claimed_until``.
+    """Keep slow deliveries claimed for another ``lease_ms``: by their ids, each with its ``claimed_until``.
 
-    Claims that somebody else has taken over, and those that are settled, stay as they are.
+    Claims that another server has taken over, and settled ones, stay as they are.
     """
 
     polls: ClassVar[bool] = True
@@ -147,19 +147,19 @@ class RenewDeliveries(Operation[None], frozen=True):
 
 
 class SettleDeliveries(Operation[list[Delivered]], frozen=True):
-    """How attempts ended."""
+    """Record the outcomes of attempts."""
 
     outcomes: Sequence[DeliveryOutcome]
 
 
 class CountDeliveries(Operation[DeliveryCounts], frozen=True):
-    """How many deliveries there are. It looks at an index entry of each."""
+    """Count the deliveries. It looks at an index entry of each."""
 
     writes: ClassVar[bool] = False
 
 
 class ListDeliveries(Operation[list[Delivery]], frozen=True):
-    """Deliveries by id, those after ``after``, without their bodies."""
+    """List deliveries by id, after ``after``, without their bodies."""
 
     writes: ClassVar[bool] = False
     state: DeliveryState | None = None
@@ -169,16 +169,16 @@ class ListDeliveries(Operation[list[Delivery]], frozen=True):
 
 
 class GetDelivery(Operation[Delivery], frozen=True):
-    """One delivery, with its body."""
+    """Return one delivery, with its body."""
 
     writes: ClassVar[bool] = False
     id: int
 
 
 class RetryDeliveries(Operation[Progress], frozen=True):
-    """Have exhausted deliveries tried again from the start: all, those with the ids, or those of a subscription.
+    """Have exhausted deliveries retried from the start: all, those with the ids, or those of a subscription.
 
-    A step looks at ``limit`` of them, those after ``after``: those whose subscription is gone are left as they are.
+    A step looks at ``limit`` of them, after ``after``: those whose subscription is gone are left as they are.
     """
 
     ids: Sequence[int] | None = None

@@ -1,4 +1,4 @@
-"""Events: published under a routing key, in envelopes that are signed."""
+"""Events: messages published under a routing key, and the signed envelopes they may come in."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sqew.model.operation import Operation
 from sqew.model.subscriptions import Protocol
 
 EVENT_HEADER = "_event"
-"""Where a message says under which routing key it was published."""
+"""The header that has the routing key under which a message was published."""
 
 
 class NewEvent(Struct, frozen=True):
@@ -23,40 +23,40 @@ class NewEvent(Struct, frozen=True):
     routing_key: str
     message: NewMessage
     message_id: str
-    """A UUID: the same for everybody whom the event reaches."""
+    """A UUID: the same for all subscribers."""
     envelopes: dict[int, bytes] = {}  # msgspec copies it
-    """The event in an envelope, by the version of the signature, where a subscription wants one."""
+    """The event in envelopes, by the version of their signature, if subscriptions want them."""
     unsubscribe_link: str = ""
     """The URL that unsubscribes, up to the UUID of the subscription. It comes with the envelopes."""
     attributes: dict[str, Any] = {}  # msgspec copies it
-    """Message attributes as SNS has them: ``{"size": {"DataType": "Number", "StringValue": "5"}}``. Filters look at
+    """Message attributes as SNS has them: ``{"size": {"DataType": "Number", "StringValue": "5"}}``. Filters match
     them; they become headers of the message, or a part of its envelope."""
     subject: str | None = None
     key: str | None = None
     """The idempotency key of the message in every queue that the event reaches."""
     numbered: bool = False
-    """Whether it gets a number, in its envelope and in the answer: higher than all that were given before."""
+    """True if it gets a number, in its envelope and in the answer: higher than all numbers before."""
     only: tuple[Protocol, ...] = ()
-    """Whom it is for; nothing said: everybody."""
+    """The protocols of the subscriptions that get it; empty: all."""
 
 
 class Published(Struct, frozen=True):
-    """Where an event went."""
+    """The result of publishing an event."""
 
     messages: list[tuple[str, int]]
-    """The queues that it was sent to, and its id there."""
+    """The queues it was sent to, each with the message's id there."""
     deliveries: int
-    """How many endpoints it will be posted to."""
+    """The number of endpoints it will be posted to."""
     missing: list[str]
     """Queues that subscriptions name and that do not exist."""
     refused: list[SqewError] = []  # msgspec copies it
-    """Why queues did not take it, where it was published without them."""
+    """The errors of queues that refused it, if it was published to the others."""
     number: int | None = None
-    """Its number, where it gets one."""
+    """Its number, if it is numbered."""
 
 
 class SigningKey(Discreet, frozen=True):
-    """What envelopes are signed with, and the certificate that proves it."""
+    """A key that signs envelopes, and the certificate that proves it."""
 
     hidden: ClassVar[tuple[str, ...]] = ("private_key", "certificate")
     id: str
@@ -69,20 +69,20 @@ class SigningKey(Discreet, frozen=True):
 
 
 class Notice(Struct, frozen=True):
-    """What a signed envelope says of an event."""
+    """The content of an event's signed envelope."""
 
     message_id: str
     topic_arn: str
     message: str
     at_ms: int
-    """When it was published."""
+    """The time of publishing."""
     subject: str | None = None
     attributes: dict[str, Any] = {}  # msgspec copies it
-    """As `NewEvent` has them."""
+    """Message attributes, as in `NewEvent`."""
 
 
 class CertificateInfo(Struct, frozen=True):
-    """A certificate that proves the signature of envelopes, and where a server has it."""
+    """A certificate that proves the signature of envelopes, and the URL at which a server has it."""
 
     id: str
     url: str
@@ -90,11 +90,11 @@ class CertificateInfo(Struct, frozen=True):
 
 
 class Publish(Operation[list[Published]], frozen=True):
-    """Send events to every queue whose subscription matches, and have them posted to every endpoint. All, or none.
+    """Send events to every queue with a matching subscription, and have them posted to such endpoints. All, or none.
 
-    ``to_topics``: as SNS does. There must be topics of the names of their routing keys, unless those are names that
-    only keys can have (`sqew.rules.rules.is_keyed`); and a queue that refuses an
-    event refuses it for itself alone. What it would have got goes to the dead-letter queue of its subscription.
+    ``to_topics``: publish as SNS does. Topics named like the routing keys must exist, except for names that only
+    routing keys can have (`sqew.rules.rules.is_keyed`); and a queue that refuses an event refuses it for itself alone:
+    its message goes to the dead-letter queue of its subscription.
     """
 
     events: Sequence[NewEvent]
@@ -102,13 +102,13 @@ class Publish(Operation[list[Published]], frozen=True):
 
 
 class ReadSalt(Operation[int], frozen=True):
-    """The number that the store was made with: no other has the same. See `sqew.ids.MessageUuids`."""
+    """Return the store's random number: no other store has the same. See `sqew.ids.MessageUuids`."""
 
     writes: ClassVar[bool] = False
 
 
 class ReadSigningKeys(Operation[list[SigningKey]], frozen=True):
-    """The keys that envelopes are and were signed with, the one in use first."""
+    """Return the keys that sign or have signed envelopes, the one in use first."""
 
     writes: ClassVar[bool] = False
 

@@ -10,26 +10,26 @@ from msgspec import Struct
 from sqew.model.operation import Operation
 
 KeyScope = Literal["send", "receive", "admin"]
-"""What a key allows. ``admin`` allows everything with its queue."""
+"""The operations that a key allows. ``admin`` allows all operations on its queue."""
 
 
 class KeyInfo(Struct, frozen=True):
-    """A queue's API key, without anything that would open the queue."""
+    """A queue's API key, without its secrets."""
 
     id: str
     queue: str
     scopes: tuple[KeyScope, ...]
     label: str
     signing: bool
-    """Every request with it must be signed."""
+    """True if every request with it must be signed."""
     created_at: int
 
 
 class Discreet(Struct, frozen=True):
-    """Holds secrets, and shows itself without them: what is logged or printed is read by others."""
+    """A struct with secrets, whose repr leaves them out: logs and printed values are read by others."""
 
     hidden: ClassVar[tuple[str, ...]] = ()
-    """The fields that are not shown."""
+    """The fields that the repr leaves out."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.__rich_repr__())})"
@@ -39,25 +39,25 @@ class Discreet(Struct, frozen=True):
 
 
 class GuardKey(Discreet, frozen=True):
-    """A key as whoever checks requests needs it."""
+    """A key with its secrets, to check requests with."""
 
     hidden: ClassVar[tuple[str, ...]] = ("digest", "secret")
     info: KeyInfo
     digest: bytes
     """SHA-256 of the key."""
     secret: str | None
-    """What its requests are signed with."""
+    """The secret that its requests are signed with."""
 
 
 class KeyRing(Struct, frozen=True):
-    """All keys there are. ``version`` changes with every change to one of them."""
+    """All keys. ``version`` changes with every change to one of them."""
 
     version: int
     keys: list[GuardKey]
 
 
 class CreateKey(Discreet, Operation[KeyInfo], frozen=True):
-    """Give a queue an API key. What opens the queue is not in it, but its SHA-256.
+    """Create an API key for a queue. The operation holds only the key's SHA-256, not the key itself.
 
     `sqew.envelopes.request_signature` makes both.
 
@@ -74,7 +74,7 @@ class CreateKey(Discreet, Operation[KeyInfo], frozen=True):
 
 
 class ListKeys(Operation[list[KeyInfo]], frozen=True):
-    """The keys of a queue, or of all queues."""
+    """List the keys of a queue, or of all queues."""
 
     writes: ClassVar[bool] = False
     queue: str | None = None
@@ -86,7 +86,7 @@ class DeleteKey(Operation[None], frozen=True):
 
 
 class ReadKeys(Operation[KeyRing | None], frozen=True):
-    """All keys, for whoever checks requests by them. None: they are still those of ``known_version``."""
+    """Return all keys, to check requests with. None: nothing has changed since ``known_version``."""
 
     writes: ClassVar[bool] = False
     polls: ClassVar[bool] = True

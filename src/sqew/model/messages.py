@@ -1,4 +1,4 @@
-"""Messages: sent, received, settled and looked at."""
+"""Messages: types and operations for sending, receiving, settling and inspecting them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class NewMessage(Struct, frozen=True, gc=False):
 
 
 class NewMessages(Struct, frozen=True, array_like=True):
-    """Messages by the thousand: for each of their fields a list with one value each, or the value that all have."""
+    """Messages by the thousand, in columns: each field is a list with a value per message, or one value for all."""
 
     bodies: list[bytes]
     formats: Format | list[Format] = "json"
@@ -51,22 +51,22 @@ class NewMessages(Struct, frozen=True, array_like=True):
 
     @property
     def are_alike(self) -> bool:
-        """Whether the messages differ in their bodies alone, and have neither headers, nor groups, nor keys."""
+        """True if the messages differ in their bodies alone, and have neither headers, nor groups, nor keys."""
         return not any(isinstance(getattr(self, name), list) for name in self.__struct_fields__[1:])
 
     def part(self, start: int, end: int) -> NewMessages:
-        """Some of the messages."""
+        """Return a slice of the messages."""
         return NewMessages(*(value[start:end] if isinstance(value, list) else value for value in structs.astuple(self)))
 
     def __iter__(self) -> Iterator[NewMessage]:
-        """Each of the messages."""
+        """Yield each of the messages."""
         columns = (value if isinstance(value, list) else repeat(value, len(self)) for value in structs.astuple(self))
         # Strict: a column that is too short must not cut off the others.
         return starmap(NewMessage, zip(*columns, strict=True))
 
 
 class Lease(Struct, frozen=True, gc=False):
-    """What a receiver holds: whoever knows the token may settle the message."""
+    """A receiver's hold on a message: its token gives the right to settle the message."""
 
     token: str
     expires_at: int
@@ -78,7 +78,7 @@ class Lease(Struct, frozen=True, gc=False):
 
 
 class Death(Struct, frozen=True, gc=False):
-    """Why a dead letter died, when, and in which queue."""
+    """The reason, the time and the queue of a dead letter's death."""
 
     queue: str
     reason: str
@@ -86,7 +86,7 @@ class Death(Struct, frozen=True, gc=False):
 
 
 class Message(Struct, frozen=True, gc=False):
-    """A message as it stands in the store, or as it was delivered."""
+    """A message as it is in the store, or as it was delivered."""
 
     id: int
     queue: str
@@ -105,9 +105,9 @@ class Message(Struct, frozen=True, gc=False):
     lease: Lease | None = None
     death: Death | None = None
     damaged: bool = False
-    """The stored bytes no longer match their checksum: body and headers are withheld."""
+    """True if the stored bytes no longer match their checksum: body and headers are withheld."""
     first_received_at: int | None = None
-    """When it was first delivered; None where it was not, or where nobody asked."""
+    """The time of its first delivery; None if there was none, or if the operation does not read it."""
 
     def __repr__(self) -> str:
         body = shortened(repr(self.body))
@@ -136,14 +136,14 @@ class ArchivedMessage(Struct, frozen=True):
 
 
 class Finished(Struct, frozen=True, gc=False):
-    """Which archived message is meant. A dead one that is requeued has the same id when it finishes again."""
+    """A reference to an archived message. A dead one that is requeued has the same id when it finishes again."""
 
     id: int
     finished_at: int
 
 
 class Ref(Struct, frozen=True, gc=False):
-    """Which message is meant, and by what right: its token, its holder's name, or neither (whoever holds it)."""
+    """A reference to a message, and the right to settle it: its lease's token, its holder's name, or neither (any)."""
 
     id: int
     token: str | None = None
@@ -151,9 +151,9 @@ class Ref(Struct, frozen=True, gc=False):
 
 
 class Release(Struct, frozen=True, gc=False):
-    """One nack: try again after ``delay_ms`` (None: the queue's backoff), or never if ``dead``.
+    """A nack: retry after ``delay_ms`` (None: the queue's backoff), or never if ``dead``.
 
-    ``undelivered``: its receiver never got it, so that the receive counts as if it had not been. The rest is ignored.
+    ``undelivered``: the receiver never got the message, so its receive is not counted. The other fields are ignored.
     """
 
     ref: Ref
@@ -164,16 +164,16 @@ class Release(Struct, frozen=True, gc=False):
 
 
 class Extension(Struct, frozen=True, gc=False):
-    """One extend: the lease now ends ``lease_ms`` from now (0: at once)."""
+    """A lease's extension: it ends ``lease_ms`` from now (0: at once)."""
 
     ref: Ref
     lease_ms: int
 
 
 class Sent(Struct, frozen=True, gc=False):
-    """One sent message: its id, or the id of the first message with its key.
+    """The result for a sent message: its id, or the id of the first message with its key.
 
-    Of a new one the store also says from when on it can be received; of a duplicate, and through a client, that is 0.
+    ``available_at`` is the time from which a new message can be received; 0 for a duplicate, and through a client.
     """
 
     id: int
@@ -182,21 +182,21 @@ class Sent(Struct, frozen=True, gc=False):
 
 
 class Received(Struct, frozen=True, gc=False):
-    """What a receive took. When it took nothing, ``next_due_at`` is when to look again: when the next message is due.
+    """The messages of a receive. If there are none, ``next_due_at`` is the time to look again: the next message is due.
 
-    It may be sooner, where the store has not looked at everything. None: when somebody is told of a message.
+    It may be earlier, if the store has not looked at everything. None: look again only after a notification.
     """
 
     messages: list[Message]
     next_due_at: int | None = None
     wait_ms: int = 0
-    """Where it took nothing: how long the queue's policy would have it wait."""
+    """The milliseconds that the queue's policy has an empty receive wait."""
     lease_ms: int = 0
-    """Where it took something: how long the leases last. Their ends alone don't tell that to who has another clock."""
+    """The duration of the leases, if there are any: a receiver with another clock can't tell it from their ends."""
 
 
 class Settled(Struct, frozen=True, gc=False):
-    """One ack, nack or extend that took effect. ``due_at``: when the message is due again, if it is."""
+    """The result of an ack, nack or extend that took effect. ``due_at``: when the message is due again, if it is."""
 
     id: int
     due_at: int | None = None
@@ -204,30 +204,30 @@ class Settled(Struct, frozen=True, gc=False):
 
 
 class Recent(Struct, frozen=True):
-    """A message as a list of the newest shows it."""
+    """A message in a list of the newest."""
 
     id: int
     queue: str
     state: str
-    """That of a message, or how a finished one ended."""
+    """The state of a message, or the outcome of a finished one."""
     attempts: int
     created_at: int
     until: int | None
-    """When its lease or its delay ends, or when it was finished."""
+    """The time at which its lease or its delay ends, or it was finished."""
     body: bytes | None
-    """None: it is long."""
+    """The body, or None if it is long."""
     body_bytes: int
 
 
 class Page(Struct, frozen=True):
-    """A part of a queue's messages in the order of their ids. ``after``: where the next part begins; None: nowhere."""
+    """A page of a queue's messages, in order of id. ``after``: the id after which the next begins; None: no more."""
 
     messages: list[Message]
     after: int | None
 
 
 class ArchivePage(Struct, frozen=True):
-    """The same of its finished messages."""
+    """A page of a queue's finished messages, in order of id."""
 
     messages: list[ArchivedMessage]
     after: int | None
@@ -249,9 +249,9 @@ MESSAGE_COLUMNS = (
     "available_at",
     "expires_at",
 )
-"""What is known of a message, column by column."""
+"""The columns of a message."""
 ARCHIVE_COLUMNS = (*MESSAGE_COLUMNS, "outcome", "finished_at", "reason")
-"""The same of a finished one, and how it ended."""
+"""The columns of a finished message, with its outcome."""
 
 
 class Same(Struct, frozen=True, gc=False):
@@ -261,9 +261,9 @@ class Same(Struct, frozen=True, gc=False):
 
 
 class Columns(Struct, frozen=True):
-    """Some of a queue's messages in the order of their ids, column by column. Times are in microseconds.
+    """A page of a queue's messages, in order of id, column by column. Times are in microseconds.
 
-    A body is bytes, or None where it is damaged. ``after``: where the next part begins; None: nowhere.
+    A body is bytes, or None if it is damaged. ``after``: the id after which the next page begins; None: no more.
     """
 
     count: int
@@ -272,7 +272,7 @@ class Columns(Struct, frozen=True):
 
 
 class Bounds(Struct, frozen=True):
-    """The ids that the messages of a queue (or of its archive) lie between, and how many there are."""
+    """The first and the last id of a queue's messages (or of its archive's), and their number."""
 
     first: int | None
     last: int | None
@@ -280,11 +280,10 @@ class Bounds(Struct, frozen=True):
 
 
 class Send(Operation[list[Sent]], frozen=True, gc=False):
-    """Send messages. ``keyed``: to a FIFO queue only with a key each, unless the queue makes them of their bodies.
+    """Send messages. ``keyed``: a FIFO queue refuses messages without a key, unless it makes keys of their bodies.
 
-    ``sync_commit``: whether the answer waits for the disk; None: as the store is set. ``apart``: they come from several
-    who each send one, so they are no batch that a rate limit would let through as a whole. ``is_job``: `Limits.jobs`
-    hold for it.
+    ``sync_commit``: True to wait for the disk; None: as the store is set. ``apart``: the messages come from several
+    senders of one each, so a rate limit must not let them through as one batch. ``is_job``: `Limits.jobs` apply.
     """
 
     queue: str
@@ -298,9 +297,10 @@ class Send(Operation[list[Sent]], frozen=True, gc=False):
 class Receive(Operation[Received], frozen=True, gc=False):
     """Lease up to ``limit`` ready messages.
 
-    ``finish`` takes them for good instead: archived (or deleted, as the policy says) in the same transaction.
-    ``attempt_id`` names a receive from a FIFO queue: who repeats it within five minutes, not having got the answer,
-    gets the same messages under the same lease, which begins anew; unless one of them was settled or extended since.
+    ``finish`` finishes them at once instead: they are archived (or deleted, as the policy says) in the same
+    transaction. ``attempt_id`` names a receive from a FIFO queue: a receiver that did not get the answer and repeats it
+    within five minutes gets the same messages under the same lease, which begins anew; unless one of them was settled
+    or extended since.
     """
 
     queue: str
@@ -313,9 +313,10 @@ class Receive(Operation[Received], frozen=True, gc=False):
 
 
 class Ack(Operation[list[Settled | SqewError]], frozen=True, gc=False):
-    """Finish messages. ``queue`` None: by id alone, wherever they are.
+    """Finish messages. ``queue`` None: find them by id alone.
 
-    ``in_time``: only while the lease lasts. Otherwise it may have run out, as long as nobody else has the message.
+    ``in_time``: only while the lease lasts. Otherwise it may have run out, as long as no other receiver has the
+    message.
     """
 
     queue: str | None
@@ -324,7 +325,7 @@ class Ack(Operation[list[Settled | SqewError]], frozen=True, gc=False):
 
 
 class Nack(Operation[list[Settled | SqewError]], frozen=True, gc=False):
-    """Give messages back, to be tried again or to be dead. ``in_time``: only those whose lease lasts, as for `Ack`."""
+    """Give messages back, to be retried or to be dead. ``in_time``: only those whose lease lasts, as for `Ack`."""
 
     queue: str | None
     releases: Sequence[Release]
@@ -334,7 +335,7 @@ class Nack(Operation[list[Settled | SqewError]], frozen=True, gc=False):
 class Extend(Operation[list[Settled | SqewError]], frozen=True, gc=False):
     """Set the end of leases. ``in_time``: only of those that last, as for `Ack`.
 
-    ``most_ms``: to no later than so long after the message was received.
+    ``most_ms``: the lease ends at most so long after the message was received.
     """
 
     queue: str | None
@@ -344,17 +345,17 @@ class Extend(Operation[list[Settled | SqewError]], frozen=True, gc=False):
 
 
 class Remove(Operation[list[bool]], frozen=True):
-    """Delete messages whoever holds them, archiving nothing."""
+    """Delete messages, leased ones included, archiving nothing."""
 
     queue: str
     ids: Sequence[int]
 
 
 class Purge(Operation[Progress], frozen=True):
-    """Delete up to ``limit`` of the messages with ids up to ``up_to``, leased ones included, and forget all keys.
+    """Delete up to ``limit`` messages with ids up to ``up_to``, leased ones included, and forget all keys.
 
-    Keys of messages sent since the first step stay: that step answers the id ``keys_below`` for the others, and each
-    step the last key that it looked at.
+    Keys of messages sent since the first step stay: that step returns the id ``keys_below`` for the next ones, and each
+    step returns the last key that it looked at.
     """
 
     queue: str
@@ -365,7 +366,7 @@ class Purge(Operation[Progress], frozen=True):
 
 
 class Peek(Operation[list[Message]], frozen=True):
-    """The first messages in the order in which they would be received, in every state: 8 MiB or a little more."""
+    """Return the first messages in the order of receiving, in every state: 8 MiB or a little more."""
 
     writes: ClassVar[bool] = False
     queue: str
@@ -374,14 +375,14 @@ class Peek(Operation[list[Message]], frozen=True):
 
 
 class ListRecent(Operation[list[Recent]], frozen=True):
-    """The newest messages of all queues, those in the archives included, the newest first. Long bodies are left out."""
+    """List the newest messages of all queues, archived ones included, the newest first. Long bodies are left out."""
 
     writes: ClassVar[bool] = False
     limit: int = 100
 
 
 class Get(Operation[Message], frozen=True):
-    """One message by id. ``queue`` None: wherever it is."""
+    """Return one message by id. ``queue`` None: from any queue."""
 
     writes: ClassVar[bool] = False
     queue: str | None
@@ -389,9 +390,9 @@ class Get(Operation[Message], frozen=True):
 
 
 class Scan(Operation[Page], frozen=True):
-    """The messages of a queue by id, in every state, those after ``after`` and up to ``up_to``, in steps.
+    """Read the messages of a queue by id, in every state, after ``after`` and up to ``up_to``, in steps.
 
-    A step looks at ``limit`` messages of whatever queues, so it takes as long whatever else the store holds; it may
+    A step looks at ``limit`` messages of all queues, so its duration does not depend on the rest of the store; it may
     find none of this queue.
     """
 
@@ -403,7 +404,7 @@ class Scan(Operation[Page], frozen=True):
 
 
 class ReadBounds(Operation[Bounds], frozen=True):
-    """Between which ids the messages of a queue, or of its archive, lie, and how many. Grows as `Measure`."""
+    """Return the first and last id of a queue's messages (or its archive's), and their number. Grows as `Measure`."""
 
     writes: ClassVar[bool] = False
     queue: str
@@ -411,9 +412,9 @@ class ReadBounds(Operation[Bounds], frozen=True):
 
 
 class ReadColumns(Operation[Columns], frozen=True):
-    """The messages of a queue, or of its archive, by id: as `Scan` has them, but column by column.
+    """Read the messages of a queue, or of its archive, by id: as `Scan` does, but column by column.
 
-    ``columns``: at least these are in it. ``lane`` and ``state``: only the messages that are there, or so.
+    ``columns``: at least these are returned. ``lane`` and ``state``: only messages in that lane or state.
     """
 
     writes: ClassVar[bool] = False
@@ -428,13 +429,13 @@ class ReadColumns(Operation[Columns], frozen=True):
 
 
 class LastId(Operation[int], frozen=True):
-    """The id of the newest message there is (0: none): where a purge of "everything until now" ends."""
+    """Return the id of the newest message (0: none), up to which a purge deletes "everything until now"."""
 
     writes: ClassVar[bool] = False
 
 
 class NextDue(Operation[int | None], frozen=True):
-    """When the next message of a queue (or lane) is or will be due."""
+    """Return the time at which the next message of a queue (or lane) is or will be due."""
 
     writes: ClassVar[bool] = False
     queue: str
@@ -442,7 +443,7 @@ class NextDue(Operation[int | None], frozen=True):
 
 
 class ListArchive(Operation[ArchivePage], frozen=True):
-    """Finished messages of a queue, in order of id: a page of at most ``limit``, and 8 MiB or a little more."""
+    """List finished messages of a queue by id: a page of at most ``limit``, and 8 MiB or a little more."""
 
     writes: ClassVar[bool] = False
     queue: str
@@ -452,7 +453,7 @@ class ListArchive(Operation[ArchivePage], frozen=True):
 
 
 class DeleteArchived(Operation[int], frozen=True):
-    """Delete these finished messages from a queue's archive; how many were still there."""
+    """Delete these finished messages from a queue's archive; return how many were still there."""
 
     queue: str
     finished: Sequence[Finished]

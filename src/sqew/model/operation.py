@@ -1,4 +1,4 @@
-"""Operations: what a store can be asked to do, as values."""
+"""Operations: requests to a store, as values."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ R = TypeVar("R")
 
 
 class Operation(Struct, Generic[R], frozen=True):
-    """Something to do to the store, answered with an ``R``."""
+    """An operation on the store, whose result is an ``R``."""
 
     writes: ClassVar[bool] = True
     sync_commit: ClassVar[bool | None] = None
-    """Whether its answer waits for the disk; None: as the store is set. Only sends may choose."""
+    """True if its result waits for the disk, None: as the store is set. Only sends may choose."""
     polls: ClassVar[bool] = False
-    """Asked by the clock, mostly in vain: it is nobody's wish, and no sign that there is anything to do."""
+    """True if a timer runs it, mostly in vain: it is no caller's request, and no sign that there is work."""
 
 
 def sync_commit_of_all(wishes: Iterable[bool | None]) -> bool | None:
-    """Whether what is committed together waits for the disk: if one insists; not if all can do without.
+    """Decide whether a commit waits for the disk: it does if one operation demands it, not if all can do without.
 
     None: as the store is set.
     """
@@ -30,5 +30,5 @@ def sync_commit_of_all(wishes: Iterable[bool | None]) -> bool | None:
 
 
 def sync_wish(operations: Sequence[Operation[Any]]) -> bool | None:
-    """The same of operations."""
+    """Decide the same for a batch of operations."""
     return sync_commit_of_all(op.sync_commit for op in operations if op.writes)

@@ -1,4 +1,4 @@
-"""Policies: what a queue does with its messages."""
+"""Policies: rules by which a queue treats its messages."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from msgspec import Struct
 
 Keep = Literal["delete", "archive"]
 DEFAULT_LANE = "normal"
-"""The lane of a queue that names none, and of a message that names none where the queue has it."""
+"""The lane of a queue that names none, and of a message that names none if the queue has it."""
 
 
 class Backoff(Struct, frozen=True, forbid_unknown_fields=True):
-    """How long a nacked message waits: ``min(cap, base * 2**(attempts-1)) + jitter``, or ``base + jitter`` if fixed.
+    """The wait of a nacked message: ``min(cap, base * 2**(attempts-1)) + jitter``, or ``base + jitter`` if fixed.
 
     The jitter is uniform between 0 and ``jitter_ms``, so that messages that failed together don't return together.
     """
@@ -24,7 +24,7 @@ class Backoff(Struct, frozen=True, forbid_unknown_fields=True):
     jitter_ms: int = 250
 
     def delay_ms(self, attempts: int, random: float) -> int:
-        """The wait after the given number of deliveries; ``random`` is in [0, 1)."""
+        """Return the wait after the given number of deliveries; ``random`` is in [0, 1)."""
         if self.kind == "fixed":
             wait = self.base_ms
         else:
@@ -34,40 +34,40 @@ class Backoff(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Policy(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a queue does with its messages."""
+    """The rules by which a queue treats its messages."""
 
     visibility_ms: int = 30_000
-    """How long a lease lasts when the receiver does not say."""
+    """The duration of a lease if the receiver gives none."""
     max_attempts: int | None = None
-    """After this many deliveries without ack a message is dead. None: never."""
+    """The number of deliveries without ack after which a message is dead. None: never."""
     dead_letter: str | None = None
     """The queue that dead messages move to. None: the archive, as ``dead``."""
     backoff: Backoff = Backoff()
     delay_ms: int = 0
-    """How long a message waits before its first delivery when its sender does not say."""
+    """The wait before a message's first delivery if its sender gives none."""
     ttl_ms: int | None = None
-    """How long a message lives when its sender does not say. None: for ever."""
+    """The lifetime of a message if its sender gives none. None: for ever."""
     fifo: bool = False
-    """Deliver in order within a group, one group's messages to one receiver at a time. Fixed at creation."""
+    """True to deliver in order within a group, one group's messages to one receiver at a time. Fixed at creation."""
     deduplicate: Literal["key", "content"] = "key"
     """``content``: a message without a key gets the SHA-256 of its body as its key."""
     deduplicate_within: Literal["queue", "group"] = "queue"
-    """Whether a key is unique in the whole queue, or in each of its groups."""
+    """The scope in which a key is unique: the whole queue, or each of its groups."""
     key_retention_ms: int = 300_000
-    """How long a key is remembered after its message is gone."""
+    """The time for which a key is remembered after its message is gone."""
     key_retention_from: Literal["gone", "sent"] = "gone"
-    """``sent``: a key is remembered for so long after its message was sent, gone or not, as SQS does."""
+    """The start of a key's retention. ``sent``: when its message was sent, gone or not, as SQS does."""
     lanes: dict[str, int] = msgspec.field(default_factory=lambda: {DEFAULT_LANE: 1})
     """Lane names and their weights."""
     keep: Keep = "delete"
-    """What ack does with the message."""
+    """The fate of a message that is acked."""
     archive_retention_ms: int | None = 604_800_000
-    """How long archived messages are kept. None: for ever."""
+    """The time for which archived messages are kept. None: for ever."""
     rate_limit: float | None = None
-    """Messages a second that senders may add. None: no limit."""
+    """The messages per second that senders may add. None: no limit."""
     quota: int | None = None
-    """How many messages the queue may hold. None: no limit."""
+    """The number of messages that the queue may hold. None: no limit."""
     max_body_bytes: int | None = None
-    """The largest body that the queue takes. None: what the server takes."""
+    """The largest body that the queue accepts. None: the server's limit."""
     receive_wait_ms: int = 0
-    """How long a receive by SQS waits for a message when it does not say."""
+    """The time that a receive by SQS waits for a message if it gives none."""

@@ -1,4 +1,4 @@
-"""Progress of work that is done in steps, and what a transaction did."""
+"""Progress of stepwise operations, and the results of a transaction."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ NO_REASON = ""
 
 
 class Progress(Struct, frozen=True):
-    """One step of work that is done in steps (purge, requeue): how many, and whether that was all."""
+    """The result of one step of an operation (purge, requeue): a count, and whether it was the last step."""
 
     count: int
     done: bool
     after: int = 0
-    """The id after which the next step goes on, where steps leave something behind."""
+    """The id after which the next step goes on, if steps leave messages behind."""
     keys_below: int = 0
-    """Of a purge: the keys of messages with lower ids are to be forgotten."""
+    """The id below which messages' keys are to be forgotten, in a purge."""
     after_key: str = ""
-    """The key after which the next step goes on with that."""
+    """The key after which the next step goes on forgetting."""
 
 
 class Fact(Struct, frozen=True, gc=False):
-    """One thing that happened to a message: what the event log and the meter are made of."""
+    """An event in the life of a message: the event log and the meter are made of facts."""
 
     kind: FactKind
     queue: str
@@ -36,17 +36,17 @@ class Fact(Struct, frozen=True, gc=False):
     attempts: int
     by: str | None = None
     age_ms: int = 0
-    """received: since it was due; acked: since it was received; otherwise 0."""
+    """Milliseconds since it was due (received) or since it was received (acked); otherwise 0."""
     reason: str = NO_REASON
 
 
 class Commit(Struct, frozen=True):
-    """What one transaction did: a result or an error per operation, and what others may want to know."""
+    """The results of one transaction, one per operation (or an error), and the facts for its observers."""
 
     results: list[Any]
     facts: list[Fact]
     woken: AbstractSet[str]
-    """The queues in which a message became ready, or got a new time to become so; and `DELIVERIES`, `SCHEDULES`,
-    `MOVES`."""
+    """The places that it wakes: queues in which a message became ready or got a new time to become so, and
+    `DELIVERIES`, `SCHEDULES`, `MOVES`."""
     ran_at: int | None = None
-    """The time at which it was done, where that is later than it was asked for: what it sent was created then."""
+    """The time of the transaction, if it is later than its caller's: messages sent in it were created then."""

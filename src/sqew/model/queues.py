@@ -11,7 +11,7 @@ from sqew.model.operation import Operation
 from sqew.model.policies import Policy
 
 UPDATED = "updated_at"
-"""Under which name the extras of a queue hold when it was last changed."""
+"""The name in a queue's extras for the time of its last change."""
 
 
 class QueueInfo(Struct, frozen=True):
@@ -21,25 +21,25 @@ class QueueInfo(Struct, frozen=True):
     policy: Policy
     created_at: int
     extras: dict[str, Any] = {}  # msgspec copies it
-    """What a dialect keeps with a queue and nobody else understands: SQS its tags and some attributes."""
+    """Values that a dialect keeps with a queue and no other understands: SQS its tags and some attributes."""
     id: int = 0
-    """Its number in the store, which no later queue gets. 0: an older server did not say."""
+    """The queue's number in the store, which no later queue gets. 0: an older server did not send it."""
 
     @property
     def updated_at(self) -> int:
-        """When its policy was last changed, or else when it was made."""
+        """The time of its policy's last change, or else of its creation."""
         return int(self.extras.get(UPDATED, self.created_at))
 
 
 class CreateQueue(Operation[QueueInfo], frozen=True):
-    """Make a queue. Where it exists with the same policy, or ``exist_ok``, answer what is there.
+    """Create a queue. If it exists with the same policy, or ``exist_ok``, return the existing one.
 
-    ``new``: it must not exist, whatever its policy. ``apart_from``: it is not made where there is a queue of that
-    name; a FIFO queue that exists is refused then as well. ``assumed``: fields of the policy that nobody asked for.
-    They may differ from what is there: the settings that they come from may have changed since. ``any_name``: it need
-    not be one that every dialect can write.
+    ``new``: it must not exist, whatever its policy. ``apart_from``: fail if there is a queue of that name; a FIFO queue
+    that exists is refused then as well. ``assumed``: fields of the policy that no caller asked for. They may differ
+    from the existing queue's: the settings they come from may have changed since. ``any_name``: allow a name that not
+    every dialect can write.
 
-    ``dead_letters`` is the policy of its dead-letter queue, to be made with it where there is none of that name.
+    ``dead_letters`` is the policy of its dead-letter queue, to be created with it if there is none of that name.
     """
 
     name: str
@@ -54,9 +54,9 @@ class CreateQueue(Operation[QueueInfo], frozen=True):
 
 
 class UpdateQueue(Operation[QueueInfo], frozen=True):
-    """Change some fields of a queue's policy, and some of its extras: those that are None are taken away.
+    """Change some fields of a queue's policy, and some of its extras: those that are None are removed.
 
-    ``known``: only if the queue is still as that says. Otherwise somebody else has changed it: `ChangedMeanwhile`.
+    ``known``: only if the queue is still equal to it. Otherwise it was changed by another caller: `ChangedMeanwhile`.
     ``dead_letters``: as for `CreateQueue`.
     """
 
@@ -68,7 +68,7 @@ class UpdateQueue(Operation[QueueInfo], frozen=True):
 
 
 class DeleteQueue(Operation[None], frozen=True):
-    """Delete a queue. Its messages are gone at once; their rows are swept away in steps."""
+    """Delete a queue. Its messages are gone at once; their rows are swept in steps."""
 
     name: str
 
@@ -79,7 +79,7 @@ class GetQueue(Operation[QueueInfo], frozen=True):
 
 
 class ListQueues(Operation[list[QueueInfo]], frozen=True):
-    """Queues by name, those after ``after``."""
+    """List queues by name, after ``after``."""
 
     writes: ClassVar[bool] = False
     prefix: str = ""
@@ -88,7 +88,7 @@ class ListQueues(Operation[list[QueueInfo]], frozen=True):
 
 
 class ListDeadLetterSources(Operation[list[str]], frozen=True):
-    """The names of the queues whose dead letters go to one, those after ``after``."""
+    """List the names of the queues whose dead letters go to this one, after ``after``."""
 
     writes: ClassVar[bool] = False
     queue: str

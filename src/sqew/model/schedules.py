@@ -1,4 +1,4 @@
-"""Schedules, and what becomes of them."""
+"""Schedules, their fires, and the operations on them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sqew.model.operation import Operation
 from sqew.model.progress import NO_REASON
 
 SCHEDULE_HEADER = "_schedule"
-"""Where a message says which schedule sent it, and for which slot."""
+"""The header that has the schedule that sent a message, and the slot."""
 SCHEDULES = "\0schedules"
 ExpressionKind = Literal["cron", "every", "when", "fire_at"]
 ScheduleStatus = Literal["active", "paused"]
@@ -29,84 +29,84 @@ class Schedule(Struct, frozen=True):
     """The queue's name, or the routing key."""
     kind: ExpressionKind
     expression: str
-    """When it fires, as it was given."""
+    """The expression for its times, as it was given."""
     canonical: str
-    """The same as it is understood: see `sqew.schedules`."""
+    """The expression in canonical form: see `sqew.schedules`."""
     timezone: str
     message: NewMessage
     status: ScheduleStatus = "active"
     catchup: bool = False
-    """Whether what was missed while no server ran is made up for; otherwise it fires once for all of it."""
+    """True to make up for fires that were missed while no server ran; otherwise it fires once for all of them."""
     catchup_limit: int = 100
-    """How many missed fires are made up for at most; the others are skipped."""
+    """The number of missed fires that are made up for, at most; the others are skipped."""
     failure_threshold: int | None = 10
-    """After so many failures in a row it pauses. None: never."""
+    """The number of failures in a row after which it pauses. None: never."""
     jitter_secs: int = 0
-    """Up to how many seconds after its time each slot fires, so that many schedules don't fire at once."""
+    """The most seconds that a slot may fire late, so that many schedules don't fire at once."""
     caught_up: int = 0
-    """How many missed fires it has made up for so far, where that takes several steps."""
+    """The number of missed fires that it has made up for so far, if that takes several steps."""
     next_fire_at: int | None = None
     """The slot that fires next. A paused schedule keeps it."""
     due_at: int | None = None
-    """When that is tried: at its time, or later if it failed. None: not by itself."""
+    """The time to fire that slot: its own, or later if it failed. None: not by itself."""
     consecutive_failures: int = 0
     last_error: str = NO_REASON
     paused_reason: str = NO_REASON
     last_fired_at: int | None = None
-    """The slot that fired last; or when it was fired out of turn, if that was later."""
+    """The slot that fired last; or the time of a fire out of turn, if that was later."""
     fired: int = 0
-    """How often it has fired: for its slots, and out of turn."""
+    """The number of fires: for its slots, and out of turn."""
     skipped: int = 0
-    """How many slots passed by unfired while no server ran: of each such time, a hundred at most are counted."""
+    """The number of slots that passed while no server ran: of each such time, a hundred at most are counted."""
     created_at: int = 0
     updated_at: int = 0
     version: int = 0
-    """Goes up with every change and every fire."""
+    """A number that goes up with every change and every fire."""
 
 
 class Saved(Struct, frozen=True):
-    """A schedule as it is stored now, and whether it is new."""
+    """A schedule as it is stored now, and ``created``, which is True if it is new."""
 
     schedule: Schedule
     created: bool
 
 
 class DueSchedules(Struct, frozen=True):
-    """Schedules whose time has come, and when the next of the others is due."""
+    """The due schedules, and the time at which the next of the others is due."""
 
     schedules: list[Schedule]
     next_due_at: int | None
 
 
 class Advance(Struct, frozen=True):
-    """Where a schedule goes from here: its next slot (None: it is over), and how many it left out."""
+    """The next state of a schedule: its next slot (None: it is over), and how many were skipped."""
 
     next_fire_at: int | None
     last_fired_at: int
     skipped: int = 0
     caught_up: int = 0
-    """How many missed fires were made up for, where there are more to come."""
+    """The number of missed fires that were made up for, if there are more to come."""
     due_at: int | None = None
-    """When the next slot is fired. None: at its time."""
+    """The time to fire the next slot. None: its own."""
 
 
 class Fired(Struct, frozen=True):
-    """What a fire sent: the ids of the messages, and how many endpoints will be posted to."""
+    """The result of a fire: the ids of the messages, and the number of endpoints to post to."""
 
     ids: list[int]
     deliveries: int = 0
 
 
 class Fire(Struct, frozen=True):
-    """When a schedule fires."""
+    """The time of a fire."""
 
     at: int
     local: str
-    """What the clock of its time zone shows then, in ISO 8601."""
+    """The local time in its time zone, in ISO 8601."""
 
 
 class Preview(Struct, frozen=True):
-    """What an expression says, and when it would fire next."""
+    """The meaning of an expression, and the times it would fire next."""
 
     canonical: str
     timezone: str
@@ -115,7 +115,7 @@ class Preview(Struct, frozen=True):
 
 
 class ScheduleInfo(Struct, frozen=True):
-    """A schedule as it is shown: what `Schedule` says of it, and what that means."""
+    """A schedule as it is shown: the fields of `Schedule`, and their meaning."""
 
     name: str
     target_kind: TargetKind
@@ -131,9 +131,9 @@ class ScheduleInfo(Struct, frozen=True):
     canonical: str
     human_readable: str
     next_fire_at: int | None
-    """None while it is paused."""
+    """The slot that fires next; None while it is paused."""
     next_fires: list[Fire]
-    """A paused one has none."""
+    """The next fires; empty while it is paused."""
     last_fired_at: int | None
     fired: int
     skipped: int
@@ -144,11 +144,11 @@ class ScheduleInfo(Struct, frozen=True):
     updated_at: int
     jitter_secs: int = 0
     problem: str = NO_REASON
-    """Why it can't fire as things are: its queue does not exist. Only where one schedule is asked for."""
+    """The reason why it can't fire now: its queue does not exist. Only if a single schedule is read."""
 
 
 class ScheduleRun(Struct, frozen=True):
-    """A fire out of turn: the ids of the messages that it sent, and how many endpoints will be posted to."""
+    """The result of a fire out of turn: the ids of the messages it sent, and the number of endpoints to post to."""
 
     schedule: str
     scheduled_for: int
@@ -157,7 +157,7 @@ class ScheduleRun(Struct, frozen=True):
 
 
 class SaveSchedule(Operation[Saved], frozen=True):
-    """Store a schedule, if the one there has the version ``expected`` (0: there is none; None: whatever is there)."""
+    """Store a schedule, if the existing one has the version ``expected`` (0: there is none; None: any)."""
 
     schedule: Schedule
     expected: int | None = None
@@ -169,7 +169,7 @@ class GetSchedule(Operation[Schedule], frozen=True):
 
 
 class ListSchedules(Operation[list[Schedule]], frozen=True):
-    """Schedules by name, those after ``after``."""
+    """List schedules by name, after ``after``."""
 
     writes: ClassVar[bool] = False
     status: ScheduleStatus | None = None
@@ -180,13 +180,13 @@ class ListSchedules(Operation[list[Schedule]], frozen=True):
 
 
 class DeleteSchedule(Operation[bool], frozen=True):
-    """Delete a schedule; whether there was one."""
+    """Delete a schedule; return whether there was one."""
 
     name: str
 
 
 class FindDueSchedules(Operation[DueSchedules], frozen=True):
-    """The schedules that are due, the longest due first."""
+    """Return the schedules that are due, the longest due first."""
 
     writes: ClassVar[bool] = False
     polls: ClassVar[bool] = True
@@ -194,10 +194,10 @@ class FindDueSchedules(Operation[DueSchedules], frozen=True):
 
 
 class FireSchedule(Operation[Fired], frozen=True):
-    """Send what a schedule sends, one event for each slot, and move it on, in one transaction.
+    """Send a schedule's message, one event for each slot, and advance the schedule, in one transaction.
 
-    Only if it still has that version: so no slot fires twice, whoever else is at it. ``advance`` None: a fire out of
-    turn, which changes nothing about the schedule.
+    Only if it still has that version: so no slot fires twice, whatever other servers do. ``advance`` None: a fire out
+    of turn, which leaves the schedule's next slot as it is.
     """
 
     name: str
@@ -207,7 +207,7 @@ class FireSchedule(Operation[Fired], frozen=True):
 
 
 class FailSchedule(Operation[Schedule], frozen=True):
-    """A schedule could not fire: try the slot again later, or pause it if that was once too often."""
+    """Record that a schedule could not fire: retry the slot later, or pause it after too many failures."""
 
     name: str
     version: int

@@ -1,4 +1,4 @@
-"""Figures of queues and of databases."""
+"""Statistics of queues and of databases."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sqew.model.operation import Operation
 
 
 class LaneDepth(Struct, frozen=True):
-    """How many messages of one lane are in which state."""
+    """The messages of one lane, counted by state."""
 
     ready: int = 0
     delayed: int = 0
@@ -31,7 +31,7 @@ class Depths(Struct, frozen=True):
     dead: int
     archived: int
     oldest_ready_at: int | None
-    """Since when the longest-waiting ready message has been ready."""
+    """The time since which the longest-waiting ready message has been ready."""
 
     def total(self, state: State | None = None) -> int:
         return sum(d.total if state is None else getattr(d, state) for d in self.lanes.values())
@@ -47,31 +47,31 @@ class Latency(Struct, frozen=True):
 
 
 class QueueStats(Struct, frozen=True):
-    """Everything ``stats`` tells about a queue."""
+    """The statistics of a queue."""
 
     queue: str
     depths: Depths
     totals: dict[str, int]
-    """How often each thing happened to a message since the queue was made (see FactKind; and ``redelivered``)."""
+    """The number of events of each kind since the queue was made (see FactKind; and ``redelivered``)."""
     rates: dict[str, float]
-    """The same, per second, over the last minute."""
+    """The events of each kind per second, over the last minute."""
     wait: dict[str, Latency]
-    """Per lane, over the last hour: from ready to received."""
+    """The latency by lane, over the last hour: from ready to received."""
     work: dict[str, Latency]
-    """Per lane, over the last hour: from received to acked."""
+    """The latency by lane, over the last hour: from received to acked."""
 
 
 class QueueTotals(Struct, frozen=True):
-    """What a survey tells about a queue."""
+    """A queue's depths and totals, in a survey of all queues."""
 
     queue: str
     depths: Depths
     totals: dict[str, int]
-    """The sums of the stored figures by name, over all lanes and minutes: see `sqew.observe.meter`."""
+    """The sums of the stored counters by name, over all lanes and minutes: see `sqew.observe.meter`."""
 
 
 class Activity(Struct, frozen=True):
-    """A count of things that happened to the messages of one lane in one minute, or a step of a histogram."""
+    """A counter: the events of one kind in one lane and minute, or a step of a histogram."""
 
     queue: str
     lane: str
@@ -81,7 +81,7 @@ class Activity(Struct, frozen=True):
 
 
 class DatabaseStats(Struct, frozen=True, kw_only=True):
-    """How a server gets on with its database, from its start on; connections and the snapshot are as of now."""
+    """The metrics of a server's database connections since its start; connections and the snapshot are as of now."""
 
     is_there: bool
     connections: int
@@ -110,26 +110,26 @@ class Measure(Operation[Depths], frozen=True):
 
 
 class Ages(Operation[tuple[int, int] | None], frozen=True):
-    """When the oldest and the newest message of a queue were created; None where it is empty. Grows as `Measure`."""
+    """Return the creation times of a queue's oldest and newest message; None if it is empty. Grows as `Measure`."""
 
     writes: ClassVar[bool] = False
     queue: str
 
 
 class RecordActivity(Operation[None], frozen=True):
-    """Add counts to the stored figures."""
+    """Add counts to the stored counters."""
 
     counts: Sequence[Activity]
 
 
 class ReadActivity(Operation[list[Activity]], frozen=True):
-    """The stored figures of a queue. Minute 0 holds what is older than the kept minutes."""
+    """Return the stored counters of a queue. Minute 0 holds those older than the kept minutes."""
 
     writes: ClassVar[bool] = False
     queue: str
 
 
 class Survey(Operation[list[QueueTotals]], frozen=True):
-    """Depths and totals of all queues by name, counted in one pass over the store. Grows with the backlog."""
+    """Return depths and totals of all queues by name, counted in one pass over the store. Grows with the backlog."""
 
     writes: ClassVar[bool] = False

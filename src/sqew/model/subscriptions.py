@@ -1,4 +1,4 @@
-"""Topics and subscriptions: who wants which events."""
+"""Topics, and subscriptions to events."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from sqew.model.operation import Operation
 from sqew.model.progress import NO_REASON
 
 Protocol = Literal["queue", "http", "https"]
-"""What a subscription leads to."""
+"""The kinds of a subscription's target."""
 Form = Literal[0, 1, 2]
-"""How an event reaches a subscriber: as it is (0), or in an envelope signed by that version of the signature."""
+"""The form in which an event is sent: as it is (0), or in an envelope with a signature of that version."""
 RAW: Form = 0
 NOTIFICATION = "Notification"
 CONFIRMATION = "SubscriptionConfirmation"
 CANCELLATION = "UnsubscribeConfirmation"
-"""What is posted to an endpoint, by the names that SNS has for it."""
+"""The kinds of messages posted to an endpoint, by SNS's names for them."""
 FilterScope = Literal["MessageAttributes", "MessageBody"]
-"""What a filter policy looks at."""
+"""The part of an event that a filter policy matches."""
 SubscriptionState = Literal["confirmed", "pending", "deleted"]
-"""Only one that is confirmed gets what is published. ``pending``: its endpoint has not confirmed it yet. ``deleted``:
-somebody who need not be its owner has ended it, and for a while its endpoint can restore it."""
+"""The states of a subscription; only a confirmed one gets events. ``pending``: its endpoint has not confirmed it
+yet. ``deleted``: it was ended, perhaps not by its owner, and for a while its endpoint can restore it."""
 
 
 class SubscriptionDetails(Struct, frozen=True):
-    """What SNS says of a subscription besides where it leads."""
+    """SNS's attributes of a subscription, besides its target."""
 
     filter_policy: str = ""
-    """Which events it wants; none: all. See `sqew.matching.filters`."""
+    """The filter for its events; empty: all. See `sqew.matching.filters`."""
     filter_scope: FilterScope = "MessageAttributes"
     dead_letter: str = ""
-    """The queue for what can't be delivered; none: it is kept as an exhausted delivery."""
+    """The queue for events that can't be delivered; empty: they are kept as exhausted deliveries."""
     token: str = ""
-    """What its endpoint was sent to confirm it with, or to restore it."""
+    """The token that its endpoint was sent, to confirm or restore it with."""
     kept: dict[str, str] = {}  # msgspec copies it
-    """Attributes as they were given. ``DeliveryPolicy`` says when a failed post is tried again; the others are only
+    """Attributes as they were given. ``DeliveryPolicy`` sets when a failed post is retried; the others are only
     shown."""
 
 
 class SubscriptionNotice(Struct, frozen=True):
-    """What an endpoint is sent first, before it has confirmed that it wants more; or last, in case it still does."""
+    """A message that an endpoint is sent first, to ask for its confirmation, or last, when its subscription ends."""
 
     message_id: str
     body: bytes
@@ -50,7 +50,7 @@ class SubscriptionNotice(Struct, frozen=True):
 
 
 class Subscription(Struct, frozen=True):
-    """A pattern of routing keys, and where the events that match it go."""
+    """A pattern of routing keys, and the target of the events that match it."""
 
     id: int
     pattern: str
@@ -60,14 +60,14 @@ class Subscription(Struct, frozen=True):
     form: Form
     created_at: int
     problem: str = NO_REASON
-    """Why nothing reaches its target, where that is known: the queue is gone, or the endpoint has not confirmed, or
+    """The reason why nothing reaches its target, if known: the queue is gone, or the endpoint has not confirmed, or
     has left."""
     uuid: str = ""
-    """What it is called in its ARN, where SNS knows it; whoever knows it may unsubscribe."""
+    """The UUID in its ARN, if it is one of SNS's; knowing it is enough to unsubscribe."""
     details: SubscriptionDetails = SubscriptionDetails()
     state: SubscriptionState = "confirmed"
     ends_at: int | None = None
-    """When it goes, unless it is confirmed before."""
+    """The time at which it is deleted, unless it is confirmed before."""
 
     @property
     def confirmed(self) -> bool:
@@ -75,14 +75,14 @@ class Subscription(Struct, frozen=True):
 
 
 class Subscribed(Struct, frozen=True):
-    """A subscription, and whether it is new."""
+    """A subscription, and ``created``, which is True if it is new."""
 
     subscription: Subscription
     created: bool
 
 
 class TopicInfo(Struct, frozen=True):
-    """A topic of SNS: a routing key that is known by name, and what SNS says of it."""
+    """A topic of SNS: a routing key with a name, attributes and tags."""
 
     name: str
     attributes: dict[str, str]
@@ -91,7 +91,7 @@ class TopicInfo(Struct, frozen=True):
 
 
 class Audience(Struct, frozen=True):
-    """How many subscriptions a topic has, by their state."""
+    """A topic's subscriptions, counted by state."""
 
     confirmed: int = 0
     pending: int = 0
@@ -99,12 +99,12 @@ class Audience(Struct, frozen=True):
 
 
 class Subscribe(Operation[Subscribed], frozen=True):
-    """Have events that match a pattern go to a queue or an endpoint. Where they do already, answer what is there.
+    """Have events that match a pattern sent to a queue or an endpoint. If they are already, return that subscription.
 
-    A ``uuid`` makes it one of SNS's, with ``details`` of its own: that its queue exists is not asked for then. Where
-    it is there with other details, that is a conflict, unless ``exist_ok``. A ``notice`` is posted to its endpoint,
-    which gets nothing else until the subscription is ``confirmed``; as long as the token of an earlier one holds, a
-    later one must bring the same. ``topic``: only if that is still as it says. Otherwise: `ChangedMeanwhile`.
+    A ``uuid`` makes it one of SNS's, with ``details`` of its own: its queue need not exist then. If it exists with
+    other details, that is a conflict, unless ``exist_ok``. A ``notice`` is posted to its endpoint, which gets nothing
+    else until the subscription is ``confirmed``; as long as the token of an earlier one holds, a later one must bring
+    the same. ``topic``: only if the topic is still equal to it. Otherwise: `ChangedMeanwhile`.
     """
 
     pattern: str
@@ -120,14 +120,14 @@ class Subscribe(Operation[Subscribed], frozen=True):
 
 
 class GetSubscription(Operation[Subscription], frozen=True):
-    """The subscription of that UUID."""
+    """Return the subscription with that UUID."""
 
     writes: ClassVar[bool] = False
     uuid: str
 
 
 class FindSubscription(Operation[Subscription], frozen=True):
-    """The subscription to exactly a pattern that leads to a queue or an endpoint."""
+    """Return the subscription to exactly a pattern that has a queue or an endpoint as its target."""
 
     writes: ClassVar[bool] = False
     pattern: str
@@ -135,9 +135,9 @@ class FindSubscription(Operation[Subscription], frozen=True):
 
 
 class UpdateSubscription(Operation[Subscription], frozen=True):
-    """Change what SNS says of a subscription. None: it stays as it is. A ``notice`` is posted to its endpoint.
+    """Change a subscription's attributes. None: it stays as it is. A ``notice`` is posted to its endpoint.
 
-    ``known`` and ``topic``: only if it, and its topic, are still as these say. Otherwise: `ChangedMeanwhile`.
+    ``known`` and ``topic``: only if it, and its topic, are still equal to these. Otherwise: `ChangedMeanwhile`.
     """
 
     uuid: str
@@ -150,13 +150,13 @@ class UpdateSubscription(Operation[Subscription], frozen=True):
 
 
 class Unsubscribe(Operation[None], frozen=True):
-    """Delete a subscription. What was still on its way to its endpoint is dropped when its turn comes."""
+    """Delete a subscription. Deliveries still on their way to its endpoint are dropped when their turn comes."""
 
     id: int
 
 
 class ListSubscriptions(Operation[list[Subscription]], frozen=True):
-    """Subscriptions by id, those after ``after``: all, those to exactly a pattern, or those of a queue."""
+    """List subscriptions by id, after ``after``: all, those to exactly a pattern, or those of a queue."""
 
     writes: ClassVar[bool] = False
     pattern: str | None = None
@@ -166,7 +166,7 @@ class ListSubscriptions(Operation[list[Subscription]], frozen=True):
 
 
 class CreateTopic(Operation[TopicInfo], frozen=True):
-    """Make a topic. Where there is one of that name, answer it as it is."""
+    """Create a topic. If there is one of that name, return it as it is."""
 
     name: str
     attributes: Mapping[str, str] = {}  # msgspec copies it
@@ -179,7 +179,7 @@ class GetTopic(Operation[TopicInfo], frozen=True):
 
 
 class ListTopics(Operation[list[TopicInfo]], frozen=True):
-    """Topics by name, those after ``after``."""
+    """List topics by name, after ``after``."""
 
     writes: ClassVar[bool] = False
     prefix: str = ""
@@ -188,10 +188,10 @@ class ListTopics(Operation[list[TopicInfo]], frozen=True):
 
 
 class UpdateTopic(Operation[TopicInfo], frozen=True):
-    """Change some attributes of a topic, and all of its tags if some are given.
+    """Change some attributes of a topic, and replace all of its tags if any are given.
 
     ``form``: its subscriptions that want envelopes get them signed by that version from now on. ``known``: only if the
-    topic is still as that says. Otherwise somebody else has changed it: `ChangedMeanwhile`.
+    topic is still equal to it. Otherwise it was changed by another caller: `ChangedMeanwhile`.
     """
 
     name: str
@@ -202,13 +202,13 @@ class UpdateTopic(Operation[TopicInfo], frozen=True):
 
 
 class DeleteTopic(Operation[bool], frozen=True):
-    """Delete a topic and SNS's subscriptions to it; whether there was one."""
+    """Delete a topic and SNS's subscriptions to it; return whether there was one."""
 
     name: str
 
 
 class CountSubscriptions(Operation[Audience], frozen=True):
-    """How many subscriptions of SNS a topic has. Grows with their number."""
+    """Count SNS's subscriptions to a topic. Grows with their number."""
 
     writes: ClassVar[bool] = False
     topic: str

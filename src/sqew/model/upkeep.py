@@ -1,4 +1,4 @@
-"""Upkeep: what has expired is swept, and dates that a wrong clock gave are corrected."""
+"""Upkeep: sweeping what has expired, and correcting dates that a wrong clock gave."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from sqew.model.operation import Operation
 
 
 class Corrected(Struct, frozen=True):
-    """Counts of what was dated in the future and is not any more."""
+    """Counts of the dates in the future that were corrected."""
 
     ahead_ms: int
-    """How far ahead the newest date was."""
+    """The milliseconds that the newest date was ahead."""
     messages: int
     others: int
-    """Leases of claims, deliveries, keys and the like."""
+    """The dates of claims' leases, deliveries, keys and the like."""
 
 
 class Swept(Struct, frozen=True):
-    """One step of upkeep, and when the next one is due (None: nothing is waiting)."""
+    """The result of one step of upkeep, and the time the next one is due (None: nothing is waiting)."""
 
     expired: int = 0
     dead: int = 0
@@ -42,38 +42,38 @@ class Swept(Struct, frozen=True):
 
 
 class Sweep(Operation[Swept], frozen=True):
-    """One small step of upkeep: at most ``limit`` rows of each kind."""
+    """Run one small step of upkeep: at most ``limit`` rows of each kind."""
 
     polls: ClassVar[bool] = True
     limit: int = 200
 
 
 class SweepDue(Operation[bool], frozen=True):
-    """Whether there is anything to sweep."""
+    """Check whether there is anything to sweep."""
 
     writes: ClassVar[bool] = False
     polls: ClassVar[bool] = True
 
 
 class LookAhead(Operation[int], frozen=True):
-    """How many milliseconds the newest date of the store lies in the future; 0: it does not, but for a little."""
+    """Return the milliseconds that the newest date in the store lies in the future; 0: not, or only a little."""
 
     writes: ClassVar[bool] = False
     polls: ClassVar[bool] = True
 
 
 class ClockIsSlow(Operation[bool], frozen=True):
-    """Whether the clock shows a time before the store, or the oldest of its queues, was made."""
+    """Check whether the clock's time is before the creation of the store, or of the oldest of its queues."""
 
     writes: ClassVar[bool] = False
     polls: ClassVar[bool] = True
 
 
 class CorrectDates(Operation[Corrected], frozen=True):
-    """Set dates right that lie in the future: when they were stored, the clock was ahead by up to ``ahead_ms``.
+    """Correct dates that lie in the future: when they were stored, the clock was ahead by up to ``ahead_ms``.
 
-    ``is_certain``: the clock was seen to come back from there; otherwise it may as well be slow now. ``since``: what it
-    showed when it got ahead, if that was seen.
+    ``is_certain``: the clock was seen to come back from there; otherwise it may as well be slow now. ``since``: the
+    time it showed when it got ahead, if that was seen.
     """
 
     polls: ClassVar[bool] = True

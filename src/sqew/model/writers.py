@@ -12,53 +12,53 @@ from sqew.model.operation import Operation
 
 
 class Staged(Struct, frozen=True, omit_defaults=True):
-    """How many messages of a part were taken."""
+    """The result of staging: the number of messages of a part that were stored."""
 
     staged: int
     promoted: bool = False
-    """The writer's epoch is in the queue already, or will be: nothing was stored."""
+    """True if the writer's epoch is in the queue already, or will be: nothing was stored."""
 
 
 class Promotion(Struct, frozen=True):
-    """What became of an epoch of a writer."""
+    """The result of promoting an epoch of a writer."""
 
     promoted: int | None
-    """How many messages of it were moved into the queue; None: that is forgotten, as of any but the last epoch."""
+    """The number of messages moved into the queue; None: forgotten, as for all but the last epoch."""
     duplicates: int | None = 0
-    """How many of them had keys that were known, and so were not added."""
+    """The number of messages that were not added because their keys were known."""
     repeated: bool = False
-    """It was done before: nothing was added."""
+    """True if the epoch was promoted before: nothing was added."""
     done: bool = True
-    """False: there are more to be moved."""
+    """False if there are more messages to be moved."""
 
 
 class Staging(Struct, frozen=True):
-    """What a writer has staged of an epoch."""
+    """The messages that a writer has staged for an epoch."""
 
     epoch: int
     parts: int
     messages: int
     promoting: bool
-    """Whether it was decided that it is to be in the queue. Otherwise it waits for that."""
+    """True once it is decided that they are to be in the queue; until then the epoch waits to be promoted."""
 
 
 class WriterInfo(Struct, frozen=True):
-    """Who sends to a queue in whole epochs."""
+    """A writer, which sends to a queue in whole epochs."""
 
     name: str
     epoch: int | None
     """The last epoch that is in the queue, or will be; None: none yet."""
     promoted: int
-    """How many messages of that epoch were moved into the queue."""
+    """The number of messages of that epoch that were moved into the queue."""
     duplicates: int
     staged: list[Staging]
-    """What waits to be promoted."""
+    """The epochs that wait to be promoted."""
 
 
 class Stage(Operation[Staged], frozen=True):
-    """Keep messages until the epoch of their writer is promoted. ``part`` is one attempt of one task to send some.
+    """Store messages until the epoch of their writer is promoted. ``part`` is one attempt of one task to send some.
 
-    ``offset``: how many messages of the part were staged before. Where these have been as well, nothing is stored.
+    ``offset``: the number of the part's messages staged before. Messages that were staged already are not stored again.
     """
 
     queue: str
@@ -72,7 +72,7 @@ class Stage(Operation[Staged], frozen=True):
 class Promote(Operation[Promotion], frozen=True):
     """Decide that the messages of some parts of an epoch, so many each, are to be in the queue, and no others.
 
-    They are moved there by `StepPromotion`, again and again, until that is done.
+    `StepPromotion`, repeated until it is done, moves them there.
     """
 
     queue: str
@@ -82,7 +82,7 @@ class Promote(Operation[Promotion], frozen=True):
 
 
 class StepPromotion(Operation[Promotion], frozen=True):
-    """Move some of a writer's messages into the queue, if it was decided that they are to be there."""
+    """Move some of a writer's messages into the queue, once their promotion is decided."""
 
     queue: str
     writer: str
@@ -90,20 +90,20 @@ class StepPromotion(Operation[Promotion], frozen=True):
 
 
 class FinishPromotion(Operation[bool], frozen=True):
-    """The same for the writer that has left it undone for longest; whether there was one that nobody else is at."""
+    """Execute a step of the promotion left unfinished for longest; return whether one was left unfinished."""
 
     polls: ClassVar[bool] = True
 
 
 class NextPromotion(Operation[int | None], frozen=True):
-    """When the next promotion is or will be left undone for too long."""
+    """Return the time at which a promotion is or will be left unfinished for too long."""
 
     writes: ClassVar[bool] = False
     polls: ClassVar[bool] = True
 
 
 class AbortStaging(Operation[None], frozen=True):
-    """Forget what was staged of an epoch, if anything was."""
+    """Forget the messages staged for an epoch, if there are any."""
 
     queue: str
     writer: str
@@ -117,7 +117,7 @@ class GetWriter(Operation[WriterInfo], frozen=True):
 
 
 class ListWriters(Operation[list[WriterInfo]], frozen=True):
-    """The writers of a queue by name, those after ``after``."""
+    """List the writers of a queue by name, after ``after``."""
 
     writes: ClassVar[bool] = False
     queue: str

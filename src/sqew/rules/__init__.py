@@ -1,1 +1,1 @@
-"""Rules: what names, sizes, policies and addresses are allowed."""
+"""The rules for names, sizes, policies and addresses."""

@@ -1,4 +1,4 @@
-"""Which addresses belong to the public internet."""
+"""The addresses that belong to the public internet."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ _IPV6 = tuple(
     )
 )
 _UNICAST = IPv6Network("2000::/3")
-"""All of IPv6 that has been given out for the public."""
+"""The part of IPv6 that has been given out for the public."""
 
 
 def reason_not_public(address: Address) -> str:
-    """Why an address is not a public one, to end the sentence "it is …"; empty for one that is.
+    """Return why an address is not public, to end the sentence "it is …", or an empty string if it is.
 
     >>> import ipaddress
     >>> reason_not_public(ipaddress.ip_address("169.254.169.254"))

@@ -1,4 +1,4 @@
-"""Endpoints: what a URL must be so that it can be posted to."""
+"""Endpoints: the rules for URLs that webhooks may have."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PORTS = {"http": 80, "https": 443}
 
 _SCHEME = re.compile(r"(https?)://", re.IGNORECASE)
 _UNSAFE = re.compile(r"[^!-~]|[\"<>\\^`{|}#]")
-"""What may not stand in a URL as it is. Programs disagree about what some of it means, above all the backslash."""
+"""Characters that a URL must have encoded. Programs disagree on what some of them mean, above all the backslash."""
 _AUTHORITY_ENDS = re.compile(r"[/?#]|$")
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
@@ -24,7 +24,7 @@ _LONGEST_NAME = 253
 
 
 class Endpoint(Struct, frozen=True):
-    """An endpoint, taken apart. ``address`` is there where the host is an address and not a name."""
+    """A parsed endpoint. ``address`` is set if the host is an address and not a name."""
 
     scheme: str
     host: str
@@ -34,13 +34,13 @@ class Endpoint(Struct, frozen=True):
 
     @property
     def authority(self) -> str:
-        """Host and port as a Host header says them: the port only where it is not the scheme's own."""
+        """The host and port as in a Host header: without the port if it is the scheme's default."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == PORTS[self.scheme] else f"{host}:{self.port}"
 
 
 def endpoint_of(url: object) -> Endpoint:
-    """Take a URL apart, or raise BadEndpoint with what is wrong with it, and where.
+    """Parse a URL, or raise BadEndpoint, which says what is wrong with it, and where.
 
     >>> endpoint_of("https://Example.com/hook?a=1")
     Endpoint(scheme='https', host='example.com', port=443, target='/hook?a=1', address=None)
@@ -62,7 +62,7 @@ def endpoint_of(url: object) -> Endpoint:
 
 
 def host_of(written: str) -> tuple[str, Address | None]:
-    """A host as the network knows it, and the address that it is, if any; raises ValueError with why it can't be one.
+    """Return a host in canonical form, and its address if it is one; raise ValueError, which says why it is no host.
 
     >>> host_of("Bücher.example")
     ('xn--bcher-kva.example', None)
@@ -88,7 +88,7 @@ def host_of(written: str) -> tuple[str, Address | None]:
 
 
 def ipv6_of(written: str) -> IPv6Address:
-    """The IPv6 address between brackets; raises ValueError with why it can't be one."""
+    """Return the IPv6 address between brackets; raise ValueError, which says why it can't be one."""
     if "%" in written:
         raise ValueError("an address with a zone means something on this machine only")
     try:
@@ -98,7 +98,7 @@ def ipv6_of(written: str) -> IPv6Address:
 
 
 def port_of(written: str) -> int:
-    """A port; raises ValueError with what it must be."""
+    """Return a port; raise ValueError, which says what a port is."""
     port = int(written) if re.fullmatch(r"[0-9]{1,5}", written) else 0
     if not 1 <= port <= 65_535:
         raise ValueError("a port is a number from 1 to 65535")
@@ -106,7 +106,7 @@ def port_of(written: str) -> int:
 
 
 def wrong_at(index: int, why: str) -> BadEndpoint:
-    """What is wrong with an endpoint. It is not shown itself: endpoints hold secrets."""
+    """Return the error for a character of an endpoint. It does not show the endpoint: endpoints hold secrets."""
     return BadEndpoint(f"The endpoint is wrong at character {index + 1}: {why}")
 
 
@@ -128,7 +128,7 @@ def _check_characters(url: str, path_begin: int) -> None:
 
 
 def _taken_apart(authority: str, begin: int, usual_port: int) -> tuple[str, int, Address | None]:
-    """Host, port and address of what stands between ``//`` and the path, where ``begin`` is its place in the URL."""
+    """Return host, port and address of the part between ``//`` and the path, which starts at ``begin`` in the URL."""
     if "@" in authority:
         index = begin + authority.index("@")
         raise wrong_at(index, f"there may be no user, password or '@' before the path. Write it like {EXAMPLE}.")

@@ -1,15 +1,15 @@
-"""Regions: AWS's clients have the same names in each, and Sqew tells them apart by what stands before a colon."""
+"""Regions: AWS's clients may use the same name in each, so in Sqew a name has its region before a colon."""
 
 from __future__ import annotations
 
 USUAL_REGION = "us-east-1"
-"""The one whose queues and topics have the same names in every dialect."""
+"""The default region: its queues and topics have the same names in every dialect."""
 REGION = r"[a-z][a-z0-9-]{1,30}"
-"""What a region may be called, as a regular expression."""
+"""A regular expression for the names of regions."""
 
 
 def in_region(region: str, name: str) -> str:
-    """What a queue or topic of a region is called in Sqew.
+    """Return the name in Sqew of a region's queue or topic.
 
     >>> in_region("eu-west-1", "orders"), in_region("us-east-1", "orders")
     ('eu-west-1:orders', 'orders')
@@ -18,7 +18,7 @@ def in_region(region: str, name: str) -> str:
 
 
 def region_and_name(name: str) -> tuple[str, str]:
-    """The region that a queue or topic of Sqew is in, and what it is called there.
+    """Return the region of a queue or topic of Sqew, and its name there.
 
     >>> region_and_name("eu-west-1:orders"), region_and_name("orders")
     (('eu-west-1', 'orders'), ('us-east-1', 'orders'))

@@ -1,4 +1,4 @@
-"""Names and their addresses, as the system knows them."""
+"""A resolver of names: it looks up their addresses with the system's own resolver, and caches them."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import threading
 from collections.abc import Callable, Sequence
 
 KEPT_S = 60.0
-"""How long the addresses of a name are used before it is looked up again."""
+"""Seconds for which the addresses of a name are used before it is looked up again."""
 _MOST_AT_A_TIME = 256
 _MOST_KEPT = 4_096
 
 
 def look_up(host: str) -> list[str]:
-    """The addresses of a host, best first; raises OSError when there are none."""
+    """Return the addresses of a host, best first; raise OSError if there are none."""
     return [str(found[4][0]) for found in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
 
 
 class Resolver:
-    """Looks names up without keeping anybody waiting who did not ask for them.
+    """A resolver in which a slow name delays only the callers that asked for it.
 
-    Each name is looked up in a thread of its own, by one at a time: in a pool of threads a few names whose servers
-    don't answer would hold up all others, and the end of the process too. What was found is kept for a while: so names
-    that don't answer are in nobody's way whose name did.
+    Each name is looked up once at a time, in a thread of its own: in a pool of threads a few names whose servers don't
+    answer would hold up all others, and the end of the process too. Addresses are cached for a while: so a name that
+    has been resolved never waits behind names that don't answer.
     """
 
     def __init__(self, lookup: Callable[[str], Sequence[str]], kept_s: float = KEPT_S) -> None:
@@ -36,7 +36,7 @@ class Resolver:
         self._kept: dict[str, tuple[float, Sequence[str]]] = {}
 
     async def addresses_of(self, host: str) -> Sequence[str]:
-        """The addresses of a host. Those who ask for it while it is being looked up get the same answer."""
+        """Return the addresses of a host. Concurrent callers share one lookup."""
         until, found = self._kept.get(host, (0.0, ()))
         if asyncio.get_running_loop().time() < until:
             return found

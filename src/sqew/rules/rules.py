@@ -1,4 +1,4 @@
-"""What is allowed: names, bodies, policies, limits. Checked before a store is asked to do anything."""
+"""Rules for names, bodies, policies and limits, checked before a store is asked to do anything."""
 
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ DEFAULT_MAX_ATTEMPTS = 5
 DEAD_LETTER_SUFFIX = "-dlq"
 LONGEST_JITTER_S = 86_400
 QUEUE_SCHEME = "sqs://"
-"""What stands before a queue's name where an endpoint is asked for."""
+"""The prefix of a queue's name in place of an endpoint."""
 FIFO_SUFFIX = ".fifo"
 
 HIGHEST_PRIORITY = 1_000
-"""Priorities run from -1000 to 1000: a claim looks into each one in use, so they must be few."""
+"""The highest priority: they run from -1000 to 1000, few because a claim looks into each one in use."""
 LONGEST_MS = 10 * 366 * 86_400_000
-"""No delay, lease, TTL or retention is longer than ten years: a longer one is a mistake in the unit."""
+"""The longest delay, lease, TTL or retention, ten years: a longer one is a mistake in the unit."""
 LONGEST_NAME = 256
-"""Keys, groups, consumer names and reasons of death are cut short here, or refused."""
+"""The longest key, group, consumer's name or reason of a death, in characters; longer ones are refused, or cut."""
 MOST_BYTES = 8 * 1024 * 1024
-"""When the messages of one answer have so many bytes, it ends: everybody else waits while they are read."""
+"""The bytes of messages at which an answer ends: all other operations wait while they are read."""
 _LONGEST_SHOWN = 100
 HEAVIEST_LANE = 1_000_000
 MOST_LANES = 1_000
-"""Each is a row to be written, and a turn to be counted when a receiver names none."""
+"""The most lanes of a queue: each is a row to write, and takes a turn in a receive that names no lane."""
 MOST_ATTEMPTS = 1_000_000
 """The highest limit on deliveries that a queue can have."""
 JOB_BODY_BYTES = 2 * 1_048_576
 JOB_DEPTH = 128
-"""What hq takes as a job. It holds for its dialect unless the operator has set limits of their own."""
+"""The depth of a job in hq. It applies to hq's dialect unless the operator has set limits of their own."""
 SLOWEST_RATE = 0.000001
-"""The least messages a second that a queue may be held to: one in eleven days."""
+"""The lowest rate limit, in messages per second: one in eleven days."""
 
 _MARKS_KEYS = re.compile(r"[.*#]")
 _QUEUE_NAME = re.compile(rf"(?:{REGION}:)?[A-Za-z0-9_-]{{1,80}}(?:\.fifo)?")
-"""Names that every dialect can write. Before a colon: the region that an SQS client made the queue in, where it is not
-the usual one."""
+"""Names that every dialect can write. Before a colon: the region in which an SQS client made the queue, if it is not
+the default one."""
 _UNPRINTABLE = frozenset({"Cc", "Cs", "Zl", "Zp"})
-"""Categories of characters that no name holds: they break lines of logs and terminals, or can't be stored."""
+"""Categories of characters that no name may have: they break lines of logs and terminals, or can't be stored."""
 RESERVED_NAMES = frozenset({"(by id)", "(other)"})
-"""Metrics show figures under these that are no single queue's."""
+"""Names under which metrics show values of no single queue."""
 _SCHEDULE_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9_.:-]{1,100}")
 _LANE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,80}")
 _BYTES = (bytes, bytearray, memoryview)
@@ -58,29 +58,29 @@ _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _PLAIN = (str, int, bool, type(None))
 _ATTRIBUTE_FIELDS = 2
 _BYTES_PER_LOOK = 32
-"""Looking at the type of one value takes as long as searching this many bytes (40 ns)."""
+"""Bytes that take as long to search as the type of one value takes to look at (40 ns)."""
 _NOT_PLAIN_DATA = (TypeError, ValueError, OverflowError, AttributeError, RecursionError, msgspec.MsgspecError)
-"""What msgspec raises, or the object that it reads, when something can't be told in JSON."""
+"""Errors raised by msgspec, or by the object it reads, for values that JSON can't represent."""
 
 _NOT_OPENING = bytes(set(range(256)) - set(b"[{\0"))
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _ROUND = bytes.maketrans(b"[]{}", b"()()")
 _SMALLEST_HEADER = 5
-"""``"":1,``: how many bytes a header takes at least. Attributes of SQS are longer, and ten at most."""
+"""Bytes that a header takes, at least: ``"":1,``. Attributes of SQS are longer, and ten at most."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
 
 class Limits(Struct, frozen=True):
-    """How large things may be."""
+    """The limits on the sizes of messages and batches."""
 
     max_body_bytes: int = 1_048_576
     max_headers_bytes: int = 65_536
     max_batch: int = 1_000
     max_depth: int = 64
     jobs: Limits | None = None
-    """The limits of bodies sent as hq's jobs, where they differ."""
+    """The limits on bodies sent as hq's jobs, if they differ."""
 
 
 class Throttle:
@@ -93,7 +93,7 @@ class Throttle:
         self._at = 0
 
     def take(self, count: int, rate: float, now: int, *, apart: bool = False) -> int:
-        """Take ``count`` tokens, or say in how many milliseconds they will be there. ``apart``: they are no batch."""
+        """Take ``count`` tokens, or return the milliseconds until they are there. ``apart``: they are no batch."""
         burst = max(rate, 1.0)
         # (Time may have been set back.)
         tokens = min(burst, self._tokens + max(now - self._at, 0) * rate / 1000)
@@ -105,12 +105,12 @@ class Throttle:
         return wait_ms
 
     def give_back(self, count: int) -> None:
-        """What they were taken for did not happen."""
+        """Put back tokens whose operation did not take place."""
         self._tokens += count
 
 
 def check_new_queue_name(name: object) -> None:
-    """Raise `BadName` unless a queue may be made under the name: every dialect can write it."""
+    """Raise `BadName` unless a new queue may have the name: every dialect must be able to write it."""
     if not isinstance(name, str) or not _QUEUE_NAME.fullmatch(name):
         raise BadName(
             f"{shown(name)} can't be a queue's name. Use 1 to 80 letters, digits, '-' or '_', "
@@ -119,9 +119,9 @@ def check_new_queue_name(name: object) -> None:
 
 
 def is_keyed(topic: str) -> bool:
-    """Return True if a topic of SNS is called by a routing key or pattern, as no topic of AWS can be.
+    """Return True if a topic's name is a routing key or pattern, which no topic of AWS can have as its name.
 
-    beyond-queue's topics are such. They need not be made before somebody subscribes or publishes to them.
+    beyond-queue's topics are such. They need not be created before a client subscribes or publishes to them.
 
     >>> [is_keyed(name) for name in ("orders", "orders.created", "orders.*", "eu-west-1:orders", "orders.fifo")]
     [False, True, True, False, False]
@@ -130,12 +130,12 @@ def is_keyed(topic: str) -> bool:
 
 
 def names_meant(name: str) -> tuple[str, ...]:
-    """The names that a queue may have that is called so, the first before the second: ``.fifo`` may be unsaid."""
+    """Return the full names that a queue's name may stand for, in order of preference: ``.fifo`` may be left out."""
     return (name,) if name.endswith(FIFO_SUFFIX) else (name, name + FIFO_SUFFIX)
 
 
 def check_queue_name(name: object) -> None:
-    """Raise `BadName` unless some queue may be called so. One made by hq's clients may have almost any name."""
+    """Raise `BadName` unless an existing queue may have the name. One made by hq's clients may have almost any name."""
     if isinstance(name, str) and _QUEUE_NAME.fullmatch(name):
         return
     if not isinstance(name, str) or len(name) > LONGEST_NAME:
@@ -150,12 +150,12 @@ def check_queue_name(name: object) -> None:
 
 
 def check_jitter(seconds: object) -> None:
-    """Raise unless a schedule may fire by up to so many seconds late."""
+    """Raise unless a schedule may fire up to so many seconds late."""
     check_int("jitter_secs", seconds, 0, LONGEST_JITTER_S)
 
 
 def check_schedule_name(name: object) -> None:
-    """Raise `BadName` unless the name may be a schedule's."""
+    """Raise `BadName` unless a schedule may have the name."""
     if not isinstance(name, str) or not _SCHEDULE_NAME.fullmatch(name):
         raise BadName(
             f"{shown(name)} can't be a schedule's name. Use 1 to 100 letters, digits, '-', '_', '.' or ':', "
@@ -164,7 +164,7 @@ def check_schedule_name(name: object) -> None:
 
 
 def default_policy(name: str, changes: Mapping[str, Any]) -> Policy:
-    """The policy of a queue that gets a dead-letter queue unless it is told otherwise; see `dead_letter_name`."""
+    """Return the policy of a queue that gets a dead-letter queue by default; see `dead_letter_name`."""
     fields = dict(changes)
     fields.setdefault("fifo", name.endswith(FIFO_SUFFIX))
     fields.setdefault("max_attempts", DEFAULT_MAX_ATTEMPTS)
@@ -174,12 +174,12 @@ def default_policy(name: str, changes: Mapping[str, Any]) -> Policy:
 
 
 def dead_letter_policy(name: str) -> Policy:
-    """The policy of a dead-letter queue that is made because another's policy names it: nothing dies in it."""
+    """Return the policy of a dead-letter queue that is made because another's policy names it: nothing dies in it."""
     return default_policy(name, {"max_attempts": None})
 
 
 def dead_letter_name(name: str) -> str:
-    """``orders`` → ``orders-dlq``; ``orders.fifo`` → ``orders-dlq.fifo``."""
+    """Return a dead-letter queue's name: ``orders`` → ``orders-dlq``; ``orders.fifo`` → ``orders-dlq.fifo``."""
     stem = name.removesuffix(FIFO_SUFFIX)
     made = stem + DEAD_LETTER_SUFFIX + name[len(stem) :]
     if _QUEUE_NAME.fullmatch(name) and not _QUEUE_NAME.fullmatch(made):
@@ -188,7 +188,7 @@ def dead_letter_name(name: str) -> str:
 
 
 def make_policy(name: str, fields: Mapping[str, Any]) -> Policy:
-    """A checked policy for the queue of that name from plain data."""
+    """Return a checked policy for the queue of that name, made from plain data."""
     check_queue_name(name)
     policy = _convert(fields)
     check_queue_policy(name, policy)
@@ -209,7 +209,7 @@ def check_queue_policy(name: str, policy: Policy) -> None:
 
 
 def checked_changes(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Changes to a policy as typed values, checked on their own."""
+    """Return changes to a policy as typed values, checked on their own."""
     policy = _convert(changes)
     check_policy(policy)
     return {name: getattr(policy, name) for name in changes}
@@ -251,7 +251,7 @@ _KINDS = {
 
 
 def _misfit(of: type[Struct], fields: Mapping[str, Any], given: Mapping[str, Any], prefix: str = "") -> str:
-    """Which of the fields does not fit its type, as it was given, and what it must be."""
+    """Return a sentence on the field that does not fit its type: its value as given, and what it must be."""
     types = {field.name: field.type for field in msgspec.structs.fields(of)}
     name, value = next((name, value) for name, value in fields.items() if not _fits(value, types[name]))
     if types[name] is Backoff and isinstance(value, dict) and all(isinstance(key, str) for key in value):
@@ -331,7 +331,7 @@ def check_int(name: str, value: object, at_least: int, at_most: int) -> None:
 
 
 def seconds_as_ms(name: str, seconds: object, at_least: int = 0) -> int:
-    """Seconds as milliseconds; raises `BadValue` unless they are a sensible number of at least so many of these."""
+    """Convert seconds to milliseconds; raise `BadValue` unless they are sensible, and at least ``at_least``."""
     if (type(seconds) is not int and type(seconds) is not float) or not at_least <= seconds * 1000 <= LONGEST_MS:
         raise BadValue(
             f"{name} can't be {shown(seconds)}: "
@@ -341,7 +341,7 @@ def seconds_as_ms(name: str, seconds: object, at_least: int = 0) -> int:
 
 
 def seconds_of(prefix: str, seconds: float | None, ms: object, at_least: int = 0) -> float | None:
-    """A time that may be given as ``lease_seconds`` or as ``lease_ms``, in seconds; None where it is neither."""
+    """Return a time given as ``lease_seconds`` or as ``lease_ms``, in seconds, or None if neither is given."""
     if ms is None:
         return seconds
     if seconds is not None:
@@ -352,7 +352,7 @@ def seconds_of(prefix: str, seconds: float | None, ms: object, at_least: int = 0
 
 
 def in_milliseconds(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of a policy, where what is given as ``NAME_seconds`` becomes ``NAME_ms``."""
+    """Return the fields of a policy, with each ``NAME_seconds`` converted to ``NAME_ms``."""
     found = _in_milliseconds(fields, (*Policy.__struct_fields__, "base_backoff_ms"))
     if isinstance(found.get("backoff"), Mapping):
         found["backoff"] = _in_milliseconds(found["backoff"], Backoff.__struct_fields__)
@@ -374,13 +374,13 @@ def _in_milliseconds(fields: Mapping[str, Any], known: tuple[str, ...]) -> dict[
 
 
 def check_batch(count: int, limits: Limits) -> None:
-    """Raise unless a batch is of an allowed size."""
+    """Raise unless the size of a batch is allowed."""
     if count > limits.max_batch:
         raise TooLarge(f"A batch may hold {limits.max_batch} entries; this one holds {count}. Split it.")
 
 
 def check_message(message: NewMessage, limits: Limits) -> None:
-    """Raise unless the message may be sent. Its JSON is taken to be well-formed: see `parse_json`."""
+    """Raise unless the message may be sent. Its JSON must be well-formed already: see `parse_json`."""
     if type(message.body) is not bytes:
         raise BadBody(f"The body of a NewMessage can't be {shown(message.body)}: encode it to bytes.")
     if message.format != "json" and message.format != "text":
@@ -411,12 +411,12 @@ def _check_size(body: bytes, limits: Limits) -> None:
 
 
 def is_short(text: str) -> bool:
-    """Tell whether `check_text` has nothing to say about a text."""
+    """Return True if `check_text` would accept the string."""
     return 0 < len(text) <= LONGEST_NAME and text.isprintable()
 
 
 def check_text(name: str, value: object) -> None:
-    """Raise `BadValue` unless the value is a short text."""
+    """Raise `BadValue` unless the value is a short string."""
     if not isinstance(value, str) or not 0 < len(value) <= LONGEST_NAME:
         raise BadValue(f"{name} can't be {shown(value)}: it must be a text of 1 to {LONGEST_NAME} characters.")
     if not value.isprintable():
@@ -448,7 +448,7 @@ def _check_headers(headers: object, body_bytes: int, limits: Limits) -> None:
 
 
 def attribute_bytes(headers: Mapping[str, Any]) -> int:
-    """How many bytes those headers have that are attributes of SQS or SNS: they count with the body, as they do there.
+    """Return the bytes of headers that are attributes of SQS or SNS: they count with the body, as they do there.
 
     >>> attribute_bytes({"a": {"DataType": "Binary", "BinaryValue": "AA=="}, "b": "no attribute"})
     8
@@ -468,11 +468,11 @@ def _attribute_bytes(name: str, value: Any) -> int:
 
 
 def encode_body(value: Any, limits: Limits) -> tuple[bytes, Format]:
-    """A Python value as a body: text as it is, everything else as JSON.
+    """Encode a Python value as a body: strings as they are, everything else as JSON.
 
-    What JSON has no type for is written as the text or list that stands for it: dates in ISO 8601, UUIDs and decimals
-    in their usual form, sets and tuples as lists, dataclasses as objects, bytes in base64. Bytes that are the whole
-    body are refused all the same: their sender expects them to arrive as they are.
+    Values for which JSON has no type are written as strings or lists: dates in ISO 8601, UUIDs and decimals in their
+    usual form, sets and tuples as lists, dataclasses as objects, bytes in base64. Bytes that are the whole body are
+    refused all the same: their sender expects them to arrive as they are.
     """
     if type(value) is not dict:
         if isinstance(value, str):
@@ -490,7 +490,7 @@ def _encode_text(text: str) -> bytes:
 
 
 def encode_json(value: Any, what: str, max_depth: int) -> bytes:
-    """A Python value as JSON; raises `BadBody` for what JSON can't say, or what is nested too deep."""
+    """Encode a Python value as JSON; raise `BadBody` if JSON can't represent it, or it is nested too deep."""
     try:
         encoded = _encode(value)
     except _NOT_PLAIN_DATA as error:
@@ -535,7 +535,7 @@ def parse_json(body: bytes, limits: Limits) -> None:
 
 
 def parse_all(bodies: Sequence[bytes], limits: Limits) -> None:
-    """The same of many bodies."""
+    """Raise unless each of many bodies is strict JSON of an allowed depth."""
     try:
         for body in bodies:
             _decode(body)
@@ -574,7 +574,7 @@ def _depth(encoded: bytes) -> int:
 
 
 def reason_of(cause: object) -> str:
-    """Why something failed, as a short text that can be stored, whatever a program gave as the cause."""
+    """Return the reason of a failure as a short string that can be stored, whatever a program gave as the cause."""
     if cause is None:
         return NO_REASON
     try:
@@ -588,12 +588,12 @@ def reason_of(cause: object) -> str:
 
 
 def _beginning(value: object) -> object:
-    """As much of a text as is ever shown: to look whether 16 MiB can be printed takes 0.1 s."""
+    """Return the part of a string that can ever be shown: checking whether 16 MiB can be printed takes 0.1 s."""
     return value[:_LONGEST_SHOWN] if type(value) in (str, bytes) else value  # type: ignore[index]  # both have parts
 
 
 def shown(value: object) -> str:
-    """A value as it may stand in the sentence that refuses it: short, and never an error of its own."""
+    """Format a value for the sentence that refuses it: short, and without ever raising an error."""
     try:
         text = repr(str(value) if isinstance(value, PurePath) else _beginning(value))
     except Exception:  # noqa: BLE001 (the object's own code; or an integer of more than 4,300 digits)

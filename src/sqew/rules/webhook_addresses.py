@@ -1,4 +1,7 @@
-"""Where may be posted to: a server that posts wherever it is told would open the network it stands in to everybody."""
+"""The border: addresses that webhooks may reach.
+
+A server that posted to any address would open its own network to everyone who may subscribe.
+"""
 
 from __future__ import annotations
 
@@ -16,30 +19,30 @@ from sqew.rules.endpoints import Endpoint, endpoint_of, host_of, port_of, wrong_
 from sqew.rules.resolver import Resolver, look_up
 
 LOOKUP_S = 10.0
-"""How long it may take to find the addresses of a name."""
+"""Seconds that looking up the addresses of a name may take."""
 _REMEMBERED = 1_024
-"""How many endpoints are remembered, so that they are taken apart once."""
+"""Endpoints that are cached, so that each is parsed once."""
 
 
 class Allowed(Struct, frozen=True):
-    """One entry of ``delivery_allow``: a name, a suffix that begins with a dot, or a network; on a port or on all."""
+    """An entry of ``delivery_allow``: a name, a suffix that begins with a dot, or a network; on one port or on all."""
 
     port: int | None
     name: str = ""
     network: Network | None = None
 
     def names(self, host: str, port: int) -> bool:
-        """Whether it is about this host by its name."""
+        """Return True if the entry allows this host by its name."""
         fits = host.endswith(self.name) if self.name.startswith(".") else host == self.name
         return fits and self.port in (None, port)
 
     def holds(self, address: Address, port: int) -> bool:
-        """Whether it is about this address."""
+        """Return True if the entry allows this address."""
         return self.network is not None and address in self.network and self.port in (None, port)
 
 
 class WebhookAddresses:
-    """What may be posted to: public addresses, and what the setting ``delivery_allow`` names.
+    """The addresses that webhooks may reach: public ones, and those that the setting ``delivery_allow`` names.
 
     >>> addresses = WebhookAddresses("10.1.0.0/16, *.internal:8080")
     >>> addresses.check_url("http://10.1.2.3/hook").host
@@ -56,14 +59,14 @@ Use a public one, or allow it in delivery_allow.
         self._check = functools.lru_cache(_REMEMBERED)(self._checked)
 
     def check_url(self, url: object) -> Endpoint:
-        """Take an endpoint apart, or raise BadEndpoint. What its name leads to is seen when it is resolved."""
+        """Parse an endpoint, or raise BadEndpoint. The addresses of its name are checked when it is resolved."""
         return self._check(url) if isinstance(url, str) else endpoint_of(url)
 
     async def resolve(self, endpoint: Endpoint) -> list[Address]:
-        """The addresses of an endpoint, each of which may be posted to.
+        """Return the addresses of an endpoint, each of which may be posted to.
 
-        Raises Unresolvable when there are none, and ForbiddenAddress when one of them may not be: whoever mixes
-        addresses of both kinds is up to something.
+        Raises Unresolvable if there are none, and ForbiddenAddress if one of them may not be posted to: a name that
+        mixes allowed and forbidden addresses is likely to be an attack.
         """
         if endpoint.address is not None:
             return [endpoint.address]
@@ -85,7 +88,7 @@ Use a public one, or allow it in delivery_allow.
         return endpoint
 
     def _reason_against(self, address: Address, port: int) -> str:
-        """Why an address may not be posted to; empty where it may."""
+        """Return why an address may not be posted to, or an empty string if it may."""
         reason = reason_not_public(address)
         return "" if reason and any(entry.holds(address, port) for entry in self._allowed) else reason
 
@@ -135,7 +138,7 @@ def _allowed(host: str, port: int | None) -> Allowed:
 
 
 def _without_port(written: str) -> tuple[str, str | None]:
-    """An entry's host or network, and its port if it has one. Only in brackets can IPv6 have one."""
+    """Split an entry into its host or network, and its port if it has one. IPv6 has a port only after brackets."""
     if bracketed := re.fullmatch(r"\[(.*)\](?::(.*))?", written):
         host, port = bracketed.groups()
         return host, port

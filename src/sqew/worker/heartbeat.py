@@ -1,4 +1,4 @@
-"""The heartbeat of a worker: it extends the leases of what is in hand, however long the work takes."""
+"""The heartbeat of a worker: it extends the leases of messages in hand, however long the work takes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from sqew.rules.rules import reason_of
 log = logging.getLogger("sqew.worker")
 
 HEARTBEATS_PER_LEASE = 3
-"""A lease is extended when a third of it is over, so that two heartbeats may fail before it is lost."""
+"""Heartbeats per lease: it is extended when a third of it is over, so that two may fail before it is lost."""
 LEASE_OF_NONE_MS = 30_000
-"""How long a worker leases messages of a queue whose visibility is 0: it could hold none of them."""
+"""Milliseconds that a worker leases messages of a queue whose visibility is 0: it could hold none of them."""
 ATTENTIVE_WAIT_MS = 1_000
-"""The same for a worker, who must look up to see that it is to stop."""
+"""Milliseconds that a worker waits for a message before it checks whether to stop."""
 _SHORTEST_PAUSE_S = 0.01
 _NOTHING_KNOWN_MS = 86_400_000
 
@@ -30,17 +30,17 @@ class Extending(Protocol):
 
 
 def pause_of(lease_ms: int) -> float:
-    """The seconds between two heartbeats for leases of that length."""
+    """Return the seconds between two heartbeats for leases of that length."""
     return max(lease_ms / 1000 / HEARTBEATS_PER_LEASE, _SHORTEST_PAUSE_S)
 
 
 def said(error: Exception) -> str:
-    """An error in a line of the log: ours say all there is to say, others need their name as well."""
+    """Format an error for a line of the log: Sqew's own are sentences, others need their class's name as well."""
     return str(error) if isinstance(error, SqewError) else reason_of(error)
 
 
 class Heart:
-    """Extends the leases of what the threads of a worker have in hand, each for as long as it was claimed for."""
+    """The heartbeat for a worker's threads: it extends each lease by the time it was claimed for."""
 
     def __init__(self, queue: Extending, name: str, threads: int) -> None:
         self._queue, self._name = queue, name
@@ -51,7 +51,7 @@ class Heart:
         self._look_up = threading.Event()
 
     def take(self, message: Message, lease_ms: int) -> None:
-        """Hold its lease from now on."""
+        """Extend the message's lease from now on."""
         with self._lock:
             self._in_hand[message.id] = message, lease_ms
             is_shorter = lease_ms < self._shortest_ms
@@ -62,7 +62,7 @@ class Heart:
             self._look_up.set()
 
     def let_go(self, message: Message) -> None:
-        """It is settled."""
+        """Stop extending the lease of a message that is settled."""
         with self._lock:
             held, _ = self._in_hand.get(message.id, (None, 0))
             # Once its lease was lost another thread may hold it, by a delivery of its own.
@@ -70,18 +70,18 @@ class Heart:
                 del self._in_hand[message.id]
 
     def in_hand(self) -> list[Message]:
-        """The messages that are being worked on."""
+        """Return the messages that are being worked on."""
         with self._lock:
             return [message for message, _ in self._in_hand.values()]
 
     def leave(self) -> None:
-        """One of the threads has ended. After the last one there is nothing to hold."""
+        """Note that a thread has ended. After the last one there is nothing to extend."""
         with self._lock:
             self._threads -= 1
         self._look_up.set()
 
     def beat(self) -> None:
-        """Hold the leases until the last of the threads has left, be it long after a stop."""
+        """Extend the leases until the last of the threads has ended, however long after a stop."""
         while self._threads:
             if self._look_up.wait(pause_of(self._shortest_ms)):
                 self._look_up.clear()

@@ -35,7 +35,7 @@ AsyncHandler = Callable[[Message], Awaitable[Any]]
 
 
 class AsyncQueues(Protocol):
-    """What a worker works with: a `sqew.AsyncClient`."""
+    """The part of a `sqew.AsyncClient` that a worker needs."""
 
     async def receive(self, operation: Receive, wait_ms: int = 0) -> Received: ...
 
@@ -51,12 +51,12 @@ class AsyncQueues(Protocol):
 class AsyncWorker:
     """A coroutine function that works off a queue, ``concurrency`` messages at a time.
 
-    It returns `sqew.Ack` (or None), `sqew.Retry` or `sqew.Dead`; when it raises, the message is tried again with the
+    It returns `sqew.Ack` (or None), `sqew.Retry` or `sqew.Dead`; if it raises, the message is retried with the
     queue's backoff. While it runs, a heartbeat extends the lease, however long it takes.
     """
 
     error: Exception | None = None
-    """Why it ended by itself, where it had to: its queue is not there, or has no such lane."""
+    """The error that ended the worker, if any: its queue does not exist, or has no such lane."""
 
     def __init__(
         self,
@@ -87,17 +87,17 @@ class AsyncWorker:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def __call__(self, message: Message) -> Awaitable[Any]:
-        """The function itself, to be called (and tested) as what it is."""
+        """Call the function itself, so that it can be used (and tested) without the worker."""
         return self._handler(message)
 
     async def run(self, *, until_empty: bool = False) -> None:
-        """Work until SIGINT or SIGTERM, or `stop` (or, ``until_empty``, until there is nothing ready).
+        """Work until SIGINT or SIGTERM, or `stop` (or, with ``until_empty``, until no message is ready).
 
-        What is being worked on when the signal comes is finished first; the log says what that is. A second signal
-        interrupts it: `sqew.worker.threads.Interrupted` is raised on Ctrl-C, and ends a program without a traceback.
+        Messages in hand when the signal comes are finished first; the log names them. A second signal interrupts that:
+        on Ctrl-C `sqew.worker.threads.Interrupted` is raised, which ends a program without a traceback.
 
-        Raises what is wrong with the worker itself, such as `sqew.QueueNotFound`: when it sets out, or,
-        ``until_empty``, at any time.
+        Raises errors of the worker itself, such as `sqew.QueueNotFound`: on its first claim, or, with ``until_empty``,
+        at any time.
         """
         with _stop_on_signals(self._stop_on_signal) as signals:
             self._set_out(until_empty, patient=False)
@@ -115,9 +115,9 @@ class AsyncWorker:
             raise self.error
 
     def start(self, *, until_empty: bool = False) -> None:
-        """Work in tasks of their own; returns at once. Does nothing if it is at work already.
+        """Work in tasks of their own; return at once. Does nothing if the worker is running already.
 
-        A queue that is not there yet is waited for, and the log says so; ``until_empty`` it ends the worker, and
+        A queue that does not exist yet is waited for, and the log says so; with ``until_empty`` it ends the worker, and
         ``error`` says why.
         """
         self._set_out(until_empty, patient=True)
@@ -132,9 +132,9 @@ class AsyncWorker:
             task.add_done_callback(self._tasks.discard)
 
     async def stop(self) -> None:
-        """Finish what is in hand, and claim no more; waits for it. The worker's own function may call this too.
+        """Claim no more, and wait for the messages in hand to be finished. The worker's own function may call this too.
 
-        A claim that is on its way is waited for, a second at most: what it brings is in hand then.
+        A pending claim is waited for, a second at most: messages that it returns are in hand, too.
         """
         self._claim_no_more()
         others = self._tasks - {asyncio.current_task()}
@@ -175,7 +175,7 @@ class AsyncWorker:
                 await self._handle(message, lease_ms)
 
     async def _next(self, stopping: asyncio.Event) -> Received:
-        """The next message; none when nothing came for a while."""
+        """Receive the next message, or none if there was none for a while."""
         async with self._waiting:
             if stopping.is_set():
                 return Received([])
@@ -245,7 +245,8 @@ def _is_being_cancelled() -> bool:
 
 
 class _stop_on_signals:  # noqa: N801 (reads as what it does)
-    """SIGINT and SIGTERM stop gracefully. A second SIGINT cancels the task; a second SIGTERM acts as it did before."""
+    """A block in which SIGINT and SIGTERM stop gracefully. A second SIGINT cancels the task; SIGTERM then acts as
+    before."""
 
     interrupted = False
 

@@ -1,4 +1,4 @@
-"""Workers: threads that claim messages, hand them to a function and settle them by what it returns."""
+"""Workers: threads that claim messages, hand them to a function and settle them as its result says."""
 
 from __future__ import annotations
 
@@ -44,24 +44,24 @@ _FOREVER_MS = 86_400_000
 
 
 class Ack(Struct, frozen=True):
-    """The work is done. Returning None says the same."""
+    """The verdict that the work is done. Returning None says the same."""
 
 
 class Retry(Struct, frozen=True):
-    """The work failed: try again after so many seconds (None: the queue's backoff)."""
+    """The verdict that the work failed: the message is retried after so many seconds (None: the queue's backoff)."""
 
     after: float | None = None
     reason: str = ""
 
 
 class Dead(Struct, frozen=True):
-    """The work can never succeed: no more attempts."""
+    """The verdict that the work can never succeed: there are no more attempts."""
 
     reason: str
 
 
 class Interrupted(KeyboardInterrupt, SystemExit):
-    """The second Ctrl-C of a worker. Left alone it ends the program as Ctrl-C does a shell's, without a traceback."""
+    """The second Ctrl-C of a worker. If not caught, it ends the program as any Ctrl-C, but without a traceback."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ Handler = Callable[[Message], Any]
 
 
 class Queues(Protocol):
-    """What a worker works with: a `sqew.Queue`, or a `sqew.Client`."""
+    """The part of a `sqew.Queue` or a `sqew.Client` that a worker needs."""
 
     def receive(self, operation: Receive, wait_ms: int = 0, stopping: Callable[[], bool] | None = None) -> Received: ...
 
@@ -88,7 +88,7 @@ class Queues(Protocol):
 
 
 def decided(verdict: Any) -> Ack | Retry | Dead:
-    """What a function returned as what is to be done; raises `BadValue` where that can't be told."""
+    """Return a function's result as a verdict; raise `BadValue` if it is none."""
     match verdict:
         case None:
             return Ack()
@@ -105,7 +105,7 @@ def decided(verdict: Any) -> Ack | Retry | Dead:
 
 
 def is_lasting(error: Exception) -> bool:
-    """Whether the same claim can't succeed either when it is made again: only whoever made the worker can mend it."""
+    """Return True if repeating the claim can't succeed either: the worker was made with wrong arguments."""
     return isinstance(error, Invalid | NotFound | Unauthorized | Forbidden | StoreClosed)
 
 
@@ -119,7 +119,7 @@ def claim_of(
     lease_seconds: float | None,
     name: str,
 ) -> Receive:
-    """What a worker asks for each time; raises `BadValue` where it could not work with what it was given."""
+    """Return the operation by which a worker claims; raise `BadValue` if its arguments are wrong."""
     # (No worker is meant for the queue that has no name: something that was to name one is empty.)
     (check_queue_name if queue else check_new_queue_name)(queue)
     check_int("concurrency", concurrency, 1, most)
@@ -134,7 +134,7 @@ def claim_of(
 
 
 def lasting(claim: Receive, received: Received) -> tuple[Receive, int]:
-    """How long the messages of a claim are leased, and what to claim next: leases that can be held."""
+    """Return the next claim, and the milliseconds for which the messages are leased: a lease that can be held."""
     if received.lease_ms or not received.messages:
         return claim, received.lease_ms
     log.warning(
@@ -149,12 +149,12 @@ def lasting(claim: Receive, received: Received) -> tuple[Receive, int]:
 class Worker:
     """A function that works off a queue.
 
-    The function gets a `sqew.Message`. It returns `Ack` (or None), `Retry` or `Dead`; when it raises, the message is
-    tried again with the queue's backoff. While it runs, a heartbeat extends the lease, however long it takes.
+    The function gets a `sqew.Message`. It returns `Ack` (or None), `Retry` or `Dead`; if it raises, the message is
+    retried with the queue's backoff. While it runs, a heartbeat extends the lease, however long it takes.
     """
 
     error: Exception | None = None
-    """Why it ended by itself, where it had to: its queue is not there, or has no such lane."""
+    """The error that ended the worker, if any: its queue does not exist, or has no such lane."""
 
     def __init__(
         self,
@@ -189,17 +189,17 @@ class Worker:
         self._hearts: list[Heart] = []
 
     def __call__(self, message: Message) -> Any:
-        """The function itself, to be called (and tested) as what it is."""
+        """Call the function itself, so that it can be used (and tested) without the worker."""
         return self._handler(message)
 
     def run(self, *, until_empty: bool = False) -> None:
-        """Work in this process until SIGINT or SIGTERM (or, ``until_empty``, until there is nothing ready).
+        """Work in this process until SIGINT or SIGTERM (or, with ``until_empty``, until no message is ready).
 
-        What is being worked on when the signal comes is finished first; the log says what that is. A second signal
-        interrupts it: `Interrupted` is raised on Ctrl-C, and ends a program without a traceback.
+        Messages in hand when the signal comes are finished first; the log names them. A second signal interrupts that:
+        on Ctrl-C `Interrupted` is raised, which ends a program without a traceback.
 
-        Raises what is wrong with the worker itself, such as `sqew.QueueNotFound`: when it sets out, or,
-        ``until_empty``, at any time.
+        Raises errors of the worker itself, such as `sqew.QueueNotFound`: on its first claim, or, with ``until_empty``,
+        at any time.
         """
         with _stop_on_signals(self) as signals:
             try:
@@ -222,9 +222,9 @@ class Worker:
             raise self.error
 
     def start(self, *, until_empty: bool = False) -> None:
-        """Work in threads of their own; returns at once. Does nothing if it is at work already.
+        """Work in threads of their own; return at once. Does nothing if the worker is running already.
 
-        A queue that is not there yet is waited for, and the log says so; ``until_empty`` it ends the worker, and
+        A queue that does not exist yet is waited for, and the log says so; with ``until_empty`` it ends the worker, and
         ``error`` says why.
         """
         self._set_out(until_empty, patient=True)
@@ -254,10 +254,10 @@ class Worker:
         threading.Thread(target=heart.beat, name="sqew-heartbeat", daemon=True).start()
 
     def stop(self, timeout: float | None = None) -> None:
-        """Finish what is in hand, and claim no more. Waits for it, for so many seconds at most.
+        """Claim no more, and wait for the messages in hand to be finished, ``timeout`` seconds at most.
 
-        What is not finished by then goes on, and keeps its lease. The worker's own function may call this too: it is
-        not waited for then.
+        Messages not finished by then are worked on all the same, and keep their leases. The worker's own function may
+        call this too: then it does not wait.
         """
         self._stopping.set()
         self._queue.wake_waiters()
@@ -271,7 +271,7 @@ class Worker:
             thread.join(None if deadline is None else max(deadline - time.monotonic(), 0))
 
     def in_hand(self) -> list[Message]:
-        """The messages that are being worked on."""
+        """Return the messages that are being worked on."""
         return [message for heart in self._hearts for message in heart.in_hand()]
 
     def _live(self, until_empty: bool, patient: bool, stopping: threading.Event, heart: Heart) -> None:
@@ -341,7 +341,7 @@ class Worker:
 
 
 def tell_what_is_waited_for(name: str, messages: Sequence[Message]) -> None:
-    """Log what a worker that was told to stop still has to finish."""
+    """Log which messages a worker that was told to stop still has to finish."""
     if messages:
         first, more = messages[0], len(messages) - 1
         log.warning(
@@ -354,7 +354,7 @@ def tell_what_is_waited_for(name: str, messages: Sequence[Message]) -> None:
 
 
 class _stop_on_signals:  # noqa: N801 (reads as what it does)
-    """SIGINT and SIGTERM stop the worker gracefully; a second one acts as it would have before."""
+    """A block in which SIGINT and SIGTERM stop the worker gracefully; a second one acts as it would have before."""
 
     came = False
     """True once a signal has come."""
