@@ -1,4 +1,4 @@
-"""Queues with a past: backlogs of any size in the states that slow queues down.
+"""Backlogs of any size in the states that slow queues down.
 
 They are built through the queue itself, on a clock that is hours behind, so that a file can't be told from one that
 grew in use. Counts are given for a million messages and shrink with the backlog.
@@ -26,14 +26,14 @@ ONE_GROUP = "one"
 
 
 class State(Struct, frozen=True):
-    """A state of a backlog, how to get there, and how to leave it as it was after a claim."""
+    """A state of a backlog, with functions to build it and to restore it after a claim."""
 
     name: str
     title: str
     build: Callable[[Building, int], None]
     settle: Callable[[Queue, Message, int], None]
     depths: Callable[[int], dict[str, int]]
-    """What the queue's own figures must say of it, the rest being ready."""
+    """The depths that the queue's own figures must show, the rest being ready."""
     queue: str = "bench"
 
 
@@ -49,7 +49,7 @@ class Building:
         self._bodies = Bodies(seed)
 
     def send(self, count: int, **fields: Any) -> None:
-        """Send that many alike."""
+        """Send that many messages with the same fields."""
         self.send_each(count, lambda _: fields)
 
     def send_each(self, count: int, fields: Callable[[int], dict[str, Any]]) -> None:
@@ -59,7 +59,7 @@ class Building:
             self.clock.advance(1)
 
     def lease(self, count: int, seconds: float) -> None:
-        """Claim that many from the head."""
+        """Claim that many messages from the head."""
         for size in _steps(count):
             assert len(self.queue.claim_many(self.name, size, lease_seconds=seconds, consumer="gone")) == size
 
@@ -85,7 +85,7 @@ def _delayed_at_top_priority(building: Building, size: int) -> None:
 
 
 def _expired_leases(building: Building, size: int) -> None:
-    """They are the oldest, so that claims meet them first."""
+    """Let the leases of the oldest messages expire, so that claims meet these first."""
     expired = size // 100
     building.send(expired)
     building.lease(expired, 1)
@@ -94,7 +94,7 @@ def _expired_leases(building: Building, size: int) -> None:
 
 
 def _behind_one_head(building: Building, size: int) -> None:
-    """A fifth of all stands behind a head that somebody holds; the rest is in groups of eight."""
+    """Put a fifth of all behind a head that is leased, and the rest into groups of eight."""
     behind = size // 5
     building.send(behind, group=ONE_GROUP)
     building.lease(1, LONG_SECONDS)
@@ -102,7 +102,7 @@ def _behind_one_head(building: Building, size: int) -> None:
 
 
 def _followers(size: int) -> int:
-    """How many of the rest stand behind the head of their group of eight."""
+    """Count the messages of the rest that stand behind the head of their group of eight."""
     rest = range(size // 5, size)
     return len(rest) - len({number // 8 for number in rest})
 
@@ -165,7 +165,7 @@ STATES = (
 
 
 def check(queue: Queue, state: State, size: int) -> None:
-    """The backlog is what it is called."""
+    """Assert that the backlog is in its state."""
     depths = queue.stats(state.queue).depths
     expected = state.depths(size)
     found = {name: depths.total(name) for name in ("delayed", "leased", "blocked")}
@@ -174,7 +174,7 @@ def check(queue: Queue, state: State, size: int) -> None:
 
 
 def build(path: Path, state: State, size: int, seed: int, ready: Path | None = None) -> None:
-    """Make a backlog; out of one that is all ready, if there is one and it helps."""
+    """Build a backlog, from a copy of one that is all ready if there is one and it helps."""
     if ready is not None and state.name in ("ready", "leased"):
         shutil.copyfile(ready, path)
         if state is READY:

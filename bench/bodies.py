@@ -1,4 +1,4 @@
-"""What the messages carry: JSON of 256 bytes, unless another size is wanted, that can be told apart."""
+"""Bodies of messages: JSON of 256 bytes, unless another size is wanted, that can be told apart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line that every benchmark has: how long, which parts, and where the results go."""
+"""The command line of every benchmark: its length, its parts, and the files for its results."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ START, END = "<!-- results: written by the benchmark, --update -->\n", "<!-- end
 
 
 class Scale(Protocol):
-    """How long everything takes."""
+    """The length of everything."""
 
     @property
     def needed_bytes(self) -> int:
-        """How much disk."""
+        """Bytes of disk that it needs."""
 
 
 S = TypeVar("S", bound=Scale)
 
 
 class Benchmark(Struct, Generic[S], frozen=True):
-    """What a benchmark consists of."""
+    """A benchmark: its parts, scales and texts."""
 
     name: str
     doc: str
     lengths: Mapping[str, str]
-    """What ``--quick`` and ``--full`` mean, for ``--help``."""
+    """Explanations of ``--quick`` and ``--full``, for ``--help``."""
     scales: Mapping[str, S]
-    """By ``quick``, ``default`` and ``full``."""
+    """Scales, by ``quick``, ``default`` and ``full``."""
     sections: Mapping[str, Callable[[Path, int, S], report.Section]]
-    """What to run for each part: with a folder, the seed and the scale."""
+    """Functions that measure the parts, given a folder, the seed and the scale."""
     packages: Sequence[str]
-    """Whose versions matter."""
+    """Packages whose versions matter."""
     draw: Callable[[Sequence[report.Section], Path], None]
 
 
 def run(benchmark: Benchmark[S], arguments: list[str] | None = None) -> int:
-    """Measure what was asked for. 0, whether or not the figures are reached: on a noisy machine that proves nothing."""
+    """Run the chosen parts. Return 0 even if the figures are missed: on a noisy machine that proves nothing."""
     options = _parse(benchmark, arguments)
     scale = benchmark.scales["quick" if options.quick else "full" if options.full else "default"]
     with workspace(options.folder, scale.needed_bytes) as folder:
@@ -119,7 +119,7 @@ def _page(given: str) -> Path:
 
 
 def _around_results(page: Path) -> tuple[str, str]:
-    """Return what stands in a page before its results and after them."""
+    """Return the text of a page before its results and after them."""
     before, start, rest = page.read_text(encoding="utf-8").partition(START)
     _, end, after = rest.partition(END)
     if not start or not end:

@@ -1,6 +1,6 @@
 """The ceiling of the HTTP benchmark: Sqew's own connection, which answers every request with the same few bytes.
 
-What a send costs beyond this is the router, the guard, JSON and the queue itself.
+A send costs more than this by the router, the guard, JSON and the queue itself.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ ANSWER = Response(201, b'{"message_id":12345,"duplicate":false}')
 
 
 class Constant:
-    """Implements `sqew.http.wire.contract.Application`."""
+    """Implementation of `sqew.http.wire.contract.Application`."""
 
     def begin(self, request: Request) -> None:
         request.id = request.connection.server.new_id()
 
     def expect_large(self, request: Request) -> None:
-        """Takes any body."""
+        """Allow any body."""
 
     def handle(self, request: Request) -> None:
         request.connection.respond(request, ANSWER)

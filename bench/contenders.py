@@ -1,8 +1,9 @@
-"""Who takes part: raw SQL as the ceiling, Sqew, and its peers, all behind one small interface.
+"""Contenders, all behind one small interface: raw SQL as the ceiling, Sqew, and its peers.
 
-Everybody gets Python values and gives Python values back, with the same JSON codec. Everybody is put at the durability
-that is asked for, and `Contender.synchronous` tells what its connection really has. Nobody checkpoints its WAL while it
-is timed: a checkpoint waits for the disk twice, so a short round would tell who met one. It is done between rounds.
+All take Python values and return Python values, with the same JSON codec. All are set to the durability that is asked
+for, and `Contender.synchronous` returns what its connection really has. None checkpoints its WAL while it is timed: a
+checkpoint waits for the disk twice, so a short round would show only which contender met one. It is done between
+rounds.
 """
 
 from __future__ import annotations
@@ -29,46 +30,47 @@ SYNCHRONOUS = {"durable": "FULL", "fast": "NORMAL"}
 LEVELS = ("OFF", "NORMAL", "FULL", "EXTRA")
 QUEUE = "bench"
 NEVER_PAGES = 100_000
-"""No round writes so many pages."""
+"""More pages than any round writes."""
 
 
 class Contender(ABC):
-    """A queue that is measured. What it can't do is not in ``jobs``."""
+    """A queue that is measured. Jobs that it can't do are not in ``jobs``."""
 
     name: str
     file: Path
     connection: Any
-    """To its file, by the library that it uses itself: locks don't keep two of them apart within a process."""
+    """The connection to its file, by the library that it uses itself: locks don't keep two of them apart within a
+    process."""
     jobs: frozenset[Job] = frozenset(JOBS)
 
     def checkpoint(self) -> None:
-        """Between rounds, untimed: copy the WAL into the file, for everybody alike. The next one writes over it."""
+        """Copy the WAL into the file: between rounds, untimed, for all alike. The next round writes over it."""
         _, pages, copied = self.connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         assert copied == pages >= 0, f"{self.name} has copied {copied} of {pages} pages into its file"
 
     @abstractmethod
     def synchronous(self) -> str:
-        """SQLite's durability level of the connection that writes."""
+        """Return SQLite's durability level of the connection that writes."""
 
     @abstractmethod
     def enqueue(self, value: Value) -> None: ...
 
     @abstractmethod
     def waiting(self) -> int:
-        """How many messages are there that are not finished."""
+        """Count the messages that are not finished."""
 
     @abstractmethod
     def close(self) -> None: ...
 
     def claim(self) -> tuple[Any, Value]:
-        """What to ack by, and the value."""
+        """Claim a message; return the handle to ack it by, and its value."""
         raise NotImplementedError
 
     def ack(self, handle: Any) -> None:
         raise NotImplementedError
 
     def take(self) -> Value:
-        """Receive for good, in one transaction: at most once."""
+        """Receive a message for good, in one transaction: at most once."""
         raise NotImplementedError
 
     def enqueue_many(self, values: Sequence[Value]) -> None:
@@ -81,10 +83,10 @@ class Contender(ABC):
         raise NotImplementedError
 
     def remove_finished(self) -> None:  # noqa: B027 (most remove a message when it is acked)
-        """Part of claim + ack: who only marks a message as acked has yet to remove it, here in one go."""
+        """Remove acked messages, as a part of claim + ack, if an ack only marks them: here in one go."""
 
     def tidy(self) -> None:  # noqa: B027 (most have nothing to tidy)
-        """Between rounds, untimed: remove the messages that it has no fast way to take."""
+        """Remove, between rounds, untimed, the messages that it has no fast way to take."""
 
 
 class RawSQL(Contender):
@@ -183,7 +185,7 @@ class RawSQL(Contender):
 
 
 class RawTransactions(RawSQL):
-    """The same, with BEGIN IMMEDIATE and COMMIT around each statement: what Sqew needs, to commit several together."""
+    """The same with BEGIN IMMEDIATE and COMMIT around each statement, as Sqew needs it to commit several together."""
 
     name = "raw, BEGIN…COMMIT"
     jobs = frozenset[Job]({"enqueue", "claim + ack", "take"})
@@ -259,7 +261,8 @@ class Sqew(Contender):
 
 
 class LiteQueue(Contender):
-    """Marks a message as locked, then as done; a lock never ends by itself. Its pop can't be part of a batch."""
+    """A queue that marks a message as locked, then as done; a lock never ends by itself. Its pop can't be part of a
+    batch."""
 
     name = "litequeue"
     jobs = frozenset[Job]({"enqueue", "claim + ack", "enqueue x100"})
@@ -306,7 +309,7 @@ class LiteQueue(Contender):
 
 
 class PersistQueue(Contender):
-    """Marks a message as taken, then as acked; what was taken comes back when the file is opened again."""
+    """A queue that marks a message as taken, then as acked; taken messages come back when the file is opened again."""
 
     name = "persist-queue"
     jobs = frozenset[Job]({"enqueue", "claim + ack"})
@@ -344,7 +347,7 @@ class PersistQueue(Contender):
 
 
 class Huey(Contender):
-    """Its storage, without its tasks. It deletes what it hands out: no lease and no ack, at most once."""
+    """Huey's storage, without its tasks. It deletes the messages that it hands out: no lease, no ack, at most once."""
 
     name = "huey"
     jobs = frozenset[Job]({"enqueue", "take"})
@@ -382,7 +385,7 @@ PEERS = (LiteQueue.name, PersistQueue.name, Huey.name)
 
 
 def open_all(folder: Path, durability: Durability) -> list[Contender]:
-    """Every contender on a file of its own, at the durability that is asked for; see that they have it."""
+    """Open every contender on a file of its own, and check that it has the durability that is asked for."""
     contenders: list[Contender] = []
     for kind in CONTENDERS:
         own = folder / kind.__name__

@@ -11,7 +11,7 @@ from bench import command, latency, opening, recording, report, throughput
 
 
 class Scale(Struct, frozen=True):
-    """How long everything takes."""
+    """The length of everything."""
 
     throughput: throughput.Scale
     backlog: latency.Scale

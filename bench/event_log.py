@@ -1,8 +1,8 @@
-"""What the event log and the meter cost a queue that sends, receives and acks one message at a time.
+"""Cost of the event log and the meter to a queue that sends, receives and acks one message at a time.
 
-One store does all the work. Rounds without and with the log take turns, so that both meet the same machine. What a
-round leaves to be written counts as a part of it. The times are medians over the rounds, the slowdowns are medians of
-the ratios of neighbouring rounds. On a busy machine look at the processor time, which has the writing thread's in it.
+One store does all the work. Rounds without and with the log take turns, so that both meet the same machine. Lines that
+a round leaves to be written count as a part of it. The times are medians over the rounds, the slowdowns are medians of
+the ratios of neighbouring rounds. On a busy machine look at the processor time, which includes the writing thread's.
 The ceiling is the store alone; the log may cost 15 %.
 
     python bench/event_log.py [ROUNDS] [CYCLES PER ROUND]
@@ -33,7 +33,7 @@ Finish = Callable[[], object]
 
 
 def cycles(store: SQLiteStore, clock: Clock, count: int, record: Record | None, finish: Finish) -> Times:
-    """Microseconds by the clock and of processor time for one send, receive and ack."""
+    """Return microseconds by the clock and of processor time for one send, receive and ack."""
 
     def run(operation: Operation[Any]) -> Any:
         now_us = clock.now_us()

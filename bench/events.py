@@ -14,7 +14,7 @@ from bench import command, events_deliveries, events_publish, events_schedules, 
 
 
 class Scale(Struct, frozen=True):
-    """How long everything takes."""
+    """The length of everything."""
 
     publish: events_publish.Scale
     deliveries: events_deliveries.Scale

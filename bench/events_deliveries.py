@@ -1,4 +1,4 @@
-"""How many deliveries a second reach endpoints on this machine."""
+"""Rate of deliveries to endpoints on this machine."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def measure(folder: Path, seed: int, scale: Scale) -> Section:
 
 
 def _run(folder: Path, seed: int, deliveries: int, endpoints: int, endpoint: Served) -> tuple[float, float]:
-    """Deliveries a second, and the server's processor time for each in microseconds."""
+    """Return the deliveries a second, and the server's processor time for each in microseconds."""
     file = folder / "deliveries.db"
     _prepare(file, seed, deliveries, endpoints, endpoint)
     with serving.sqew(folder, "durable", file, "--delivery-allow", HOST) as served, Queue.open(file) as queue:

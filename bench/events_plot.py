@@ -1,4 +1,4 @@
-"""The results of the benchmark of events as a picture."""
+"""Picture of the results of the benchmark of events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bench.report import Section
 
 
 def draw(sections: Sequence[Section], to: Path) -> None:
-    """What a publish costs by its fan-out and by the subscriptions beside it, and deliveries, as far as measured."""
+    """Draw the cost of a publish by its fan-out and by the other subscriptions, and deliveries, as far as measured."""
     import matplotlib as mpl
 
     mpl.use("Agg")

@@ -1,4 +1,4 @@
-"""What it costs to publish, by how many queues an event reaches, and how many subscriptions it does not match."""
+"""Cost of a publish, by the number of queues that an event reaches and of subscriptions that it does not match."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_FOR_OTHERS = 1.2
 TEN = 10
 CONNECTIONS = 32
 _TOGETHER = 1_000
-"""How many subscriptions are made in one transaction."""
+"""Subscriptions that are made in one transaction."""
 
 
 class Scale(Struct, frozen=True):
@@ -33,11 +33,11 @@ class Scale(Struct, frozen=True):
     rounds: int
     matching: tuple[int, ...]
     others: tuple[int, ...]
-    """How many subscriptions do not match, beside ten that do."""
+    """Numbers of subscriptions that do not match, beside ten that do."""
 
 
 class Case(Struct, frozen=True):
-    """One request to measure; none matching: a plain send."""
+    """A request to measure; with none matching, a plain send."""
 
     matching: int
     others: int
@@ -92,7 +92,7 @@ def _measure(folder: Path, seed: int, scale: Scale, cases: list[Case], durabilit
 
 
 def _run(folder: Path, seed: int, scale: Scale, case: Case, durability: Durability) -> wrk.Run | None:
-    """One load on a file of its own: what is sent in one must not be a backlog in the next."""
+    """Run one load on a file of its own: messages of one load must not be a backlog in the next."""
     file = folder / f"{durability}.db"
     _prepare(file, case)
     message = msgspec.json.encode(Bodies(seed, SIZE).next()).decode()
@@ -126,7 +126,7 @@ def _prepare(file: Path, case: Case) -> None:
 
 
 def _word(number: int) -> str:
-    """First words of patterns: a hundredth of them are the event's own, so that the walk must go on to be sure."""
+    """Return the first word of a pattern: a hundredth are the event's own, so that the walk must go on to be sure."""
     return "orders" if number % 100 == 0 else f"topic{number // 100}"
 
 

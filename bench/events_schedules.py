@@ -1,4 +1,4 @@
-"""How late schedules fire when many are due at once among many more."""
+"""Lateness of schedules when many are due at once among many more."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sqew.schedules.changes import new_schedule
 MOST_LATE_S = 1.2
 _TOGETHER = 1_000
 _AHEAD_MS = 4_000
-"""How long before its time the server is started."""
+"""Milliseconds before its time that the server is started."""
 _LATE_ENOUGH_S = 60.0
 
 
@@ -112,7 +112,7 @@ def _at(ms: int) -> str:
 
 
 def _lateness(served: serving.Served) -> list[float]:
-    """Of every message so far, from its slot to when it was sent, in seconds."""
+    """Return for every message so far the seconds from its slot to when it was sent."""
     _, lines = served.call("GET", f"/v1/queues/{QUEUE}/export")
     return [
         message["created_at"] / 1000 - _ms(message["headers"]["_schedule"]["scheduled_for"])

@@ -16,7 +16,7 @@ BACKLOG_JOBS: tuple[Job, ...] = ("cycle", "send", "receive 1", "ack", "send x100
 
 
 class Scale(Struct, frozen=True):
-    """How long everything takes."""
+    """The length of everything."""
 
     throughput: http_throughput.Scale
     dialects: http_dialects.Scale
@@ -77,7 +77,7 @@ SCALES = {
 
 @cache
 def _backlog(folder: Path, size: int, seed: int) -> Path:
-    """A file with that many messages, made once for all parts."""
+    """Return a file with that many messages, made once for all parts."""
     folder.mkdir(parents=True, exist_ok=True)
     return http_throughput.fill(folder / f"{size}.db", size, seed)
 

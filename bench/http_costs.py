@@ -1,4 +1,4 @@
-"""What the server costs before it does anything: to install, to start, and to hold connections open."""
+"""Costs of the server before it does anything: to install, to start, and to hold connections open."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Outcome(Struct, frozen=True):
     rss_after: int
     starts_s: list[float]
     installed_bytes: dict[str, int]
-    """By distribution, the largest first; empty if it could not be installed."""
+    """Sizes by distribution, the largest first; empty if it could not be installed."""
     trouble: str = ""
 
     @property
@@ -67,7 +67,7 @@ def measure(folder: Path, scale: Scale) -> Section:
 
 
 def _hold_open(served: Served, wanted: int) -> tuple[int, int, int]:
-    """Open connections that each asked once and now say nothing: how many, and the server's memory before and after."""
+    """Open connections that are idle after a request; return their number, and the server's memory before and after."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     count = min(wanted, hard - _SPARE_FILES) if hard != resource.RLIM_INFINITY else wanted
@@ -89,7 +89,7 @@ def _hold_open(served: Served, wanted: int) -> tuple[int, int, int]:
 
 
 def _install(home: Path) -> tuple[dict[str, int], str]:
-    """How large each distribution is that the base install puts into an empty environment."""
+    """Install Sqew into an empty environment; return the size of each distribution, or none and the error."""
     venv.create(home, with_pip=False)
     python = home / "bin" / "python"
     pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-input"]

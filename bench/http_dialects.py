@@ -1,4 +1,4 @@
-"""Whole cycles (send, receive, settle) in the words of each dialect, beside those in Sqew's own."""
+"""Whole cycles (send, receive, settle) in each dialect, beside those in Sqew's own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bench.workspace import say
 
 TITLE = "Dialects"
 LOADS: dict[str, Callable[[int, str], dict[Job, wrk.Load]]] = {"Sqew": in_sqew, "/v1": in_native, "hq": in_hq}
-"""By the dialect's name, Sqew's own first: what the others are compared with."""
+"""Loads by the dialect's name, Sqew's own first: the others are compared with it."""
 LEAST_OF_OWN = 0.85
 
 
@@ -40,7 +40,7 @@ class Outcome(Struct, frozen=True):
 
 
 def measure(folder: Path, seed: int, scale: Scale) -> Section:
-    """Each dialect in turn, round after round, on the same server."""
+    """Measure each dialect in turn, round after round, on the same server."""
     outcomes = [outcome for durability in DURABILITIES for outcome in _measured(folder, seed, scale, durability)]
     rows = [
         [

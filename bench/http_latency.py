@@ -1,4 +1,4 @@
-"""How long a request takes at a fixed rate, alone and while another client exports the whole queue."""
+"""Latency of a request at a fixed rate, alone and while another client exports the whole queue."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Scale(Struct, frozen=True):
 class ExportScale(Struct, frozen=True):
     rate: int
     seconds: float
-    """How long it is measured without an export; with one, as long as that takes."""
+    """Seconds of measuring without an export; with one, it lasts as long as the export."""
     rounds: int
 
 
@@ -60,7 +60,7 @@ class ExportOutcome(Struct, frozen=True):
 
 
 def measure(folder: Path, seed: int, scale: Scale) -> Section:
-    """The whole cycle at some rates, and the constant answer beside it."""
+    """Measure the whole cycle at some rates, and the constant answer beside it."""
     seen: dict[tuple[str, int], list[Seen]] = defaultdict(list)
     with ExitStack() as stack:
         served = {
@@ -117,7 +117,7 @@ def _refusals(seen: Sequence[Seen]) -> str:
 
 
 def measure_export(folder: Path, seed: int, scale: ExportScale, filled: Path, size: int) -> Section:
-    """The whole cycle at one rate, with and without a client that exports the queue."""
+    """Measure the whole cycle at one rate, with and without a client that exports the queue."""
     folder.mkdir(parents=True, exist_ok=True)
     outcomes = []
     for durability in DURABILITIES:

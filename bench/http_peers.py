@@ -1,6 +1,6 @@
 """The same load on emulators of SQS: moto and MiniStack, each started as its own documentation says.
 
-They live in an environment of their own: what they pin would pin Sqew's.
+They live in an environment of their own: their pinned versions would pin Sqew's.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class Contender(Struct, frozen=True):
     durability: str
     served: Served
     loads: Callable[[str], dict[Job, wrk.Load]]
-    """Makes a queue of that name, and gives the jobs on it."""
+    """Function that makes a queue of that name and returns the jobs on it."""
 
 
 Runs = dict[tuple[str, Job], dict[int, wrk.Run]]
-"""By contender and job, and by the number of the round: one that told nothing is missing."""
+"""Runs by contender and job, and by the number of the round: a run without a result is missing."""
 
 
 class Outcome(Struct, frozen=True):
@@ -57,7 +57,7 @@ class Outcome(Struct, frozen=True):
     requests_per_s: Spread
     cpu_us: Spread
     of_first: Spread | None
-    """How many times as many requests the first contender answered, over the rounds in which both were measured."""
+    """Requests that the first contender answered, as a multiple, over the rounds in which both were measured."""
     refused: float
 
 
@@ -122,7 +122,7 @@ def _of_first(first: dict[int, wrk.Run], other: dict[int, wrk.Run]) -> Spread | 
 
 
 def start(name: str, folder: Path) -> Served:
-    """A peer, as its own documentation starts it."""
+    """Start a peer as its own documentation says."""
     python = str(environment(name))
     port = free_port()
     if name == "moto":
@@ -132,7 +132,7 @@ def start(name: str, folder: Path) -> Served:
 
 
 def environment(name: str) -> Path:
-    """The Python of a peer's environment, which is made on the first run."""
+    """Return the Python of a peer's environment, which is made on the first run."""
     home = ENVIRONMENTS / name
     python = home / "bin" / "python"
     if (home / "ready").exists():
@@ -150,7 +150,7 @@ def environment(name: str) -> Path:
 
 
 def versions() -> dict[str, str]:
-    """Which versions of the peers are installed."""
+    """Return the versions of the peers that are installed."""
     code = "import sys; from importlib import metadata; print(metadata.version(sys.argv[1]))"
     return {
         name: subprocess.run(

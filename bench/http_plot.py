@@ -1,4 +1,4 @@
-"""The results of the HTTP benchmark as a picture."""
+"""Picture of the results of the HTTP benchmark."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LINES = {"send": "o", "cycle": "s", "receive 1": "D", "ack": "^"}
 
 
 def draw(sections: Sequence[Section], to: Path) -> None:
-    """Rates, what a request costs, and the peers, as far as they were measured."""
+    """Draw rates, the cost of a request, and the peers, as far as they were measured."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -50,7 +50,7 @@ def draw(sections: Sequence[Section], to: Path) -> None:
 
 
 def _rates(axis: Any, outcomes: Sequence[Outcome]) -> None:
-    """Messages a second, by job; hatched: with a backlog."""
+    """Draw messages a second, by job; hatched: with a backlog."""
     shown = [outcome for outcome in outcomes if outcome.connections == AT]
     backlogs = sorted({outcome.backlog for outcome in shown})
     width = 0.8 / (len(DURABILITIES) * len(backlogs))
@@ -75,7 +75,7 @@ def _bars(
 
 
 def _costs(axis: Any, outcomes: Sequence[Outcome], ceilings: Sequence[Ceiling]) -> None:
-    """The server's processor time for one request of one message."""
+    """Draw the server's processor time for one request of one message."""
     shown = [o for o in outcomes if (o.connections, o.backlog) == (AT, 0) and o.job in LINES]
     jobs = list(dict.fromkeys(outcome.job for outcome in shown))
     ceiling = next(one.cpu_us.median for one in ceilings if one.connections == AT)

@@ -1,4 +1,4 @@
-"""How many requests a second the server answers, and what each costs, against a connection that answers a constant."""
+"""Requests a second that the server answers, and the cost of each, against a connection that answers a constant."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ _WRK_IS_BUSY = 0.9
 
 class Scale(Struct, frozen=True):
     seconds: int
-    """How long one run of wrk lasts."""
+    """Seconds that one run of wrk lasts."""
     rounds: dict[int, int]
-    """By the number of connections."""
+    """Rounds by the number of connections."""
     jobs: dict[int, Sequence[Job]]
     backlog_rounds: int
     backlog_jobs: Sequence[Job] = JOBS
 
 
 class Outcome(Struct, frozen=True):
-    """One job at one number of connections."""
+    """A job at a number of connections."""
 
     durability: Durability
     backlog: int
@@ -61,7 +61,7 @@ class Outcome(Struct, frozen=True):
 
     @property
     def counted(self) -> Spread:
-        """What the job is measured in: messages, or requests where a message takes three."""
+        """The rate that counts for the job: messages, or requests if a message takes three."""
         return self.requests_per_s if self.job == "cycle" else self.messages_per_s
 
 
@@ -75,7 +75,7 @@ class Ceiling(Struct, frozen=True):
 
 
 def measure(folder: Path, seed: int, scale: Scale, backlog: int, filled: Callable[[], Path]) -> Section:
-    """On an empty queue, then on one with a backlog, in a copy of the file that ``filled`` makes."""
+    """Measure an empty queue, then one with a backlog, in a copy of the file that ``filled`` makes."""
     measuring = _Measuring(folder, seed, scale.seconds)
     with ExitStack() as stack:
         measuring.constant = stack.enter_context(serving.constant(folder))
@@ -97,7 +97,7 @@ def measure(folder: Path, seed: int, scale: Scale, backlog: int, filled: Callabl
 
 
 class _Measuring:
-    """Runs, round after round, and what came of them."""
+    """Runs, round after round, and their results."""
 
     constant: Served
 
@@ -110,7 +110,7 @@ class _Measuring:
         self._constant: dict[int, list[wrk.Run]] = defaultdict(list)
 
     def empty_round(self, number: int, connections: int, jobs: Sequence[Job]) -> None:
-        """One round on files that hold only what the round itself sends."""
+        """Run one round on files that hold only messages of the round itself."""
         with ExitStack() as stack:
             served = {
                 durability: stack.enter_context(serving.sqew(self._folder, durability)) for durability in DURABILITIES
@@ -120,7 +120,7 @@ class _Measuring:
             remove(file)
 
     def full_rounds(self, scale: Scale, backlog: int, filled: Path) -> None:
-        """All rounds on files that hold a backlog; those grow and shrink a little with each."""
+        """Run all rounds on files that hold a backlog, which grows and shrinks a little with each."""
         with ExitStack() as stack:
             served: dict[Durability, Served] = {}
             for durability in DURABILITIES:
@@ -180,7 +180,7 @@ class _Measuring:
 
 
 def fill(file: Path, size: int, seed: int) -> Path:
-    """A file with a backlog, sent through the server in batches."""
+    """Fill a file with a backlog, sent through the server in batches."""
     say(f"sending a backlog of {size:,} messages")
     bodies = Bodies(seed, SIZE)
     with serving.sqew(file.parent, "fast", file) as served:
@@ -191,7 +191,7 @@ def fill(file: Path, size: int, seed: int) -> Path:
 
 
 def copied(file: Path, to: Path) -> Path:
-    """A copy that is on the disk, so that no fsync of the benchmark has to wait for it."""
+    """Copy a file to the disk with an fsync, so that no fsync of the benchmark has to wait for it."""
     shutil.copyfile(file, to)
     with to.open("rb") as written:
         os.fsync(written.fileno())

@@ -29,11 +29,11 @@ from plainbench.workload.bodies import Synthetic
 _SENT_TOGETHER, _TAKEN_TOGETHER = 1_000, 100
 _SIZES = Sizes()
 _BODY = Synthetic(_SIZES, np.random.default_rng(1)).body(1, 1, _SIZES.min)
-"""As a run makes them up."""
+"""A body like those that a run makes up."""
 
 
 class Scale(Struct, frozen=True):
-    """How long everything takes."""
+    """The length of everything."""
 
     rounds: int
     messages: int
@@ -83,10 +83,10 @@ def _take(folder: Path, messages: int, starter: Connection) -> None:
 
 
 def _await_beginning(starter: Connection) -> None:
-    """As the processes of a run do: the queue is open before anything is measured.
+    """Wait for the start, as the processes of a run do: the queue is open before anything is measured.
 
-    They have sessions of their own too. On a busy machine Linux shares its cores out by session, so without one the
-    driver alone would come off worse.
+    Each process has a session of its own, as in a run. On a busy machine Linux shares its cores out by session, so
+    without one the driver alone would come off worse.
     """
     os.setsid()
     starter.send("ready")
@@ -94,7 +94,7 @@ def _await_beginning(starter: Connection) -> None:
 
 
 def _raw(folder: Path, messages: int) -> float:
-    """Messages a second of the driver alone: one process sends, another receives and acks.
+    """Return the messages a second of the driver alone: one process sends, another receives and acks.
 
     The time is that of a run: it begins when both have opened the queue, and ends with the last ack.
     """
@@ -122,7 +122,7 @@ def _raw(folder: Path, messages: int) -> float:
 
 
 def _in_the_lab(folder: Path, messages: int) -> float:
-    """The same through a run, from its beginning to the last ack."""
+    """Return the messages a second through a run, from its beginning to the last ack."""
     run = folder / "run"
     run.mkdir()
     RealRun(_config(folder, messages), folder, run, None, lambda _: None).go()

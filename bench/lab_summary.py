@@ -17,11 +17,11 @@ from plainbench.record.machine import machine, versions
 from plainbench.record.manifest import Manifest
 
 _PER_MESSAGE = 5
-"""Events: sending, sent, received, a fault, acked."""
+"""Events of a message: sending, sent, received, a fault, acked."""
 
 
 def make(run: Path, events: int) -> None:
-    """A run's folder with a log of about so many events."""
+    """Make a run's folder with a log of about so many events."""
     messages = events // _PER_MESSAGE
     config = Config(
         topics=[TopicConfig("orders", [Lane("priority", 3), Lane("normal", 1)])],

@@ -1,4 +1,4 @@
-"""How long a claim takes, against the size and the state of the backlog."""
+"""Latency of a claim, against the size and the state of the backlog."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Scale(Struct, frozen=True):
     sizes: tuple[int, ...]
     rounds: int
     claims: int
-    """In a round, of each size."""
+    """Claims in a round, of each size."""
 
 
 class Outcome(Struct, frozen=True):
@@ -34,7 +34,7 @@ class Outcome(Struct, frozen=True):
     size: int
     claim_us: Quantiles
     of_smallest: Spread
-    """p50 of each round, as a multiple of that of the smallest backlog."""
+    """The p50 of each round, as a multiple of that of the smallest backlog."""
     open_ms: float
     cold_claim_ms: float
 
@@ -58,7 +58,7 @@ class _Backlog:
         return [self._claim() for _ in range(claims)]
 
     def _claim(self) -> int:
-        """Nanoseconds for one claim. The message goes back, untimed."""
+        """Return the nanoseconds of one claim. The message goes back, untimed."""
         name, queue = self._state.queue, self.queue
         start = time.perf_counter_ns()
         message = queue.claim(name, lease_seconds=60)

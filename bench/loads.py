@@ -1,4 +1,4 @@
-"""The same work in the words of each server: Sqew's own routes, hq's, and SQS in JSON as its emulators speak it."""
+"""Loads with the same work for each server: Sqew's own routes, hq's, and SQS in JSON as its emulators speak it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ JOBS: tuple[Job, ...] = (
 
 
 def in_sqew(seed: int, queue: str = QUEUE) -> dict[Job, Load]:
-    """Every job on the routes of Sqew's own dialect."""
+    """Return every job, on the routes of Sqew's own dialect."""
     payload = _body(seed)
     item = f'{{"payload":{payload}}}'
     send = Request("POST", f"/queues/{queue}/messages", item)
@@ -46,7 +46,7 @@ def in_sqew(seed: int, queue: str = QUEUE) -> dict[Job, Load]:
 
 
 def in_native(seed: int, queue: str) -> dict[Job, Load]:
-    """Whole cycles under ``/v1``, where a message is deleted by its id in the path."""
+    """Return whole cycles under ``/v1``, where a message is deleted by its id in the path."""
     path = f"/v1/queues/{queue}/messages"
     send = Request("POST", path, f'{{"message":{_body(seed)}}}')
     receive = Request("GET", f"{path}?max=1", headers={})
@@ -56,7 +56,7 @@ def in_native(seed: int, queue: str) -> dict[Job, Load]:
 
 
 def in_hq(seed: int, queue: str) -> dict[Job, Load]:
-    """Whole cycles in hq's words, where a job is completed by its id in the path."""
+    """Return whole cycles in hq's words, where a job is completed by its id in the path."""
     send = Request("POST", f"/queues/{queue}/enqueue", _body(seed))
     receive = Request("GET", f"/queues/{queue}/receive", headers={})
     complete = Request("PUT", "/messages/%s/complete", headers={})
@@ -64,7 +64,7 @@ def in_hq(seed: int, queue: str) -> dict[Job, Load]:
 
 
 def in_sqs(seed: int, queue_url: str) -> dict[Job, Load]:
-    """The jobs that SQS has: its batches are of 10 at most."""
+    """Return the jobs that SQS has: its batches are of 10 at most."""
     payload = msgspec.json.encode(_body(seed)).decode()
     url = f'"QueueUrl":"{queue_url}"'
     handle = '"ReceiptHandle": ?"([^"]+)"'
@@ -90,7 +90,7 @@ def in_sqs(seed: int, queue_url: str) -> dict[Job, Load]:
 
 
 def sqs_headers(action: str) -> dict[str, str]:
-    """The emulators read the service's name from the signature and don't check the signature itself."""
+    """Return headers with the service's name in a signature, which the emulators read and don't check."""
     scope = "bench/20260101/us-east-1/sqs/aws4_request"
     return {
         "Content-Type": "application/x-amz-json-1.0",
@@ -104,4 +104,4 @@ def _body(seed: int) -> str:
 
 
 SIZE = 400
-"""Bytes of JSON in a message: what the prototypes behind the wanted figures were measured with."""
+"""Bytes of JSON in a message, as in the prototypes behind the wanted figures."""

@@ -23,7 +23,7 @@ from sqew.stores.sqlite.connection import file_system
 
 
 def facts(folder: Path, packages: Sequence[str]) -> dict[str, Any]:
-    """What was run, where and when."""
+    """Return the versions, the machine and the time of a run."""
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "sqew": sqew.__version__,
@@ -43,7 +43,7 @@ def facts(folder: Path, packages: Sequence[str]) -> dict[str, Any]:
 
 
 def fsync_us(folder: Path, count: int = 100) -> dict[str, float]:
-    """How long the disk takes to make 4 KiB at the end of a file last: what a durable commit waits for."""
+    """Measure how long the disk takes to make 4 KiB at the end of a file last: a durable commit waits for that."""
     page = os.urandom(4096)
     taken = []
     with (folder / "fsync").open("wb", buffering=0) as file:

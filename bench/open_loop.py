@@ -1,8 +1,8 @@
-"""Requests at a fixed rate, whatever the server does, and how long each took from the moment it should have started.
+"""Requests at a fixed rate, whatever the server does, timed from the moment each should have started.
 
 A generator that waits for an answer before it asks again asks less while the server is slow, and so hides how slow it
-was. This one has a schedule. A request that finds all connections busy waits, and its wait counts. How far the
-generator itself was behind its schedule is measured too: latencies of that size are its own.
+was. This one has a schedule. A request that finds all connections busy waits, and its wait counts. The generator's own
+lag behind its schedule is measured too: latencies of that size are its own.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ from bench.timing import quantile
 
 HOST = b"127.0.0.1"
 LONGEST_S = 120.0
-"""A run ends by then, whatever it waits for."""
+"""The most seconds that a run lasts, even if it still waits for something."""
 _LAST_ANSWERS_S = 30.0
 
 
 class Load(Protocol):
-    """What to ask for."""
+    """A source of requests."""
 
     def next(self) -> bytes:
-        """The next request, as it goes over the wire."""
+        """Return the next request, as it goes over the wire."""
 
     def answered(self, status: int, body: bytes) -> None:
-        """An answer came."""
+        """Take note of an answer."""
 
 
 class Seen(Struct, frozen=True):
-    """What one run saw, in microseconds."""
+    """The results of one run, in microseconds."""
 
     p50: float
     p99: float
     worst: float
     lag_p99: float
-    """How late the generator itself was."""
+    """The lag of the generator itself."""
     count: int
     refused: int
-    """How many of them were answered with an error; their times are among the others."""
+    """Requests that were answered with an error; their times are among the others."""
 
 
 class Client(asyncio.Protocol):
-    """One connection with one request at a time."""
+    """A connection with one request at a time."""
 
     def __init__(self, done: Callable[[Client, int, bytes], None]) -> None:
         self._done = done
@@ -95,7 +95,7 @@ class Export(asyncio.Protocol):
         self._transport.write(self._request)
 
     def stop(self) -> None:
-        """Read no more, whether or not it has ended."""
+        """Stop reading, even if the export has not ended."""
         self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
@@ -132,11 +132,11 @@ class Generator:
             client.close()
 
     async def run(self, rate: int, seconds: float) -> Seen:
-        """For some seconds."""
+        """Run for some seconds."""
         return await self._run(rate, lambda begun_ns: time.perf_counter_ns() - begun_ns >= seconds * 1e9)
 
     async def run_during(self, rate: int, other: asyncio.Future[None]) -> Seen:
-        """Until something else has ended."""
+        """Run until ``other`` has ended."""
         return await self._run(rate, lambda _: other.done())
 
     async def _run(self, rate: int, is_over: Callable[[int], bool]) -> Seen:
@@ -188,7 +188,7 @@ class Generator:
 
 
 class Cycle:
-    """Send, receive, ack, in turn: the same mix as the throughput's."""
+    """A load of sends, receives and acks in turn: the same mix as the throughput's."""
 
     def __init__(self, queue: str, payload: bytes) -> None:
         self._queue = queue.encode()

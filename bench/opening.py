@@ -1,6 +1,6 @@
-"""How long a large file takes to open, and what it costs in memory. Each time in a process of its own.
+"""Time to open a large file, and its cost in memory, each measured in a process of its own.
 
-Run as a program it is that process: ``python -m bench.opening FILE CYCLES`` prints what it saw as JSON.
+Run as a program it is that process: ``python -m bench.opening FILE CYCLES`` prints its results as JSON.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sqew import NewMessage, Queue
 MOST_MS = 100
 TITLE = "Opening and memory"
 CACHE_MIB = 16
-"""The default of cache_kib: how much of the file SQLite keeps in memory, at most."""
+"""The default of cache_kib: the most of the file that SQLite keeps in memory."""
 
 
 class Scale(Struct, frozen=True):
@@ -34,7 +34,7 @@ class Scale(Struct, frozen=True):
 
 
 class Seen(Struct, frozen=True):
-    """What one process saw."""
+    """The results of one process."""
 
     open_ms: float
     first_claim_ms: float

@@ -1,4 +1,4 @@
-"""The results as a picture."""
+"""Picture of the results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MARKS = "osD^vP"
 
 
 def draw(sections: Sequence[Section], to: Path) -> None:
-    """Throughput and claim latency, as far as they were measured."""
+    """Draw throughput and claim latency, as far as they were measured."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -81,7 +81,7 @@ def _throughput(axis: Any, outcomes: Sequence[Rate], durability: str) -> None:
 
 
 def _ratios(axis: Any, outcomes: Sequence[Claims]) -> None:
-    """p50 at the largest backlog as a multiple of that at the smallest, state by state."""
+    """Draw p50 at the largest backlog as a multiple of that at the smallest, state by state."""
     largest, smallest = max(outcome.size for outcome in outcomes), min(outcome.size for outcome in outcomes)
     shown = [outcome for outcome in outcomes if outcome.size == largest][::-1]
     for place, outcome in enumerate(shown):

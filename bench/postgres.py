@@ -15,7 +15,7 @@ from bench.workspace import say
 
 
 class Scale(Struct, frozen=True):
-    """How long everything takes."""
+    """The length of everything."""
 
     throughput: postgres_throughput.Scale
     shapes: postgres_shapes.Scale

@@ -24,7 +24,7 @@ _SETTINGS = {
 
 
 class Cluster:
-    """A PostgreSQL that runs, with a database for each who asks."""
+    """A running PostgreSQL, with new databases on request."""
 
     def __init__(self, programs: Path, folder: Path, port: int) -> None:
         self.programs, self._folder, self._port = programs, folder, port
@@ -36,7 +36,7 @@ class Cluster:
         return answer.stdout.split()[2]
 
     def new_database(self) -> str:
-        """The URL of an empty database."""
+        """Create an empty database and return its URL."""
         self._count += 1
         name = f"bench_{self._count}"
         self.execute(f"CREATE DATABASE {name}", "postgres")
@@ -46,7 +46,7 @@ class Cluster:
         self.execute(f"DROP DATABASE {url.rpartition('/')[2]} WITH (FORCE)", "postgres")
 
     def execute(self, sql: str, url: str) -> str:
-        """Run a statement in a database, by its name or its URL: what it answers."""
+        """Run a statement in a database, given by name or URL, and return its output."""
         command = [
             str(self.programs / "psql"),
             "-h",
@@ -65,7 +65,7 @@ class Cluster:
 
 @contextlib.contextmanager
 def cluster(folder: Path) -> Iterator[Cluster]:
-    """Start one, and stop it in the end."""
+    """Start a PostgreSQL, and stop it in the end."""
     programs = _programs()
     home = folder / "postgres"
     home.mkdir(parents=True)
@@ -101,7 +101,7 @@ def _open_up(home: Path, owner: int) -> None:
 
 
 def _programs() -> Path:
-    """Where PostgreSQL's programs are: Debian keeps those of each version in a folder of its own."""
+    """Return the folder of PostgreSQL's programs: Debian keeps those of each version in a folder of its own."""
     for folder in sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: -float(path.parent.name)):
         if (folder / "initdb").exists():
             return folder

@@ -1,6 +1,8 @@
-"""The queues that are compared on PostgreSQL, and what is done to them. Each runs in a process, and an environment, of
-its own: ``python -m bench.postgres_contenders NAME URL JOB CLIENTS SIZE COUNT``; it says that it is ready, waits for a
-line, does the job and prints what it measured. Only the standard library is imported before a contender is chosen.
+"""Contenders on PostgreSQL, and the jobs that they do.
+
+Each runs in a process, and an environment, of its own:
+``python -m bench.postgres_contenders NAME URL JOB CLIENTS SIZE COUNT``. It prints that it is ready, waits for a line,
+does the job and prints its measurements. Only the standard library is imported before a contender is chosen.
 """
 
 from __future__ import annotations
@@ -16,18 +18,18 @@ from typing import Any, Protocol
 BODY = b'{"order": 17, "text": "' + b"x" * 370 + b'"}'
 CONNECTIONS = 8
 WARM_UP_CALLS = 5
-"""How many calls each client makes before the clock runs."""
+"""Calls that each client makes before the clock runs."""
 
 
 class Contender(Protocol):
-    """A queue."""
+    """A queue that is measured."""
 
     async def open(self, url: str, clients: int) -> None: ...
     async def send(self, client: int, size: int) -> int:
         """Send so many messages in one call."""
 
     async def take(self, client: int, size: int) -> int:
-        """Claim up to so many messages and ack them: how many there were."""
+        """Claim up to so many messages, ack them, and return their number."""
 
     async def close(self) -> None: ...
 
@@ -52,7 +54,7 @@ class Sqew:
             await self.broker.run(CreateQueue("bench", Policy()))
 
     async def _open_all(self, store: Any) -> None:
-        """As the pools of the others have theirs: it opens its connections when they are needed."""
+        """Open all connections first, as the pools of the others do: a store opens them when they are needed."""
         async with contextlib.AsyncExitStack() as held:
             for _ in range(CONNECTIONS):
                 await held.enter_async_context(store._session())
@@ -126,7 +128,7 @@ class Raw:
 
 
 class PgQueuer:
-    """Through its own queries: its worker does more around them."""
+    """PgQueuer through its own queries: its worker does more around them."""
 
     async def open(self, url: str, clients: int) -> None:
         pgqueuer: Any = import_module("pgqueuer")
@@ -154,7 +156,7 @@ class PgQueuer:
 
 
 class Procrastinate:
-    """Through its job manager. It claims one job at a time."""
+    """Procrastinate through its job manager. It claims one job at a time."""
 
     async def open(self, url: str, clients: int) -> None:
         procrastinate: Any = import_module("procrastinate")
@@ -200,7 +202,7 @@ def _now() -> int:
 
 
 async def _together(contender: Contender, job: str, clients: int, size: int, count: int) -> list[int]:
-    """Have clients do a job until so many messages are sent, or none is left: how long each call took."""
+    """Have clients do a job until so many messages are sent, or none is left; return the nanoseconds of each call."""
     left, took = count, []
 
     async def client(number: int) -> None:
@@ -219,7 +221,7 @@ async def _together(contender: Contender, job: str, clients: int, size: int, cou
 
 
 async def _warm_up(contender: Contender, job: str, clients: int, size: int) -> None:
-    """Make calls as those that are timed: statements are prepared, and what is remembered is known."""
+    """Make the calls that will be timed, so that statements are prepared and caches are filled."""
 
     async def client(number: int) -> None:
         for call in (contender.send, *([contender.take] if job == "take" else [])):

@@ -1,4 +1,4 @@
-"""What a claim takes when there is much behind it: long backlogs, long groups, and dead rows that nobody may remove."""
+"""Latency of a claim with much behind it: long backlogs, long groups, and dead rows that a snapshot keeps."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Scale(Struct, frozen=True):
     backlogs: Sequence[int]
     groups: Sequence[int]
     passed: int
-    """How many messages pass while a snapshot is held."""
+    """Messages that pass while a snapshot is held."""
     claims: int
 
 
@@ -119,7 +119,7 @@ async def _while_held(cluster: Cluster, scale: Scale) -> dict[str, Quantiles]:
 
 
 async def _keeping_up_while_held(cluster: Cluster, scale: Scale) -> dict[str, Quantiles]:
-    """Claims of ten where there is one, and of one where there is none."""
+    """Measure claims of ten with one message there, and of one with none."""
     say("a held snapshot, and consumers that keep up")
     url = cluster.new_database()
     sqew = Sqew()

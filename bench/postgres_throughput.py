@@ -1,4 +1,4 @@
-"""How many messages a second go into PostgreSQL and out of it: Sqew, the ceiling, and others that do the same."""
+"""Messages a second into PostgreSQL and out of it: Sqew, the ceiling, and others that do the same."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bench.workspace import say
 PEERS = {"pgqueuer": ["pgqueuer[asyncpg]>=1"], "procrastinate": ["procrastinate>=3"]}
 ENVIRONMENTS = Path(sys.prefix) / "bench-peers"
 SINGLY = {"procrastinate"}
-"""Who claims one at a time, whatever is asked for: a few are enough to know how many a second."""
+"""Contenders that claim one at a time, whatever is asked for: a few are enough to know how many a second."""
 LEAST_OF_RAW = 0.6
 
 
@@ -30,14 +30,14 @@ class Scale(Struct, frozen=True):
     rounds: int
     clients: Sequence[int]
     singles: int
-    """How many messages, one at a time."""
+    """Messages that are sent one at a time."""
     batched: int
-    """How many in batches of a hundred."""
+    """Messages that are sent in batches of a hundred."""
     servers: Sequence[int] = (1, 2, 3)
 
 
 class Load(Struct, frozen=True):
-    """What is asked of a contender."""
+    """The load that a contender is given."""
 
     job: str
     size: int
@@ -83,7 +83,7 @@ def measure(cluster: Cluster, scale: Scale) -> Section:
 
 
 def _run(python: str, name: str, url: str, load: Load, count: int) -> float:
-    """Messages a second, of all the processes together."""
+    """Return the messages a second, of all the processes together."""
     arguments = [load.job, load.clients // load.servers, load.size, count // load.servers]
     command = [python, "-m", "bench.postgres_contenders", name, url, *map(str, arguments)]
     processes = []
@@ -103,7 +103,7 @@ def _run(python: str, name: str, url: str, load: Load, count: int) -> float:
 
 
 def _pythons() -> tuple[dict[str, str], list[str]]:
-    """The interpreter of each contender, and what is missing."""
+    """Return the interpreter of each contender, and the names of those that are missing."""
     pythons, missing = {"sqew": sys.executable, "raw": sys.executable}, []
     for name, requirements in PEERS.items():
         try:
@@ -115,7 +115,7 @@ def _pythons() -> tuple[dict[str, str], list[str]]:
 
 
 def _environment(name: str, requirements: Sequence[str]) -> Path:
-    """The Python of a peer's environment, which is made on the first run: what it pins would pin Sqew's."""
+    """Return the Python of a peer's environment, made on the first run: its pinned versions would pin Sqew's."""
     home = ENVIRONMENTS / name
     python = home / "bin" / "python"
     if not (home / "ready").exists():

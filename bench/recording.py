@@ -1,4 +1,4 @@
-"""What the event log costs: the same queue with and without it, taking turns."""
+"""Cost of the event log: the same queue with and without it, taking turns."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Outcome(Struct, frozen=True):
     with_us: float
     slowdown: Spread
     cpu_slowdown: Spread
-    """The same by processor time, that of the log's own thread included."""
+    """The slowdown by processor time, that of the log's own thread included."""
 
 
 def measure(folder: Path, seed: int, scale: Scale) -> Section:
@@ -93,7 +93,7 @@ def _measure(folder: Path, seed: int, scale: Scale, durability: str) -> Outcome:
 
 
 def _cycles(queue: Queue, bodies: Bodies, count: int) -> tuple[float, float]:
-    """Seconds for one cycle, on the wall and of the processor."""
+    """Return the seconds of one cycle, on the wall and of the processor."""
     values = bodies.take(count)
     start, busy = time.perf_counter(), time.process_time()
     for value in values:

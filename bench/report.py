@@ -17,7 +17,7 @@ class Table(Struct, frozen=True):
 
 
 class Figure(Struct, frozen=True):
-    """A figure to reach, and whether it was."""
+    """A figure to reach, and the verdict."""
 
     name: str
     wanted: str
@@ -30,7 +30,7 @@ class Figure(Struct, frozen=True):
 
 
 class Section(Struct, frozen=True):
-    """What one part of the benchmark found."""
+    """The results of one part of the benchmark."""
 
     name: str
     title: str
@@ -66,7 +66,7 @@ def as_json(machine: dict[str, Any], sections: Sequence[Section]) -> bytes:
 
 
 def describe(machine: dict[str, Any]) -> str:
-    """The machine in a paragraph."""
+    """Describe the machine in a paragraph."""
     packages = ", ".join(f"{name} {version}" for name, version in machine["packages"].items() if version)
     return (
         f"{machine['date']}, Sqew {machine['sqew']} ({machine['commit']}), {machine['python']}, "

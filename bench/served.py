@@ -1,4 +1,4 @@
-"""Benchmarks of servers: what they need besides what `bench.command` does for all."""
+"""Benchmarks of servers, with the preparations that only they need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers in processes of their own, on a core of their own, and what they cost."""
+"""Servers in processes of their own, on a core of their own, with their processor time and memory."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ START_WITHIN_S = 60.0
 _IDLE_WITHIN_S = 20.0
 _LOOK_S = 0.03
 _PROCESS_CPU_CLOCK = 2
-"""The kernel's CPUCLOCK_SCHED: the time that a process, all its threads, ran; what clock_getcpuclockid(3) gives."""
+"""The kernel's CPUCLOCK_SCHED: the time that all threads of a process ran, as clock_getcpuclockid(3) gives it."""
 
 
 class Served:
-    """A server that runs."""
+    """A running server."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Served:
         *,
         beside: bool = False,
     ) -> None:
-        """``beside``: not on the servers' core, but where the load comes from."""
+        """Start it; with ``beside``, not on the servers' core, but on the load's."""
         self.name, self.port = name, port
         self.url = f"http://{HOST}:{port}"
         self.log = folder / f"{port}.log"
@@ -60,11 +60,11 @@ class Served:
             )
         with self.stopped_if_it_fails():
             self.started_s = self._first_answer(probe) - began
-            """From its start to its first answer."""
+            """Seconds from its start to its first answer."""
 
     @contextlib.contextmanager
     def stopped_if_it_fails(self) -> Iterator[None]:
-        """End it with what follows: until it is entered, nobody else would."""
+        """Stop the server if the block fails: until it is entered, nothing else would."""
         try:
             yield
         except BaseException:
@@ -84,7 +84,7 @@ class Served:
     def call(
         self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None
     ) -> tuple[int, bytes]:
-        """One request on a connection of its own: the status and the body of its answer."""
+        """Send one request on a connection of its own; return the status and the body of its answer."""
         connection = http.client.HTTPConnection(HOST, self.port, timeout=120)
         try:
             connection.request(method, path, body, headers or {"Content-Type": "application/json"})
@@ -94,18 +94,18 @@ class Served:
             connection.close()
 
     def json(self, method: str, path: str, body: Any = None) -> Any:
-        """The same for JSON; the program ends if the server refuses."""
+        """Send one request with JSON; the program ends if the server refuses."""
         status, answer = self.call(method, path, None if body is None else msgspec.json.encode(body))
         if status >= 400:
             sys.exit(f"bench: {self.name} answers {method} {path} with {status}: {answer[:300].decode()}")
         return msgspec.json.decode(answer) if answer else None
 
     def cpu_s(self) -> float:
-        """How long its threads have run."""
+        """Return the seconds that its threads have run."""
         return time.clock_gettime((~self.process.pid << 3) | _PROCESS_CPU_CLOCK)
 
     def wait_until_idle(self) -> None:
-        """Until it has dealt with what it was asked before its clients left."""
+        """Wait until it has handled all requests that its clients left behind."""
         deadline = time.monotonic() + _IDLE_WITHIN_S
         while time.monotonic() < deadline:
             before = self.cpu_s()
@@ -114,12 +114,12 @@ class Served:
                 return
 
     def rss_bytes(self) -> int:
-        """How much memory it holds."""
+        """Return the bytes of memory that it holds."""
         pages = Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]
         return int(pages) * resource.getpagesize()
 
     def stop(self) -> None:
-        """End it, politely if it lets us."""
+        """Stop the server: terminate it, and kill it if that takes too long."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             try:
@@ -136,11 +136,11 @@ class Served:
 
 
 class NotServed(Exception):
-    """A server does not start."""
+    """Failure of a server to start."""
 
 
 def sqew(folder: Path, durability: str, db: Path | None = None, *flags: str, beside: bool = False) -> Served:
-    """``sqew serve``, on a new file unless one is given, with the queue that everything is sent to."""
+    """Start ``sqew serve``, on a new file unless one is given, with the queue that all messages are sent to."""
     folder.mkdir(parents=True, exist_ok=True)
     db = db or folder / f"{durability}-{time.monotonic_ns()}.db"
     port = free_port()
@@ -155,19 +155,19 @@ def sqew(folder: Path, durability: str, db: Path | None = None, *flags: str, bes
 
 
 def make_queue(served: Served, name: str) -> None:
-    """A queue in which no message comes back or dies while the benchmark runs, though it is received and left alone."""
+    """Make a queue in which no message comes back or dies during the benchmark, even if received and left alone."""
     served.json("POST", "/queues", {"name": name, "visibility_ms": 6 * 3_600_000, "max_attempts": None})
 
 
 def constant(folder: Path, *, beside: bool = False) -> Served:
-    """The ceiling: the same connection, which answers everything alike. See bench/constant.py."""
+    """Start the ceiling: the same connection, which answers everything alike. See bench/constant.py."""
     folder.mkdir(parents=True, exist_ok=True)
     port = free_port()
     return Served("constant", [sys.executable, "-m", "bench.constant", str(port)], port, folder, beside=beside)
 
 
 def _plain_environment() -> dict[str, str]:
-    """Without the variables that set up a server: the figures are those of its defaults."""
+    """Return the environment without variables that set up a server: the figures are those of its defaults."""
     return {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "PYTHONPATH", "TMPDIR") if name in os.environ}
 
 
@@ -178,12 +178,12 @@ def free_port() -> int:
 
 
 def server_core() -> int | None:
-    """The core for servers, where there is more than one and they can be told apart."""
+    """Return the core for servers, or None if there is only one or they can't be told apart."""
     return _CORES[0] if len(_CORES) > 1 and shutil.which("taskset") else None
 
 
 def pin_the_load() -> None:
-    """Keep this process, and what it starts besides servers, off the servers' core."""
+    """Keep this process, and all that it starts besides servers, off the servers' core."""
     if server_core() is not None:
         os.sched_setaffinity(0, _CORES[1:])
 

@@ -27,7 +27,7 @@ _SCHEMA = "id LONG, lane STRING, priority INT, body STRING, created_at TIMESTAMP
 
 
 class Scale(Struct, frozen=True):
-    """How long everything takes."""
+    """The length of everything."""
 
     rounds: int
     messages: int
@@ -46,7 +46,7 @@ SCALES = {
 
 @contextmanager
 def on(master: str) -> Iterator[SparkSession]:
-    """A session of its own, whose workers start anew. Java is the same: what it has compiled, it keeps."""
+    """Open a session of its own, whose workers start anew. Java is the same, and keeps its compiled code."""
     spark = session(master, **{"spark.sql.shuffle.partitions": "8"})
     try:
         yield spark
@@ -55,7 +55,7 @@ def on(master: str) -> Iterator[SparkSession]:
 
 
 def rows(spark: SparkSession, count: int) -> DataFrame:
-    """Messages to write: bodies of about 100 bytes."""
+    """Make messages to write, with bodies of about 100 bytes."""
     return spark.range(0, count, numPartitions=_PARTITIONS).selectExpr(f"{_BODY} AS body")
 
 
@@ -77,7 +77,7 @@ def fill(spark: SparkSession, served: serving.Served, count: int) -> None:
 
 
 class Rates(Struct):
-    """Rows a second by what was measured, of every round."""
+    """Rows a second by the name of the measurement, of every round."""
 
     of: dict[str, list[float]] = {}  # msgspec copies it
 
@@ -88,11 +88,11 @@ class Rates(Struct):
         return median(self.of[name])
 
     def part(self, name: str, ceiling: str) -> float:
-        """Of the ceiling measured in the same round."""
+        """Return the rate as a part of the ceiling's in the same round."""
         return median(ours / theirs for ours, theirs in zip(self.of[name], self.of[ceiling], strict=True))
 
     def table(self, title: str, ceilings: dict[str, str]) -> report.Table:
-        """``ceilings``: beside what each is put."""
+        """Make a table; ``ceilings`` names for each rate the one that it is compared with."""
         cells = []
         for name, found in self.of.items():
             ceiling = ceilings.get(name)
@@ -102,7 +102,7 @@ class Rates(Struct):
 
 
 def read(folder: Path, _seed: int, scale: Scale) -> report.Section:
-    """A queue's snapshot, from a server and from its file, beside the same rows in a JSON file of Spark's own."""
+    """Read a queue's snapshot, from a server and from its file, beside the same rows in a JSON file of Spark's own."""
     rates, db = Rates(), folder / "queue.db"
     ceilings: dict[str, str] = {}
     with serving.sqew(folder, "fast", db, beside=True) as served:
@@ -150,7 +150,7 @@ def _read_all(
 
 
 def write(folder: Path, _seed: int, scale: Scale) -> report.Section:
-    """Into a server, staged and promoted, beside a Parquet file."""
+    """Write into a server, staged and promoted, beside a Parquet file."""
     rates = Rates()
     ceilings: dict[str, str] = {}
     for turn in range(scale.rounds):
@@ -184,7 +184,7 @@ def _check_depth(served: serving.Served, expected: int, queue: str = serving.QUE
 
 
 def stream(folder: Path, _seed: int, scale: Scale) -> report.Section:
-    """From one queue to another, claimed, written exactly once in effect, and acked."""
+    """Stream from one queue to another: claimed, written exactly once in effect, and acked."""
     rates = Rates()
     for turn in range(scale.rounds):
         for master in MASTERS:

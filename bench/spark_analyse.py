@@ -1,10 +1,9 @@
-"""`sqew spark analyse` on a long event log, beside the query that one would write by hand, in Spark and in DuckDB.
+"""`sqew spark analyse` on a long event log, beside a query written by hand, in Spark and in DuckDB.
 
-The query by hand makes three tables with the code that one would write: of each message, when it was due, sent,
-received, retried, acked and given up, how often and by whom; exact percentiles of four latencies by queue, lane and
-worker; and how many events of each kind there were in each second, by queue, lane and worker. `analyse` makes these and
-more: it keeps the events and pairs each delivery with its end, and works out depths, faults, latencies over time and
-the slowest messages.
+The query by hand makes three tables with the obvious code: for each message, when it was due, sent, received, retried,
+acked and given up, how often and by which worker; exact percentiles of four latencies by queue, lane and worker; and
+the events of each kind in each second, by queue, lane and worker. `analyse` makes these and more: it keeps the events
+and pairs each delivery with its end, and works out depths, faults, latencies over time and the slowest messages.
 """
 
 from __future__ import annotations
@@ -37,26 +36,26 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Scale(Protocol):
-    """How long everything takes."""
+    """The length of everything."""
 
     @property
     def analyses(self) -> int:
-        """How often everything is measured."""
+        """The number of rounds."""
 
     @property
     def events(self) -> int:
-        """How long the log is."""
+        """The number of events in the log."""
 
 
 class Taken(Struct, frozen=True):
-    """How long one took, and how much of the processors."""
+    """The time of one measurement, on the wall and of the processors."""
 
     seconds: float
     cpu_seconds: float
 
 
 class Contenders:
-    """What is measured, each with the same number of cores."""
+    """Contenders, each with the same number of cores."""
 
     def __init__(self, spark: SparkSession, cores: int) -> None:
         self.spark, self._cores = spark, cores
@@ -129,13 +128,13 @@ def _spark_on(cores: int) -> Iterator[SparkSession]:
 
 
 def _own_cpu_seconds() -> float:
-    """What this process has used of the processors so far."""
+    """Return the processor time that this process has used so far."""
     ours = os.times()
     return ours.user + ours.system
 
 
 def _cpu_seconds(spark: SparkSession) -> dict[int, float]:
-    """What Java, all that it has started, and we have used of the processors so far, by process."""
+    """Return the processor time that Java, all its children, and this process have used so far, by process."""
     gateway = spark.sparkContext._gateway
     return {os.getpid(): _own_cpu_seconds(), **({} if gateway is None else _cpu_seconds_below(gateway.proc.pid))}
 

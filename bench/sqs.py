@@ -11,7 +11,7 @@ from bench import command, report, served, sqs_boto3, sqs_fifo, sqs_raw
 
 
 class Scale(Struct, frozen=True):
-    """How long everything takes."""
+    """The length of everything."""
 
     raw: sqs_raw.Scale
     boto3: sqs_boto3.Scale

@@ -1,4 +1,4 @@
-"""One script for boto3, which every server runs: send, receive and delete, alone and ten at a time."""
+"""Script for boto3 that is run against every server: send, receive and delete, alone and ten at a time."""
 
 from __future__ import annotations
 
@@ -26,18 +26,19 @@ from bench.workspace import say
 
 JOBS = ("send", "receive", "delete", "send x10", "receive x10", "delete x10")
 LEAST_OF = ("ministack", 3.0)
-"""How many times as many calls Sqew is to answer, and as whom."""
+"""The peer to compare with, and the multiple of its calls that Sqew is to answer."""
 CEILING = "constant"
-"""Answers every call with the same few bytes: nobody can answer boto3 faster. It has no messages to receive."""
+"""Server that answers every call with the same few bytes: boto3 can't be answered faster. It has no messages to
+receive."""
 
 
 class Scale(Struct, frozen=True):
     seconds: float
-    """How long one job lasts."""
+    """Seconds that one job lasts."""
     rounds: int
     backlog: int
     fill_within_s: float
-    """How long a server is given to take the backlog: some would need hours."""
+    """Seconds that a server is given to take the backlog: some would need hours."""
     threads: tuple[int, ...] = (1, 16)
 
 
@@ -51,7 +52,7 @@ class Run(Struct, frozen=True):
     cpu_us: float
     """The server's processor time, per call."""
     load_busy: float
-    """Which part of the time boto3 was busy: near 1, it is boto3 that was measured."""
+    """The part of the time that boto3 was busy: near 1, it is boto3 that was measured."""
 
 
 class Outcome(Struct, frozen=True):
@@ -68,14 +69,14 @@ Runs = dict[tuple[str, Case, str], dict[int, Run]]
 
 
 def client_of(contender: Contender, threads: int) -> Any:
-    """boto3 as it comes, but that it asks once: what fails is to be seen."""
+    """Make a client of boto3 with its defaults, except that it tries once: failures are to be seen."""
     session = boto3.session.Session("bench", "bench", region_name="us-east-1")
     config = Config(max_pool_connections=threads, retries={"total_max_attempts": 1})
     return session.client("sqs", endpoint_url=contender.served.url, config=config)
 
 
 class Script:
-    """The jobs on one queue, in an order in which each finds what it needs."""
+    """The jobs on one queue, in an order in which each finds the messages that it needs."""
 
     def __init__(self, client: Any, url: str, seed: int) -> None:
         self._client, self._url = client, url
@@ -131,7 +132,7 @@ class Script:
 
 
 def timed(contender: Contender, job: Callable[[], bool], threads: int, seconds: float) -> Run | None:
-    """A job again and again, in so many threads, until its time is over or it has nothing left to do."""
+    """Run a job again and again, in so many threads, until its time is over or it has nothing left to do."""
     counts = [0] * threads
     began = time.perf_counter()
     deadline = began + seconds
@@ -174,7 +175,7 @@ def measure(folder: Path, seed: int, scale: Scale) -> Section:
 def _queues(
     contender: Contender, scale: Scale, seed: int, number: int, filled: dict[str, int]
 ) -> Iterator[tuple[Case, str]]:
-    """A queue for every number of threads, empty; and one with a backlog for all of them, because it takes long."""
+    """Yield an empty queue for each number of threads, and one with a backlog for all, as filling it takes long."""
     if contender.name == CEILING:
         yield from ((Case(0, threads), f"{contender.served.url}/000000000000/any") for threads in scale.threads)
         return

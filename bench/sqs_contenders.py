@@ -1,4 +1,4 @@
-"""The servers that speak SQS, side by side, and queues on them: made and filled over the wire that all of them have."""
+"""Servers that speak SQS, side by side, and queues on them, made and filled over the wire that all of them have."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from bench.workspace import say
 
 AT_A_TIME = 10
 FILLING = 8
-"""How many connections fill a queue."""
+"""Connections that fill a queue."""
 LONGEST_VISIBILITY = {"VisibilityTimeout": "43200"}
 
 
 class Contender(Struct, frozen=True):
     name: str
     keeps: str
-    """How what was sent outlives the server."""
+    """The way in which messages outlive the server."""
     served: Served
 
     @property
@@ -39,7 +39,7 @@ class Contender(Struct, frozen=True):
 
 
 def started(stack: ExitStack, folder: Path) -> tuple[list[Contender], dict[str, str]]:
-    """All of them, Sqew's first; and why some are not there."""
+    """Start all contenders, Sqew's first; return the reasons for those that are missing as well."""
     folder.mkdir(parents=True, exist_ok=True)
     contenders, missing = [], {}
     for durability, synchronous in SYNCHRONOUS.items():
@@ -57,7 +57,7 @@ def started(stack: ExitStack, folder: Path) -> tuple[list[Contender], dict[str, 
 
 
 def make_queue(served: Served, name: str, *, fifo: bool = False) -> str:
-    """The URL of a new queue, in which no message comes back while the benchmark runs."""
+    """Make a queue in which no message comes back while the benchmark runs; return its URL."""
     attributes = {**LONGEST_VISIBILITY, **({"FifoQueue": "true"} if fifo else {})}
     body = msgspec.json.encode({"QueueName": f"{name}.fifo" if fifo else name, "Attributes": attributes})
     status, answer = served.call("POST", "/", body, sqs_headers("CreateQueue"))
@@ -68,9 +68,9 @@ def make_queue(served: Served, name: str, *, fifo: bool = False) -> str:
 
 
 def fill(contender: Contender, url: str, count: int, seed: int, within_s: float, groups: int = 0) -> int:
-    """Send that many messages in batches, or as many as the server takes in that time; how many it took.
+    """Send that many messages in batches, or as many as the server takes in that time; return how many it took.
 
-    ``groups``: over how many groups of a FIFO queue they go in turn.
+    ``groups`` is the number of groups of a FIFO queue that the messages go to in turn.
     """
     bodies = [msgspec.json.encode(body).decode() for body in Bodies(seed, SIZE).take(100)]
     firsts, deadline = iter(range(0, count, AT_A_TIME)), time.monotonic() + within_s

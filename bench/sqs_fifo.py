@@ -1,4 +1,4 @@
-"""FIFO queues through boto3: what it takes to receive a message and delete it, by groups and by what is retained."""
+"""FIFO queues through boto3: the time to receive and delete a message, by groups and by retained messages."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Case(Struct, frozen=True):
 
 class Run(Struct, frozen=True):
     retained: int
-    """How many messages the server took in the time that it had."""
+    """Messages that the server took in the time that it had."""
     receive_ms: float
     """The median over the receives."""
     cpu_us: float

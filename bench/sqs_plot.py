@@ -1,4 +1,4 @@
-"""The results of the benchmark of SQS as a picture."""
+"""Picture of the results of the benchmark of SQS."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bench.report import Section
 
 
 def draw(sections: Sequence[Section], to: Path) -> None:
-    """The raw wire, boto3 with its most threads, and FIFO queues at their fullest, as far as measured."""
+    """Draw the raw wire, boto3 with its most threads, and FIFO queues at their fullest, as far as measured."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -39,7 +39,7 @@ def draw(sections: Sequence[Section], to: Path) -> None:
 
 
 def _bars(axis: Any, heights: dict[str, dict[str, float]], title: str) -> None:
-    """Bars by what they are of and by contender, on a logarithmic axis."""
+    """Draw bars by their subject and by contender, on a logarithmic axis."""
     names = list(dict.fromkeys(name for found in heights.values() for name in found))
     width = 0.8 / len(names)
     for number, name in enumerate(names):

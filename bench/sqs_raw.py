@@ -1,4 +1,4 @@
-"""SQS in JSON by wrk: how many requests beside its emulators, and what a send costs beside one in our own dialect."""
+"""SQS in JSON by wrk: requests a second beside its emulators, and the cost of a send beside one in our own dialect."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bench.workspace import say
 
 JOBS: tuple[Job, ...] = ("cycle", "send", "receive 1", "ack", "send x10", "receive 10")
 LEAST = {"moto": 10.0, "ministack": 5.0}
-"""How many times as many requests Sqew is to answer."""
+"""The multiple of a peer's requests that Sqew is to answer."""
 COMPARED: tuple[Job, ...] = ("cycle", "send")
 MOST_CPU = 1.3
 OWN = "in Sqew's own dialect"
@@ -37,7 +37,7 @@ class Outcome(Struct, frozen=True):
     requests_per_s: Spread
     cpu_us: Spread
     of_first: Spread | None
-    """How many times as many requests the first contender answered, over the rounds in which both were measured."""
+    """Requests that the first contender answered, as a multiple, over the rounds in which both were measured."""
     refused: float
 
 

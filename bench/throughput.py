@@ -1,4 +1,4 @@
-"""How many messages a second, as a ratio to raw SQL and to the peers at the same durability."""
+"""Messages a second, as a ratio to raw SQL and to the peers at the same durability."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ TITLE = "Throughput"
 class Scale(Struct, frozen=True):
     rounds: dict[Durability, int]
     round_ms: int
-    """How long raw SQL should take for one job of a round. In 5 ms everybody still warms up after the others' turns."""
+    """Milliseconds that raw SQL should take for one job of a round. In 5 ms all still warm up after others' turns."""
 
 
 class _Runner:
-    """One contender, and the messages it holds between the jobs of a round."""
+    """A contender, and the messages that it holds between the jobs of a round."""
 
     def __init__(self, contender: Contender, bodies: Bodies) -> None:
         self.contender = contender
@@ -50,7 +50,7 @@ class _Runner:
         self._handles: list[list[Any]] = []
 
     def run(self, job: Job, count: int) -> tuple[float, float]:
-        """Seconds for one message: as the clock on the wall tells, and of the processor."""
+        """Return the seconds for one message: on the wall, and of the processor."""
         prepare, work = self._steps(job, count)
         prepare()
         start, busy = time.perf_counter(), time.process_time()
@@ -78,7 +78,7 @@ class _Runner:
                 return _nothing, self._ack_batches
 
     def end_round(self) -> None:
-        """Everything that was sent has come back, once, and nothing else, or is still there; then start anew."""
+        """Assert that each message sent came back once, or is still there, and nothing else; then start anew."""
         contender, seen = self.contender, set(self._seen)
         assert len(seen) == len(self._seen), f"{contender.name} delivered a message twice"
         assert seen <= set(self._sent), f"{contender.name} delivered what was not sent"
@@ -128,7 +128,7 @@ def _nothing() -> None:
 
 
 class Outcome(Struct, frozen=True):
-    """One contender at one job."""
+    """A contender at a job."""
 
     durability: Durability
     synchronous: str
@@ -191,7 +191,7 @@ def _measure(folder: Path, seed: int, scale: Scale, durability: Durability) -> l
 
 
 def _calibrate(raw: _Runner, scale: Scale) -> dict[Job, int]:
-    """How many messages a round has: enough to time, and no more, whatever the disk."""
+    """Return the messages of a round for each job: enough to time, and no more, whatever the disk."""
     counts: dict[Job, int] = {}
     for job in JOBS:
         batched = "x100" in job

@@ -21,18 +21,18 @@ class Spread(Struct, frozen=True):
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """The middle of some rounds, and how far they lie apart."""
+    """Return the median and the quartiles of some rounds."""
     ordered = sorted(values)
     return Spread(statistics.median(ordered), quantile(ordered, 0.25), quantile(ordered, 0.75), len(ordered))
 
 
 def ratios(above: Sequence[float], below: Sequence[float]) -> Spread:
-    """The ratio of two contenders: each round against its neighbour in time, so that both met the same machine."""
+    """Return the ratio of two contenders, each round to its neighbour in time, so that both met the same machine."""
     return spread([a / b for a, b in zip(above, below, strict=True)])
 
 
 def quantile(ordered: Sequence[float], part: float) -> float:
-    """The value below or at which that part of the ordered values lies (nearest rank)."""
+    """Return the value at or below which that part of the ordered values lies (nearest rank)."""
     return ordered[min(int(part * len(ordered)), len(ordered) - 1)]
 
 
@@ -51,6 +51,6 @@ def quantiles(nanoseconds: Sequence[int]) -> Quantiles:
 
 
 def in_turn(contenders: Sequence[T], round: int) -> list[T]:
-    """The contenders, another one first in each round, so that none always follows the same one."""
+    """Return the contenders, another one first in each round, so that none always follows the same one."""
     start = round % len(contenders)
     return [*contenders[start:], *contenders[:start]]

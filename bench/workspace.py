@@ -1,4 +1,4 @@
-"""Where the benchmark puts its files, and how it sees to it that none stays."""
+"""The folder for a benchmark's files, and their removal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sqew.stores.sqlite.connection import file_system
 
 @contextlib.contextmanager
 def workspace(parent: Path | None, needed_bytes: int) -> Iterator[Path]:
-    """A folder on a real disk that is gone afterwards, also when the benchmark is interrupted or terminated."""
+    """Make a folder on a real disk that is gone afterwards, also when the benchmark is interrupted or terminated."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     chosen = parent or _on_a_disk()
     free = shutil.disk_usage(chosen).free
@@ -30,13 +30,13 @@ def workspace(parent: Path | None, needed_bytes: int) -> Iterator[Path]:
 
 
 def _on_a_disk() -> Path:
-    """The folder for temporary files, unless it is in memory, where an fsync costs nothing and proves nothing."""
+    """Return the folder for temporary files, or another if it is in memory, where an fsync costs and proves nothing."""
     usual = Path(tempfile.gettempdir())
     return Path("/var/tmp") if file_system(usual) in ("tmpfs", "ramfs") and Path("/var/tmp").is_dir() else usual
 
 
 def remove(database: Path) -> None:
-    """A database, its WAL, and whatever else stands beside it under its name."""
+    """Remove a database, its WAL, and all other files that begin with its name."""
     for path in database.parent.glob(f"{database.name}*"):
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
@@ -45,7 +45,7 @@ def remove(database: Path) -> None:
 
 
 def evict(database: Path) -> None:
-    """Have the system forget what it holds of a file in memory, so that the next reader goes to the disk."""
+    """Drop a file from the system's cache, so that the next reader goes to the disk."""
     with database.open("rb") as file:
         os.fsync(file.fileno())
         if hasattr(os, "posix_fadvise"):
@@ -53,5 +53,5 @@ def evict(database: Path) -> None:
 
 
 def say(sentence: str) -> None:
-    """Progress, on stderr."""
+    """Print progress to stderr."""
     print(f"bench: {sentence}", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Load by wrk, one thread of it, and what the server spends on it meanwhile."""
+"""Load by wrk, one thread of it, and the server's processor time meanwhile."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bench.serving import Served
 SCRIPT = Path(__file__).parent / "load.lua"
 _SUMMARY = re.compile(r"^bench (\d+) (\d+) (\d+) (\d+) (\d+) (\d+)$", re.MULTILINE)
 _FEWEST_US = 10_000
-"""A load that runs out sooner than this tells nothing."""
+"""The shortest load, in microseconds, that a rate can be told from."""
 
 
 class Request(Struct, frozen=True):
@@ -28,34 +28,34 @@ class Request(Struct, frozen=True):
 
 
 class Load(Struct, frozen=True):
-    """What to send: one request again and again, or receives, acks, or whole cycles."""
+    """Requests to send: one again and again, or receives, acks, or whole cycles."""
 
     job: str
     requests: dict[str, Request]
     handle: str = ""
-    """A Lua pattern for a received message: what its ack needs, in one or two captures."""
+    """A Lua pattern for a received message: its captures, one or two, are what its ack needs."""
     per_request: int = 1
-    """How many messages a request of the job ``same`` carries."""
+    """Messages that a request of the job ``same`` carries."""
 
 
 class Run(Struct, frozen=True):
-    """What one run of wrk saw."""
+    """The results of one run of wrk."""
 
     requests_per_s: float
     messages_per_s: float
     cpu_us: float
     """The server's processor time, per request."""
     server_busy: float
-    """Which part of the time the server ran. Where it is far below 1 and wrk is not busy, it waited: for the disk, or
-    for other programs to leave its core."""
+    """The part of the time that the server ran. If it is far below 1 and wrk is not busy, the server waited: for the
+    disk, or for other programs to leave its core."""
     refused: float
-    """Which part of the requests failed or was refused; they are not in the rates."""
+    """The part of the requests that failed or was refused; they are not in the rates."""
     wrk_busy: float
-    """Which part of the time wrk itself was busy. Near 1, it is wrk that was measured."""
+    """The part of the time that wrk itself was busy. Near 1, it is wrk that was measured."""
 
 
 def run(served: Served, load: Load, connections: int, seconds: float, folder: Path) -> Run | None:
-    """One run; None if it ran out of messages before anything could be said."""
+    """Run wrk once; return None if it ran out of messages before anything could be measured."""
     folder.mkdir(parents=True, exist_ok=True)
     spec = folder / "load-spec.lua"
     # What a receive took is there for the ack that follows it.
@@ -98,7 +98,7 @@ def _children_cpu_s() -> float:
 
 
 def _lua(value: Any) -> str:
-    """A value as Lua writes it."""
+    """Return a value as Lua writes it."""
     match value:
         case None:
             return "nil"

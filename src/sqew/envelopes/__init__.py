@@ -1,1 +1,1 @@
-"""Envelopes: SNS's, their signatures and keys, and the signatures of requests."""
+"""Envelopes as in SNS, their signatures and keys, and the signatures of requests."""

@@ -1,4 +1,4 @@
-"""When a failed delivery is tried again, as the delivery policies of SNS say it: see `retries_of`."""
+"""Retries of failed deliveries, as the delivery policies of SNS define them: see `retries_of`."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _Number = Annotated[int, Meta(ge=0, le=MOST_RETRIES)]
 _UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 
 Backoff = Literal["linear", "arithmetic", "geometric", "exponential"]
-"""How the delays grow from the shortest to the longest: the later ones grow more from each of these to the next."""
+"""Functions by which delays grow from the shortest to the longest: the later ones grow more from each to the next."""
 
 
 class Retries(Struct, frozen=True, rename="camel"):
-    """So many retries: at once, then after the shortest delay, then after longer ones, then after the longest."""
+    """Retries in four phases: at once, then after the shortest delay, after longer ones, and after the longest."""
 
     min_delay_target: _Delay = 20
     max_delay_target: _Delay = 20
@@ -34,11 +34,11 @@ class Retries(Struct, frozen=True, rename="camel"):
 
     @property
     def growing(self) -> int:
-        """How many of them have delays that grow."""
+        """The number of retries whose delays grow."""
         return self.num_retries - self.num_no_delay_retries - self.num_min_delay_retries - self.num_max_delay_retries
 
     def delays_ms(self) -> tuple[int, ...]:
-        """How long to wait before each of them.
+        """Return the delay before each retry.
 
         >>> Retries(1, 9, 6, 1, 1, 1).delays_ms()
         (0, 1000, 1000, 5000, 9000, 9000)
@@ -66,20 +66,20 @@ def _delay(shortest: int, longest: int, at: int, number: int, backoff: Backoff) 
 
 
 class SubscriptionPolicy(Struct, frozen=True, rename="camel"):
-    """The delivery policy of a subscription, as far as it decides something."""
+    """The delivery policy of a subscription, as far as it is used here."""
 
     healthy_retry_policy: Retries | None = None
 
 
 class HttpPolicy(Struct, frozen=True, rename="camel"):
-    """What a topic says of all of its endpoints."""
+    """The part of a topic's delivery policy that is about all of its endpoints."""
 
     default_healthy_retry_policy: Retries | None = None
     disable_subscription_overrides: bool = False
 
 
 class TopicPolicy(Struct, frozen=True):
-    """The delivery policy of a topic, as far as it decides something."""
+    """The delivery policy of a topic, as far as it is used here."""
 
     http: HttpPolicy | None = None
 
@@ -89,9 +89,9 @@ _decode_topics = msgspec.json.Decoder(TopicPolicy).decode
 
 
 def retries_of(own: str, topics: str) -> Retries | None:
-    """What the delivery policies of a subscription and of its topic say; None: nothing.
+    """Return the retries that the delivery policies of a subscription and its topic ask for; None if they ask for none.
 
-    One that can't be read says nothing either, and holds up nobody.
+    A policy that can't be read is ignored, so it holds up no delivery.
 
     >>> retries_of('{"healthyRetryPolicy":{"numRetries":1}}', "").delays_ms()
     (20000,)
@@ -105,7 +105,7 @@ def retries_of(own: str, topics: str) -> Retries | None:
 
 
 def http_policy(topics: str) -> HttpPolicy:
-    """What the delivery policy of a topic says of its endpoints."""
+    """Return the part of a topic's delivery policy that is about its endpoints."""
     return (_read(_decode_topics, topics, TopicPolicy()).http if topics else None) or HttpPolicy()
 
 
@@ -117,7 +117,7 @@ def _read(decode: Callable[[str], P], policy: str, nothing: P) -> P:
 
 
 def nearest_retries(delays_ms: Sequence[int]) -> Retries:
-    """What comes nearest to delays that were chosen freely, in the words of a delivery policy.
+    """Return the delivery policy that comes nearest to delays that were chosen freely.
 
     >>> nearest_retries([10_000, 30_000, 60_000, 300_000]).backoff_function
     'geometric'

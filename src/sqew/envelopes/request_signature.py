@@ -1,7 +1,7 @@
-"""Making API keys, and signing requests with them.
+"""API keys, and signatures of requests made with them.
 
-A key is 256 random bits, so its SHA-256 is all that a store needs to know it again, and nobody can find the key from
-it. Whoever makes a key sees it once.
+A key is 256 random bits, so its SHA-256 is all that a store needs to recognize it, and the key can't be found from it.
+A key is shown once, when it is made.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _RANDOM_BYTES = 32
 
 
 class NewKey(Discreet, frozen=True):
-    """What whoever makes a key must keep, and the operation that gives the key to a queue."""
+    """A new key and its secret, which only its maker has, and the operation that gives the key to a queue."""
 
     hidden: ClassVar[tuple[str, ...]] = ("key", "secret")
     key: str
@@ -31,7 +31,7 @@ class NewKey(Discreet, frozen=True):
 
 
 def new_key(queue: str, scopes: Sequence[KeyScope], label: str = "", *, signing: bool = False) -> NewKey:
-    """A key for a queue. ``signing``: with a secret that every request with it must be signed with."""
+    """Make a key for a queue; with ``signing``, also a secret that every request with the key must be signed with."""
     id = secrets.token_hex(_ID_BYTES)
     key = f"{KEY_PREFIX}_{id}_{secrets.token_urlsafe(_RANDOM_BYTES)}"
     secret = f"{SECRET_PREFIX}_{secrets.token_urlsafe(_RANDOM_BYTES)}" if signing else None
@@ -39,19 +39,19 @@ def new_key(queue: str, scopes: Sequence[KeyScope], label: str = "", *, signing:
 
 
 def digest_of(key: bytes) -> bytes:
-    """What is stored of a key."""
+    """Return the digest of a key, which a store keeps in its place."""
     return hashlib.sha256(key).digest()
 
 
 def mac_of(secret: str, at: bytes, method: bytes, target: bytes, body: bytes) -> bytes:
-    """The HMAC-SHA256 of a request. ``target`` is the path as it is sent, with the query if there is one."""
+    """Return the HMAC-SHA256 of a request. ``target`` is the path as it is sent, with the query if there is one."""
     mac = hmac.new(secret.encode(), b"%b.%b.%b." % (at, method, target), hashlib.sha256)
     mac.update(body)
     return mac.digest()
 
 
 def signature(secret: str, at: float, method: str, target: str, body: bytes = b"") -> str:
-    """The value of the header ``X-Sqew-Signature`` for a request, at a time in epoch seconds.
+    """Return the value of the header ``X-Sqew-Signature`` for a request, at a time in epoch seconds.
 
     A fraction of a second, as `time.time` has, tells two requests apart that are otherwise the same.
 

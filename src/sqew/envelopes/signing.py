@@ -1,4 +1,4 @@
-"""Event envelopes and their signatures: RSA over the fields that matter, as receivers of SNS notifications check them.
+"""Event envelopes and their signatures: RSA over the fields that receivers of SNS notifications check.
 
 `cryptography` is loaded when the first key is made or used: it takes 0.2 s, and most servers sign nothing.
 """
@@ -31,7 +31,7 @@ SignatureVersion = Literal[1, 2]
 _KEY_BITS = 2048
 _VALID_FOR = timedelta(days=3652)
 _VALID_SINCE = timedelta(days=1)
-"""Before it was made: the clock of a receiver may be behind."""
+"""Validity before its creation: the clock of a receiver may be behind."""
 _ID_DIGITS = 32
 _LOADED_KEYS = 8
 
@@ -40,13 +40,13 @@ _SIGNED_FIELDS = {
     CONFIRMATION: ("Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"),
     CANCELLATION: ("Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"),
 }
-"""By the type of the envelope, and in the order in which they are signed: that of their bytes."""
+"""The fields that are signed, by the type of the envelope, in the order of signing: that of their bytes."""
 _OPTIONAL = "Subject"
 
 
 @contextmanager
 def cryptography_explained() -> Iterator[None]:
-    """Say which package is missing when signatures can't be made or checked because of it."""
+    """Name the missing package when signatures can't be made or checked because of it."""
     try:
         yield
     except ImportError as error:
@@ -57,7 +57,7 @@ def cryptography_explained() -> Iterator[None]:
 
 
 def new_signing_key(now_ms: int) -> SigningKey:
-    """An RSA key of 2048 bits, and a certificate for it that it signed itself, valid for ten years."""
+    """Make an RSA key of 2048 bits, and a self-signed certificate for it, valid for ten years."""
     with cryptography_explained():
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric import rsa
@@ -111,7 +111,7 @@ def _for_signatures_only() -> x509.KeyUsage:
 
 
 def envelope(notice: Notice, key: SigningKey, cert_url: str, version: SignatureVersion = 2) -> bytes:
-    """The notice as one line of signed JSON. ``cert_url`` is where receivers find the key's certificate."""
+    """Return a notice as one line of signed JSON. ``cert_url`` is the address of the key's certificate."""
     fields = {"Type": NOTIFICATION, "MessageId": notice.message_id, "TopicArn": notice.topic_arn}
     if notice.subject is not None:
         fields["Subject"] = notice.subject
@@ -132,7 +132,7 @@ def confirmation(
     cert_url: str,
     version: SignatureVersion = 2,
 ) -> bytes:
-    """What asks an endpoint to confirm its subscription, or to restore it, as one line of signed JSON."""
+    """Return the request to an endpoint to confirm or restore its subscription, as one line of signed JSON."""
     fields = {
         "Type": kind,
         "MessageId": notice.message_id,
@@ -156,12 +156,12 @@ def _signed(fields: dict[str, str], key: SigningKey, cert_url: str, version: Sig
 
 
 def _attribute(value: Mapping[str, Any]) -> dict[str, str]:
-    """An attribute as it stands in an envelope, where it is not signed."""
+    """Return an attribute as it stands in an envelope, where it is not signed."""
     return {"Type": value["DataType"], "Value": value.get("StringValue") or value.get("BinaryValue") or ""}
 
 
 def string_to_sign(fields: Mapping[str, str]) -> bytes:
-    r"""The bytes of an envelope that its signature is about; raises `BadValue` where they can't be told.
+    r"""Return the bytes of an envelope that are signed; raise `BadValue` if they are not well-defined.
 
     >>> fields = {"Type": "Notification", "MessageId": "7", "TopicArn": "arn", "Message": "hi", "Timestamp": "now"}
     >>> string_to_sign(fields)
@@ -193,7 +193,7 @@ def _sign(data: bytes, key: SigningKey, version: SignatureVersion) -> bytes:
 
 
 def hash_of(version: SignatureVersion) -> HashAlgorithm:
-    """The hash that a version of the signature is made with."""
+    """Return the hash that a version of the signature is made with."""
     from cryptography.hazmat.primitives import hashes
 
     if version == 1:

@@ -1,4 +1,4 @@
-"""Events in envelopes: what an event is called there, and where its certificate is."""
+"""Events in SNS envelopes: their ARNs, numbers and links, and the addresses of certificates."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from sqew.model import CANCELLATION, CONFIRMATION, NewEvent, NewMessage, Notice,
 from sqew.rules.regions import region_and_name
 
 EVERYWHERE = ("0.0.0.0", "::")
-"""Addresses to listen at that stand for all of them."""
+"""Listening addresses that mean every interface."""
 
 
 def new_event(routing_key: str, message: NewMessage) -> NewEvent:
-    """An event with an id of its own."""
+    """Make an event with an id of its own."""
     return NewEvent(routing_key, message, new_message_id())
 
 
 def new_message_id() -> str:
-    """A UUID. uuid.uuid4() takes three times as long, and nobody gains by guessing this one."""
+    """Make a UUID. uuid.uuid4() takes three times as long, and there is nothing to gain by guessing this id."""
     bits = f"{getrandbits(128):032x}"
     return f"{bits[:8]}-{bits[8:12]}-4{bits[13:16]}-a{bits[17:20]}-{bits[20:]}"
 
 
 def topic_arn(routing_key: str, account_id: str) -> str:
-    """What SNS would call a routing key.
+    """Return the ARN that SNS would give a routing key.
 
     >>> topic_arn("eu-west-1:orders", "000000000000")
     'arn:aws:sns:eu-west-1:000000000000:orders'
@@ -42,13 +42,13 @@ def topic_arn(routing_key: str, account_id: str) -> str:
 
 
 def unsubscribe_link(base_url: str, arn: str) -> str:
-    """The URL that ends a subscription to a topic, up to the subscription's UUID."""
+    """Return the URL that ends a subscription to a topic, up to the subscription's UUID."""
     query = urlencode({"Action": "Unsubscribe", "SubscriptionArn": f"{arn}:"}, safe=":")
     return f"{base_url.rstrip('/')}/?{query}"
 
 
 def with_link(envelope: bytes, url: str) -> bytes:
-    """An envelope that also says how to unsubscribe. That is not signed.
+    """Add the unsubscribe link to an envelope. It is not signed.
 
     >>> with_link(b'{"Type":"Notification"}', "http://localhost/?Action=Unsubscribe")
     b'{"Type":"Notification","UnsubscribeURL":"http://localhost/?Action=Unsubscribe"}'
@@ -57,7 +57,7 @@ def with_link(envelope: bytes, url: str) -> bytes:
 
 
 def addressed(event: NewEvent, version: int, number: int | None = None, uuid: str = "") -> bytes:
-    """The envelope of an event for one subscription: with its number, and how to leave for who subscribed by SNS.
+    """Return an event's envelope for one subscription: with its number, and an unsubscribe link if SNS made it.
 
     Neither is signed: the number is not known before the event is written, and the link differs for each.
     """
@@ -68,7 +68,7 @@ def addressed(event: NewEvent, version: int, number: int | None = None, uuid: st
 
 
 def sequence_number(number: int) -> str:
-    """A number as FIFO topics and queues write it.
+    """Format a number as FIFO topics and queues write it.
 
     >>> sequence_number(7)
     '00000000000000000007'
@@ -81,14 +81,14 @@ def _with(envelope: bytes, name: str, value: str) -> bytes:
 
 
 def certificate_path(key_id: str) -> str:
-    """Where a server has the certificate of a key: each at its own address, so that it outlives the next key."""
+    """Return the path of a key's certificate: each key has its own, so that a certificate outlives the next key."""
     return f"/v1/certificates/SimpleNotificationService-{key_id}.pem"
 
 
 def reachable(address: str) -> str:
-    """The address that a server listens at as others could use it: by this machine's name where it listens everywhere.
+    """Return a server's address as others can use it: with this machine's name if it listens on every interface.
 
-    A unix socket is reached by no URL.
+    A unix socket can't be reached by a URL.
 
     >>> reachable("http://127.0.0.1:8888")
     'http://127.0.0.1:8888'
@@ -102,7 +102,7 @@ def reachable(address: str) -> str:
 
 
 def check_base_url(base_url: str) -> None:
-    """Raise unless an envelope can say where its certificate is."""
+    """Raise unless an envelope can have the address of its certificate."""
     if not base_url:
         raise BadSetting(
             "An envelope says where its certificate is, and a server at a unix socket has no address that others can "
@@ -111,7 +111,7 @@ def check_base_url(base_url: str) -> None:
 
 
 class EnvelopeSigner:
-    """Puts events into envelopes. As the body of a message an envelope may have ``max_body_bytes``."""
+    """Maker of envelopes for events. As the body of a message, an envelope may have ``max_body_bytes``."""
 
     def __init__(self, key: SigningKey, base_url: str, account_id: str, max_body_bytes: int) -> None:
         self._key, self._account_id, self._max_body_bytes = key, account_id, max_body_bytes
@@ -119,7 +119,8 @@ class EnvelopeSigner:
         self._cert_url = self._base_url + certificate_path(key.id)
 
     def all(self, events: Sequence[NewEvent], needed: EnvelopeNeeded, now_ms: int) -> list[NewEvent]:
-        """The events, with an envelope for each version of the signature. A signature takes half a millisecond."""
+        """Return the events with an envelope for each version of the signature. Each signature takes half a
+        millisecond."""
         wrapped = [self._with_envelopes(event, needed.versions, now_ms) for event in events]
         for event in wrapped:
             for version in needed.for_queues:
@@ -146,7 +147,7 @@ class EnvelopeSigner:
         )
 
     def confirmation(self, topic: str, message_id: str, token: str, version: SignatureVersion, now_ms: int) -> bytes:
-        """What asks an endpoint to confirm its subscription to a topic."""
+        """Return the request to an endpoint to confirm its subscription to a topic."""
         arn = topic_arn(topic, self._account_id)
         text = (
             f"You have chosen to subscribe to the topic {arn}.\n"
@@ -157,7 +158,7 @@ class EnvelopeSigner:
     def cancellation(
         self, topic: str, uuid: str, message_id: str, token: str, version: SignatureVersion, now_ms: int
     ) -> bytes:
-        """What tells an endpoint that its subscription to a topic has ended, and how to restore it."""
+        """Return the notice to an endpoint that its subscription to a topic has ended, with the link to restore it."""
         arn = topic_arn(topic, self._account_id)
         text = (
             f"You have chosen to deactivate subscription {arn}:{uuid}.\n"

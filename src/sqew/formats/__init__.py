@@ -1,1 +1,1 @@
-"""Formats: messages as bytes, in JSON, NDJSON, Arrow and columns."""
+"""Formats of messages as bytes: JSON, NDJSON, Arrow and columns."""

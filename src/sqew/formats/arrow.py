@@ -1,6 +1,6 @@
-"""Messages as an Arrow IPC stream: what Spark, pandas, DuckDB and Polars read by the million a second.
+"""Messages as an Arrow IPC stream, which Spark, pandas, DuckDB and Polars read by the million a second.
 
-Columns are encoded whole, without an object for each message, and without pyarrow: a server need not have it.
+Whole columns are encoded, without an object for each message and without pyarrow, so a server need not have it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sqew.model import Columns, Same
 
 CONTENT_TYPE = b"application/vnd.apache.arrow.stream"
 END = struct.pack("<Ii", 0xFFFFFFFF, 0)
-"""What a stream ends with: a reader that does not see it has not got everything."""
+"""The end of a stream: a reader that does not see it has not got everything."""
 
 _V5 = Number("h", 4)
 _SCHEMA, _RECORD_BATCH = Number("B", 1), Number("B", 3)
@@ -32,14 +32,14 @@ _encode_json = msgspec.json.Encoder().encode
 
 
 class _Encoded(NamedTuple):
-    """A column: of itself and of all that is inside it, how many values and nulls there are, and the buffers."""
+    """An encoded column: the counts of values and nulls, of itself and of its children, and its buffers."""
 
     nodes: list[int]
     buffers: list[bytes]
 
 
 class _Kind(NamedTuple):
-    """What Arrow calls a type, and how a column of it is encoded."""
+    """An Arrow type, and the function that encodes a column of it."""
 
     type_number: Number
     type: Table
@@ -54,7 +54,7 @@ def _little(values: array[int]) -> bytes:
 
 
 def _validity(values: Sequence[Any], nulls: int) -> bytes:
-    """A bit for each value that is there, the first one lowest; nothing where all are."""
+    """Return the validity bitmap: a bit for each value, lowest bit first, 1 if it is not null; empty without nulls."""
     if not nulls:
         return b""
     size = (len(values) + 7) // 8
@@ -94,7 +94,7 @@ def _as_bytes(value: str | bytes) -> bytes:
 
 
 def _texts(given: Sequence[Any] | Same, count: int) -> _Encoded:
-    """A column of texts, or of bytes that are texts in UTF-8."""
+    """Encode a column of strings, or of bytes that hold UTF-8."""
     if isinstance(given, Same):
         return _same_text(given.value, count)
     try:
@@ -117,12 +117,12 @@ def _same_text(value: str | bytes | None, count: int) -> _Encoded:
 
 @lru_cache(maxsize=64)
 def _even_offsets(length: int, count: int) -> bytes:
-    """The offsets of texts that are all so long. Nearly all batches have as many messages."""
+    """Return the offsets of strings of equal length. Cached, as nearly all batches have the same number of messages."""
     return _offsets([length] * count)
 
 
 def _maps(given: Sequence[Any] | Same, count: int) -> _Encoded:
-    """A column of headers: of each, its names and its values as texts. Other values than texts stand as JSON."""
+    """Encode a column of headers as maps from name to string. Values that are not strings become JSON."""
     if isinstance(given, Same) and given.value == {}:
         return _Encoded(
             [count, 0] + [0] * 6, [b"", bytes(4 * (count + 1)), b"", b"", bytes(4), b"", b"", bytes(4), b""]
@@ -182,14 +182,14 @@ def _message(header: Number, table: Table, body: bytes = b"") -> bytes:
 
 
 def schema(columns: Sequence[str]) -> bytes:
-    """What a stream begins with: the names of its columns, and their types."""
+    """Return the schema message that begins a stream: the names and types of its columns."""
     kinds = [(name, _KINDS[name]) for name in columns]
     fields = tuple(_field(name, kind.type_number, kind.type, kind.children) for name, kind in kinds)
     return _message(_SCHEMA, Table((None, fields)))
 
 
 def batch(part: Columns, columns: Sequence[str]) -> bytes:
-    """Some messages as a record batch of these columns; nothing where there are none."""
+    """Encode messages as a record batch of these columns; empty if there are no messages."""
     if not part.count:
         return b""
     nodes: list[int] = []

@@ -1,7 +1,7 @@
-"""Messages that wait until their writer's epoch is promoted: how they are read, checked and packed.
+"""Messages staged until their writer's epoch is promoted: reading, checking and packing them.
 
-Each field of thousands of messages is kept as a column, and as one value where it is the same in all of them. So what
-is said of each takes no time where nothing is said: packed and unpacked in a tenth of a microsecond a message.
+Each field of thousands of messages is kept as a column, or as one value if it is the same in all of them. A field that
+no message sets then costs nothing: packing and unpacking take a tenth of a microsecond a message.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from sqew.rules.rules import Limits, check_message, check_text, parse_all, parse
 from sqew.rules.values import check_new_message, check_utf8
 
 MOST_STAGED = 10_000
-"""How many messages may be staged in one request."""
+"""The most messages that one request may stage."""
 LARGEST_EPOCH = 10**18 - 1
 CHUNK = 1_000
-"""How many messages are moved into a queue in one transaction: everybody else waits while they are, for some 5 ms."""
+"""Messages moved into a queue in one transaction, which blocks everybody else for some 5 ms."""
 CHUNK_BYTES = 1_048_576
-"""The same in bytes of their bodies, as long as there is more than one of them."""
+"""The most bytes of bodies in a chunk of more than one message."""
 _LEAST_TOGETHER = 100
-"""How many messages a chunk of their own is for, on average, at least."""
+"""The least messages that a kind must have on average for chunks to be made by kind."""
 
 
 class StagedMessage(Struct, forbid_unknown_fields=True):
-    """A message to stage: any JSON as its `message`, or with `"format": "text"` a text, and what else there is to say.
+    """A message to stage: its body as `message`, any JSON or, with `"format": "text"`, a string; all else is optional.
 
     `delay` and `ttl` are in seconds. They count from when the message is promoted.
     """
@@ -59,7 +59,7 @@ class StagedMessage(Struct, forbid_unknown_fields=True):
 
 
 class _Bare(Struct, forbid_unknown_fields=True):
-    """A message of which nothing else is said."""
+    """A message with a body and no other fields."""
 
     message: Raw
     format: Format = "json"
@@ -76,7 +76,7 @@ _UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
 
 def read(body: bytes) -> NewMessages:
-    """The messages in the body of a request: an array of JSON, or lines of it. What they say is not checked yet."""
+    """Decode the body of a request, a JSON array or lines of JSON, into messages. Their values are not checked yet."""
     is_array = body[:64].lstrip()[:1] == b"["
     (check_array if is_array else check_lines)(body, MOST_STAGED)
     try:
@@ -100,7 +100,7 @@ def _read_whole(body: bytes, is_array: bool) -> NewMessages:
 
 
 def _columns_of(items: Sequence[StagedMessage]) -> NewMessages:
-    """By the column at once, which takes half as long as message by message."""
+    """Convert messages to columns, column by column: half the time of message by message."""
     columns = [list(column) for column in zip(*map(structs.astuple, items), strict=True)]
     message, formats, headers, priorities, lanes, group_ids, keys, delays, ttls, body, groups, *in_ms = columns
     given = _either(body, message, UNSET)
@@ -122,7 +122,7 @@ def _columns_of(items: Sequence[StagedMessage]) -> NewMessages:
 
 
 def _either(values: list[Any], others: list[Any], nothing: object = None) -> list[Any]:
-    """Of each message the value that it has under one of two names."""
+    """Return for each message its value from the first column or, if that has none, from the second."""
     if values.count(nothing) == len(values):
         return others
     return [other if value is nothing else value for value, other in zip(values, others, strict=True)]
@@ -150,7 +150,7 @@ def _body(given: Raw, format: Format, number: int) -> bytes:
 
 
 def _unreadable_line(body: bytes) -> SqewError:
-    """Which line is at fault, and why."""
+    """Return an error that names the line at fault, and the reason."""
     for number, line in enumerate(body.split(b"\n"), 1):
         if line.strip():
             try:
@@ -161,7 +161,7 @@ def _unreadable_line(body: bytes) -> SqewError:
 
 
 def _explained(error: Exception) -> str:
-    """msgspec's sentence, with the nearest name where one is misspelt."""
+    """Return msgspec's sentence, with the nearest name if one is misspelt."""
     sentence = shortened(str(error), 300)
     _, unknown, rest = sentence.partition("unknown field `")
     if not unknown:
@@ -171,13 +171,13 @@ def _explained(error: Exception) -> str:
 
 
 def _numbered(error: SqewError, number: int) -> SqewError:
-    """The same error, so that its class and what it knows are kept, with the message that it is about."""
+    """Prefix an error with the number of its message; it stays the same object, so that its class and data are kept."""
     error.args = (f"Message {number}: {error}",)
     return error
 
 
 def columns(messages: Iterable[NewMessage]) -> NewMessages:
-    """Messages by the column."""
+    """Convert messages to columns."""
     fields = [list(column) for column in zip(*map(structs.astuple, messages), strict=True)]
     if not fields:
         return NewMessages([])
@@ -204,7 +204,7 @@ def _none_or_all(values: list[Any]) -> list[Any] | None:
 
 
 def check(messages: object, limits: Limits) -> None:
-    """Raise unless the messages may be staged; the error says which one may not."""
+    """Raise unless the messages may be staged; the error names the first that may not."""
     if type(messages) is not NewMessages:
         raise BadValue("What is staged must be NewMessages: make them with sqew.formats.columns.columns.")
     _check_columns(messages)
@@ -223,7 +223,7 @@ def check(messages: object, limits: Limits) -> None:
 
 
 def _check_columns(messages: NewMessages) -> None:
-    """Raise unless every column is of the right type, and says something of every message."""
+    """Raise unless every column is of the right type, with a value for every message."""
     try:
         converted = msgspec.convert(structs.astuple(messages), NewMessages, builtin_types=(bytes,))
     except msgspec.ValidationError as error:
@@ -237,7 +237,7 @@ def _check_columns(messages: NewMessages) -> None:
 
 
 def _check_all(messages: NewMessages, limits: Limits) -> None:
-    """The same as `check_new_message` of each. What is said of many alike is looked at once."""
+    """Check messages as `check_new_message` does, but values that many share only once."""
     if not messages.bodies:
         return
     if messages.headers is not None:
@@ -263,7 +263,7 @@ def _check_all(messages: NewMessages, limits: Limits) -> None:
 
 
 def _kinds(messages: NewMessages) -> set[tuple[Any, ...]]:
-    """What is said of the messages besides who they are: mostly the same of all, or of many."""
+    """Return the distinct combinations of priority, lane, delay and ttl: mostly one, or a few."""
     said = (messages.priorities, messages.lanes, messages.delays_ms, messages.ttls_ms)
     if not any(isinstance(column, list) for column in said):
         return {said}
@@ -278,10 +278,10 @@ class Packed(Struct, frozen=True, array_like=True):
     """Messages as they are stored until they are promoted, each with the checksum that its body must have."""
 
     messages: NewMessages
-    """Without their headers."""
+    """The messages without their headers."""
     checksums: list[int]
     headers: list[bytes | None] | None = None
-    """As JSON, which can say more than what they are packed in."""
+    """The headers as JSON, which can express more than MessagePack."""
     headers_checksum: int = 0
 
 
@@ -292,10 +292,10 @@ _decode_headers = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def packed(messages: NewMessages, *, in_order: bool) -> Iterator[tuple[int, bytes]]:
-    """Messages in chunks: how many each has, and what is stored of it.
+    """Yield messages in chunks: the number of messages in each, and its bytes to store.
 
-    ``in_order``: as they are. Otherwise those of one lane and one priority keep their order, and stand together: what
-    is the same of a whole chunk is promoted in half the time.
+    ``in_order`` keeps them as they are. Otherwise messages of one lane and priority stand together, in their order: a
+    chunk whose messages are alike is promoted in half the time.
     """
     for some in [messages] if in_order else _by_kind(messages):
         start = 0
@@ -320,7 +320,7 @@ def _by_kind(messages: NewMessages) -> list[NewMessages]:
 
 
 def _ends(bodies: Sequence[bytes]) -> Iterator[int]:
-    """Where chunks end."""
+    """Yield the position at which each chunk ends."""
     count = len(bodies)
     if not count:
         return
@@ -349,7 +349,7 @@ def _sum(headers: Iterable[bytes | None]) -> int:
 
 
 def unpack(chunk: bytes) -> Packed:
-    """What is stored of a chunk, with the headers of the messages in their place."""
+    """Decode a stored chunk, with the headers of its messages in their place."""
     try:
         found = _unpack(chunk)
     except (msgspec.MsgspecError, TypeError, ValueError) as error:
@@ -363,7 +363,7 @@ def unpack(chunk: bytes) -> Packed:
 
 
 def checksums(messages: NewMessages) -> list[int]:
-    """What a store keeps beside each body where there are no headers."""
+    """Return the checksum that a store keeps beside each body, for messages without headers."""
     if isinstance(messages.formats, str):
         is_text = messages.formats == "text"
         return [crc32(body, is_text) for body in messages.bodies]

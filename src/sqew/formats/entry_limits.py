@@ -1,6 +1,6 @@
-"""Large bodies of many small things: told to be too many before anything is made of them.
+"""Limits on the entries of large bodies, checked before anything is made of them.
 
-To decode 16 MiB of ``{},{},{}`` takes a second or two, in which everybody else waits, only to count and to refuse them.
+Decoding 16 MiB of ``{},{},{}`` takes a second or two, in which everybody else waits, only to count and refuse them.
 """
 
 from __future__ import annotations
@@ -18,30 +18,31 @@ from sqew.errors import TooLarge
 T = TypeVar("T")
 
 LARGE = 262_144
-"""Bodies up to this are decoded at once: what is in them takes 5 ms at most."""
+"""Bodies of up to this many bytes are decoded at once, in 5 ms at most."""
 _VERY_LARGE = 1_048_576
-"""In bodies up to this, what lists and maps hold takes 25 ms at most."""
+"""Bodies of up to this many bytes may hold any lists and maps: decoding those takes 25 ms at most."""
 _MOST_INNER = 200_000
 """The most entries, counted by commas, that all lists and maps of a very large body may have together."""
 _MOST_LISTED = 1_000
 """The most objects that an object may list."""
 _MOST_TOGETHER = 10_000
-"""The largest batch limit that is enforced here: to prepare for a larger one takes too long itself."""
+"""The largest batch limit that is enforced here: preparing for a larger one takes too long itself."""
 _TOO_LONG = "Expected `array` of at most length"
 _CONTAINERS = (list, dict, tuple, set, frozenset)
 
 
 class Crowd(Generic[T]):
-    """Decodes bodies of one type, and of those with too many entries no more than it takes to see that.
+    """Decoder of bodies of one type that stops at the first entry too many, instead of decoding them all.
 
-    ``most``: how many entries an array may have. A million small messages in 16 MiB are refused after 0.2 ms.
+    ``most`` is the number of entries that an array may have. A million small messages in 16 MiB are refused after
+    0.2 ms.
     """
 
     def __init__(self, kind: Any, decode: Callable[[bytes], T], most: int = _MOST_LISTED) -> None:
         self._kind, self._decode, self._most = kind, decode, most
 
     def decode(self, body: bytes) -> T:
-        """Decode a body; raises `TooLarge`, or what msgspec raises."""
+        """Decode a body; raise `TooLarge`, or what msgspec raises."""
         if len(body) <= LARGE:
             return self._decode(body)
         is_array = body[:64].lstrip()[:1] == b"["
@@ -59,20 +60,20 @@ class Crowd(Generic[T]):
 
     @cached_property
     def _array(self) -> msgspec.json.Decoder[Any] | None:
-        """What decodes an array with so many entries at most, where the body may be one: in one pass, as the list."""
+        """Decoder of an array of at most so many entries, as fast as of a list; None if the body is never an array."""
         entry = _entry_of(self._kind)
         return None if entry is None or self._most > _MOST_TOGETHER else msgspec.json.Decoder(_few(entry, self._most))
 
     @cached_property
     def _outline(self) -> msgspec.json.Decoder[Any] | None:
-        """What decodes a body that is an object as far as to the lists and maps in it; None: it has none."""
+        """Decoder that leaves the lists and maps in an object undecoded; None if the type has no lists or maps."""
         kinds = [kind for kind in get_args(self._kind) or (self._kind,) if get_origin(kind) is not list]
         found = [outline for kind in kinds if (outline := _outline(kind)) is not None]
         return msgspec.json.Decoder(found[0]) if found else None
 
     @cached_property
     def _outline_of_array(self) -> msgspec.json.Decoder[Any] | None:
-        """The same of one that is an array of them."""
+        """Decoder that leaves the lists and maps in an array of objects undecoded; None if there are none."""
         outline = None if self._array is None else _outline(_entry_of(self._kind))
         return None if outline is None else msgspec.json.Decoder(_few(outline, self._most))
 
@@ -93,13 +94,13 @@ class Crowd(Generic[T]):
 
 
 def check_lines(body: bytes, most: int) -> None:
-    """Raise `TooLarge` if a body of lines has far more than so many."""
+    """Raise `TooLarge` if a body has far more lines than ``most``."""
     if len(body) > _VERY_LARGE and body.count(b"\n") > 10 * most:
         raise _too_many(most)
 
 
 def check_array(body: bytes, most: int) -> None:
-    """Raise `TooLarge` if a body of objects in an array has far more than so many."""
+    """Raise `TooLarge` if a body holds an array of far more objects than ``most``."""
     if len(body) <= _VERY_LARGE or body.count(b"{") <= 10 * most:
         return
     try:
@@ -120,12 +121,12 @@ def _is_too_long(error: msgspec.ValidationError) -> bool:
 
 
 def _entry_of(body: Any) -> Any:
-    """The type of the entries, where a body of this type may be an array; None: it may not."""
+    """Return the type of the entries if a body of this type may be an array, or None."""
     return next((get_args(kind)[0] for kind in (body, *get_args(body)) if get_origin(kind) is list), None)
 
 
 def _few(entry: Any, most: int) -> type[Struct]:
-    """An array as a record with so many fields at most: msgspec has no other limit that ends the decoding."""
+    """Make a struct type for an array of at most ``most`` entries: nothing else in msgspec can end the decoding."""
     fields = [(f"entry{number}", entry, UNSET) for number in range(most)]
     return defstruct("Few", fields, array_like=True, forbid_unknown_fields=True, gc=False)
 
@@ -136,9 +137,9 @@ def _few_written(most: int) -> msgspec.json.Decoder[Any]:
 
 
 def _outline(kind: Any) -> Any:
-    """A type without all that costs the same however many there are: its lists and maps are left as they are written.
+    """Reduce a type to its lists and maps, left undecoded: all else costs the same however many entries there are.
 
-    None: it has none.
+    Return None if the type has no lists or maps.
     """
     origin = get_origin(kind)
     if origin is Annotated:
@@ -163,7 +164,7 @@ def _outline_of_struct(kind: type[Struct]) -> type[Struct] | None:
 
 
 def _commas(found: Any) -> Iterator[int]:
-    """Count the commas in each of the lists and maps."""
+    """Yield the number of commas in each of the lists and maps."""
     if isinstance(found, Raw):
         yield bytes(found).count(b",")
     elif isinstance(found, Struct):

@@ -1,6 +1,6 @@
-"""Reads bodies from files: JSONL, a body a line, or CSV, a body a row, either also compressed with gzip or zstd.
+"""Bodies read from files: a JSONL line or a CSV row each, also compressed with gzip or zstd.
 
-What is no body is set aside with its file, its line and the reason, and never stops the rest.
+Each line that is not a body is quarantined with its file, its line number and the reason, and never stops the rest.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Format = Literal["jsonl", "csv"]
 
 LIMITS = Limits()
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
-"""What compressed files begin with."""
+"""The first bytes of compressed files."""
 _COMPRESSED = (".gz", ".zst", ".zstd")
 _BOM = b"\xef\xbb\xbf"
 _RAW_KEPT = 1_048_576
@@ -35,13 +35,13 @@ _decode = msgspec.json.Decoder().decode
 
 
 class Lines(Protocol):
-    """What lines can be read from: a file, or a part of one that begins and ends with a line."""
+    """A file, or a part of one that begins and ends with a line."""
 
     def readline(self, size: int, /) -> bytes: ...
 
 
 class Row(Struct, frozen=True, gc=False):
-    """A body, and where it was: its line counts from 1."""
+    """A body, with its file and its line, counted from 1."""
 
     file: str
     line: int
@@ -49,7 +49,7 @@ class Row(Struct, frozen=True, gc=False):
 
 
 class Reject(Struct, frozen=True, gc=False):
-    """What was no body."""
+    """A line that is not a body, and the reason."""
 
     file: str
     line: int
@@ -58,7 +58,7 @@ class Reject(Struct, frozen=True, gc=False):
 
 
 class Quarantine:
-    """A file of rejects, one a line, which comes into being with the first. The first ``kept`` that are there stay."""
+    """A file of rejects, one a line, created with the first. The first ``kept`` that are there already stay."""
 
     def __init__(self, path: Path, kept: int = 0) -> None:
         self.path = path
@@ -72,7 +72,7 @@ class Quarantine:
         self.count += 1
 
     def keep_only(self, count: int) -> None:
-        """Drop all but the first ones: what was being done when the others came is done again."""
+        """Drop all rejects but the first ``count``: the step that added the others is done again."""
         self.count = count
         kept = self.path.read_bytes().splitlines(keepends=True)[:count] if self.path.exists() else []
         if kept:
@@ -82,7 +82,7 @@ class Quarantine:
 
 
 def files_of(patterns: Sequence[str] | str, folder: Path) -> list[Path]:
-    """The files that names and patterns stand for, in the order of the patterns; those of one pattern by name."""
+    """Resolve names and patterns to files, in the order given; the matches of one pattern are sorted by name."""
     found: list[Path] = []
     for pattern in [patterns] if isinstance(patterns, str) else patterns:
         if not has_magic(pattern) or (folder / pattern).exists():
@@ -101,13 +101,13 @@ def files_of(patterns: Sequence[str] | str, folder: Path) -> list[Path]:
 
 
 def format_of(path: Path) -> Format:
-    """CSV where the name says so, compressed or not; else JSONL."""
+    """Return the format by the name's suffix, compressed or not: CSV for ``.csv``, else JSONL."""
     plain = path.with_suffix("") if path.suffix.lower() in _COMPRESSED else path
     return "csv" if plain.suffix.lower() == ".csv" else "jsonl"
 
 
 def rows(path: Path, format: Format, delimiter: str = ",", limits: Limits = LIMITS) -> Iterator[Row | Reject]:
-    """What stands in a file, in its order. Empty lines are passed over."""
+    """Yield the rows and rejects of a file, in its order. Empty lines are skipped."""
     try:
         with opened(path) as file:
             yield from rows_in(file, str(path), format, delimiter, limits)
@@ -120,12 +120,12 @@ def rows(path: Path, format: Format, delimiter: str = ",", limits: Limits = LIMI
 def rows_in(
     file: Lines, name: str, format: Format, delimiter: str = ",", limits: Limits = LIMITS, first: bool = True
 ) -> Iterator[Row | Reject]:
-    """What stands in an open file of that name. ``first``: whether it begins where the file does."""
+    """Yield the rows and rejects of an open file of that name. ``first`` is true if it begins where the file does."""
     return _csv(name, file, delimiter, limits) if format == "csv" else _jsonl(name, file, limits, first)
 
 
 def opened(path: Path) -> IO[bytes]:
-    """A file as it was before it was compressed, if it was: its first bytes tell."""
+    """Open a file and decompress it if its first bytes say that it is compressed."""
     file = path.open("rb")
     start = file.read(len(ZSTD))
     if start.startswith(GZIP):
@@ -136,7 +136,7 @@ def opened(path: Path) -> IO[bytes]:
 
 
 def decompressed(file: IO[bytes]) -> IO[bytes]:
-    """What was compressed with zstd, as it was before."""
+    """Decompress a file that is compressed with zstd."""
     try:
         import pyarrow as pa
     except ModuleNotFoundError:
@@ -145,7 +145,7 @@ def decompressed(file: IO[bytes]) -> IO[bytes]:
 
 
 class _ArrowStream(RawIOBase):
-    """What Arrow reads, for Python to find the lines in."""
+    """Adapter that lets Python read lines from an Arrow stream."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -164,7 +164,7 @@ class _ArrowStream(RawIOBase):
 
 
 def _lines(file: Lines, longest: int) -> Iterator[bytes]:
-    """The lines of a file. Of one that is too long only the beginning, and a byte more than may be."""
+    """Yield the lines of a file; of a line that is too long, only its beginning, enough to see that."""
     # A document of gigabytes without a line break must not fill the memory.
     read: Callable[[], bytes] = partial(file.readline, longest + 2)
     for line in iter(read, b""):
@@ -198,9 +198,9 @@ def _rejected(name: str, line: int, reason: str, raw: bytes, limits: Limits) -> 
 
 
 def _csv(name: str, file: Lines, delimiter: str, limits: Limits) -> Iterator[Row | Reject]:
-    """Each row as an object of texts, named by the first row."""
+    """Yield each row as an object of strings, named by the first row."""
     taken: list[bytes] = []
-    """The lines of the row that is being read: a text in quotes may have several."""
+    """The lines of the row being read: a quoted string may have several."""
 
     def texts() -> Iterator[str]:
         for number, line in enumerate(_lines(file, limits.max_body_bytes)):
@@ -242,7 +242,7 @@ def _header(file: str, cells: list[str]) -> list[str]:
 
 
 def _object(header: list[str], cells: list[str]) -> bytes | str:
-    """The row as a body, or why it can't be one."""
+    """Return the row as a body, or the reason why it can't be one."""
     if len(cells) != len(header):
         return f"It has {len(cells)} cells, and the first line names {len(header)}."
     fields: dict[str, Any] = dict(zip(header, cells, strict=True))
@@ -253,7 +253,7 @@ def _object(header: list[str], cells: list[str]) -> bytes | str:
 
 
 def group_in(body: bytes, field: str) -> str:
-    """The group that a field of a body names; those without it are a group as well, since a FIFO topic needs one."""
+    """Return the group that a field of a body names; "none" if it has none, since a FIFO topic needs a group."""
     fields = _decode(body)
     value = fields.get(field) if isinstance(fields, dict) else None
     return "none" if value is None or value == "" else str(value)[:256]

@@ -1,6 +1,6 @@
-"""FlatBuffers, as much of them as Arrow's messages need: tables of numbers, texts, tables, and lists of these.
+"""FlatBuffers, as far as Arrow's messages need them: tables of numbers, strings, tables, and lists of these.
 
-A table has a vtable before it, which says where each of its fields stands. What a field refers to comes after it.
+A table is preceded by its vtable, which holds the offset of each field. Whatever a field refers to comes after it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from msgspec import Struct
 
 
 class Number(Struct, frozen=True):
-    """A number in a field: ``format`` is one of `struct`'s."""
+    """A number in a field; ``format`` is a format of `struct`."""
 
     format: str
     value: int
@@ -26,7 +26,7 @@ class Structs(Struct, frozen=True):
 
 
 class Table(Struct, frozen=True):
-    """A table: its fields by their numbers. None: that one is left out."""
+    """A table: its fields by number, None for one that is left out."""
 
     fields: tuple[Field | None, ...]
 
@@ -35,7 +35,7 @@ Field = Number | Structs | Table | str | tuple[Table, ...]
 
 
 def encoded(root: Table) -> bytes:
-    """A table as a message of its own, padded to whole 8 bytes."""
+    """Encode a table as a message of its own, padded to whole 8 bytes."""
     out = bytearray(4)
     struct.pack_into("<I", out, 0, _place_table(out, root))
     _pad(out, 8, 0)
@@ -43,12 +43,12 @@ def encoded(root: Table) -> bytes:
 
 
 def _pad(out: bytearray, size: int, rest: int) -> None:
-    """Go on where the position leaves that rest when it is divided by the size."""
+    """Pad with zeros until the length divided by ``size`` leaves ``rest``."""
     out += bytes((rest - len(out)) % size)
 
 
 def _place_table(out: bytearray, table: Table) -> int:
-    """Write a table and what it refers to: where it begins."""
+    """Write a table and whatever it refers to; return its offset."""
     fields = table.fields
     # The widest first, after the 4 bytes that lead to the vtable: so each stands where its width wants it.
     present = sorted(

@@ -1,7 +1,7 @@
-"""Messages as lines of JSON: what `export` writes and `import` reads.
+"""Messages as lines of JSON, which `export` writes and `import` reads.
 
-A JSON body stands in its line as it is, byte for byte; one that holds line breaks, or has space around it,
-stands as text in ``raw`` instead.
+A JSON body stands in its line as it is, byte for byte; one that holds line breaks, or has space around it, stands as a
+string in ``raw`` instead.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sqew.rules.rules import Limits, check_message, parse_json, seconds_as_ms, s
 
 
 class Line(Struct, omit_defaults=True):
-    """One message. Only ``body`` (or ``raw``) must be there to import it."""
+    """A message as a line. Only ``body`` (or ``raw``) must be there to import it."""
 
     body: Raw | UnsetType = UNSET
     raw: str | None = None
@@ -44,7 +44,7 @@ class Line(Struct, omit_defaults=True):
 
 
 class GivenLine(Line):
-    """A line as it is read: also with the names that the HTTP dialects have for the same things."""
+    """A line as it is read, which may also use the names of the HTTP dialects for the same fields."""
 
     payload: Raw | UnsetType = UNSET
     message: Raw | UnsetType = UNSET
@@ -53,11 +53,11 @@ class GivenLine(Line):
     delay_ms: int | None = None
     ttl_ms: int | None = None
     delay: float | None = None
-    """In seconds, as `ttl` is."""
+    """Delay in seconds, as `ttl` is."""
     ttl: float | None = None
 
     def delay_from(self, now: int) -> int | None:
-        """How many milliseconds from now it is to wait; None: as its queue says."""
+        """Return the milliseconds from now that the message is delayed; None: as its queue's policy says."""
         if self.delay_ms is not None:
             return self.delay_ms
         if self.delay is not None:
@@ -65,7 +65,7 @@ class GivenLine(Line):
         return None if self.available_at is None else max(self.available_at - now, 0)
 
     def ttl_from(self, now: int) -> int | None:
-        """How many milliseconds from now it is to live; None: as its queue says."""
+        """Return the milliseconds from now that the message lives; None: as its queue's policy says."""
         if self.ttl_ms is not None:
             return self.ttl_ms
         if self.ttl is not None:
@@ -80,12 +80,12 @@ _decode_text = msgspec.json.Decoder(str).decode
 
 
 def line(message: Message, columns: Iterable[str] | None = None) -> bytes:
-    """A message as a line, its line break included; ``columns``: only these of it."""
+    """Return a message as a line, its line break included; with ``columns``, only these fields."""
     return _written(_line(message), message.queue, columns)
 
 
 def archived_line(archived: ArchivedMessage, columns: Iterable[str] | None = None) -> bytes:
-    """An archived message as a line, its line break included; ``columns``: only these of it."""
+    """Return an archived message as a line, its line break included; with ``columns``, only these fields."""
     made = _line(archived.message)
     made.state = None
     made.outcome, made.finished_at, made.reason = archived.outcome, archived.finished_at, archived.reason or None
@@ -137,7 +137,7 @@ def _can_stand_in_a_line(body: bytes) -> bool:
 
 
 def body_of(read: Line) -> bytes:
-    """The body in a line as `line` has written it: none where it is damaged."""
+    """Return the body in a line that `line` has written; empty if the message is damaged."""
     if read.raw is not None:
         return read.raw.encode()
     if isinstance(read.body, UnsetType):
@@ -146,7 +146,7 @@ def body_of(read: Line) -> bytes:
 
 
 def batches(lines: Iterable[bytes], now: int, limits: Limits) -> Iterator[list[NewMessage]]:
-    """The messages that lines stand for, in batches that may be sent. An error names the line."""
+    """Parse lines into messages, in batches that may be sent. An error names the line."""
     if not isinstance(lines, Iterable):
         raise BadValue(f"The lines can't be {shown(lines)}: give an open file, or a list of bytes.")
     batch: list[NewMessage] = []
@@ -173,7 +173,7 @@ def _is_blank(text: object) -> bool:
 
 
 def parse(text: bytes, now: int, limits: Limits) -> NewMessage | None:
-    """The message that a line stands for; None if its lifetime is over, or its body was lost before it was exported."""
+    """Parse a line; None if its message has expired, or its body was lost before it was exported."""
     try:
         read = _crowd.decode(text) if len(text) > LARGE and type(text) is bytes else _decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError, TypeError) as error:

@@ -1,1 +1,1 @@
-"""Matching: the subscriptions that want an event, by routing key and by filter policy."""
+"""Matching of events with subscriptions, by routing key and by filter policy."""

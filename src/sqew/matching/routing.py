@@ -1,6 +1,6 @@
 """Routing keys, the patterns that match them, and a trie that finds all matching patterns at once.
 
-A key is words with dots between: ``orders.eu.created``. In a pattern ``*`` stands for exactly one word and ``#`` for
+A key is words separated by dots: ``orders.eu.created``. In a pattern ``*`` stands for exactly one word and ``#`` for
 any number of them, none included.
 """
 
@@ -17,18 +17,18 @@ T = TypeVar("T")
 LONGEST_KEY = 256
 MOST_WORDS = 64
 MOST_MANY = 4
-"""How many `#` a pattern may have: each multiplies the ways in which a key can match."""
+"""The most `#` that a pattern may have: each multiplies the ways in which a key can match."""
 ONE, MANY = "*", "#"
 
 _IN_REGION = re.compile(f"{REGION}:")
-"""What stands before a topic's name, for topics of SNS in other regions than the usual one."""
+"""The prefix of topics of SNS in other regions than the usual one."""
 _NOT_IN_A_WORD = re.compile(r"[^A-Za-z0-9_-]")
 _KEY = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+){0,63}")
 _EXAMPLE = "Use words of letters, digits, '-' and '_' with dots between, as in 'orders.eu.created'"
 
 
 def check_routing_key(key: object) -> None:
-    """Raise `BadRoutingKey` unless something may be published under it."""
+    """Raise `BadRoutingKey` unless events may be published under this key."""
     if isinstance(key, str) and len(key) <= LONGEST_KEY and _KEY.fullmatch(key):
         return
     if not _mistake(key, wildcards=False):
@@ -38,7 +38,7 @@ def check_routing_key(key: object) -> None:
 
 
 def check_pattern(pattern: object) -> None:
-    """Raise `BadPattern` unless it may be subscribed to."""
+    """Raise `BadPattern` unless the pattern may be subscribed to."""
     mistake = _mistake(pattern, wildcards=True)
     if mistake:
         raise BadPattern(
@@ -48,7 +48,7 @@ def check_pattern(pattern: object) -> None:
 
 
 def _mistake(text: object, *, wildcards: bool) -> str:
-    """What is wrong, and at which position, counted from 1; nothing where all is right."""
+    """Return the mistake and its position, counted from 1; empty if there is none."""
     if not isinstance(text, str):
         return "it is not a text"
     if not text:
@@ -88,7 +88,7 @@ def _shown(text: object) -> str:
 
 
 class _Node(Generic[T]):
-    """What may follow the words so far."""
+    """The patterns that share the words so far."""
 
     __slots__ = ("many", "one", "values", "words")
 
@@ -106,7 +106,7 @@ class _Node(Generic[T]):
 class PatternTrie(Generic[T]):
     """Patterns, each with the values that were added under it.
 
-    A match walks the words of a key once, whatever patterns there are that have nothing to do with it.
+    A match walks the words of a key once, however many patterns there are that have nothing to do with it.
 
     >>> trie = PatternTrie[str]()
     >>> for pattern in ("orders.*", "orders.#", "#.created", "payments.*"):
@@ -127,7 +127,7 @@ class PatternTrie(Generic[T]):
         node.values.append(value)
 
     def remove(self, pattern: str, value: T) -> None:
-        """Take away what was added. Raises `ValueError` if it was not."""
+        """Remove a value that was added under a pattern. Raise `ValueError` if it was not."""
         path = [(self._root, "")]
         for word in pattern.split("."):
             child = _child(path[-1][0], word)
@@ -145,7 +145,7 @@ class PatternTrie(Generic[T]):
             _cut(parent, word)
 
     def match(self, key: str) -> list[T]:
-        """The values of every pattern that matches, in no particular order."""
+        """Return the values of every pattern that matches, in no particular order."""
         words = key.split(".")
         end = len(words)
         found: list[T] = []
@@ -183,7 +183,7 @@ def _child(node: _Node[T], word: str) -> _Node[T] | None:
 
 
 def _step(node: _Node[T], word: str) -> _Node[T]:
-    """The node for a word, made if there is none."""
+    """Return the node for a word; make it if there is none."""
     child = _child(node, word)
     if child is None:
         child = _Node()

@@ -1,1 +1,1 @@
-"""What can be told about the messages that go through: the event log, the figures of `stats`, and metrics."""
+"""Observation of messages: the event log, the figures of `stats`, metrics, logs and traces."""

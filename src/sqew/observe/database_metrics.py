@@ -1,4 +1,4 @@
-"""How a server gets on with its database, as metrics."""
+"""Metrics of a server's database."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sqew.observe.exposition import family, labelled
 
 
 def database_lines(stats: DatabaseStats, waiting: int) -> Iterator[str]:
-    """The figures of a database, with how many operations wait to be given to it."""
+    """Yield the metrics of a database, with the number of operations that wait to be given to it."""
     yield from family("db_up", "gauge", "1, or 0 while the database can't be reached.", [("", int(stats.is_there))])
     yield from family("db_connections_max", "gauge", "Connections that messages may use.", [("", stats.connections)])
     yield from family("db_connections_in_use", "gauge", "Connections that are busy.", [("", stats.in_use)])

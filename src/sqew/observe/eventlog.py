@@ -1,13 +1,13 @@
-"""The event log: a file with one JSON line for each thing that happened to a message (docs/event-log.md).
+"""The event log: a file with one JSON line for each event of a message (docs/event-log.md).
 
-`EventLog.record` is on the hot path. It keeps the facts of a few transactions and then encodes them together; a thread
-of the log's own writes the lines at most 100 ms later. Encoding the facts of each transaction at once was measured and
+`EventLog.record` is on the hot path. It keeps the facts of a few transactions and then encodes them together; the log's
+own thread writes the lines at most 100 ms later. Encoding the facts of each transaction at once was measured and
 rejected: between two transactions its code and data leave the processor's caches, and the 1.2 µs that it takes in a
-loop become 4. Leaving the encoding to the thread costs as much as this, and takes the interpreter from the queue for
-longer at a time. Lines put together in Python take two to three times as long as msgspec's.
+loop become 4. Encoding in the thread costs as much, and takes the interpreter from the queue for longer at a time.
+Lines put together in Python take two to three times as long as msgspec's.
 
-Every write happens under a lock on a file beside the log. So processes can share one log: nobody writes to a file that
-another has just rotated away, and half a line at the end can only have been left by a writer that is dead.
+Every write happens under a lock on a file beside the log. So processes can share one log: none writes to a file that
+another has just rotated away, and half a line at the end can only have been left by a writer that died.
 """
 
 from __future__ import annotations
@@ -33,33 +33,33 @@ from sqew.observe.log import spelled_out
 from sqew.observe.logfile import LogFile, Rotated, locked, rotated
 
 MAX_BYTES = 64 * 1024 * 1024
-"""At what size a new file is begun."""
+"""Bytes of a file at which a new one is begun."""
 KEEP = 10
-"""How many full files are kept beside the one that is written."""
+"""Full files that are kept beside the current one."""
 LINGER_SECONDS = 0.1
-"""How long a line waits for others before they are written together."""
+"""Seconds that a line waits for others to be written with it."""
 BATCH_BYTES = 256 * 1024
-"""How many bytes of lines are written without waiting any longer."""
+"""Bytes of lines that are written without waiting any longer."""
 MOST_PENDING_BYTES = 64 * 1024 * 1024
-"""How many bytes of lines may wait for a disk that stalls. Then `record` waits too: see `EventLog`."""
+"""The most bytes of lines that may wait for a disk that stalls. Then `record` waits too: see `EventLog`."""
 
 _ENCODED_TOGETHER = 32
 _log = logging.getLogger(__name__)
 
 
 class Event(Struct, frozen=True, gc=False, omit_defaults=True):
-    """One line of the log. The names and the order of the fields are those of the file."""
+    """A line of the log. The names and the order of the fields are those of the file."""
 
     t: int
-    """When: epoch microseconds."""
+    """The time of the event, in epoch microseconds."""
     event: FactKind
     queue: str
     lane: str
     id: int
     attempts: int
-    """How often the message had been delivered."""
+    """Deliveries of the message so far."""
     worker: str | None = None
-    """Who holds or held the lease, if they gave a name."""
+    """The worker that holds or held the lease, if it gave a name."""
     age_ms: int | None = None
     """received: how long it had been ready; acked: how long the work took; None for other events."""
     reason: str = NO_REASON
@@ -71,18 +71,18 @@ _decode = msgspec.json.Decoder(Event).decode
 
 
 class EventLog:
-    """A log of what happens to messages, shared by the threads of this process and by other processes.
+    """A log of the events of messages, shared by the threads of this process and by other processes.
 
-    It records what is already committed, so it never fails its caller: what can't be written, because the disk is full
-    or the folder is gone, is counted in `lost` and reported once to the logger `sqew.observe.eventlog`, and the next
+    It records what is already committed, so it never fails its caller: lines that can't be written, because the disk is
+    full or the folder is gone, are counted in `lost` and reported once to the logger `sqew.observe.eventlog`. Later
     lines are tried again.
 
     When the disk stalls without failing, lines gather in memory, at most 64 MiB of them. Then `record` waits for the
     disk. Dropping some would make the log lie about a queue that works, and the queue's own file, which is usually on
     the same disk, waits just the same.
 
-    A process that was forked goes on with an empty buffer of its own; the lines that its parent recorded are written
-    by the parent. A log that is not closed is flushed when the interpreter exits.
+    A forked process goes on with an empty buffer of its own; the lines that its parent recorded are written by the
+    parent. A log that is not closed is flushed when the interpreter exits.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES, keep: int = KEEP) -> None:
@@ -90,7 +90,7 @@ class EventLog:
             raise BadValue("An event log needs max_bytes of at least 1 and keep of at least 0.")
         self.path = os.fspath(path)
         self.lost = 0
-        """How many lines could not be written."""
+        """Lines that could not be written."""
         self._file = LogFile(self.path, max_bytes, keep)
         self._failing = False
         self._closed = False
@@ -118,7 +118,7 @@ class EventLog:
         self._writing = threading.Lock()  # guards the file; taken before _lock
 
     def record(self, facts: Sequence[Fact], time_us: int) -> None:
-        """Log what one transaction did, at the given time in epoch microseconds. The facts must not change any more."""
+        """Log the facts of a transaction at a time in epoch microseconds. The facts must not change any more."""
         if not facts:
             return
         with self._lock:
@@ -131,7 +131,7 @@ class EventLog:
         self.flush()
 
     def flush(self) -> None:
-        """Write what has been recorded so far."""
+        """Write all lines recorded so far."""
         with self._writing:
             with self._lock:
                 self._encode_pending()
@@ -146,7 +146,7 @@ class EventLog:
                     self._written.notify_all()
 
     def close(self) -> None:
-        """Write what has been recorded, and stop. Closing again does nothing."""
+        """Write all lines recorded so far, and stop. Closing again does nothing."""
         with self._lock:
             self._closed = True
             self._gathered.notify_all()
@@ -165,7 +165,7 @@ class EventLog:
         self.close()
 
     def _hand_to_writer(self) -> bool:
-        """Encode what is pending and see that the writer knows. False: there is no writer."""
+        """Encode pending facts, and wake the writer if it is time. Return False if there is no writer."""
         self._encode_pending()
         if not self._writer_runs():
             return False
@@ -263,17 +263,17 @@ def _lines(commits: list[tuple[Sequence[Fact], int]]) -> bytes:
 
 
 def _printable(event: Event) -> Event:
-    """The event with lone surrogates, which UTF-8 can't hold, spelled out."""
+    """Return the event with lone surrogates, which UTF-8 can't hold, as escapes."""
     worker = None if event.worker is None else spelled_out(event.worker)
     return msgspec.structs.replace(event, worker=worker, reason=spelled_out(event.reason))
 
 
 def read(path: str | os.PathLike[str]) -> Iterator[Event]:
-    """The events of a log, its rotated files included, the oldest first, up to the last one written so far.
+    """Yield the events of a log, its rotated files included, the oldest first, up to the last one written so far.
 
-    The log may be written and rotated meanwhile. Half a line at the very end, which a crash may leave, is passed over.
+    The log may be written and rotated meanwhile. Half a line at the very end, which a crash may leave, is skipped.
 
-    A line that is not an event is an error that names its file and line. docs/event-log.md has an example.
+    A line that is not an event raises an error that names its file and line. docs/event-log.md has an example.
     """
     log = os.fspath(path)
     if not Path(log).exists() and not _rotated_or_none(log):
@@ -303,10 +303,10 @@ def _read(path: str) -> Iterator[Event]:
 
 
 def _open_newer(path: str, current: _Reader | None) -> _Reader | None:
-    """The file that follows the current one in the log, opened; without a current one, the oldest.
+    """Open the file that follows the current one in the log; without a current one, the oldest.
 
-    The current file is known by its inode, which can't be given to another one while it is open. Where it is gone, it
-    was the oldest: the oldest that is left follows it.
+    The current file is known by its inode, which can't be given to another file while it is open. If it is gone, it was
+    the oldest, and the oldest that is left follows it.
     """
     with contextlib.ExitStack() as stack:
         # A copy of a log, or one of somebody else's, may have no lock: nobody rotates it.
@@ -323,7 +323,7 @@ def _open_newer(path: str, current: _Reader | None) -> _Reader | None:
 
 
 class _Reader:
-    """One file of a log, read as far as it is written."""
+    """A file of a log, read as far as it is written."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -334,7 +334,7 @@ class _Reader:
         return os.path.samestat(os.fstat(self._file.fileno()), path.stat())
 
     def events(self) -> Iterator[Event]:
-        """Those that have not been read yet."""
+        """Yield the events that have not been read yet."""
         self._file.seek(self._offset)
         # A buffer for this time only: half a line that is in it may be cut off and written over before the next.
         lines = io.BufferedReader(self._file, 65_536)

@@ -1,7 +1,7 @@
 """Metrics in the text format that Prometheus scrapes (version 0.0.4).
 
-What is said of queues is made of stored figures, so it survives a restart, and a command on the file says the same as
-a server on it. What a server counts of its own work begins with its start.
+Metrics of queues are made from stored figures, so they survive a restart, and a command on the file gives the same as a
+server on it. A server's counters of its own work begin with its start.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _COUNTERS = {
 _AGE_S = (0.1, 0.5, 1, 5, 10, 30, 60, 300, 600, 1800, 3600)
 
 Figures = QueueStats | QueueTotals
-"""Both have a queue's name, its depths and its totals."""
+"""Statistics with a queue's name, its depths and its totals."""
 
 
 def prometheus(stats: Sequence[Figures], now_ms: int) -> str:
-    """The metrics of queues, at the given time."""
+    """Return the metrics of queues, at the given time."""
     return "".join(line + "\n" for line in queue_lines(stats, now_ms))
 
 
 def queue_lines(stats: Sequence[Figures], now_ms: int) -> Iterator[str]:
-    """What the store itself can tell of queues."""
+    """Yield the metrics of queues that a store has."""
     labels = [labelled(queue=queue.queue) for queue in stats]
     for metric, (name, text) in _COUNTERS.items():
         yield from family(
@@ -86,7 +86,7 @@ def _age_ms(depths: Depths, now_ms: int) -> int:
 
 
 def age_lines(queues: Sequence[QueueTotals]) -> Iterator[str]:
-    """How long messages had been ready when they were first received."""
+    """Yield histograms of how long messages had been ready when they were first received."""
     return histograms(
         "queue_message_age_at_receive_seconds",
         "How long a message had been ready at its first delivery, to within 12 %.",
@@ -105,7 +105,7 @@ def _ages(totals: dict[str, int]) -> Histogram:
 
 
 def grouped(queues: Iterable[QueueTotals], labels: QueueLabels) -> list[QueueTotals]:
-    """The queues that are named, and the others as if they were one."""
+    """Return the queues that have a label of their own, and the others merged into one."""
     named: list[QueueTotals] = []
     others: list[QueueTotals] = []
     for queue in queues:
@@ -133,7 +133,7 @@ def _as_one(queues: Sequence[QueueTotals]) -> QueueTotals:
 
 
 def family(metric: str, kind: str, text: str, samples: Iterable[tuple[str, float]]) -> Iterator[str]:
-    """A metric: its heading, and a line for each set of labels."""
+    """Yield a metric: its heading, and a line for each set of labels."""
     yield f"# HELP {metric} {text}"
     yield f"# TYPE {metric} {kind}"
     for labels, value in samples:
@@ -141,7 +141,7 @@ def family(metric: str, kind: str, text: str, samples: Iterable[tuple[str, float
 
 
 def histograms(metric: str, text: str, series: Iterable[tuple[str, Histogram]]) -> Iterator[str]:
-    """A metric that is a histogram for each set of labels."""
+    """Yield a metric that is a histogram for each set of labels."""
     yield f"# HELP {metric} {text}"
     yield f"# TYPE {metric} histogram"
     for labels, histogram in series:
@@ -159,7 +159,7 @@ def histograms(metric: str, text: str, series: Iterable[tuple[str, Histogram]]) 
 
 
 def labelled(**labels: str) -> str:
-    """Labels as they stand in a line.
+    """Format labels as they stand in a line.
 
     >>> labelled(queue="orders", lane='a"b')
     'queue="orders",lane="a\\\\"b"'

@@ -1,4 +1,4 @@
-"""Histograms as Prometheus knows them: how many values were at most so large, and their sum."""
+"""Histograms as in Prometheus: the number of values up to each bound, and their sum."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 class Histogram:
     """Counts of values by bucket.
 
-    Whoever has thousands of values a second spells `add` out, with one bisect for all histograms of the same bounds.
+    Callers with thousands of values a second spell `add` out, with one bisect for all histograms of the same bounds.
     """
 
     __slots__ = ("bounds", "counts", "sum")
@@ -34,7 +34,7 @@ class Histogram:
 
 
 def merged(histograms: Iterable[Histogram], bounds: Sequence[float]) -> Histogram:
-    """One histogram of what several of the same bounds have counted."""
+    """Merge histograms of the same bounds into one."""
     whole = Histogram(bounds)
     for histogram in histograms:
         whole.counts = [a + b for a, b in zip(whole.counts, histogram.counts, strict=True)]

@@ -1,17 +1,17 @@
-"""Which queues metrics name: labels must not grow without bound, whatever users make up."""
+"""Labels of queues in metrics, which must not grow without bound, whatever names users make up."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
 OTHERS = "(other)"
-"""Stands for all queues beyond those that are named. No queue can be called so."""
+"""The label of all queues beyond those that are named. No queue can have this name."""
 BY_ID = "(by id)"
-"""Stands for the queue of messages that were named by their ids alone."""
+"""The label of the queue of messages that were named by their ids alone."""
 
 
 class QueueLabels:
-    """The first so many queues under their names, and the rest under one.
+    """Labels for a limited number of queues, first come, first served; the rest share one.
 
     >>> labels = QueueLabels(2)
     >>> [labels.of(queue) for queue in ("a", "b", "c", "a")]
@@ -29,7 +29,7 @@ class QueueLabels:
         self._named: set[str] = set()
 
     def of(self, queue: str) -> str:
-        """The label of a queue. Who has been named stays named, so that its figures go on."""
+        """Return the label of a queue. A queue that has been named stays named, so that its counters go on."""
         if queue in self._named:
             return queue
         if len(self._named) >= self._most:
@@ -38,11 +38,11 @@ class QueueLabels:
         return queue
 
     def known(self, queue: str) -> str | None:
-        """Return the label of what may be no queue at all; None where it has no name, and could have one."""
+        """Return the label of a name that may not be a queue's; None if it has none, and there is room for one."""
         if queue in self._named or queue == BY_ID:
             return queue
         return None if len(self._named) < self._most else OTHERS
 
     def keep(self, queues: Collection[str]) -> None:
-        """Those that are gone make room for others."""
+        """Forget the queues that are not among these, to make room for others."""
         self._named.intersection_update(queues)

@@ -1,7 +1,7 @@
 """The server's log: JSON lines for machines, text for a terminal.
 
-Whoever logs only hands a line over; a thread writes what has gathered. So a slow reader of stderr holds nobody up: when
-4 MiB wait for it, further lines are dropped, and how many is logged as soon as it reads again.
+Logging only queues a line; a thread writes the queued lines. So a slow reader of stderr holds nothing up: while 4 MiB
+wait for it, further lines are dropped, and their number is logged as soon as it reads again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from msgspec import Struct
 from sqew.settings import LogFormat, LogLevel
 
 LINGER_S = 0.05
-"""How long a line waits for others, to be written with them."""
+"""Seconds that a line waits for others, to be written with them."""
 MOST_WAITING_BYTES = 4 * 1024 * 1024
 _CLOSE_WITHIN_S = 1.0
 
@@ -35,7 +35,7 @@ _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
 class Writer:
-    """Writes lines to a file descriptor from a thread of its own."""
+    """Writer of lines to a file descriptor, in a thread of its own."""
 
     def __init__(self, fd: int, *, as_json: bool) -> None:
         self.as_json = as_json
@@ -51,7 +51,7 @@ class Writer:
         self._thread.start()
 
     def add(self, line: bytes) -> None:
-        """Have a line written soon."""
+        """Queue a line to be written soon."""
         with self._lock:
             if self._bytes + len(line) > MOST_WAITING_BYTES:
                 self._dropped += 1
@@ -98,7 +98,7 @@ class Writer:
 
 
 class Event(Struct, omit_defaults=True):
-    """A line that is not of a request."""
+    """A line that is not about a request."""
 
     time: str
     level: LogLevel
@@ -109,7 +109,7 @@ class Event(Struct, omit_defaults=True):
 
 
 class Handler(logging.Handler):
-    """Hands the records of `logging` over. ``extra={"fields": {…}}`` adds fields to a line."""
+    """Handler that writes the records of `logging`. ``extra={"fields": {…}}`` adds fields to a line."""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -131,13 +131,13 @@ _writer: Writer | None = None
 
 
 def write(line: Struct) -> None:
-    """Log a line: what is not set up to be logged is not."""
+    """Log a line, or nothing if logging is not set up."""
     if _writer is not None:
         _writer.add(rendered(line, as_json=_writer.as_json))
 
 
 def announce(event: str, fields: dict[str, Any]) -> bool:
-    """Log an event whatever the level. False: the log is for people, who are to be told in a sentence."""
+    """Log an event whatever the level. Return False if the log is for people: then say it in a sentence instead."""
     if _writer is None or not _writer.as_json:
         return False
     write(Event(timestamp(time.time()), "info", event, "sqew.server", fields))
@@ -146,7 +146,7 @@ def announce(event: str, fields: dict[str, Any]) -> bool:
 
 @contextlib.contextmanager
 def logging_to_stderr(level: LogLevel, format: LogFormat = "auto") -> Iterator[None]:
-    """Log to stderr, everything of at least that level, until the end of the block."""
+    """Log to stderr, all records of at least that level, until the end of the block."""
     global _writer
     as_json = format == "json" or (format == "auto" and not sys.stderr.isatty())
     sys.stderr.flush()
@@ -167,7 +167,7 @@ def logging_to_stderr(level: LogLevel, format: LogFormat = "auto") -> Iterator[N
 
 
 def rendered(line: Struct, *, as_json: bool) -> bytes:
-    """A line as it is written.
+    """Render a line as it is written.
 
     >>> event = Event("2026-01-31T12:00:00.000Z", "info", "listening", "sqew.server", {"pid": 7})
     >>> rendered(event, as_json=True)
@@ -204,7 +204,7 @@ def _flat(line: Struct) -> dict[str, Any]:
 
 
 def spelled_out(text: str) -> str:
-    """The text with lone surrogates, which UTF-8 can't hold, as escapes."""
+    """Return the string with lone surrogates, which UTF-8 can't hold, as escapes."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -223,7 +223,7 @@ def _dropped(count: int) -> Event:
 
 
 def timestamp(seconds: float) -> str:
-    """A time in UTC, to the millisecond.
+    """Format a time in UTC, to the millisecond.
 
     >>> timestamp(1_700_000_000.5)
     '2023-11-14T22:13:20.500Z'

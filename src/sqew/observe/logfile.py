@@ -1,4 +1,4 @@
-"""The files of an event log: appending whole lines, rotation, and the lock that processes share."""
+"""Files of an event log: appending whole lines, rotation, and the lock that processes share."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _START = b'{"t":'
 
 
 class LogFile:
-    """The file that is written, and its rotation. Every method but `close` is called with the log's file lock held."""
+    """The current file, and its rotation. Every method but `close` is called with the log's file lock held."""
 
     def __init__(self, path: str, max_bytes: int, keep: int) -> None:
         self._path, self._max_bytes, self._keep = path, max_bytes, keep
         self._fd: int | None = None
 
     def append(self, lines: bytearray, start: int) -> int:
-        """Write lines from ``start`` on, as many as the file has room for; the place of the first one left."""
+        """Write lines from ``start`` on, as many as fit into the file; return the position of the first one left."""
         fd, size = self.seek_end()
         end = self._fitting(lines, start, size)
         if end == start:
@@ -39,7 +39,7 @@ class LogFile:
         return end
 
     def seek_end(self) -> tuple[int, int]:
-        """The file that now has the log's name, opened, and its size, with half a line at its end cut off."""
+        """Open the file that now has the log's name, cut off half a line at its end, and return it and its size."""
         fd = self._opened()
         size = os.fstat(fd).st_size
         if size and os.pread(fd, 1, size - 1) != b"\n":
@@ -72,7 +72,7 @@ class LogFile:
         return start if size else lines.index(b"\n", start) + 1
 
     def _rotate(self) -> None:
-        """Move every file one number up, as far as there is no gap, and drop those that are too many."""
+        """Rename every file to the next number, as far as there is no gap, and drop those that are too many."""
         self.close()
         for file in rotated(self._path):
             if file.number >= max(self._keep, 1):
@@ -96,7 +96,7 @@ class Rotated(Struct, frozen=True):
 
 
 def rotated(path: str) -> list[Rotated]:
-    """The full files of a log, the oldest first."""
+    """Return the full files of a log, the oldest first."""
     log = Path(path)
     name = re.compile(re.escape(log.name) + r"\.([1-9][0-9]*)")
     found = ((name.fullmatch(file.name), file) for file in log.parent.iterdir())
@@ -133,8 +133,8 @@ def _end_of_last_line(fd: int, size: int) -> int:
 def locked(path: str, *, shared: bool = False) -> Iterator[None]:
     """Hold the lock of a log, which is on an empty file beside it.
 
-    The file is opened anew each time (10 µs, ten times a second), so that somebody who deletes it does no harm, and
-    unlocked before it is closed, since a forked child would otherwise hold the lock on.
+    The file is opened anew each time (10 µs, ten times a second), so that deleting it does no harm, and unlocked before
+    it is closed, since a forked child would otherwise keep the lock.
     """
     flags = os.O_RDONLY if shared else os.O_RDONLY | os.O_CREAT
     fd = os.open(f"{path}.lock", flags | os.O_CLOEXEC, 0o644)

@@ -1,8 +1,8 @@
-"""The figures of `stats`: how often each thing happened, how long messages waited, how long the work took.
+"""The figures of `stats`: counts of events, and how long messages waited and how long the work took.
 
-The meter counts in memory; from time to time the engine stores what was counted (`RecordActivity`), in rows of one
-minute, and `summarize` makes the figures out of the stored rows (`ReadActivity`). So the figures survive a restart, and
-all processes on a file have the same.
+The meter counts in memory; from time to time the engine stores its counts (`RecordActivity`), in rows of one minute,
+and `summarize` makes the figures from the stored rows (`ReadActivity`). So the figures survive a restart, and all
+processes on a file have the same.
 
 Durations are counted in logarithmic steps, four to each doubling, and exact below 8 ms. A quantile is then known to
 within 1/9 = 11.1 % of its value: the widest step holds values from ``low`` to ``1.25 * low``, and their harmonic mean
@@ -19,26 +19,26 @@ from sqew.model import Activity, Depths, Fact, FactKind, Latency, QueueStats
 
 REDELIVERED = "redelivered"
 AGAIN = "again"
-"""The waits that were for a second delivery or a later one: they are counted among all waits too."""
+"""Waits for a second delivery or a later one: they are counted among all waits too."""
 NAMES: tuple[str, ...] = (*get_args(FactKind), REDELIVERED)
-"""What is counted."""
+"""Names of the counters."""
 
 _MINUTE_MS = 60_000
 _COUNTED_TOGETHER = 256
-"""How many facts are kept to be counted at once: 0.3 µs each with warm caches, 1.9 µs one by one between commits."""
+"""Facts that are kept to be counted together: 0.3 µs each with warm caches, 1.9 µs one by one between commits."""
 _HISTOGRAMS = {"received": "wait", "acked": "work"}
 
 _Counted = tuple[str, str, str, int, bool]
-"""Queue, lane, kind, step of its duration, whether it was a redelivery."""
+"""Queue, lane, kind, step of its duration, True if it was a redelivery."""
 
 _Row = tuple[str, str, int, str]
 """Queue, lane, minute, name."""
 
 
 class Meter:
-    """Counts what happens to messages until it is drained.
+    """Counter of the events of messages, until it is drained.
 
-    It has no lock of its own: it is called under the lock under which the store is used.
+    It has no lock of its own: it is called under the lock of the store.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Meter:
         self._earlier: Counter[_Row] = Counter()
 
     def record(self, facts: Sequence[Fact], now_ms: int) -> None:
-        """Count what one transaction did."""
+        """Count the facts of a transaction."""
         if now_ms >= self._minute_ends_at:
             self._begin_minute(now_ms)
         self._uncounted += facts
@@ -58,18 +58,18 @@ class Meter:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was counted since the last time."""
+        """True if nothing has been counted since the last drain."""
         return not (self._uncounted or self._counts or self._earlier)
 
     def drain(self, now_ms: int) -> list[Activity]:
-        """What was counted since the last time, each row in the minute in which it was recorded."""
+        """Return the counts since the last drain, each in the minute in which it was recorded, and clear them."""
         self._begin_minute(now_ms)
         rows = [Activity(*row, count) for row, count in self._earlier.items()]
         self._earlier.clear()
         return rows
 
     def restore(self, rows: Iterable[Activity]) -> None:
-        """Take back what was drained and could not be stored."""
+        """Take back counts that were drained and could not be stored."""
         for row in rows:
             self._earlier[row.queue, row.lane, row.minute, row.name] += row.count
 
@@ -122,7 +122,7 @@ def _rows(counts: dict[_Counted, int], minute: int) -> Counter[_Row]:
 
 
 def step_of(age_ms: int) -> int:
-    """The step that a duration is counted in: itself below 8, then four steps to each doubling.
+    """Return the step that a duration is counted in: itself below 8, then four steps to each doubling.
 
     >>> [step_of(age) for age in (0, 7, 8, 9, 10, 15, 16, 1000)]
     [0, 7, 8, 8, 9, 11, 12, 35]
@@ -134,7 +134,7 @@ def step_of(age_ms: int) -> int:
 
 
 def value_of(step: int) -> float:
-    """The duration that stands for a step: at most 11.1 % from any that is counted in it.
+    """Return the duration that stands for a step: at most 11.1 % from any that is counted in it.
 
     >>> [value_of(step) for step in (0, 7)], round(value_of(35), 1)
     ([0.0, 7.0], 955.3)
@@ -148,11 +148,11 @@ def value_of(step: int) -> float:
 
 
 def summarize(queue: str, depths: Depths, activity: Iterable[Activity], now_ms: int) -> QueueStats:
-    """The figures of a queue from its stored activity.
+    """Compute the figures of a queue from its stored activity.
 
-    A rate is over the last 60 seconds: the current minute counts whole, and the minute before it by the part of it
-    that is less than 60 seconds ago, as if what happened in it was spread evenly. The current minute alone would jump
-    at each full minute, and the last full one would be up to a minute late.
+    A rate is over the last 60 seconds: the current minute counts whole, and the minute before it by the part of it that
+    is less than 60 seconds ago, as if its events were spread evenly. The current minute alone would jump at each full
+    minute, and the last full one would be up to a minute late.
     """
     this_minute, into_minute_ms = divmod(now_ms, _MINUTE_MS)
     still_counts = 1 - into_minute_ms / _MINUTE_MS
@@ -185,7 +185,7 @@ def _latency(counts: Counter[int]) -> Latency:
 
 
 def _quantile(counts: Counter[int], percent: int, total: int) -> float:
-    """The value below or at which that many percent of the counted lie (nearest rank)."""
+    """Return the value at or below which that many percent of the counted values lie (nearest rank)."""
     rank = -(-percent * total // 100)
     for step in sorted(counts):
         rank -= counts[step]

@@ -1,8 +1,8 @@
-"""Traces for OpenTelemetry: a span for each request that is sampled, and one for each transaction that it was in.
+"""Traces for OpenTelemetry: a span for each request that is sampled, and one for each of its transactions.
 
-Whether a request is sampled is decided when its head is there: by its caller, if that sent a `traceparent` (W3C Trace
-Context), else by chance. For a request that is not, no more is done than that. The packages of OpenTelemetry are
-imported only where traces are turned on.
+A request is sampled or not when its head arrives: as its caller decided, if it sent a `traceparent` (W3C Trace
+Context), else by chance. A request that is not sampled costs nothing more. The packages of OpenTelemetry are imported
+only if traces are turned on.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MOST_LINKS = 128
 
 
 class TraceParent:
-    """What a `traceparent` says about who called.
+    """The caller of a request, as its `traceparent` names it.
 
     >>> parent = trace_parent_of(b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
     >>> f"{parent.trace_id:x} {parent.span_id:x} {parent.sampled}"
@@ -45,7 +45,7 @@ class TraceParent:
 
 
 def trace_parent_of(traceparent: bytes | None) -> TraceParent | None:
-    """The caller that a header names; None where there is no such header, or one that is not valid."""
+    """Parse a `traceparent` header; None if there is none, or it is not valid."""
     found = None if traceparent is None else _TRACEPARENT.fullmatch(traceparent.strip())
     if found is None:
         return None
@@ -58,7 +58,7 @@ def trace_parent_of(traceparent: bytes | None) -> TraceParent | None:
 
 
 class Tracing:
-    """Makes spans, and sends them to a collector from a thread of its own."""
+    """Tracer of requests and transactions, which sends spans to a collector from a thread of its own."""
 
     def __init__(self, exporter: SpanExporter, sample_rate: float, version: str) -> None:
         from opentelemetry.sdk.resources import Resource
@@ -76,7 +76,7 @@ class Tracing:
         self._awaited: WeakValueDictionary[int, Trace] = WeakValueDictionary()
 
     def begin(self, headers: Mapping[bytes, bytes]) -> Trace | None:
-        """The trace of a request whose head has come; None: it is not sampled."""
+        """Begin the trace of a request whose head has arrived; None if it is not sampled."""
         parent = trace_parent_of(headers.get(b"traceparent"))
         if parent is None:
             return Trace(self, self._start(None, b"")) if random() < self._sample_rate else None
@@ -101,11 +101,11 @@ class Tracing:
         return self._tracer.start_span("request", context, SpanKind.SERVER)
 
     def await_operation(self, operation: Operation[Any], trace: Trace) -> None:
-        """The transaction that executes this operation is to have a span."""
+        """Register an operation, so that the transaction that executes it gets a span."""
         self._awaited[id(operation)] = trace
 
     def observe_batch(self, operations: Sequence[Operation[Any]], seconds: float) -> None:
-        """A transaction is over: it gets a span if a sampled request was in it, linked to all others that were."""
+        """Add a span for a transaction if a sampled request was in it, linked to all others that were."""
         if not self._awaited:
             return
         traces = [trace for operation in operations if (trace := self._awaited.get(id(operation))) is not None]
@@ -130,7 +130,7 @@ class Tracing:
         span.end(ended)
 
     def close(self) -> None:
-        """Send what is left, unless the collector takes too long for that."""
+        """Send the remaining spans, unless the collector takes too long for that."""
         # A daemon: an exporter that tries again and again must not keep the process from ending.
         thread = threading.Thread(target=self._provider.shutdown, name="sqew traces", daemon=True)
         thread.start()
@@ -138,7 +138,7 @@ class Tracing:
 
 
 class Trace:
-    """The span of a request, and what it waits for."""
+    """The span of a request, and the operation that it waits for."""
 
     __slots__ = ("__weakref__", "_operation", "_tracing", "span")
 
@@ -157,12 +157,12 @@ class Trace:
         return f"{self.context.trace_id:032x}"
 
     def through(self, operation: Operation[Any]) -> None:
-        """The request is answered by this operation."""
+        """Note that the request is answered by this operation."""
         self._operation = operation
         self._tracing.await_operation(operation, self)
 
     def end(self, *, method: str, route: str | None, path: str, status: int, request_id: str, rows: int) -> None:
-        """The request was answered."""
+        """End the span: the request was answered."""
         from opentelemetry.trace import Status, StatusCode
 
         span = self.span
@@ -184,7 +184,7 @@ class Trace:
 
 
 def tracing_of(settings: Settings, version: str) -> Tracing | None:
-    """Traces as the settings want them; None: they don't."""
+    """Return the tracing that the settings ask for, or None."""
     if not settings.otlp_enabled:
         return None
     try:

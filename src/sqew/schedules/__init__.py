@@ -1,4 +1,4 @@
-"""Schedule expressions: what people write, what is stored of it, and when it fires.
+"""Schedule expressions: the forms that people write, the form that is stored, and the times at which they fire.
 
 Every form is explained in docs/schedule-expressions.md.
 """

@@ -1,4 +1,4 @@
-"""What becomes of a schedule: when it is made or changed, when it fires, and when it can't."""
+"""Changes of a schedule: when it is made or edited, when it fires, and when it can't."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ DEFAULTS: dict[str, Any] = {
         if field.name in ("catchup", "catchup_limit", "failure_threshold", "jitter_secs")
     },
 }
-"""What a schedule has where nothing is said of it."""
+"""Defaults of a schedule's fields."""
 CHANGEABLE = (
     "target_kind", "target", "kind", "expression", "timezone", "message", "status", "catchup", "catchup_limit",
     "failure_threshold", "jitter_secs",
 )  # fmt: skip
-"""What a user may say about a schedule, besides its name."""
+"""Fields of a schedule that a user may set, besides its name."""
 
 MOST_WEIGHT = 1 << 20
-"""How much is fired in one transaction, in bytes of messages: a thousand that were missed may be a gigabyte."""
+"""The most bytes of messages fired in one transaction: a thousand that were missed may be a gigabyte."""
 _WEIGHT_OF_NONE = 1_024
-"""What a message weighs besides its body: small ones must not be too many either."""
+"""Bytes that a message counts besides its body: small ones must not be too many either."""
 _FIRST_RETRY_MS = 1_000
 _LONGEST_RETRY_MS = 60_000
 _MOST_COUNTED = 100
-"""Slots that passed by are counted so far: after a year, every second has had thirty million."""
+"""The most skipped slots that are counted: after a year, every second has had thirty million."""
 
 
 def new_schedule(
@@ -64,7 +64,7 @@ def new_schedule(
     timezone: str = DEFAULT_ZONE,
     **more: Any,
 ) -> Schedule:
-    """A schedule that was not there before. ``more``: see `CHANGEABLE`."""
+    """Make a schedule. ``more``: see `CHANGEABLE`."""
     rule = understand(kind, expression, timezone, now)
     slot = rule.next_after(now)
     schedule = Schedule(
@@ -74,7 +74,7 @@ def new_schedule(
 
 
 def changed_schedule(schedule: Schedule, changes: Mapping[str, Any], now: int) -> Schedule:
-    """A schedule with other values for some of `CHANGEABLE`. What is the same as before changes nothing."""
+    """Return a schedule with some of its `CHANGEABLE` fields replaced; values that are the same change nothing."""
     for field in changes:
         if field not in CHANGEABLE:
             raise BadValue(f"A schedule has no '{field}'{nearest(field, CHANGEABLE)}. It has: {', '.join(CHANGEABLE)}.")
@@ -106,7 +106,7 @@ def changed_schedule(schedule: Schedule, changes: Mapping[str, Any], now: int) -
 
 
 def _due_at(schedule: Schedule, slot: int | None) -> int | None:
-    """When a slot is fired: at its time, or by the jitter later, but before the slot that follows it.
+    """Return the time at which a slot is fired: its own, or later by the jitter, but before the slot that follows it.
 
     It is the same each time, on every server: it depends on nothing but the schedule's name and the slot.
     """
@@ -121,7 +121,7 @@ def _due_at(schedule: Schedule, slot: int | None) -> int | None:
 
 
 def _understood(changed: Schedule, before: Schedule, now: int) -> tuple[Rule, int | None]:
-    """The rule of a schedule with another expression or time zone, and its next slot."""
+    """Return the rule of a schedule with another expression or time zone, and its next slot."""
     slot = before.next_fire_at
     if changed.kind == before.kind == "fire_at" and changed.expression == before.expression and slot is not None:
         # A time that says its offset is the same in every zone; and one that is over, and could not fire, stays due.
@@ -134,7 +134,7 @@ def _understood(changed: Schedule, before: Schedule, now: int) -> tuple[Rule, in
 
 
 def _resumed(schedule: Schedule, now: int) -> Schedule:
-    """What was missed is made up for if the schedule catches up; what fires once fires if its time is over."""
+    """Resume a schedule. Missed slots fire if it catches up; a schedule that fires once fires if its time is over."""
     slot = schedule.next_fire_at
     if slot is not None and slot <= now and not schedule.catchup:
         slot = rule_from(schedule.canonical, schedule.timezone).next_after(now) or slot
@@ -150,18 +150,18 @@ def _resumed(schedule: Schedule, now: int) -> Schedule:
 
 
 def aim_of(schedule: Schedule) -> tuple[TargetKind, str, str | None]:
-    """Where it sends to. Whether that can be is checked when it changes, and only then.
+    """Return a schedule's target and lane, which are checked when they change, and only then.
 
-    A lane that is gone since makes the schedule fail; it does not keep its owner from pausing it.
+    If the lane has been deleted since, the schedule fails; its owner can still pause it.
     """
     return schedule.target_kind, schedule.target, schedule.message.lane
 
 
 def check_target(schedule: Schedule, found: QueueInfo | QueueNotFound | None) -> None:
-    """Raise if what it says of its target can't be. ``found``: what is known of its queue; of a topic, nothing.
+    """Raise if a schedule can't have this target and lane. ``found`` is the queue, its absence, or None for a topic.
 
-    Its queue need not exist yet: until it does, every slot fails and is tried again, as where a queue is gone. A name
-    that only hq's clients could make a queue under is rather a mistake then.
+    The queue need not exist yet: until it does, every slot fails and is retried, as after the queue is deleted. A name
+    under which only hq's clients could make a queue is more likely a mistake then.
     """
     lane = schedule.message.lane
     if found is None:
@@ -176,7 +176,7 @@ def check_target(schedule: Schedule, found: QueueInfo | QueueNotFound | None) ->
 
 
 def problem_of(found: QueueInfo | QueueNotFound | None) -> str:
-    """Why a schedule with this target can't fire as things are."""
+    """Return the reason why a schedule with this target can't fire at present."""
     if not isinstance(found, QueueNotFound):
         return NO_REASON
     return f"{found} Until then the schedule can't fire."
@@ -189,10 +189,10 @@ def fire_now(schedule: Schedule, now: int) -> FireSchedule:
 
 
 def set_right(schedule: Schedule, now: int) -> Schedule | None:
-    """Return the schedule without times that the clock gave it while it was ahead; None: it has none.
+    """Return the schedule without times that the clock gave it while it was ahead; None if it has none.
 
-    One that has fired, or was made or changed, later than now goes on with its next slot from now. One that failed
-    later than now is tried again at once.
+    A schedule that has fired, or was made or changed, later than now goes on with its next slot from now. One that
+    failed later than now is retried at once.
     """
     right = schedule
     latest = max(schedule.last_fired_at or 0, schedule.updated_at, schedule.created_at)
@@ -216,9 +216,9 @@ def _is_tried_too_late(schedule: Schedule, now: int) -> bool:
 
 
 def fire_due(schedule: Schedule, now: int, most: int | None = None) -> FireSchedule:
-    """Fire the slot that is due, those that were missed if the schedule catches up, and go on to the next.
+    """Fire the slot that is due, and missed ones if the schedule catches up, and go on to the next.
 
-    Where those are too much for one transaction, or more than ``most``, the schedule stays due for the rest.
+    If those are too much for one transaction, or more than ``most``, the schedule stays due for the rest.
     """
     rule = rule_from(schedule.canonical, schedule.timezone)
     slot = schedule.next_fire_at
@@ -245,7 +245,7 @@ def fire_due(schedule: Schedule, now: int, most: int | None = None) -> FireSched
 
 
 def weight_of(fire: FireSchedule) -> int:
-    """How much of `MOST_WEIGHT` a fire takes up."""
+    """Return the share of `MOST_WEIGHT` that a fire takes up."""
     # They are alike: it is the same message in each slot.
     return len(fire.events) * _weight(fire.events[0].message)
 
@@ -256,7 +256,7 @@ def _weight(message: NewMessage) -> int:
 
 
 def _count(rule: Rule, slot: int, now: int) -> int:
-    """How many slots there are from this one to now."""
+    """Count the slots from this one to now."""
     count, following = 0, rule.next_after(slot - 1)
     while following is not None and following <= now and count < _MOST_COUNTED:
         count, following = count + 1, rule.next_after(following)
@@ -264,7 +264,8 @@ def _count(rule: Rule, slot: int, now: int) -> int:
 
 
 def retry_at(schedule: Schedule, now: int) -> int:
-    """When a slot that could not fire is tried again: after a second, then twice as long each time, up to a minute."""
+    """Return the time to retry a slot that could not fire: after a second, then twice as long each time, up to a
+    minute."""
     return now + min(_FIRST_RETRY_MS << min(schedule.consecutive_failures, 10), _LONGEST_RETRY_MS)
 
 

@@ -38,28 +38,28 @@ class Cron(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """Its canonical form: numbers only, single-spaced, and without seconds if these are 0."""
+        """The canonical form: numbers only, single-spaced, and without seconds if these are 0."""
         fields = (self.second, self.minute, self.hour, self.day, self.month, self.weekday)
         return " ".join(field.text for field in (fields if self.second.single != 0 else fields[1:]))
 
     @property
     def repeats(self) -> bool:
-        """Whether it follows the time that passes: a star or a step says how often rather than when."""
+        """True if it follows elapsed time: it has a star or a step, which give an interval rather than a time."""
         return self.second.repeats or self.minute.repeats or self.hour.repeats
 
     @property
     def any_day(self) -> bool:
-        """Whether it takes every day of its months."""
+        """True if it takes every day of its months."""
         return self.day.everything and self.weekday.everything
 
     @property
     def both_days(self) -> bool:
-        """Whether a day must match both day fields; otherwise one of them is enough (as in Vixie's cron)."""
+        """True if a day must match both day fields; otherwise either is enough (as in Vixie's cron)."""
         return self.day.starred or self.weekday.starred
 
 
 def read_cron(text: str) -> Cron:
-    """The expression of this text; raises `BadExpression`. Whether it ever fires is not looked at."""
+    """Parse a cron expression; raise `BadExpression`. It may be one that never fires."""
     if text.lstrip().startswith("@"):
         text = _spelled_out(text)
     parts = [(found[0], found.start() + 1) for found in re.finditer(r"\S+", text)]

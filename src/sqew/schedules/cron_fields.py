@@ -1,4 +1,4 @@
-"""One field of a cron expression: its terms, and the sentences for those that can't be."""
+"""Fields of a cron expression: their terms, and the sentences for those that can't be."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ WEEKDAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "S
 
 
 class Bounds(Struct, frozen=True):
-    """What a field may hold."""
+    """The numbers and names that a field may hold."""
 
     name: FieldName
     lowest: int
     highest: int
     """The highest number that may be written."""
     whole: int
-    """Where ``*`` ends: 6 for days of the week, where 7 is another word for 0."""
+    """The last number of ``*``: 6 for days of the week, as 7 is another word for 0."""
     words: tuple[str, ...] = ()
     """The names of the numbers, from the lowest on."""
     allowed: str = ""
@@ -49,7 +49,7 @@ BOUNDS: dict[FieldName, Bounds] = {
 
 
 class Term(Struct, frozen=True):
-    """One part of a field: a number, or a range with a step, or a day that depends on the month.
+    """A part of a field: a number, or a range with a step, or a day that depends on the month.
 
     ``mark`` is ``L`` (the last day of the month, or the last such weekday), ``LW`` (its last Monday to Friday) or
     ``#2`` (its second such weekday).
@@ -93,33 +93,33 @@ class Field(Struct, frozen=True):
 
     @property
     def starred(self) -> bool:
-        """Whether it begins with a star: then the other one of the two day fields must match too."""
+        """True if it begins with a star: then the other of the two day fields must match too."""
         return self.terms[0].star
 
     @property
     def repeats(self) -> bool:
-        """Whether it has a star or a step, so that it says how often rather than when."""
+        """True if it has a star or a step, and so gives an interval rather than a time."""
         return any(term.star or term.step > 1 for term in self.terms)
 
     @property
     def everything(self) -> bool:
-        """Whether everything matches."""
+        """True if everything matches."""
         return any(term.star and term.step == 1 for term in self.terms)
 
     @property
     def single(self) -> int | None:
-        """Its number, if that is all it has."""
+        """The field's number if it has nothing else, or None."""
         only = self.terms[0]
         return only.low if len(self.terms) == 1 and only.low == only.high and not only.mark else None
 
 
 def number(name: FieldName, value: int) -> Field:
-    """The field of one number."""
+    """Return a field of one number."""
     return Field(name, (Term(value, value),))
 
 
 class FieldReader:
-    """Reads one field. ``ordinal`` and ``position`` (from 1) say where it stands, for the sentences."""
+    """Parser of a field. ``ordinal`` and ``position`` (from 1) locate the field in error sentences."""
 
     def __init__(self, name: FieldName, ordinal: int, position: int) -> None:
         self.bounds = BOUNDS[name]
@@ -127,7 +127,7 @@ class FieldReader:
         self.position = position
 
     def read(self, text: str) -> Field:
-        """The field of this text; raises `BadExpression`."""
+        """Parse a field; raise `BadExpression`."""
         terms = []
         at = self.position
         for part in text.split(","):

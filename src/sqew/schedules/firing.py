@@ -1,10 +1,10 @@
-"""From local times to the instants at which a schedule fires, whatever the clock does in between.
+"""Instants at which a schedule fires, from its local times, whatever the clock does in between.
 
 When a clock is set forward, some local times never come; when it is set back, some come twice. A rule of fixed times
 (``30 2 * * *``) fires once for each of them: right after the gap, or the first time round. A rule that repeats
-(``*/5 * * * *``) follows the time that passes. For as long as the clock was moved by, it looks at two clocks, the one
-from before and the new one: set forward, it fires when either shows a time of the rule, so that none is skipped; set
-back, only when both do, so that none fires twice.
+(``*/5 * * * *``) follows the time that passes. For as long as the clock was moved by, it looks at two clocks, the old
+and the new: set forward, it fires when either shows a time of the rule, so that none is skipped; set back, only when
+both do, so that none fires twice.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ class Slots(Protocol):
 
     @property
     def repeats(self) -> bool:
-        """Whether the rule follows the time that passes rather than the clock."""
+        """True if the rule follows the time that passes rather than the clock."""
         ...
 
     def after(self, local: int) -> int:
-        """The first of them after this one; `NEVER` if there is none."""
+        """Return the first of them after this one; `NEVER` if there is none."""
         ...
 
     def has(self, local: int) -> bool:
-        """Whether this is one of them."""
+        """Return True if this is one of them."""
         ...
 
 
 def next_fire(slots: Slots, zone: str, second: int) -> int | None:
-    """The first fire after this instant; None if there is none."""
+    """Return the first fire after this instant, or None."""
     find = _next_by_passing_time if slots.repeats else _next_by_the_clock
     while second < END_OF_TIME:
         stretch = stretch_at(zone, second + 1)

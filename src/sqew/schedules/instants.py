@@ -1,4 +1,4 @@
-"""One instant: ``fire_at``, in ISO 8601.
+"""Instants: ``fire_at``, in ISO 8601.
 
 >>> read_instant("2026-12-24T18:00", "Europe/Berlin", 0)
 1798131600000
@@ -22,14 +22,14 @@ _FIRST_DAY = date(1970, 1, 1).toordinal()
 
 
 def read_instant(text: str, zone: str, now_ms: int) -> int:
-    """The instant of this text; raises `BadExpression` if it is none, or has passed."""
+    """Parse an instant; raise `BadExpression` if it is none, or has passed."""
     ms = parse_instant(text.rstrip(), zone)
     check_future(ms, text.strip(), zone, now_ms)
     return ms
 
 
 def check_future(ms: int, text: str, zone: str, now_ms: int) -> None:
-    """Raise `BadExpression` unless the instant is to come."""
+    """Raise `BadExpression` unless the instant is in the future."""
     if ms <= now_ms:
         raise BadExpression(
             f"'{text}' is in the past: it was {local_time(ms, zone)}, and it is {local_time(now_ms, zone)} now. "
@@ -38,7 +38,7 @@ def check_future(ms: int, text: str, zone: str, now_ms: int) -> None:
 
 
 def parse_instant(text: str, zone: str) -> int:
-    """The instant of this text, whether it has passed or not."""
+    """Parse an instant, which may have passed."""
     days, at = _take_date(text)
     if at == len(text):
         date_only = text.strip()
@@ -63,7 +63,7 @@ def _take_date(text: str) -> tuple[int, int]:
 
 
 def day_number(year: int, month: int, day: int, text: str, position: int) -> int:
-    """A date's number, counted from 1970-01-01; raises `BadExpression` if there is no such date."""
+    """Return a date's number, counted from 1970-01-01; raise `BadExpression` if there is no such date."""
     wrong = _wrong_date(year, month, day)
     if wrong:
         raise BadExpression(f"'{text}' at position {position} is not a date: {wrong}.", position)
@@ -80,7 +80,7 @@ def _wrong_date(year: int, month: int, day: int) -> str | None:
 
 
 def _take_time(text: str, at: int) -> tuple[int, int, int]:
-    """The second of the day, the milliseconds beyond it, and where the text goes on."""
+    """Return the second of the day, the milliseconds beyond it, and the position at which the text goes on."""
     found = _TIME.match(text, at)
     if not found:
         raise BadExpression(f"'{text[at:]}' at position {at + 1} is not a time of day. {_EXAMPLES}.", at + 1)

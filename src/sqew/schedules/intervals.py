@@ -1,7 +1,7 @@
 """Intervals: ``5 minutes``, ``1h30m``, ``2 days``.
 
-What a cron string can say becomes one. All others are counted from 1970: whole days in local midnights, everything
-else in time that passed. Thus the same interval has the same slots wherever and whenever it is asked for.
+An interval that a cron string can express becomes one. All others are counted from 1970: whole days in local midnights,
+everything else in elapsed time. Thus the same interval has the same slots wherever and whenever it is asked for.
 
     >>> canonical_interval(read_interval("every 15 minutes")), canonical_interval(read_interval("90m"))
     ('*/15 * * * *', '@every 1h30m')
@@ -30,7 +30,7 @@ _EXAMPLES = "Write it as in '5 minutes', '1h30m' or '2 days'"
 _NOT_FIXED = {"month": "1st of the month at midnight", "year": "every january 1st at midnight"}
 _TOO_SHORT = ("ms", "msec", "msecs", "millis", "millisecond", "milliseconds")
 _NO_UNITS = ("am", "pm", "and", "at", "in", "of", "on", "or", "the", "through", "till", "times", "to", "until")
-"""What may follow a number that counts nothing."""
+"""Words that may follow a number that is not an amount of time."""
 
 
 class Interval(Struct, frozen=True):
@@ -42,7 +42,7 @@ class Interval(Struct, frozen=True):
 
 
 def canonical_every(text: str) -> str:
-    """An interval that somebody wrote, as it is stored; raises `BadExpression`. What is stored can be given again."""
+    """Return the stored form of an interval as written; raise `BadExpression`. A stored form is accepted as well."""
     stored = _CANONICAL.fullmatch(text.strip())
     if not stored or not (stored[2] or stored[3]):
         return canonical_interval(read_interval(text))
@@ -52,7 +52,7 @@ def canonical_every(text: str) -> str:
 
 
 def read_interval(text: str) -> int:
-    """The seconds of an interval; raises `BadExpression`."""
+    """Parse an interval into seconds; raise `BadExpression`."""
     words = Words(text)
     if words.accept("@") and not words.accept("every"):
         position = text.index("@") + 1
@@ -74,9 +74,9 @@ def read_interval(text: str) -> int:
 
 
 def take_interval(words: Words, count: int = 1, once: bool = False) -> int:
-    """The seconds of the interval that the next words say: at least one number with its unit, or a unit alone.
+    """Consume an interval, at least one number with its unit or a unit alone, and return its seconds.
 
-    ``count``: so many of them. ``once``: it is waited for rather than repeated.
+    ``count`` multiplies its first part. ``once``: it is a delay rather than a repetition.
     """
     position = words.position
     total = _take_part(words, once, count)
@@ -100,7 +100,7 @@ def _check_length(seconds: Decimal, position: int) -> None:
 
 
 def is_amount(words: Words) -> bool:
-    """Whether a number comes next and then a unit, or a word that is meant to be one."""
+    """Return True if a number comes next, followed by a unit or a word that is meant to be one."""
     number, word = words.peek(), words.peek(1)
     if is_unit(word) or number == "half":
         return is_number(number)
@@ -109,12 +109,12 @@ def is_amount(words: Words) -> bool:
 
 
 def is_unit(word: str) -> bool:
-    """Whether a word is a unit of time, even if it is not always the same length."""
+    """Return True if a word is a unit of time, even one that is not always the same length."""
     return word in UNITS or word.removesuffix("s") in _NOT_FIXED
 
 
 def is_number(word: str) -> bool:
-    """Whether a word may say how many."""
+    """Return True if a word may be a number."""
     return word in NUMBERS or word == "half" or word[:1].isdecimal()
 
 
@@ -164,7 +164,7 @@ def _take_number(words: Words) -> Decimal:
 
 
 def canonical_interval(seconds: int) -> str:
-    """An interval as it is stored: a cron string if there is one for it."""
+    """Return the stored form of an interval: a cron string if there is one for it."""
     if seconds < 60 and 60 % seconds == 0:
         return f"{_each(seconds)} * * * * *"
     minutes, hours = seconds // 60, seconds // 3_600
@@ -178,7 +178,7 @@ def canonical_interval(seconds: int) -> str:
 
 
 def canonical_days(days: int, time: Time = MIDNIGHT, weekday: int = _MONDAY) -> str:
-    """Every so many days at a time of day, as it is stored. Whole weeks fall on a day of the week.
+    """Return the stored form of every so many days at a time of day. Whole weeks fall on a day of the week.
 
     >>> canonical_days(2, (9, 0, 0)), canonical_days(14, weekday=5)
     ('@every 2d at 09:00', '@every 2w on 5')
@@ -208,7 +208,7 @@ def _letters(seconds: int) -> str:
 
 
 def stored_interval(canonical: str) -> Interval:
-    """The interval of a stored ``@every``; raises `BadExpression` if it is not one."""
+    """Parse a stored ``@every``; raise `BadExpression` if it is not one."""
     found = _CANONICAL.fullmatch(canonical)
     if not found:
         raise BadExpression(f"'{canonical[:60]}' is not an interval as it would be stored.")

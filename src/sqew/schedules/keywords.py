@@ -1,4 +1,4 @@
-"""What may be said of a schedule, by the keywords of the queue as a library and of the clients."""
+"""Keywords that describe a schedule, for the queue as a library and for the clients."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TARGETS: tuple[TargetKind, ...] = get_args(TargetKind)
 
 
 class Timing(TypedDict, total=False):
-    """When it fires: exactly one of these."""
+    """The time to fire: exactly one of these."""
 
     cron: str
     every: str
@@ -25,10 +25,10 @@ class Timing(TypedDict, total=False):
 
 
 class ScheduleFields(Timing, total=False):
-    """All that may be said of a schedule besides its name."""
+    """All fields of a schedule besides its name."""
 
     queue: str
-    """Where its messages go: a queue,"""
+    """The target of its messages: a queue,"""
     topic: str
     """or the routing key that they are published under."""
     timezone: str
@@ -51,7 +51,7 @@ class ScheduleFields(Timing, total=False):
 
 
 def check_fields(fields: Mapping[str, Any]) -> None:
-    """Raise `BadValue` for a keyword that says nothing about schedules."""
+    """Raise `BadValue` for a keyword that is not a field of schedules."""
     known = ScheduleFields.__annotations__
     for field in fields:
         if field not in known:
@@ -61,7 +61,7 @@ def check_fields(fields: Mapping[str, Any]) -> None:
 
 
 def in_seconds(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of a schedule, where a time that is given in milliseconds is in seconds."""
+    """Convert a schedule's times in milliseconds to seconds."""
     found = dict(fields)
     for prefix in ("delay_", "ttl_"):
         if f"{prefix}ms" in found:
@@ -71,7 +71,7 @@ def in_seconds(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def needed_target(fields: Mapping[str, Any]) -> tuple[TargetKind, str]:
-    """Where a new schedule's messages go."""
+    """Return the target of a new schedule; raise `BadValue` if there is none."""
     target = target_of(fields)
     if target is None:
         raise BadValue("A schedule needs a target. Give queue='orders', or topic='orders.created'.")
@@ -79,14 +79,14 @@ def needed_target(fields: Mapping[str, Any]) -> tuple[TargetKind, str]:
 
 
 def needed_message(fields: Mapping[str, Any]) -> Any:
-    """What a new schedule sends."""
+    """Return the message of a new schedule; raise `BadValue` if there is none."""
     if "message" not in fields:
         raise BadValue("A schedule needs a message to send. Give message={…}, or message=None for none in particular.")
     return fields["message"]
 
 
 def target_of(fields: Mapping[str, Any]) -> tuple[TargetKind, str] | None:
-    """Where messages are to go, if that is said.
+    """Return the target of a schedule's messages, or None.
 
     >>> target_of({"queue": "orders"})
     ('queue', 'orders')
@@ -98,7 +98,7 @@ def target_of(fields: Mapping[str, Any]) -> tuple[TargetKind, str] | None:
 
 
 def needed_expression(fields: Mapping[str, Any]) -> tuple[ExpressionKind, str]:
-    """When a new schedule fires."""
+    """Return the expression of a new schedule; raise `BadValue` if there is none."""
     expression = expression_of(fields)
     if expression is None:
         raise BadValue(
@@ -109,7 +109,7 @@ def needed_expression(fields: Mapping[str, Any]) -> tuple[ExpressionKind, str]:
 
 
 def expression_of(fields: Mapping[str, Any]) -> tuple[ExpressionKind, str] | None:
-    """When to fire, if that is said.
+    """Return the expression of a schedule and its kind, or None.
 
     >>> expression_of({"every": "5 minutes"})
     ('every', '5 minutes')

@@ -1,4 +1,4 @@
-"""What schedules are going to do."""
+"""Previews of the next fires of schedules."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from sqew.rules.rules import check_int
 from sqew.schedules import Rule, local_time, rule_from, understand
 
 MOST_FIRES = 100
-"""How many fires ahead may be asked for."""
+"""The most fires ahead that may be asked for."""
 
 _SHOWN = [field for field in ScheduleInfo.__struct_fields__ if field in Schedule.__struct_fields__]
 
 
 def preview(kind: ExpressionKind, expression: str, timezone: str, now: int, count: int) -> Preview:
-    """What an expression says, and the next times it would fire.
+    """Describe an expression, with the next times that it would fire.
 
     >>> made = preview("when", "every weekday at 9am", "Europe/Berlin", now=0, count=1)
     >>> made.canonical, made.next_fires[0].local
@@ -26,7 +26,7 @@ def preview(kind: ExpressionKind, expression: str, timezone: str, now: int, coun
 
 
 def info_of(schedule: Schedule, now: int, count: int, problem: str = NO_REASON) -> ScheduleInfo:
-    """A schedule as it is shown, with its next fires. A paused one has none."""
+    """Return a schedule as it is shown, with its next fires. A paused schedule has none."""
     fields = {field: getattr(schedule, field) for field in _SHOWN}
     if schedule.status == "paused":
         # Its slot is kept for when it is resumed; until then nothing fires.

@@ -1,4 +1,4 @@
-"""When a schedule fires: from what somebody wrote, or from what was stored of it.
+"""Rules by which schedules fire, made from an expression as written or as stored.
 
 A rule is stored in its canonical form, of which there are three: a cron string (``0 9 * * 1-5``), an interval that no
 cron string can say (``@every 1h30m``, ``@every 2d at 09:00``), and an instant (``2026-11-16T17:00:00Z``).
@@ -30,11 +30,11 @@ _INSTANT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T")
 
 
 class Rule(Protocol):
-    """When a schedule fires."""
+    """A rule by which a schedule fires."""
 
     @property
     def canonical(self) -> str:
-        """What is stored of it."""
+        """The form in which it is stored."""
         ...
 
     @property
@@ -44,16 +44,16 @@ class Rule(Protocol):
 
     @property
     def sentence(self) -> str:
-        """The same for people."""
+        """The rule in a sentence, for people."""
         ...
 
     def next_after(self, ms: int) -> int | None:
-        """The first fire strictly after this epoch millisecond; None: never again."""
+        """Return the first fire strictly after this epoch millisecond; None: never again."""
         ...
 
 
 class CronRule:
-    """Fires when the local clock shows what a cron expression says."""
+    """A rule that fires when the local clock shows a time of a cron expression."""
 
     def __init__(self, cron: Cron, zone: str) -> None:
         self.canonical, self.zone = cron.text, zone
@@ -65,7 +65,7 @@ class CronRule:
         return cron_sentence(self._cron, self.zone)
 
     def check_fires(self, text: str) -> None:
-        """Raise `BadExpression` if no day is all that was asked for, such as 30 February."""
+        """Raise `BadExpression` if no such day exists, as for 30 February."""
         if self._slots.after(0) == NEVER:
             raise BadExpression(f"'{text}' never fires: no day is{day_phrase(self._cron)}. Choose another day.")
 
@@ -74,7 +74,7 @@ class CronRule:
 
 
 class DaysRule:
-    """Fires at one local time of every n-th day."""
+    """A rule that fires at one local time of every n-th day."""
 
     def __init__(self, interval: Interval, zone: str) -> None:
         days, weekday, (hour, minute, second) = interval.seconds // DAY, interval.weekday, interval.time
@@ -87,7 +87,7 @@ class DaysRule:
 
 
 class ElapsedRule:
-    """Fires whenever so much time has passed, counted from 1970 in UTC."""
+    """A rule that fires whenever so much time has passed, counted from 1970 in UTC."""
 
     def __init__(self, seconds: int, zone: str) -> None:
         self.canonical, self.zone = canonical_interval(seconds), zone
@@ -100,7 +100,7 @@ class ElapsedRule:
 
 
 class OnceRule:
-    """Fires at one instant."""
+    """A rule that fires at one instant."""
 
     def __init__(self, ms: int, zone: str) -> None:
         self.canonical, self.zone = utc_time(ms), zone
@@ -112,7 +112,8 @@ class OnceRule:
 
 
 def understand(kind: ExpressionKind, text: str, zone: str, now_ms: int) -> Rule:
-    """The rule that somebody wrote. Raises `BadExpression` or `BadZone`, which say what is wrong and what to do."""
+    """Make a rule of an expression as written. Raise `BadExpression` or `BadZone`, which say what is wrong and what to
+    do."""
     check_zone(zone)
     if len(text) > LONGEST_EXPRESSION:
         raise BadExpression(f"The expression has {len(text)} characters; {LONGEST_EXPRESSION} are allowed. Shorten it.")
@@ -136,7 +137,7 @@ def _canonical(kind: ExpressionKind, text: str, zone: str, now_ms: int) -> str:
 
 @lru_cache(maxsize=16_384)
 def rule_from(canonical: str, zone: str) -> Rule:
-    """The rule that was stored in this form. The same one is given out again and again: it never changes."""
+    """Return the rule of a canonical form. It is cached and shared: it never changes."""
     check_zone(zone)
     if canonical.startswith("@every "):
         interval = stored_interval(canonical)
@@ -147,7 +148,7 @@ def rule_from(canonical: str, zone: str) -> Rule:
 
 
 def is_instant(canonical: str) -> bool:
-    """Return True if what is stored fires once."""
+    """Return True if the canonical form fires once."""
     return _INSTANT.match(canonical) is not None
 
 

@@ -1,4 +1,4 @@
-"""The local times of a rule, counted in seconds since 1970-01-01 00:00 local time."""
+"""Local times of a rule, counted in seconds since 1970-01-01 00:00 local time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sqew.schedules.zones import DAY
 
 _FIRST_DAY = date(1970, 1, 1).toordinal()
 _LONGEST_SEARCH_YEARS = 50
-"""A weekday comes back to 29 February after 40 years at most (those round 2100)."""
+"""Years to search at most: a weekday comes back to 29 February after 40 years at most (those round 2100)."""
 _LAST_YEAR = 9_999
 
 
@@ -41,7 +41,7 @@ class CronSlots:
         return self._days.has(day) and self._time_from(second) == second
 
     def _time_from(self, second: int) -> int | None:
-        """The first time of day from this one on."""
+        """Return the first time of day from this one on, or None."""
         hour, rest = divmod(second, 3600)
         minute, second = divmod(rest, 60)
         hours, minutes, seconds = self._hours, self._minutes, self._seconds
@@ -74,14 +74,14 @@ class CronDays:
         self._weekday_marks = frozenset((term.low, term.mark) for term in cron.weekday.terms if term.mark)
 
     def has(self, day: int) -> bool:
-        """Whether this day is one of them."""
+        """Return True if this day is one of them."""
         if self._every:
             return True
         when = date.fromordinal(day + _FIRST_DAY)
         return when.month in self._months and self._matches(when, day)
 
     def after(self, day: int) -> int:
-        """The first of them after this one; `NEVER` if there is none."""
+        """Return the first of them after this one; `NEVER` if there is none."""
         day += 1
         if self._every:
             return day
@@ -127,8 +127,7 @@ class CronDays:
 
 class EveryNthDay:
     """A time of every n-th day, counted from 1970-01-01. Whole weeks are counted from the Monday after it, and fall on
-    a day of the week.
-    """
+    a day of the week."""
 
     repeats = False
 

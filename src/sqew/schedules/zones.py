@@ -1,8 +1,8 @@
-"""Time zones: their names, what their clocks show, and when these are changed.
+"""Time zones: their names, the local times of their clocks, and the changes of these.
 
 Local times are counted in seconds as if the local clock had always run evenly since 1970-01-01 00:00: a local time is
-an instant plus the offset that holds there. zoneinfo answers for one instant; here its answers become stretches of
-even time, so that finding the next fire is plain arithmetic.
+an instant plus the offset that holds there. zoneinfo answers for one instant; here its answers become stretches of even
+time, so that finding the next fire is plain arithmetic.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from sqew.spelling import closest
 
 DAY = 86_400
 LAST_YEAR = 9_899
-"""Python's dates end with the year 9999; somewhat earlier there is room still to look ahead."""
+"""The last year of a schedule. Python's dates end with 9999; stopping earlier leaves room to look ahead."""
 END_OF_TIME = 250_246_627_200
 """The first second after that year."""
 _LONGEST_NAME = 64
 _NO_PLACES = {"Factory", "localtime", "posixrules"}
-"""What some systems list among the zones: their own setting, which is another on each, or none at all."""
+"""Entries that some systems list among the zones: their own setting, which differs between them, or none at all."""
 _SHORT_NAMES = frozenset(
     [
         "acst",
@@ -50,9 +50,9 @@ _SHORT_NAMES = frozenset(
         "z",
     ]
 )
-"""What people call zones, though IANA has no zone of that name."""
+"""Names that people use for zones, though IANA has no zone of that name."""
 _PERIOD = 1 << 25
-"""Changes are looked up for so many seconds (388 days) at a time."""
+"""Seconds (388 days) for which changes are looked up at a time."""
 _OFFSET = re.compile(r"(?:utc|gmt)?\s*([+-])\s*([0-9]{1,2})(?::?00)?", re.IGNORECASE)
 
 
@@ -62,9 +62,9 @@ class Stretch(Struct, frozen=True, gc=False):
     start: int
     end: int
     before: int
-    """What the clock was ahead of UTC until the start."""
+    """Seconds that the clock was ahead of UTC until the start."""
     offset: int
-    """What it is ahead of UTC from the start on."""
+    """Seconds that it is ahead of UTC from the start on."""
 
 
 def check_zone(name: str) -> None:
@@ -88,7 +88,7 @@ def _unknown(name: str, hint: str = "") -> BadZone:
 
 
 def is_zone(name: str) -> bool:
-    """Whether people call a zone by this name, in whichever case, or write an offset in its place.
+    """Return True if people call a zone by this name, in whichever case, or write it for an offset.
 
     >>> is_zone("europe/berlin"), is_zone("PST"), is_zone("+02:00"), is_zone("weekday")
     (True, True, True, False)
@@ -108,7 +108,7 @@ def _names() -> frozenset[str]:
 
 
 def _nearest_names(name: str) -> list[str]:
-    """Up to three names that were perhaps meant: of the same letters or the same place, or else similar."""
+    """Return up to three names that were perhaps meant: of the same letters or the same place, or else similar."""
     wanted = name.casefold().strip().replace(" ", "_")
     by_text: dict[str, str] = {}
     for known in sorted(_names()):
@@ -119,7 +119,7 @@ def _nearest_names(name: str) -> list[str]:
 
 
 def stretch_at(zone: str, second: int) -> Stretch:
-    """The stretch that an instant lies in."""
+    """Return the stretch that contains an instant."""
     starts, stretches = _stretches(zone, second // _PERIOD)
     return stretches[bisect_right(starts, second) - 1]
 
@@ -139,7 +139,7 @@ def _stretches(zone: str, period: int) -> tuple[list[int], list[Stretch]]:
 
 
 def _changes(tz: ZoneInfo, start: int, end: int) -> list[tuple[int, int]]:
-    """Each change of the clock after the start and before the end: when, and the offset from then on."""
+    """Return each change of the clock after the start and before the end: its second, and the offset from then on."""
     changes: list[tuple[int, int]] = []
     offset = _offset(tz, start)
     for day in range(start, end, DAY):
@@ -165,7 +165,7 @@ def _offset(tz: ZoneInfo, second: int) -> int:
 
 
 def instant_of(local: int, zone: str) -> int:
-    """When a local time is. One that the clock skips is right after the gap; one that it shows twice is the first."""
+    """Return the instant of a local time: right after the gap if the clock skips it, the first if it comes twice."""
     stretch = stretch_at(zone, local - DAY)
     while local >= stretch.end + stretch.offset:
         stretch = stretch_at(zone, stretch.end)
@@ -173,12 +173,12 @@ def instant_of(local: int, zone: str) -> int:
 
 
 def local_of(second: int, zone: str) -> int:
-    """What the local clock shows at an instant."""
+    """Return the local time at an instant."""
     return second + stretch_at(zone, second).offset
 
 
 def local_time(ms: int, zone: str) -> str:
-    """An instant as the zone's clock shows it, in ISO 8601 with the offset.
+    """Format an instant as the zone's clock shows it, in ISO 8601 with the offset.
 
     >>> local_time(1_774_747_800_000, "Europe/Berlin")
     '2026-03-29T03:30:00+02:00'
@@ -187,7 +187,7 @@ def local_time(ms: int, zone: str) -> str:
 
 
 def utc_time(ms: int) -> str:
-    """An instant in UTC, with its milliseconds if it has some.
+    """Format an instant in UTC, with its milliseconds if these are not 0.
 
     >>> utc_time(1_794_848_400_000)
     '2026-11-16T17:00:00Z'

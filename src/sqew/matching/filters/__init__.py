@@ -1,6 +1,6 @@
-"""Filter policies as SNS has them: which of the messages published to a topic a subscription wants.
+"""Filter policies as in SNS: they select the messages of a topic that a subscription wants.
 
-A policy is compiled once; what is published is read once, however many filters look at it:
+A policy is compiled once; a published message is read once, however many filters look at it:
 
 >>> wanted = compile_filter('{"shop": [{"prefix": "eu-"}], "price": [{"numeric": [">", 100]}]}', "MessageAttributes")
 >>> wanted.matches(Content({"shop": ("String", "eu-west"), "price": ("Number", "150")}, b"..."))

@@ -1,28 +1,28 @@
-"""How much filters may compare."""
+"""Budget of the comparisons that filters may make."""
 
 from __future__ import annotations
 
 from sqew.errors import TooMuchToCompare
 
 MOST_COMPARISONS = 300_000
-"""In one publish, over all filters: everybody else waits meanwhile, for some 0.3 s. Where envelopes have to be signed,
-it is found out twice who wants it, and others have their turn in between."""
+"""The most comparisons in one publish, over all filters: everybody else waits meanwhile, for some 0.3 s. If envelopes
+have to be signed, the filters run twice, and others have their turn in between."""
 LONG = 256
-"""To look for something in so many characters is one comparison."""
+"""Characters that are searched at the cost of one comparison."""
 PLACE = 2
-"""To read an object or an array within a body, or to make one of a name with dots, takes as long as so many."""
+"""Cost, in comparisons, of reading an object or an array within a body, or of making one of a name with dots."""
 LOOKS = 10
-"""To look for one name in so many objects takes as long as one."""
+"""Objects that are searched for one name at the cost of one comparison."""
 ADDRESS = 4
-"""To read a text as an IP address takes as long as so many."""
+"""Cost, in comparisons, of reading a string as an IP address."""
 MOST_LEVELS = 150
-"""How deep a property may be that a filter asks for: each level adds a combination to its policy."""
+"""The depth of the deepest property that a filter can ask for: each level adds a combination to its policy."""
 
 
 class Effort:
-    """What is left of the comparisons that a publish may make.
+    """Comparisons that a publish may still make.
 
-    To use them up takes a long array and many filters, or more than a hundred thousand objects and arrays.
+    Using them up takes a long array and many filters, or more than a hundred thousand objects and arrays.
     """
 
     __slots__ = ("_left", "_most")

@@ -1,4 +1,4 @@
-"""What is published, as filters look at it."""
+"""Published messages, as filters see them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _NOT_JSON = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
 class Unreadable:
-    """The value of an attribute that is not what its type says: it is there, and equal to nothing."""
+    """The value of an attribute that does not match its type: it exists, and equals nothing."""
 
 
 UNREADABLE = Unreadable()
 
 
 class Content:
-    """A message that is being published. Each part is read when a filter first asks for it, and then kept."""
+    """A message being published. Each part is read when a filter first asks for it, and then kept."""
 
     __slots__ = ("_attributes", "_body", "_fields", "_values", "effort")
 
@@ -48,7 +48,7 @@ class Content:
 
     @property
     def fields(self) -> dict[str, object]:
-        """The body as a JSON object; without any fields when it is something else."""
+        """The body as a JSON object; empty if it is anything else."""
         fields = self._fields
         if fields is None:
             fields = self._fields = _fields_of(self._body, self.effort)
@@ -95,9 +95,9 @@ def _fields_of(body: bytes | str, effort: Effort) -> dict[str, object]:
 
 
 def _unfold(fields: dict[str, object], effort: Effort) -> None:
-    """Give names with dots the shape they are filtered by, ``{"a.b": 1}`` as ``{"a": {"b": 1}}``; and arrays theirs.
+    """Turn names with dots into nested objects, ``{"a.b": 1}`` into ``{"a": {"b": 1}}``, and lists into `Array`.
 
-    Without recursion: how deep a body goes is up to whoever sent it.
+    Without recursion: the sender chooses how deep a body goes.
     """
     places: list[object] = [fields]
     while places:
@@ -116,7 +116,7 @@ def _unfold(fields: dict[str, object], effort: Effort) -> None:
 
 
 def _move(place: dict[str, object], name: str, effort: Effort) -> None:
-    """Put the value of a name with dots where the name leads; beside what is there already, as in an array."""
+    """Move the value of a name with dots to where the name leads, into an array if there is a value already."""
     levels = name.count(".")
     if levels >= MOST_LEVELS:
         return  # no filter asks for it

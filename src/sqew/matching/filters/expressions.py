@@ -1,6 +1,6 @@
-"""The values of one property in a policy, ``["eu", {"prefix": "us-"}, {"numeric": [">", 5]}]``, as a leaf.
+"""Parser of one property's values in a policy, ``["eu", {"prefix": "us-"}, {"numeric": [">", 5]}]``, into a leaf.
 
-Whatever can't be is refused in the words that SNS has for it.
+Whatever is not valid is refused in the words that SNS has for it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from sqew.matching.filters.wildcards import read_wildcard
 NULL = key_of(None)
 
 _END = object()
-"""Stands where an array says nothing more."""
+"""The end of an array, as a value."""
 _INTEGER = re.compile(r"[+-]?[0-9]{1,9}")
 
 
 def read_values(values: list[object]) -> Leaf:
-    """One leaf of all the values that a property may have."""
+    """Compile the values that a property may have into one leaf."""
     if not values:
         raise BadFilterPolicy("Empty arrays are not allowed")
     exact: list[Key] = []
@@ -45,7 +45,7 @@ def read_values(values: list[object]) -> Leaf:
 
 
 def _read_expression(expression: dict[str, object]) -> Test | None:
-    """The test of an operator; None for ``{"exists": false}``, which nothing that is there can pass."""
+    """Compile an operator into a test; None for ``{"exists": false}``, which no value that exists can pass."""
     if not expression:
         raise BadFilterPolicy("Match expression name not found")
     operator, operand = next(iter(expression.items()))
@@ -148,7 +148,7 @@ def _read_numeric(operand: object) -> Test:
 
 
 def _read_top(bottom: int, members: Iterator[object]) -> int:
-    """The highest number of a range, from the members behind its lower bound."""
+    """Return the highest number of a range, from the members behind its lower bound."""
     operator = next(members, _END)
     if operator is _END:
         return _HIGHEST
@@ -189,7 +189,7 @@ _HIGHEST = _number_key(HIGHEST_NUMBER)
 
 
 def _token(value: object) -> str:
-    """A value as a parser names it that reads one token at a time."""
+    """Return the first token of a value, as a parser names it that reads token by token."""
     if value is _END:
         return "]"
     if isinstance(value, list):

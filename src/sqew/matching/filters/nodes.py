@@ -1,4 +1,4 @@
-"""A compiled policy: the part that runs on every publish, for every filter."""
+"""Compiled policies: the part that runs on every publish, for every filter."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from sqew.matching.filters.values import Array, Key, key_of
 
 
 class Test(NamedTuple):
-    """What a value may be asked: whether it passes."""
+    """A test that a value passes or fails."""
 
     passes: Callable[[Key], bool]
     one_passes: Callable[[Array], bool] | None = None
-    """Whether one value of an array does, found in a few steps; None: each has to be asked."""
+    """A function that finds in a few steps if a value of an array passes; None: each value has to be tested."""
     reads: int = 0
-    """How many pieces it looks for in a text, each from one end to the other."""
+    """The number of pieces that it looks for in a string, each from one end to the other."""
 
 
 class Node(Protocol):
     absent: bool
-    """Whether a message without this property is accepted."""
+    """True if a message without this property is accepted."""
     only_absent: bool
-    """Whether only a message without it is."""
+    """True if only a message without this property is accepted."""
     weight: int
-    """How many comparisons it takes at most, where there are no arrays."""
+    """The most comparisons that it takes, if there are no arrays."""
 
     def accepts(self, value: object, effort: Effort) -> bool: ...
 
@@ -121,7 +121,7 @@ class Fields:
         return verdict
 
     def _accepts_column(self, array: Array, effort: Effort) -> bool:
-        """The same where it is about one property: then all objects are looked at together."""
+        """Return True if an array is accepted by a single property: then all its objects are looked at together."""
         [(name, child)] = self._children
         column = array.column(name)
         if child.accepts(column.values, effort):
@@ -147,7 +147,7 @@ class Both:
 
 
 def tree_of(leaves: dict[tuple[str, ...], Leaf]) -> Fields:
-    """The properties of an object by the leaves below it, each with the names that lead to it."""
+    """Build the tree of an object's properties from the leaves below it, each with the names that lead to it."""
     own: dict[str, Leaf] = {}
     deeper: dict[str, dict[tuple[str, ...], Leaf]] = {}
     for (name, *rest), leaf in leaves.items():

@@ -1,4 +1,4 @@
-"""From the text of a policy to a filter."""
+"""Compiler of filter policies: from the JSON of a policy to a filter."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class _Rule(msgspec.Struct, frozen=True):
 
     leaf: Leaf
     weight: int
-    """How many values there are, times how deep the property is: what it adds to the combinations."""
+    """The number of values times the depth of the property: its factor in the number of combinations."""
 
 
 _Branch: TypeAlias = dict[tuple[str, ...], _Rule]
-"""All that must hold together. A policy without ``$or`` is one branch."""
+"""Rules that must all hold. A policy without ``$or`` is one branch."""
 
 
 class Filter:
@@ -52,7 +52,7 @@ class Filter:
         self._weight = sum(branch.weight for branch in branches)
 
     def matches(self, content: Content) -> bool:
-        """Whether the subscription wants what is published."""
+        """Return True if the subscription wants this message."""
         branches = self._branches
         if not branches:
             return True
@@ -68,7 +68,7 @@ class Filter:
 
 
 def compile_filter(policy: str, scope: Scope) -> Filter:
-    """The filter of a policy, or `BadFilterPolicy`. The policy ``{}`` lets everything through.
+    """Compile a policy, or raise `BadFilterPolicy`. The policy ``{}`` lets everything through.
 
     >>> compile_filter('{"colour": [{"starts-with": "re"}]}', "MessageAttributes")
     Traceback (most recent call last):
@@ -129,7 +129,7 @@ def _too_complex() -> BadFilterPolicy:
 
 
 class _Reading:
-    """One walk through a policy, and what it came across."""
+    """A walk through a policy, with the points and the nesting that it came across."""
 
     def __init__(self) -> None:
         self.nested = False
@@ -139,7 +139,7 @@ class _Reading:
     def read(
         self, fields: dict[str, object], path: tuple[str, ...], branches: list[_Branch], *, within_or: bool = False
     ) -> list[_Branch]:
-        """The branches so far, each with the properties of an object added; more of them when it has an ``$or``."""
+        """Return the branches so far with the properties of an object added to each; an ``$or`` makes more of them."""
         if not fields:
             raise BadFilterPolicy("Empty objects are not allowed")
         self._level += 1
@@ -176,7 +176,7 @@ class _Reading:
 
 
 def _is_operator(value: object) -> bool:
-    """Whether ``$or`` is the operator here; anything else makes it a name like any other."""
+    """Return True if ``$or`` is the operator here; otherwise it is a name like any other."""
     if not isinstance(value, list) or len(value) < 2:
         return False
     return all(isinstance(option, dict) and not _RESERVED & option.keys() for option in value)

@@ -17,14 +17,14 @@ _NOTHING = object()
 _ADDRESS = re.compile(r"(?=[^.:]{0,44}[.:])[0-9a-fA-F:.]{2,45}")
 
 Key: TypeAlias = str | int | tuple[object]
-"""A value in the form it is compared in, each kind of its own type: a text as it is, a number as how many steps of
-0.00001 it counts, anything else (true, false, null, a number out of range) in a tuple, where it equals only itself."""
+"""A value in the form that it is compared in, each kind of its own type: a string as it is, a number as its count of
+steps of 0.00001, anything else (true, false, null, a number out of range) in a tuple, where it equals only itself."""
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def key_of(value: object) -> Key:
-    """A value as it is compared."""
+    """Return a value in the form that it is compared in."""
     if type(value) is str:
         return value
     if (type(value) is float or type(value) is int) and -HIGHEST_NUMBER <= value <= HIGHEST_NUMBER:
@@ -33,7 +33,7 @@ def key_of(value: object) -> Key:
 
 
 def address_of(text: str) -> Address | None:
-    """The IP address that a text is, if it is one."""
+    """Return the IP address that a string is, or None."""
     try:
         return ipaddress.ip_address(text) if _ADDRESS.fullmatch(text) else None
     except ValueError:
@@ -41,19 +41,19 @@ def address_of(text: str) -> Address | None:
 
 
 class Column(NamedTuple):
-    """What the objects of an array have under one name, all in one array."""
+    """The values of an array's objects under one name, all in one array."""
 
     values: Array
     missing: bool
-    """One of them has nothing there."""
+    """True if an object has nothing there."""
     bare: bool
-    """One of them has no scalar there."""
+    """True if an object has no scalar there."""
 
 
 class Array:
-    """What is in an array and in the arrays in it, each value once, in the order that a question needs.
+    """The values in an array and in the arrays in it, each once, in the order that a test needs.
 
-    Each order is made when it is first asked for, and then answers every filter in a few steps, however long the array.
+    Each order is made when it is first needed, and then answers every filter in a few steps, however long the array.
     """
 
     def __init__(self, values: list[object], effort: Effort) -> None:
@@ -68,7 +68,7 @@ class Array:
 
     @property
     def scalars(self) -> frozenset[Key]:
-        """All others."""
+        """The values that are not objects."""
         return (self._parts or self._apart())[0]
 
     def _apart(self) -> tuple[frozenset[Key], list[dict[str, object]]]:
@@ -84,7 +84,7 @@ class Array:
 
     @cached_property
     def mean_length(self) -> int:
-        """How many characters its texts have."""
+        """The mean number of characters of its strings."""
         return sum(map(len, self._texts)) // len(self._texts) if self._texts else 0
 
     @cached_property
@@ -128,7 +128,7 @@ class Array:
         return _has_between(self._addresses[version], first, last)
 
     def has_other_than(self, keys: frozenset[Key]) -> bool:
-        """Whether a value is none of these."""
+        """Return True if a value is none of these."""
         return len(self.scalars) > sum(key in self.scalars for key in keys)
 
     def column(self, name: str) -> Column:
@@ -168,7 +168,7 @@ def _has_between(numbers: list[int], bottom: int, top: int) -> bool:
 
 
 def _elements(values: list[object]) -> Iterable[object]:
-    """What is in an array and the arrays in it, at any depth."""
+    """Return the elements of an array and of the arrays in it, at any depth."""
     return _within(values) if any(type(value) is list for value in values) else values
 
 

@@ -1,4 +1,4 @@
-"""Texts in which ``*`` stands for any characters, none included, and what they cost."""
+"""Wildcard patterns, in which ``*`` stands for any number of characters, and their cost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_POINTS = 100
 
 
 def read_wildcard(pattern: str) -> Test:
-    """The test for a pattern. It looks for each part from left to right, and never goes back."""
+    """Compile a pattern into a test. It looks for each part from left to right, and never goes back."""
     pieces = _pieces(pattern)
     if len(pieces) == 1:
         return Test(lambda key: key == pieces[0], lambda array: pieces[0] in array.scalars)
@@ -39,8 +39,8 @@ def read_wildcard(pattern: str) -> Test:
 
 
 def _pieces(pattern: str) -> list[str]:
-    r"""What stands between the wildcards. ``\*`` is an asterisk and ``\\`` a backslash; positions count bytes from
-    the quotation mark on, as AWS counts them."""
+    r"""Return the pieces between the wildcards. ``\*`` is an asterisk and ``\\`` a backslash; positions count bytes
+    from the quotation mark on, as AWS counts them."""
     pieces: list[list[str]] = [[]]
     for token in _TOKEN.finditer(pattern):
         text = token[0]
@@ -60,8 +60,8 @@ def _position(pattern: str, at: int) -> int:
 
 
 def points_of(values: list[object]) -> int:
-    """What the patterns of one property cost: nothing without wildcards, else each its points, times how many
-    patterns there are."""
+    """Return the cost of one property's patterns: 0 without wildcards, else the points of each, times the number of
+    patterns."""
     patterns = [value for value in values if isinstance(value, dict)]
     if not any(map(_has_wildcard, patterns)):
         return 0

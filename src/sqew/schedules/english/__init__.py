@@ -1,1 +1,1 @@
-"""Plain English: sentences that say when, read and written."""
+"""Plain English for times to fire: parsing it, and describing a rule in it."""

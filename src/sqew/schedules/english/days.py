@@ -1,4 +1,4 @@
-"""The phrases that say on which days: ``monday to friday``, ``first monday of the month``, ``24 december 2026``."""
+"""Phrases for days: ``monday to friday``, ``first monday of the month``, ``24 december 2026``."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _GROUPS = {"weekday": (1, 2, 3, 4, 5), "weekend": (0, 6)}
 
 
 class DayReader:
-    """Reads the days of a text into its draft."""
+    """Parser of the phrases for days, into a draft."""
 
     def __init__(self, text: str) -> None:
         self.words = Words(text)
         self.draft = Draft()
         self._start = 1
-        """Where the present phrase begins."""
+        """The position at which the present phrase begins."""
         self._parts: list[Part] = []
-        """What it says."""
+        """The parts of the draft that the present phrase sets."""
 
     def _is_weekday(self, word: str) -> bool:
         return word.removesuffix("s") in _GROUPS or weekday_of(word) is not None
@@ -50,7 +50,7 @@ class DayReader:
                 return
 
     def _another(self, fits: Callable[[str], bool]) -> bool:
-        """Whether a list goes on, with or without an "and" between (commas are gone). The "and" is taken."""
+        """Return True if a list goes on, with or without an "and" between (commas are gone). Consume the "and"."""
         words = self.words
         joined = words.peek() in AND
         if not fits(words.peek(joined)):
@@ -59,7 +59,7 @@ class DayReader:
         return True
 
     def _ordinals(self) -> None:
-        """ "1st and 15th", "first monday", "last day": days of the month, or which of its weekdays."""
+        """Parse "1st and 15th", "first monday", "last day": days of the month, or its weekdays by their number."""
         words = self.words
         position = words.position
         ordinals = [self._ordinal()]
@@ -116,7 +116,7 @@ class DayReader:
                 return
 
     def _of_the_month(self) -> None:
-        """ "of the month", or "of january", which the next phrase reads."""
+        """Consume "of the month"; "of january" is left for the next phrase."""
         words = self.words
         ahead = 1 if words.peek() in ("of", "in") else 0
         ahead += words.peek(ahead) in ("the", "every", "each", "a")
@@ -126,7 +126,7 @@ class DayReader:
             self.draft.repeats = self.draft.of_the_month = True
 
     def _months(self) -> None:
-        """ "january", "january and july", "january 1st", "december 24 2026"."""
+        """Parse "january", "january and july", "january 1st", "december 24 2026"."""
         words, draft = self.words, self.draft
         self._parts.append("months")
         draft.months.append(month_of(words.take()) or 0)

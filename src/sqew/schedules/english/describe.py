@@ -1,4 +1,4 @@
-"""What a rule says, in a sentence for people."""
+"""Descriptions of rules, in a sentence for people."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from sqew.schedules.cron_fields import MONTHS, WEEKDAYS, Field, Term
 from sqew.schedules.english.times import Time, clock
 
 _MOST_TIMES = 6
-"""So many times of day are named one by one; beyond that, by their hours and minutes."""
+"""The most times of day that are listed one by one; more are described by their hours and minutes."""
 _WHICH = {"#1": "first", "#2": "second", "#3": "third", "#4": "fourth", "#5": "fifth", "L": "last"}
 _NAMED_DAYS = {frozenset(range(1, 6)): "weekdays", frozenset((0, 6)): "weekends"}
 _UNITS = (("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1))
 
 
 def cron_sentence(cron: Cron, zone: str) -> str:
-    """``At 09:00 on weekdays, Europe/Berlin time``."""
+    """Describe a cron expression: ``At 09:00 on weekdays, Europe/Berlin time``."""
     time, day = _time(cron), day_phrase(cron)
     each_day = " every day" if cron.any_day and time.startswith("At") and not cron.repeats else ""
     return f"{time}{each_day}{day}, {_zone(zone)}"
 
 
 def days_sentence(days: int, time: Time, weekday: int, zone: str) -> str:
-    """``At 09:00 every 2 days``, ``At 09:00 on Friday every 2 weeks``."""
+    """Describe an interval of days: ``At 09:00 every 2 days``, ``At 09:00 on Friday every 2 weeks``."""
     if days % 7 == 0:
         return f"At {clock(time)} on {WEEKDAYS[weekday]} every {days // 7} weeks, {_zone(zone)}"
     return f"At {clock(time)} every {days} days, {_zone(zone)}"
 
 
 def elapsed_sentence(seconds: int) -> str:
-    """``Every 1 hour 30 minutes of elapsed time``."""
+    """Describe an interval of elapsed time: ``Every 1 hour 30 minutes of elapsed time``."""
     parts = []
     for unit, length in _UNITS:
         count, seconds = divmod(seconds, length)
@@ -42,7 +42,7 @@ def elapsed_sentence(seconds: int) -> str:
 
 
 def instant_sentence(ms: int, zone: str) -> str:
-    """``Once, on Thursday 24 December 2026 at 18:00, Europe/Berlin time``."""
+    """Describe an instant: ``Once, on Thursday 24 December 2026 at 18:00, Europe/Berlin time``."""
     when = datetime.fromtimestamp(ms // 1000, ZoneInfo(zone))
     weekday, month = WEEKDAYS[when.isoweekday() % 7], MONTHS[when.month - 1]
     time = clock((when.hour, when.minute, when.second))
@@ -92,7 +92,7 @@ def _often(cron: Cron) -> str:
 
 
 def _cadence(field: Field) -> str | None:
-    """``Every 15 minutes``, if a star and a step are all there is."""
+    """Return ``Every 15 minutes`` if the field is a star with or without a step, or None."""
     only = field.terms[0]
     if len(field.terms) > 1 or not only.star:
         return None
@@ -102,7 +102,7 @@ def _cadence(field: Field) -> str | None:
 
 
 def _within_hours(cron: Cron, begin: tuple[int, int], end: tuple[int, int]) -> str:
-    """The hours, from a minute and second of the first to those of the last fire."""
+    """Describe the hours, from a minute and second of the first to those of the last fire."""
     if cron.hour.everything:
         return ""
     window = _window(cron.hour)
@@ -112,7 +112,7 @@ def _within_hours(cron: Cron, begin: tuple[int, int], end: tuple[int, int]) -> s
 
 
 def _window(hours: Field) -> tuple[int, int] | None:
-    """The first and the last hour, if they follow each other, perhaps past midnight."""
+    """Return the first and the last hour if they follow each other, perhaps past midnight."""
     first, last = hours.terms[0], hours.terms[-1]
     over_midnight = len(hours.terms) == 2 and (first.high, last.low) == (23, 0)
     if (len(hours.terms) == 1 or over_midnight) and first.step == last.step == 1:
@@ -134,7 +134,7 @@ def _each_hour(cron: Cron, minute: int) -> str | None:
 
 
 def _numbered(field: Field) -> str:
-    """``every minute``, ``every 5th minute``, ``minutes 5 and 10 to 20``."""
+    """Describe a field's numbers: ``every minute``, ``every 5th minute``, ``minutes 5 and 10 to 20``."""
     if field.everything:
         return f"every {field.name}"
     only = field.terms[0]
@@ -144,7 +144,7 @@ def _numbered(field: Field) -> str:
 
 
 def day_phrase(cron: Cron) -> str:
-    """`` on the 30th of February``."""
+    """Describe the days: `` on the 30th of February``."""
     months = "" if cron.month.everything else f" in {_months(cron.month)}"
     of_months = f" of {_months(cron.month) or 'the month'}"
     if cron.any_day:
@@ -210,6 +210,6 @@ def _ordinal(number: int) -> str:
 
 
 def _list(parts: Iterable[str]) -> str:
-    """``a``, ``a and b``, ``a, b and c``."""
+    """Join parts as in ``a``, ``a and b``, ``a, b and c``."""
     *many, last = parts
     return f"{', '.join(many)} and {last}" if many else last

@@ -1,4 +1,4 @@
-"""What a plain English text has said so far of when to fire."""
+"""Draft of a schedule: the result so far of parsing a plain English text."""
 
 from __future__ import annotations
 
@@ -13,49 +13,49 @@ Part = Literal["period", "interval", "minute", "times", "window", "weekdays", "w
 
 
 class Phrase(Struct, frozen=True):
-    """A few words that say one thing, and where they stand."""
+    """A few words with one meaning, and their position."""
 
     text: str
     position: int
 
 
 class Draft:
-    """What has been said so far."""
+    """The result so far of parsing a text."""
 
     def __init__(self) -> None:
         self.repeats = False
-        """Something says that it is to fire again and again."""
+        """True if a phrase says that it fires again and again."""
         self.period: Period | None = None
         self.interval: int | None = None
         self.minute = 0
-        """The minute of the hour at which it fires, where it fires every so many hours."""
+        """The minute of the hour at which it fires, if it fires every so many hours."""
         self.times: list[Time] = []
         self.bare_hour = False
-        """A time has neither am nor pm, and could be of the morning as well as of the afternoon."""
+        """True if a time without am or pm could be one of the morning or of the afternoon."""
         self.window: tuple[int, int] | None = None
         """The hours from and until which it fires."""
         self.weekdays: list[int] = []
         self.weekday_marks: list[str] = []
-        """Which one of the month a weekday is: ``1#1``, ``5L``."""
+        """Weekdays by their number in the month: ``1#1``, ``5L``."""
         self.of_the_month = False
         self.days: list[str] = []
         self.months: list[int] = []
         self.day: int | None = None
         """The one day on which it fires, counted from 1970-01-01."""
         self.tonight = False
-        """The night that begins on that day."""
+        """True for the night that begins on that day."""
         self.instant: int | None = None
         """The one second at which it fires."""
         self.said: dict[Part, Phrase] = {}
-        """The phrase that said each of these first."""
+        """The first phrase that set each part."""
         self.said_again: set[Part] = set()
-        """What more than one phrase said."""
+        """Parts that more than one phrase set."""
         self.said_after_and: set[Part] = set()
-        """What was first said after an "and"."""
+        """Parts that were first set after an "and"."""
 
 
 class NotUnderstood(Exception):
-    """A word that says nothing here; empty at the end of the text."""
+    """A word that has no meaning here; empty at the end of the text."""
 
     def __init__(self, word: str, position: int) -> None:
         self.word, self.position = word, position

@@ -52,7 +52,7 @@ _ZONE = re.compile(r"[A-Za-z_]+(?:[/_+-][A-Za-z0-9_]+)*|[+-][0-9:]+")
 
 
 def canonical_when(text: str, zone: str, now_ms: int) -> str:
-    """The canonical form of what the text says: a cron string, an interval or an instant. Raises `BadExpression`."""
+    """Return the canonical form of a text: a cron string, an interval or an instant. Raise `BadExpression`."""
     # Not before what was asked for, if the present second has begun already.
     now = -(-now_ms // 1000)
     try:
@@ -103,7 +103,7 @@ def _once(draft: Draft, text: str, zone: str, now_ms: int) -> str:
 
 
 def _hour_of_the_night(draft: Draft, hour: int) -> int:
-    """The hour, counted from the midnight before: those after the next midnight are 24 and more."""
+    """Return the hour, counted from the midnight before: hours after the next midnight are 24 and more."""
     if not draft.times:
         raise _wrong(draft, "day", "does not say at what time: add it, as in 'tonight at 8pm'")
     if draft.bare_hour and _MORNING <= hour < 12:
@@ -160,7 +160,7 @@ def _check_one_night(draft: Draft) -> None:
 
 
 def _hours_within(window: tuple[int, int], interval: int) -> str:
-    """The hours of a window, without the one at which it ends."""
+    """Return the hours of a window, without the hour at which it ends."""
     begin, end = window
     step = max(interval // 3_600, 1)
     if begin < end:
@@ -194,7 +194,7 @@ def _calendar(draft: Draft) -> str:
 
 
 def _check_clear(draft: Draft) -> None:
-    """Refuse what may mean once or again and again."""
+    """Refuse texts that may mean once or again and again."""
     if draft.months and draft.days:
         raise _wrong(draft, "months", "may mean once or every year: add the year, or say 'every'")
     if draft.days:
@@ -206,14 +206,14 @@ def _check_clear(draft: Draft) -> None:
 
 
 def _check_pairs(draft: Draft) -> None:
-    """Refuse one thing for some days and another for others: a rule holds for all its days alike."""
+    """Refuse several values in two parts, such as other times on other days: a rule holds for all its days alike."""
     several = [part for part in _PAIRED if part in draft.said_again and len(set(getattr(draft, part))) > 1]
     if len(several) > 1:
         raise _wrong(draft, several[0], "does not hold for all that is said: make a schedule for each")
 
 
 def _check_period(draft: Draft) -> None:
-    """Refuse days that contradict how often."""
+    """Refuse days that contradict the period or interval."""
     often: Part = "period" if draft.period else "interval"
     if "weekdays" in draft.said_after_and and often in draft.said:
         raise _joined(draft, "weekdays", often, "make a schedule for each")
@@ -226,7 +226,7 @@ def _check_period(draft: Draft) -> None:
 
 
 def _days(draft: Draft) -> tuple[str, str, str]:
-    """The day of the month, the month and the day of the week."""
+    """Return the day of the month, the month and the day of the week."""
     _check_pairs(draft)
     _check_period(draft)
     if draft.weekday_marks and not (draft.of_the_month or draft.months or draft.period in ("month", "year")):
@@ -247,12 +247,12 @@ def _days(draft: Draft) -> tuple[str, str, str]:
 
 
 def _is_every_month(draft: Draft) -> bool:
-    """Whether it names months and nothing more, as "every january" does."""
+    """Return True if months are named and nothing more, as in "every january"."""
     return bool(draft.months) and draft.period is None and draft.interval is None
 
 
 def _listed(values: list[int]) -> str:
-    """Numbers as a field says them: three and more in a row as a range."""
+    """Return numbers as a field writes them: three and more in a row as a range."""
     if len(values) > 2 and values == list(range(values[0], values[-1] + 1)):
         return f"{values[0]}-{values[-1]}"
     return ",".join(str(value) for value in values)

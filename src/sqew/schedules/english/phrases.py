@@ -1,4 +1,4 @@
-"""What a plain English text says of when to fire, phrase by phrase and in any order.
+"""Parser of a plain English text, phrase by phrase and in any order.
 
 Every phrase adds to a `Draft`; `sqew.schedules.english.parse` makes an expression of it.
 """
@@ -25,7 +25,7 @@ _NOON: Time = (12, 0, 0)
 
 
 class PhraseReader(DayReader):
-    """Reads the phrases of a text. ``now`` is the present second, ``today`` the local day of it."""
+    """Parser of the phrases of a text. ``now`` is the present second, ``today`` its local day."""
 
     def __init__(self, text: str, now: int, today: int) -> None:
         super().__init__(text)
@@ -34,7 +34,7 @@ class PhraseReader(DayReader):
         self._after_and = self._after_comma = False
 
     def read(self) -> Draft:
-        """All that the text says; raises `NotUnderstood` or `BadExpression`."""
+        """Parse the whole text; raise `NotUnderstood` or `BadExpression`."""
         words, draft = self.words, self.draft
         while words:
             self._start = words.position
@@ -125,7 +125,7 @@ class PhraseReader(DayReader):
             raise self._not_understood()
 
     def _every(self) -> None:
-        """What comes after "every": how often, or else the days, which the next phrase says."""
+        """Parse the words after "every": an interval, or nothing if the next phrase gives the days."""
         words, draft = self.words, self.draft
         word, following = words.peek(), words.peek(1)
         if ordinal_of(word) is not None and is_unit(following) and words.peek(2) != "of":
@@ -149,7 +149,7 @@ class PhraseReader(DayReader):
             draft.interval = take_interval(words)
 
     def _every_nth(self) -> None:
-        """ "every 3rd day": how often."""
+        """Parse "every 3rd day" as an interval."""
         words = self.words
         self._parts.append("interval")
         position, count = words.position, ordinal_of(words.take()) or 0
@@ -203,7 +203,7 @@ class PhraseReader(DayReader):
             words.accept(*AND)
 
     def _minute_past(self) -> None:
-        """ "Note at which minute of the hour it fires, as ":30" says."""
+        """Parse ":30", the minute of the hour."""
         words = self.words
         self._parts.append("minute")
         position, written = words.position, words.original()

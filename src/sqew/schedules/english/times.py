@@ -12,7 +12,7 @@ _NAMED: dict[str, Time] = {"noon": (12, 0, 0), "midnight": MIDNIGHT}
 
 
 def is_time(words: Words, ahead: int = 0, bare: bool = False) -> bool:
-    """Whether a time of day comes next, or so many words further on. ``bare``: also a number without am or pm."""
+    """Return True if a time of day comes next, or ``ahead`` words further on; with ``bare``, also without am or pm."""
     word = words.peek(ahead)
     if word in _NAMED or ":" in word[1:]:
         return True
@@ -20,7 +20,7 @@ def is_time(words: Words, ahead: int = 0, bare: bool = False) -> bool:
 
 
 def take_time(words: Words, bare: bool = False) -> Time:
-    """The time of day that comes next; raises `BadExpression` if none does."""
+    """Consume the time of day that comes next; raise `BadExpression` if none does."""
     if words.peek() in _NAMED:
         return _NAMED[words.take()]
     if not is_time(words, bare=bare):
@@ -40,13 +40,13 @@ def take_time(words: Words, bare: bool = False) -> Time:
 
 
 def is_bare_hour(words: Words) -> bool:
-    """Whether an hour comes next that may be one of the morning or of the afternoon."""
+    """Return True if the next word is an hour that may be one of the morning or of the afternoon."""
     word = words.peek()
     return word.isdecimal() and 1 <= (whole(word) or 0) <= 12 and words.peek(1) not in ("am", "pm")
 
 
 def clock(time: Time) -> str:
-    """``09:00``, and with its second if it has one.
+    """Format a time as ``09:00``, with its second if that is not 0.
 
     >>> clock((9, 0, 0)), clock((16, 59, 30))
     ('09:00', '16:59:30')
@@ -74,5 +74,5 @@ def _checked(parts: list[int], half: str) -> Time | None:
 
 
 def whole(text: str) -> int | None:
-    """The number of some digits; None if they are something else."""
+    """Return the number that a string of digits says; None if it is anything else."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= 6 else None

@@ -1,4 +1,4 @@
-"""Plain English as words, read one after the other."""
+"""Words of a plain English text, read one after the other."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ UNITS = {
 
 
 class Words:
-    """A text's words, in lower case and without commas, with their places. Past the last one, words are empty."""
+    """A text's words, in lower case and without commas, with their positions. Past the last, words are empty."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -54,52 +54,52 @@ class Words:
 
     @property
     def position(self) -> int:
-        """Where the next word begins, counted from 1."""
+        """The position of the next word, counted from 1."""
         return self._positions[self._next] if self else len(self.text) + 1
 
     @property
     def after_comma(self) -> bool:
-        """Whether a comma stands before the next word."""
+        """True if a comma stands before the next word."""
         return self.text[: self.position - 1].rstrip().endswith(",")
 
     def since(self, position: int) -> str:
-        """What was written from this position on, up to the next word."""
+        """Return the text from this position on, up to the next word."""
         return self.text[position - 1 : self.position - 1].strip(" ,\t\r\n")
 
     def peek(self, further: int = 0) -> str:
-        """The next word, or one further on; it stays."""
+        """Return the next word, or one further on, without consuming it."""
         place = self._next + further
         return self._words[place] if place < len(self._words) else ""
 
     def take(self) -> str:
-        """The next word."""
+        """Consume the next word and return it."""
         word = self.peek()
         self._next += 1
         return word
 
     def accept(self, *words: str) -> bool:
-        """Whether the next word is one of these. If so, it is taken."""
+        """Consume the next word if it is one of these, and return True if so."""
         accepted = self.peek() in words and bool(self)
         self._next += accepted
         return accepted
 
     def original(self) -> str:
-        """The next word as it was written."""
+        """Return the next word as it was written."""
         found = _WORD.match(self.text, self.position - 1)
         return found[0] if found else ""
 
     def wrong(self, what: str) -> BadExpression:
-        """The error about the next word."""
+        """Return an error about the next word."""
         return BadExpression(what, self.position)
 
 
 def weekday_of(word: str) -> int | None:
-    """The number of a day of the week: 0 for ``sun``, ``sunday`` and ``sundays``."""
+    """Return the number of a day of the week: 0 for ``sun``, ``sunday`` and ``sundays``."""
     return _number_of(word.removesuffix("s"), WEEKDAYS) if word not in _SHORT_DAYS else _SHORT_DAYS[word]
 
 
 def month_of(word: str) -> int | None:
-    """The number of a month: 1 for ``jan`` and ``january``."""
+    """Return the number of a month: 1 for ``jan`` and ``january``."""
     place = _number_of(word, MONTHS)
     return None if place is None else place + 1
 
@@ -115,7 +115,7 @@ def _number_of(word: str, names: tuple[str, ...]) -> int | None:
 
 
 def ordinal_of(word: str) -> int | None:
-    """The number of ``1st``, ``2nd`` and ``first``."""
+    """Return the number of ``1st``, ``2nd`` and ``first``."""
     if word in ORDINALS:
         return ORDINALS[word]
     digits = word.rstrip("stndrh")
