@@ -1,1 +1,1 @@
-"""One HTTP vocabulary each, all over the same queues."""
+"""HTTP dialects, each a vocabulary of its own over the same queues."""

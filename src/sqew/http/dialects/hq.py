@@ -41,11 +41,11 @@ _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 (hq writes UTC without saying so)
 
 
 NO_LIMIT = (1 << 31) - 1
-"""Stands for no limit on attempts where clients read a number: the largest that each of them has room for."""
+"""The number that stands for no limit on attempts: the largest that every client has room for."""
 
 
 class QueueParameters(Struct, frozen=True):
-    """What hq knows of a queue. Other parameters mean nothing to it, and are ignored."""
+    """The settings of a queue that hq knows. Other parameters mean nothing to it, and are ignored."""
 
     name: str | None = None
     max_attempts: int | None = None
@@ -60,7 +60,7 @@ class QueueParameters(Struct, frozen=True):
         return fields
 
     def below_one(self) -> Response | None:
-        """The refusal of a number that is too small."""
+        """Return a refusal if a number is below 1, otherwise None."""
         for name in _REQUIRED[1:]:
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -72,16 +72,16 @@ class QueueParameters(Struct, frozen=True):
 _REQUIRED = ("name", "max_attempts", "visibility_timeout_seconds")
 
 DONE = Response(200, content_type=b"")
-"""hq says no more about what it has done, or had no need to do."""
+"""The empty answer: hq says no more about what it has done, or had no need to do."""
 
 
 def done_without(error: SqewError) -> Response:
-    """The same answer where there was nothing to do it with, as only the header tells."""
+    """Return an answer like `DONE` if there was nothing to act on: only a header names the error."""
     return Response(200, content_type=b"", headers=headers_of(error))
 
 
 def null_if_missing(error: SqewError) -> Awaitable[Response] | None:
-    """Answer null about a queue that does not exist, as hq does. Any other error is one."""
+    """Answer null about a queue that does not exist, as hq does. Return None for any other error: it stays an error."""
     if not isinstance(error, QueueNotFound):
         return None
     return _answer(Response(200, b"null", headers=(*NO_STORE, *headers_of(error))))
@@ -92,7 +92,7 @@ async def _answer(response: Response) -> Response:
 
 
 def time_of(ms: int) -> str:
-    """A time as hq writes it.
+    """Return a time as hq writes it.
 
     >>> time_of(1_763_502_147_948)
     '2025-11-18 21:42:27.948'
@@ -103,7 +103,7 @@ def time_of(ms: int) -> str:
 def create_queue(service: Service, given: QueueParameters) -> Call | Response:
     """Make a queue from the URL's parameters, all of which are needed: ``POST /queues`` with a name in the URL.
 
-    It has no dead-letter queue: a list shows what was made, and nothing else.
+    The queue has no dead-letter queue: a list shows the queue that was made, and nothing else.
     """
     missing = [name for name in _REQUIRED if getattr(given, name) is None]
     if missing:
@@ -122,7 +122,7 @@ def create_queue(service: Service, given: QueueParameters) -> Call | Response:
 async def update_queue(service: Service, request: Request) -> Response:
     """Change a queue's max_attempts or visibility_timeout_seconds. Without either, or without the queue: nothing.
 
-    Messages that ran out of attempts and have no dead-letter queue to lie in come back if it now allows more.
+    Messages that ran out of attempts come back if the queue now allows more and has no dead-letter queue.
     """
     given: QueueParameters = request.options
     queue = request.params[0]
@@ -167,7 +167,7 @@ def _enqueue_batch(service: Service, requests: Sequence[Request]) -> SharedCall:
     batched=Batched(lambda _service, request: True if not request.query else None, _enqueue_batch),
 )
 def enqueue(service: Service, request: Request) -> Call:
-    """Send a message: the whole body, any JSON, is its arguments. It need not say that it is JSON."""
+    """Send a message: the whole body, any JSON, is its arguments. Its Content-Type does not matter."""
     request.rows = 1
     message = NewMessage(request.body)
     return Call(ops.Send(request.params[0], (message,), is_job=True), partial(_enqueued, service.uuids))
@@ -193,7 +193,7 @@ class Job(Struct):
     is_all_head=True,
 )
 def receive(service: Service, request: Request) -> Call:
-    """Take the next message for the queue's visibility timeout; null when there is none, or no such queue."""
+    """Take the next message for the queue's visibility timeout; null if there is none, or no such queue."""
     refuse_head(request)
     return Call(ops.Receive(request.params[0]), partial(_received, service.uuids), otherwise=null_if_missing)
 
@@ -229,7 +229,7 @@ def _complete_batch(service: Service, requests: Sequence[Request]) -> SharedCall
     batched=Batched(_kind_of_complete, _complete_batch, differ_in_path=True),
 )
 def complete(service: Service, request: Request) -> Call | Response:
-    """The work is done: the message is gone. One that nobody holds stays as it is."""
+    """Complete a message: the work is done, and the message is gone. A message that is not leased stays as it is."""
     id = _id_in(service.uuids, request.params[0])
     if id is None:
         return DONE
@@ -246,7 +246,7 @@ def complete(service: Service, request: Request) -> Call | Response:
     answers={200: None},
 )
 def fail(service: Service, request: Request) -> Call | Response:
-    """The work can never succeed: the message is dead, and not received again. One that nobody holds stays as it is."""
+    """Fail a message for good: it is dead, and not received again. A message that is not leased stays as it is."""
     id = _id_in(service.uuids, request.params[0])
     if id is None:
         return DONE
@@ -255,17 +255,17 @@ def fail(service: Service, request: Request) -> Call | Response:
 
 
 def _done(_settled: Sequence[Settled | SqewError]) -> Response:
-    """hq does not tell whether there was such a message, and whether it was held."""
+    """Return `DONE` in any case: hq does not say whether the message existed, or was leased."""
     return DONE
 
 
 def _done_if(error: SqewError) -> Awaitable[Response] | None:
-    """The queue of the caller's key is gone, and the message with it."""
+    """Answer `DONE` if the queue of the caller's key is gone: the message is gone with it."""
     return _answer(DONE) if isinstance(error, QueueNotFound) else None
 
 
 def _id_in(uuids: MessageUuids, text: str) -> int | None:
-    """The message that a path names; None: no message of this store has that name."""
+    """Return the id of the message that a path names, or None if no message of this store has that name."""
     try:
         return uuids.id_in(text)
     except MessageNotFound:

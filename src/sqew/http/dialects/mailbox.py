@@ -1,7 +1,7 @@
 """The mailbox dialect: text in, text out, taken once and archived. Topics are queues, made when they are first used.
 
 A message is delivered at most once, for the GET that answers with it also archives it. With ``ack=true`` it is leased
-instead, and archived when its receiver says so.
+instead, and archived when its receiver acks it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ encode = msgspec.json.Encoder().encode
 
 DEFAULT_TOPIC = "mailbox"
 _POLICY = {"keep": "archive", "max_attempts": None, "dead_letter": None}
-"""A topic's policy: everything is kept for a while, and nothing dies."""
+"""A topic's policy: finished messages are archived, and none ever becomes a dead letter."""
 
 
 class Failure(Struct):
@@ -46,7 +46,7 @@ routes = Routes(DIALECT)
 
 
 def _topic(request: Request, given: str | None) -> str:
-    """The queue that is meant, if the request's key is good for it."""
+    """Return the queue that is meant; raise if the request's key is for another one."""
     topic = DEFAULT_TOPIC if given is None else given
     if request.only_queue not in (None, topic):
         raise Forbidden(f"This key is for the topic '{request.only_queue}' alone. Name that, or use another key.")
@@ -57,7 +57,7 @@ def _topic(request: Request, given: str | None) -> str:
 def _call(
     service: Service, operation: ops.Send | ops.Receive, render: Callable[[Any], Response], wait_ms: int = 0
 ) -> Call:
-    """Do something with a topic, and if it turns out that there is none of that name, make it and try again."""
+    """Return a call on a topic that makes the topic and tries again if there is none of that name."""
 
     async def made() -> Call:
         await service.ensure_queue(operation.queue, **_POLICY)
@@ -81,7 +81,7 @@ class NewText(Struct, forbid_unknown_fields=True):
 
 
 class Text(Struct, omit_defaults=True):
-    """A message. `token` is what a receiver in ack mode holds it by."""
+    """A message. `token` is the proof of its lease for a receiver in ack mode."""
 
     id: int
     timestamp: str
@@ -91,7 +91,7 @@ class Text(Struct, omit_defaults=True):
 
 @routes.post("/v1/messages", scope="send", keeps_to_queue=True, body=NewText, answers={201: Text})
 def send(service: Service, request: Request) -> Call | Awaitable[Response]:
-    """Send a text. With a `dedupe_key` that was sent before, the answer is the message of that time."""
+    """Send a message. If its `dedupe_key` was sent before, the answer is the message of that time."""
     given: NewText = request.data
     topic = _topic(request, given.topic)
     request.rows = 1
@@ -106,7 +106,7 @@ def send(service: Service, request: Request) -> Call | Awaitable[Response]:
 
 
 async def _send_once(service: Service, operation: ops.Send, body: str) -> Response:
-    """Send, and answer what is stored: the message itself, or the first one of its key."""
+    """Send, and answer with what is stored: the message itself, or the first one of its key."""
     topic = operation.queue
     # What is refused makes no topic.
     check_operation(operation, service.broker.limits)
@@ -125,7 +125,7 @@ async def _send_once(service: Service, operation: ops.Send, body: str) -> Respon
 
 
 async def _find(service: Service, topic: str, id: int) -> Message | None:
-    """A message that was sent before: in the queue, or in the archive, or no longer kept."""
+    """Find a message that was sent before, in the queue or in the archive; None: it is no longer kept."""
     try:
         return await service.broker.run(ops.Get(topic, id))
     except MessageNotFound:
@@ -140,11 +140,11 @@ class ReceiveParameters(Struct, frozen=True, forbid_unknown_fields=True):
     limit: int | None = None
     topic: str | None = None
     wait: float = 0
-    """How many seconds to wait for a message when there is none."""
+    """Seconds to wait for a message when there is none."""
     ack: bool = False
-    """Lease them, to be archived by `/v1/acks`, instead of archiving them now."""
+    """Lease the messages, to be archived by `/v1/acks`, instead of archiving them now."""
     visibility_timeout: float | None = None
-    """With `ack`: for how many seconds."""
+    """Seconds that the leases last. Only with `ack`."""
 
 
 @routes.get(
@@ -191,7 +191,7 @@ def _text(message: Message, token: str | None = None) -> Text:
 
 
 class AckItem(Struct, forbid_unknown_fields=True):
-    """Which message, with the token that it was received with."""
+    """A message to ack, with the token that it was received with."""
 
     id: int
     token: str | None = None
@@ -199,7 +199,7 @@ class AckItem(Struct, forbid_unknown_fields=True):
 
 
 class AckView(Struct, omit_defaults=True):
-    """One message: archived, or why not."""
+    """The outcome for a message: archived, or the reason why not."""
 
     id: int
     ok: bool
@@ -215,7 +215,7 @@ class AckBatch(Struct):
     "/v1/acks", scope="receive", keeps_to_queue=True, body=AckItem | list[AckItem], answers={200: AckView | AckBatch}
 )
 async def ack(service: Service, request: Request) -> Response:
-    """The work is done: archive messages that were received with `ack=true`. One, or an array."""
+    """Ack messages that were received with `ack=true`, one or an array: they are archived."""
     items: Sequence[AckItem] = request.data if isinstance(request.data, list) else (request.data,)
     request.rows = len(items)
     by_topic: dict[str, list[int]] = {}
@@ -245,7 +245,7 @@ async def ack(service: Service, request: Request) -> Response:
 
 
 async def _attempt(service: Service, operation: ops.Ack) -> list[Settled | SqewError] | SqewError:
-    """Where a topic does not exist, those of other topics are acked all the same."""
+    """Ack messages; return the error if their topic does not exist: those of other topics are acked all the same."""
     try:
         return await service.broker.run(operation)
     except QueueNotFound as error:
@@ -266,7 +266,7 @@ class TopicParameters(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NewRetention(Struct, forbid_unknown_fields=True):
-    """For how many seconds a topic's archive is kept; null: for ever."""
+    """A retention: the seconds that a topic's archived messages are kept; null: for ever."""
 
     seconds: float | None
     topic: str | None = None
@@ -279,13 +279,13 @@ class Retention(Struct):
 
 @routes.get("/v1/retention", scope="receive", keeps_to_queue=True, query=TopicParameters, answers={200: Retention})
 def show_retention(_service: Service, request: Request) -> Call:
-    """For how many seconds archived messages of a topic are kept; null: for ever."""
+    """Show for how many seconds a topic's archived messages are kept; null: for ever."""
     return Call(ops.GetQueue(_topic(request, request.options.topic)), _retention)
 
 
 @routes.put("/v1/retention", scope="admin", keeps_to_queue=True, body=NewRetention, answers={200: Retention})
 async def set_retention(service: Service, request: Request) -> Response:
-    """Choose for how long archived messages of a topic are kept. It counts for those that are archived from now on."""
+    """Set how long a topic's archived messages are kept. It applies to messages archived from now on."""
     given: NewRetention = request.data
     topic = _topic(request, given.topic)
     kept_ms = None if given.seconds is None else seconds_as_ms("seconds", given.seconds)
@@ -299,7 +299,7 @@ def _retention(info: QueueInfo) -> Response:
 
 
 class Stats(Struct):
-    """How many messages of a topic are in which state."""
+    """Counts of a topic's messages by state."""
 
     topic: str
     new: int
@@ -309,7 +309,7 @@ class Stats(Struct):
 
 @routes.get("/v1/stats", scope="receive", keeps_to_queue=True, query=TopicParameters, answers={200: Stats})
 async def stats(service: Service, request: Request) -> Response:
-    """How many messages of a topic are new, claimed (received, and not acked yet) and archived."""
+    """Count a topic's messages: new, claimed (received, and not acked yet) and archived."""
     given: TopicParameters = request.options
     topic = _topic(request, given.topic)
     try:
@@ -329,7 +329,7 @@ class Health(Struct):
 
 @routes.get("/health", scope="receive", keeps_to_queue=True, answers={200: Health, 503: Failure})
 async def health(service: Service, _request: Request) -> Response:
-    """Whether the store can be read."""
+    """Check that the store can be read."""
     try:
         await service.check_store()
     except SqewError as error:

@@ -1,4 +1,4 @@
-"""Sends of which each says nothing but what its message is: those that come together are one operation."""
+"""Coalescing of plain sends: requests that carry a message and nothing else, and come together, are one operation."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Kind = Callable[[Service, Request], Hashable]
 def plain_sends(
     field: str, view: Callable[[Sent], bytes], kind: Kind = plain_kind, also: Sequence[tuple[str, Any, Any]] = ()
 ) -> Batched:
-    """How they are answered together by a route that has the queue in its path and JSON in a field of its body.
+    """Return the coalescing rule of a send route that has the queue in its path and JSON in a field of its body.
 
-    ``view``: what is answered about one that was sent, with the status 201. ``also``: further fields, in which no more
-    than their types allow may be said; one called ``delay`` may only be 0, and all must say that or none.
+    ``view``: renders the body of the answer to a sent message; its status is 201. ``also``: further fields, which may
+    say no more than their types allow; one called ``delay`` may only be 0, and either all requests say so or none does.
     """
     plain = defstruct("Plain", [(field, Raw), *also], forbid_unknown_fields=True, gc=False)
     decode, payload, name = json.Decoder(plain).decode, attrgetter(field), required_name(plain)

@@ -1,4 +1,4 @@
-"""The page of recent messages, as hq has one: HTML that needs no script, read like anything else that is an admin's."""
+"""The page of recent messages, as hq has one: HTML that needs no script, behind the admin scope."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ routes = Routes(DIALECT)
 
 @routes.get("/web", scope="admin", answers={200: "text/html"})
 async def recent(service: Service, _request: Request) -> Response:
-    """A page with the newest messages of all queues."""
+    """Show a page of the newest messages of all queues."""
     # Beside the loop: bodies are read from all over the file.
     [found] = await service.broker.read(ListRecent(min(_LISTED, service.settings.max_batch)))
     rows = "\n".join(_row(message, service.uuids) for message in found)
@@ -64,7 +64,7 @@ async def recent(service: Service, _request: Request) -> Response:
 
 @routes.get("/web/{file}", scope="open", answers={200: "*/*"})
 def part(_service: Service, request: Request) -> Response:
-    """What the page is made of."""
+    """Serve the style sheet and the script of the page."""
     return _part(request.params[0])
 
 
@@ -93,7 +93,7 @@ def _row(message: Recent, uuids: MessageUuids) -> str:
 
 
 def _args(message: Recent) -> str:
-    """As much of a body as fits into a line."""
+    """Return as much of a body as fits into a line."""
     if message.body is None:
         return f"({message.body_bytes:,} bytes)"
     text = message.body.decode(errors="replace")

@@ -1,1 +1,1 @@
-"""What AWS's own clients speak: SQS and SNS, in JSON and in the older Query protocol."""
+"""The protocols of AWS's own clients: SQS and SNS, in JSON and in the older Query protocol."""

@@ -1,4 +1,4 @@
-"""What the batches of SQS and SNS have in common: entries with ids of their own."""
+"""Batches of SQS and SNS, as far as they are alike: entries with ids of their own."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ MOST_ENTRIES = 10
 Fault = Literal[
     "EmptyBatchRequest", "TooManyEntriesInBatchRequest", "InvalidBatchEntryId", "BatchEntryIdsNotDistinct"
 ]  # fmt: skip
-"""By the names that both services have for it."""
+"""A fault of a batch, by the name that both services have for it."""
 
 _ENTRY_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
 
 
 def fault_in(entries: Sequence[Any]) -> Fault | None:
-    """Why entries are no batch: there must be one to ten of them, each of which can be told from the others."""
+    """Return the fault of a batch, or None: it must have one to ten entries, with valid and distinct ids."""
     if not entries:
         return "EmptyBatchRequest"
     if len(entries) > MOST_ENTRIES:
@@ -29,5 +29,5 @@ def fault_in(entries: Sequence[Any]) -> Fault | None:
 
 
 def repeated_id(entries: Sequence[Any]) -> str | None:
-    """The first id that two entries have."""
+    """Return the first id that two entries have, or None."""
     return next((id for id, count in Counter(entry.Id for entry in entries).items() if count > 1), None)

@@ -10,7 +10,7 @@ def base64_of(data: bytes) -> str:
 
 
 def binary_of(text: str) -> bytes | None:
-    """The bytes that Base64 stands for; None: it is not Base64, or more than that.
+    """Return the bytes that Base64 stands for; None: it is not Base64, or has more ``=`` than it takes.
 
     >>> binary_of("eHg="), binary_of("eHg=="), binary_of("eHh4===="), binary_of("eHg"), binary_of("e Hg=")
     (b'xx', None, None, None, None)

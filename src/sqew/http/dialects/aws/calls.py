@@ -1,4 +1,4 @@
-"""One call of an AWS client: who makes it, of which action, on which wire; and how it is answered."""
+"""A call of an AWS client: its caller, its action and its wire, and the answers to it."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ encode = msgspec.json.Encoder().encode
 Answer = Response | Call | Awaitable[Response | Call]
 
 _IN_QUERY = {"QueueDoesNotExist": "The specified queue does not exist for this wsdl version."}
-"""What the older protocol says in other words."""
+"""Messages that the older protocol says in other words."""
 
 
 def request_id(request: Request) -> bytes:
-    """A UUID, as AWS's are: what the request is called here, unless its client has chosen that."""
+    """Return the request's id, a UUID as AWS's are: a new one if the client has chosen the id itself."""
     return request.connection.server.new_id() if b"x-request-id" in request.headers else request.id
 
 
 class AwsCall:
-    """What a handler of an action gets besides its parameters."""
+    """A call of an action, with what its handler gets besides the parameters."""
 
     __slots__ = ("action", "identity", "names", "request", "service", "wire")
 
@@ -40,7 +40,7 @@ class AwsCall:
         self.identity, self.names = identity, identity.names
 
     def queue(self, url: str | None) -> str:
-        """The queue that a URL, or the path of the request, names."""
+        """Return the queue that a URL, or the path of the request, names."""
         if url:
             queue = self.names.queue_of_url(url)
         elif self.request.params:
@@ -51,17 +51,17 @@ class AwsCall:
         return queue
 
     def refuse(self, error: SqewError) -> Response:
-        """The answer that it did not."""
+        """Return the answer to a call that failed, and count the failure."""
         self.service.counters.failed(error, self.request.queue)
         return self.action.api.refuse(self.wire, error, self.request)
 
     @property
     def is_signed(self) -> bool:
-        """Whether who calls has signed, and does not only follow a link."""
+        """True if the caller has signed, and does not only follow a link."""
         return self.identity.is_signed
 
     def ok(self, result: Struct | None = None) -> Response:
-        """The answer that it went well."""
+        """Return the answer to a call that succeeded."""
         id = request_id(self.request)
         if self.wire == "json":
             return Response(200, b"" if result is None else encode(result), JSON_TYPE, ((b"x-amzn-requestid", id),))
@@ -78,27 +78,27 @@ class AwsCall:
 
 Handler = Callable[[AwsCall, Any], Answer]
 BatchHandler = Callable[[AwsCall, Sequence[Request]], SharedCall | None]
-"""Answers several requests, all as the call says, in JSON; None, or an error: each must be answered by itself."""
+"""A handler of several requests like this call, in JSON; None, or an error: each must be answered by itself."""
 H = TypeVar("H", bound=Handler)
 
 
 class Action(Struct, frozen=True):
-    """One action of a service."""
+    """An action of a service."""
 
     name: str
     api: Api
     shape: type[Struct]
     decoder: msgspec.json.Decoder[Any]
     crowd: Crowd[Any]
-    """What decodes its parameters where they are large."""
+    """The decoder of its parameters if they are large."""
     handler: Handler
     required: tuple[str, ...]
     sends: bool
-    """Whether it is asked to wait while there is more to write than can be written."""
+    """True if backpressure applies: the caller must wait while there is more to write than can be written."""
     batched: BatchHandler | None = None
 
     def decoded(self, body: bytes) -> Any:
-        """The parameters, from JSON."""
+        """Return the parameters, decoded from JSON."""
         try:
             given = self.decoder.decode(body or b"{}") if len(body) <= LARGE else self.crowd.decode(body)
             return self._checked(given) if self.required else given
@@ -108,7 +108,7 @@ class Action(Struct, frozen=True):
             raise AwsError("SerializationException", "The body is not valid JSON.") from error
 
     def converted(self, parameters: dict[str, Any]) -> Any:
-        """The parameters, from a form."""
+        """Return the parameters, converted from a form."""
         try:
             return self._checked(msgspec.convert(parameters, self.shape, strict=False))
         except msgspec.ValidationError as error:
@@ -122,20 +122,20 @@ class Action(Struct, frozen=True):
 
 
 class Api(Struct, frozen=True):
-    """A service: its actions by name, and how it writes itself."""
+    """A service: its actions by name, and its way to write answers."""
 
     name: str
     target: str
-    """What stands before the action's name in ``X-Amz-Target``."""
+    """The prefix of the action's name in ``X-Amz-Target``."""
     namespace: str
     elements: Elements
     shapes: Shapes
     words: Callable[[SqewError], AwsError] = in_aws_words
-    """How it words what goes wrong."""
+    """The conversion of errors into its words."""
     actions: dict[str, Action] = {}  # msgspec copies it
 
     def refuse(self, wire: Wire, error: SqewError, request: Request) -> Response:
-        """The answer that refuses."""
+        """Return the answer that refuses a request."""
         said, id = self.words(error), request_id(request)
         more: Headers = ((b"x-amzn-requestid", id), *headers_of(error))
         fault = "Receiver" if said.status >= 500 else "Sender"
@@ -158,7 +158,7 @@ class Api(Struct, frozen=True):
     def action(
         self, shape: type[Struct], *required: str, sends: bool = False, batched: BatchHandler | None = None
     ) -> Callable[[H], H]:
-        """A decorator: the function answers the action that is called as its shape is."""
+        """Register the decorated function as the handler of the action that is named as its shape is."""
 
         def register(handler: H) -> H:
             name = shape.__name__

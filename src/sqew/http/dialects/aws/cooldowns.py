@@ -1,4 +1,4 @@
-"""AWS's rules about 60 seconds, which only those want who test against them."""
+"""AWS's rules about 60 seconds after a delete or a purge, only for those who want to test against them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _MOST_REMEMBERED = 10_000
 
 
 class Strictness:
-    """Remembers what was deleted and purged of late, if it is to be strict; a server that starts knows of nothing."""
+    """A memory of recent deletes and purges, if the rules are to apply; a server that starts knows of none."""
 
     def __init__(self, is_strict: bool) -> None:
         self._is_strict = is_strict
@@ -17,7 +17,7 @@ class Strictness:
         self._purged: dict[str, int] = {}
 
     def deleted(self, queue: str, now: int) -> None:
-        """A queue was deleted."""
+        """Remember that a queue was deleted."""
         self._purged.pop(queue, None)
         self._note(self._deleted, queue, now)
 
@@ -30,7 +30,7 @@ class Strictness:
             )
 
     def check_purge(self, queue: str, name: str, now: int) -> None:
-        """Raise if a queue was purged just now; otherwise, it is."""
+        """Raise if a queue was purged just now; otherwise remember that it is now."""
         if now - self._purged.get(queue, -WAIT_MS) < WAIT_MS:
             raise AwsError(
                 "PurgeQueueInProgress",

@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 
 NOT_JSON = (msgspec.MsgspecError, ValueError, RecursionError)
-"""What reading a document raises that is none."""
+"""The errors of reading a document that is not JSON."""
 
 
 def object_of(text: str) -> dict[str, Any] | None:
-    """The JSON object that a text is, if it is one."""
+    """Return the JSON object in a string, or None if there is none."""
     try:
         return msgspec.json.decode(text, type=dict[str, Any])
     except NOT_JSON:
@@ -19,7 +19,7 @@ def object_of(text: str) -> dict[str, Any] | None:
 
 
 def say_the_same(one: str, other: str) -> bool:
-    """Whether two texts are the same JSON, however it is written.
+    """Return True if two strings are the same JSON, however it is written.
 
     >>> say_the_same('{"a":["b"]}', '{"a": ["b"]}'), say_the_same('{"a":[1]}', '{"a":[true]}')
     (True, False)

@@ -1,7 +1,7 @@
-"""The one door for AWS's clients: which service, which action, on which wire.
+"""The one gateway for AWS's clients: it finds the service, the action and the wire of a request.
 
-``X-Amz-Target`` names the action in JSON. In the Query protocol a form does, or the URL's parameters where there is no
-body. Actions that SNS has go to SNS, all others to SQS; where both have one, the version of the protocol tells.
+``X-Amz-Target`` names the action in JSON. In the Query protocol a form does, or the URL's parameters if there is no
+body. Actions that SNS has go to SNS, all others to SQS; if both have one, the version of the protocol decides.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _JSON = b"application/x-amz-json"
 _FORM = b"application/x-www-form-urlencoded"
 _SNS_VERSION = "2010-03-31"
 _LINKS = ("ConfirmSubscription", "Unsubscribe")
-"""What a link in a message of SNS may ask for: it is secret, and nobody signs it."""
+"""The actions that a link in a message of SNS may ask for: the link is secret, and not signed."""
 _ON_QUEUE = {"account": Annotated[str, msgspec.Meta(pattern="^[0-9]+$")]}
-"""All other paths are those of other dialects."""
+"""The account in a queue's URL. Paths that differ are those of other dialects."""
 APIS: tuple[Api, ...] = (SQS, SNS)
 _TARGETS: dict[bytes, Action] = {
     (api.target + name).encode(): action for api in APIS for name, action in api.actions.items()
@@ -37,7 +37,7 @@ _TARGETS: dict[bytes, Action] = {
 
 
 class AwsFailure(Struct, rename={"kind": "__type"}):
-    """What is wrong, as JSON has it; in the Query protocol it is XML."""
+    """An error, as JSON has it; in the Query protocol it is XML."""
 
     kind: str
     message: str
@@ -73,7 +73,7 @@ routes = Routes(DIALECT)
 
 
 def _kind(service: Service, request: Request) -> Hashable:
-    """What is asked for, and in whose name, where others may ask for the same at the same time."""
+    """Return the action and the credential: requests that share both are coalesced. None: the request goes alone."""
     action = _TARGETS.get(request.headers.get(b"x-amz-target", b""))
     if action is None or action.batched is None or request.query or not service.identities.trust_all:
         # A signature is checked with the body that it stands for.
@@ -95,7 +95,7 @@ _TOGETHER = Batched(_kind, _call_batch)
 
 @routes.post("/", scope="signed", raw=True, answers={200: "application/x-amz-json-1.0"}, batched=_TOGETHER)
 def call(service: Service, request: Request) -> Answer:
-    """An action of SQS or SNS, named by `X-Amz-Target` (JSON 1.0) or by `Action` in a form (Query)."""
+    """Call an action of SQS or SNS, named by `X-Amz-Target` (JSON 1.0) or by `Action` in a form (Query)."""
     return _answer(service, request)
 
 
@@ -108,25 +108,25 @@ def call(service: Service, request: Request) -> Answer:
     batched=_TOGETHER,
 )
 def call_on_queue(service: Service, request: Request) -> Answer:
-    """The same at a queue's URL."""
+    """Call an action of SQS or SNS at a queue's URL."""
     return _answer(service, request)
 
 
 @routes.get("/{account}/{queue}", scope="signed", raw=True, path=_ON_QUEUE, by_link=harmful, answers={200: "text/xml"})
 def call_by_url(service: Service, request: Request) -> Answer:
-    """The same with everything in the URL, as a presigned one has it."""
+    """Call an action of SQS or SNS with everything in the URL, as a presigned one has it."""
     refuse_head(request)
     return _answer(service, request)
 
 
 def _is_link(request: Request) -> bool:
-    """Tell whether a request is what a mail links to, or only the way to the documentation."""
+    """Return True if a request may come from a link: one in a message, or the way to the documentation."""
     return not request.query or (_is_bare(request) and parse(request.query).get("Action") in _LINKS)
 
 
 @routes.get("/", scope="signed", raw=True, by_link=_is_link, answers={200: "text/xml", 307: None})
 def call_by_link(service: Service, request: Request) -> Answer:
-    """An action of SNS or SQS with everything in the URL; without one, the way to the documentation."""
+    """Call an action of SNS or SQS with everything in the URL; without one, redirect to the documentation."""
     if not request.query:
         return Response(307, content_type=TEXT, headers=((b"location", b"/docs"),))
     refuse_head(request)
@@ -138,7 +138,7 @@ def call_by_link(service: Service, request: Request) -> Answer:
 
 
 def _is_bare(request: Request) -> bool:
-    """Whether a request is no more than its URL: not signed, and without a body that could ask for something else."""
+    """Return True if a request is no more than its URL: not signed, and without a body that could ask for more."""
     return not request.body and b"authorization" not in request.headers and b"X-Amz-" not in request.query
 
 
@@ -171,7 +171,7 @@ def _by_form(service: Service, request: Request, identity: Identity, parameters:
 
 
 def _admit(service: Service, request: Request, action: Action, identity: Identity, count: int = 1) -> None:
-    """Raise unless the action may be carried out: by who calls, and so many times at the moment."""
+    """Raise unless the caller's signature is for this service, and backpressure allows ``count`` more sends."""
     request.data = action
     if identity.service and identity.service != action.api.name:
         raise wrong_service(action.api.name, identity.service)

@@ -1,4 +1,4 @@
-"""Who calls, and in which region: the signature of a request, checked for real where there are credentials."""
+"""The identity of a caller and its region, from the signature, which is verified if there are credentials."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from sqew.rules.regions import USUAL_REGION
 from sqew.settings import Settings
 
 TOKEN_ACCESS_KEY = "sqew"
-"""The access key whose secret is the server's token, where there is one and no other credentials."""
+"""The access key whose secret is the server's token, if there is one and no other credentials."""
 _MOST_REMEMBERED = 256
 _MOST_REGIONS = 64
 
 
 class Identity(Struct, frozen=True):
-    """Who makes a request."""
+    """The caller that makes a request."""
 
     names: Names
-    """What things are called in its region."""
+    """The names of things in its region."""
     service: str = ""
-    """The only one that its signature is good for; none where signatures are not checked."""
+    """The only service that its signature is good for; empty if signatures are not verified."""
     is_signed: bool = True
-    """Whether it has signed, and does not only follow a link."""
+    """True if it has signed, and does not only follow a link."""
 
 
 class Identities:
-    """Lets AWS's clients in. Without credentials anybody may come, as on an emulator, but must say so."""
+    """The admission of AWS's clients. Without credentials any signature will do, as on an emulator, but not none."""
 
     def __init__(self, settings: Settings, publisher: Publisher) -> None:
         credentials = credentials_of(settings.aws_credentials)
@@ -47,18 +47,18 @@ class Identities:
 
     @property
     def trust_all(self) -> bool:
-        """Whether signatures are not checked."""
+        """True if signatures are not verified."""
         return self._verifier is None
 
     def check_head(self, request: Request) -> None:
-        """Raise if the head tells already that `identify` will: then the body need not be received."""
+        """Raise if the head alone shows that `identify` will raise: then the body need not be received."""
         if self._verifier is not None:
             self._verifier.check_head(request.query, request.headers, time.time())
         elif b"authorization" not in request.headers and _scope(None, request.query) is None:
             raise MissingAuthenticationToken("Request is missing Authentication Token")
 
     def identify(self, request: Request) -> Identity:
-        """Who makes the request; raises unless it may make any."""
+        """Return the caller that makes a request; raise if it may make none."""
         headers = request.headers
         if self._verifier is not None:
             scope = self._verifier.check(
@@ -82,7 +82,7 @@ class Identities:
         return identity
 
     def anybody(self) -> Identity:
-        """Who only follows a link in a message."""
+        """Return the caller that only follows a link in a message."""
         return Identity(self._in(USUAL_REGION), is_signed=False)
 
     def _in(self, region: str) -> Names:

@@ -1,4 +1,4 @@
-"""What SQS and SNS say of messages alike: which attributes and ids they may have, and how attributes are kept."""
+"""Messages as SQS and SNS both have them: valid attributes and ids, and how attributes are stored."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sqew.http.dialects.aws.binary import base64_of, binary_of
 from sqew.http.dialects.aws.query import SPEAKABLE, UNSPEAKABLE
 
 TRACE_HEADER = "aws:AWSTraceHeader"
-"""Under which header the system attribute AWSTraceHeader is kept. No attribute can be so called."""
+"""The header in which the system attribute AWSTraceHeader is stored. No attribute can have this name."""
 
 _RESERVED = ("aws.", "amazon.")
 _NAME = re.compile(r"(?!\.)(?!.*\.\.)[A-Za-z0-9_.-]{1,256}(?<!\.)")
@@ -27,7 +27,7 @@ Kind = Literal["String", "Number", "Binary"]
 
 
 class Attribute(Struct, omit_defaults=True):
-    """One attribute, as it stands on the wire: binary values in Base64."""
+    """An attribute, as it stands on the wire: binary values in Base64."""
 
     DataType: str | None = None
     StringValue: str | None = None
@@ -40,18 +40,18 @@ Attributes = dict[str, Attribute]
 
 
 def is_legal(text: str) -> bool:
-    """Whether a text has only characters that XML, and so SQS, can carry."""
+    """Return True if a string has only characters that XML, and so SQS, can carry."""
     # What can be printed is legal, and is found out in a third of the time.
     return text.isprintable() or UNSPEAKABLE.search(text) is None
 
 
 def is_punctuated(id: str) -> bool:
-    """Whether a group, or what is to be told from its repetitions, may be called so."""
+    """Return True if a message group or a deduplication id may have this name."""
     return _PUNCTUATED.fullmatch(id) is not None
 
 
 def is_name(name: str) -> bool:
-    """Whether an attribute may be called so.
+    """Return True if an attribute may have this name.
 
     >>> is_name("_a.b-1"), is_name(".a"), is_name("a..b"), is_name("a:b")
     (True, False, False, False)
@@ -60,7 +60,7 @@ def is_name(name: str) -> bool:
 
 
 def is_reserved(name: str) -> bool:
-    """Whether AWS keeps an attribute's name for itself.
+    """Return True if AWS reserves an attribute's name.
 
     >>> is_reserved("AWS.trace"), is_reserved("awsome")
     (True, False)
@@ -69,7 +69,7 @@ def is_reserved(name: str) -> bool:
 
 
 def kind_of(data_type: str) -> Kind | None:
-    """What the value of an attribute of that type is; None: there is no such type.
+    """Return the kind of value that a type of attribute has; None: there is no such type.
 
     >>> kind_of("Number.int"), kind_of("number")
     ('Number', None)
@@ -79,7 +79,7 @@ def kind_of(data_type: str) -> Kind | None:
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is a number as attributes hold it: 38 digits at most, between 10^-128 and 10^126.
+    """Return True if a string is a number as attributes hold it: 38 digits at most, between 10^-128 and 10^126.
 
     >>> is_number("-1.50e3"), is_number("9" * 39), is_number("1e127"), is_number("0x1")
     (True, False, False, False)
@@ -99,7 +99,7 @@ def is_number(text: str) -> bool:
 
 
 def as_headers(attributes: Mapping[str, Attribute], trace: str | None = None) -> dict[str, Any] | None:
-    """Attributes that were checked, and the trace that a message belongs to, as its headers."""
+    """Return checked attributes, and the trace that a message belongs to, as the message's headers."""
     headers: dict[str, Any] = {}
     for name, attribute in attributes.items():
         if (attribute.DataType or "").startswith("Binary"):
@@ -113,15 +113,15 @@ def as_headers(attributes: Mapping[str, Attribute], trace: str | None = None) ->
 
 
 def of_headers(headers: Mapping[str, Any]) -> Attributes:
-    """The attributes that headers stand for; those of other dialects are plain texts and numbers.
+    """Return the attributes that headers stand for; those of other dialects are plain strings and numbers.
 
-    What could be no attribute is none, such as the headers by which Sqew says who sent a message.
+    A header that could be no attribute is left out, such as those by which Sqew names the sender of a message.
     """
     return {name: attribute for name, value in headers.items() if (attribute := _attribute(name, value)) is not None}
 
 
 def trace_of(headers: Mapping[str, Any]) -> str | None:
-    """The trace that a message belongs to."""
+    """Return the trace that a message belongs to, or None."""
     trace = headers.get(TRACE_HEADER)
     return trace if isinstance(trace, str) and trace and is_legal(trace) else None
 
@@ -142,7 +142,7 @@ def _attribute(name: str, value: Any) -> Attribute | None:
 
 
 def _is_whole(attribute: Attribute) -> bool:
-    """Whether an attribute has a value of its type."""
+    """Return True if an attribute has a value of its type."""
     kind, text = kind_of(attribute.DataType or ""), attribute.StringValue or ""
     if kind == "Binary":
         return bool(binary_of(attribute.BinaryValue or ""))

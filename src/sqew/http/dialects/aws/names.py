@@ -1,4 +1,4 @@
-"""What AWS calls a queue: its ARN, its URL, and the region that it is in."""
+"""The names that AWS has for a queue: its ARN, its URL, and the region that it is in."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _AFTER_PATH = re.compile("[?#]")
 _BEHIND_COLON = chr(ord(":") + 1)
 _MOST_REMEMBERED = 4_096
 _LONGEST_NAME = 1_000
-"""No name of a queue is as long, escaped or not."""
+"""The characters of a name in a URL that are read: no name of a queue is as long, escaped or not."""
 _MOST_IN_ARN = 8
 _LONGEST_REMEMBERED = 512
-"""What is longer is read each time: otherwise those who make it up could fill the memory with it."""
+"""The longest key that is cached. Longer ones are read each time: otherwise made-up ones could fill the memory."""
 _names_in_urls: dict[str, str] = {}
 
 
 class Names:
-    """Names as one region of one account has them."""
+    """The names of queues in one region of one account."""
 
     def __init__(self, base_url: str, account: str, region: str) -> None:
         self._base_url, self.account, self.region = base_url.rstrip("/"), account, region
@@ -34,18 +34,18 @@ class Names:
         self._before = "" if region == USUAL_REGION else f"{region}:"
 
     def here(self, name: str) -> str:
-        """The queue or topic that is called so here, as the engine knows it."""
+        """Return the engine's name of a queue or topic in this region."""
         return self._before + name
 
     def queue(self, name: str) -> str:
-        """The queue that a client calls so, as the engine knows it. What can't be a name is not looked for."""
+        """Return the engine's name of a queue that a client names; raise at once if it can't be a name."""
         if not _NAME.fullmatch(name):
             # One with a region before it would lead out of this one.
             raise no_such_queue()
         return self._before + name
 
     def queue_of_url(self, url: str) -> str:
-        """The queue that a URL names, whatever its host; or that is named as it is."""
+        """Return the queue that a URL names, whatever its host; a bare name is taken as it is."""
         name = _names_in_urls.get(url)
         if name is not None:
             return self._before + name
@@ -55,19 +55,19 @@ class Names:
         return queue
 
     def name(self, queue: str) -> str:
-        """What a queue of the engine is called here."""
+        """Return the name that a queue of the engine has in this region."""
         return queue.removeprefix(self._before)
 
     def is_here(self, queue: str) -> bool:
-        """Whether a queue of the engine is in this region."""
+        """Return True if a queue of the engine is in this region."""
         return queue.startswith(self._before) if self._before else ":" not in queue
 
     def can_name(self, queue: str) -> bool:
-        """Whether clients in this region can name a queue of the engine."""
+        """Return True if clients in this region can name a queue of the engine."""
         return self.is_here(queue) and _NAME.fullmatch(self.name(queue)) is not None
 
     def beyond(self, queue: str) -> str:
-        """After which name those of this region go on that come after a queue of the engine.
+        """Return the name after which to look for more queues of this region, past a queue of the engine.
 
         >>> names = Names("", "0", "us-east-1")
         >>> names.beyond("orders"), names.beyond("eu-west-1:orders") > "eu-west-1:zzz"
@@ -77,7 +77,7 @@ class Names:
 
     @property
     def prefix(self) -> str:
-        """What the names of all queues of this region begin with, in the engine."""
+        """The prefix that the names of all queues of this region have in the engine."""
         return self._before
 
     def url(self, queue: str) -> str:
@@ -87,7 +87,7 @@ class Names:
         return f"arn:aws:sqs:{self.region}:{self.account}:{self.name(queue)}"
 
     def queue_of_arn(self, arn: str, parameter: str) -> str:
-        """The queue that an ARN names, in whatever region."""
+        """Return the queue that an ARN names, in whatever region."""
         parts = arn.split(":", _MOST_IN_ARN)
         is_queue = len(parts) == 6 and parts[:3] == ["arn", "aws", "sqs"] and _NAME.fullmatch(parts[5])
         if not is_queue or not _REGION.fullmatch(parts[3]):
@@ -97,13 +97,13 @@ class Names:
         return in_region(parts[3], parts[5])
 
     def arn_of(self, queue: str) -> str:
-        """The ARN of a queue of the engine, in whatever region it is."""
+        """Return the ARN of a queue of the engine, in whatever region it is."""
         region, name = region_and_name(queue)
         return f"arn:aws:sqs:{region}:{self.account}:{name}"
 
 
 def check_name(name: str) -> None:
-    """Raise unless a queue may be called so."""
+    """Raise unless a queue may have this name."""
     if not _NAME.fullmatch(name):
         raise bad_name()
 
@@ -118,7 +118,7 @@ def check_region(region: str) -> None:
 
 
 def remember(known: dict[K, V], key: K, value: V, most: int) -> None:
-    """Keep what was found out about something that a client has sent, if it is short."""
+    """Remember what was found out about a string that a client has sent, if the string is short."""
     if len(key) <= _LONGEST_REMEMBERED:
         if len(known) >= most:
             known.clear()

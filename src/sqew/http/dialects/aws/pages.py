@@ -1,4 +1,4 @@
-"""Lists, page by page: what is on one, and where the next begins, in a token that means nothing to others."""
+"""Lists, page by page: the entries of a page, and an opaque token for the next one."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ P = TypeVar("P")
 T = TypeVar("T")
 
 _AFTER = "after "
-"""What a token begins with: so that few other texts can be one."""
+"""The prefix of each token, so that few other strings can be one."""
 _AT_ONCE = 1_000
 
 
 def token_of(last: str) -> str:
-    """The token of the page that begins after an entry."""
+    """Return the token of the page that begins after an entry."""
     return base64_of(f"{_AFTER}{last}".encode())
 
 
 def last_of(token: str | None) -> str | None:
-    """The entry that a token of ours holds; nothing for the first page, None where it is not ours.
+    """Return the entry that one of our tokens holds; empty for the first page, None for a token that is not ours.
 
     >>> last_of(token_of("orders")), last_of(None), last_of("AAAA")
     ('orders', '', None)
@@ -42,9 +42,10 @@ async def first_of(
     after: P,
     most: int,
 ) -> list[T]:
-    """The first entries after a place that are meant: as many as are on a page, and one more where there are more.
+    """Return the first entries after a place that are wanted: a page of them, and one more if there are more.
 
-    ``read`` gives what comes after a place, so much at most, and ``place`` tells where to go on after an entry.
+    ``read`` returns up to so many entries after a place, and ``place`` returns the place of an entry, to go on after
+    it.
     """
     found: list[T] = []
     size = most + 1

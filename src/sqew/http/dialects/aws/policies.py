@@ -1,4 +1,4 @@
-"""Policies: who may do what with a queue or a topic. They are kept and shown; whoever may come in may do everything."""
+"""Access policies of queues and topics. They are stored and shown only: a caller that is let in may do everything."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Statement = dict[str, Any]
 
 
 def permission(service: str, label: str, accounts: list[str], actions: list[str], resource: str) -> Statement:
-    """What AddPermission adds to a policy."""
+    """Return the statement that AddPermission adds to a policy."""
     principals = [f"arn:aws:iam::{account}:root" for account in accounts]
     allowed = [f"{service}:{action}" for action in actions]
     return {
@@ -21,11 +21,11 @@ def permission(service: str, label: str, accounts: list[str], actions: list[str]
 
 
 def statements_of(policy: dict[str, Any]) -> list[Any]:
-    """The statements of a policy; the only one may stand there by itself."""
+    """Return the statements of a policy; a single one may stand there without a list."""
     found = policy.get("Statement", [])
     return found if isinstance(found, list) else [found]
 
 
 def without(statements: list[Statement], label: str | None) -> list[Statement]:
-    """The statements that are not called so."""
+    """Return the statements that have another label."""
     return [statement for statement in statements if statement.get("Sid") != label]

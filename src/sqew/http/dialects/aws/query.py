@@ -1,7 +1,7 @@
 """The Query protocol: parameters with dots and numbers in their names on the way in, XML on the way out.
 
-A request says ``Attribute.1.Name=DelaySeconds&Attribute.1.Value=5`` for what JSON says as
-``{"Attributes": {"DelaySeconds": "5"}}``. Which names stand for lists and maps is a table; everything else is the same.
+JSON's ``{"Attributes": {"DelaySeconds": "5"}}`` is ``Attribute.1.Name=DelaySeconds&Attribute.1.Value=5`` in a request.
+A table says which names stand for lists and maps; all else is the same.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MOST_BARE = 1_000
 _BARE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 """A percent sign that stands for itself."""
 _MOST_ENTRIES = 1_000
-"""Numbers in names beyond this are nobody's list: a list must not be filled up to one that somebody made up."""
+"""The limit of numbers in names: a list must not be filled up to a made-up number."""
 
 
 class ListOf(Struct, frozen=True):
@@ -47,7 +47,7 @@ Shapes = dict[str, ListOf | MapOf]
 
 
 def parse(text: bytes) -> dict[str, str]:
-    """A form as it came. A parameter that is given twice has its last value."""
+    """Parse a form as it came. A parameter that is given twice has its last value."""
     if not text:
         return {}
     parts = text.split(b"&", _MOST_PARAMETERS)
@@ -71,7 +71,7 @@ def _decoded(text: bytes) -> str:
 
 
 def _unescaped(text: bytes) -> bytes:
-    """The same as urllib's `unquote_to_bytes`, which takes 0.1 s for each MB, in which everybody else waits; this 0.01.
+    """Decode percent-encoding in 0.01 s for each MB. urllib's `unquote_to_bytes` takes 0.1 s, and everybody else waits.
 
     Quoted-printable is the same with another sign, and decoded in C.
 
@@ -85,7 +85,7 @@ def _unescaped(text: bytes) -> bytes:
 
 
 def nested(parameters: dict[str, str], shapes: Shapes) -> dict[str, Any]:
-    """The parameters as JSON would have them."""
+    """Return the parameters as JSON would have them."""
     root: dict[str, Any] = {}
     for name, value in parameters.items():
         if "." in name:
@@ -142,7 +142,7 @@ def _numbers(given: dict[str, Any]) -> list[str]:
 
 
 def escape(text: str) -> str:
-    """A text as it may stand between two tags. A carriage return would be read as a line feed if it came bare."""
+    """Escape a string to stand between two tags. A bare carriage return would be read as a line feed."""
     if not text.isprintable():
         # What other dialects let in and XML can't hold at all.
         text = UNSPEAKABLE.sub("\ufffd", text)
@@ -156,18 +156,18 @@ def escape(text: str) -> str:
 
 
 class Elements(Struct, frozen=True):
-    """How lists and maps of an answer are written: the name of each entry, and of a map's key."""
+    """The names of elements for the lists and maps of an answer: of each entry, and of a map's key."""
 
     entries: dict[str, str]
     keys: dict[str, str] = {}  # msgspec copies it
     value: str = "Value"
-    """What the value of a map's entry is called."""
+    """The name of the value in a map's entry."""
     wrapped: bool = False
-    """Each list is an element of its own that holds ``member`` elements, as SNS writes them."""
+    """True if each list is an element of its own that holds ``member`` elements, as SNS writes them."""
 
 
 def as_xml(value: Any, elements: Elements) -> str:
-    """The inside of an element for a result: fields of a struct, or pairs of a dict."""
+    """Return the inside of an element for a result: fields of a struct, or pairs of a dict."""
     if value is None:
         return ""
     pairs = value.items() if isinstance(value, dict) else _fields(value)
@@ -203,7 +203,7 @@ def _list(name: str, values: list[Any], elements: Elements) -> str:
 
 
 def _entry_name(name: str, value: Any, elements: Elements) -> str:
-    """What an entry of a list is called. Where no table says so, its type does: batches have several in one name."""
+    """Return the name of a list's entry: the table's, or else its type's, since batches share one name for several."""
     if elements.wrapped:
         return "member"
     return elements.entries.get(name) or (type(value).__name__ if isinstance(value, Struct) else name)

@@ -1,4 +1,4 @@
-"""What goes wrong, in AWS's words: a type for JSON, a code for Query, a status, and a message."""
+"""Errors in AWS's words: a type for JSON, a code for Query, a status, and a message."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _LEGACY = {
 class AwsError(SqewError):
     """A refusal in AWS's words. ``type`` is the name of its shape; its code in Query follows from that.
 
-    ``parameter`` is the one that is missing, where one is.
+    ``parameter`` is the missing parameter, if one is missing.
     """
 
     code = "aws"
@@ -84,7 +84,7 @@ def too_long(most: int) -> AwsError:
 
 
 def in_aws_words(error: SqewError) -> AwsError:
-    """The same in AWS's words."""
+    """Convert an error into AWS's words."""
     match error:
         case AwsError():
             return error

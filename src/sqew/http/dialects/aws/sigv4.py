@@ -1,7 +1,7 @@
-"""AWS Signature Version 4: whether a request is what the owner of an access key signed, and signed just now.
+"""AWS Signature Version 4: proof that the owner of an access key signed a request, and signed it just now.
 
-A signature comes in the header ``Authorization`` or, presigned, in the query string. ``scope_of`` reads only who
-signed and for which region and service; `Verifier` checks all of it.
+A signature comes in the header ``Authorization`` or, presigned, in the query string. ``scope_of`` reads only the
+signer, the region and the service; `Verifier` checks all of it.
 
     >>> scope_of(b"AWS4-HMAC-SHA256 Credential=AKID/20260101/eu-west-1/sqs/aws4_request, Signature=0", b"")
     Scope(access_key='AKID', date='20260101', region='eu-west-1', service='sqs')
@@ -32,18 +32,18 @@ from sqew.errors import (
 )
 
 SKEW_S = 900
-"""How far a signature's time may be from the server's, in seconds: as far as AWS allows."""
+"""Seconds that a signature's time may differ from the server's: as many as AWS allows."""
 MOST_EXPIRES_S = 604_800
-"""For how long a presigned URL may be good, in seconds: a week."""
+"""The most seconds that a presigned URL may be good for: a week."""
 
 _ALGORITHM = b"AWS4-HMAC-SHA256"
 _PAYLOAD_HEADER = b"x-amz-content-sha256"
 _DECIDING = (b"host", b"x-amz-target", b"x-amz-security-token")
-"""The headers that must be signed where they come: they say for whom a request is, and what and who asks."""
+"""Headers that must be signed if they come: they decide the host, the action and the session of a request."""
 _MOST_NAMES_BYTES = 4_096
-"""How long a list of signed headers may be."""
+"""The most bytes of a list of signed headers."""
 _IN_QUERY = (b"X-Amz-Algorithm", b"X-Amz-Credential", b"X-Amz-Date", b"X-Amz-Expires", b"X-Amz-SignedHeaders")
-"""What a presigned query string needs besides the signature."""
+"""The parameters that a presigned query string needs besides the signature."""
 
 # Anything that can be seen but a comma.
 _ACCESS_KEY = r"[!-+\--~]{1,128}"
@@ -58,7 +58,7 @@ Pair = tuple[bytes, bytes]
 
 
 class Scope(Struct, frozen=True):
-    """Who signed, on which day (``20260101``), and for which region and service."""
+    """The scope of a signature: the access key, the day (``20260101``), the region and the service."""
 
     access_key: str
     date: str
@@ -67,20 +67,20 @@ class Scope(Struct, frozen=True):
 
 
 class Claim(Struct, frozen=True, gc=False):
-    """What a request says about its signature."""
+    """The signature of a request, and what the request says about it. It is not verified yet."""
 
     scope: Scope
     signed_at: int
-    """When, in epoch seconds."""
+    """The time of the signature, in epoch seconds."""
     names: tuple[bytes, ...]
     """The headers that are signed."""
     signature: bytes
     expires_s: int | None = None
-    """For how long it is good where it is presigned."""
+    """The seconds that it is good for, if it is presigned."""
 
 
 def scope_of(authorization: bytes | None, query: bytes) -> Scope | None:
-    """Who says to have signed a request, which is not checked; None where nobody does.
+    """Return the scope that a request says it was signed for, which is not verified; None: it is not signed.
 
     A signature that can't be read raises `IncompleteSignature`.
     """
@@ -100,7 +100,7 @@ def scope_of(authorization: bytes | None, query: bytes) -> Scope | None:
 
 
 def credentials_of(setting: str) -> dict[str, str]:
-    """The secret of each access key, as the setting ``aws_credentials`` has them.
+    """Return the secret of each access key in the setting ``aws_credentials``.
 
     >>> credentials_of("AKID:secret, other:one")
     {'AKID': 'secret', 'other': 'one'}
@@ -118,9 +118,9 @@ def credentials_of(setting: str) -> dict[str, str]:
 
 
 class Verifier:
-    """Checks signatures by the secrets of the access keys that there are.
+    """A verifier of signatures by the secrets of the known access keys.
 
-    ``advice``: what those are told who sign with another one.
+    ``advice``: what to do, for the error about an unknown access key.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class Verifier:
     def check(
         self, method: bytes, path: bytes, query: bytes, headers: Mapping[bytes, bytes], body: bytes, now_s: float
     ) -> Scope:
-        """Who signed the request; raises the `AwsAuthError` that AWS would answer with unless all of it is signed.
+        """Return the scope of a signed request; raise the `AwsAuthError` that AWS would unless all of it is signed.
 
         ``path`` and ``query`` are as they were sent, and the names of ``headers`` in lower case.
         """
@@ -157,7 +157,7 @@ class Verifier:
         )
 
     def check_head(self, query: bytes, headers: Mapping[bytes, bytes], now_s: float) -> None:
-        """Raise what `check` would raise whatever the body is: nobody's key, another time, or no signature at all."""
+        """Raise what `check` would raise for any body: an unknown key, a wrong time, or no signature at all."""
         self._claimed(_pairs(query), query, headers, now_s)
 
     def _claimed(
@@ -294,14 +294,14 @@ def _encoded_scope(credential: bytes) -> Scope:
 
 @functools.lru_cache(maxsize=256)
 def _names(written: bytes) -> tuple[bytes, ...]:
-    """The headers that are signed."""
+    """Return the names of the signed headers; raise if they can't be read."""
     if len(written) > _MOST_NAMES_BYTES or not _NAMES.fullmatch(written):
         raise IncompleteSignature("SignedHeaders can't be read. Write the names in lower case with ';' between.")
     return tuple(written.split(b";"))
 
 
 def _check_names(claim: Claim, headers: Mapping[bytes, bytes]) -> None:
-    """Raise unless the headers that change what a request means are signed, and what is signed has come."""
+    """Raise unless the headers that change a request's meaning are signed, and all signed headers have come."""
     for name in _DECIDING:
         if name not in claim.names and (name == b"host" or name in headers):
             raise SignatureDoesNotMatch(f"The header {name.decode()} is not signed. Name it among the signed headers.")
@@ -315,7 +315,7 @@ def _check_names(claim: Claim, headers: Mapping[bytes, bytes]) -> None:
 
 @functools.lru_cache(maxsize=256)
 def _seconds(written: bytes) -> int:
-    """A date as ``20260101T000000Z``, or as HTTP has it, in epoch seconds."""
+    """Return a date as ``20260101T000000Z``, or as HTTP has it, in epoch seconds."""
     for pattern, shape in _DATES:
         if found := pattern.fullmatch(written):
             with contextlib.suppress(ValueError):  # a 13th month
@@ -329,7 +329,7 @@ def _stamp(seconds: int) -> str:
 
 
 def _payload(headers: Mapping[bytes, bytes], body: bytes) -> bytes:
-    """The hash of the body: only S3 takes the sender's word that there is none."""
+    """Return the hash of the body; raise if the request names another one: only S3 lets a body go unsigned."""
     told = headers.get(_PAYLOAD_HEADER)
     if told is not None and told.startswith(b"STREAMING-"):
         raise IncompleteSignature("A body that is signed in chunks is not understood. Sign the body as a whole.")
@@ -342,14 +342,14 @@ def _payload(headers: Mapping[bytes, bytes], body: bytes) -> bytes:
 
 
 def _canonical_headers(names: tuple[bytes, ...], headers: Mapping[bytes, bytes]) -> Iterable[bytes]:
-    """The signed headers with single blanks in them, and in another way where one may have been sent twice."""
+    """Return the signed headers with single blanks in them, and in a second form if one may have been sent twice."""
     lines = b"".join([name + b":" + b" ".join(headers[name].split()) + b"\n" for name in names])
     # Of a header that is sent twice we have "a, b", and its sender has signed "a,b".
     return (lines, lines.replace(b", ", b",")) if b", " in lines else (lines,)
 
 
 def _canonical_path(path: bytes) -> bytes:
-    """The path without ``.``, ``..`` and empty segments, encoded once more than it was sent."""
+    """Return the path without ``.``, ``..`` and empty segments, encoded once more than it was sent."""
     if b"//" in path or b"/." in path:
         kept: list[bytes] = []
         for segment in path.split(b"/"):
@@ -363,7 +363,7 @@ def _canonical_path(path: bytes) -> bytes:
 
 
 def _pairs(query: bytes) -> list[Pair]:
-    """The names and values of a query string, in its order and without its encoding."""
+    """Return the names and values of a query string, in its order and without its encoding."""
     if not query:
         return []
     split = (pair.partition(b"=") for pair in query.replace(b"+", b" ").split(b"&"))
@@ -371,6 +371,6 @@ def _pairs(query: bytes) -> list[Pair]:
 
 
 def _canonical_query(pairs: Iterable[Pair]) -> bytes:
-    """Names and values, encoded and then sorted: ``a`` comes before ``a-b``, although ``a-b=`` is before ``a=``."""
+    """Return names and values, encoded and then sorted: ``a`` is before ``a-b``, although ``a-b=`` is before ``a=``."""
     encoded = sorted((quote_from_bytes(name, safe=""), quote_from_bytes(value, safe="")) for name, value in pairs)
     return "&".join(f"{name}={value}" for name, value in encoded).encode()

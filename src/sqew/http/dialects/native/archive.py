@@ -1,4 +1,4 @@
-"""The archive of a queue, in the native dialect: deleting what is kept elsewhere."""
+"""The archive of a queue, in the native dialect: deleting messages that are kept elsewhere."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class FinishedRef(Struct, forbid_unknown_fields=True):
 
     id: int
     finished_at: Annotated[int, Meta(extra_json_schema={"minimum": 0, "maximum": LARGEST_ID})]
-    """When it was acked or died, in epoch milliseconds."""
+    """The time when it was acked or died, in epoch milliseconds."""
 
 
 class FinishedMessages(Struct, forbid_unknown_fields=True):
-    """Which finished messages are meant, as many as a batch may hold."""
+    """Finished messages to delete, as many as a batch may hold."""
 
     messages: list[FinishedRef]
 

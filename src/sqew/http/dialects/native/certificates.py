@@ -35,25 +35,25 @@ class CertificateView(Struct):
     id: str
     """The first 32 digits of its SHA-256."""
     url: str
-    """Where it is, as envelopes say it."""
+    """The URL of the certificate, as envelopes say it."""
     created_at: str
 
 
 @routes.get("/v1/cert", scope="open", answers={200: PEM})
 async def show_certificate(service: Service, _request: Request) -> Response:
-    """The certificate that envelopes are signed with."""
+    """Show the certificate that envelopes are signed with."""
     return _pem((await service.publisher.signing_keys())[0])
 
 
 @routes.get("/SimpleNotificationService.pem", scope="open", answers={200: PEM})
 async def show_certificate_as_sns(service: Service, request: Request) -> Response:
-    """The same, where SNS has it."""
+    """Show the certificate that envelopes are signed with, on the path where SNS has it."""
     return await show_certificate(service, request)
 
 
 @routes.get("/v1/certificates/{file}", scope="open", path={"file": _FILE}, answers={200: PEM})
 async def show_certificate_file(service: Service, request: Request) -> Response:
-    """Any certificate, those that are no longer in use too: an envelope says which one it was signed with."""
+    """Show any certificate, in use or not: an envelope says which one it was signed with."""
     file = request.params[0]
     for key in await service.publisher.signing_keys():
         if certificate_path(key.id).endswith(f"/{file}"):
@@ -63,14 +63,14 @@ async def show_certificate_file(service: Service, request: Request) -> Response:
 
 @routes.get("/v1/certificates", scope="admin", answers={200: list[CertificateView]})
 async def list_certificates(service: Service, _request: Request) -> Response:
-    """The certificates, the one in use first."""
+    """List the certificates, the one in use first."""
     keys = await service.publisher.signing_keys()
     return Response(200, encode([_view(service, key) for key in keys]))
 
 
 @routes.post("/v1/certificates", scope="admin", answers={201: CertificateView})
 async def rotate_certificate(service: Service, _request: Request) -> Response:
-    """Sign with a new key from now on. The certificates of the old ones stay where they are."""
+    """Sign with a new key from now on. The certificates of old keys stay where they are."""
     return Response(201, encode(_view(service, (await service.publisher.rotate())[0])))
 
 

@@ -1,4 +1,4 @@
-"""The codes of refusals in the native dialect: the words of the program that its clients were written for."""
+"""Error codes of the native dialect: the words of the program that its clients were written for."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _WORDS: tuple[tuple[tuple[type[SqewError], ...], str], ...] = (
 )
 _STATUSES: tuple[tuple[type[SqewError], int], ...] = ((CredentialsMissing, 403), (TargetMissing, 404))
 _WORDS_OF_STATUS = {400: "bad_request", 422: "bad_request", 500: "internal_error", 503: "service_unavailable"}
-"""For the rest. The header X-Sqew-Error says it more exactly."""
+"""The codes of all other errors by their status. The header X-Sqew-Error says it more exactly."""
 
 
 def code_of(error: SqewError, status: int) -> str:
-    """The code in a refusal's body: the clients' word for the error, or else its own code."""
+    """Return the code in a refusal's body: the clients' word for the error, or else its own code."""
     for kinds, word in _WORDS:
         if isinstance(error, kinds):
             return word
@@ -34,10 +34,10 @@ def code_of(error: SqewError, status: int) -> str:
 
 
 def native_status_of(error: SqewError) -> int:
-    """The status of a refusal: as in other dialects, but for two that the clients expect otherwise.
+    """Return the status of a refusal: as in other dialects, but for two that the clients expect otherwise.
 
-    It is 403 for a request that does not say who sends it, and 404 where there is no queue to send to: to the clients
-    of schedules any 409 says that the name is taken.
+    It is 403 for a request that does not say who sends it, and 404 if there is no queue to send to: to the clients of
+    schedules any 409 says that the name is taken.
     """
     for kind, status in _STATUSES:
         if isinstance(error, kind):

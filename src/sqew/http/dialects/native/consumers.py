@@ -27,7 +27,7 @@ _Number = Annotated[int, Meta(extra_json_schema={"minimum": 0, "maximum": LARGES
 
 
 class Opening(Struct, forbid_unknown_fields=True):
-    """Who opens a consumer, and for how long nobody else can."""
+    """A request to open a consumer: its owner, and the milliseconds for which no other owner can open it."""
 
     owner: str
     hold_ms: int = 30_000
@@ -37,9 +37,9 @@ class Opening(Struct, forbid_unknown_fields=True):
     "/v1/queues/{name}/consumers/{consumer}/open", scope="receive", body=Opening, answers={200: OpenedConsumer}
 )
 def open_consumer(_service: Service, request: Request) -> Call:
-    """Read as the consumer of that name, which is made if there is none. Whoever had it before is fenced off.
+    """Open a consumer, which is made if there is none of that name. Its reader before is fenced off.
 
-    While another owner holds it that is refused, and `Retry-After` says for how long.
+    While another owner holds it, the request is refused, and `Retry-After` says for how long.
     """
     queue, consumer = request.params
     given: Opening = request.data
@@ -48,29 +48,30 @@ def open_consumer(_service: Service, request: Request) -> Call:
 
 
 class Claiming(Struct, forbid_unknown_fields=True):
-    """What the consumer is done with, and how much it wants next."""
+    """A request for a claim: the claims that the consumer is done with, and how much it wants next."""
 
     epoch: _Number
-    """What opening it has answered."""
+    """The epoch that opening the consumer was answered with."""
     after: _Number
-    """The claim before the one that is wanted. The claims up to it are done, unless `done` says less."""
+    """The number of the claim before the wanted one. The claims up to it are done, unless `done` says less."""
     limit: Annotated[int, Meta(extra_json_schema={"minimum": 0, "maximum": MOST_CLAIMED})] = 10_000
-    """How many messages the next claim has at most. 0: none is made, and one that is open is answered all the same."""
+    """The most messages in the next claim. 0: none is made, and one that is open is answered all the same."""
     lease_ms: int = 3_600_000
-    """How long the claim is kept for the consumer."""
+    """Milliseconds that the claim is kept for the consumer."""
     done: _Number | None = None
     """The claims up to this number are done: their messages are acked. Left out: those up to `after`.
 
-    With less than `after` the next claim is made while the ones before it are still worked on."""
+    With less than `after`, the next claim is made while the ones before it are still worked on.
+    """
 
 
 @routes.post(
     "/v1/queues/{name}/consumers/{consumer}/claims", scope="receive", body=Claiming, answers={200: Claim}, long=True
 )
 async def claim(service: Service, request: Request) -> Response:
-    """Ack what was claimed up to `after`, or only up to `done`, and claim what is ready under the number after `after`.
+    """Ack the claims up to `after`, or only up to `done`, and claim what is ready under the number after `after`.
 
-    Where that claim is open already, it is answered as it is. A `count` of 0: nothing is ready, and there is no claim.
+    If that claim is open already, it is answered as it is. A `count` of 0: nothing is ready, and there is no claim.
     """
     queue, consumer = request.params
     given: Claiming = request.data
@@ -110,7 +111,7 @@ class PartParameters(Struct, frozen=True, forbid_unknown_fields=True):
     long=True,
 )
 async def read_part(service: Service, request: Request) -> Stream:
-    """The messages of a part of a claim, in the order in which they were received: as lines of JSON, or as Arrow."""
+    """Read the messages of a part of a claim, in the order of their receipt: as lines of JSON, or as Arrow."""
     queue, consumer, number, part = request.params
     columns = columns_named(request.options.columns)
     check_columns(columns, MESSAGE_COLUMNS)
@@ -145,7 +146,7 @@ class _Part(Struct, frozen=True):
         return range(first, first + CHUNKS_IN_PART)
 
     def check(self, chunk: int) -> None:
-        """Raise if it is the first one that is not there: it is no part then."""
+        """Raise if the missing chunk is the first one of the part: then there is no such part."""
         if chunk == self.chunks[0]:
             raise ClaimNotFound(self.queue, self.consumer, self.number, self.part)
 
@@ -188,17 +189,17 @@ async def _lines(
 
 
 class Renewal(Struct, forbid_unknown_fields=True):
-    """How much longer the consumer is held, and what it has claimed."""
+    """A request to hold a consumer, and what it has claimed, for longer."""
 
     epoch: _Number
     hold_ms: int | None = None
-    """Left out: as long as it was opened for."""
+    """Milliseconds to hold the consumer. Left out: as long as it was opened for."""
     lease_ms: int = 3_600_000
 
 
 @routes.post("/v1/queues/{name}/consumers/{consumer}/renew", scope="receive", body=Renewal, answers={204: None})
 def renew(_service: Service, request: Request) -> Call:
-    """Hold a consumer for longer, and all that it has claimed."""
+    """Hold a consumer, and all that it has claimed, for longer."""
     queue, consumer = request.params
     given: Renewal = request.data
     operation = ops.RenewConsumer(queue, consumer, given.epoch, given.hold_ms, given.lease_ms)
@@ -207,7 +208,7 @@ def renew(_service: Service, request: Request) -> Call:
 
 class ConsumersParameters(Struct, frozen=True, forbid_unknown_fields=True):
     after: str = ""
-    """Those after this name."""
+    """The consumer to continue after: the last of the page before."""
     limit: int | None = None
 
 
@@ -215,7 +216,7 @@ class ConsumersParameters(Struct, frozen=True, forbid_unknown_fields=True):
     "/v1/queues/{name}/consumers", scope="receive", query=ConsumersParameters, answers={200: list[ConsumerInfo]}
 )
 def list_consumers(service: Service, request: Request) -> Call:
-    """The consumers of a queue by name, with what each has claimed."""
+    """List the consumers of a queue by name, with what each has claimed."""
     given: ConsumersParameters = request.options
     limit = service.batch(given.limit, "limit", service.settings.max_batch)
     return Call(

@@ -1,4 +1,4 @@
-"""Deliveries in the native dialect: what is on its way to endpoints, and what could not be posted."""
+"""Deliveries in the native dialect: events on their way to endpoints, and those that could not be posted."""
 
 from __future__ import annotations
 
@@ -24,40 +24,40 @@ _STATES = ["pending", "delivering", "exhausted"]
 
 
 class DeliveryView(Struct, omit_defaults=True, kw_only=True):
-    """An event on its way to an endpoint, or one that could not be posted: those are kept for `delivery_keep_ms`."""
+    """An event on its way to an endpoint, or one that could not be posted, which is kept for `delivery_keep_ms`."""
 
     id: int
     subscription_id: int
     endpoint: str
     routing_key: str
     message_id: str
-    """A UUID: the same for everybody whom the event reaches."""
+    """A UUID: the same for every queue and endpoint that the event reaches."""
     envelope: bool
     signature_version: int | None = None
     state: DeliveryState
     attempts: int
-    """How often it has been tried in vain."""
+    """The number of failed attempts."""
     created_at: str
     due_at: str | None
-    """When it is tried next; null: it is being tried just now, or never by itself."""
+    """The time of the next attempt; null: one is going on just now, or none follows by itself."""
     tried_at: str | None
     status: int | None
-    """What the endpoint answered last, if it did."""
+    """The HTTP status that the endpoint answered last, if it did."""
     error: str | None
-    """What went wrong the last time."""
+    """The error of the last attempt."""
 
 
 class DeliveryDetails(DeliveryView, kw_only=True):
-    """A delivery with what is posted."""
+    """A delivery with the message that is posted."""
 
     message: Raw
     format: Format
-    """Whether JSON is posted, or a text."""
+    """The format of what is posted: JSON, or text."""
 
 
 class DeliveryParameters(Struct, frozen=True, forbid_unknown_fields=True):
     state: Annotated[str, Meta(extra_json_schema={"enum": _STATES})] | None = None
-    """Only those that wait for their time, that are being posted, or that could not be posted."""
+    """Only deliveries in this state: waiting for their time, being posted, or given up after too many attempts."""
     subscription_id: int | None = None
     after: int = 0
     limit: int | None = None
@@ -69,7 +69,7 @@ class Chosen(Struct, frozen=True, forbid_unknown_fields=True):
 
 @routes.get("/v1/deliveries", scope="admin", query=DeliveryParameters, answers={200: list[DeliveryView]})
 async def list_deliveries(service: Service, request: Request) -> Response:
-    """Deliveries by id, without what is posted. One that went well is gone."""
+    """List deliveries by id, without what is posted. A successful delivery is gone."""
     given: DeliveryParameters = request.options
     limit = service.batch(given.limit, "limit", _DEFAULT_LIMIT)
     state = cast("DeliveryState | None", given.state)
@@ -80,7 +80,7 @@ async def list_deliveries(service: Service, request: Request) -> Response:
 
 @routes.get("/v1/deliveries/{id}", scope="admin", path={"id": int}, answers={200: DeliveryDetails})
 async def show_delivery(service: Service, request: Request) -> Response:
-    """One delivery, with what is posted."""
+    """Show a delivery, with what is posted."""
     delivery = await service.broker.run(ops.GetDelivery(_id(request)))
     message = Raw(delivery.body if delivery.format == "json" else encode(delivery.body.decode()))
     details = DeliveryDetails(**structs.asdict(_view(delivery)), message=message, format=delivery.format)
@@ -89,7 +89,7 @@ async def show_delivery(service: Service, request: Request) -> Response:
 
 @routes.post("/v1/deliveries/{id}/retry", scope="admin", path={"id": int}, answers={202: DeliveryView})
 async def retry_delivery(service: Service, request: Request) -> Response:
-    """Have an exhausted delivery tried again, as often as a new one."""
+    """Retry an exhausted delivery, as often as a new one."""
     broker, id = service.broker, _id(request)
     delivery = await broker.run(ops.GetDelivery(id))
     if delivery.state != "exhausted":
@@ -103,7 +103,7 @@ async def retry_delivery(service: Service, request: Request) -> Response:
 
 
 async def _check_subscription(service: Service, delivery: Delivery) -> None:
-    """Raise unless the delivery still has its subscription: without, it would be dropped instead of posted."""
+    """Raise unless the delivery still has its subscription: without it, it would be dropped instead of posted."""
     if not await _is_subscription(service, delivery.subscription_id):
         raise Conflict(
             f"Delivery {delivery.id} belongs to subscription {delivery.subscription_id}, which was deleted. "
@@ -118,7 +118,7 @@ async def _is_subscription(service: Service, id: int) -> bool:
 
 @routes.delete("/v1/deliveries/{id}", scope="admin", path={"id": int}, answers={204: None})
 async def drop_delivery(service: Service, request: Request) -> Response:
-    """Drop a delivery: it is not posted any more, if it is not being posted right now."""
+    """Drop a delivery: it is not posted any more, unless it is being posted right now."""
     id = _id(request)
     if not (await service.broker.run(ops.DropDeliveries((id,)))).count:
         raise DeliveryNotFound(id)
@@ -127,14 +127,14 @@ async def drop_delivery(service: Service, request: Request) -> Response:
 
 class RetriedDeliveries(Struct):
     retried: int
-    """How many will be tried again."""
+    """The number of deliveries that will be tried again."""
     left: int
-    """How many were left as they are, because their subscription is gone."""
+    """The number of deliveries left as they are, because their subscription is gone."""
 
 
 @routes.post("/v1/deliveries/retry", scope="admin", query=Chosen, answers={200: RetriedDeliveries}, long=True)
 async def retry_deliveries(service: Service, request: Request) -> Response:
-    """Have all exhausted deliveries (of a subscription) tried again, but those whose subscription is gone."""
+    """Retry all exhausted deliveries (of a subscription), but those whose subscription is gone."""
     id: int | None = request.options.subscription_id
     if id is not None:
         check_id(id)
@@ -151,7 +151,7 @@ async def retry_deliveries(service: Service, request: Request) -> Response:
 
 class Dropped(Struct):
     dropped: int
-    """How many are gone."""
+    """The number of deliveries dropped."""
 
 
 @routes.delete("/v1/deliveries", scope="admin", query=Chosen, answers={200: Dropped}, long=True)

@@ -48,7 +48,7 @@ encode = msgspec.json.Encoder().encode
 
 
 class Failure(Struct):
-    """What is wrong, and what to do about it."""
+    """An error: what is wrong, and what to do about it."""
 
     error: str
     code: str
@@ -79,7 +79,7 @@ routes = Routes(DIALECT)
 
 
 class Changes(Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """What is to change of a queue's policy."""
+    """Changes to a queue's policy."""
 
     visibility_ms: int | UnsetType = UNSET
     max_attempts: int | UnsetType | None = UNSET
@@ -139,9 +139,9 @@ async def _details(service: Service, info: QueueInfo) -> QueueDetails:
     "/v1/queues", scope="admin", query=NoParameters, body=NewQueue, misfit=BodyMisfit, answers={201: QueueDetails}
 )
 async def create_queue(service: Service, request: Request) -> Response:
-    """Make a queue. It has a dead-letter queue, and a most number of attempts, only if they are given.
+    """Make a queue. It has a dead-letter queue, and a limit on attempts, only if they are given.
 
-    A queue that exists is answered as it is, unless it differs in what is given.
+    A queue that exists is answered as it is; the request is refused if the queue differs from what is given.
     """
     given: NewQueue = request.data
     fields = await _policy_fields(service, given)
@@ -163,12 +163,12 @@ async def create_queue(service: Service, request: Request) -> Response:
 
 
 class QueuesParameters(ListParameters, frozen=True, forbid_unknown_fields=False):
-    """Which queues are listed. Unknown parameters are ignored."""
+    """Parameters of the list of queues. Unknown parameters are ignored."""
 
 
 @routes.get("/v1/queues", scope="admin", query=QueuesParameters, answers={200: list[QueueView]})
 async def list_queues(service: Service, request: Request) -> Response:
-    """All queues, by name."""
+    """List all queues, by name."""
     given: QueuesParameters = request.options
     after = await name_after(service, given.after)
     found = await service.broker.run(ops.ListQueues(given.prefix, after, given.limit))
@@ -177,9 +177,10 @@ async def list_queues(service: Service, request: Request) -> Response:
 
 
 async def _policy_fields(service: Service, given: Changes) -> dict[str, Any]:
-    """What was given of a policy. A FIFO queue for dead letters may be called by its bare name, as in a path.
+    """Return the policy fields that were given, with the whole name of a FIFO queue for dead letters.
 
-    Taken as it is, that would make a plain queue, which hides the FIFO queue from then on.
+    That queue may be called by its bare name, as in a path. Taken as it is, the bare name would make a plain queue,
+    which hides the FIFO queue from then on.
     """
     fields = policy_fields(given)
     if fields.get("dead_letter") is not None:
@@ -188,7 +189,7 @@ async def _policy_fields(service: Service, given: Changes) -> dict[str, Any]:
 
 
 class Metrics(Struct):
-    """How a queue is. Ages are since messages were sent, and null where there are none."""
+    """Figures of a queue. Ages are since messages were sent, and null if there are none."""
 
     name: str
     queue_length: int
@@ -196,14 +197,14 @@ class Metrics(Struct):
     newest_msg_age_sec: int | None
     oldest_msg_age_sec: int | None
     total_messages: int
-    """How many have ever been sent to it."""
+    """The number of messages ever sent to the queue."""
     scrape_time: str
     policy: Policy
 
 
 @routes.get("/v1/queues/{name}", scope="receive", query=NoParameters, answers={200: Metrics})
 async def show_queue(service: Service, request: Request) -> Response:
-    """A queue's figures, and its policy."""
+    """Show a queue's figures, and its policy."""
     name = request.params[0]
     stats = await service.broker.stats(name)
     info, ages = await service.broker.read(ops.GetQueue(name), ops.Ages(name))
@@ -235,7 +236,7 @@ async def update_queue(service: Service, request: Request) -> Response:
 
 @routes.delete("/v1/queues/{name}", scope="admin", answers={204: None})
 async def delete_queue(service: Service, request: Request) -> Response:
-    """Delete a queue and its messages, if it is there."""
+    """Delete a queue and its messages, if it exists."""
     name = await service.meant(request.params[0])
     with contextlib.suppress(QueueNotFound):
         await service.broker.delete(name)
@@ -256,7 +257,7 @@ async def purge(service: Service, request: Request) -> Response:
 
 
 class NewItem(Struct):
-    """A message to send: any JSON, and what else there is to say about it. Times are in seconds.
+    """A message to send: any JSON, and its options. Times are in seconds.
 
     Unknown fields are ignored.
     """
@@ -275,8 +276,8 @@ class NewItem(Struct):
 
 class SendParameters(Struct, frozen=True):
     async_commit: bool = False
-    """The answer need not wait for the disk: a crash of the machine may lose messages that were just answered. A
-    message's own `sync_commit` goes before this."""
+    """Answer without waiting for the disk: a crash of the machine may lose messages that were just answered. A
+    message's own `sync_commit` takes precedence."""
 
 
 class SentOne(Struct):
@@ -339,22 +340,22 @@ def _sent_many(sent: list[Sent]) -> Response:
 
 
 class ReceiveParameters(Struct, frozen=True):
-    """Unknown parameters are ignored."""
+    """Parameters of a receive. Unknown parameters are ignored."""
 
     max: int | None = None
-    """With more than max_batch allows, up to so many are received; with 0, none."""
+    """The most messages to receive, and no more than max_batch allows; with 0, none are."""
     vt: float | None = None
-    """For how many seconds nobody else sees them; below 0 is 0. Left out: as the queue's policy says."""
+    """Seconds for which the messages are invisible to others; below 0 is 0. Left out: as the queue's policy says."""
     wait: float = 0
-    """How many seconds to wait for a message when there is none."""
+    """Seconds to wait for a message when there is none."""
     fifo: bool = False
-    """The FIFO queue of that name is meant. It is found without this, too, unless there is another queue so called."""
+    """Receive from the FIFO queue of that name. It is found without this, too, unless a plain queue has the name."""
     lane: str | None = None
     consumer: str | None = None
 
 
 class MessageView(Struct, omit_defaults=True):
-    """A message that was received. It is seen again at `visible_at` unless it is deleted."""
+    """A message that was received. It is visible again at `visible_at` unless it is deleted."""
 
     id: int
     message: Raw
@@ -381,7 +382,7 @@ class MessageView(Struct, omit_defaults=True):
     is_all_head=True,
 )
 def receive(service: Service, request: Request) -> Call:
-    """Take up to `max` messages, which nobody else sees for `vt` seconds; wait for one for up to `wait` seconds."""
+    """Take up to `max` messages, invisible to others for `vt` seconds; wait for one for up to `wait` seconds."""
     refuse_head(request)
     given: ReceiveParameters = request.options
     name = request.params[0]
@@ -420,7 +421,7 @@ def _message(message: Message) -> MessageView:
 
 
 class Ids(Struct):
-    """Unknown fields are ignored."""
+    """Ids of messages. Unknown fields are ignored."""
 
     ids: list[int]
 
@@ -431,7 +432,7 @@ class Deleted(Struct):
 
 @routes.delete("/v1/queues/{name}/messages", scope="receive", body=Ids, misfit=BodyMisfit, answers={200: Deleted})
 def delete_messages(_service: Service, request: Request) -> Call:
-    """The work is done: delete messages, whoever holds them. The answer names those that were there."""
+    """Delete messages when their work is done, whoever holds them. The answer names those that were there."""
     # An id that no message can have is one of those that are not there.
     ids = [id for id in request.data.ids if 1 <= id <= LARGEST_ID]
     request.rows = len(ids)
@@ -443,14 +444,14 @@ def delete_messages(_service: Service, request: Request) -> Call:
 
 class DeleteParameters(Struct, frozen=True, forbid_unknown_fields=True):
     token: str | None = None
-    """Only if it is still held by this."""
+    """Delete the message only if this token still holds it."""
 
 
 _TOKEN = re.compile(rb"token=([0-9a-f]{32})")
 
 
 def _ref_kind(_service: Service, request: Request) -> bool | None:
-    """All that name a message, perhaps with its token, and nothing else are of one kind."""
+    """Return True for a request that names a message, perhaps with its token, and nothing else: those are coalesced."""
     return None if request.body or (request.query and not _TOKEN.fullmatch(request.query)) else True
 
 
@@ -473,7 +474,7 @@ def _delete_batch(_service: Service, requests: Sequence[Request]) -> SharedCall:
     batched=Batched(_ref_kind, _delete_batch, differ_in_path=True),
 )
 def delete_message(_service: Service, request: Request) -> Call:
-    """The work is done: delete a message, whoever holds it; with `token`, only if that is still good."""
+    """Delete a message when its work is done, whoever holds it; with `token`, only if that is still good."""
     name, id = request.params
     request.rows = 1
     return Call(ops.Ack(name, (Ref(message_id(id), request.options.token),)), _deleted)
@@ -485,7 +486,7 @@ def _deleted(results: Sequence[Settled | SqewError]) -> Response:
 
 
 class NewVisibility(Struct):
-    """In how many seconds from now a message is to be seen again; below 0 is 0. Unknown fields are ignored."""
+    """The seconds from now until a message is visible again; below 0 is 0. Unknown fields are ignored."""
 
     vt: float
     token: str | None = None
@@ -506,7 +507,7 @@ class Visibility(Struct):
     answers={200: Visibility},
 )
 def change_visibility(_service: Service, request: Request) -> Call:
-    """Have a message seen again `vt` seconds from now, be that sooner or later than it would have been."""
+    """Make a message visible again `vt` seconds from now, be that sooner or later than it would have been."""
     name, id = request.params
     given: NewVisibility = request.data
     extension = Extension(Ref(message_id(id), given.token), seconds_as_ms("vt", max(given.vt, 0)))
@@ -526,7 +527,7 @@ def _changed(results: list[Settled | SqewError]) -> Response:
 
 
 class ArchivedView(Struct, omit_defaults=True):
-    """A finished message: what became of it, when, and why if it died."""
+    """A finished message: its outcome, when it finished, and the reason if it died."""
 
     id: int
     message: Raw
@@ -544,7 +545,7 @@ class ArchivedView(Struct, omit_defaults=True):
 
 @routes.get("/v1/queues/{name}/archive", scope="receive", query=ArchiveParameters, answers={200: list[ArchivedView]})
 def list_archive(service: Service, request: Request) -> Call:
-    """Finished messages by id, those after `after`: all, or those that ended as `outcome` says."""
+    """List finished messages by id, those after `after`: all, or those that ended as `outcome` says."""
     given: ArchiveParameters = request.options
     limit = service.batch(given.limit, "limit")
     return Call(

@@ -33,7 +33,7 @@ _SIGNATURE_VERSIONS = (1, 2)
 
 
 class Event(Struct):
-    """What to publish: any JSON or a text, and what else there is to say about it. Times are in seconds.
+    """An event to publish: any JSON or a string, and its options. Times are in seconds.
 
     Unknown fields are ignored, as beyond-queue ignores them.
     """
@@ -45,31 +45,31 @@ class Event(Struct):
     priority: int = 0
     ttl: float | None = None
     format: Format = "json"
-    """`text`: the message is a JSON string, and the text in it is what is published."""
+    """`text`: the message is a JSON string, and its contents are published."""
 
 
 class PublishedMessage(Struct):
-    """A message that an event has become, in our words and in those of beyond-queue."""
+    """A message that an event has become, with its names in Sqew and those in beyond-queue."""
 
     queue: str
     """The queue's whole name, as in every dialect."""
     id: int
     queue_name: str
-    """The name that it has under `/v1`: without the `.fifo` of a FIFO queue."""
+    """The queue's name under `/v1`: without the `.fifo` of a FIFO queue."""
     msg_id: int
 
 
 class PublishedEvent(Struct, omit_defaults=True):
-    """Where an event went."""
+    """The queues and endpoints that an event went to."""
 
     queues_matched: int
-    """How many queues it was sent to."""
+    """The number of queues that it was sent to."""
     messages: list[PublishedMessage]
-    """What it has become in each of them."""
+    """The messages that it has become, one in each queue."""
     deliveries: int
-    """How many endpoints it will be posted to."""
+    """The number of endpoints that it will be posted to."""
     missing: list[str] = []
-    """Queues that subscriptions name and that do not exist (any more). Left out where there are none."""
+    """Queues that subscriptions name and that do not exist (any more). Left out if there are none."""
 
 
 Render = Callable[[list[Published], BareNames], Response]
@@ -125,7 +125,10 @@ def _event(routing_key: str, given: Event) -> NewEvent:
 def _with_envelopes(
     service: Service, events: Sequence[NewEvent], render: Render, error: SqewError
 ) -> Awaitable[Response] | None:
-    """Most events go out as they are, in the transaction of this tick; signing one takes longer than publishing it."""
+    """Publish again, with signed envelopes, if the error says that some are needed.
+
+    Most events go out as they are, in the transaction of this tick: signing one takes longer than publishing it.
+    """
     return _publish_with_envelopes(service, events, render, error) if isinstance(error, EnvelopeNeeded) else None
 
 
@@ -136,7 +139,7 @@ async def _publish_with_envelopes(
 
 
 def _in_fifo_queues(service: Service, render: Render, published: list[Published]) -> Awaitable[Response] | None:
-    """Have the store asked where FIFO queues got messages: a plain queue may have their bare names."""
+    """Look up bare names if FIFO queues got messages: plain queues may have those names."""
     if any(is_fifo(queue) for one in published for queue, _ in one.messages):
         return _with_bare_names(service, render, published)
     return None
@@ -167,20 +170,20 @@ def _published(published: Published, bare: BareNames) -> PublishedEvent:
 
 
 class NewSubscription(Struct):
-    """Where events are to go: to a queue, or to an HTTP endpoint. Unknown fields are ignored, as in an event."""
+    """A queue or an HTTP endpoint for events to go to. Unknown fields are ignored, as in an event."""
 
     queue_name: str | None = None
     endpoint: str | None = None
     """A URL, or `sqs://` and the name of a queue."""
     protocol: Annotated[str, Meta(extra_json_schema={"enum": ["queue", "sqs", "http", "https"]})] | None = None
-    """Need not be said: it follows from the queue or the URL. For a URL, whichever of http and https it is counts."""
+    """Optional: it follows from the queue or the URL. For a URL, the URL decides between http and https."""
     envelope: bool = False
     signature_version: Annotated[int, Meta(extra_json_schema={"enum": list(_SIGNATURE_VERSIONS)})] | None = None
     """Only with `envelope`. Left out: 2."""
 
 
 class SubscriptionView(Struct, omit_defaults=True, kw_only=True):
-    """A pattern of routing keys, and where the events that match it go."""
+    """A pattern of routing keys, and the queue or endpoint that matching events go to."""
 
     id: int
     pattern: str
@@ -194,17 +197,17 @@ class SubscriptionView(Struct, omit_defaults=True, kw_only=True):
     """The URL, or `sqs://` and `queue_name`."""
     envelope: bool
     raw_delivery: bool
-    """Whether events come as they were published: the opposite of `envelope`."""
+    """True if events come as they were published: the opposite of `envelope`."""
     signature_version: int | None = None
     created_at: str
     bound_at: str
     """The same as `created_at`."""
     problem: str | None = None
-    """Why nothing reaches it, where that is known: its queue is gone."""
+    """The reason why nothing reaches it, if that is known: its queue is gone."""
 
 
 class Page(Struct, frozen=True):
-    """A part of a list. Unknown parameters are ignored, as beyond-queue ignores them."""
+    """A page of a list. Unknown parameters are ignored, as beyond-queue ignores them."""
 
     after: int = 0
     limit: int | None = None
@@ -218,7 +221,7 @@ class Page(Struct, frozen=True):
     answers={201: SubscriptionView, 200: SubscriptionView},
 )
 async def subscribe(service: Service, request: Request) -> Response:
-    """Have events whose routing key matches go to a queue or an endpoint. 200: they do already.
+    """Subscribe a queue or an endpoint to events whose routing key matches. 200: it is subscribed already.
 
     In a pattern `*` stands for one word and `#`, in a path written `%23`, for any number of them.
     """
@@ -235,7 +238,7 @@ async def subscribe(service: Service, request: Request) -> Response:
 
 
 def _form(given: NewSubscription) -> Form:
-    """How events are to come."""
+    """Return the form in which events come: raw, or in an envelope of a signature version."""
     version = given.signature_version
     if version not in (None, *_SIGNATURE_VERSIONS):
         raise BadValue(f"signature_version can't be {version}: it must be 1 (SHA-1) or 2 (SHA-256).")
@@ -245,7 +248,7 @@ def _form(given: NewSubscription) -> Form:
 
 
 def _target(service: Service, given: NewSubscription) -> tuple[Protocol, str]:
-    """Where a subscription leads, if it says so in one way only."""
+    """Return the protocol and the target of a subscription; raise unless it names exactly one target."""
     queue, endpoint = given.queue_name, given.endpoint
     if endpoint is not None and endpoint.startswith(QUEUE_SCHEME) and queue in (None, _queue_in(endpoint)):
         queue, endpoint = _queue_in(endpoint), None
@@ -297,7 +300,7 @@ def _view(subscription: Subscription, bare: BareNames) -> SubscriptionView:
 
 @routes.get("/v1/events/{pattern}/subscriptions", scope="admin", query=Page, answers={200: list[SubscriptionView]})
 async def list_subscriptions_to(service: Service, request: Request) -> Response:
-    """The subscriptions to exactly this pattern, by id."""
+    """List the subscriptions to exactly this pattern, by id."""
     pattern = request.params[0]
     check_pattern(pattern)
     return await _listed(service, request, pattern)
@@ -305,13 +308,13 @@ async def list_subscriptions_to(service: Service, request: Request) -> Response:
 
 @routes.get("/v1/subscriptions", scope="admin", query=Page, answers={200: list[SubscriptionView]})
 async def list_subscriptions(service: Service, request: Request) -> Response:
-    """All subscriptions, by id."""
+    """List all subscriptions, by id."""
     return await _listed(service, request)
 
 
 @routes.get("/v1/queues/{name}/subscriptions", scope="receive", query=Page, answers={200: list[SubscriptionView]})
 async def list_subscriptions_of(service: Service, request: Request) -> Response:
-    """The subscriptions that lead to a queue, by id."""
+    """List the subscriptions that lead to a queue, by id."""
     queue = request.params[0]
     found = await service.broker.run(ops.ListSubscriptions(None, queue, *_page(service, request)))
     if not found:
@@ -332,16 +335,16 @@ def _page(service: Service, request: Request) -> tuple[int, int]:
 
 @routes.delete("/v1/events/{pattern}/subscriptions/{id}", scope="admin", path={"id": int}, answers={204: None})
 def unsubscribe_from(_service: Service, request: Request) -> Call:
-    """Delete a subscription by its id. Whatever stands for the pattern is ignored: clients of beyond-queue send `_`.
+    """Delete a subscription by its id. The pattern in the path is ignored: clients of beyond-queue send `_`.
 
-    What is still on its way to its endpoint is not posted any more.
+    Events still on their way to its endpoint are not posted any more.
     """
     return _unsubscribing(request.params[1])
 
 
 @routes.delete("/v1/subscriptions/{id}", scope="admin", path={"id": int}, answers={204: None})
 def unsubscribe(_service: Service, request: Request) -> Call:
-    """Delete a subscription. What is still on its way to its endpoint is not posted any more."""
+    """Delete a subscription. Events still on their way to its endpoint are not posted any more."""
     return _unsubscribing(request.params[0])
 
 
@@ -350,7 +353,7 @@ def _unsubscribing(id: str) -> Call:
 
 
 def number_in_path(text: str, what: str) -> int:
-    """An id in a path."""
+    """Parse an id in a path; raise unless it is a whole number."""
     if not text.isascii() or not text.isdigit() or len(text) > 19:
         raise BadValue(f"{what} can't be {shown(text)}: it must be a whole number.")
     check_int(what, int(text), 1, LARGEST_ID)

@@ -1,4 +1,4 @@
-"""Reading queues by the million, in the native dialect: between which ids messages lie, and those of a range."""
+"""Reading messages by the million, in the native dialect: the bounds of their ids, and the messages of a range."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sqew.model import Bounds, State
 routes = Routes(DIALECT)
 
 FORMS = ("application/x-ndjson", "application/vnd.apache.arrow.stream")
-"""What many messages can be answered as."""
+"""The content types that many messages can be answered as."""
 ACCEPT = {"Accept": "application/vnd.apache.arrow.stream: as an Arrow IPC stream. Otherwise as lines of JSON."}
 
 
@@ -25,7 +25,7 @@ class BoundsParameters(Struct, frozen=True, forbid_unknown_fields=True):
 
 @routes.get("/v1/queues/{name}/bounds", scope="receive", query=BoundsParameters, answers={200: Bounds}, long=True)
 async def bounds(service: Service, request: Request) -> Response:
-    """Between which ids the messages of a queue (or of its archive) lie, and how many there are."""
+    """Show the first and the last id of the messages of a queue (or of its archive), and how many there are."""
     (found,) = await service.broker.read(ops.ReadBounds(request.params[0], request.options.archive))
     return Response(200, encode(found))
 
@@ -49,9 +49,10 @@ class ExportParameters(Struct, frozen=True, forbid_unknown_fields=True):
     long=True,
 )
 async def export_range(service: Service, request: Request) -> Stream:
-    """The messages of a queue (or of its archive) by id: as lines of JSON, which `bulk` takes, or as Arrow.
+    """Export the messages of a queue (or of its archive) by id: as lines of JSON, which `bulk` takes, or as Arrow.
 
-    Those with ids above `after` and up to `up_to`, in every state. What is sent meanwhile is not in it.
+    They are those with ids above `after` and up to `up_to`, in every state unless `state` is given. Messages sent
+    meanwhile are not among them.
     """
     given: ExportParameters = request.options
     columns = columns_named(given.columns)

@@ -1,6 +1,6 @@
 """FIFO queues by their bare names: ``orders.fifo`` is ``orders`` under ``/v1``.
 
-A plain queue may be called ``orders`` too, where another dialect made it. Then that one is meant by the bare name, and
+A plain queue may be called ``orders`` too, if another dialect made it. Then the bare name means the plain queue, and
 the FIFO queue is shown by its whole name.
 """
 
@@ -16,16 +16,16 @@ from sqew.model import Policy
 from sqew.rules.rules import FIFO_SUFFIX
 
 BareNames = Mapping[str, str]
-"""By their whole names, the bare names that FIFO queues are shown by. Other queues are not in it."""
+"""The bare names that FIFO queues are shown by, keyed by their whole names. Other queues are not in it."""
 
 
 def is_fifo(name: str | None) -> bool:
-    """Return True if a queue is shown by another name than its whole one, unless a plain queue has that."""
+    """Return True for the name of a FIFO queue: it is shown by its bare name unless a plain queue has that."""
     return name is not None and name.endswith(FIFO_SUFFIX)
 
 
 async def bare_names(service: Service, names: Iterable[str | None]) -> BareNames:
-    """Find the bare names that lead to FIFO queues. The store is asked only where some of the names are theirs."""
+    """Find the bare names that lead to FIFO queues. The store is asked only if some of the names are FIFO queues'."""
     bare = {name: name.removesuffix(FIFO_SUFFIX) for name in names if name is not None and is_fifo(name)}
     found = await _taken(service, [*bare, *bare.values()])
     # The bare name of a queue that is not there (yet) would be another queue's where it is put back.
@@ -33,16 +33,16 @@ async def bare_names(service: Service, names: Iterable[str | None]) -> BareNames
 
 
 def policy_shown(policy: Policy, bare: BareNames) -> Policy:
-    """The policy with the name that its dead-letter queue is shown by."""
+    """Return the policy with the name that its dead-letter queue is shown by."""
     letters = policy.dead_letter
     return policy if letters is None else structs.replace(policy, dead_letter=bare.get(letters, letters))
 
 
 async def shown_names(service: Service, names: Sequence[str], prefix: str = "", after: str = "") -> list[str]:
-    """The names that queues are shown by, for all queues of one prefix that come after a name.
+    """Return the names that queues are shown by, for all queues of one prefix that come after a name.
 
-    A plain queue comes before the FIFO queue of its name. So if there is one, it is among them, or was left out for
-    the sake of ``prefix`` or ``after``: only then the store is asked. No more than 80 names are on that edge.
+    A plain queue sorts before the FIFO queue of its name. So if there is one, it is among them, or was cut off by
+    ``prefix`` or ``after``: only then is the store asked. No more than 80 names are on that edge.
     """
     found = set(names)
     bare_names = [name.removesuffix(FIFO_SUFFIX) for name in names]
@@ -56,7 +56,7 @@ async def shown_names(service: Service, names: Sequence[str], prefix: str = "", 
 
 
 async def name_after(service: Service, shown: str) -> str:
-    """The whole name of the queue that a page ended with, so that the next page begins after it."""
+    """Return the whole name of the queue that a page ended with, so that the next page begins after it."""
     if not shown or shown.endswith(FIFO_SUFFIX):
         return shown
     pages = await service.broker.read(_first(shown), _first(shown + FIFO_SUFFIX))
@@ -65,12 +65,12 @@ async def name_after(service: Service, shown: str) -> str:
 
 
 async def _taken(service: Service, names: Iterable[str]) -> set[str]:
-    """Find those of the names that queues have."""
+    """Return those of the names that queues have."""
     reads = [_first(name) for name in names]
     pages = await service.broker.read(*reads) if reads else []
     return {info.name for page in pages for info in page}
 
 
 def _first(prefix: str) -> ops.ListQueues:
-    """The queue of that very name is the first of those whose names begin so, if there is one."""
+    """Return the operation to find a queue by its name: of the names that begin so, the very name is the first."""
     return ops.ListQueues(prefix, limit=1)

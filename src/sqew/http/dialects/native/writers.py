@@ -27,8 +27,8 @@ _LONGEST_NUMBER = len(str(LARGEST_EPOCH))
 
 class StageParameters(Struct, frozen=True, forbid_unknown_fields=True):
     offset: int | None = None
-    """How many messages of the part were staged before. A request that is repeated because no answer came then adds
-    nothing."""
+    """The number of messages of the part that were staged before. With it, a request that is repeated because no answer
+    came adds nothing."""
 
 
 @routes.post(
@@ -41,9 +41,9 @@ class StageParameters(Struct, frozen=True, forbid_unknown_fields=True):
     answers={200: Staged},
 )
 def stage(_service: Service, request: Request) -> Call:
-    """Stage messages, as an array or as lines of JSON: nobody receives them before their epoch is promoted.
+    """Stage messages, as an array or as lines of JSON: they can't be received before their epoch is promoted.
 
-    All are taken, or none. Use another `part` for each attempt of each task: those that failed are not promoted.
+    Either all are taken or none. Use another `part` for each attempt of each task: then failed ones are not promoted.
     """
     check_type(request)
     queue, writer, epoch, part = request.params
@@ -57,21 +57,21 @@ def _staged(staged: Staged) -> Response:
 
 
 class Parts(Struct, forbid_unknown_fields=True):
-    """What is to be promoted."""
+    """The parts to promote."""
 
     parts: Annotated[dict[str, _Count], Meta(extra_json_schema={"propertyNames": {"maxLength": LONGEST_NAME}})]
-    """How many messages were staged of each part. What other parts hold is dropped."""
+    """The number of messages that were staged of each part. The messages of other parts are dropped."""
 
 
 class Promoted(Struct):
-    """What became of an epoch."""
+    """The outcome of promoting an epoch."""
 
     promoted: int | None
-    """How many of its messages are in the queue; null: that is not remembered, as of any but the writer's last."""
+    """The number of its messages that are in the queue; null: not remembered, as of any epoch but the writer's last."""
     duplicates: int | None
-    """How many of them had keys that were known, and so were not added."""
+    """The number of its messages that were not added, since their keys were known."""
     repeated: bool
-    """Whether it was promoted before: then nothing was added."""
+    """True if it was promoted before: then nothing was added."""
 
 
 @routes.post(
@@ -83,10 +83,10 @@ class Promoted(Struct):
     long=True,
 )
 async def promote(service: Service, request: Request) -> Response:
-    """Put what was staged of an epoch into the queue: all of it, once, however often this is asked for.
+    """Put all staged messages of an epoch into the queue, once, however often this is requested.
 
-    When a part does not hold as many messages as it should, nothing is done. When whoever asked is gone, or the server
-    is stopped in the middle, the rest follows later.
+    If a part does not hold as many messages as it should, nothing is done. If the client leaves, or the server is
+    stopped in the middle, the rest follows later.
     """
     queue, writer, epoch = request.params
     promotion = await service.broker.promote(ops.Promote(queue, writer, _epoch(epoch), request.data.parts))
@@ -105,20 +105,20 @@ def _promoted(promotion: Promotion) -> Promoted:
     answers={204: None},
 )
 def abort(_service: Service, request: Request) -> Call:
-    """Forget what was staged of an epoch, if anything was. What is promoted can't be aborted."""
+    """Drop the staged messages of an epoch, if there are any. A promoted epoch can't be aborted."""
     queue, writer, epoch = request.params
     return Call(ops.AbortStaging(queue, writer, _epoch(epoch)), lambda _: Response(204))
 
 
 class WritersParameters(Struct, frozen=True, forbid_unknown_fields=True):
     after: str = ""
-    """Go on after this writer: the last of the page before."""
+    """The writer to continue after: the last of the page before."""
     limit: int | None = None
 
 
 @routes.get("/v1/queues/{name}/writers", scope="send", query=WritersParameters, answers={200: list[WriterInfo]})
 def list_writers(service: Service, request: Request) -> Call:
-    """The writers of a queue, by name."""
+    """List the writers of a queue, by name."""
     given: WritersParameters = request.options
     limit = service.batch(given.limit, "limit", default=100)
     return Call(ops.ListWriters(request.params[0], given.after, limit), lambda found: Response(200, encode(found)))
@@ -126,7 +126,7 @@ def list_writers(service: Service, request: Request) -> Call:
 
 @routes.get("/v1/queues/{name}/writers/{writer}", scope="send", answers={200: WriterInfo})
 def show_writer(_service: Service, request: Request) -> Call:
-    """A writer: the last of its epochs that was promoted, and what is staged."""
+    """Show a writer: the last of its epochs that was promoted, and what is staged."""
     queue, writer = request.params
     return Call(ops.GetWriter(queue, writer), lambda info: Response(200, encode(info)))
 

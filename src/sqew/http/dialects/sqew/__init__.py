@@ -1,4 +1,4 @@
-"""The Sqew dialect: ``/queues…`` in JSON, the whole of what a queue can do."""
+"""The Sqew dialect: ``/queues…`` in JSON, with all that a queue can do."""
 
 # To import a part is to add its routes: in the order in which people are shown them.
 from sqew.http.dialects.sqew import queues, send, leases, inspect, dead_letters, streams  # isort: skip

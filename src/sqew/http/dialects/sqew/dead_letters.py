@@ -19,7 +19,7 @@ class DeadParameters(Struct, frozen=True, forbid_unknown_fields=True):
 
 @routes.get("/queues/{queue}/dlq", scope="receive", query=DeadParameters, answers={200: MessagePage})
 async def list_dead(service: Service, request: Request) -> Response:
-    """The dead letters of a queue, by id, those after `after`."""
+    """List the dead letters of a queue by id, those after `after`."""
     given: DeadParameters = request.options
     limit = service.batch(given.limit, "limit")
     page = await service.broker.inspect(ops.ListDead(request.params[0], limit, given.after))
@@ -27,11 +27,11 @@ async def list_dead(service: Service, request: Request) -> Response:
 
 
 _MOST_IDS = 100_000
-"""A million took 10 s, though in steps: the list is gone through in each of them."""
+"""The most ids in a request. A million took 10 s, though in steps: each step goes through the whole list."""
 
 
 class Ids(Struct, forbid_unknown_fields=True):
-    """Some messages; without ids, all of them."""
+    """The ids of dead letters; without ids, all of them."""
 
     ids: list[int] | None = None
 
@@ -52,7 +52,7 @@ async def requeue_dead(service: Service, request: Request) -> Response:
 
 
 def _ids(request: Request) -> list[int] | None:
-    """The ids in the body; None: all."""
+    """Return the ids in the body; None: all of them."""
     ids: list[int] | None = request.data.ids if request.data is not None else None
     if ids is not None and len(ids) > _MOST_IDS:
         raise TooLarge(f"There are {len(ids)} ids; {_MOST_IDS} are allowed. Send some of them, or none for all.")

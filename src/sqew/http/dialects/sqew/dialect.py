@@ -1,4 +1,4 @@
-"""What all parts of the Sqew dialect share: how it says that something is wrong, and its table of routes."""
+"""The parts that the whole Sqew dialect shares: its error body, and its table of routes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ encode = msgspec.json.Encoder().encode
 
 
 class Trouble(Struct):
-    """What is wrong: a word for machines, and a sentence that says what to do."""
+    """An error: a code for machines, and a sentence that says what to do."""
 
     code: str
     message: str
-    """What went wrong, and what to do about it."""
+    """The error in a sentence: what went wrong, and what to do about it."""
 
 
 class Failure(Struct):

@@ -1,4 +1,4 @@
-"""Looking at messages and figures without taking anything, and removing what should not be there."""
+"""Inspection of messages and figures without taking anything, and removal of what should not be there."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sqew.model import (
 
 
 class StoredView(Struct, omit_defaults=True):
-    """A message as it stands in its queue. Its lease's token is a secret of its holder."""
+    """A message as it stands in its queue. The token of its lease is a secret of its holder, and not shown."""
 
     id: int
     payload: Raw
@@ -89,7 +89,7 @@ class PeekParameters(Struct, frozen=True, forbid_unknown_fields=True):
 
 @routes.get("/queues/{queue}/peek", scope="receive", query=PeekParameters, answers={200: Messages})
 async def peek(service: Service, request: Request) -> Response:
-    """The next messages, without taking them."""
+    """Show the next messages, without taking them."""
     given: PeekParameters = request.options
     limit = service.batch(given.limit, "limit")
     found = await service.broker.inspect(ops.Peek(request.params[0], limit, given.lane))
@@ -97,14 +97,14 @@ async def peek(service: Service, request: Request) -> Response:
 
 
 class ListedView(Struct):
-    """A message as it stands in its queue; `payload` is its JSON as text."""
+    """A message as it stands in its queue; `payload` is its JSON as a string."""
 
     id: int
     queue_id: int
     payload: str
     attempts: int
     available_at: int
-    """When it can be received; where it is leased, when the lease ends."""
+    """The time when it can be received; if it is leased, when the lease ends."""
     created_at: int
     state: str
 
@@ -115,7 +115,7 @@ class LookParameters(Struct, frozen=True, forbid_unknown_fields=True):
 
 @routes.get("/queues/{queue}/messages", scope="receive", query=LookParameters, answers={200: list[ListedView]})
 async def list_messages(service: Service, request: Request) -> Response:
-    """The next messages as a bare list with their payloads as text, without taking them. See `peek`."""
+    """List the next messages as a bare array with their payloads as strings, without taking them. See `peek`."""
     given: LookParameters = request.options
     limit = service.batch(given.limit, "limit")
     info = await service.broker.run(ops.GetQueue(request.params[0]))
@@ -147,14 +147,14 @@ async def delete_messages(service: Service, request: Request) -> Response:
 
 @routes.get("/messages/{id}", scope="receive", keeps_to_queue=True, path={"id": int}, answers={200: StoredView})
 async def find_message(service: Service, request: Request) -> Response:
-    """One message, whichever queue it is in, without taking it."""
+    """Find a message in whichever queue it is, without taking it."""
     message = await service.broker.inspect(ops.Get(request.only_queue, message_id(request.params[0])))
     return Response(200, encode(stored_view(message)))
 
 
 @routes.get("/queues/{queue}/messages/{id}", scope="receive", path={"id": int}, answers={200: StoredView})
 async def show_message(service: Service, request: Request) -> Response:
-    """One message, without taking it."""
+    """Show a message, without taking it."""
     queue, id = request.params
     return Response(200, encode(stored_view(await service.broker.inspect(ops.Get(queue, message_id(id))))))
 
@@ -175,7 +175,7 @@ def remove_message(_service: Service, request: Request) -> Call:
 
 
 def message_id(text: str) -> int:
-    """A message's id in a path."""
+    """Parse a message's id in a path; raise unless it is a whole number."""
     if not text.isascii() or not text.isdigit() or len(text) > 19:
         raise BadValue(f"'{text[:60]}' is not a message's id: that is a whole number.")
     return int(text)
@@ -192,7 +192,7 @@ async def purge(service: Service, request: Request) -> Response:
 
 
 class StatsView(Struct):
-    """How a queue is doing: its messages by state, and everything in detail."""
+    """The state of a queue: its messages by state, and everything in detail."""
 
     ready: int
     leased: int
@@ -210,7 +210,7 @@ class StatsView(Struct):
 
 @routes.get("/queues/{queue}/stats", scope="receive", answers={200: StatsView})
 async def stats(service: Service, request: Request) -> Response:
-    """Depths by lane and state, totals, rates and latencies."""
+    """Show the depths of a queue by lane and state, its totals, rates and latencies."""
     found = await service.broker.stats(request.params[0])
     depths = found.depths
     oldest = depths.oldest_ready_at
@@ -238,7 +238,7 @@ class ArchiveParameters(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ArchivedView(Struct, omit_defaults=True):
-    """A finished message: how it ended and when, and why if it died."""
+    """A finished message: its outcome, when it finished, and the reason if it died."""
 
     id: int
     payload: Raw
@@ -264,7 +264,7 @@ class Archive(Struct):
 
 @routes.get("/queues/{queue}/archive", scope="receive", query=ArchiveParameters, answers={200: Archive})
 def list_archive(service: Service, request: Request) -> Call:
-    """Finished messages by id, those after `after`: all, or those that ended as `outcome` says."""
+    """List finished messages by id, those after `after`: all, or those that ended as `outcome` says."""
     given: ArchiveParameters = request.options
     limit = service.batch(given.limit, "limit")
     return Call(

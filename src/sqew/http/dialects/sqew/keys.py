@@ -17,7 +17,7 @@ routes = Routes(DIALECT)
 
 
 class KeyRequest(Struct, forbid_unknown_fields=True):
-    """What a new key is to allow. `signing`: every request with it must be signed."""
+    """A key to make, with the scopes that it allows. `signing`: every request with it must be signed."""
 
     scopes: list[KeyScope]
     label: str = ""
@@ -39,7 +39,7 @@ class CreatedKey(KeyView, omit_defaults=True, kw_only=True):
     """A new key: `key`, and `signing_secret` if requests must be signed, are shown this once."""
 
     key: str
-    """What opens the queue. It is shown this once."""
+    """The key itself, which opens the queue. It is shown this once."""
     signing_secret: str | None = None
 
 
@@ -53,7 +53,7 @@ def _view(info: KeyInfo) -> KeyView:
 
 @routes.post("/queues/{queue}/keys", scope="admin", body=KeyRequest, answers={201: CreatedKey})
 async def create_key(service: Service, request: Request) -> Response:
-    """Make a key that allows some things with this queue alone. It is shown once, and can't be shown again."""
+    """Make a key for this queue alone, with the given scopes. It is shown once, and can't be shown again."""
     given: KeyRequest = request.data
     if not service.settings.auth_token:
         raise Conflict(
@@ -72,7 +72,7 @@ async def create_key(service: Service, request: Request) -> Response:
 
 @routes.get("/queues/{queue}/keys", scope="admin", answers={200: Keys})
 def list_keys(_service: Service, request: Request) -> Call:
-    """The keys of a queue, without what would open it."""
+    """List the keys of a queue, without their secrets."""
     return Call(
         ops.ListKeys(request.params[0]),
         lambda found: Response(200, encode(Keys([_view(info) for info in found]))),

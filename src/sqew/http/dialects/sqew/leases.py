@@ -1,4 +1,4 @@
-"""Receiving under a lease, and what a holder does with it: ack, nack, extend."""
+"""Receiving under a lease, and the actions of its holder: ack, nack, extend."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class PollParameters(Struct, frozen=True, forbid_unknown_fields=True):
     visibility_ms: int | None = None
     consumer: str | None = None
     finish: bool = False
-    """Take them for good: they are acknowledged as they are received, at most once."""
+    """Take messages for good: they are acknowledged as they are received, at most once."""
 
 
 class MessageView(Struct, omit_defaults=True):
@@ -59,12 +59,12 @@ class MessageView(Struct, omit_defaults=True):
 class Polled(Struct, omit_defaults=True):
     messages: list[MessageView]
     lease_ms: int = 0
-    """How long their leases last, for who has another clock. Left out where there are none."""
+    """Milliseconds that their leases last, for clients with another clock. Left out if there are no messages."""
 
 
 @routes.post("/queues/{queue}/poll", scope="receive", query=PollParameters, answers={200: Polled}, is_all_head=True)
 def poll(service: Service, request: Request) -> Call:
-    """Take up to `batch` messages under a lease; when there are none, wait for one for up to `wait_ms`."""
+    """Take up to `batch` messages under a lease; if there are none, wait for one for up to `wait_ms`."""
     given: PollParameters = request.options
     operation = ops.Receive(
         request.params[0], service.batch(given.batch), given.lane, given.visibility_ms, given.consumer, given.finish
@@ -87,7 +87,7 @@ def _received(message: Message) -> MessageView:
 
 
 class AckItem(Struct, forbid_unknown_fields=True):
-    """Which message, and by what right: the token that it was received with, or the name of its consumer."""
+    """A message to ack, and the right to it: the token that it was received with, or the name of its consumer."""
 
     id: int
     token: str | None = None
@@ -95,7 +95,7 @@ class AckItem(Struct, forbid_unknown_fields=True):
 
 
 class NackItem(Struct, forbid_unknown_fields=True):
-    """Which message, by what right (as for ack), and when it may be tried again; `dead`: never."""
+    """A message to nack, the right to it (as for ack), and the delay before it is tried again; `dead`: it never is."""
 
     id: int
     token: str | None = None
@@ -106,7 +106,7 @@ class NackItem(Struct, forbid_unknown_fields=True):
 
 
 class ExtendItem(Struct, forbid_unknown_fields=True):
-    """Which message, by what right (as for ack), and for how long from now its lease is to last."""
+    """A message, the right to it (as for ack), and the milliseconds from now that its lease is to last."""
 
     id: int
     ms: int
@@ -115,7 +115,7 @@ class ExtendItem(Struct, forbid_unknown_fields=True):
 
 
 class SettledView(Struct, omit_defaults=True):
-    """One message of a batch: done, or why not."""
+    """The outcome for a message of a batch: done, or the reason why not."""
 
     id: int
     ok: bool
@@ -158,7 +158,7 @@ def _settled_batch(results: list[Settled | SqewError], _requests: Sequence[Reque
     batched=Batched(plain_kind, _ack_batch),
 )
 def ack(_service: Service, request: Request) -> Call:
-    """The work is done: the messages are gone (or archived, as the policy says). One, or an array."""
+    """Ack messages, one or an array: the work is done. They are gone, or archived, as the policy says."""
     items = _items(request)
     return Call(
         ops.Ack(request.params[0], [Ref(item.id, item.token, item.consumer) for item in items]),
@@ -168,7 +168,7 @@ def ack(_service: Service, request: Request) -> Call:
 
 @routes.post("/queues/{queue}/nack", scope="receive", body=NackItem | list[NackItem], answers=_SETTLED)
 def nack(_service: Service, request: Request) -> Call:
-    """The work failed: try again after the queue's backoff, or after `delay_ms`, or never if `dead`."""
+    """Nack messages, to try them again after the queue's backoff, or after `delay_ms`, or never if `dead`."""
     items = _items(request)
     releases = [
         Release(Ref(item.id, item.token, item.consumer), item.delay_ms, item.dead, item.reason) for item in items
@@ -178,7 +178,7 @@ def nack(_service: Service, request: Request) -> Call:
 
 @routes.post("/queues/{queue}/extend", scope="receive", body=ExtendItem | list[ExtendItem], answers=_SETTLED)
 def extend(_service: Service, request: Request) -> Call:
-    """The work takes longer: the lease now ends `ms` from now."""
+    """Extend leases when the work takes longer: they now end `ms` from now."""
     items = _items(request)
     extensions = [Extension(Ref(item.id, item.token, item.consumer), item.ms) for item in items]
     return Call(ops.Extend(request.params[0], extensions), _settler(request, items))

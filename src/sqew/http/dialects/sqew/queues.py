@@ -1,4 +1,4 @@
-"""Making, changing, tidying and deleting queues."""
+"""Making, changing, compacting and deleting queues."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _METHODS = ("DELETE", "GET", "HEAD", "PATCH with a JSON body", "PUT")
 
 
 class Changes(Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """What is to change of a queue's policy."""
+    """Changes to a queue's policy."""
 
     dlq: str | UnsetType | None = UNSET
-    """Its dead-letter queue: a name, or null for none. Left out, it gets one. If there is no such queue, it is made."""
+    """The dead-letter queue: a name, or null for none. Left out, a new queue gets one. It is made if there is none."""
     max_attempts: int | UnsetType | None = UNSET
     visibility_ms: int | UnsetType = UNSET
     backoff: Backoff | UnsetType = UNSET
@@ -47,17 +47,17 @@ class Changes(Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 class NewQueue(Changes, kw_only=True):
-    """A queue to make: its name, and whatever of its policy differs from the defaults."""
+    """A queue to make: its name, and the fields of its policy that differ from the defaults."""
 
     name: str
 
 
 class QueueView(Struct):
-    """A queue and its policy. What hq's clients read is a number or a text in any case."""
+    """A queue and its policy. The fields that hq's clients read are numbers or strings, and never null."""
 
     name: str
     max_attempts: int
-    """After so many deliveries in vain a message is dead; 2147483647: never."""
+    """The deliveries in vain after which a message is dead; 2147483647: no limit."""
     visibility_ms: int
     visibility_timeout_seconds: int
     """The same in seconds, rounded up."""
@@ -80,9 +80,9 @@ class QueueView(Struct):
     id: int
     created_at: int
     inserted_at: str
-    """When it was made, as hq says it."""
+    """The time when it was made, as hq writes it."""
     updated_at: str
-    """When its policy was last changed, as hq says it."""
+    """The time when its policy was last changed, as hq writes it."""
 
 
 def queue_view(info: QueueInfo) -> QueueView:
@@ -116,7 +116,7 @@ def queue_view(info: QueueInfo) -> QueueView:
 
 
 def policy_fields(given: Struct) -> dict[str, Any]:
-    """What was given of a policy, under the policy's own names."""
+    """Return the policy fields that were given, under the policy's own names."""
     fields: dict[str, Any] = {
         name: value
         for name in given.__struct_fields__
@@ -170,7 +170,7 @@ class ListParameters(Struct, frozen=True, forbid_unknown_fields=True):
 
 @routes.get("/queues", scope="admin", query=ListParameters, answers={200: list[QueueView]})
 def list_queues(_service: Service, request: Request) -> Call:
-    """All queues and their policies, by name."""
+    """List all queues and their policies, by name."""
     given: ListParameters = request.options
     return Call(
         ops.ListQueues(given.prefix, given.after, given.limit),
@@ -180,7 +180,7 @@ def list_queues(_service: Service, request: Request) -> Call:
 
 @routes.get("/queues/{queue}", scope="receive", answers={200: QueueView | None})
 def show_queue(_service: Service, request: Request) -> Call:
-    """A queue and its policy; `null`, as hq has it, if there is none of that name."""
+    """Show a queue and its policy; `null`, as in hq, if there is none of that name."""
     operation = ops.GetQueue(request.params[0])
     return Call(operation, lambda info: Response(200, encode(queue_view(info))), otherwise=hq.null_if_missing)
 
@@ -200,7 +200,7 @@ def update_queue(service: Service, request: Request) -> Call:
 async def delete_queue(service: Service, request: Request) -> Response:
     """Delete a queue and its messages. Its dead-letter queue stays.
 
-    Where there is none of that name, the answer is the same, as hq has it, with `X-Sqew-Error: queue_not_found`.
+    If there is no such queue, the answer is the same, as in hq, with the header `X-Sqew-Error: queue_not_found`.
     """
     try:
         await service.broker.delete(request.params[0])
@@ -210,7 +210,7 @@ async def delete_queue(service: Service, request: Request) -> Response:
 
 
 class Compacted(Struct):
-    """How many bytes the file that holds the queues had before, and has now."""
+    """The size in bytes of the file that holds the queues, before and after."""
 
     name: str
     bytes_before: int
@@ -219,6 +219,6 @@ class Compacted(Struct):
 
 @routes.post("/queues/{queue}/compact", scope="admin", answers={200: Compacted}, long=True)
 async def compact(service: Service, request: Request) -> Response:
-    """Give free space back to the disk. It is the file's, so all its queues gain; nobody is held up meanwhile."""
+    """Give free space back to the disk. It is the file's, so all its queues gain; other requests are not held up."""
     info = await service.broker.run(ops.GetQueue(request.params[0]))
     return Response(200, encode(Compacted(info.name, *await service.broker.compact())))

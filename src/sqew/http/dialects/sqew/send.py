@@ -33,12 +33,12 @@ class NewItem(Struct, forbid_unknown_fields=True):
     group: str | None = None
     headers: dict[str, Any] | None = None
     format: Format = "json"
-    """`text`: the payload is a JSON string, and the text in it is the body."""
+    """`text`: the payload is a JSON string, and its contents are the body."""
     sync_commit: bool | None = None
 
 
 class SentView(Struct):
-    """A message that was sent: its id, under two names. Of one that was there already nothing else is said."""
+    """A sent message: its id, under two names. Of a duplicate nothing else is said."""
 
     message_id: int
     duplicate: bool

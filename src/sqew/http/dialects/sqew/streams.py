@@ -1,4 +1,4 @@
-"""What goes on for longer: export, import, and news of a queue."""
+"""Streams: export and import of messages, and server-sent events of a queue."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sqew.http.service import NO_STORE, Service, refuse_head
 from sqew.http.wire.exchange import EVENTS, Request, Response, Stream
 
 _HEARTBEAT_MS = 15_000
-"""How often an event stream without events shows that it is alive."""
+"""Milliseconds after which an event stream without events shows that it is alive."""
 _HEARTBEAT = b": still here\n\n"
 
 
@@ -27,7 +27,7 @@ class ExportParameters(Struct, frozen=True, forbid_unknown_fields=True):
     "/queues/{queue}/export", scope="receive", query=ExportParameters, answers={200: "application/x-ndjson"}, long=True
 )
 async def export(service: Service, request: Request) -> Stream:
-    """The messages of a queue (or of its archive) as lines of JSON, which `import` takes."""
+    """Export the messages of a queue (or of its archive) as lines of JSON, which `import` takes."""
     return await exporting.export(service, request, exporting.Range(request.params[0], archive=request.options.archive))
 
 
@@ -35,14 +35,14 @@ async def export(service: Service, request: Request) -> Stream:
 async def import_(service: Service, request: Request) -> Response:
     """Send messages by the thousand: lines of JSON, as `export` writes them, or each with its `payload` alone.
 
-    They are sent while they arrive, so that a bad line leaves those before it sent; the answer says how many.
+    They are sent while they arrive, so a bad line leaves those before it sent; the answer says how many.
     """
     return await import_lines.import_lines(service, request)
 
 
 @routes.get("/queues/{queue}/notify", scope="receive", answers={200: "text/event-stream"}, long=True)
 async def notify(service: Service, request: Request) -> Stream:
-    """Server-sent events: `ready` whenever there is something to poll for. It takes nothing."""
+    """Stream server-sent events: `ready` whenever there is something to poll for. No message is taken."""
     refuse_head(request)
     queue = request.params[0]
     # An unknown queue is refused before the answer begins.

@@ -1,4 +1,4 @@
-"""What SNS calls topics and subscriptions."""
+"""The ARNs of topics and subscriptions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class SubscriptionName(NamedTuple):
 
 
 def check_topic_name(name: str) -> None:
-    """Raise unless a topic may be called so: as on AWS, or as a pattern of routing keys is written."""
+    """Raise unless a topic may have this name: as on AWS, or as a pattern of routing keys is written."""
     if not _is_topic(name):
         raise invalid("Topic Name")
 
@@ -45,7 +45,7 @@ def _is_topic(name: str) -> bool:
 
 
 def topic_of(call: AwsCall, arn: str | None, parameter: str = "TopicArn") -> str:
-    """The topic that an ARN names, as the engine knows it: with its region before it, unless that is the usual one."""
+    """Return the engine's name of the topic in an ARN: with its region before it, unless that is the usual one."""
     parts = _parts(call, arn or "", parameter)
     if len(parts) != _LEAST_ELEMENTS or not _is_topic(parts[5]):
         raise invalid(f"{parameter} Reason: {':'.join(parts)[:300]} is not the ARN of a topic")
@@ -53,7 +53,7 @@ def topic_of(call: AwsCall, arn: str | None, parameter: str = "TopicArn") -> str
 
 
 def subscription_of(call: AwsCall, arn: str | None) -> SubscriptionName:
-    """The subscription that an ARN names."""
+    """Return the subscription that an ARN names."""
     parts = _parts(call, arn or "", "SubscriptionArn")
     if len(parts) != _LEAST_ELEMENTS + 1 or not _is_topic(parts[5]) or not _UUID.fullmatch(parts[6]):
         raise invalid(f"SubscriptionArn Reason: {':'.join(parts)[:300]} is not the ARN of a subscription")
@@ -81,7 +81,7 @@ def arn_of_subscription(names: Names, topic: str, uuid: str) -> str:
 
 
 def queue_of(names: Names, arn: str, reason: str) -> str:
-    """The queue that an ARN names; ``reason`` is what is wrong where it names none."""
+    """Return the queue that an ARN names; raise with ``reason`` if it names none."""
     try:
         return names.queue_of_arn(arn, "Endpoint")
     except AwsError as error:
@@ -89,7 +89,7 @@ def queue_of(names: Names, arn: str, reason: str) -> str:
 
 
 def queue_at(names: Names, endpoint: str) -> str:
-    """The queue that an endpoint names: by its ARN, by its URL, or as `sqs://orders`, which /v1 shows."""
+    """Return the queue that an endpoint names: by its ARN, by its URL, or as `sqs://orders`, which /v1 shows."""
     if not is_queue_url(endpoint):
         return queue_of(names, endpoint, _NO_QUEUE)
     try:
@@ -104,5 +104,5 @@ def is_queue_url(endpoint: str) -> bool:
 
 
 def is_fifo(name: str) -> bool:
-    """Whether a topic or a queue is a FIFO one."""
+    """Return True if a topic or a queue is a FIFO one."""
     return name.endswith(FIFO_SUFFIX)

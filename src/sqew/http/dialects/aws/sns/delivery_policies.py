@@ -1,4 +1,4 @@
-"""The attributes DeliveryPolicy and EffectiveDeliveryPolicy: what they may say, and how they are shown."""
+"""The attributes DeliveryPolicy and EffectiveDeliveryPolicy: their checks, and how they are shown."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _OF_TOPIC = (
     "disableSubscriptionOverrides",
 )  # fmt: skip
 _SWITCHES = ("guaranteed", "disableSubscriptionOverrides")
-"""All others are objects."""
+"""Members that are true or false. All others are objects."""
 _RANGES = {
     "minDelayTarget": (1, LONGEST_S),
     "maxDelayTarget": (1, LONGEST_S),
@@ -42,7 +42,7 @@ _REQUEST_POLICY = {"headerContentType": "text/plain; charset=UTF-8"}
 
 
 def flaw_of_subscription(policy: str) -> str:
-    """What is wrong with the delivery policy of a subscription; empty: nothing."""
+    """Return the flaw in the delivery policy of a subscription; empty: there is none."""
     found = object_of(policy)
     if found is None:
         return "failed to parse JSON."
@@ -50,7 +50,7 @@ def flaw_of_subscription(policy: str) -> str:
 
 
 def flaw_of_topic(policy: str) -> str:
-    """What is wrong with the delivery policy of a topic; empty: nothing."""
+    """Return the flaw in the delivery policy of a topic; empty: there is none."""
     found = object_of(policy)
     if found is None:
         return "failed to parse JSON."
@@ -116,7 +116,7 @@ def _flaw_of_number(value: Any, place: str, least: int, most: int | None) -> str
 
 
 def effective_of_topic(topic: TopicInfo, settings: Settings) -> str:
-    """How often the endpoints of a topic are tried that have no policy of their own."""
+    """Return the retry policy of those endpoints of a topic that have no policy of their own."""
     policy = topic.attributes.get(DELIVERY_POLICY, "")
     return _json({
         "http": {
@@ -128,7 +128,7 @@ def effective_of_topic(topic: TopicInfo, settings: Settings) -> str:
 
 
 def effective_of_subscription(subscription: Subscription, topic: TopicInfo, settings: Settings) -> str:
-    """How often the endpoint of a subscription is tried."""
+    """Return the retry policy of a subscription's endpoint."""
     own, topics = (kept.get(DELIVERY_POLICY, "") for kept in (subscription.details.kept, topic.attributes))
     return _json({
         "healthyRetryPolicy": retries_of(own, topics) or _usual(settings),

@@ -1,4 +1,4 @@
-"""The attributes of a message that is published: what they may be."""
+"""Checks of the attributes of a published message."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqew.http.dialects.aws.sns.refusals import bad_value
 
 
 def check(attributes: Mapping[str, Attribute]) -> int:
-    """How many bytes attributes have; raises if one of them can't be."""
+    """Return the size of attributes in bytes; raise if one of them is invalid."""
     return sum(_check(name, attribute) for name, attribute in attributes.items())
 
 

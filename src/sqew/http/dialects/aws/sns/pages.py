@@ -1,4 +1,4 @@
-"""Where the next page of topics or subscriptions begins."""
+"""The beginning of the next page of topics or subscriptions."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from sqew.http.dialects.aws.pages import last_of
 from sqew.http.dialects.aws.sns.refusals import invalid
 
 PAGE = 100
-"""How many topics or subscriptions SNS shows at once."""
+"""The number of topics or subscriptions that SNS shows at once."""
 
 
 def after(token: str | None) -> str:
-    """The last entry of the page before; nothing where this is the first."""
+    """Return the last entry of the page before; empty for the first page."""
     last = last_of(token)
     if last is None:
         raise invalid("NextToken")
@@ -18,7 +18,7 @@ def after(token: str | None) -> str:
 
 
 def after_number(token: str | None) -> int:
-    """The same where entries are numbered."""
+    """Return the number of the last entry of the page before; 0 for the first page."""
     text = after(token)
     if text and not (text.isascii() and text.isdigit() and len(text) <= 18):
         raise invalid("NextToken")

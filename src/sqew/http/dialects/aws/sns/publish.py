@@ -1,4 +1,4 @@
-"""Publish and its batch."""
+"""The action Publish, and its batch."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _FAULTS: dict[Fault, str] = {
 }
 
 _NAMES: dict[Protocol, str] = {"queue": "sqs", "http": "http", "https": "https"}
-"""What a message says for each protocol, by the name that it has there."""
+"""The names that protocols have in a message with a string for each."""
 
 _Render = Callable[[list[Published]], Response]
 
@@ -90,7 +90,7 @@ async def _publish_larger(call: AwsCall, topic: str, events: list[NewEvent], siz
 
 
 async def _info(call: AwsCall, topic: str) -> TopicInfo:
-    """What is known of a topic. One that is called by a routing key need not have been made."""
+    """Return a topic. One that is named by a routing key need not have been made."""
     try:
         return await call.service.broker.run(ops.GetTopic(topic))
     except TopicNotFound:
@@ -117,7 +117,7 @@ def _publish_one(call: AwsCall, events: list[NewEvent]) -> Call:
 
 
 def _count_refused(call: AwsCall, published: list[Published]) -> None:
-    """Who publishes is not told what became of it at each subscriber. The server's figures are."""
+    """Count the subscribers' refusals in the server's figures: the publisher is not told of them."""
     for error in chain.from_iterable(one.refused for one in published):
         call.service.counters.failed(error)
 
@@ -154,7 +154,7 @@ class PublishEntry(Struct):
 
 
 def _events(topic: str, given: Publish | PublishEntry, by_content: bool) -> tuple[list[NewEvent], int]:
-    """What to publish, and how many bytes it has: an event for each text, where protocols get different ones."""
+    """Return the events to publish, one for each string if protocols get different ones, and their size in bytes."""
     text = given.Message
     if not text:
         raise invalid("Empty message")
@@ -187,7 +187,7 @@ def _check_subject(subject: str | None) -> None:
 
 
 def _texts(text: str, structure: str | None) -> dict[str, tuple[Protocol, ...]]:
-    """What is said, and to which protocols."""
+    """Return the strings to publish, and the protocols that each is for."""
     if not structure:
         return {text: tuple(_NAMES)}
     if structure != "json":
@@ -209,7 +209,7 @@ def _texts(text: str, structure: str | None) -> dict[str, tuple[Protocol, ...]]:
 
 
 def _key(given: Publish | PublishEntry, topic: str, text: str, by_content: bool) -> str | None:
-    """What the message is told from its repetitions by."""
+    """Return the deduplication key of a message, None for a standard topic; raise if its ids are invalid."""
     group, key = given.MessageGroupId, given.MessageDeduplicationId
     for name, value in (("MessageGroupId", group), ("MessageDeduplicationId", key)):
         if value is not None and not is_punctuated(value):

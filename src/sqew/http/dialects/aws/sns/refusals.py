@@ -1,4 +1,4 @@
-"""What goes wrong, in the words of SNS."""
+"""Errors in the words of SNS."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from sqew.errors import (
 from sqew.http.dialects.aws.refusals import PREFIX, AwsError, in_aws_words
 
 MOST_FOR_LARGE = 100
-"""How many subscriptions a topic may have, as in AWS, whose messages may be larger than 256 KiB."""
+"""The most subscriptions that a topic may have, as in AWS, if its messages may be larger than 256 KiB."""
 
 
 def invalid(reason: str) -> AwsError:
-    """A parameter is wrong: ``Invalid parameter: `` and the reason."""
+    """Return the error of a wrong parameter: ``Invalid parameter: `` and the reason."""
     return AwsError("InvalidParameterException", f"Invalid parameter: {reason}", code="InvalidParameter")
 
 
@@ -36,12 +36,12 @@ def not_found(what: str) -> AwsError:
 
 
 def bad_value(message: str) -> AwsError:
-    """The value of a message attribute is wrong."""
+    """Return the error of a message attribute with a wrong value."""
     return AwsError("InvalidParameterValueException", message, code="ParameterValueInvalid")
 
 
 def in_sns_words(error: SqewError) -> AwsError:
-    """The same in the words of SNS."""
+    """Convert an error into the words of SNS."""
     match error:
         case AwsError():
             return _of_sns(error)
@@ -66,7 +66,7 @@ def in_sns_words(error: SqewError) -> AwsError:
 
 
 def _of_sns(error: AwsError) -> AwsError:
-    """What is said before it is known which service is meant is said in the words of SQS."""
+    """Convert an error from the words of SQS, in which it is raised before the service is known, into those of SNS."""
     if error.parameter:
         name = error.parameter
         constraint = (

@@ -1,4 +1,4 @@
-"""The attributes of a subscription: which there are, what they may be, and how they are shown."""
+"""The attributes of a subscription: their names, their valid values, and how they are shown."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REDRIVE_POLICY = "RedrivePolicy"
 AUTHENTICATED = "ConfirmationWasAuthenticated"
 AUTHENTICATE = "AuthenticateOnUnsubscribe"
 ENDPOINT = "Endpoint"
-"""Kept where a queue was named by its URL: its clients look for that in lists."""
+"""The URL that a queue was subscribed by, if it was: its clients look for that in lists."""
 _KEPT = (DELIVERY_POLICY, "SubscriptionRoleArn", "ReplayPolicy", "ReplayStatus")
 _KNOWN = (FILTER_POLICY, FILTER_SCOPE, RAW_DELIVERY, REDRIVE_POLICY, *_KEPT)
 _SCOPES = ("MessageAttributes", "MessageBody")
@@ -41,7 +41,7 @@ class Wanted(Struct):
 
 
 def wanted(given: dict[str, str], topic: str, names: Names, signed_by: Form, before: Wanted | None = None) -> Wanted:
-    """What attributes of a subscription ask for, of a new one or of one that was so before; raises if that can't be."""
+    """Return the stored form of a subscription's attributes, new or changes to ``before``; raise if one is invalid."""
     found = Wanted(signed_by, SubscriptionDetails()) if before is None else before
     # The scope first: a policy is read as its scope says.
     for name in sorted(given, key=lambda name: name != FILTER_SCOPE):
@@ -50,7 +50,7 @@ def wanted(given: dict[str, str], topic: str, names: Names, signed_by: Form, bef
 
 
 def is_same(one: Wanted, other: Wanted) -> bool:
-    """Whether two subscriptions are to get the same, however their documents are written."""
+    """Return True if two subscriptions are to get the same, however their documents are written."""
     ours, theirs = one.details, other.details
     names = (ours.kept.keys() | theirs.kept.keys()) - {ENDPOINT}
     return (
@@ -63,7 +63,7 @@ def is_same(one: Wanted, other: Wanted) -> bool:
 def changed(
     before: Wanted, name: str, value: str, topic: str, names: Names, signed_by: Form, place: str = ""
 ) -> Wanted:
-    """The same with one attribute changed. ``place`` is what errors begin with."""
+    """Return the attributes with one of them changed. Errors begin with ``place``."""
     if name not in _KNOWN:
         raise invalid("AttributeName" if not place else f"Attributes Reason: Unknown attribute {name[:100]}")
     details = before.details
@@ -124,14 +124,14 @@ def _wrong(place: str, reason: str) -> Exception:
 
 
 def endpoint_of(subscription: Subscription, names: Names) -> tuple[str, str]:
-    """The protocol and the endpoint, as SNS calls them."""
+    """Return the protocol and the endpoint, as SNS calls them."""
     if subscription.protocol == "queue":
         return "sqs", subscription.details.kept.get(ENDPOINT) or names.arn_of(subscription.target)
     return subscription.protocol, subscription.target
 
 
 def shown(subscription: Subscription, names: Names) -> dict[str, str]:
-    """All attributes, as SNS shows them. Those that a subscription does not have are left out."""
+    """Return all attributes, as SNS shows them. Those that a subscription does not have are left out."""
     details = subscription.details
     protocol, endpoint = endpoint_of(subscription, names)
     found = {

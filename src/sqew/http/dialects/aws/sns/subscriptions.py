@@ -47,7 +47,7 @@ from sqew.rules.rules import is_keyed
 
 PENDING = "pending confirmation"
 _IN_LISTS: dict[SubscriptionState, str] = {"pending": "PendingConfirmation", "deleted": "Deleted"}
-"""What stands for the ARN of a subscription that is not confirmed."""
+"""The words that stand for the ARN of a subscription that is pending or deleted."""
 _ELSEWHERE = ("email", "email-json", "sms", "lambda", "application", "firehose")
 _TOKEN_BYTES = 32
 
@@ -106,12 +106,12 @@ async def _subscribing(call: AwsCall, given: Subscribe, protocol: str, info: Top
 
 
 async def _target(call: AwsCall, endpoint: str, protocol: str, topic: str) -> str:
-    """The queue or the URL that a subscription leads to."""
+    """Return the queue or the URL that a subscription leads to."""
     return await _queue(call, endpoint, topic) if protocol == "sqs" else _url(call, endpoint, protocol)
 
 
 async def _check_large(call: AwsCall, protocol: str, topic: str) -> None:
-    """Raise unless one more may subscribe so to a topic of large messages."""
+    """Raise unless a topic of large messages may have one more subscription with this protocol."""
     audience = await call.service.broker.run(ops.CountSubscriptions(topic))
     if protocol != "sqs" or audience.confirmed >= MOST_FOR_LARGE:
         raise too_large_for_subscribers()
@@ -153,7 +153,7 @@ def _url(call: AwsCall, endpoint: str, protocol: str) -> str:
 async def _to_endpoint(
     call: AwsCall, operation: ops.Subscribe, existing: Subscription | None, signed_by: int
 ) -> ops.Subscribe:
-    """The same with a token, which its endpoint is asked to confirm it with: the one that it has, while that holds."""
+    """Return the operation with a token, which the endpoint must confirm with: its present one, while that holds."""
     token = _new_token(operation.uuid if existing is None else existing.uuid)
     if existing is not None and not _is_over(call, existing):
         token = existing.details.token or token
@@ -167,17 +167,17 @@ async def _to_endpoint(
 
 
 def _new_token(name: str) -> str:
-    """What an endpoint confirms a subscription with. Its name comes first, so that it is found by its token."""
+    """Return a token for an endpoint to confirm with. It begins with the subscription's name, to find it by."""
     return name.replace("-", "") + secrets.token_hex(_TOKEN_BYTES)
 
 
 def _is_over(call: AwsCall, subscription: Subscription) -> bool:
-    """Whether nobody can confirm it any more."""
+    """Return True if a subscription can't be confirmed any more."""
     return subscription.ends_at is not None and subscription.ends_at <= call.service.broker.now()
 
 
 async def _to(call: AwsCall, topic: str, target: str) -> Subscription | None:
-    """The subscription to a topic that leads to the same place, if SNS knows one that nobody has left."""
+    """Return the subscription of a topic to a target, if SNS knows one and it is not deleted."""
     try:
         found = await call.service.broker.run(ops.FindSubscription(topic, target))
     except SubscriptionNotFound:
@@ -208,7 +208,7 @@ async def confirm_subscription(call: AwsCall, given: ConfirmSubscription) -> Res
 
 
 async def _never_asked(call: AwsCall, topic: str) -> Subscription | None:
-    """Find a subscription that beyond-queue's clients made, and may confirm by any token; none where others wait."""
+    """Find a subscription that beyond-queue's clients made, and may confirm by any token; None if one is pending."""
     found = await call.service.broker.run(ops.ListSubscriptions(topic, None, 0, PAGE))
     if any(one.state == "pending" for one in found):
         return None
@@ -239,7 +239,7 @@ class Unsubscribe(Struct):
 
 @SNS.action(Unsubscribe, "SubscriptionArn")
 async def unsubscribe(call: AwsCall, given: Unsubscribe) -> Response:
-    """Ends it. One that is gone already is gone: that is no error."""
+    """End a subscription. If it is gone already, that is no error."""
     name = subscription_of(call, given.SubscriptionArn)
     with contextlib.suppress(SubscriptionNotFound):
         await call.service.changes.make(ops.GetSubscription(name.uuid), partial(_ending, call, name.topic))
@@ -254,7 +254,7 @@ async def _ending(call: AwsCall, topic: str, found: Subscription) -> ops.Operati
 
 
 async def _ending_by_link(call: AwsCall, found: Subscription) -> ops.Operation[Any]:
-    """Whoever follows the link need not be its owner: the endpoint is told, and can restore it for a while."""
+    """End a subscription by its link. Anybody may follow it: the endpoint is told, and can restore it for a while."""
     if found.protocol == "queue" or found.details.kept.get(AUTHENTICATE):
         raise MissingAuthenticationToken("Whoever unsubscribes from this topic must sign the request")
     if found.state == "pending":
@@ -303,7 +303,7 @@ async def list_subscriptions_by_topic(call: AwsCall, given: ListSubscriptionsByT
 
 
 async def _page(call: AwsCall, topic: str | None, token: str | None) -> Response:
-    """Subscriptions that SNS knows, of a topic or of all topics of the region."""
+    """Return a page of the subscriptions that SNS knows, of a topic or of all topics of the region."""
 
     async def read(last: int, limit: int) -> list[Subscription]:
         return await call.service.broker.run(ops.ListSubscriptions(topic, None, last, limit))

@@ -26,11 +26,11 @@ class Tag(Struct):
 
 
 class Done(Struct):
-    """An answer that says nothing but that it went well."""
+    """An empty result: the action succeeded."""
 
 
 def checked_tags(tags: list[Tag]) -> dict[str, str]:
-    """Tags by their keys; raises if they can't be."""
+    """Return tags by their keys; raise if they are invalid."""
     found = {tag.Key: tag.Value for tag in tags}
     if len(found) != len(tags):
         raise invalid("Duplicated keys are not allowed.")
@@ -90,7 +90,7 @@ async def list_tags_for_resource(call: AwsCall, given: ListTagsForResource) -> R
 
 @contextmanager
 def _as_resource() -> Iterator[None]:
-    """A topic that is not there is called otherwise here."""
+    """Raise ResourceNotFound for a missing topic, as actions on tags call it."""
     try:
         yield
     except TopicNotFound as error:

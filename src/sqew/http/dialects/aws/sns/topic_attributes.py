@@ -1,4 +1,4 @@
-"""The attributes of a topic: which there are, what they may be, and how they are shown."""
+"""The attributes of a topic: their names, their valid values, and how they are shown."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _ACTIONS = ("GetTopicAttributes", "SetTopicAttributes", "AddPermission", "Remove
 
 
 def check(name: str, value: str, topic: str) -> None:
-    """Raise unless a topic's attribute may be set so."""
+    """Raise unless a topic's attribute may have this value."""
     if name not in _KNOWN and not _FEEDBACK.fullmatch(name):
         raise invalid("AttributeName")
     if name in _FIFO_ONLY and not is_fifo(topic):
@@ -63,22 +63,22 @@ def _is_size(value: str) -> bool:
 
 
 def most_bytes(topic: TopicInfo) -> int:
-    """How many bytes a message may have that is published to a topic, or a batch of them."""
+    """Return the largest size in bytes of a message, or a batch, that is published to a topic."""
     return int(topic.attributes.get(MAXIMUM_SIZE) or USUAL_SIZE)
 
 
 def stored(name: str, value: str) -> str:
-    """A value as it is kept."""
+    """Return a value as it is stored."""
     return value.lower() if name in (CONTENT_BASED, FIFO_TOPIC) else value
 
 
 def form_of(topic: TopicInfo) -> Form:
-    """The version that signs the envelopes of a topic."""
+    """Return the version of the signature in the envelopes of a topic."""
     return 1 if topic.attributes.get(SIGNATURE_VERSION) == "1" else 2
 
 
 def policy_of(topic: TopicInfo, names: Names) -> str:
-    """Who may do what with a topic, as it is shown: whoever may come in may do everything."""
+    """Return a topic's access policy. It is shown only: a caller that is let in may do everything."""
     kept = topic.attributes.get(POLICY)
     if kept:
         return kept
@@ -95,7 +95,7 @@ def policy_of(topic: TopicInfo, names: Names) -> str:
 
 
 def shown(topic: TopicInfo, names: Names, audience: Audience, settings: Settings) -> dict[str, str]:
-    """All attributes, as SNS shows them. Those that were set to nothing are left out."""
+    """Return all attributes, as SNS shows them. Those that were set to nothing are left out."""
     found = {
         "TopicArn": arn_of_topic(names, topic.name),
         "Owner": names.account,
@@ -112,7 +112,7 @@ def shown(topic: TopicInfo, names: Names, audience: Audience, settings: Settings
 
 
 def differs(topic: TopicInfo, names: Names, given: dict[str, str], settings: Settings) -> bool:
-    """Whether a topic is another than the one that was asked for."""
+    """Return True if a topic differs from the one that was asked for."""
     present = {FIFO_TOPIC: "false", MAXIMUM_SIZE: str(USUAL_SIZE), **shown(topic, names, Audience(), settings)}
     return any(not _same(name, value, present.get(name, "")) for name, value in given.items())
 

@@ -68,7 +68,7 @@ def _check_kind(name: str, fifo: str) -> None:
 
 
 class OnTopic(Struct):
-    """What says only which topic is meant."""
+    """The parameter that all actions on a topic share."""
 
     TopicArn: str | None = None
 
@@ -144,7 +144,7 @@ async def set_topic_attributes(call: AwsCall, given: SetTopicAttributes) -> Resp
 
 
 async def _check_large(call: AwsCall, topic: str) -> None:
-    """Raise unless all who subscribe to a topic can have large messages."""
+    """Raise unless all subscribers of a topic can have large messages."""
     found = await call.service.broker.run(ops.ListSubscriptions(topic, None, 0, MOST_FOR_LARGE + 1))
     if len(found) > MOST_FOR_LARGE or any(one.protocol != "queue" for one in found):
         raise too_large_for_subscribers()

@@ -1,4 +1,4 @@
-"""The actions of SNS that are about telephones: they are refused by name, so that nobody looks for a typing error."""
+"""Actions of SNS for mobile push, SMS and data protection, refused by name, so that nobody looks for a typing error."""
 
 from __future__ import annotations
 

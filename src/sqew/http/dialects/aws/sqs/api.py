@@ -1,4 +1,4 @@
-"""The service as a table, which its actions enter themselves into."""
+"""The table of SQS's actions, in which they register themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The attributes of a queue: what SQS calls the fields of a policy, and those that only SQS has."""
+"""The attributes of a queue: SQS's names for the fields of a policy, and attributes that only SQS has."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from sqew.model import Depths, Policy, QueueInfo
 from sqew.rules.rules import FIFO_SUFFIX
 
 RETENTION_S = 345_600
-"""How long SQS keeps a message unless it is told: four days."""
+"""Seconds that SQS keeps a message by default: four days."""
 MOST_BODY_BYTES = 1_048_576
 MOST_TAGS = 50
 MOST_SOURCES = 10
-"""How many queues a RedriveAllowPolicy may name."""
+"""The most queues that a RedriveAllowPolicy may name."""
 EXTRA = "sqs"
-"""Under which name a queue's extras hold what only SQS has."""
+"""The name under which a queue's extras hold what only SQS has."""
 MODIFIED = "modified_at"
 
 
 class _Seconds(Struct, frozen=True):
-    """An attribute that is a number, and a field of the policy that is so many times it."""
+    """An attribute that is a number, and the policy field that is ``scale`` times that number."""
 
     field: str
     least: int
@@ -78,14 +78,14 @@ class RedriveAllow(Struct):
 
 
 class Wanted(Struct):
-    """Attributes as changes to a policy and to what is kept beside it."""
+    """Attributes as changes to a policy and to the extras that are stored beside it."""
 
     policy: dict[str, Any]
     extras: dict[str, str]
 
 
 def wanted(given: Mapping[str, str], queue: str, names: Names, info: QueueInfo | None = None) -> Wanted:
-    """What attributes ask for; raises if one of them can't be, or not with what the queue has already."""
+    """Return the changes that attributes ask for; raise if one is invalid, or does not go with the existing queue."""
     found = Wanted({}, {})
     fifo = queue.endswith(FIFO_SUFFIX)
     for name, value in given.items():
@@ -107,7 +107,7 @@ def wanted(given: Mapping[str, str], queue: str, names: Names, info: QueueInfo |
 
 
 def _check_throughput(found: Wanted, info: QueueInfo | None) -> None:
-    """A limit for each message group needs deduplication within each."""
+    """Raise if a throughput limit for each message group comes without deduplication within each."""
     extras = {} if info is None else info.extras.get(EXTRA, {})
     within = "queue" if info is None else info.policy.deduplicate_within
     limit = found.extras.get("FifoThroughputLimit", extras.get("FifoThroughputLimit"))
@@ -120,7 +120,7 @@ def _check_throughput(found: Wanted, info: QueueInfo | None) -> None:
 
 
 def _check_encryption(found: Wanted, given: Mapping[str, str]) -> None:
-    """One kind of encryption ends the other, and both at once can't be. What is asked for is only shown."""
+    """Turn off one kind of encryption if the other is given; raise if both are. They are stored and shown only."""
     if given.get("KmsMasterKeyId"):
         if given.get("SqsManagedSseEnabled", "").lower() == "true":
             raise AwsError("InvalidAttributeValue", _ONE_ENCRYPTION)
@@ -163,7 +163,7 @@ def bad_redrive(value: str, reason: str) -> AwsError:
 
 
 def allows(info: QueueInfo, source_arn: str) -> bool:
-    """Whether a queue lets another send its dead letters to it."""
+    """Return True if a queue lets another one send dead letters to it."""
     written = info.extras.get(EXTRA, {}).get("RedriveAllowPolicy")
     if not written:
         return True
@@ -228,7 +228,7 @@ _SET: dict[str, Callable[[Wanted, str, str, Names], None]] = {
 
 
 def document_of(policy: str) -> dict[str, Any]:
-    """What stands in a queue's policy, its statements as a list; raises unless each is an object."""
+    """Return the document of a queue's policy, its statements as a list; raise unless each is an object."""
     document = object_of(policy)
     if document is None:
         raise _wrong("Policy")
@@ -245,7 +245,7 @@ def _flag(name: str, value: str) -> bool:
 
 
 def check_tags(tags: Mapping[str, str], queue: str) -> None:
-    """Raise if a queue can't have so many tags, or tags that are so long."""
+    """Raise if a queue can't have these tags: too many, too long, or with keys that are AWS's own."""
     if len(tags) > MOST_TAGS:
         raise invalid_value(f"Too many tags added for queue {queue}.")
     for key, value in tags.items():
@@ -272,7 +272,7 @@ def _wrong(name: str) -> AwsError:
 
 
 def check_names(asked: list[str]) -> set[str]:
-    """The attributes that are asked for; raises if there is no such."""
+    """Return the attributes that are asked for; raise if there is no such attribute."""
     for name in asked:
         if name not in KNOWN and name != "All":
             raise _unknown(name)
@@ -280,7 +280,7 @@ def check_names(asked: list[str]) -> set[str]:
 
 
 def shown(info: QueueInfo, asked: set[str], depths: Depths | None, names: Names) -> dict[str, str]:
-    """Attributes as SQS shows them: those that a queue does not have are left out."""
+    """Return attributes as SQS shows them: those that a queue does not have are left out."""
     found = {name: value for name, value in _values(info, names).items() if name in asked and value != ""}
     if depths is not None:
         counts = (depths.total("ready") + depths.total("blocked"), depths.total("leased"), depths.total("delayed"))

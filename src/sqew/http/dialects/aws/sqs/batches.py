@@ -1,4 +1,4 @@
-"""What all batches have in common: entries with ids of their own, each with its own answer."""
+"""Batches of SQS: entries with ids of their own, each with its own answer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class DoneEntry(Struct):
 
 
 def check_entries(entries: Sequence[Any] | None, kind: str) -> list[Any]:
-    """The entries; raises unless there are one to ten of them and each can be told from the others."""
+    """Return the entries; raise unless there are one to ten of them, with valid and distinct ids."""
     found = list(entries or ())
     fault = fault_in(found)
     if fault is not None:
@@ -54,7 +54,7 @@ def _said_of(fault: Fault, entries: Sequence[Any], kind: str) -> str:
 
 
 def each(entries: Sequence[E], convert: Callable[[E], R]) -> tuple[list[tuple[E, R]], list[Failed]]:
-    """The entries that can be used, each as it is used, and what is wrong with the others."""
+    """Return the entries that can be used, each with what it converts to, and the failures of the others."""
     good: list[tuple[E, R]] = []
     failed: list[Failed] = []
     for entry in entries:
@@ -66,7 +66,7 @@ def each(entries: Sequence[E], convert: Callable[[E], R]) -> tuple[list[tuple[E,
 
 
 def none_left(call: AwsCall, queue: str, result: Struct) -> Call:
-    """The answer that every entry is bad; unless there is no such queue, which is worse."""
+    """Return the answer that every entry is bad, unless there is no such queue, which is worse."""
     return Call(ops.GetQueue(queue), lambda _queue: call.ok(result))
 
 

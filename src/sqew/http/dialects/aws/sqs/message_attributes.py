@@ -1,4 +1,4 @@
-"""The attributes of a message: checked in SQS's words, and summed up in an MD5 as clients check it."""
+"""The attributes of a message: checked with SQS's errors, and summed up in the MD5 that clients check."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _TRACE = "AWSTraceHeader"
 
 
 def md5(data: bytes) -> hashlib._Hash:
-    """The checksum that clients compare; it is nobody's secret."""
+    """Return the checksum that clients compare; it is nobody's secret."""
     return hashlib.md5(data, usedforsecurity=False)
 
 
 def size_of(name: str, attribute: Attribute) -> int:
-    """How many bytes an attribute has: its name, its type and its value, good or bad."""
+    """Return the size of an attribute in bytes: its name, its type and its value, valid or not."""
     value, binary = attribute.StringValue or "", attribute.BinaryValue or ""
     texts = sum(len(text.encode(errors="replace")) for text in (name, attribute.DataType or "", value))
     return texts + len(binary) * 3 // 4 - binary[-2:].count("=")
 
 
 def check(attributes: Mapping[str, Attribute]) -> int:
-    """How many bytes attributes have; raises if one of them can't be."""
+    """Return the size of attributes in bytes; raise if one of them is invalid."""
     if len(attributes) > MOST_ATTRIBUTES:
         raise invalid_value(
             f"Number of message attributes [{len(attributes)}] exceeds the allowed maximum [{MOST_ATTRIBUTES}]."
@@ -76,7 +76,7 @@ def _binary(name: str, attribute: Attribute) -> bytes:
 
 
 def trace_in(system: Mapping[str, Attribute]) -> str | None:
-    """The trace that system attributes name; raises if they say anything else. They don't count in the size."""
+    """Return the trace that system attributes name; raise if they say anything else. They don't count in the size."""
     for name in system:
         if name != _TRACE:
             raise invalid_value(f"Message (system) attribute name '{name[:100]}' is not valid: there is {_TRACE}.")
@@ -94,9 +94,9 @@ def trace_in(system: Mapping[str, Attribute]) -> str | None:
 
 
 def md5_of(attributes: Mapping[str, Attribute]) -> str:
-    """The checksum that clients compare: names, types and values in order of the names, each with its length.
+    """Return the checksum that clients compare: names, types and values by name, each with its length.
 
-    The attributes must be ones that were checked.
+    The attributes must have been checked.
     """
     digest = hashlib.md5(usedforsecurity=False)
     for name in sorted(attributes):
@@ -113,7 +113,7 @@ def md5_of(attributes: Mapping[str, Attribute]) -> str:
 
 
 def selected(attributes: Attributes, asked: list[str]) -> Attributes:
-    """Those that are asked for: by name, by the beginning of a name (``foo.*``), or all."""
+    """Return the attributes that are asked for: by name, by the beginning of a name (``foo.*``), or all."""
     if "All" in asked or ".*" in asked:
         return attributes
     names = {name for name in asked if not name.endswith(".*")}

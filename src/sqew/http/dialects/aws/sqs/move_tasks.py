@@ -51,7 +51,7 @@ async def start_message_move_task(call: AwsCall, given: StartMessageMoveTask) ->
 
 
 async def _queue(call: AwsCall, arn: str, parameter: str) -> str:
-    """The queue that an ARN names, which must be there, and in this region."""
+    """Return the queue that an ARN names; raise unless it exists in this region."""
     queue = call.names.queue_of_arn(arn, parameter)
     try:
         if not call.names.is_here(queue):
@@ -139,7 +139,7 @@ class _TaskHandle(Struct):
 
 
 def _handle(call: AwsCall, task: MoveTask) -> str:
-    """A task's name, which says whose it is, as AWS's does."""
+    """Return a task's handle, which names its source queue, as AWS's does."""
     handle = _TaskHandle(task.id, call.names.arn_of(task.source))
     return base64_of(msgspec.json.encode(handle))
 

@@ -1,4 +1,4 @@
-"""Permissions: statements in a queue's policy, which we keep and show. Whoever may come in may do everything."""
+"""Permissions: statements in a queue's policy, stored and shown only. A caller that is let in may do everything."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ACTIONS = (
     "*", "SendMessage", "ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility", "GetQueueAttributes",
     "GetQueueUrl",
 )  # fmt: skip
-"""Those that AWS lets others than the owner be allowed to do."""
+"""The actions that AWS lets others than the owner be allowed to do."""
 
 
 class AddPermission(OnQueue):
@@ -88,7 +88,7 @@ async def remove_permission(call: AwsCall, given: RemovePermission) -> Response:
 
 
 async def _change(call: AwsCall, queue: str, change: Callable[[list[Statement]], list[Statement]]) -> None:
-    """Change the statements of a queue's policy. One that has none left is gone."""
+    """Change the statements of a queue's policy. A policy without statements is removed."""
 
     async def update(info: QueueInfo) -> ops.UpdateQueue:
         kept = info.extras.get(EXTRA, {})

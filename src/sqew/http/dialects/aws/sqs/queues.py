@@ -92,7 +92,7 @@ def _check_type(name: str, attributes: Mapping[str, str]) -> None:
 
 
 def _check_alike(call: AwsCall, info: QueueInfo, attributes: dict[str, str]) -> None:
-    """A queue that is there already is the one that was meant if all that was said of it is so."""
+    """Raise unless an existing queue has all attributes that were given: only then is it the queue that was meant."""
     present = shown(info, set(attributes), None, call.names)
     for name, value in attributes.items():
         if present.get(name, "") != value and not _same(name, value, present.get(name, "")):
@@ -115,7 +115,7 @@ def _same(name: str, one: str, other: str) -> bool:
 
 
 async def _check_dead_letter(call: AwsCall, queue: str, found: Wanted, attributes: Mapping[str, str]) -> None:
-    """Raise unless dead letters may go where they are to go."""
+    """Raise unless a queue may send its dead letters to the target that was given."""
     target = found.policy.get("dead_letter")
     if target is None:
         return
@@ -170,9 +170,9 @@ async def list_queues(call: AwsCall, given: ListQueues) -> Response:
 async def _page(
     call: AwsCall, names: Callable[[str, int], Awaitable[list[str]]], asked: int | None, token: str | None
 ) -> tuple[list[str], str | None]:
-    """The URLs of the next queues that can be named here, and the token with which to ask for more.
+    """Return the URLs of the next queues that can be named here, and the token to ask for more.
 
-    ``names`` gives names after one, so many at most.
+    ``names`` returns up to so many names after one.
     """
     if asked is not None and not 1 <= asked <= _MOST_LISTED:
         raise invalid_value(
@@ -189,7 +189,7 @@ async def _page(
 
 
 class OnQueue(Struct):
-    """What says only which queue is meant."""
+    """The parameter that all actions on a queue share."""
 
     QueueUrl: str | None = None
 

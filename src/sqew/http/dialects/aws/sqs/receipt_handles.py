@@ -1,4 +1,4 @@
-"""Receipt handles: which message is meant, the token of the lease, and which queue it was received from."""
+"""Receipt handles: the id of a message, the token of its lease, and a mark of the queue that it came from."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from sqew.model import Ref
 _ID_BYTES = 8
 _TOKEN_BYTES = 16
 _MARK_BYTES = 3
-"""Enough to tell a queue from those that it may be mistaken for; and no handle ends in ``=``."""
+"""Bytes of a queue's mark: enough to tell it from queues that it may be mistaken for, and no handle ends in ``=``."""
 _TOKEN_END = _ID_BYTES + _TOKEN_BYTES
 
 
 def mark_of(queue: str) -> bytes:
-    """What the handles of a queue end in."""
+    """Return the mark that the handles of a queue end in."""
     return crc32(queue.encode()).to_bytes(4, "big")[:_MARK_BYTES]
 
 
 def handle_of(id: int, token: str, mark: bytes) -> str:
-    """A handle, of which clients need know nothing.
+    """Return a handle, which is opaque to clients.
 
     >>> ref_of(handle_of(42, "00" * 16, mark_of("orders")), "orders")
     Ref(id=42, token='00000000000000000000000000000000', by=None)
@@ -30,7 +30,7 @@ def handle_of(id: int, token: str, mark: bytes) -> str:
 
 
 def ref_of(handle: str, queue: str) -> Ref:
-    """What a handle stands for; raises unless it may be one of ours, of that queue."""
+    """Return the message and the token that a handle stands for; raise unless it may be one of ours, of that queue."""
     decoded = binary_of(handle) or b""
     id = int.from_bytes(decoded[:_ID_BYTES], "big")
     if decoded[_TOKEN_END:] != mark_of(queue) or not 0 < id < 1 << 62:

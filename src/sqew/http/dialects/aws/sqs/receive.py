@@ -1,4 +1,4 @@
-"""ReceiveMessage."""
+"""The action ReceiveMessage."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_MESSAGES = 10
 MOST_WAIT_S = 20
 MOST_VISIBILITY_S = 43_200
 SENDER = "AIDAIT2UOQQY3AUEKVGXU"
-"""Everybody has the same name: who sent a message is not kept."""
+"""The sender of every message: the actual one is not stored."""
 _SYSTEM = (
     "SenderId", "SentTimestamp", "ApproximateReceiveCount", "ApproximateFirstReceiveTimestamp", "SequenceNumber",
     "MessageDeduplicationId", "MessageGroupId", "AWSTraceHeader", "DeadLetterQueueSourceArn",
@@ -61,7 +61,7 @@ class ReceiveMessageResult(Struct, omit_defaults=True):
 
 
 class _Asked(Struct, frozen=True):
-    """What is to be told of each message."""
+    """The attributes to show of each message."""
 
     system: frozenset[str]
     attributes: list[str]

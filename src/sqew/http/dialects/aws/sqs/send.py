@@ -1,4 +1,4 @@
-"""SendMessage and its batch."""
+"""The action SendMessage, and its batch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from sqew.rules.rules import FIFO_SUFFIX, Limits, attribute_bytes, check_message
 _MOST_DELAY_S = 900
 
 _Checksums = tuple[str, str | None, str | None]
-"""MD5s of the body, of the attributes and of the system's attributes."""
+"""The MD5s of the body, of the attributes and of the system attributes."""
 
 
 class SendMessage(Struct):
@@ -48,7 +48,7 @@ class SendMessageResult(Struct, omit_defaults=True):
 
 
 class _PlainMessage(Struct, forbid_unknown_fields=True, gc=False):
-    """A message of which nothing is said but what it is."""
+    """A message with a body and nothing else."""
 
     MessageBody: str
     QueueUrl: str | None = None
@@ -98,7 +98,7 @@ def send_message(call: AwsCall, given: SendMessage) -> Call:
 
 
 def _plainly_sent(uuids: MessageUuids, request_id: bytes, checksum: str, sent: list[Sent]) -> Response:
-    """The most frequent answer of all. What could be done before the commit is: after it, everybody waits in line."""
+    """Return the most frequent answer of all, mostly made before the commit: after that, everybody waits in line."""
     body = f'{{"MD5OfMessageBody":"{checksum}","MessageId":"{uuids.text(sent[0].id)}"}}'
     return Response(200, body.encode(), JSON_TYPE, ((b"x-amzn-requestid", request_id),))
 
@@ -111,7 +111,7 @@ def _sent(call: AwsCall, checksums: _Checksums, is_fifo: bool, sent: list[Sent])
 
 
 def _checksums(given: SendMessage | SendEntry, body: bytes) -> _Checksums:
-    """What is answered besides the id, made before the commit: whatever fails after it is sent a second time."""
+    """Return the checksums to answer with, made before the commit: what fails after it is sent a second time."""
     return (
         md5(body).hexdigest(),
         md5_of(given.MessageAttributes) if given.MessageAttributes else None,
@@ -120,7 +120,7 @@ def _checksums(given: SendMessage | SendEntry, body: bytes) -> _Checksums:
 
 
 def _new_message(given: SendMessage | SendEntry, is_fifo: bool) -> NewMessage:
-    """The message to send; raises if SQS would not take it."""
+    """Return the message to send; raise if SQS would not take it."""
     text = given.MessageBody
     if not text:
         raise missing("MessageBody")
@@ -166,7 +166,7 @@ def _delay_ms(seconds: int | None, is_fifo: bool) -> int | None:
 
 
 def not_for_this_type(value: str, parameter: str) -> AwsError:
-    """What only the other kind of queue takes, standard or FIFO."""
+    """Return the error for a parameter that only the other type of queue takes, standard or FIFO."""
     return invalid_value(
         f"Value {value[:200]} for parameter {parameter} is invalid. "
         "Reason: The request include parameter that is not valid for this queue type."
@@ -174,7 +174,7 @@ def not_for_this_type(value: str, parameter: str) -> AwsError:
 
 
 def check_id(parameter: str, value: str) -> None:
-    """Raise unless a group, or what is to be told from others, may be called so."""
+    """Raise unless a value may be the id of a message group, a deduplication or a receive attempt."""
     if not is_punctuated(value):
         raise invalid_value(
             f"Value {value[:200]} for parameter {parameter} is invalid. "
@@ -230,7 +230,7 @@ def send_message_batch(call: AwsCall, given: SendMessageBatch) -> Call:
 
 
 def _size(entry: SendEntry) -> int:
-    """How many bytes a message has with its attributes, good or bad."""
+    """Return the size of a message with its attributes in bytes, valid or not."""
     size = len((entry.MessageBody or "").encode(errors="replace"))
     return size + sum(size_of(*pair) for pair in (entry.MessageAttributes or {}).items())
 
@@ -272,7 +272,7 @@ def _all_sent(call: AwsCall, is_fifo: bool, ready: _Ready, failed: list[Failed],
 def _some_refused(
     call: AwsCall, queue: str, ready: _Ready, failed: list[Failed], error: SqewError
 ) -> Awaitable[Call | Response] | None:
-    """The queue refused the batch for some of its messages: the others are sent all the same."""
+    """Send the rest of a batch if the queue refused it for some of its messages."""
     match error:
         case KeyMissing():
             refused = [one for one in ready if one[1][0].key is None]

@@ -1,4 +1,4 @@
-"""DeleteMessage and ChangeMessageVisibility, and their batches."""
+"""The actions DeleteMessage and ChangeMessageVisibility, and their batches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sqew.model import Extension, Ref, Settled
 from sqew.rules.rules import FIFO_SUFFIX
 
 _MOST_HELD_MS = MOST_VISIBILITY_S * 1000 + 999
-"""For how long a message may be held in all. Only whole seconds count, as in what is asked for."""
+"""The most milliseconds that a message may be held in all. Only whole seconds count, as in requests."""
 
 
 class DeleteMessage(Struct):
@@ -45,7 +45,7 @@ def _delete_batch(call: AwsCall, requests: Sequence[Request]) -> SharedCall | No
 
 
 def _deleted_batch(_results: list[Settled | SqewError], requests: Sequence[Request]) -> list[Response]:
-    """What is gone is deleted: whatever became of each, it is gone."""
+    """Answer that every message is deleted, whatever the results: one that was gone already is deleted, too."""
     return [Response(200, b"", JSON_TYPE, ((b"x-amzn-requestid", request.id),)) for request in requests]
 
 
@@ -65,7 +65,7 @@ def _deleted(call: AwsCall, queue: str, handle: str, results: list[Settled | Sqe
 
 
 def _delete_refusal(queue: str, handle: str, result: Settled | SqewError) -> SqewError | None:
-    """What is gone is deleted; only a FIFO queue minds a handle whose time is over."""
+    """Return the error of a delete, or None: a missing message is deleted; only FIFO queues mind expired handles."""
     if isinstance(result, StaleLease) and queue.endswith(FIFO_SUFFIX):
         return invalid_value(
             f"Value {handle} for parameter ReceiptHandle is invalid. Reason: The receipt handle has expired."

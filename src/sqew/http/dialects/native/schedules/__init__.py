@@ -1,4 +1,4 @@
-"""Schedules in the native dialect: what fires when, and previews of it."""
+"""Schedules in the native dialect, and previews of when they would fire."""
 
 from sqew.http.dialects.native.schedules import previews, routes
 

@@ -1,4 +1,4 @@
-"""What requests say about a schedule, and the same in the words of a schedule."""
+"""Bodies of requests about schedules, and their conversion to the fields of a schedule."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from sqew.schedules.changes import DEFAULT_ZONE, DEFAULTS
 from sqew.schedules.keywords import KINDS
 
 _SAID_ALIKE = ("timezone", "status", "catchup", "catchup_limit", "jitter_secs")
-"""What a request and a schedule call by the same name, and what is left out where it is null."""
+"""Fields that a request and a schedule call by the same name, and that are left out if they are null."""
 
 _STORED_AS = ("cron", "fire_at")
-"""What `every` and `when` may be stored as."""
+"""The kinds that `every` and `when` may be stored as."""
 _TARGETS = 'Give {"queue": "orders", "message": …} or {"topic": "orders.due", "message": …}.'
 
 Name = Annotated[
@@ -32,7 +32,7 @@ Status = Annotated[str, Meta(extra_json_schema={"enum": list(get_args(ScheduleSt
 
 
 class Expression(Struct, omit_defaults=True, kw_only=True):
-    """When something fires: one of `cron`, `every`, `when` and `fire_at`. One that is null is not given.
+    """A time expression: one of `cron`, `every`, `when` and `fire_at`. One that is null is not given.
 
     Unknown fields are ignored, as beyond-queue ignores them.
     """
@@ -45,7 +45,7 @@ class Expression(Struct, omit_defaults=True, kw_only=True):
 
 
 class TargetObject(Struct, omit_defaults=True, kw_only=True):
-    """Where a schedule's messages go, and what they say: one of `queue` and `topic`."""
+    """The target of a schedule, one of `queue` and `topic`, and the message to send there."""
 
     queue: str | UnsetType = UNSET
     topic: str | UnsetType = UNSET
@@ -57,14 +57,14 @@ class TargetObject(Struct, omit_defaults=True, kw_only=True):
 
 
 class ScheduleChanges(Expression, kw_only=True, omit_defaults=True):
-    """What is to change of a schedule. Times are in seconds."""
+    """Changes to a schedule. Times are in seconds."""
 
     target: TargetObject | str | UnsetType | None = UNSET
     """The queue or the routing key with the message, or its name alone beside `target_kind` and `message`."""
     target_kind: Target | UnsetType | None = UNSET
     message: Raw | UnsetType = UNSET
     format: Format | UnsetType = UNSET
-    """`text`: the message is a JSON string, and the text in it is what is sent. Left out: `json`."""
+    """`text`: the message is a JSON string, and its contents are sent. Left out: `json`."""
     headers: dict[str, Any] | UnsetType | None = UNSET
     delay: float | UnsetType | None = UNSET
     ttl: float | UnsetType | None = UNSET
@@ -74,18 +74,19 @@ class ScheduleChanges(Expression, kw_only=True, omit_defaults=True):
     status: Status | UnsetType | None = UNSET
     """`paused`: it does not fire. `active`: it does, from now on."""
     jitter_secs: int | UnsetType | None = UNSET
-    """Each slot fires up to so many seconds late, so that many schedules don't fire at once."""
+    """The most seconds that a slot fires late, so that many schedules don't fire at once."""
     catchup: bool | UnsetType | None = UNSET
     catchup_limit: int | UnsetType | None = UNSET
     failure_threshold: int | UnsetType | None = UNSET
     canonical: str | UnsetType | None = UNSET
-    """Given back as it was shown, it tells which of `cron` and `fire_at` is what `every` or `when` was stored as."""
+    """The expression as it is stored. Given back as it was shown, it tells which of `cron` and `fire_at` is what
+    `every` or `when` was stored as."""
 
 
 class ScheduleSpec(ScheduleChanges, kw_only=True, omit_defaults=True):
-    """A schedule as it is to be: what is left out has its default. A paused one stays so unless `status` is given.
+    """A whole schedule: what is left out has its default. A paused one stays paused unless `status` is given.
 
-    It may be what was shown of one: what a server alone can say of it is ignored.
+    It may be a schedule as it was shown: fields that only a server can set are ignored.
     """
 
     name: Name | UnsetType = UNSET
@@ -99,7 +100,7 @@ class NewSchedule(ScheduleSpec, kw_only=True, omit_defaults=True):
 
 
 def expression_of(given: Expression) -> dict[str, Any]:
-    """When it fires: kind, expression and time zone. Raises unless the first two are said, in one way."""
+    """Return the kind, the expression and the time zone of a schedule; raise unless exactly one expression is given."""
     said = _said_about_time(given)
     if "kind" not in said:
         raise BadSchedule("It does not say when it fires. Give one of cron, every, when and fire_at.")
@@ -119,7 +120,7 @@ def _said_about_time(given: Expression) -> dict[str, Any]:
 
 
 def spec_of(given: ScheduleSpec) -> dict[str, Any]:
-    """A whole schedule, but for its name, and for its status unless that is given."""
+    """Return a whole schedule, but for its name, and for its status unless that is given."""
     changes = changes_of(given, NewMessage(b"null"))
     if "target_kind" not in changes:
         raise BadSchedule(f"The target does not say what '{changes['target']}' is. {_TARGETS}")
@@ -129,7 +130,7 @@ def spec_of(given: ScheduleSpec) -> dict[str, Any]:
 
 
 def changes_of(given: ScheduleChanges, message: NewMessage) -> dict[str, Any]:
-    """What was said about a schedule whose message was this one."""
+    """Return the fields of a schedule that were given. ``message`` is its message so far."""
     said = {name: getattr(given, name) for name in _SAID_ALIKE if getattr(given, name) not in (UNSET, None)}
     said |= _said_about_target(given)
     if given.failure_threshold is not UNSET:
@@ -162,7 +163,7 @@ def _said_about_target(given: ScheduleChanges) -> dict[str, Any]:
 
 
 def _message_in(given: ScheduleChanges) -> Raw | UnsetType:
-    """What it sends: said of the target, or beside it, or alike in both places."""
+    """Return the message to send, given in the target, or beside it, or alike in both places."""
     within = given.target.message if isinstance(given.target, TargetObject) else UNSET
     if within is UNSET or given.message is UNSET:
         return given.message if within is UNSET else within

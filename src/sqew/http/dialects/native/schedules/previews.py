@@ -1,4 +1,4 @@
-"""Previews: how an expression is understood, and when it would fire."""
+"""Previews of how an expression is understood, and of when it would fire."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ routes = Routes(DIALECT)
 
 
 class PreviewRequest(Expression, kw_only=True, omit_defaults=True):
-    """When something would fire, to be tried out: one of `cron`, `every`, `when` and `fire_at`."""
+    """A time expression to try out: one of `cron`, `every`, `when` and `fire_at`."""
 
     count: Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": MOST_FIRES})] | UnsetType = UNSET
-    """How many of its next fires to show. Left out: as the server's `schedule_preview_count` says."""
+    """The number of next fires to show. Left out: as the server's `schedule_preview_count` says."""
 
 
 class PreviewView(Struct, omit_defaults=True, kw_only=True):
-    """How an expression is understood. `cron` and `fire_at` are left out where it is stored otherwise."""
+    """An expression as it is understood. `cron` and `fire_at` are left out if it is stored otherwise."""
 
     cron: str | None = None
     fire_at: str | None = None
@@ -34,14 +34,14 @@ class PreviewView(Struct, omit_defaults=True, kw_only=True):
     timezone: str
     human_readable: str
     next_fires: list[str]
-    """When it would fire, in UTC."""
+    """The times when it would fire, in UTC."""
     next_fires_local: list[str]
-    """The same as the clocks of the time zone show it."""
+    """The same times as the clocks of the time zone show them."""
 
 
 @routes.post("/v1/previews", scope="admin", query=NoParameters, body=PreviewRequest, answers={200: PreviewView})
 async def show_preview(service: Service, request: Request) -> Response:
-    """Say how an expression is understood and when it would fire. Nothing is stored."""
+    """Show how an expression is understood and when it would fire. Nothing is stored."""
     given: PreviewRequest = request.data
     count = max(service.settings.schedule_preview_count, 1) if given.count is UNSET else given.count
     now = service.broker.now()

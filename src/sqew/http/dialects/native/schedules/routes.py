@@ -46,21 +46,21 @@ routes = Routes(DIALECT)
 _NO_TARGET = "workflow"
 """A target that beyond-queue has a name for, and refuses as we do."""
 _TRIES = 100
-"""How often a change is tried while others change or fire the schedule. Whoever loses saw another win: it ends."""
+"""The most tries of a change while others change or fire the schedule. For each try that is lost, another one won."""
 
 
 class ScheduleParameters(Struct, frozen=True):
-    """Which schedules are listed. Unknown parameters are ignored, as beyond-queue ignores them."""
+    """Parameters of the list of schedules. Unknown parameters are ignored, as beyond-queue ignores them."""
 
     status: Status | None = None
-    """Only those that fire (`active`), or that don't (`paused`)."""
+    """Only schedules that fire (`active`), or that don't (`paused`)."""
     target_kind: Target | None = None
-    """Where they send. There are none for `workflow`."""
+    """Only schedules with this kind of target. There are none for `workflow`."""
     name_prefix: str = ""
     after: str = ""
-    """Go on after the schedule of this name: the last of the page before."""
+    """The schedule to continue after: the last of the page before."""
     limit: Annotated[int, Meta(extra_json_schema={"maximum": 100_000})] | None = None
-    """How many to answer at most. Left out: as many as the server's `schedule_list_max` allows."""
+    """The most schedules to list. Left out: as many as the server's `schedule_list_max` allows."""
 
 
 @routes.post("/v1/schedules", scope="admin", query=NoParameters, body=NewSchedule, answers={201: ScheduleDetails})
@@ -75,7 +75,7 @@ async def create_schedule(service: Service, request: Request) -> Response:
 
 @routes.get("/v1/schedules", scope="admin", query=ScheduleParameters, answers={200: list[ScheduleView]})
 async def list_schedules(service: Service, request: Request) -> Response:
-    """Schedules, by name. Where there may be more, the header `X-Sqew-After` says after which name to go on."""
+    """List schedules by name. If there may be more, the header `X-Sqew-After` says after which name to go on."""
     given: ScheduleParameters = request.options
     most = service.settings.schedule_list_max
     limit = most if given.limit is None else given.limit
@@ -101,7 +101,7 @@ async def list_schedules(service: Service, request: Request) -> Response:
     "/v1/schedules/{name}", scope="admin", path={"name": Name}, query=NoParameters, answers={200: ScheduleDetails}
 )
 async def show_schedule(service: Service, request: Request) -> Response:
-    """A schedule, and when it fires next."""
+    """Show a schedule, and when it fires next."""
     schedule = await service.broker.run(ops.GetSchedule(request.params[0]))
     return await _answer(service, Saved(schedule, created=False))
 
@@ -115,9 +115,9 @@ async def show_schedule(service: Service, request: Request) -> Response:
     answers={201: ScheduleDetails, 200: ScheduleDetails},
 )
 async def put_schedule(service: Service, request: Request) -> Response:
-    """Make a schedule, or have the one of that name be like this. What is as it was changes nothing about its times.
+    """Make a schedule, or replace the one of that name. Fields that stay the same leave its fire times alone.
 
-    The body may be what GET answered: what is shown only is ignored.
+    The body may be what GET answered: fields that are only shown are ignored.
     """
     given: ScheduleSpec = request.data
     name = request.params[0]
@@ -144,7 +144,7 @@ async def put_schedule(service: Service, request: Request) -> Response:
     answers={200: ScheduleDetails},
 )
 async def change_schedule(service: Service, request: Request) -> Response:
-    """Change some of a schedule; pause or resume it by its `status`."""
+    """Change some fields of a schedule; pause or resume it by its `status`."""
     given: ScheduleChanges = request.data
     name = request.params[0]
 
@@ -173,7 +173,7 @@ class Run(Struct):
     schedule_name: str
     """The same as `schedule`."""
     fired_at: str
-    """When it was fired."""
+    """The time when it fired."""
     scheduled_for: str
     out_of_band: bool
     msg_ids: list[int]
@@ -181,7 +181,7 @@ class Run(Struct):
 
 
 class NoSettings(Struct):
-    """Nothing: a run has no settings."""
+    """An empty object: a run has no settings."""
 
 
 @routes.post(
@@ -194,7 +194,7 @@ class NoSettings(Struct):
     answers={202: Run},
 )
 async def run_schedule(service: Service, request: Request) -> Response:
-    """Fire a schedule now, out of turn. It is counted; its next fire comes at its time."""
+    """Fire a schedule now, out of turn. The fire is counted, and the next one comes at its time."""
     name = request.params[0]
     for _ in range(_TRIES):
         schedule, now = await service.broker.run(ops.GetSchedule(name)), service.broker.now()
@@ -211,11 +211,11 @@ async def run_schedule(service: Service, request: Request) -> Response:
 
 
 Change = Callable[[Schedule | ScheduleNotFound, int], Schedule]
-"""Gets a schedule, or that there is none, and the time; what is to be there instead."""
+"""A function of a schedule, or the error that there is none, and the time: it returns the schedule to store instead."""
 
 
 async def _save(service: Service, name: str, change: Change) -> Saved:
-    """Store a schedule as it is after a change; again where somebody else has changed or fired it meanwhile."""
+    """Store a schedule as it is after a change; try again if it was changed or fired meanwhile."""
     for _ in range(_TRIES):
         existing = await _find(service, name)
         schedule = change(existing, service.broker.now())
@@ -237,7 +237,7 @@ async def _find(service: Service, name: str) -> Schedule | ScheduleNotFound:
 
 
 async def _aimed(service: Service, schedule: Schedule) -> Schedule:
-    """The schedule with the name of the queue that is meant. Raises if what it says of its target can't be."""
+    """Return the schedule with the whole name of its queue; raise if it asks for what its target can't do."""
     if schedule.target_kind == "queue":
         schedule = structs.replace(schedule, target=await service.meant(schedule.target))
     check_target(schedule, await _queue(service, schedule))
@@ -245,7 +245,7 @@ async def _aimed(service: Service, schedule: Schedule) -> Schedule:
 
 
 async def _queue(service: Service, schedule: Schedule) -> QueueInfo | QueueNotFound | None:
-    """What there is where a schedule sends to; None: it publishes."""
+    """Return the queue that a schedule sends to, or the error that there is none; None: the schedule publishes."""
     if schedule.target_kind != "queue":
         return None
     try:

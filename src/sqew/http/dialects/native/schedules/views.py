@@ -1,4 +1,4 @@
-"""What is shown of a schedule."""
+"""Schedules as the native dialect shows them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sqew.schedules.preview import info_of
 
 
 class TargetView(Struct, omit_defaults=True, kw_only=True):
-    """Where a schedule's messages go, and what they say."""
+    """The target of a schedule, and the message that is sent there."""
 
     queue: str | None = None
     """The queue's name under `/v1`: without the `.fifo` of a FIFO queue."""
@@ -30,7 +30,7 @@ class TargetView(Struct, omit_defaults=True, kw_only=True):
 class ScheduleView(Struct, omit_defaults=True, kw_only=True):
     """A schedule. Of `cron`, `every`, `when` and `fire_at` it has the one that it was given.
 
-    `cron` and `fire_at` also say what another was stored as, where a cron expression or an instant can.
+    `cron` or `fire_at` also says what `every` or `when` was stored as, if a cron expression or an instant can.
     """
 
     name: Name
@@ -39,7 +39,7 @@ class ScheduleView(Struct, omit_defaults=True, kw_only=True):
     queue: str | None = None
     """The whole name of the target's queue, as in every dialect."""
     expression: str
-    """When it fires, as it was given."""
+    """The expression of when it fires, as it was given."""
     cron: str | None = None
     every: str | None = None
     when: str | None = None
@@ -56,50 +56,50 @@ class ScheduleView(Struct, omit_defaults=True, kw_only=True):
     lane: str | None
     group_id: str | None
     status: ScheduleStatus
-    """Whether it fires."""
+    """`active` if it fires, `paused` if it does not."""
     catchup: bool
     catchup_limit: int
     failure_threshold: int | None
     jitter_secs: int
-    """Each slot fires up to so many seconds after its time."""
+    """The most seconds that a slot fires after its time."""
     next_fire_at: str | None
     """The slot that fires next, or would if it were not paused."""
     next_fires: list[str]
-    """When it fires next, in UTC. Empty while it is paused."""
+    """The times when it fires next, in UTC. Empty while it is paused."""
     next_fires_local: list[str]
-    """The same as the clocks of its time zone show it."""
+    """The same times as the clocks of its time zone show them."""
     last_fired_at: str | None
-    """The slot that fired last; or when it was fired by hand, if that was later."""
+    """The slot that fired last; or the time when it was fired by hand, if that was later."""
     fired: int
-    """How often it has fired: for its slots, and by hand."""
+    """The number of its fires: for its slots, and by hand."""
     fire_count: int
     """The same as `fired`."""
     skipped: int
-    """How many slots passed by unfired."""
+    """The number of slots that passed by unfired."""
     consecutive_failures: int
     last_error: str | None
-    """Why it could not fire the last time."""
+    """The reason why it could not fire the last time."""
     paused_reason: str | None
-    """Why it was paused, if that was not its owner's doing."""
+    """The reason why it was paused, if its owner did not do that."""
     created_at: str
     updated_at: str
-    """When it was changed last, or paused itself."""
+    """The time when it was changed last, or paused itself."""
 
 
 class ScheduleDetails(ScheduleView, kw_only=True):
-    """A schedule, and whether it can fire."""
+    """A schedule, and the reason if it can't fire."""
 
     problem: str | None = None
-    """Why it can't as things are: its queue does not exist."""
+    """The reason why it can't fire as things are: its queue does not exist."""
 
 
 def details(schedule: Schedule, bare: BareNames, now: int, count: int, problem: str) -> ScheduleDetails:
-    """One schedule with its fires to come, ``count`` of them."""
+    """Return a schedule with its next ``count`` fires."""
     return ScheduleDetails(**structs.asdict(_view(schedule, bare, now, count)), problem=problem or None)
 
 
 def listed(schedules: list[Schedule], bare: BareNames, now: int, count: int) -> bytes:
-    """Many schedules, each with its fires to come."""
+    """Return schedules as JSON, each with its next ``count`` fires."""
     return encode([_view(schedule, bare, now, count) for schedule in schedules])
 
 
