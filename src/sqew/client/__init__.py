@@ -1,6 +1,6 @@
 """Clients of a Sqew server: `Client` for threads, `AsyncClient` for an event loop.
 
-`EnvelopeVerifier` is for those whom a server posts to.
+`EnvelopeVerifier` is for the receivers of a server's webhooks.
 """
 
 from __future__ import annotations

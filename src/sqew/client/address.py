@@ -1,4 +1,4 @@
-"""Where a server is: what a user writes, and what that means."""
+"""Addresses of servers: the forms that a user may write, and their meaning."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UNIX = "unix:"
 
 
 class Address(Struct, frozen=True):
-    """A server: how people know it, the URL that its paths are added to, and its socket if it listens at one."""
+    """The address of a server: its name for people, the URL that paths are added to, and its unix socket, if any."""
 
     name: str
     base: str
@@ -24,7 +24,7 @@ class Address(Struct, frozen=True):
 
 
 def address_of(url: object) -> Address:
-    """The server that is meant.
+    """Return the address that a URL means.
 
     >>> address_of("localhost:8888").base
     'http://localhost:8888'
@@ -56,7 +56,7 @@ def address_of(url: object) -> Address:
 
 
 def _host_of(name: str) -> str:
-    """The host as it stands in a URL; raises ValueError for a name that no host can have."""
+    """Return the host as it stands in a URL; raise ValueError for a name that no host can have."""
     if ":" in name:
         return f"[{name}]"
     try:

@@ -71,8 +71,8 @@ class AsyncClient:
             async for message in q.consume("orders"):
                 await ship(message.value)
 
-    What is cancelled while it waits for a message takes none: the server notices and keeps it. Only an answer that is
-    on its way at that moment is lost; what it brought comes back when its lease ends.
+    A call that is cancelled while it waits for a message takes none: the server notices and keeps it. Only an answer
+    that is on its way at that moment is lost; its messages come back when their lease ends.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class AsyncClient:
         self.writers = AsyncWriters(self._do)
         """Sending in whole epochs, each exactly once."""
         self.certificates = AsyncCertificates(self._do)
-        """What receivers check the signatures of envelopes with."""
+        """The certificates with which receivers check the signatures of envelopes."""
         self._workers: list[AsyncWorker] = []
 
     def __repr__(self) -> str:
@@ -128,11 +128,11 @@ class AsyncClient:
 
     @property
     def url(self) -> str:
-        """Where the server is."""
+        """The address of the server."""
         return self._address.name
 
     async def run(self, operation: ops.Operation[R]) -> R:
-        """Have the server execute one of `sqew.operations`: its result, or its error raised."""
+        """Have the server execute one of `sqew.operations`; return its result, or raise its error."""
         return await self._do(calls.of(operation))
 
     async def _do(self, call: Call[R]) -> R:
@@ -182,7 +182,7 @@ class AsyncClient:
     # Queues
 
     async def create(self, name: str, *, exist_ok: bool = False, **policy: Any) -> QueueInfo:
-        """Make a queue. The keywords are fields of `sqew.Policy`; what they don't say, the server's settings do."""
+        """Make a queue. The keywords are fields of `sqew.Policy`; for those left out, the server's settings count."""
         try:
             return await self._do(calls.create(name, policy))
         except QueueExists:
@@ -199,7 +199,7 @@ class AsyncClient:
         await self._do(calls.delete(name))
 
     async def info(self, name: str) -> QueueInfo:
-        """A queue's policy."""
+        """Return a queue and its policy."""
         try:
             return await self._do(calls.info(name))
         except QueueNotFound:
@@ -208,7 +208,7 @@ class AsyncClient:
             raise
 
     async def queues(self, prefix: str = "") -> list[QueueInfo]:
-        """All queues by name."""
+        """Return all queues by name."""
         return await self._do(calls.queues(prefix))
 
     # The life of a message
@@ -229,10 +229,10 @@ class AsyncClient:
         delay_ms: int | None = None,
         ttl_ms: int | None = None,
     ) -> int:
-        """Send one message; its id, or the first one's if ``key`` was used before. It is on disk when this returns.
+        """Send a message; return its id, or the first one's if ``key`` was used before. It is then on disk.
 
-        A string is sent as text, anything else as JSON. With a ``key`` it is sent again when no answer came.
-        ``sync_commit``: whether to wait for the disk, whatever the server's `durability`.
+        A string is sent as text, anything else as JSON. With a ``key``, it is sent again if there was no answer.
+        ``sync_commit``: True to wait for the disk, False not to, whatever the server's `durability`.
         """
         delay_seconds = seconds_of("delay_", delay_seconds, delay_ms)
         ttl_seconds = seconds_of("ttl_", ttl_seconds, ttl_ms, at_least=1)
@@ -240,7 +240,7 @@ class AsyncClient:
         return (await self.run(ops.Send(queue, (message,), sync_commit=sync_commit)))[0].id
 
     async def enqueue_many(self, queue: str, bodies: Iterable[Any], *, sync_commit: bool | None = None) -> list[int]:
-        """Send a batch in one transaction: bodies, or `sqew.NewMessage` objects where more must be said of each."""
+        """Send a batch in one transaction: bodies, or `sqew.NewMessage` objects with more than a body."""
         messages: list[NewMessage] = calls.messages_of(bodies)
         operation = ops.Send(queue, messages, sync_commit=sync_commit)
         return [sent.id for sent in await self.run(operation)] if messages else []
@@ -256,7 +256,7 @@ class AsyncClient:
         lease_ms: int | None = None,
         wait_ms: int | None = None,
     ) -> Message | None:
-        """Take the next message under a lease, waiting for one if there is none; None if there still is none."""
+        """Take the next message under a lease, waiting for one if there is none; return None if there still is none."""
         if lease_ms is not None:
             lease_seconds = seconds_of("lease_", lease_seconds, lease_ms)
         if wait_ms is not None:
@@ -277,7 +277,7 @@ class AsyncClient:
         lease_ms: int | None = None,
         wait_ms: int | None = None,
     ) -> list[Message]:
-        """Take up to ``limit`` messages under one lease; returns as soon as there is at least one."""
+        """Take up to ``limit`` messages under one lease; return as soon as there is at least one."""
         if lease_ms is not None:
             lease_seconds = seconds_of("lease_", lease_seconds, lease_ms)
         if wait_ms is not None:
@@ -298,9 +298,9 @@ class AsyncClient:
             await asyncio.sleep(max(asked_at + HASTY_S - time.monotonic(), 0))
 
     async def ack(self, message: Held, consumer: str | None = None, *, queue: str | None = None) -> None:
-        """The work is done: the message is deleted (or archived, as the policy says).
+        """Acknowledge that the work is done: the message is deleted (or archived, as the policy says).
 
-        Raises `sqew.StaleLease` if the lease was lost: somebody else has the message, or will get it. With an id in
+        Raises `sqew.StaleLease` if the lease was lost: another consumer has the message, or will get it. With an id in
         place of the message, name its ``queue``.
         """
         name, ref = calls.held(message, consumer, queue)
@@ -310,7 +310,7 @@ class AsyncClient:
     async def ack_many(
         self, messages: Sequence[Held], consumer: str | None = None, *, queue: str | None = None
     ) -> list[SqewError | None]:
-        """Ack a batch: for each, None or why not."""
+        """Ack a batch; return for each message None, or the error."""
         return await self._settle_many(messages, consumer, queue, ops.Ack)
 
     async def nack(
@@ -323,7 +323,7 @@ class AsyncClient:
         queue: str | None = None,
         delay_ms: int | None = None,
     ) -> None:
-        """The work failed: try again after the queue's backoff, or after ``delay_seconds``."""
+        """Report that the work failed: it is tried again after the queue's backoff, or after ``delay_seconds``."""
         delay_seconds = seconds_of("delay_", delay_seconds, delay_ms)
         name, ref = calls.held(message, consumer, queue)
         delay_ms = None if delay_seconds is None else seconds_as_ms("delay_seconds", delay_seconds)
@@ -340,7 +340,7 @@ class AsyncClient:
         queue: str | None = None,
         delay_ms: int | None = None,
     ) -> list[SqewError | None]:
-        """Nack a batch, all of it for one reason: for each, None or why not."""
+        """Nack a batch, all of it for one reason; return for each message None, or the error."""
         delay_seconds = seconds_of("delay_", delay_seconds, delay_ms)
         delay_ms = None if delay_seconds is None else seconds_as_ms("delay_seconds", delay_seconds)
         return await self._settle_many(
@@ -353,7 +353,7 @@ class AsyncClient:
     async def dead_letter(
         self, message: Held, consumer: str | None = None, *, reason: str = "", queue: str | None = None
     ) -> None:
-        """The work can never succeed: the message is dead at once."""
+        """Report that the work can never succeed: the message is dead at once."""
         name, ref = calls.held(message, consumer, queue)
         calls.raise_refusal(await self.run(ops.Nack(name, (Release(ref, dead=True, reason=reason),))))
         self._hand.let_go(message)
@@ -367,7 +367,7 @@ class AsyncClient:
         queue: str | None = None,
         ms: int | None = None,
     ) -> None:
-        """The lease now ends ``seconds`` from now."""
+        """Extend the lease: it now ends ``seconds`` from now."""
         name, ref = calls.held(message, consumer, queue)
         calls.raise_refusal(
             await self.run(ops.Extend(name, (Extension(ref, seconds_as_ms("seconds", seconds_of("", seconds, ms))),)))
@@ -382,7 +382,7 @@ class AsyncClient:
         queue: str | None = None,
         ms: int | None = None,
     ) -> list[SqewError | None]:
-        """Extend a batch: for each, None or why not."""
+        """Extend a batch; return for each message None, or the error."""
         lease_ms = seconds_as_ms("seconds", seconds_of("", seconds, ms))
         return await self._settle_many(
             messages, consumer, queue, lambda name, refs: ops.Extend(name, [Extension(ref, lease_ms) for ref in refs])
@@ -420,7 +420,7 @@ class AsyncClient:
         lease_ms: int | None = None,
         wait_ms: int | None = None,
     ) -> AsyncIterator[Message]:
-        """Go through the messages of a queue as they come.
+        """Yield the messages of a queue as they come.
 
         A message is acked when the loop asks for the next one. When the loop is left before that, because its body
         raises or breaks, the message is given back, to be tried again with the queue's backoff. The loop ends when
@@ -454,15 +454,15 @@ class AsyncClient:
     # Looking, and cleaning up
 
     async def peek(self, queue: str, limit: int = 10, *, lane: str | None = None) -> list[Message]:
-        """The next messages, without taking them."""
+        """Return the next messages, without taking them."""
         return await self._do(calls.peek(queue, limit, lane))
 
     async def get(self, queue: str, id: int) -> Message:
-        """One message by its id, without taking it."""
+        """Return a message by its id, without taking it."""
         return await self._do(calls.get(queue, id))
 
     async def remove(self, queue: str, ids: Sequence[int]) -> list[bool]:
-        """Delete messages by their ids, whoever holds them: for each, whether it was there."""
+        """Delete messages by their ids, even those under a lease; return for each whether it was there."""
         return [await self._remove(call) for call in calls.removals(queue, ids)]
 
     async def _remove(self, call: Call[None]) -> bool:
@@ -473,15 +473,15 @@ class AsyncClient:
         return True
 
     async def purge(self, queue: str) -> int:
-        """Delete every message that is in the queue now; how many there were."""
+        """Delete every message that is in the queue now; return how many there were."""
         return await self._do(calls.purge(queue))
 
     async def stats(self, queue: str) -> QueueStats:
-        """Depths by lane and state, totals, rates and latencies."""
+        """Return depths by lane and state, totals, rates and latencies."""
         return await self._do(calls.stats(queue))
 
     async def dead_letters(self, queue: str, limit: int = 100, after: int = 0) -> list[Message]:
-        """Messages of this queue that died, by id, those after the given one."""
+        """Return messages of this queue that died, by id, those after the given one."""
         pages = Pages[Message](limit, after)
         while not pages.is_done:
             page = await self._do(calls.dead_letters(queue, pages.limit, pages.after))
@@ -489,17 +489,17 @@ class AsyncClient:
         return pages.found
 
     async def requeue(self, queue: str, ids: Sequence[int] | None = None) -> int:
-        """Bring dead letters of this queue back to it, with attempts 0: all, or those given. How many came."""
+        """Bring dead letters of this queue back to it, with attempts 0: all, or those given. Return how many came."""
         return await self._do(calls.requeue(queue, ids))
 
     async def purge_dead(self, queue: str, ids: Sequence[int] | None = None) -> int:
-        """Delete dead letters of this queue: all, or those given. How many there were."""
+        """Delete dead letters of this queue: all, or those given. Return how many there were."""
         return await self._do(calls.purge_dead(queue, ids))
 
     async def archive(
         self, queue: str, limit: int = 100, after: int = 0, outcome: Outcome | None = None
     ) -> list[ArchivedMessage]:
-        """Finished messages by id, those after the given one."""
+        """Return finished messages by id, those after the given one."""
         pages = Pages[ArchivedMessage](limit, after)
         while not pages.is_done:
             page = await self._do(calls.archive(queue, pages.limit, pages.after, outcome))
@@ -507,7 +507,7 @@ class AsyncClient:
         return pages.found
 
     async def delete_archived(self, queue: str, finished: Sequence[Finished]) -> int:
-        """Delete finished messages from the archive, those that are still there as they were. How many were."""
+        """Delete finished messages from the archive, those that are still there unchanged. Return how many were."""
         return await self._do(calls.delete_archived(queue, finished))
 
     # Keys
@@ -515,14 +515,14 @@ class AsyncClient:
     async def create_key(
         self, queue: str, scopes: Sequence[KeyScope], label: str = "", *, signing: bool = False
     ) -> tuple[KeyInfo, str, str | None]:
-        """Make a key that opens this queue alone: what it is, the key, and the secret if requests must be signed.
+        """Make a key that opens this queue alone; return its info, the key, and the secret if requests must be signed.
 
         The key and the secret can't be had again.
         """
         return await self._do(calls.create_key(queue, scopes, label, signing))
 
     async def keys(self, queue: str) -> list[KeyInfo]:
-        """The keys of a queue, without what would open it."""
+        """Return the keys of a queue, without their secrets."""
         return await self._do(calls.keys(queue))
 
     async def delete_key(self, queue: str, id: str) -> None:
@@ -570,19 +570,19 @@ class AsyncClient:
     # Upkeep
 
     async def compact(self, queue: str) -> Compacted:
-        """Sweep out what is due, give free space back to the disk and empty the write-ahead log; what that gained."""
+        """Sweep, give free space back to the disk and empty the write-ahead log; return the bytes before and after."""
         return await self._do(calls.compact(queue))
 
     async def health(self) -> dict[str, Any]:
-        """What the server says of itself if it is ready to work; else its error is raised."""
+        """Return what the server says of itself if it is ready to work; else raise its error."""
         return await self._do(calls.health())
 
     async def metrics(self) -> str:
-        """The server's metrics for Prometheus."""
+        """Return the server's metrics for Prometheus."""
         return await self._do(calls.metrics())
 
     async def export(self, queue: str, *, archive: bool = False) -> AsyncIterator[bytes]:
-        """The messages of a queue, as lines of JSON; or those of its archive. They come as the server reads them."""
+        """Yield the messages of a queue, or of its archive, as lines of JSON. They come as the server reads them."""
         call = calls.export(queue, archive)
         self._check_open()
         async with self._asked(call) as response:
@@ -596,7 +596,7 @@ class AsyncClient:
             splitter.check_end(self._address.name)
 
     async def import_lines(self, queue: str, lines: Iterable[bytes] | AsyncIterable[bytes]) -> AsyncIterator[int]:
-        """Send what `export` wrote, in one request: yields how many messages were sent.
+        """Send the lines that `export` wrote, in one request; yield how many messages were sent.
 
         Priorities, lanes, headers, groups, keys, delays and lifetimes come along; ids and attempts start anew. A bad
         line raises an error that names it; the batches before it are sent. Expired messages are left out.

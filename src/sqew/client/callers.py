@@ -1,4 +1,4 @@
-"""How a request is made and its answer read: what the parts of a client are given by it."""
+"""Protocols for making a request and reading its answer, which a client passes to its parts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ R = TypeVar("R")
 
 
 class Do(Protocol):
-    """Makes a call, again if need be: its result, or its error raised."""
+    """A function that makes a call, with retries if need be, and returns its result or raises its error."""
 
     def __call__(self, call: Call[R], /) -> R: ...
 

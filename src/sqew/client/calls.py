@@ -1,4 +1,4 @@
-"""Requests and answers, without the network between them: what both clients have in common."""
+"""Requests and answers, without the network between them: the part that both clients share."""
 
 from __future__ import annotations
 
@@ -46,17 +46,19 @@ from sqew.rules.values import check_collection, check_id, check_iterable, check_
 R = TypeVar("R")
 T = TypeVar("T")
 Held = Message | int
-"""A message that was claimed; or its id, with the name of its queue."""
+"""A message that was claimed; or its id, together with the name of its queue."""
 
 NDJSON = "application/x-ndjson"
 _CODE_HEADER = "x-sqew-error"
-"""Where the server says which error it met. Of the dialects that are spoken here, only one says it in the body too."""
+"""The header in which the server names its error. Of the dialects that are spoken here, only one names it in the body
+as well.
+"""
 SENDABLE = Limits(max_body_bytes=1 << 31, max_headers_bytes=1 << 31, max_batch=1 << 31, max_depth=500)
-"""The server knows its limits. Here only what can't be sent at all is refused."""
+"""Limits of what can be sent at all: more is refused here, and the server knows its own limits."""
 
 
 class Call(Struct, Generic[R], frozen=True):
-    """A request, and how its answer is read."""
+    """A request, and the way its answer is read."""
 
     method: str
     path: str
@@ -64,33 +66,33 @@ class Call(Struct, Generic[R], frozen=True):
     query: Mapping[str, str] = {}
     body: bytes | None = None
     repeatable: bool = False
-    """Doing it twice is as good as doing it once, so it may be sent again when no answer came."""
+    """True if doing it twice is as good as doing it once: it may be sent again if there was no answer."""
     wait_ms: int = 0
-    """How long the server may wait before it answers."""
+    """Milliseconds that the server may wait before it answers."""
     long: bool = False
-    """It takes as long as there is work."""
+    """True if it takes as long as there is work."""
     about: Mapping[str, Any] = {}
-    """What its errors are about."""
+    """The attributes of its errors, such as the queue's name."""
 
 
 class Listed(list[T]):
     """A list that may not be the whole."""
 
     after: str | None = None
-    """After which entry there may be more, as the server says; None: there are no more."""
+    """The entry after which there may be more, as the server says; None: there are no more."""
 
 
 class Answer(Struct, frozen=True):
-    """What came back."""
+    """The answer to a request."""
 
     status: int
     body: bytes
     headers: Mapping[str, str] = {}
-    """By their names in small letters."""
+    """The headers by their names in lower case."""
 
 
 def read(call: Call[R], answer: Answer, where: str) -> R:
-    """The result, or the server's error raised."""
+    """Return the result, or raise the server's error."""
     if not 200 <= answer.status < 300:
         raise refusal(call, answer, where)
     if answer.headers.get(_CODE_HEADER) == QueueNotFound.code:
@@ -106,7 +108,7 @@ def read(call: Call[R], answer: Answer, where: str) -> R:
 
 
 def refusal(call: Call[Any], answer: Answer, where: str) -> SqewError:
-    """What the server says is wrong."""
+    """Return the error that the server answered with."""
     try:
         trouble = msgspec.json.decode(answer.body, type=wire.Failure).error
     except (msgspec.DecodeError, UnicodeError):
@@ -140,7 +142,7 @@ def reads(kind: type[R]) -> Callable[[bytes], R]:
 
 
 def _all_of(count: int, entries: list[R]) -> list[R]:
-    """The entries of an answer, if there is one for each that was asked about."""
+    """Return the entries of an answer, if there is one for each that was asked about."""
     if len(entries) != count:
         raise msgspec.ValidationError(f"{len(entries)} entries instead of {count}")
     return entries
@@ -176,7 +178,7 @@ def update(name: str, changes: Mapping[str, Any]) -> Call[QueueInfo]:
 
 
 def _policy(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of a policy under the names of the dialect."""
+    """Return the fields of a policy under the names of the dialect."""
     fields = in_milliseconds(given)
     if "name" in fields:
         raise BadValue("A policy has no 'name'. A queue keeps the name that it was made with.")
@@ -191,7 +193,7 @@ def _policy(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def written(value: Any, what: str) -> bytes:
-    """As `as_json`, but what JSON would say as null, NaN and infinity, is refused: null switches a limit off."""
+    """Encode as `as_json`, but refuse NaN and infinity, which JSON would write as null: null switches a limit off."""
     encoded = as_json(value)
     try:
         encode_json(value, what, SENDABLE.max_depth)
@@ -237,7 +239,7 @@ def message_of(
     delay_seconds: float | None,
     ttl_seconds: float | None,
 ) -> NewMessage:
-    """What `enqueue` was given as a message."""
+    """Return the arguments of `enqueue` as a message."""
     if type(body) is NewMessage:
         raise BadValue("A NewMessage says everything of itself. Send it with enqueue_many, in a list.")
     encoded, format = encode_body(body, SENDABLE)
@@ -255,7 +257,7 @@ def message_of(
 
 
 def messages_of(bodies: Iterable[Any]) -> list[NewMessage]:
-    """What `enqueue_many` was given as messages."""
+    """Return the arguments of `enqueue_many` as messages."""
     check_iterable("bodies", bodies)
     return [body if isinstance(body, NewMessage) else NewMessage(*encode_body(body, SENDABLE)) for body in bodies]
 
@@ -281,7 +283,7 @@ def send(operation: ops.Send) -> Call[list[Sent]]:
 
 
 def claim(queue: str, limit: int, lane: str | None, lease_seconds: float | None, consumer: str | None) -> ops.Receive:
-    """What `claim` was given as an operation."""
+    """Return the arguments of `claim` as an operation."""
     check_int("limit", limit, 1, SENDABLE.max_batch)
     lease_ms = None if lease_seconds is None else seconds_as_ms("lease_seconds", lease_seconds)
     return ops.Receive(queue, limit, lane, lease_ms, consumer)
@@ -361,7 +363,7 @@ def _settle(
 
 
 def held(message: Held, consumer: str | None, queue: str | None) -> tuple[str | None, Ref]:
-    """Which message is meant: where it is, and by what right."""
+    """Return the queue of a message, and a reference with the right to settle it."""
     if isinstance(message, Message):
         lease = message.lease
         if lease is None or not lease.token:
@@ -379,9 +381,9 @@ def settlements(
     queue: str | None,
     operation: Callable[[str | None, list[Ref]], ops.Operation[list[Settled | SqewError]]],
 ) -> list[tuple[list[int], Call[list[Settled | SqewError]]]]:
-    """Make a call for the messages of each queue, and say at which places they stand.
+    """Make a call for the messages of each queue; return it with their positions.
 
-    All are made before the first is done: what is wrong with one of them must be refused while nothing is settled.
+    All are made before the first is sent: what is wrong with one of them must be refused while nothing is settled.
     """
     check_collection("messages", messages)
     groups: dict[str | None, tuple[list[int], list[Ref]]] = {}
@@ -430,7 +432,7 @@ def peek(queue: str, limit: int, lane: str | None) -> Call[list[Message]]:
 
 
 def get(queue: str | None, id: int) -> Call[Message]:
-    """``queue`` None: whichever the message is in."""
+    """Return the call for a message by its id; ``queue`` None: whichever it is in."""
     check_id(id)
     return Call(
         "GET",
@@ -584,7 +586,7 @@ _BY_OPERATION: dict[type[ops.Operation[Any]], Callable[[Any], Call[Any]]] = {
 
 
 def of(operation: ops.Operation[R]) -> Call[R]:
-    """The call that has a server execute an operation."""
+    """Return the call that has a server execute an operation."""
     make = _BY_OPERATION.get(type(operation))
     if make is None:
         raise BadValue(f"A server can't be asked for {shown(operation)}. Use a method of the client.")

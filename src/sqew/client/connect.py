@@ -1,4 +1,4 @@
-"""How connections are made."""
+"""Connections: the check of a client's options, and the headers of its requests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def check_options(token: object, signing_secret: object, timeout_seconds: object
 
 
 def route_to(address: Address, token: str, tls: ssl.SSLContext | None) -> Route:
-    """The way to a server for who has the token."""
+    """Return the route to a server for a client with this token."""
     headers = {"user-agent": USER_AGENT, "accept-encoding": "identity"}
     if token:
         if not (token.isascii() and token.isprintable()):
@@ -41,11 +41,11 @@ def route_to(address: Address, token: str, tls: ssl.SSLContext | None) -> Route:
 
 
 def target_of(call: Call[Any]) -> str:
-    """What is asked of the server. What stands before it in the server's URL is for a proxy, and does not reach it."""
+    """Return the request target. The path in the server's URL is for a proxy, and does not reach the server."""
     return f"{call.path}?{urlencode(call.query)}" if call.query else call.path
 
 
 def signed(headers: dict[str, str], call: Call[Any], secret: str) -> dict[str, str]:
-    """The headers of a request, and that it comes from who has the secret."""
+    """Return the headers of a request, with a signature by the secret."""
     said = signature(secret, time.time(), call.method, target_of(call), call.body or b"")
     return {**headers, "x-sqew-signature": said}

@@ -1,4 +1,4 @@
-"""Requests and answers about consumers: reading in claims."""
+"""Requests and answers about consumers, which read in claims."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ Claimed = list[Message]
 
 
 class Consumers:
-    """Reading a queue in claims that outlast the reader: each message at least once."""
+    """Consumers, which read a queue in claims that outlast the reader: each message at least once."""
 
     def __init__(self, do: Do) -> None:
         self._do = do
@@ -20,9 +20,9 @@ class Consumers:
     def open(
         self, queue: str, consumer: str, *, owner: str, hold_ms: int = 30_000, hold_seconds: float | None = None
     ) -> OpenedConsumer:
-        """Read as the consumer of that name, made if there is none; for ``hold_ms`` nobody but ``owner`` can open it.
+        """Open the consumer of that name, made if there is none; for ``hold_ms`` only ``owner`` can open it again.
 
-        What is done with an earlier epoch is refused from now on.
+        Operations with an earlier epoch are refused from now on.
         """
         if hold_seconds is not None:
             hold_ms = seconds_as_ms("hold_seconds", hold_seconds)
@@ -40,17 +40,17 @@ class Consumers:
         done: int | None = None,
         lease_seconds: float | None = None,
     ) -> Claim:
-        """Ack all claims up to ``after``, and claim what is ready under the next number, or get it if it is open.
+        """Ack all claims up to ``after``, and claim what is ready under the next number; if that is open, return it.
 
-        Its ``count`` is 0 where nothing is ready: there is no claim then. With ``done``, only the claims up to that
-        one are acked: so the next can be claimed while those before it are worked on.
+        Its ``count`` is 0 if nothing is ready: there is no claim then. With ``done``, only the claims up to that one
+        are acked: so the next can be claimed while those before it are worked on.
         """
         if lease_seconds is not None:
             lease_ms = seconds_as_ms("lease_seconds", lease_seconds)
         return self._do(calls.claim(queue, consumer, epoch, after, limit, lease_ms, done))
 
     def read(self, queue: str, consumer: str, number: int, part: int) -> Claimed:
-        """The messages of a part of a claim, in the order in which they were received."""
+        """Return the messages of a part of a claim, in the order in which they were received."""
         return self._do(calls.read(queue, consumer, number, part))
 
     def renew(
@@ -64,7 +64,7 @@ class Consumers:
         hold_seconds: float | None = None,
         lease_seconds: float | None = None,
     ) -> None:
-        """Hold the consumer for longer (as long as it was opened for), and all that it has claimed."""
+        """Hold the consumer, and all that it has claimed, for longer (as long as it was opened for)."""
         if hold_seconds is not None:
             hold_ms = seconds_as_ms("hold_seconds", hold_seconds)
         if lease_seconds is not None:
@@ -76,7 +76,7 @@ class Consumers:
         self._do(calls.release(queue, consumer, force))
 
     def list(self, queue: str, *, limit: int = 100, after: str = "") -> Found:
-        """The consumers of a queue by name, those after the given one."""
+        """Return the consumers of a queue by name, those after the given one."""
         return self._do(calls.consumers(queue, limit, after))
 
 
@@ -89,9 +89,9 @@ class AsyncConsumers:
     async def open(
         self, queue: str, consumer: str, *, owner: str, hold_ms: int = 30_000, hold_seconds: float | None = None
     ) -> OpenedConsumer:
-        """Read as the consumer of that name, made if there is none; for ``hold_ms`` nobody but ``owner`` can open it.
+        """Open the consumer of that name, made if there is none; for ``hold_ms`` only ``owner`` can open it again.
 
-        What is done with an earlier epoch is refused from now on.
+        Operations with an earlier epoch are refused from now on.
         """
         if hold_seconds is not None:
             hold_ms = seconds_as_ms("hold_seconds", hold_seconds)
@@ -109,17 +109,17 @@ class AsyncConsumers:
         done: int | None = None,
         lease_seconds: float | None = None,
     ) -> Claim:
-        """Ack all claims up to ``after``, and claim what is ready under the next number, or get it if it is open.
+        """Ack all claims up to ``after``, and claim what is ready under the next number; if that is open, return it.
 
-        Its ``count`` is 0 where nothing is ready: there is no claim then. With ``done``, only the claims up to that
-        one are acked: so the next can be claimed while those before it are worked on.
+        Its ``count`` is 0 if nothing is ready: there is no claim then. With ``done``, only the claims up to that one
+        are acked: so the next can be claimed while those before it are worked on.
         """
         if lease_seconds is not None:
             lease_ms = seconds_as_ms("lease_seconds", lease_seconds)
         return await self._do(calls.claim(queue, consumer, epoch, after, limit, lease_ms, done))
 
     async def read(self, queue: str, consumer: str, number: int, part: int) -> Claimed:
-        """The messages of a part of a claim, in the order in which they were received."""
+        """Return the messages of a part of a claim, in the order in which they were received."""
         return await self._do(calls.read(queue, consumer, number, part))
 
     async def renew(
@@ -133,7 +133,7 @@ class AsyncConsumers:
         hold_seconds: float | None = None,
         lease_seconds: float | None = None,
     ) -> None:
-        """Hold the consumer for longer (as long as it was opened for), and all that it has claimed."""
+        """Hold the consumer, and all that it has claimed, for longer (as long as it was opened for)."""
         if hold_seconds is not None:
             hold_ms = seconds_as_ms("hold_seconds", hold_seconds)
         if lease_seconds is not None:
@@ -145,5 +145,5 @@ class AsyncConsumers:
         await self._do(calls.release(queue, consumer, force))
 
     async def list(self, queue: str, *, limit: int = 100, after: str = "") -> Found:
-        """The consumers of a queue by name, those after the given one."""
+        """Return the consumers of a queue by name, those after the given one."""
         return await self._do(calls.consumers(queue, limit, after))

@@ -24,19 +24,19 @@ class Deliveries:
         limit: int = 100,
         after: int = 0,
     ) -> Found:
-        """Deliveries by id, those after the given one, without their bodies."""
+        """Return deliveries by id, those after the given one, without their bodies."""
         return self._do(calls.deliveries(state, subscription_id, limit, after))
 
     def get(self, id: int) -> Delivery:
-        """One delivery, with what is posted."""
+        """Return a delivery, with the body that is posted."""
         return self._do(calls.delivery(id))
 
     def retry(self, id: int) -> Delivery:
-        """Have an exhausted delivery tried again from the start."""
+        """Retry an exhausted delivery from the start."""
         return self._do(calls.retry(id))
 
     def retry_all(self, subscription_id: int | None = None) -> Retried:
-        """Have all exhausted deliveries tried again (of a subscription); how many, and how many could not be."""
+        """Retry all exhausted deliveries (of a subscription); return how many, and how many could not be retried."""
         return self._do(calls.retry_all(subscription_id))
 
     def drop(self, id: int) -> None:
@@ -44,7 +44,7 @@ class Deliveries:
         self._do(calls.drop(id))
 
     def drop_all(self, subscription_id: int | None = None) -> int:
-        """Delete all exhausted deliveries (of a subscription); how many."""
+        """Delete all exhausted deliveries (of a subscription); return how many."""
         return self._do(calls.drop_all(subscription_id))
 
 
@@ -62,19 +62,19 @@ class AsyncDeliveries:
         limit: int = 100,
         after: int = 0,
     ) -> Found:
-        """Deliveries by id, those after the given one, without their bodies."""
+        """Return deliveries by id, those after the given one, without their bodies."""
         return await self._do(calls.deliveries(state, subscription_id, limit, after))
 
     async def get(self, id: int) -> Delivery:
-        """One delivery, with what is posted."""
+        """Return a delivery, with the body that is posted."""
         return await self._do(calls.delivery(id))
 
     async def retry(self, id: int) -> Delivery:
-        """Have an exhausted delivery tried again from the start."""
+        """Retry an exhausted delivery from the start."""
         return await self._do(calls.retry(id))
 
     async def retry_all(self, subscription_id: int | None = None) -> Retried:
-        """Have all exhausted deliveries tried again (of a subscription); how many, and how many could not be."""
+        """Retry all exhausted deliveries (of a subscription); return how many, and how many could not be retried."""
         return await self._do(calls.retry_all(subscription_id))
 
     async def drop(self, id: int) -> None:
@@ -82,22 +82,22 @@ class AsyncDeliveries:
         await self._do(calls.drop(id))
 
     async def drop_all(self, subscription_id: int | None = None) -> int:
-        """Delete all exhausted deliveries (of a subscription); how many."""
+        """Delete all exhausted deliveries (of a subscription); return how many."""
         return await self._do(calls.drop_all(subscription_id))
 
 
 class Certificates:
-    """What receivers check the signatures of envelopes with."""
+    """The certificates with which receivers check the signatures of envelopes."""
 
     def __init__(self, do: Do) -> None:
         self._do = do
 
     def pem(self) -> str:
-        """The certificate in use, in PEM."""
+        """Return the certificate in use, in PEM."""
         return self._do(calls.certificate_pem())
 
     def list(self) -> Known:
-        """All certificates, the one in use first."""
+        """Return all certificates, the one in use first."""
         return self._do(calls.certificates())
 
     def rotate(self) -> CertificateInfo:
@@ -112,11 +112,11 @@ class AsyncCertificates:
         self._do = do
 
     async def pem(self) -> str:
-        """The certificate in use, in PEM."""
+        """Return the certificate in use, in PEM."""
         return await self._do(calls.certificate_pem())
 
     async def list(self) -> Known:
-        """All certificates, the one in use first."""
+        """Return all certificates, the one in use first."""
         return await self._do(calls.certificates())
 
     async def rotate(self) -> CertificateInfo:

@@ -1,4 +1,4 @@
-"""Events, subscriptions, deliveries and certificates, as requests and answers."""
+"""Requests and answers about events, subscriptions, deliveries and certificates."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Events:
         delay_ms: int | None = None,
         ttl_ms: int | None = None,
     ) -> Published:
-        """Send a message to every queue whose subscription matches, and have it posted to every endpoint.
+        """Send a message to every queue whose subscription matches, and have it posted to every such endpoint.
 
         It is on disk when this returns, in all queues or in none. A string is sent as text, anything else as JSON.
         """
@@ -41,7 +41,7 @@ class Events:
         return (self._do(calls.publish(routing_key, [message])))[0]
 
     def publish_many(self, routing_key: str, bodies: Iterable[Any]) -> list[Published]:
-        """Publish a batch in one transaction: bodies, or `sqew.NewMessage` objects where more must be said of each."""
+        """Publish a batch in one transaction: bodies, or `sqew.NewMessage` objects with more than a body."""
         messages = messages_of(bodies)
         return self._do(calls.publish(routing_key, messages)) if messages else []
 
@@ -54,7 +54,7 @@ class Events:
         envelope: bool = False,
         signature_version: Literal[1, 2] | None = None,
     ) -> Subscription:
-        """Have events that match a pattern go to a queue or to an HTTP endpoint; the subscription that was there if so.
+        """Subscribe a queue or an HTTP endpoint to events that match a pattern; return the subscription, old or new.
 
         In a pattern ``*`` stands for one word and ``#`` for any number. ``envelope``: they come in a signed envelope,
         as SNS would send them; otherwise as they are.
@@ -62,15 +62,15 @@ class Events:
         return self._do(calls.subscribe(pattern, queue, endpoint, envelope, signature_version))
 
     def unsubscribe(self, id: int) -> None:
-        """Delete a subscription, and what was still on its way to its endpoint."""
+        """Delete a subscription, and the deliveries still on their way to its endpoint."""
         self._do(calls.unsubscribe(id))
 
     def subscriptions(
         self, pattern: str | None = None, queue: str | None = None, *, limit: int | None = None, after: int = 0
     ) -> list[Subscription]:
-        """Subscriptions by id, those after the given one: all, those to exactly a pattern, or those of a queue.
+        """Return subscriptions by id, those after the given one: all, those to exactly a pattern, or those of a queue.
 
-        Without a ``limit`` there are as many as the server's ``max_batch`` at most.
+        Without a ``limit``, there are at most as many as the server's ``max_batch``.
         """
         return self._do(calls.subscriptions(pattern, queue, limit, after))
 
@@ -94,7 +94,7 @@ class AsyncEvents:
         delay_ms: int | None = None,
         ttl_ms: int | None = None,
     ) -> Published:
-        """Send a message to every queue whose subscription matches, and have it posted to every endpoint.
+        """Send a message to every queue whose subscription matches, and have it posted to every such endpoint.
 
         It is on disk when this returns, in all queues or in none. A string is sent as text, anything else as JSON.
         """
@@ -104,7 +104,7 @@ class AsyncEvents:
         return (await self._do(calls.publish(routing_key, [message])))[0]
 
     async def publish_many(self, routing_key: str, bodies: Iterable[Any]) -> list[Published]:
-        """Publish a batch in one transaction: bodies, or `sqew.NewMessage` objects where more must be said of each."""
+        """Publish a batch in one transaction: bodies, or `sqew.NewMessage` objects with more than a body."""
         messages = messages_of(bodies)
         return await self._do(calls.publish(routing_key, messages)) if messages else []
 
@@ -117,7 +117,7 @@ class AsyncEvents:
         envelope: bool = False,
         signature_version: Literal[1, 2] | None = None,
     ) -> Subscription:
-        """Have events that match a pattern go to a queue or to an HTTP endpoint; the subscription that was there if so.
+        """Subscribe a queue or an HTTP endpoint to events that match a pattern; return the subscription, old or new.
 
         In a pattern ``*`` stands for one word and ``#`` for any number. ``envelope``: they come in a signed envelope,
         as SNS would send them; otherwise as they are.
@@ -125,14 +125,14 @@ class AsyncEvents:
         return await self._do(calls.subscribe(pattern, queue, endpoint, envelope, signature_version))
 
     async def unsubscribe(self, id: int) -> None:
-        """Delete a subscription, and what was still on its way to its endpoint."""
+        """Delete a subscription, and the deliveries still on their way to its endpoint."""
         await self._do(calls.unsubscribe(id))
 
     async def subscriptions(
         self, pattern: str | None = None, queue: str | None = None, *, limit: int | None = None, after: int = 0
     ) -> list[Subscription]:
-        """Subscriptions by id, those after the given one: all, those to exactly a pattern, or those of a queue.
+        """Return subscriptions by id, those after the given one: all, those to exactly a pattern, or those of a queue.
 
-        Without a ``limit`` there are as many as the server's ``max_batch`` at most.
+        Without a ``limit``, there are at most as many as the server's ``max_batch``.
         """
         return await self._do(calls.subscriptions(pattern, queue, limit, after))

@@ -1,4 +1,4 @@
-"""What a loop over messages holds in its hand, so that nothing stays leased when the loop is left."""
+"""Messages that loops are processing, so that none stays leased when its loop is left."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ log = logging.getLogger("sqew.client")
 
 
 class Hand:
-    """The messages that loops are at. Whoever drops one settles it, and nobody else does."""
+    """The messages that loops are processing. The caller that drops one settles it, and no other does."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -25,12 +25,12 @@ class Hand:
             self._messages[message.queue, message.id] = message
 
     def drop(self, message: Message) -> bool:
-        """Whether it was still held."""
+        """Drop a message; return True if it was still held."""
         with self._lock:
             return self._messages.pop((message.queue, message.id), None) is not None
 
     def let_go(self, message: object) -> None:
-        """Somebody else has settled it: the loop has nothing more to do with it."""
+        """Drop a message that was settled elsewhere: the loop has nothing more to do with it."""
         if isinstance(message, Message):
             self.drop(message)
 
@@ -43,7 +43,7 @@ class Hand:
 
 @contextlib.contextmanager
 def log_refused(message: Message) -> Iterator[None]:
-    """A loop can't be told of what became of a message that it has left behind; the log can."""
+    """Log why a message was not settled: the loop that has left it behind can't get the error."""
     try:
         yield
     except (StaleLease, MessageNotFound):

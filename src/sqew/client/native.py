@@ -1,4 +1,4 @@
-"""What the calls of the native dialect have in common: its paths and its times."""
+"""The paths and times of the native dialect, for all of its calls."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 def path(*parts: object) -> str:
-    """``/v1/…``, whatever stands in the parts."""
+    """Return the path ``/v1/…``, with the parts quoted."""
     return path_of("/v1", *parts)
 
 
 def path_of(root: str, *parts: object) -> str:
-    """A path below ``root``, whatever stands in the parts."""
+    """Return a path below ``root``, with the parts quoted."""
     return "/".join((root, *map(_quoted, parts)))
 
 
@@ -30,12 +30,12 @@ def _quoted(part: object) -> str:
 
 
 def given(**fields: Any) -> dict[str, Any]:
-    """The fields that are not None."""
+    """Return the fields that are not None."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
 def epoch_ms(timestamp: str) -> int:
-    """A time of the dialect in epoch milliseconds; raises ValueError if it is none.
+    """Convert a time of the dialect to epoch milliseconds; raise ValueError if it is none.
 
     >>> epoch_ms("2023-11-14T22:13:20.042Z")
     1700000000042
@@ -48,5 +48,5 @@ def epoch_ms_or_none(timestamp: str | None) -> int | None:
 
 
 def seconds(ms: int | None) -> float | None:
-    """Milliseconds as the dialect says them."""
+    """Convert milliseconds to seconds, as the dialect has them."""
     return None if ms is None else ms / 1000

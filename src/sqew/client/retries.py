@@ -1,4 +1,4 @@
-"""When a request is tried again, after what pause, and what it means when the network fails."""
+"""Retries: which requests are repeated and after what pause; and the meaning of failures of the network."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ DEFAULT_RETRIES = 5
 DEFAULT_TIMEOUT_S = 30.0
 CONNECT_TIMEOUT_S = 5.0
 LONG_TIMEOUT_S = 3600.0
-"""For what takes as long as there is work: a purge, an export."""
+"""Seconds for requests that take as long as there is work: a purge, an export."""
 LONGEST_WAIT_MS = 20_000
-"""How long the server is asked to wait at a time. Much longer, and proxies on the way hang up."""
+"""Milliseconds that the server is asked to wait at a time. If it were much longer, proxies on the way would hang up."""
 HASTY_S = 0.05
-"""A server that does not wait is asked this seldom at most."""
+"""Least seconds between two requests to a server that does not wait."""
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
 _GATEWAYS = (502, 503, 504)
 
 
 class Patience(Struct, frozen=True):
-    """How often a request is tried again."""
+    """The number of times that a request is retried."""
 
     retries: int = DEFAULT_RETRIES
 
     def pause(self, call: Call[Any], error: SqewError, tried: int) -> float | None:
-        """For how many seconds to wait before the next try; None: there is none."""
+        """Return the seconds to wait before the next try; None: there is none."""
         if tried >= self.retries or not _may_be_repeated(call, error):
             return None
         pause: float = min(_FIRST_PAUSE_S * 2 ** min(tried, 10), _LONGEST_PAUSE_S)
@@ -71,9 +71,10 @@ def _may_be_repeated(call: Call[Any], error: SqewError) -> bool:
 
 
 def outcome_of(call: Call[Any], error: SqewError, before: SqewError | None) -> SqewError:
-    """Return the error that says what is known of a call after another try; ``before``: what it was until then.
+    """Return the error that says what is known of a call after another try; ``before``: the one until then.
 
-    The last try may have done nothing for sure, and one before it something. Who only looks need not know.
+    The last try may certainly have done nothing, and one before it something. For a call that only reads, that does
+    not matter.
     """
     if before is None or isinstance(before, _NOT_DONE) or not isinstance(error, _NOT_DONE) or call.method == "GET":
         return error
@@ -81,7 +82,7 @@ def outcome_of(call: Call[Any], error: SqewError, before: SqewError | None) -> S
 
 
 def timeouts_of(call: Call[Any], seconds: float) -> Timeouts:
-    """How long each part of a request may take."""
+    """Return the seconds that each part of a request may take."""
     read = LONG_TIMEOUT_S if call.long else seconds + call.wait_ms / 1000
     return Timeouts(connect=min(seconds, CONNECT_TIMEOUT_S), write=seconds, read=read)
 
@@ -90,13 +91,13 @@ CLOSED = "The client was closed. Make a new one."
 
 
 def check_plain(address: Address, status: int, headers: Mapping[str, str]) -> None:
-    """Raise if the body of an answer is packed: we ask for it as it is, and a Sqew server gives it so."""
+    """Raise if the body of an answer is compressed: we ask for it plain, and a Sqew server sends it so."""
     if headers.get("content-encoding", "identity") != "identity":
         raise NotSqew(address.name, status)
 
 
 def explained(error: TransportError, address: Address, *, is_closed: bool) -> SqewError:
-    """What a failure of the network means."""
+    """Return the error that a failure of the network means."""
     if is_closed:
         return StoreClosed(CLOSED)
     why = str(error).strip().rstrip(".")

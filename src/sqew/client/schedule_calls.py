@@ -1,4 +1,4 @@
-"""Schedules and previews, as requests and answers."""
+"""Requests and answers about schedules and previews."""
 
 from __future__ import annotations
 
@@ -36,9 +36,11 @@ _SAID_ALIKE = (
     "timezone", "headers", "priority", "lane", "status", "catchup", "catchup_limit", "failure_threshold",
     "jitter_secs",
 )  # fmt: skip
-"""What is called by the same name here and there."""
+"""Fields with the same name here and in the dialect."""
 _BY_PRECEDENCE: tuple[ExpressionKind, ...] = ("every", "when", "cron", "fire_at")
-"""Which field tells how it was given: beside an interval or plain English, the others say what that is stored as."""
+"""Fields that say how the schedule was given, first match first: beside an interval or plain English, the others hold
+what that is stored as.
+"""
 
 
 def _fires(utc: list[str], local: list[str]) -> list[Fire]:
@@ -182,7 +184,7 @@ def change(name: str, fields: Mapping[str, Any]) -> Call[ScheduleInfo]:
 
 
 def _needed(said: dict[str, Any], fields: Mapping[str, Any]) -> bytes:
-    """What a whole schedule says, if it says all that it must."""
+    """Return the body for a whole schedule, if it has all that it must."""
     needed_target(fields)
     needed_expression(fields)
     needed_message(fields)
@@ -190,7 +192,7 @@ def _needed(said: dict[str, Any], fields: Mapping[str, Any]) -> bytes:
 
 
 def _said(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields under the names of the dialect."""
+    """Return the fields under the names of the dialect."""
     check_fields(fields)
     fields = in_seconds(fields)
     said = {name: fields[name] for name in _SAID_ALIKE if name in fields}

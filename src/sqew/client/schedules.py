@@ -13,19 +13,19 @@ Found = list[ScheduleInfo]
 
 
 class Schedules:
-    """Messages and events by the clock. A server fires them."""
+    """Schedules of messages and events. A server fires them."""
 
     def __init__(self, do: Do) -> None:
         self._do = do
 
     def create(self, name: str, **fields: Unpack[ScheduleFields]) -> ScheduleInfo:
-        """Make a schedule: where to, when, and what. Raises `sqew.errors.ScheduleExists` if the name is taken."""
+        """Make a schedule: target, times and message. Raises `sqew.errors.ScheduleExists` if the name is taken."""
         return self._do(calls.create(name, fields))
 
     def put(self, name: str, **fields: Unpack[ScheduleFields]) -> ScheduleInfo:
-        """Make a schedule, or make it what the fields say; what they leave out gets its default.
+        """Make a schedule, or replace it by the fields given; those left out get their defaults.
 
-        A paused one stays paused unless they say otherwise. Saying the same again does not touch its next fire.
+        A paused one stays paused unless the fields say otherwise. Repeating the fields does not touch its next fire.
         """
         return self._do(calls.put(name, fields))
 
@@ -34,15 +34,15 @@ class Schedules:
         return self._do(calls.change(name, fields))
 
     def pause(self, name: str) -> ScheduleInfo:
-        """Have it fire no more until `resume`."""
+        """Pause a schedule: it does not fire until `resume`."""
         return self.change(name, status="paused")
 
     def resume(self, name: str) -> ScheduleInfo:
-        """Have it fire again. What it missed is made up for if it catches up."""
+        """Resume a schedule. The fires that it missed are made up for if it catches up."""
         return self.change(name, status="active")
 
     def get(self, name: str) -> ScheduleInfo:
-        """A schedule, and when it fires next."""
+        """Return a schedule, and its next fires."""
         return self._do(calls.get(name))
 
     def list(
@@ -54,7 +54,7 @@ class Schedules:
         limit: int | None = None,
         after: str = "",
     ) -> Found:
-        """Schedules by name, those after the given one. Without a ``limit``: all of them."""
+        """Return schedules by name, those after the given one. Without a ``limit``: all of them."""
         part = self._do(calls.schedules(status, target_kind, prefix, limit, after))
         found = list(part)
         # Where messages are large there are fewer at a time.
@@ -69,11 +69,11 @@ class Schedules:
         self._do(calls.delete(name))
 
     def run(self, name: str) -> ScheduleRun:
-        """Fire now, out of turn. When it fires next by the clock stays as it is."""
+        """Fire a schedule now, out of turn. Its next fire by the clock stays as it is."""
         return self._do(calls.run(name))
 
     def preview(self, *, timezone: str = "UTC", count: int = 5, **timing: Unpack[Timing]) -> Preview:
-        """What an expression says, and when it would fire next."""
+        """Return the meaning of an expression, and its next fires."""
         return self._do(calls.preview(timezone, count, timing))
 
 
@@ -84,13 +84,13 @@ class AsyncSchedules:
         self._do = do
 
     async def create(self, name: str, **fields: Unpack[ScheduleFields]) -> ScheduleInfo:
-        """Make a schedule: where to, when, and what. Raises `sqew.errors.ScheduleExists` if the name is taken."""
+        """Make a schedule: target, times and message. Raises `sqew.errors.ScheduleExists` if the name is taken."""
         return await self._do(calls.create(name, fields))
 
     async def put(self, name: str, **fields: Unpack[ScheduleFields]) -> ScheduleInfo:
-        """Make a schedule, or make it what the fields say; what they leave out gets its default.
+        """Make a schedule, or replace it by the fields given; those left out get their defaults.
 
-        A paused one stays paused unless they say otherwise. Saying the same again does not touch its next fire.
+        A paused one stays paused unless the fields say otherwise. Repeating the fields does not touch its next fire.
         """
         return await self._do(calls.put(name, fields))
 
@@ -99,15 +99,15 @@ class AsyncSchedules:
         return await self._do(calls.change(name, fields))
 
     async def pause(self, name: str) -> ScheduleInfo:
-        """Have it fire no more until `resume`."""
+        """Pause a schedule: it does not fire until `resume`."""
         return await self.change(name, status="paused")
 
     async def resume(self, name: str) -> ScheduleInfo:
-        """Have it fire again. What it missed is made up for if it catches up."""
+        """Resume a schedule. The fires that it missed are made up for if it catches up."""
         return await self.change(name, status="active")
 
     async def get(self, name: str) -> ScheduleInfo:
-        """A schedule, and when it fires next."""
+        """Return a schedule, and its next fires."""
         return await self._do(calls.get(name))
 
     async def list(
@@ -119,7 +119,7 @@ class AsyncSchedules:
         limit: int | None = None,
         after: str = "",
     ) -> Found:
-        """Schedules by name, those after the given one. Without a ``limit``: all of them."""
+        """Return schedules by name, those after the given one. Without a ``limit``: all of them."""
         part = await self._do(calls.schedules(status, target_kind, prefix, limit, after))
         found = list(part)
         # Where messages are large there are fewer at a time.
@@ -134,9 +134,9 @@ class AsyncSchedules:
         await self._do(calls.delete(name))
 
     async def run(self, name: str) -> ScheduleRun:
-        """Fire now, out of turn. When it fires next by the clock stays as it is."""
+        """Fire a schedule now, out of turn. Its next fire by the clock stays as it is."""
         return await self._do(calls.run(name))
 
     async def preview(self, *, timezone: str = "UTC", count: int = 5, **timing: Unpack[Timing]) -> Preview:
-        """What an expression says, and when it would fire next."""
+        """Return the meaning of an expression, and its next fires."""
         return await self._do(calls.preview(timezone, count, timing))

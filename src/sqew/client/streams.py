@@ -1,4 +1,4 @@
-"""Bodies that don't fit in memory: lines of JSON on their way out and in."""
+"""Bodies that don't fit in memory: lines of JSON, sent and received."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _TOGETHER = 64 * 1024
 
 
 class Splitter:
-    """Turns chunks, cut anywhere, into lines."""
+    """A splitter of chunks, cut anywhere, into lines."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     def lines(self, chunk: bytes) -> list[bytes]:
-        """The lines that are complete now, with their line breaks."""
+        """Return the lines that are complete now, with their line breaks."""
         if b"\n" not in chunk:
             self._rest += chunk
             return []
@@ -34,7 +34,7 @@ class Splitter:
 
 
 def chunks(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Lines, many at a time."""
+    """Yield lines joined into chunks."""
     check_iterable("lines", lines)
     waiting, size = [], 0
     for line in lines:
@@ -49,7 +49,7 @@ def chunks(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 
 async def chunks_of(lines: Iterable[bytes] | AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:
-    """The same from lines that may have to be waited for."""
+    """Yield the same from lines that may have to be awaited."""
     if not isinstance(lines, AsyncIterable):
         for chunk in chunks(lines):
             yield chunk
@@ -65,7 +65,7 @@ def _ended(line: bytes) -> bytes:
 
 
 def headers_of(call: Call[Any], streamed: bool) -> dict[str, str]:
-    """What is said of the body."""
+    """Return the headers about the body."""
     if streamed:
         return {"content-type": NDJSON}
     return {} if call.body is None else {"content-type": "application/json"}

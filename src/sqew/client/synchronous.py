@@ -1,4 +1,4 @@
-"""`Client`: a queue on a server, used like one in a file."""
+"""`Client`: a queue on a server, used like a queue in a file."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ class Client:
             for message in q.consume("orders"):
                 ship(message.value)
 
-    ``url`` may also be ``unix:/path/to/socket``; without one, ``SQEW_URL`` says where the server is. ``token`` is the
-    server's token or a queue's key; without one, ``SQEW_AUTH_TOKEN``. A key that wants its requests signed needs its
+    ``url`` may also be ``unix:/path/to/socket``; without it, ``SQEW_URL`` names the server. ``token`` is the server's
+    token or a queue's key; without it, ``SQEW_AUTH_TOKEN``. A key whose requests must be signed needs its
     ``signing_secret`` too. It may be shared by threads.
 
     Errors are those of `sqew.Queue`, by class and code. Besides, `sqew.errors.Unreachable` says that nothing was sent
-    and `sqew.errors.NoAnswer`, as `sqew.errors.OutcomeUnknown`, that it can't be known what was done. What does no harm
-    when it is done twice is tried again, ``retries`` times and after longer and longer pauses; a message without a key
-    is never sent twice.
+    and `sqew.errors.NoAnswer`, as `sqew.errors.OutcomeUnknown`, that the outcome is unknown. Requests that do no harm
+    if repeated are retried, ``retries`` times and after longer and longer pauses; a message without a key is never sent
+    twice.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Client:
         self.writers = Writers(self._do)
         """Sending in whole epochs, each exactly once."""
         self.certificates = Certificates(self._do)
-        """What receivers check the signatures of envelopes with."""
+        """The certificates with which receivers check the signatures of envelopes."""
         self._workers: list[Worker] = []
 
     def __repr__(self) -> str:
@@ -134,11 +134,11 @@ class Client:
 
     @property
     def url(self) -> str:
-        """Where the server is."""
+        """The address of the server."""
         return self._address.name
 
     def run(self, operation: ops.Operation[R]) -> R:
-        """Have the server execute one of `sqew.operations`: its result, or its error raised."""
+        """Have the server execute one of `sqew.operations`; return its result, or raise its error."""
         return self._do(calls.of(operation))
 
     def _do(self, call: Call[R]) -> R:
@@ -186,7 +186,7 @@ class Client:
     # Queues
 
     def create(self, name: str, *, exist_ok: bool = False, **policy: Any) -> QueueInfo:
-        """Make a queue. The keywords are fields of `sqew.Policy`; what they don't say, the server's settings do."""
+        """Make a queue. The keywords are fields of `sqew.Policy`; for those left out, the server's settings count."""
         try:
             return self._do(calls.create(name, policy))
         except QueueExists:
@@ -203,7 +203,7 @@ class Client:
         self._do(calls.delete(name))
 
     def info(self, name: str) -> QueueInfo:
-        """A queue's policy."""
+        """Return a queue and its policy."""
         try:
             return self._do(calls.info(name))
         except QueueNotFound:
@@ -212,7 +212,7 @@ class Client:
             raise
 
     def queues(self, prefix: str = "") -> list[QueueInfo]:
-        """All queues by name."""
+        """Return all queues by name."""
         return self._do(calls.queues(prefix))
 
     # The life of a message
@@ -233,10 +233,10 @@ class Client:
         delay_ms: int | None = None,
         ttl_ms: int | None = None,
     ) -> int:
-        """Send one message; its id, or the first one's if ``key`` was used before. It is on disk when this returns.
+        """Send a message; return its id, or the first one's if ``key`` was used before. It is then on disk.
 
-        A string is sent as text, anything else as JSON. With a ``key`` it is sent again when no answer came.
-        ``sync_commit``: whether to wait for the disk, whatever the server's `durability`.
+        A string is sent as text, anything else as JSON. With a ``key``, it is sent again if there was no answer.
+        ``sync_commit``: True to wait for the disk, False not to, whatever the server's `durability`.
         """
         delay_seconds = seconds_of("delay_", delay_seconds, delay_ms)
         ttl_seconds = seconds_of("ttl_", ttl_seconds, ttl_ms, at_least=1)
@@ -244,7 +244,7 @@ class Client:
         return self.run(ops.Send(queue, (message,), sync_commit=sync_commit))[0].id
 
     def enqueue_many(self, queue: str, bodies: Iterable[Any], *, sync_commit: bool | None = None) -> list[int]:
-        """Send a batch in one transaction: bodies, or `sqew.NewMessage` objects where more must be said of each."""
+        """Send a batch in one transaction: bodies, or `sqew.NewMessage` objects with more than a body."""
         messages: list[NewMessage] = calls.messages_of(bodies)
         operation = ops.Send(queue, messages, sync_commit=sync_commit)
         return [sent.id for sent in self.run(operation)] if messages else []
@@ -260,7 +260,7 @@ class Client:
         lease_ms: int | None = None,
         wait_ms: int | None = None,
     ) -> Message | None:
-        """Take the next message under a lease, waiting for one if there is none; None if there still is none."""
+        """Take the next message under a lease, waiting for one if there is none; return None if there still is none."""
         if lease_ms is not None:
             lease_seconds = seconds_of("lease_", lease_seconds, lease_ms)
         if wait_ms is not None:
@@ -281,7 +281,7 @@ class Client:
         lease_ms: int | None = None,
         wait_ms: int | None = None,
     ) -> list[Message]:
-        """Take up to ``limit`` messages under one lease; returns as soon as there is at least one."""
+        """Take up to ``limit`` messages under one lease; return as soon as there is at least one."""
         if lease_ms is not None:
             lease_seconds = seconds_of("lease_", lease_seconds, lease_ms)
         if wait_ms is not None:
@@ -290,7 +290,7 @@ class Client:
         return self.receive(operation, seconds_as_ms("wait_seconds", wait_seconds)).messages
 
     def receive(self, operation: ops.Receive, wait_ms: int = 0, stopping: Callable[[], bool] | None = None) -> Received:
-        """Receive; when nothing is ready, wait for it for up to ``wait_ms``, or until ``stopping``."""
+        """Receive; if nothing is ready, wait for up to ``wait_ms``, or until ``stopping``."""
         check_ms("wait_ms", wait_ms)
         longest_ms = LONGEST_WAIT_MS if stopping is None else ATTENTIVE_WAIT_MS
         deadline = time.monotonic() + wait_ms / 1000
@@ -303,9 +303,9 @@ class Client:
             time.sleep(max(asked_at + HASTY_S - time.monotonic(), 0))
 
     def ack(self, message: Held, consumer: str | None = None, *, queue: str | None = None) -> None:
-        """The work is done: the message is deleted (or archived, as the policy says).
+        """Acknowledge that the work is done: the message is deleted (or archived, as the policy says).
 
-        Raises `sqew.StaleLease` if the lease was lost: somebody else has the message, or will get it. With an id in
+        Raises `sqew.StaleLease` if the lease was lost: another consumer has the message, or will get it. With an id in
         place of the message, name its ``queue``.
         """
         name, ref = calls.held(message, consumer, queue)
@@ -315,7 +315,7 @@ class Client:
     def ack_many(
         self, messages: Sequence[Held], consumer: str | None = None, *, queue: str | None = None
     ) -> list[SqewError | None]:
-        """Ack a batch: for each, None or why not."""
+        """Ack a batch; return for each message None, or the error."""
         return self._settle_many(messages, consumer, queue, ops.Ack)
 
     def nack(
@@ -328,7 +328,7 @@ class Client:
         queue: str | None = None,
         delay_ms: int | None = None,
     ) -> None:
-        """The work failed: try again after the queue's backoff, or after ``delay_seconds``."""
+        """Report that the work failed: it is tried again after the queue's backoff, or after ``delay_seconds``."""
         delay_seconds = seconds_of("delay_", delay_seconds, delay_ms)
         name, ref = calls.held(message, consumer, queue)
         delay_ms = None if delay_seconds is None else seconds_as_ms("delay_seconds", delay_seconds)
@@ -345,7 +345,7 @@ class Client:
         queue: str | None = None,
         delay_ms: int | None = None,
     ) -> list[SqewError | None]:
-        """Nack a batch, all of it for one reason: for each, None or why not."""
+        """Nack a batch, all of it for one reason; return for each message None, or the error."""
         delay_seconds = seconds_of("delay_", delay_seconds, delay_ms)
         delay_ms = None if delay_seconds is None else seconds_as_ms("delay_seconds", delay_seconds)
         return self._settle_many(
@@ -358,7 +358,7 @@ class Client:
     def dead_letter(
         self, message: Held, consumer: str | None = None, *, reason: str = "", queue: str | None = None
     ) -> None:
-        """The work can never succeed: the message is dead at once."""
+        """Report that the work can never succeed: the message is dead at once."""
         name, ref = calls.held(message, consumer, queue)
         calls.raise_refusal(self.run(ops.Nack(name, (Release(ref, dead=True, reason=reason),))))
         self._hand.let_go(message)
@@ -372,7 +372,7 @@ class Client:
         queue: str | None = None,
         ms: int | None = None,
     ) -> None:
-        """The lease now ends ``seconds`` from now."""
+        """Extend the lease: it now ends ``seconds`` from now."""
         name, ref = calls.held(message, consumer, queue)
         calls.raise_refusal(
             self.run(ops.Extend(name, (Extension(ref, seconds_as_ms("seconds", seconds_of("", seconds, ms))),)))
@@ -387,7 +387,7 @@ class Client:
         queue: str | None = None,
         ms: int | None = None,
     ) -> list[SqewError | None]:
-        """Extend a batch: for each, None or why not."""
+        """Extend a batch; return for each message None, or the error."""
         lease_ms = seconds_as_ms("seconds", seconds_of("", seconds, ms))
         return self._settle_many(
             messages, consumer, queue, lambda name, refs: ops.Extend(name, [Extension(ref, lease_ms) for ref in refs])
@@ -425,7 +425,7 @@ class Client:
         lease_ms: int | None = None,
         wait_ms: int | None = None,
     ) -> Iterator[Message]:
-        """Go through the messages of a queue as they come.
+        """Yield the messages of a queue as they come.
 
         A message is acked when the loop asks for the next one. When the loop is left before that, because its body
         raises or breaks, the message is given back, to be tried again with the queue's backoff. The loop ends when
@@ -459,15 +459,15 @@ class Client:
     # Looking, and cleaning up
 
     def peek(self, queue: str, limit: int = 10, *, lane: str | None = None) -> list[Message]:
-        """The next messages, without taking them."""
+        """Return the next messages, without taking them."""
         return self._do(calls.peek(queue, limit, lane))
 
     def get(self, queue: str, id: int) -> Message:
-        """One message by its id, without taking it."""
+        """Return a message by its id, without taking it."""
         return self._do(calls.get(queue, id))
 
     def remove(self, queue: str, ids: Sequence[int]) -> list[bool]:
-        """Delete messages by their ids, whoever holds them: for each, whether it was there."""
+        """Delete messages by their ids, even those under a lease; return for each whether it was there."""
         return [self._remove(call) for call in calls.removals(queue, ids)]
 
     def _remove(self, call: Call[None]) -> bool:
@@ -478,33 +478,33 @@ class Client:
         return True
 
     def purge(self, queue: str) -> int:
-        """Delete every message that is in the queue now; how many there were."""
+        """Delete every message that is in the queue now; return how many there were."""
         return self._do(calls.purge(queue))
 
     def stats(self, queue: str) -> QueueStats:
-        """Depths by lane and state, totals, rates and latencies."""
+        """Return depths by lane and state, totals, rates and latencies."""
         return self._do(calls.stats(queue))
 
     def dead_letters(self, queue: str, limit: int = 100, after: int = 0) -> list[Message]:
-        """Messages of this queue that died, by id, those after the given one."""
+        """Return messages of this queue that died, by id, those after the given one."""
         return all_of(lambda most, last: self._do(calls.dead_letters(queue, most, last)), limit, after)
 
     def requeue(self, queue: str, ids: Sequence[int] | None = None) -> int:
-        """Bring dead letters of this queue back to it, with attempts 0: all, or those given. How many came."""
+        """Bring dead letters of this queue back to it, with attempts 0: all, or those given. Return how many came."""
         return self._do(calls.requeue(queue, ids))
 
     def purge_dead(self, queue: str, ids: Sequence[int] | None = None) -> int:
-        """Delete dead letters of this queue: all, or those given. How many there were."""
+        """Delete dead letters of this queue: all, or those given. Return how many there were."""
         return self._do(calls.purge_dead(queue, ids))
 
     def archive(
         self, queue: str, limit: int = 100, after: int = 0, outcome: Outcome | None = None
     ) -> list[ArchivedMessage]:
-        """Finished messages by id, those after the given one."""
+        """Return finished messages by id, those after the given one."""
         return all_of(lambda most, last: self._do(calls.archive(queue, most, last, outcome)), limit, after)
 
     def delete_archived(self, queue: str, finished: Sequence[Finished]) -> int:
-        """Delete finished messages from the archive, those that are still there as they were. How many were."""
+        """Delete finished messages from the archive, those that are still there unchanged. Return how many were."""
         return self._do(calls.delete_archived(queue, finished))
 
     # Keys
@@ -512,14 +512,14 @@ class Client:
     def create_key(
         self, queue: str, scopes: Sequence[KeyScope], label: str = "", *, signing: bool = False
     ) -> tuple[KeyInfo, str, str | None]:
-        """Make a key that opens this queue alone: what it is, the key, and the secret if requests must be signed.
+        """Make a key that opens this queue alone; return its info, the key, and the secret if requests must be signed.
 
         The key and the secret can't be had again.
         """
         return self._do(calls.create_key(queue, scopes, label, signing))
 
     def keys(self, queue: str) -> list[KeyInfo]:
-        """The keys of a queue, without what would open it."""
+        """Return the keys of a queue, without their secrets."""
         return self._do(calls.keys(queue))
 
     def delete_key(self, queue: str, id: str) -> None:
@@ -529,7 +529,7 @@ class Client:
     # Workers
 
     def wake_waiters(self) -> None:
-        """Who waits looks up by itself, once a second: nothing is to be done."""
+        """Do nothing: a receive looks up by itself, once a second."""
 
     def worker(
         self,
@@ -570,19 +570,19 @@ class Client:
     # Upkeep
 
     def compact(self, queue: str) -> Compacted:
-        """Sweep out what is due, give free space back to the disk and empty the write-ahead log; what that gained."""
+        """Sweep, give free space back to the disk and empty the write-ahead log; return the bytes before and after."""
         return self._do(calls.compact(queue))
 
     def health(self) -> dict[str, Any]:
-        """What the server says of itself if it is ready to work; else its error is raised."""
+        """Return what the server says of itself if it is ready to work; else raise its error."""
         return self._do(calls.health())
 
     def metrics(self) -> str:
-        """The server's metrics for Prometheus."""
+        """Return the server's metrics for Prometheus."""
         return self._do(calls.metrics())
 
     def export(self, queue: str, *, archive: bool = False) -> Iterator[bytes]:
-        """The messages of a queue, as lines of JSON; or those of its archive. They come as the server reads them."""
+        """Yield the messages of a queue, or of its archive, as lines of JSON. They come as the server reads them."""
         call = calls.export(queue, archive)
         self._check_open()
         with self._asked(call) as response:
@@ -595,7 +595,7 @@ class Client:
             splitter.check_end(self._address.name)
 
     def import_lines(self, queue: str, lines: Iterable[bytes]) -> Iterator[int]:
-        """Send what `export` wrote, in one request: yields how many messages were sent.
+        """Send the lines that `export` wrote, in one request; yield how many messages were sent.
 
         Priorities, lanes, headers, groups, keys, delays and lifetimes come along; ids and attempts start anew. A bad
         line raises an error that names it; the batches before it are sent. Expired messages are left out.

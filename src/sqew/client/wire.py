@@ -1,4 +1,4 @@
-"""The Sqew dialect as its client sees it: what goes out, what comes back, and what that stands for."""
+"""The Sqew dialect on the client's side: the bodies that are sent and received, and their meaning."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Item(Struct, omit_defaults=True):
 
 
 def payload_of(message: NewMessage) -> Raw:
-    """A body as it stands in a request."""
+    """Return a body as it stands in a request."""
     return Raw(message.body if message.format == "json" else encode(message.body.decode()))
 
 
@@ -85,7 +85,7 @@ class Trouble(Struct):
 
 class Failure(Struct):
     error: Trouble | str
-    """A sentence alone is what a server that is not ready says of itself."""
+    """The error as sent. A server that is not ready sends only a sentence."""
 
 
 class QueueDocument(Struct):
@@ -267,14 +267,14 @@ class Purged(Struct):
 
 
 class Compacted(Struct):
-    """How many bytes the file that holds the queues had before, and has now."""
+    """The bytes of the file that holds the queues, before and after."""
 
     bytes_before: int
     bytes_after: int
 
 
 def body_of(payload: Raw, format: Format) -> bytes:
-    """A body as it was sent, from how it stands in an answer."""
+    """Return a body as it was sent, from the form that it has in an answer."""
     return bytes(payload) if format == "json" else _decode_text(payload).encode()
 
 
@@ -288,7 +288,7 @@ _BY_CODE = {kind.code: kind for kind in _kinds(SqewError)}
 
 
 def error_of(trouble: Trouble, known: Mapping[str, Any]) -> SqewError:
-    """The error that the server met, of its class and in its words. ``known``: what it is about."""
+    """Return the error that the server met, of its class and in its words. ``known``: its attributes."""
     kind = _BY_CODE.get(trouble.code, SqewError)
     error = error_like(kind, trouble.message, known)
     if kind is SqewError:
@@ -297,7 +297,7 @@ def error_of(trouble: Trouble, known: Mapping[str, Any]) -> SqewError:
 
 
 def error_like(kind: type[SqewError], sentence: str, known: Mapping[str, Any]) -> SqewError:
-    """An error of a class, in the server's words."""
+    """Return an error of a class, in the server's words."""
     # Not by calling the class: each makes up its own sentence, and the server has done that already.
     error = kind.__new__(kind, sentence)
     for name, value in known.items():

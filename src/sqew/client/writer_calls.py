@@ -1,4 +1,4 @@
-"""Requests and answers about writers: sending in whole epochs."""
+"""Requests and answers about writers, which send in whole epochs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a request to its answer: find the route, let it in, decode it, have it handled, and word what goes wrong."""
+"""The way from a request to its response: find the route, admit, decode, call the handler, and word what goes wrong."""
 
 from __future__ import annotations
 
@@ -45,23 +45,23 @@ _log = logging.getLogger("sqew.http")
 
 _REMEMBERED = 4_096
 _LONGEST_REMEMBERED = 1_024
-"""What is longer is decoded each time: otherwise those who make it up could fill the memory with it."""
+"""Longest query string, in bytes, that is cached decoded: otherwise made-up ones could fill the memory."""
 _LONGEST_ID = 128
 _LONGEST_SENTENCE = 300
-"""msgspec quotes a value that is none of those that are allowed, however long it is."""
+"""Longest part of an error message to quote: msgspec quotes a value that is not allowed at any length."""
 _SMALL_BODY = 16_384
 _CHECKED_AT_ONCE = 1_048_576
-"""Messages in a larger body are checked beside the loop: to parse the JSON of 14 MiB of small objects takes 0.4 s."""
+"""Messages in a larger body are checked in a thread: to parse the JSON of 14 MiB of small objects takes 0.4 s."""
 _BLANKS = b" \t\r\n"
-"""What may stand between the signs of JSON."""
+"""Whitespace that JSON allows between tokens."""
 _CLIENT_LEFT = 499
-"""What logs and metrics show for a request whose client did not wait for its answer."""
+"""Status in logs and metrics for a request whose client did not wait for the response."""
 _TAKING = frozenset({Receive, OpenConsumer})
 """Operations that take something away: messages, or a consumer from its holder."""
 
 
 class App:
-    """What happens to requests. Implements `sqew.http.wire.connection.Application`."""
+    """The application that handles requests. Implements `sqew.http.wire.connection.Application`."""
 
     def __init__(self, service: Service, guard: Guard, fallback: Dialect) -> None:
         self.service = service
@@ -81,7 +81,7 @@ class App:
     # The connection's side
 
     def begin(self, request: Request) -> None:
-        """Find the route, and see that the request may come in at all before its body is read."""
+        """Find the route, and check that the request is admitted at all before its body is read."""
         server = request.connection.server
         given = request.headers.get(b"x-request-id")
         request.id = given if given is not None and _is_id(given) else server.new_id()
@@ -98,7 +98,7 @@ class App:
             request.stream = BodyStream(request.connection)
 
     def expect_large(self, request: Request) -> None:
-        """Raise unless its route takes a body: nobody need have a token to ask for /livez, or with OPTIONS."""
+        """Raise unless the request's route takes a body: /livez and OPTIONS, for example, need no token."""
         route = request.route
         if route is None:
             raise BadBody("OPTIONS takes no body. Leave it out.")
@@ -142,17 +142,17 @@ class App:
             self._answer(request, self.mistake(request))
 
     def still_admits(self, route: Route, key_id: str) -> bool:
-        """Whether a request can be let in without a look that has the same head, and key, as one that was."""
+        """Return True if a request with a head and a key that were admitted before can skip the checks."""
         return not self._broker.is_closed and self._guard.still_admits(route, key_id)
 
     def submit(self, request: Request, call: Call, *, is_checked: bool = False) -> None:
-        """Answer a request by a call. ``is_checked``: one that was made before."""
+        """Submit a call, and answer the request with its result. ``is_checked``: the operation was checked before."""
         takes = type(call.operation) in _TAKING
         done = _Taking(self, request, call) if takes else partial(self.done, request, call)
         self._broker.submit(call.operation, done, is_checked=is_checked)
 
     async def _submit_checked(self, request: Request, call: Call) -> None:
-        """Answer a request by a call, which takes long to check, while others are answered."""
+        """Check a large call in a thread, so that others are answered meanwhile; then submit it."""
         try:
             await asyncio.to_thread(check_operation, call.operation, self._broker.limits)
             self.submit(request, call, is_checked=True)
@@ -164,7 +164,7 @@ class App:
             request.task = None
 
     def call_of(self, request: Request, route: Route) -> Call:
-        """The call that a route answers a head with, as it always does."""
+        """Return the call with which a route always answers this head."""
         self._decode(request, route)
         call = route.handler(self.service, request)
         assert isinstance(call, Call)
@@ -172,16 +172,16 @@ class App:
         return call
 
     def handler_of_head(self, request: Request) -> RequestLane | RepeatedRequest | None:
-        """Who takes requests with this head."""
+        """Return the lane for requests with this head, if they may share one."""
         return self._lanes.of(request)
 
     @property
     def may_coalesce(self) -> bool:
-        """Whether nobody wants to know about requests one by one."""
+        """True if no observer needs per-request events: then requests may be coalesced."""
         return not self._counters.notes_all and self._guard.leaves_answers
 
     def failure(self, request: Request | None, error: SqewError) -> Response:
-        """What is wrong, in the words of the dialect that was spoken."""
+        """Return the response for an error, in the words of the dialect that was spoken."""
         dialect = self._fallback if request is None else self._dialect(request)
         self._counters.failed(error, None if request is None else queue_of(request))
         if dialect.refuse is not None and request is not None:
@@ -198,11 +198,11 @@ class App:
         return route.dialect
 
     def refuse(self, request: Request, error: SqewError) -> None:
-        """Answer a request that never came whole, or whose transaction failed with those of others."""
+        """Answer a request that never arrived in full, or whose transaction failed with those of others."""
         self._answer(request, self.failure(request, error))
 
     def mistake(self, request: Request) -> Response:
-        """Something that should not happen did: the log has the traceback, the client a name to find it by."""
+        """Log an unexpected exception and its traceback; return a response with the request id to find it by."""
         _log.exception("request %s failed", request.id.decode("latin-1"))
         id = request.id.decode("latin-1")
         return self.failure(
@@ -210,7 +210,7 @@ class App:
         )
 
     def keep_up(self) -> None:
-        """To be called once a second: end what goes on under a key that has been deleted since it began."""
+        """End the requests whose key has been deleted since they began. To be called once a second."""
         for task, request in list(self._tasks.items()):
             if request.key_id and not self._guard.still_opens(request):
                 request.connection.abandon(request)
@@ -256,7 +256,7 @@ class App:
             check_repeats(request.body, request.data, route.required)
 
     def _crowd(self, route: Route, decoder: msgspec.json.Decoder[Any]) -> Crowd[Any]:
-        """What decodes the large bodies of a route."""
+        """Return the decoder for the large bodies of a route."""
         crowd = self._crowds.get(id(route))
         if crowd is None:
             crowd = self._crowds[id(route)] = Crowd(route.body, decoder.decode, self.service.settings.max_batch)
@@ -285,7 +285,7 @@ class App:
     # Answering
 
     def done(self, request: Request, call: Call, result: Any) -> None:
-        """Answer with what came of the call: the transaction is over."""
+        """Answer with the result of a call: the transaction is over."""
         try:
             operation = call.operation
             if type(result) is list:
@@ -339,10 +339,10 @@ class App:
         return await answer if isawaitable(answer) else answer
 
     def _came_to_nobody(self, request: Request, operation: Receive, received: Received) -> bool:
-        """Return True if who asked has left since. The messages go back at once, not when their leases run out.
+        """Return True if the client has left since. Its messages go back at once, not when their leases run out.
 
-        What was taken for good can't go back: to answer is the only chance left, and who has only ended its side of the
-        connection still reads.
+        Messages that were taken for good can't go back: to answer is the only chance left, and a client that has only
+        closed its sending side still reads.
         """
         if (operation.finish and received.messages) or not request.is_gone:
             return False
@@ -367,7 +367,7 @@ class App:
         self._keep(request, self._carry_out(request, answer))
 
     def _keep(self, request: Request, work: Coroutine[Any, Any, None]) -> None:
-        """Have something done for a request, and ended with its connection."""
+        """Start a task for a request; it ends with the request's connection."""
         task = asyncio.get_running_loop().create_task(work)
         request.task = task
         self._tasks[task] = request
@@ -438,7 +438,7 @@ class App:
 
 
 class _Taking(Awaited):
-    """Answers a request that takes messages or a consumer, unless its client has left when its turn comes."""
+    """A callback that answers a request for messages or a consumer, unless its client has left when its turn comes."""
 
     __slots__ = ("_app", "_call", "_request")
 
@@ -456,14 +456,14 @@ class _Taking(Awaited):
 
 
 def check_json_type(request: Request) -> None:
-    """Raise unless the body is said to be JSON (or nothing is said). What a form can send, any page could."""
+    """Raise unless Content-Type is JSON or missing: any web page could send what a form can send."""
     if not is_json(request):
         shown = request.headers[b"content-type"].partition(b";")[0].decode("latin-1").strip().lower()[:60]
         raise WrongContentType(f"The body must be JSON, not {shown}. Add the header 'Content-Type: application/json'.")
 
 
 def _has_large_body(request: Request) -> bool:
-    """Tell whether more follows the head than comes with it in most requests."""
+    """Return True if the body is larger than those that usually come with their heads."""
     headers = request.headers
     return b"transfer-encoding" in headers or int(headers.get(b"content-length", 0)) > _SMALL_BODY
 
@@ -494,7 +494,7 @@ def _pairs(query: bytes) -> dict[str, str]:
 
 
 def _explained(error: msgspec.ValidationError, kind: Any) -> str:
-    """msgspec's sentence, with the nearest name where one is misspelt."""
+    """Return msgspec's sentence, with the nearest name where a field is misspelt."""
     sentence = shortened(str(error), _LONGEST_SENTENCE)
     _, unknown, rest = sentence.partition("unknown field `")
     # One message or an array of them: the fields are those of the message.

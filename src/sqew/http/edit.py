@@ -1,4 +1,4 @@
-"""Changes that are made up from what is there: to read, to think, and to write without anybody coming between."""
+"""Read-modify-write: changes computed from what was read, with nothing written in between."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ R = TypeVar("R")
 
 
 class Edits:
-    """Here they take turns. If another process has come between, the store says so, and they are made up anew."""
+    """Read-modify-write changes, taken in turn. If another process comes between, they are computed anew."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._turns: WeakValueDictionary[Operation[Any], asyncio.Lock] = WeakValueDictionary()
 
     async def make(self, read: Operation[T], change: Callable[[T], Awaitable[Operation[R]]]) -> R:
-        """Look at something, and carry out the change that is made up from it.
+        """Read something, and carry out the change that is computed from it.
 
-        The change must be one that is refused with `ChangedMeanwhile` where what it was made up from is no longer so.
-        It may be made up several times.
+        The change must be refused with `ChangedMeanwhile` if what it was computed from has changed since. It may be
+        computed several times.
         """
         turn = self._turns.setdefault(read, asyncio.Lock())
         async with turn:

@@ -1,8 +1,8 @@
-"""Requests that come in one tick and differ in their bodies alone are handled together.
+"""Lanes for requests that come in one tick and differ only in their bodies: they are handled as one.
 
-A busy server gets the same request over and over: send this to that queue. To find the route of each, to let it in, to
-make an operation of it and to hand its result back takes more time than to store the message. Together they are one
-operation, and what is the same of them is looked at once. Where anything is out of the ordinary, each goes by itself.
+A busy server gets the same request over and over: send this to that queue. To find the route of each, admit it, make an
+operation of it and hand its result back takes more time than to store the message. Coalesced, they are one operation,
+and what they have in common is looked at once. Where anything is out of the ordinary, each is handled by itself.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 _log = logging.getLogger("sqew.http")
 
 _LARGEST_BODY = 4_096
-"""Larger ones cost what they cost."""
+"""Largest body of a request that is coalesced: with larger ones there is little to save."""
 _LARGEST_BATCH = 500
-"""How many requests go together at most. Those after them are looked at one by one: there may be too many."""
+"""Most requests in a batch. Those after them are handled one by one: there may be too many."""
 _UNDONE = (StoreDamaged, StoreFull)
-"""What may be wrong with the store after which it is for sure that nothing was stored."""
+"""Errors of the store after which it is certain that nothing was stored."""
 
 
 class RequestLanes:
-    """All that are on their way, and who repeats itself."""
+    """The lanes of a server, by what their requests have in common."""
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -42,7 +42,7 @@ class RequestLanes:
         self._known: WeakValueDictionary[Hashable, RequestLane] = WeakValueDictionary()
 
     def of(self, request: Request) -> RequestLane | RepeatedRequest | None:
-        """Who takes a request, and any other that has the same head; None: it is looked at as if it were the first."""
+        """Return the lane for a request and all others with the same head; None: each takes the long way."""
         route = request.route
         if route is None or len(request.body) > _LARGEST_BODY or not self._app.may_coalesce:
             return None
@@ -53,7 +53,7 @@ class RequestLanes:
         return self._lane(request, route, request.params)
 
     def of_begun(self, request: Request) -> RequestLane | None:
-        """Who takes a request that was let in, and others that differ from it in the last part of their paths."""
+        """Return the lane for an admitted request, and for others that differ only in the last part of their paths."""
         route = request.route
         if route is None or request.key is not None or not self._app.may_coalesce:
             return None
@@ -77,7 +77,7 @@ class RequestLanes:
 
 
 class RepeatedRequest:
-    """Requests of which each asks for the same as the one before, by somebody who was let in before."""
+    """A lane for requests that repeat one answered before, from a client that was admitted before."""
 
     def __init__(self, app: App, first: Request, call: Call) -> None:
         assert first.route is not None
@@ -88,7 +88,7 @@ class RepeatedRequest:
         self._new_id = first.connection.server.new_id
 
     def take(self, request: Request) -> None:
-        """A request whose head is known has come."""
+        """Submit the known call again, for a request whose head is known."""
         if not self._app.still_admits(self._route, self._key_id):
             request.connection.start(request)
             return
@@ -98,7 +98,7 @@ class RepeatedRequest:
 
 
 class RequestLane:
-    """Requests to the same end, by somebody who was let in before. Implements `sqew.core.broker.Coalesced`."""
+    """A lane to one route, for a client that was admitted before. Implements `sqew.core.broker.Coalesced`."""
 
     def __init__(self, app: App, batched: Batched, first: Request) -> None:
         assert first.route is not None
@@ -110,7 +110,7 @@ class RequestLane:
         self._most = min(_LARGEST_BATCH, app.service.broker.limits.max_batch)
 
     def take(self, request: Request) -> None:
-        """A request whose head is known has come whole."""
+        """Add a complete request whose head is known."""
         waiting = self._waiting
         if not waiting:
             if not self._app.still_admits(self._route, self._key_id):
@@ -124,7 +124,7 @@ class RequestLane:
         waiting.append(request)
 
     def join(self, request: Request) -> None:
-        """A request has come that was let in by itself."""
+        """Add a request that was admitted by itself."""
         waiting = self._waiting
         if not waiting:
             self._app.service.broker.at_flush(self)
@@ -137,7 +137,7 @@ class RequestLane:
         return len(self._waiting)
 
     def flush(self) -> None:
-        """A transaction is about to begin."""
+        """Submit all that have gathered as one operation: a transaction is about to begin."""
         requests, self._waiting = self._waiting, []
         if len(requests) > 1:
             try:
@@ -161,7 +161,7 @@ class RequestLane:
                 request.connection.start(request)
 
     def _done(self, requests: Sequence[Request], call: SharedCall, result: Any) -> None:
-        """The transaction is over."""
+        """Answer the requests: the transaction is over."""
         if isinstance(result, StoreError) and not isinstance(result, _UNDONE):
             # Whether anything was stored is not for sure, so none of it may be done a second time.
             for request in requests:

@@ -1,7 +1,7 @@
-"""Which handler answers a request: a table of routes, and the walk from a path to one of them.
+"""The table of routes, and the walk from a path to the handler that answers it.
 
-The table is also what the OpenAPI document is made of, so a route says everything about itself: the types of its query,
-its body and its answers, and what a key must allow for it.
+The OpenAPI document is made from the same table, so a route says everything about itself: the types of its query, its
+body and its answers, and the scope that a key needs for it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sqew.http.service import Service
 
 Scope = Literal["send", "receive", "admin", "open", "signed"]
-"""What a key must allow. ``open`` needs none; for ``signed`` the handler checks the signature, where there are any."""
+"""Scopes that a key may have. ``open`` needs no key; for ``signed`` the handler checks AWS signatures, if set up."""
 KEYLESS: frozenset[Scope] = frozenset({"open", "signed"})
 
 Answer = Response | Stream | Call | Awaitable[Response | Stream | Call]
@@ -33,66 +33,67 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 _REMEMBERED = 4_096
-"""How many paths the router keeps the answer for."""
+"""Most paths that the router caches the route of."""
 _LONGEST_REMEMBERED = 256
-"""What is longer is looked for each time: otherwise those who make it up could fill the memory with it."""
+"""Longest path that is cached: otherwise made-up ones could fill the memory."""
 
 
 class Dialect(Struct, frozen=True):
-    """One HTTP vocabulary, and how it words failures."""
+    """An HTTP vocabulary, and the way it words failures."""
 
     name: str
     doc: str
     failure: Callable[[SqewError, int], bytes]
-    """The body of an answer that refuses, as JSON."""
+    """The body of a refusal, as JSON."""
     shape: Any = None
     """The type of that body."""
     refuse: Callable[[Request, SqewError], Response] | None = None
-    """The whole answer that refuses, for a dialect in which more than its body depends on the request."""
+    """The whole response of a refusal, for a dialect in which more than its body depends on the request."""
     refusal_types: tuple[str, ...] = (JSON.decode(),)
-    """The content types that it may have."""
+    """The content types that a refusal may have."""
     status: Callable[[SqewError], int] = status_of
-    """The status of an answer that refuses."""
+    """The status of a refusal."""
     exact: bool = False
-    """Its routes take only the methods that they name, so not OPTIONS, and no slash at the end of the path."""
+    """True if its routes take only the methods that they name, so not OPTIONS, and no slash at the end of the path."""
 
 
 class Batched(Struct, frozen=True):
-    """How requests to one path, each about one message, are answered together if they come together. It must make no
-    other difference."""
+    """A way to answer requests to one path, each about one message, as a batch if they come together. It must make no
+    other difference.
+    """
 
     kind: Callable[[Service, Request], Hashable]
-    """What kind of request has this head: those of one kind go together. None: it goes alone."""
+    """Returns the kind of a request: those of one kind are batched. None: the request goes alone."""
     call: Callable[[Service, Sequence[Request]], SharedCall | None]
-    """One operation for all of them; None, or an error: each must go alone."""
+    """Returns one operation for all of them; None, or an error: each must go alone."""
     differ_in_path: bool = False
-    """They name one message each in their paths, and have no bodies. So each is let in by itself before they meet."""
+    """True if each names a message in its path, and has no body: then each is admitted by itself before they meet."""
 
 
 def plain_kind(_service: Service, request: Request) -> bool | None:
-    """All requests with a JSON body and nothing else are of one kind."""
+    """Return True for a request with a JSON body and no query: all of these are of one kind."""
     return True if not request.query and is_json(request) else None
 
 
 def harmless(_request: Request) -> bool:
-    """Any link may lead here."""
+    """Return True: any link may lead here."""
     return True
 
 
 def harmful(_request: Request) -> bool:
-    """No link of another site may lead here: GET takes messages, or more."""
+    """Return False: no link of another site may lead here, as GET takes messages, or more."""
     return False
 
 
 class NoParameters(Struct, frozen=True):
-    """Parameters of a route that has none, and ignores what is given, as the server that its clients come from does.
+    """Parameters of a route that takes none: any are ignored, as on the server that its clients were written for.
 
     Not for routes that delete: there an ignored parameter would be one that says how little to delete.
     """
 
 
 class Route(Struct, frozen=True, kw_only=True):
-    """One method on one path."""
+    """A method on a path, and all that is to be known about it."""
 
     method: str
     pattern: str
@@ -101,62 +102,63 @@ class Route(Struct, frozen=True, kw_only=True):
     summary: str
     scope: Scope
     path: Mapping[str, Any] = {}  # msgspec copies it
-    """The types of the values in the path; text where nothing is said. A path is another one where a value does not
-    match the pattern that its type has."""
+    """The types of the values in the path; a string if not given. A path leads elsewhere if a value does not match the
+    pattern that its type has.
+    """
     query: type[Struct] | None = None
     headers: Mapping[str, str] = {}  # msgspec copies it
-    """The headers it looks at, and what each is for."""
+    """The headers that the handler reads, and the purpose of each."""
     body: Any = None
     """The type of a JSON body."""
     misfit: type[SqewError] = BadValue
-    """The error where a body is JSON of another shape."""
+    """The error for a body that is JSON of another shape."""
     decoder: msgspec.json.Decoder[Any] | None = None
     required: bytes = b""
-    """The name of a field that the body must have, as it stands there."""
+    """The name of a field that the body must have, as it is written there."""
     answers: Mapping[int, Any] = {}  # msgspec copies it
     """The type of the answer by status; None: no body. A string: a content type other than JSON; or several of them."""
     guest: Dialect | None = None
-    """Another dialect that has this route too."""
+    """Another dialect that shares this route."""
     is_guest: Callable[[Request], bool] | None = None
-    """Whether a request is in that one."""
+    """Returns True if a request is in the guest dialect."""
     guest_told: str = ""
-    """What it does for those: they give the URL's parameters alone, and all others the body alone."""
+    """The docstring for the guest dialect: its requests have parameters in the URL alone, all others a body alone."""
     guest_answers: tuple[int, ...] = ()
-    """Which of the answers are theirs, by status."""
+    """The statuses of the answers in the guest dialect."""
     streams: bool = False
-    """The handler reads the body while it arrives."""
+    """True if the handler reads the body while it arrives."""
     any_type: bool = False
-    """The body is JSON, whatever its Content-Type says."""
+    """True if the body is JSON, whatever its Content-Type says."""
     reads_body: bool = False
-    """The handler reads the body itself: it may be lines of JSON as well."""
+    """True if the handler reads the body itself: it may be lines of JSON as well."""
     body_optional: bool = False
     ignores_body: bool = False
-    """It takes no body, and one that comes all the same means nothing, unless it is large."""
+    """True if a body is ignored although the route takes none, unless it is large."""
     raw: bool = False
-    """The handler reads the URL's parameters and the body itself."""
+    """True if the handler reads the URL's parameters and the body itself."""
     keeps_to_queue: bool = False
-    """Its path names no queue, and it touches none but `Request.only_queue` where that is set."""
+    """True if the path names no queue, and the handler touches only `Request.only_queue` where that is set."""
     long: bool = False
-    """It may take as long as it takes: no request timeout."""
+    """True if it may take any time: no request timeout."""
     batched: Batched | None = None
     by_link: Callable[[Request], bool] = harmless
-    """Tell whether a link on another site may lead to it. Nothing but GET is asked about."""
+    """Returns True if a link on another site may lead to the route. It is called for GET only."""
     is_all_head: bool = False
-    """It has no body, and always answers the same head with the same `Call`."""
+    """True if it has no body, and always answers the same head with the same `Call`."""
 
     @property
     def finds_fifo(self) -> bool:
-        """Whether a FIFO queue is found there without the suffix of its name, as it may be made without it."""
+        """True if a FIFO queue is found there without the suffix of its name, as it may be made without it."""
         return self.pattern.startswith("/v1/queues/{name}")
 
     @property
     def names_one(self) -> bool:
-        """Return True if there is an id in its path, so that the same head hardly comes again."""
+        """True if there is an id in its path, so that the same head hardly comes again."""
         return "{id}" in self.pattern
 
     @property
     def parameters(self) -> list[str]:
-        """The names in the pattern, in order."""
+        """The names of the parameters in the pattern, in order."""
         return [part[1:-1] for part in self.pattern.split("/") if part.startswith("{")]
 
 
@@ -168,7 +170,7 @@ class Routes:
         self.routes: list[Route] = []
 
     def add(self, method: str, pattern: str, *, scope: Scope, body: Any = None, **more: Any) -> Callable[[H], H]:
-        """A decorator: the function answers this method on this path. Its docstring is the route's summary."""
+        """Return a decorator: the function answers this method on this path. Its docstring is the route's summary."""
 
         def register(handler: H) -> H:
             decoder = None if body is None else msgspec.json.Decoder(body)
@@ -207,7 +209,7 @@ class Routes:
 
 
 class _Node:
-    """One step of a path."""
+    """A step of a path."""
 
     __slots__ = ("children", "methods", "parameter", "pattern")
 
@@ -218,13 +220,13 @@ class _Node:
         self.pattern = re.compile(pattern) if pattern else None
 
     def parameter_for(self, value: str) -> _Node | None:
-        """Where a value leads that no child is called by."""
+        """Return the node for a value that is not the name of a child."""
         node = self.parameter
         return None if node is None or not value or (node.pattern and not node.pattern.search(value)) else node
 
 
 class Router:
-    """From a method and a path to a route and the values in its path."""
+    """A map from a method and a path to a route and the values in its path."""
 
     def __init__(self) -> None:
         self._root = _Node()
@@ -249,7 +251,7 @@ class Router:
             self.routes.append(route)
 
     def find(self, method: bytes, path: bytes) -> tuple[Route, tuple[str, ...]]:
-        """The route and the values of its parameters; raises `RouteNotFound` or `MethodNotAllowed`."""
+        """Return the route and the values of its parameters; raise `RouteNotFound` or `MethodNotAllowed`."""
         known = self._known.get((method, path))
         if known is not None:
             return known
@@ -285,7 +287,7 @@ class Router:
         return route, params
 
     def nearest(self, path: bytes) -> Route | None:
-        """A route that has as much of the path as any: its dialect is the one that was meant, if one was."""
+        """Return the route that shares most of the path: its dialect is the one that was meant, if any was."""
         node = self._root
         for part in path.decode("latin-1").strip("/").split("/"):
             child = node.children.get(part) or node.parameter_for(part)
@@ -295,7 +297,7 @@ class Router:
         return None if node is self._root else _first_route(node)
 
     def methods(self, path: bytes) -> list[str]:
-        """What may be done at a path; empty where there is nothing."""
+        """Return the methods that are allowed at a path; none if there is no such path."""
         try:
             self._find("", path)
         except MethodNotAllowed as error:
@@ -323,7 +325,7 @@ def _walk(node: _Node, parts: list[str], at: int, params: tuple[str, ...]) -> tu
 
 
 def _pattern_of(kind: Any) -> str:
-    """The pattern that values of a type match, if it has one."""
+    """Return the pattern that values of a type match, if it has one."""
     return next((said.pattern for said in get_args(kind) if isinstance(said, msgspec.Meta) and said.pattern), "")
 
 
@@ -346,6 +348,6 @@ def allowed_methods(node: _Node) -> list[str]:
 
 
 def shown_path(path: bytes) -> str:
-    """A path as it may stand in a sentence."""
+    """Return a path as it may stand in a sentence."""
     text = path.decode("latin-1")
     return text if len(text) <= 100 else text[:97] + "..."

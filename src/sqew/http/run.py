@@ -1,4 +1,4 @@
-"""Running a server on a file or a database until it is told to stop."""
+"""A server's run, on a file or a database, until it is told to stop."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ R = TypeVar("R")
 
 _TICK_S = 1.0
 _START_S = 30.0
-"""For how long a server tries to start on a database that goes away meanwhile."""
+"""Seconds that a server tries to start on a database that goes away meanwhile."""
 _LATE_S = 0.5
-"""How late the loop may come to its next tick before that is logged: something held it up."""
+"""Seconds that the loop may be late for its next tick before that is logged: something held it up."""
 
 
 Ready = Callable[[list[str], str], None]
 
 
 def serve(settings: Settings, ready: Ready, notices: Sequence[str] = ()) -> None:
-    """Serve until SIGTERM or SIGINT; a second one ends it at once.
+    """Serve until SIGTERM or SIGINT; a second signal ends it at once.
 
-    ``ready`` gets the addresses and where the queues are once it listens, where the log is for people; a log in JSON
-    has a line for that. ``notices`` are logged as warnings.
+    When the server listens, ``ready`` gets its addresses and the place of the queues if the log is for people; a log in
+    JSON has a line for that. ``notices`` are logged as warnings.
     """
     if settings.linger_ms and not settings.database_url:
         raise BadSetting(
@@ -140,7 +140,7 @@ async def _serve(settings: Settings, ready: Ready) -> None:
 
 
 async def _look_around(engine: Engine | RemoteEngine, broker: Broker, guard: Guard) -> int:
-    """What is wrong with the store is better found out now than by the first client; the salt of its ids."""
+    """Check the store now, rather than with the first client; return the salt of its ids."""
     if isinstance(engine, RemoteEngine):
         await engine.store.look_for_room()
     await guard.keep_up()
@@ -151,7 +151,7 @@ async def _look_around(engine: Engine | RemoteEngine, broker: Broker, guard: Gua
 
 
 async def _in_time(begin: Callable[[], Awaitable[R]], stopped: asyncio.Event, was_there: bool = True) -> R:
-    """Begin, and begin again for a while where the database was there and has gone: it may be starting as well."""
+    """Begin, and retry for a while if the database was there and has gone: it may be starting as well."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + _START_S
     while True:
@@ -168,14 +168,14 @@ async def _in_time(begin: Callable[[], Awaitable[R]], stopped: asyncio.Event, wa
 
 
 def _place(settings: Settings) -> dict[str, str]:
-    """Where the queues are, as the log may show it."""
+    """Return the place of the queues, as the log may show it."""
     if settings.database_url:
         return {"database": without_password(settings.database_url)}
     return {"db": settings.db}
 
 
 def make_router() -> Router:
-    """Every route of every dialect."""
+    """Return a router with every route of every dialect."""
     router = Router()
     for routes in (
         sqew.routes,
@@ -205,14 +205,14 @@ def make_router() -> Router:
 def make_service(
     broker: Broker, settings: Settings, guard: Guard, uuids: MessageUuids, tracing: Tracing | None = None
 ) -> Service:
-    """What the handlers of all dialects work with."""
+    """Return the service that the handlers of all dialects work with."""
     service = Service(broker, settings, make_router(), guard.keys, guard.backpressure, uuids, tracing)
     broker.observe_batch = service.counters.observe_batch
     return service
 
 
 def make_server(service: Service, guard: Guard) -> Server:
-    """A server for all dialects, not listening yet."""
+    """Return a server for all dialects, not listening yet."""
     settings = service.settings
     application = App(service, guard, fallback=sqew.DIALECT)
     bounds = Bounds(
@@ -229,7 +229,7 @@ def make_server(service: Service, guard: Guard) -> Server:
 
 
 async def _keep_up(server: Server, broker: Broker, guard: Guard) -> None:
-    """Once a second: deadlines, others' changes to keys, and the sweeping that an idle server would never come to."""
+    """Enforce deadlines, load changed keys, and sweep, which an idle server would never come to: once a second."""
     while True:
         due = server.now() + _TICK_S
         await asyncio.sleep(_TICK_S)
@@ -250,7 +250,7 @@ async def _keep_up(server: Server, broker: Broker, guard: Guard) -> None:
 
 
 def tls_context(settings: Settings) -> ssl.SSLContext | None:
-    """What HTTPS needs, if it is wanted."""
+    """Return the TLS context for HTTPS, or None if it is not set up."""
     if not settings.tls_cert and not settings.tls_key:
         return None
     if not settings.tls_cert or not settings.tls_key:

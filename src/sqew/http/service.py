@@ -1,4 +1,4 @@
-"""What handlers work with: the broker, the settings, and the few things that several dialects do alike."""
+"""The handlers' service: the broker, the settings, and the few things that several dialects do alike."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ from sqew.rules.webhook_addresses import WebhookAddresses
 from sqew.settings import Settings
 
 NO_STORE: Headers = ((b"cache-control", b"no-store"),)
-"""For a GET that takes messages, and for what is secret: nobody on the way may answer it a second time."""
+"""Headers for a GET that takes messages, and for secrets: no cache on the way may answer it a second time."""
 
 _log = logging.getLogger("sqew.server")
 
 _CHECKED_WITHIN_S = 1.5
-"""How long a store may take to answer before it counts as away: a load balancer waits no longer."""
+"""Seconds that a store may take to answer before it counts as away: a load balancer waits no longer."""
 
 _encode_text = msgspec.json.Encoder().encode
 _decode_text = msgspec.json.Decoder(str).decode
 
 
 class Service:
-    """One running server, as its handlers see it."""
+    """A running server, as its handlers see it."""
 
     def __init__(
         self,
@@ -70,32 +70,32 @@ class Service:
         self.uuids = uuids
         self._check: asyncio.Task[SqewError | None] | None = None
         self.reading_in_turn = asyncio.Lock()
-        """Who reads by the million does it in turn: however many there are, one thread works for them."""
+        """Lock for reads of millions of messages: they take turns, so that one thread serves them all."""
         labels = QueueLabels(settings.metrics_queues)
         self.counters = RequestCounters(settings, labels, tracing)
         self.scraper = Scraper(broker, self.counters, labels)
 
     def batch(self, given: int | None, name: str = "batch", default: int = 1) -> int:
-        """How many messages to receive: the default, or what was asked for if that is allowed."""
+        """Return the number of messages to receive: the default, or the one asked for if it is allowed."""
         if given is None:
             return default
         check_int(name, given, 1, self.settings.max_batch)
         return given
 
     def wait_ms(self, given: int, name: str = "wait_ms") -> int:
-        """How long a receive may wait: what was asked for, or as long as the server allows."""
+        """Return the milliseconds that a receive may wait: as asked for, or as long as the server allows."""
         check_ms(name, given)
         # An empty answer is better than the one that says that the request took too long.
         return min(given, self.settings.max_wait_ms, self.settings.request_timeout_ms * 9 // 10)
 
     def patience_ms(self, chosen: int | None, received: Received) -> int:
-        """How long a receive that found nothing waits: what was chosen for it, or what the queue's policy says."""
+        """Return the milliseconds that a receive waits if it found nothing: its own choice, or its queue's policy."""
         return self.wait_ms(received.wait_ms) if chosen is None else chosen
 
     def check_dead_letter(self, request: Request, queue: str, fields: Mapping[str, Any]) -> None:
-        """Raise unless who asks may have the dead letters of a queue go where these fields of a policy say.
+        """Raise unless the caller may send a queue's dead letters to where these fields of a policy say.
 
-        A key opens one queue: with another queue's name there, it would send messages to that.
+        A key opens one queue: with another queue's name there, it would send messages to that queue.
         """
         target = fields.get("dead_letter")
         if request.key_id and target is not None and target != dead_letter_name(queue):
@@ -105,11 +105,11 @@ class Service:
             )
 
     async def check_store(self) -> None:
-        """Raise unless the store can be read: as every request does, and as somebody would who opens the file anew.
-        And unless a database has the room and gives the rights to be written to.
+        """Raise unless the store can be read, as every request does and as a program would that opens the file anew.
+        For a database, raise as well unless it has the room and gives the rights to be written to.
 
-        SQLite remembers what it has read, and would go on answering from that. Whoever asks waits for a moment, and
-        gets the answer of a look that is under way.
+        SQLite remembers what it has read, and would go on answering from that. Calls share a check that is under
+        way, and wait for a moment only.
         """
         if self._check is None:
             self._check = asyncio.create_task(self._check_store())
@@ -135,11 +135,11 @@ class Service:
         return None
 
     async def ensure_queue(self, name: str, **policy: Any) -> QueueInfo:
-        """The queue of that name, made if there is none."""
+        """Return the queue of that name; make it if there is none."""
         return await self.broker.run(creation(self.settings, name, policy, exist_ok=True))
 
     async def meant(self, queue: str) -> str:
-        """Find the name of a queue that is named in a body: the end of a FIFO queue's may be left out, as in a path."""
+        """Find the full name of a queue named in a body: the suffix of a FIFO queue may be left out, as in a path."""
         for name in names_meant(queue):
             with contextlib.suppress(QueueNotFound):
                 return (await self.broker.run(GetQueue(name))).name
@@ -147,25 +147,25 @@ class Service:
 
 
 def in_seconds(ms: int) -> float:
-    """Milliseconds as seconds, whole where they are."""
+    """Convert milliseconds to seconds, as an int if they are whole."""
     return ms // 1000 if ms % 1000 == 0 else ms / 1000
 
 
 def refuse_head(request: Request) -> None:
-    """Raise on HEAD, where GET takes messages: they would be gone, and nobody would have seen them."""
+    """Raise on HEAD where GET takes messages: they would be gone without having been seen."""
     if request.method == b"HEAD":
         raise MethodNotAllowed("HEAD", request.path.decode("latin-1")[:100], ("GET",))
 
 
 def as_json(message: Message) -> msgspec.Raw:
-    """A body as it stands in a JSON document: JSON as it was sent, text as a string, and null where it is damaged."""
+    """Return a body for a JSON document: JSON as it was sent, text as a string, and null where it is damaged."""
     if message.damaged:
         return msgspec.Raw(b"null")
     return msgspec.Raw(message.body if message.format == "json" else _encode_text(message.body.decode()))
 
 
 def json_body(raw: msgspec.Raw) -> bytes:
-    """The JSON in a field of a request, byte for byte."""
+    """Return the JSON in a field of a request, byte for byte."""
     body = bytes(raw)
     if not body:
         raise BadBody("There is no body to send.")
@@ -173,13 +173,13 @@ def json_body(raw: msgspec.Raw) -> bytes:
 
 
 def body_in(raw: msgspec.Raw, format: Format) -> bytes:
-    """The body in a field of a request: its JSON byte for byte, or the text that a JSON string stands for."""
+    """Return the body in a field of a request: its JSON byte for byte, or the text in a JSON string."""
     body = json_body(raw)
     return body if format == "json" else text_in(body)
 
 
 def text_in(body: bytes) -> bytes:
-    """The text that a JSON string stands for."""
+    """Return the text in a JSON string."""
     try:
         return _decode_text(body).encode()
     except (msgspec.DecodeError, UnicodeError) as error:

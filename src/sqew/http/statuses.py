@@ -1,4 +1,4 @@
-"""Which HTTP status stands for which error, and what else goes with it."""
+"""The HTTP status of each error, and the headers that go with it."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ _STATUSES: tuple[tuple[type[SqewError], int], ...] = (
 _BUSY_RETRY_S = 1
 
 COME_BACK: Headers = ((b"retry-after", b"%d" % _BUSY_RETRY_S),)
-"""When to ask a store again that is busy or away."""
+"""Headers that say when to retry, if the store is busy or away."""
 CODE_HEADER = b"x-sqew-error"
-"""Where every refusal says which error it is: in some dialects a sentence is all that a body can hold."""
+"""The header in which every refusal names its error: in some dialects a body can hold no more than a sentence."""
 
 
 def status_of(error: SqewError) -> int:
-    """The status that a dialect without a mind of its own answers with."""
+    """Return the status for an error in a dialect that has none of its own."""
     if isinstance(error, AwsAuthError):
         return error.status
     for kind, status in _STATUSES:
@@ -73,12 +73,12 @@ def status_of(error: SqewError) -> int:
 
 
 def headers_of(error: SqewError) -> Headers:
-    """What a client may need besides the sentence: which error it is, and what that one calls for."""
+    """Return the headers that a client needs besides the sentence: the error's code, and what the error calls for."""
     return ((CODE_HEADER, error.code.encode()), *_called_for(error))
 
 
 def _called_for(error: SqewError) -> Headers:
-    """When to come back, what is allowed, how to say who it is."""
+    """Return headers for when to retry, the methods allowed, or the way to authenticate."""
     if isinstance(error, RateLimited | Overloaded | ConsumerInUse):
         return ((b"retry-after", b"%d" % max(1, math.ceil(error.retry_after_ms / 1000))),)
     if isinstance(error, Limited | StoreBusy | StoreClosed | StoreTooNew):

@@ -1,4 +1,4 @@
-"""How an exchange with a server may fail."""
+"""Failures of an exchange with a server."""
 
 from __future__ import annotations
 
@@ -8,41 +8,41 @@ from contextlib import contextmanager
 
 
 class TransportError(Exception):
-    """There is no proper answer; the message says why in a few words."""
+    """A failure to get a proper answer; the message says why in a few words."""
 
 
 class NoConnection(TransportError):
-    """Nobody was there: nothing was sent."""
+    """A server that could not be reached: nothing was sent."""
 
 
 class NotSafe(NoConnection):
-    """Somebody was there, but there is no TLS with them."""
+    """A server that was reached, but without TLS."""
 
 
 class TooSlowToConnect(NoConnection):
-    """Nobody was there in time."""
+    """A server that could not be reached in time."""
 
 
 class BadHost(NoConnection):
-    """No host can have that name."""
+    """A name that no host can have."""
 
 
 class TooSlow(TransportError):
-    """The request was not taken, or the answer did not come, in time."""
+    """A request that was not taken, or an answer that did not come, in time."""
 
 
 class Broken(TransportError):
-    """The connection ended before the answer did, or the answer can't be understood."""
+    """A connection that ended before the answer did, or an answer that can't be understood."""
 
 
 def in_words(error: Exception) -> str:
-    """What an error says; some say nothing."""
+    """Return an error's message, or its class's name: some have no message."""
     return str(error) or type(error).__name__
 
 
 @contextmanager
 def while_connecting() -> Iterator[None]:
-    """Raise what goes wrong before there is a connection as what it means."""
+    """Translate errors from before there is a connection into failures of this module."""
     try:
         yield
     except (TimeoutError, TooSlow) as error:

@@ -1,4 +1,4 @@
-"""What the environment says of the way to a server: certificates, and proxies."""
+"""Settings of the environment for the way to a server: certificates, and proxies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OTHERWISE = "Name one that begins with http://, or name the server in NO_PROXY.
 
 
 class Proxy(Struct, frozen=True):
-    """Who passes requests on, and what must be said to them for it."""
+    """A proxy that passes requests on, and the headers that it needs."""
 
     host: str
     port: int
@@ -31,7 +31,7 @@ class Proxy(Struct, frozen=True):
 
 
 def trusted() -> ssl.SSLContext:
-    """TLS with whom SSL_CERT_FILE or SSL_CERT_DIR vouch for; without them, with whom the system trusts."""
+    """Return a TLS context that trusts SSL_CERT_FILE or SSL_CERT_DIR; without them, what the system trusts."""
     file, folder = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
     with _certificates_explained():
         context = ssl.create_default_context(cafile=file or None, capath=None if file else folder or None)
@@ -58,7 +58,7 @@ def _certificates_explained() -> Iterator[None]:
 
 
 def proxy_to(server: SplitResult) -> Proxy | None:
-    """The proxy on the way to a server, if there is one."""
+    """Return the proxy on the way to a server, if there is one."""
     if _is_direct(server):
         return None
     for scheme in (server.scheme, "all"):
@@ -68,7 +68,7 @@ def proxy_to(server: SplitResult) -> Proxy | None:
 
 
 def _said(name: str) -> str:
-    """What a variable says; written in small letters it counts before one in capitals."""
+    """Return the value of a variable; its name in lower case comes before the one in capitals."""
     if name == "http_proxy" and "REQUEST_METHOD" in os.environ:
         # In a CGI script HTTP_PROXY is what a request's header "Proxy" says, so anybody may set it.
         return os.environ.get(name, "")
@@ -96,12 +96,12 @@ def _proxy(given: str) -> Proxy:
 
 
 def _is_direct(server: SplitResult) -> bool:
-    """Whether NO_PROXY names the server."""
+    """Return True if NO_PROXY names the server."""
     return any(_names(entry.strip().lower(), server) for entry in _said("no_proxy").split(","))
 
 
 def _names(entry: str, server: SplitResult) -> bool:
-    """Whether an entry of NO_PROXY means a server: all (*), a host, a domain, an address or a network of them."""
+    """Return True if an entry of NO_PROXY matches a server: all (*), a host, a domain, an address or a network."""
     scheme, _, entry = entry.rpartition("://")
     host = server.hostname or ""
     if scheme not in ("", "all", server.scheme) or not entry:

@@ -1,4 +1,4 @@
-"""Answers as their bytes come in, however these come."""
+"""Parsing of answers from their bytes, however these come."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import httptools
 from sqew.client.transport.failures import Broken, NoConnection
 
 MOST_HEAD = 102_400
-"""How many bytes the head of an answer may have. One that comes whole in one piece may have more."""
+"""Most bytes that the head of an answer may have. One that comes whole in one piece may have more."""
 
 
 class Reading:
-    """The answers to one request after the other on a connection."""
+    """The parser of the answers on a connection, one after the other."""
 
     __slots__ = (
         "_head_size", "_is_framed", "_parser", "_pieces", "_reason", "headers", "held", "is_complete",
@@ -25,18 +25,18 @@ class Reading:
     def begin(self) -> None:
         """Expect the answer to the next request."""
         self.status = 0
-        """0: the head of the answer is not there yet."""
+        """The status; 0: the head of the answer has not come yet."""
         self.headers: dict[str, str] = {}
-        """By their names in small letters."""
+        """The headers by their names in lower case."""
         self.held = 0
-        """How many bytes of the body are there to be taken."""
+        """Bytes of the body that can be taken."""
         self.is_complete = self.is_reusable = self._is_framed = False
         self._head_size = 0
         self._reason = b""
         self._pieces: list[bytes] = []
 
     def feed(self, data: bytes) -> None:
-        """Read on. Raises `Broken` where that is no answer."""
+        """Parse more of the answer; raise `Broken` if it is none."""
         self._head_size += len(data)
         try:
             self._parser.feed_data(data)
@@ -49,14 +49,14 @@ class Reading:
             raise Broken(f"the head of the answer has more than {MOST_HEAD} bytes")
 
     def end(self) -> None:
-        """The connection has ended. Raises `Broken` unless that is the end of the answer too."""
+        """Note that the connection has ended; raise `Broken` unless that is the end of the answer too."""
         if self.status and not self._is_framed:
             self.is_complete = True
         if not self.is_complete:
             raise Broken("it was closed " + ("in the middle of the answer" if self.status else "without an answer"))
 
     def take(self) -> bytes:
-        """What there is of the body."""
+        """Take what has come of the body."""
         pieces, self._pieces, self.held = self._pieces, [], 0
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 

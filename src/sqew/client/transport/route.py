@@ -1,4 +1,4 @@
-"""The way to a server, and what is said at the head of each request on it."""
+"""The route to a server, and the head of each request on it."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from sqew.client.transport.failures import BadHost
 from sqew.client.transport.proxies import DEFAULT_PORTS, Proxy, check_certificates, proxy_to, trusted
 
 MOST_IDLE = 100
-"""How many connections are kept that nobody uses."""
+"""Most idle connections that are kept."""
 IDLE_S = 30.0
-"""Shorter than the server keeps an idle connection, so that none is used at the moment when it is closed."""
+"""Seconds that an idle connection is kept: fewer than on the server, so that none is used just as it is closed."""
 PIECE = 262_144
-"""How many bytes are sent at a time: each time the other side has the whole timeout to take them."""
+"""Bytes that are sent at a time: each time the other side has the whole timeout to take them."""
 LAST_CHUNK = b"0\r\n\r\n"
 _IN_PATHS = "/%!$&'()*+,;=:@~"
 _WITH_BODY = ("POST", "PUT", "PATCH")
 
 
 class Timeouts(Struct, frozen=True):
-    """How many seconds each part of an exchange may take: a connection, and each piece that is sent or comes."""
+    """The seconds that each part of an exchange may take: to connect, and for each piece that is sent or received."""
 
     connect: float
     write: float
@@ -33,10 +33,10 @@ class Timeouts(Struct, frozen=True):
 
 
 class Route:
-    """How to reach the server whose URL is ``base``: through its ``socket``, a proxy, or straight.
+    """The route to the server whose URL is ``base``: through its ``socket``, a proxy, or straight.
 
-    ``tls``: how to speak with it over https; None: with who is trusted by default. ``headers`` are said in each
-    request. Raises `BadValue` if the environment names proxies or certificates that can't be used.
+    ``tls``: the context for https; None: the default one. ``headers`` go with each request. Raises `BadValue` if the
+    environment names proxies or certificates that can't be used.
     """
 
     def __init__(
@@ -77,14 +77,14 @@ class Route:
 
     @property
     def tunnel(self) -> bytes:
-        """What a proxy is asked before TLS with the server begins; empty if nothing."""
+        """The request to a proxy before TLS with the server begins; empty if none."""
         if self._proxy is None or self.tls is None:
             return b""
         server = f"{_bracketed(self.host)}:{self._port}"
         return f"CONNECT {server} HTTP/1.1\r\nhost: {server}\r\n{self._proxy.headers}\r\n".encode()
 
     def head(self, method: str, target: str, headers: Mapping[str, str], body: object) -> bytes:
-        """The head of a request to a path of the server. A body that is neither None nor bytes comes in chunks."""
+        """Return the head of a request to a path of the server. A body other than None or bytes is sent in chunks."""
         before, after = self._frame
         own = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
         if isinstance(body, bytes):
@@ -97,7 +97,7 @@ class Route:
 
     @cached_property
     def _frame(self) -> tuple[str, str]:
-        """What stands before the target, and between the first line and a request's own headers."""
+        """The strings before the target, and between the first line and a request's own headers."""
         place = _bracketed(self.host)
         if self._port != DEFAULT_PORTS[self._server.scheme]:
             place += f":{self._port}"
@@ -113,12 +113,12 @@ def _bracketed(host: str) -> str:
 
 
 def chunk(data: bytes) -> bytes:
-    """A piece of a body whose length is not known before."""
+    """Return a piece of a body whose length is not known before."""
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
 class Glance:
-    """Tells whether something came on an idle connection: its end, or what nobody asked for."""
+    """A check of an idle connection for anything that came: its end, or bytes that were not asked for."""
 
     __slots__ = ("_poll",)
 

@@ -36,7 +36,7 @@ class BlockingTransport:
         body: bytes | Iterable[bytes] | None,
         timeouts: Timeouts,
     ) -> BlockingResponse:
-        """Ask, and wait for the head of the answer. The response must be closed."""
+        """Send a request, and wait for the head of the answer. The response must be closed."""
         head = self._route.head(method, target, headers, body)
         connection = self._kept() or self._connected(timeouts.connect)
         try:
@@ -49,7 +49,7 @@ class BlockingTransport:
         return BlockingResponse(self, connection)
 
     def close(self) -> None:
-        """Hang up, and end what is under way."""
+        """Close all connections, and end what is under way."""
         with self._lock:
             self.is_closed = True
             for connection in self._idle:
@@ -59,7 +59,7 @@ class BlockingTransport:
                 connection.hang_up()
 
     def _kept(self) -> _Connection | None:
-        """A connection that is idle, and that the server has not closed."""
+        """Return an idle connection that the server has not closed, if there is one."""
         with self._lock:
             if self._process != os.getpid():
                 # Made by a fork: what is said on these connections is said by the other process too.
@@ -85,7 +85,7 @@ class BlockingTransport:
         raise Broken("the client was closed")
 
     def release(self, connection: _Connection, *, is_done: bool) -> None:
-        """Keep a connection for the next request, if all was said on it."""
+        """Keep a connection for the next request, if its exchange is complete."""
         with self._lock:
             self._busy.discard(connection)
             if not (is_done and connection.is_free) or self.is_closed:
@@ -98,7 +98,7 @@ class BlockingTransport:
 
 
 class BlockingResponse:
-    """An answer, as far as it is there."""
+    """An answer, as far as it has come."""
 
     __slots__ = ("_connection", "_transport", "headers", "status")
 
@@ -109,11 +109,11 @@ class BlockingResponse:
         self.headers = connection.reading.headers
 
     def read(self) -> bytes:
-        """The body."""
+        """Return the body."""
         return b"".join(self.pieces())
 
     def pieces(self) -> Iterator[bytes]:
-        """The body as it comes. No more of it is asked for than is taken."""
+        """Yield the body as it comes. No more of it is read than is taken."""
         while True:
             if self._connection is None:
                 raise Broken("the answer was closed before it was read")
@@ -126,14 +126,14 @@ class BlockingResponse:
                 self._connection.receive()
 
     def close(self) -> None:
-        """Have done with it. What is not here yet never comes."""
+        """Close the response. The part of its body that has not come yet is lost."""
         connection, self._connection = self._connection, None
         if connection is not None:
             self._transport.release(connection, is_done=True)
 
 
 class _Connection:
-    """One exchange after the other."""
+    """A connection, for one exchange after the other."""
 
     __slots__ = ("_glance", "_is_sent", "_socket", "_timeout", "_timeouts", "reading", "rests_since")
 
@@ -154,7 +154,7 @@ class _Connection:
         self._is_sent = all(map(self._write, _parts(head, body)))
 
     def _write(self, data: bytes) -> bool:
-        """Send; False if the other side does not listen any more."""
+        """Send; return False if the other side no longer reads."""
         self._allow(self._timeouts.write)
         rest = memoryview(data)
         try:
@@ -187,7 +187,7 @@ class _Connection:
 
     @property
     def is_free(self) -> bool:
-        """Whether the request is sent and the answer is read, and another one may follow."""
+        """True if the request is sent and the answer is read, and another request may follow."""
         return self._is_sent and self.reading.is_reusable
 
     def is_old(self) -> bool:
@@ -197,7 +197,7 @@ class _Connection:
         return not self.is_old() and not self._glance.sees_something()
 
     def hang_up(self) -> None:
-        """Have the thread that waits here wake up, which closes it then."""
+        """Wake the thread that waits here, which closes the connection then."""
         with suppress(OSError):
             # Not by the method of a TLS socket, which would forget its state.
             socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
@@ -207,7 +207,7 @@ class _Connection:
 
 
 def _parts(head: bytes, body: bytes | Iterable[bytes] | None) -> Iterator[bytes]:
-    """What is to be sent, small parts together."""
+    """Yield the data to send, small parts together."""
     if body is None:
         yield head
     elif not isinstance(body, bytes):

@@ -13,7 +13,7 @@ from sqew.client.transport.response import Reading
 from sqew.client.transport.route import IDLE_S, LAST_CHUNK, MOST_IDLE, PIECE, Glance, Route, Timeouts, chunk
 
 _MOST_HELD = 262_144
-"""How much of a body may wait to be taken before the server must wait."""
+"""Most bytes of a body that may wait to be taken before the server must wait."""
 
 
 class LoopedTransport:
@@ -33,7 +33,7 @@ class LoopedTransport:
         body: bytes | AsyncIterable[bytes] | None,
         timeouts: Timeouts,
     ) -> LoopedResponse:
-        """Ask, and wait for the head of the answer. The response must be closed."""
+        """Send a request, and wait for the head of the answer. The response must be closed."""
         head = self._route.head(method, target, headers, body)
         connection = self._kept() or await self._connected(timeouts.connect)
         self._busy.add(connection)
@@ -47,7 +47,7 @@ class LoopedTransport:
         return LoopedResponse(self, connection)
 
     async def close(self) -> None:
-        """Hang up, and end what is under way."""
+        """Close all connections, and end what is under way."""
         self.is_closed = True
         loop = asyncio.get_running_loop()
         connections = [connection for connection in (*self._idle, *self._busy) if connection.loop is loop]
@@ -58,7 +58,7 @@ class LoopedTransport:
             await connection.lost
 
     def _kept(self) -> _Connection | None:
-        """A connection that is idle, and that the server has not closed."""
+        """Return an idle connection that the server has not closed, if there is one."""
         loop = asyncio.get_running_loop()
         while self._idle:
             connection = self._idle.pop()
@@ -77,7 +77,7 @@ class LoopedTransport:
         return connection
 
     def release(self, connection: _Connection, *, is_done: bool) -> None:
-        """Keep a connection for the next request, if all was said on it."""
+        """Keep a connection for the next request, if its exchange is complete."""
         self._busy.discard(connection)
         if not (is_done and connection.is_free) or self.is_closed:
             connection.abort()
@@ -89,7 +89,7 @@ class LoopedTransport:
 
 
 class LoopedResponse:
-    """An answer, as far as it is there."""
+    """An answer, as far as it has come."""
 
     __slots__ = ("_connection", "_transport", "headers", "status")
 
@@ -100,11 +100,11 @@ class LoopedResponse:
         self.headers = connection.reading.headers
 
     async def read(self) -> bytes:
-        """The body."""
+        """Return the body."""
         return b"".join([piece async for piece in self.pieces()])
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """The body as it comes. Little more of it is asked for than is taken."""
+        """Yield the body as it comes. Little more of it is read than is taken."""
         while True:
             if self._connection is None:
                 raise Broken("the answer was closed before it was read")
@@ -117,14 +117,14 @@ class LoopedResponse:
                 await self._connection.receive()
 
     def close(self) -> None:
-        """Have done with it. What is not here yet never comes."""
+        """Close the response. The part of its body that has not come yet is lost."""
         connection, self._connection = self._connection, None
         if connection is not None:
             self._transport.release(connection, is_done=True)
 
 
 class _Connection(asyncio.Protocol):
-    """One exchange after the other."""
+    """A connection, for one exchange after the other."""
 
     __slots__ = (
         "_failure", "_glance", "_is_full", "_is_held_up", "_is_resting", "_is_sent", "_rests_since", "_timeouts",
@@ -162,7 +162,7 @@ class _Connection(asyncio.Protocol):
         return await self._write(LAST_CHUNK)
 
     async def _write(self, data: bytes) -> bool:
-        """Send; False if the other side does not listen any more, or has answered already."""
+        """Send; return False if the other side no longer reads, or has answered already."""
         rest = memoryview(data)
         while rest:
             if self._transport.is_closing() or self.reading.is_complete:
@@ -183,7 +183,7 @@ class _Connection(asyncio.Protocol):
         await self._wait(self._timeouts.read, "the answer did not come in time")
 
     async def _wait(self, seconds: float, otherwise: str) -> None:
-        """Wait until something has happened."""
+        """Wait until something has happened, or raise `TooSlow`."""
         self._waiter = self.loop.create_future()
         timer = self.loop.call_later(seconds, self._wake, False)
         try:
@@ -195,11 +195,11 @@ class _Connection(asyncio.Protocol):
 
     @property
     def is_free(self) -> bool:
-        """Whether the request is sent and the answer is read, and another one may follow."""
+        """True if the request is sent and the answer is read, and another request may follow."""
         return self._is_sent and self.reading.is_reusable and not self._transport.is_closing()
 
     def rest(self) -> None:
-        """From now on nobody uses it."""
+        """Note that the connection is idle from now on."""
         self._is_resting = True
         self._rests_since = self.loop.time()
 
@@ -265,7 +265,7 @@ class _Connection(asyncio.Protocol):
             self._waiter.set_result(is_in_time)
 
     async def secured(self, route: Route) -> None:
-        """Go on through the proxy, and with TLS, if that is the way."""
+        """Pass the proxy, and start TLS, if the route needs them."""
         if route.tunnel:
             self._transport.write(route.tunnel)
             while not self.reading.status:
@@ -298,7 +298,7 @@ async def _dialled(route: Route, seconds: float) -> _Connection:
 
 
 async def _socket_to(route: Route, seconds: float, loop: asyncio.AbstractEventLoop) -> socket.socket:
-    """A socket that is connected: to the first address of the server that can be reached, each in its time."""
+    """Return a connected socket: to the first address of the server that can be reached, with a timeout for each."""
     if route.socket is not None:
         return await _connected(socket.AF_UNIX, route.socket, seconds, loop)
     try:

@@ -1,4 +1,4 @@
-"""The certificates of those who sign: where they may come from, and for how long they are kept."""
+"""The certificates of senders: the hosts they may come from, and the time for which they are cached."""
 
 from __future__ import annotations
 
@@ -36,24 +36,24 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 _KEPT_AT_ONCE = 64
 _KEPT_MS = 3_600_000
-"""After an hour a certificate is fetched again: one that was withdrawn must not count for ever."""
+"""Milliseconds that a certificate is cached: an hour, so that one that was withdrawn does not count for ever."""
 _FAILED_MS = 5_000
-"""For so long a certificate that could not be had is not asked for again: forged envelopes may come by the thousand."""
+"""Milliseconds for which a failed fetch is not repeated: forged envelopes may come by the thousand."""
 _GRACE_S = 1.0
-"""A name that can't be resolved in time holds its fetch up, but not those who wait for it."""
+"""Seconds that waiters wait beyond a fetch's timeout: an unresolvable name holds up the fetch for longer."""
 _LARGEST_FILE = 65_536
 _SHORTEST_KEY_BITS = 2048
 
 
 class Signer(Struct, frozen=True):
-    """A certificate that was read, and the key in it."""
+    """A parsed certificate, and the key in it."""
 
     certificate: Certificate
     key: RSAPublicKey
 
 
 def signers_in(pem: bytes) -> list[Signer]:
-    """The certificates in a PEM file; raises `ValueError` unless each has an RSA key that is long enough."""
+    """Return the certificates in a PEM file; raise `ValueError` unless each has an RSA key that is long enough."""
     with cryptography_explained():
         from cryptography import x509
         from cryptography.exceptions import UnsupportedAlgorithm
@@ -71,7 +71,7 @@ def signers_in(pem: bytes) -> list[Signer]:
 
 
 class Place(Struct, frozen=True):
-    """Where a certificate is. However a URL writes it, it is the same place."""
+    """The place of a certificate: the same one however a URL writes it."""
 
     scheme: str
     host: str
@@ -85,7 +85,7 @@ class Place(Struct, frozen=True):
 
 
 class _Outcome(Struct, frozen=True):
-    """What came of a fetch, and until when that counts."""
+    """The outcome of a fetch, and the time until which it counts."""
 
     until: int
     signers: list[Signer]
@@ -99,7 +99,7 @@ class _Outcome(Struct, frozen=True):
 
 
 class Certificates:
-    """Certificates from some hosts and no others, kept for a while. It may be shared by threads."""
+    """A cache of certificates from some hosts and no others. It may be shared by threads."""
 
     def __init__(
         self,
@@ -123,9 +123,9 @@ class Certificates:
         self._lock = Lock()
 
     def signers(self, url: str) -> list[Signer]:
-        """The certificates that are there; fetched, unless that was done not long ago.
+        """Return the certificates at a URL; fetch them, unless that was done not long ago.
 
-        Raises `BadSignature` where none may come from there or can be used, and `Unreachable` where nobody answers.
+        Raises `BadSignature` if none may come from there or can be used, and `Unreachable` if the host does not answer.
         """
         place = self.place(url)
         outcome = self._outcome(place)
@@ -137,7 +137,7 @@ class Certificates:
             raise self._too_slow(place) from None
 
     async def signers_async(self, url: str) -> list[Signer]:
-        """The same, without holding up the loop."""
+        """Return the same as `signers`, without blocking the loop."""
         place = self.place(url)
         outcome = self._outcome(place)
         if not isinstance(outcome, Future):
@@ -149,7 +149,7 @@ class Certificates:
             raise self._too_slow(place) from None
 
     def place(self, url: str) -> Place:
-        """Where a URL leads; raises `BadSignature` unless a certificate may come from there."""
+        """Return the place that a URL leads to; raise `BadSignature` unless a certificate may come from there."""
         parts = _CERT_URL.fullmatch(url)
         if parts is None:
             raise BadSignature(
@@ -169,7 +169,7 @@ class Certificates:
         return place
 
     def _outcome(self, place: Place) -> _Outcome | Future[_Outcome]:
-        """What came of the last fetch, if that still counts; else what will come of the one under way."""
+        """Return the outcome of the last fetch, if that still counts; else the future of the one under way."""
         with self._lock:
             for known in (self._kept, self._failed):
                 outcome = known.get(place)
@@ -212,7 +212,7 @@ class Certificates:
             return _Outcome(self._clock.now() + _FAILED_MS, [], error)
 
     async def _downloaded(self, place: Place) -> bytes:
-        """Ask the host for the certificate. Redirects are not followed."""
+        """Download the certificate from its host. Redirects are not followed."""
         headers = {"user-agent": USER_AGENT, "accept-encoding": "identity"}
         http = LoopedTransport(Route(f"{place.scheme}://{place.host}:{place.port}", headers, tls=self._tls))
         timeouts = Timeouts(self._timeout_s, self._timeout_s, self._timeout_s)

@@ -1,4 +1,4 @@
-"""`EnvelopeVerifier`: whether a webhook says what its sender said. For whoever receives them."""
+"""`EnvelopeVerifier`: proof, for receivers of webhooks, that an envelope says what its sender signed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DEFAULT_MAX_AGE_S = 3600.0
 DEFAULT_TIMEOUT_S = 10.0
 
 _AHEAD_MS = 300_000
-"""How far the sender's clock may be ahead of this one."""
+"""Milliseconds that the sender's clock may be ahead of this one."""
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z", re.ASCII)
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _VERSIONS: dict[str, SignatureVersion] = {"1": 1, "2": 2}
@@ -33,7 +33,7 @@ _CERT_URL = "SigningCertURL"
 
 
 class VerifiedNotice(Notice, frozen=True):
-    """What an envelope says, and only what its signature is about."""
+    """The contents of an envelope, but only what its signature covers."""
 
     type: str = NOTIFICATION
     """``Notification``, or ``SubscriptionConfirmation`` or ``UnsubscribeConfirmation`` with the two that follow."""
@@ -52,7 +52,7 @@ class _Claim(Struct, frozen=True):
 
 
 class EnvelopeVerifier:
-    """Checks the signatures of envelopes that a server posts to you.
+    """A verifier of the signatures of envelopes that a server posts to you.
 
         verifier = EnvelopeVerifier(cert_hosts=["queue.example.com"])
 
@@ -62,9 +62,9 @@ class EnvelopeVerifier:
 
     Either ``cert_hosts`` names the servers that may sign, as in the URL of their certificate: ``host``, or
     ``host:port`` where the URL has a port; over https unless ``allow_http``. The certificate is fetched when it is
-    first needed, and kept for an hour; one that can't be had is asked for again after some seconds. Or ``certificate``
-    is what a server serves at ``/v1/cert``, and nothing is fetched; it may hold several certificates, as while a key
-    is being changed.
+    first needed, and cached for an hour; one that can't be had is asked for again after some seconds. Or
+    ``certificate`` is what a server serves at ``/v1/cert``, and nothing is fetched; it may hold several certificates,
+    as while a key is being changed.
 
     An envelope older than ``max_age_seconds`` is refused; None: any age will do. It may come twice within that time:
     deliveries are made at least once, and ``message_id`` is the same in each. ``only_version_2`` refuses signatures
@@ -97,7 +97,7 @@ class EnvelopeVerifier:
         )
 
     def verify(self, envelope: bytes | str | Mapping[str, Any]) -> VerifiedNotice:
-        """What the envelope says: the body of a request, or what its JSON holds.
+        """Verify an envelope, given as the body of a request or as what its JSON holds; return what it says.
 
         Raises `BadSignature` if it can't be trusted, and `Unreachable` if the certificate can't be fetched.
         """
@@ -105,7 +105,7 @@ class EnvelopeVerifier:
         return self._checked(claim, self._pinned or self._certificates.signers(claim.cert_url))
 
     async def verify_async(self, envelope: bytes | str | Mapping[str, Any]) -> VerifiedNotice:
-        """The same as `verify`, without holding up the loop while a certificate is fetched."""
+        """Verify like `verify`, without blocking the loop while a certificate is fetched."""
         claim = self._read(envelope)
         return self._checked(claim, self._pinned or await self._certificates.signers_async(claim.cert_url))
 

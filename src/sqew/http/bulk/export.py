@@ -1,4 +1,4 @@
-"""Many messages in one answer, by the range of their ids: as Arrow, or as lines of JSON."""
+"""Exports: many messages in one response, by the range of their ids, as Arrow or as lines of JSON."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from sqew.rules.rules import check_int
 from sqew.rules.values import LARGEST_ID
 
 _STEP = 5_000
-"""How many messages are read at a time, and stand in one record batch."""
+"""Messages that are read at a time, and make a record batch."""
 _STEP_OF_DATABASE = 2_500
-"""The same where they come from a database: to take them in is the loop's work, and others wait for some 3 ms."""
+"""The same for a database: fetching them is the loop's work, and keeps others waiting for some 3 ms."""
 _ARCHIVE_STEP = 50
-"""How many archived messages are read between others' operations, where they go out as lines."""
+"""Archived messages that are read between others' operations, where they go out as lines."""
 _PIECE = 262_144
-"""How many bytes of lines are put together before they are handed over."""
+"""Bytes of lines that are put together before they are handed over."""
 
 
 class Range(Struct, frozen=True):
-    """Which messages of a queue are wanted, and what of each."""
+    """A selection of a queue's messages by their ids, lane and state, and the columns of each."""
 
     queue: str
     after: int = 0
     up_to: int | None = None
-    """None: those that are there now."""
+    """The last id; None: up to the messages that are there now."""
     archive: bool = False
     columns: tuple[str, ...] | None = None
-    """None: all."""
+    """The columns of each message; None: all."""
     lane: str | None = None
     state: State | None = None
 
@@ -47,17 +47,17 @@ class Range(Struct, frozen=True):
 
 
 def columns_named(given: str | None) -> tuple[str, ...] | None:
-    """The columns in a list with commas between."""
+    """Return the columns in a comma-separated list."""
     return None if given is None else tuple(dict.fromkeys(name.strip() for name in given.split(",")))
 
 
 def wants_arrow(request: Request) -> bool:
-    """Whether the client reads Arrow."""
+    """Return True if the client accepts Arrow."""
     return arrow.CONTENT_TYPE in request.headers.get(b"accept", b"").lower()
 
 
 async def export(service: Service, request: Request, wanted: Range) -> Stream:
-    """The messages of a range in the order of their ids, in the form that the client asks for."""
+    """Return the messages of a range in the order of their ids, in the format that the client asks for."""
     # What is wrong is said before the answer begins.
     info = await service.broker.run(ops.GetQueue(wanted.queue))
     _check(wanted)
@@ -80,7 +80,7 @@ def _check(wanted: Range) -> None:
 
 
 def check_columns(columns: tuple[str, ...] | None, known: tuple[str, ...]) -> None:
-    """Raise unless these are columns that there are."""
+    """Raise unless all of these columns are known."""
     for column in columns or ():
         if column not in known:
             raise UnknownColumn(column, known)
@@ -105,7 +105,7 @@ async def _record_batches(service: Service, request: Request, wanted: Range) -> 
 
 
 async def read_batch(service: Service, step: ops.Operation[Columns], columns: tuple[str, ...]) -> tuple[Columns, bytes]:
-    """Some messages, and the same as a record batch. Both beside the loop."""
+    """Read some messages, and return them also as a record batch. Both are done beside the loop."""
     async with service.reading_in_turn:
         (part,) = await service.broker.read(step)
         return part, await asyncio.to_thread(arrow.batch, part, columns)
@@ -118,7 +118,7 @@ async def _lines(service: Service, wanted: Range) -> AsyncIterator[bytes]:
 
 
 def pieces(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Put lines together, some 256 KiB at a time: they are made when the client has read what was there before."""
+    """Put lines together, some 256 KiB at a time: they are made when the client has read those before."""
     held: list[bytes] = []
     size = 0
     for line in lines:

@@ -1,4 +1,4 @@
-"""Messages by the thousand in one request: as a stream of lines."""
+"""Imports: messages by the thousand in one request, as a stream of lines."""
 
 from __future__ import annotations
 
@@ -15,28 +15,29 @@ from sqew.model import NewMessage, Policy
 
 _encode = msgspec.json.Encoder().encode
 _BATCH = 200
-"""How many are sent in one transaction, at most, since others wait for it: on a busy machine their median was 15 ms
-beside an import in steps of 200, and 40 in steps of 1,000 (17,000 and 25,000 imported a second, durable)."""
+"""Most messages that are sent in one transaction, since others wait for it: on a busy machine their median was 15 ms
+beside an import in steps of 200, and 40 in steps of 1,000 (17,000 and 25,000 imported a second, durable).
+"""
 _BATCH_BYTES = 1_048_576
-"""How many bytes of bodies wait to be sent together, at most: memory stays flat however large they are."""
+"""Most bytes of bodies that wait to be sent together: memory stays flat however large they are."""
 _SHORT_LINE = 65_536
-"""Lines up to this are held however many large requests are."""
+"""Longest line that is held however many large requests are."""
 _LINES = frozenset(
     {b"x-ndjson", b"ndjson", b"jsonl", b"x-jsonl", b"jsonlines", b"x-jsonlines", b"json", b"octet-stream"}
 )
-"""The content types under ``application/`` that lines may come as. What a form can send, any page could."""
+"""The content types under ``application/`` that lines may come as: any web page could send what a form can send."""
 
 
 class Imported(Struct):
-    """How many messages were sent, and how many lines were left out."""
+    """The numbers of messages that were sent and of lines that were left out."""
 
     imported: int
     skipped: int
-    """Whose lifetime is over, whose body was lost before they were exported, or whose key was sent before."""
+    """Messages whose lifetime is over, whose body was lost before they were exported, or whose key was sent before."""
 
 
 async def import_lines(service: Service, request: Request) -> Response:
-    """Send what the lines of a request stand for, while they arrive."""
+    """Send the messages in the lines of a request, while they arrive."""
     assert request.stream is not None
     assert request.route is not None
     check_type(request)
@@ -64,7 +65,7 @@ def check_type(request: Request) -> None:
 
 
 class _Import:
-    """One import: what it has done so far, and the line it is at."""
+    """An import: what it has done so far, and the line it is at."""
 
     def __init__(self, service: Service, request: Request, queue: str, policy: Policy) -> None:
         self._broker = service.broker
@@ -78,15 +79,15 @@ class _Import:
         self._batch_bytes = 0
         self.imported = self.skipped = 0
         self.where = ""
-        """Which line is at fault, where it is one."""
+        """The line at fault, if it is one."""
 
     @property
     def count(self) -> str:
-        """How far it came, in words."""
+        """The number of messages imported so far, in words."""
         return "1 message was" if self.imported == 1 else f"{self.imported} messages were"
 
     async def run(self, chunks: BodyStream) -> None:
-        """Send all of it. An error leaves what stands before it sent."""
+        """Send all lines. If one fails, those before it stay sent."""
         held = bytearray()
         async for chunk in chunks:
             end = chunk.rfind(b"\n")
@@ -106,7 +107,7 @@ class _Import:
         await self._send()
 
     def _hold(self, size: int) -> None:
-        """Count the beginning of a long line with all that is held of large requests; raises if that is too much."""
+        """Count the beginning of a long line with all that is held of large requests; raise if that is too much."""
         self._request.connection.weigh(self._request, size if size > _SHORT_LINE else 0)
 
     async def _take(self, line: bytes) -> None:

@@ -1,1 +1,1 @@
-"""Documentation that the server gives of itself: OpenAPI and its pages."""
+"""Documentation that the server serves of itself: OpenAPI and its pages."""

@@ -1,4 +1,4 @@
-"""What the fields of requests and answers mean: one word for one thing, in whichever dialect it stands.
+"""The meanings of the fields of requests and responses: one word for one thing, in whichever dialect it stands.
 
 A field whose own type says nothing about it is documented by its name, from here.
 """
@@ -16,7 +16,7 @@ from sqew.schedules.rules import LONGEST_EXPRESSION
 
 QUEUE_NAME = {"pattern": r"^[A-Za-z0-9_-]{1,80}(\.fifo)?$"}
 _KNOWN_NAME = {"pattern": r"^[^\u0000-\u001f\u007f-\u009f\u2028\u2029]{1,256}$"}
-"""A queue that exists may have been made through hq, which takes any name."""
+"""A name of an existing queue: hq makes queues of any name."""
 _LANE_NAME = {"pattern": r"^[A-Za-z0-9_.-]{1,80}$"}
 _LONGEST_S = LONGEST_MS // 1000
 
@@ -44,12 +44,12 @@ _TTL = {"number": {"minimum": 0.001, "maximum": _LONGEST_S}}
 
 
 class Word(Struct, frozen=True):
-    """What a field of that name is, what it may look like, and what a request may say there."""
+    """The documentation of a field by its name: its meaning, an example, and the rules for it in a request."""
 
     doc: str
     example: Any = UNSET
     rules: dict[str, dict[str, Any]] = {}  # msgspec copies it
-    """What JSON schema says about it, by the type that it has."""
+    """The rules as JSON schema, by the type that the field has."""
 
 
 def _number(doc: str, at_least: int, at_most: int, example: int) -> Word:
@@ -75,7 +75,7 @@ def _expression(doc: str, example: str) -> Word:
 
 
 def words(max_batch: int) -> dict[str, Word]:
-    """The glossary of a server whose batches hold so many messages."""
+    """Return the glossary of a server whose batches hold so many messages."""
     return {
         **_WORDS,
         "batch": _number("How many messages to take at most.", 1, max_batch, 10),

@@ -1,4 +1,4 @@
-"""The OpenAPI document, made of the table that routes: what is served is what is documented."""
+"""The OpenAPI document, made from the table that routes: what is served is what is documented."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _ABOUT = (
 
 
 def document(routes: Sequence[Route], settings: Settings) -> dict[str, Any]:
-    """The document of a server with these routes and settings."""
+    """Return the document of a server with these routes and settings."""
     asked = [kind for route in routes for kind in (route.query, route.body) if kind is not None]
     schemas = Schemas(_kinds(routes), words(settings.max_batch), asked)
     dialects = list({route.dialect.name: route.dialect for route in routes}.values())
@@ -73,7 +73,7 @@ def document(routes: Sequence[Route], settings: Settings) -> dict[str, Any]:
 
 
 def _kinds(routes: Iterable[Route]) -> Iterator[Any]:
-    """Every type that the document is about."""
+    """Yield every type that the document is about."""
     yield str
     for route in routes:
         candidates = (route.query, route.body, route.dialect.shape, *route.path.values(), *route.answers.values())
@@ -81,7 +81,7 @@ def _kinds(routes: Iterable[Route]) -> Iterator[Any]:
 
 
 def _operation_ids(routes: Sequence[Route]) -> list[str]:
-    """A name for each route: its handler's, or its path's where a handler has several."""
+    """Return a name for each route: its handler's, or its path's if a handler has several."""
     names = [_words(f"{route.dialect.name} {route.handler.__name__}") for route in routes]
     uses = Counter(names)
     return [
@@ -111,7 +111,7 @@ def _operation(route: Route, name: str, schemas: Schemas) -> dict[str, Any]:
 
 
 def _tell_apart(operation: dict[str, Any], route: Route, guest: Dialect) -> None:
-    """Say which part of an operation is whose, where two dialects have it: OpenAPI has one for a method on a path.
+    """Say which part of an operation belongs to which dialect, if two share it: OpenAPI has one for a method on a path.
 
     ``x-ways`` has what programs that show it as two need: for each dialect its parameters, answers, and whether there
     is a body.
@@ -134,7 +134,7 @@ def _tell_apart(operation: dict[str, Any], route: Route, guest: Dialect) -> None
 
 
 def _told(docstring: str) -> dict[str, str]:
-    """What it does in a sentence; and in all of them, if there are more."""
+    """Return a docstring's first sentence as the summary; and all of it as the description, if there is more."""
     whole = paragraph(docstring)
     sentence, _, rest = whole.partition(". ")
     told = {"summary": sentence.partition("\n")[0].rstrip(".")}
@@ -205,7 +205,7 @@ def _failure_name(dialect: Dialect) -> str:
 
 
 def _errors() -> list[dict[str, Any]]:
-    """Every error that an answer may be, by status."""
+    """Return every error that a response may be, by status."""
     told = [
         {"status": status_of(kind.__new__(kind)), "code": kind.code, "description": paragraph(kind.__doc__ or "")}
         for kind in _kinds_of_error(SqewError)

@@ -1,4 +1,4 @@
-"""What the server says about itself: the OpenAPI document, and a page for people made of it."""
+"""The server's documentation of itself: the OpenAPI document, and a page for people made from it."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ GUARDED: Headers = (
     (b"referrer-policy", b"no-referrer"),
     (b"x-content-type-options", b"nosniff"),
 )
-"""What pages for people come with: nothing from elsewhere is loaded into them, and nobody may frame them."""
+"""Headers of pages for people: nothing from elsewhere is loaded into them, and no page may frame them."""
 
 
 class File(Struct, frozen=True):
-    """Something that stays as it is while the server runs."""
+    """A file that stays the same while the server runs."""
 
     body: bytes
     content_type: bytes
     tag: bytes
-    """Changes when the body does."""
+    """The entity tag, which changes when the body does."""
 
     def answer(self, request: Request) -> Response:
-        """The file, unless the client has it already."""
+        """Return the file, or 304 if the client has it already."""
         kept: Headers = ((b"etag", self.tag), (b"cache-control", b"no-cache"))
         if self.tag in [tag.strip().removeprefix(b"W/") for tag in _known_tags(request)]:
             return Response(304, content_type=self.content_type, headers=kept)
@@ -80,7 +80,7 @@ def _page(name: str) -> File:
 
 @routes.get("/v1/openapi.json", scope="open", answers={200: dict[str, Any], 304: None})
 async def openapi(service: Service, request: Request) -> Response:
-    """This document: every route of this server, in OpenAPI 3.1."""
+    """Return this document: every route of this server, in OpenAPI 3.1."""
     # Made when somebody asks, and beside the loop: it takes tens of milliseconds.
     made = await asyncio.to_thread(_document, service)
     return made.answer(request)
@@ -88,13 +88,13 @@ async def openapi(service: Service, request: Request) -> Response:
 
 @routes.get("/docs", scope="open", answers={200: "text/html", 304: None})
 def docs(_service: Service, request: Request) -> Response:
-    """The same for people: a page with every route, its fields, and a form to try it."""
+    """Show the same to people: a page with every route, its fields, and a form to try it."""
     return _page("docs.html").answer(request)
 
 
 @routes.get("/docs/{file}", scope="open", answers={200: "*/*", 304: None})
 def docs_part(_service: Service, request: Request) -> Response:
-    """What the page is made of."""
+    """Return a part of that page: a script, a style sheet or the icon."""
     name = request.params[0]
     if name not in _PAGE:
         raise RouteNotFound(f"/docs/{name[:60]}")

@@ -1,4 +1,4 @@
-"""JSON schemas of the types that requests and answers are made of, with what is known about each field."""
+"""JSON schemas of the types that requests and responses are made of, with what is known about each field."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Schemas:
     """The schemas of many types. Each Struct among them is written once and referred to by its name."""
 
     def __init__(self, kinds: Iterable[Any], glossary: dict[str, Word], asked: Iterable[Any] = ()) -> None:
-        """``asked``: those of the types that requests are made of."""
+        """Collect the schemas; ``asked`` are the types that requests are made of."""
         self._glossary = glossary
         # By identity: not every type can be hashed.
         alternatives = {id(kind): _alternatives(kind) for kind in kinds}
@@ -46,17 +46,17 @@ class Schemas:
             self._describe(self.components[name], docs.of(kind), is_asked=kind in in_requests)
 
     def of(self, kind: Any) -> Schema:
-        """The schema of one of the types."""
+        """Return the schema of one of the types."""
         return dict(self._schemas[id(kind)])
 
     def name(self, kind: Any) -> str:
-        """What a Struct is called among the components."""
+        """Return the name of a Struct among the components."""
         return self._names[kind]
 
     def explained(self, name: str, schema: Schema, *, is_asked: bool = True) -> Schema:
-        """A schema with what the glossary says about a field of that name, where it says nothing itself.
+        """Return a schema with what the glossary says about a field of that name, unless it says so itself.
 
-        ``is_asked``: it is part of a request, so that what may stand there is said too.
+        ``is_asked``: it is part of a request, so that the values allowed are given too.
         """
         word = self._glossary.get(name)
         if word is None:
@@ -72,7 +72,7 @@ class Schemas:
         return explained
 
     def examples(self, kind: Any) -> dict[str, Any]:
-        """What a body of that type may look like, by a name for each way to write it."""
+        """Return examples of a body of that type, by a name for each way to write it."""
         schema = self.of(kind)
         ways = [self._example(way) for way in schema.get("anyOf", [schema])]
         return {"several" if isinstance(way, list) else "one": {"value": way} for way in ways}
@@ -104,7 +104,7 @@ class Schemas:
 
 
 def without_null(schema: Schema) -> Schema:
-    """The schema of the same, where it is left out rather than null."""
+    """Return the schema of a value that is left out rather than null."""
     rest = [way for way in schema.get("anyOf", ()) if way != {"type": "null"}]
     others = {name: value for name, value in schema.items() if name != "anyOf" and (name, value) != ("default", None)}
     if not rest:
@@ -113,13 +113,13 @@ def without_null(schema: Schema) -> Schema:
 
 
 def paragraph(doc: str) -> str:
-    """A docstring as CommonMark, in one line for each of its paragraphs."""
+    """Return a docstring as CommonMark, in one line for each of its paragraphs."""
     paragraphs = re.split(r"\n\s*\n", doc.strip())
     return "\n\n".join(" ".join(text.split()) for text in paragraphs).replace("``", "`")
 
 
 def _alternatives(kind: Any) -> Sequence[Any]:
-    """The types of a union: msgspec takes only one Struct without a tag in each, and answers may be several."""
+    """Return the types of a union: msgspec takes only one Struct without a tag in each, and answers may be several."""
     return get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
 
 
@@ -128,7 +128,7 @@ def _any_of(schemas: list[Schema]) -> Schema:
 
 
 def _structs(kinds: Iterable[Type]) -> Iterator[Any]:
-    """The Structs that types are made of."""
+    """Yield the Structs that types are made of."""
     for kind in kinds:
         if isinstance(kind, StructType):
             yield kind.cls
@@ -139,7 +139,7 @@ def _structs(kinds: Iterable[Type]) -> Iterator[Any]:
 
 
 def _components(kinds: Sequence[Any]) -> tuple[list[Schema], dict[str, Schema]]:
-    """msgspec's schemas. Where two Structs share a name, ``sqew.http.dialects.hq.Failure`` becomes ``HqFailure``."""
+    """Return msgspec's schemas. Where two Structs share a name, ``sqew.http.dialects.hq.Failure`` is ``HqFailure``."""
     schemas, components = msgspec.json.schema_components(kinds, ref_template=_PLACE + "{name}")
     text = msgspec.json.encode((schemas, components)).decode()
     short = re.sub(rf"(?<={_PLACE})[\w.]+", lambda found: _short(found[0]), text)
@@ -173,13 +173,13 @@ def _fits(example: Any, schema: Schema) -> bool:
 
 
 class _FieldDocs:
-    """What the source says below each field of a class, which Python itself forgets."""
+    """The docstrings below the fields of a class, which Python itself forgets."""
 
     def __init__(self) -> None:
         self._modules: dict[str, dict[str, dict[str, str]]] = {}
 
     def of(self, kind: Any) -> dict[str, str]:
-        """The docstrings of a Struct's fields, by the names they have in JSON."""
+        """Return the docstrings of a Struct's fields, by the names they have in JSON."""
         cls = get_origin(kind) or kind
         docs: dict[str, str] = {}
         for base in reversed(cls.__mro__):

@@ -1,4 +1,4 @@
-"""When there is more to write than can be written, senders are asked to wait; whoever finishes work goes on."""
+"""Backpressure: senders must wait while more is to be written than can be; clients that finish work may go on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RETRY_AFTER_MS = 1_000
 
 
 class Backpressure:
-    """How much waits to be written, and whether that is too much."""
+    """The work that waits to be written, and the limit above which sends are refused."""
 
     def __init__(self, broker: Broker, settings: Settings) -> None:
         self._broker = broker
@@ -23,7 +23,7 @@ class Backpressure:
         self._wal_is_full = False
 
     def check(self, count: int = 1) -> None:
-        """Raise `Overloaded` if so much more should not be sent at the moment."""
+        """Raise `Overloaded` if so many more messages should not be sent at the moment."""
         if self._wal_is_full:
             raise Overloaded("its write-ahead log is larger than max_wal_bytes", RETRY_AFTER_MS)
         if self._broker.backlog + count - 1 > self._max_pending:
@@ -31,11 +31,11 @@ class Backpressure:
 
     @property
     def is_high(self) -> bool:
-        """Whether `check` would raise."""
+        """True if `check` would raise."""
         return self._wal_is_full or self._broker.backlog > self._max_pending
 
     async def measure(self) -> None:
-        """See how large the write-ahead log is, and cut it if it is too large: with sends refused, nobody else may."""
+        """Measure the write-ahead log, and shrink it if it is too large: with sends refused, nothing else may."""
         if not self._wal:
             return
         self._wal_is_full = _size(self._wal) > self._max_wal_bytes

@@ -1,4 +1,4 @@
-"""Who may do what."""
+"""The guard: it admits a request by its token or key, its origin, and the room there is."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ A = TypeVar("A", Response, Stream)
 
 
 class Guard:
-    """Lets requests in, or not: by who sent them, from where, and whether there is room for more."""
+    """The guard that admits requests, or not: by their sender, their origin, and whether there is room for more."""
 
     def __init__(self, settings: Settings, broker: Broker) -> None:
         # Digests are compared, so that the time it takes tells nothing, not even how long the token is.
@@ -37,7 +37,7 @@ class Guard:
         self.backpressure = Backpressure(broker, settings)
 
     def admit(self, request: Request) -> None:
-        """Raise unless the request, of which only the head is known, may come in."""
+        """Raise unless the request, of which only the head is known, is admitted."""
         headers, route = request.headers, request.route
         if b"origin" in headers or b"sec-fetch-site" in headers or headers.get(b"host") not in self._origins.hosts:
             self._origins.check(request)
@@ -49,7 +49,7 @@ class Guard:
             self.backpressure.check()
 
     def still_admits(self, route: Route, key_id: str) -> bool:
-        """Whether a request would be let in that has the same head as another that was, which came with that key."""
+        """Return True if a request would be admitted that has the head and the key of one that was admitted before."""
         return (not key_id or key_id in self.keys.ids) and (route.scope != "send" or not self.backpressure.is_high)
 
     def _authorize(self, request: Request, route: Route, token: bytes) -> None:
@@ -72,11 +72,11 @@ class Guard:
             request.key = key
 
     def verify_body(self, request: Request, key: GuardKey) -> None:
-        """Raise unless the body is what its sender signed with that key."""
+        """Raise unless the body is the one that was signed with that key."""
         self._signatures.check(key, request)
 
     def options(self, request: Request, methods: list[str]) -> Response:
-        """The answer to OPTIONS."""
+        """Return the response to OPTIONS."""
         self._origins.check(request)
         if not methods and request.path != b"/":
             raise RouteNotFound(shown_path(request.path))
@@ -87,29 +87,29 @@ class Guard:
 
     @property
     def leaves_answers(self) -> bool:
-        """Whether answers go out as they are made."""
+        """True if responses need no headers added for origins."""
         return not self._origins.are_allowed
 
     def finish(self, request: Request, answer: A) -> A:
-        """The answer as it goes out."""
+        """Return the response as it goes out, with headers for its origin."""
         if self.leaves_answers:
             return answer
         return replace(answer, headers=answer.headers + self._origins.headers(request))
 
     async def keep_up(self) -> None:
-        """To be called before the first request, and then once a second: what others have changed."""
+        """Check the load and read changed keys. To be called before the first request, and then once a second."""
         await self.backpressure.measure()
         if self._token is not None:
             await self.keys.refresh()
             self._signatures.forget_all_but(self.keys.ids)
 
     def still_opens(self, request: Request) -> bool:
-        """Whether a request that was let in a while ago would still be, as far as its key is concerned."""
+        """Return True if a request that was admitted a while ago still would be, as far as its key is concerned."""
         return not request.key_id or request.key_id in self.keys.ids
 
 
 def check_exposure(settings: Settings) -> None:
-    """Raise `BadSetting` if others than this machine's users could do as they like."""
+    """Raise `BadSetting` if anybody but this machine's users could do as they like."""
     if settings.auth_token or settings.insecure or settings.unix_socket or is_loopback(settings.host.strip("[]")):
         return
     although = " (aws_credentials guard SQS and SNS only)" if settings.aws_credentials else ""
@@ -126,7 +126,7 @@ def _token_digest(token: str) -> bytes:
 
 
 def _credentials(request: Request) -> bytes:
-    """The token or key that a request came with."""
+    """Return the token or key that a request came with."""
     headers = request.headers
     given = headers.get(b"authorization")
     if given is None and b"x-api-key" in headers:
@@ -167,13 +167,13 @@ def _check_key(key: GuardKey, request: Request, route: Route) -> None:
 
 
 def queue_of(request: Request) -> str | None:
-    """The queue that a request names, if it names one."""
+    """Return the queue that a request names, if it names one."""
     position = None if request.route is None else _queue_at(request.route.pattern)
     return request.queue or request.only_queue if position is None else request.params[position]
 
 
 @functools.cache
 def _queue_at(pattern: str) -> int | None:
-    """Which of the values in the path is the queue's name: the one after ``queues``, whatever the dialect calls it."""
+    """Return the position of the queue's name in the path's values: after ``queues``, whatever the dialect calls it."""
     before, follows, _ = pattern.partition("/queues/{")
     return before.count("{") if follows else None

@@ -1,4 +1,4 @@
-"""Hosts and origins as requests name them, read strictly: what can't be read is nobody's name.
+"""Hosts and origins as requests name them, read strictly: a name that can't be read matches nothing.
 
 >>> read_host(b"[::1]:8888"), read_host(b"[::1].evil.example"), read_host(b"localhost:x@evil.example")
 (Host(name='::1', port=8888), None, None)
@@ -54,12 +54,12 @@ def read_origin(text: bytes) -> Origin | None:
 
 
 def is_same_server(origin: Origin, host: Host) -> bool:
-    """Tell whether a page of this origin came from the server that is called by this host."""
+    """Return True if a page of this origin came from the server that is called by this host."""
     return origin.host == _with_port(host, origin.scheme)
 
 
 def is_loopback(name: str) -> bool:
-    """Tell whether an address (or ``localhost``) reaches this machine only."""
+    """Return True if an address (or ``localhost``) reaches this machine only."""
     if name.lower() == "localhost":
         return True
     try:

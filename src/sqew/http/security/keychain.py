@@ -1,4 +1,4 @@
-"""The API keys that a server knows, in memory, so that a request need not ask the store for its key."""
+"""The cache of a server's API keys, so that a request need not read its key from the store."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Keychain:
         broker.when_deleted(self._drop_keys_of)
 
     def find(self, digest: bytes) -> GuardKey | None:
-        """The key with that digest. How long this takes tells nothing of a key: its digest can't be chosen."""
+        """Return the key with that digest. The time this takes reveals nothing of a key: its digest can't be chosen."""
         return self._by_digest.get(digest)
 
     async def refresh(self) -> None:

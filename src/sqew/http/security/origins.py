@@ -1,9 +1,9 @@
-"""Which web pages may call the server, and under which names it may be called.
+"""Rules for the web pages that may call the server, and for the names it may be called by.
 
 A page in a browser can send requests to any server that the browser reaches, its user's own machine included. So a
-page is let in only where its origin is allowed, or is the server itself. Browsers tell in three headers who asks:
+page is admitted only if its origin is allowed, or is the server itself. Browsers name the caller in three headers:
 ``Origin`` with whatever is posted or read by a script, ``Sec-Fetch-Site`` with pictures, frames and links too, and
-``Host``, which a page can't choose. Other clients send no more than the last.
+``Host``, which a page can't choose. Other clients send only the last.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _VARY: Headers = ((b"vary", b"origin"),)
 _OWN_PAGE = b"same-origin"
 """A page of the server itself. ``same-site`` may be another port."""
 _NO_PAGE = b"none"
-"""Somebody typed the address or took a bookmark, or followed a link in a program for mail, wherever that led."""
+"""No page: an address that was typed or bookmarked, or a link in a program for mail, wherever that led."""
 _PREFLIGHT_S = b"600"
 _REMEMBERED = 1_000
 _LONGEST_REMEMBERED = 256
@@ -36,9 +36,9 @@ class Origins:
         self._allowed = _parse(settings.cors_origins)
         self._any = settings.cors_origins.strip() == "*"
         self.are_allowed = self._any or bool(self._allowed)
-        """Whether any pages but the server's own may call."""
+        """True if any pages but the server's own may call."""
         self._trusts_all = not settings.auth_token
-        """Whoever gets through may do everything."""
+        """True if there is no token: then every request that is admitted may do everything."""
         self._checks_signatures = bool(settings.aws_credentials.strip())
         self._host = settings.host.lower()
         self._checks_host = (
@@ -48,7 +48,7 @@ class Origins:
         """Names that were checked before. HTTP/1.0 needs none, and no browser speaks it."""
 
     def check(self, request: Request) -> None:
-        """Raise `Forbidden` if a web page sent it that may not."""
+        """Raise `Forbidden` if a web page sent the request that may not."""
         host = request.headers.get(b"host")
         if host not in self.hosts:
             self._check_host(host or b"")
@@ -63,7 +63,9 @@ class Origins:
             self._check_site(request)
 
     def _check_host(self, host: bytes) -> None:
-        """A name of somebody else's may be made to mean this machine, and then their page is the server's own."""
+        """Raise `Forbidden` unless the name is the server's own: a foreign one can be pointed at this machine, and its
+        page would then count as the server's own.
+        """
         if not self._checks_host:
             return
         called = read_host(host)
@@ -82,7 +84,9 @@ class Origins:
             raise Forbidden(f"Pages of {shown} may not call this server. Add that origin to cors_origins.")
 
     def _check_site(self, request: Request) -> None:
-        """Pictures, frames, scripts and links come without an origin, and there are GETs that take or delete."""
+        """Raise `Forbidden` if another site's page asks: pictures, scripts and links have no origin, and some GETs take
+        messages or delete.
+        """
         site, route = request.headers.get(b"sec-fetch-site"), request.route
         if site is None or site == _OWN_PAGE or route is None:
             return
@@ -102,7 +106,7 @@ class Origins:
         return self._any or read_origin(given) in self._allowed
 
     def headers(self, request: Request) -> Headers:
-        """What tells a browser whether its page may see the answer."""
+        """Return the headers that tell a browser whether its page may see the response."""
         if self._any:
             # Without credentials: what any page may do must not depend on who is looking at it.
             return ((b"access-control-allow-origin", b"*"), *_EXPOSED)
@@ -113,7 +117,7 @@ class Origins:
         return (*allowed, *_EXPOSED, *_VARY)
 
     def preflight(self, request: Request, methods: list[str]) -> Headers:
-        """What a page that may call may send."""
+        """Return the headers that name what a page may send, if it may call."""
         headers = request.headers
         asks = b"origin" in headers and b"access-control-request-method" in headers
         if not self.are_allowed or not asks or not self._allows(headers[b"origin"]):
@@ -128,7 +132,7 @@ class Origins:
 
 
 def _is_followed_link(request: Request) -> bool:
-    """Tell whether a person sees the answer by itself, because they followed a link, and not as a part of the page."""
+    """Return True if a person followed a link and sees the response by itself, not as a part of the page."""
     headers = request.headers
     if _is_fetched_ahead(request):
         return False
@@ -137,7 +141,7 @@ def _is_followed_link(request: Request) -> bool:
 
 
 def _is_fetched_ahead(request: Request) -> bool:
-    """Tell whether a browser fetches what nobody has followed yet: for a page, though Chromium says that none asks."""
+    """Return True if a browser fetches ahead of any click: on behalf of a page, though Chromium says that none asks."""
     return b"sec-purpose" in request.headers
 
 

@@ -1,4 +1,4 @@
-"""Signed requests: whether each is what its sender signed, was signed just now, and comes for the first time."""
+"""Signed requests: each must be what its sender signed, be signed just now, and come for the first time."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from sqew.model import GuardKey
 
 HEADER = b"x-sqew-signature"
 LEEWAY_S = 300
-"""How far a signature's time may be from the server's, in seconds."""
+"""Seconds that a signature's time may be from the server's."""
 MOST_REMEMBERED = 65_536
-"""How many signatures of one key are remembered. Who signs more in the time allowed gets less time."""
+"""Most signatures of one key that are remembered. A client that signs more in the time allowed gets less time."""
 
 _TIME = re.compile(rb"[0-9]{1,12}(\.[0-9]{1,9})?")
 _MAC = re.compile(rb"[0-9A-Fa-f]{64}")
 
 
 class Signatures:
-    """What has been signed with which key."""
+    """The signatures that were used, by key."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
@@ -60,7 +60,7 @@ class Signatures:
             )
 
     def forget_all_but(self, ids: set[str]) -> None:
-        """Only these keys still exist."""
+        """Forget the signatures of all keys but these, which still exist."""
         for id in self._used.keys() - ids:
             del self._used[id]
 
@@ -77,7 +77,7 @@ class UsedSignatures:
         self._not_before = 0
 
     def add(self, at: int, mac: bytes, now: int) -> bool:
-        """Remember a signature; False: it may have been seen before."""
+        """Remember a signature; return False if it may have been seen before."""
         if at < self._not_before:
             return False
         macs = self._by_second.get(at)
@@ -99,7 +99,7 @@ class UsedSignatures:
 
 
 def _parse(header: bytes) -> tuple[bytes, bytes] | None:
-    """The time, as it was signed, and the HMAC."""
+    """Return the time, as it was signed, and the HMAC; None if the header can't be read."""
     fields = dict(field.strip().partition(b"=")[::2] for field in header.split(b","))
     at, mac = fields.get(b"t", b""), fields.get(b"v1", b"")
     if not _TIME.fullmatch(at) or not _MAC.fullmatch(mac):

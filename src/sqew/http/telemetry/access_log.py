@@ -1,4 +1,4 @@
-"""Which requests are logged, and what of them: never a header, a query string or a body, which may hold secrets."""
+"""The access log: which requests it shows, and never a header, a query string or a body, which may hold secrets."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from sqew.http.wire.exchange import Request
 
 OF_NOTE = frozenset({401, 403, 408, 413, 429, 431})
-"""Of the refusals, those that may say something about the server: who is kept out, cut off or held up."""
+"""Statuses of refusals that may say something about the server: clients that are kept out, cut off or held up."""
 _PROBES = frozenset({"/readyz", "/healthz", "/health"})
 _LONGEST_PATH = 300
 
 
 class Line(Struct, omit_defaults=True):
-    """One request in the log."""
+    """A request in the log."""
 
     time: str
     level: LogLevel
@@ -40,7 +40,7 @@ class Line(Struct, omit_defaults=True):
 
 
 class AccessLog:
-    """Decides about requests, and logs those that it is to log."""
+    """A log of requests, which decides about each whether it is logged."""
 
     def __init__(self, settings: Settings) -> None:
         self._all = settings.access_log == "all"
@@ -48,7 +48,7 @@ class AccessLog:
         self._least = SEVERITIES[settings.log_level]
         nothing = settings.access_log == "none"
         self.noted_from = math.inf if nothing else 0 if self._all else 400
-        """Answers with a lower status, and quicker ones, need not come here at all."""
+        """Lowest status that is noted: responses below it that are quick as well need not come here at all."""
         self.slow_s = math.inf if nothing else self._slow_s
 
     def note(self, request: Request, status: int, seconds: float, size: int) -> None:

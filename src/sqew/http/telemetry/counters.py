@@ -1,8 +1,8 @@
-"""What a server counts of its own work: requests, failures, transactions.
+"""Counters of a server's own work: requests, failures, transactions.
 
 Every request pays for this, so counting is a few dictionary lookups and a bisect: 0.4 µs for a request, and for its
-operation 0.2 to 0.3 µs among others in a transaction, 1 µs alone. Keeping answers to count 256 at once, as the meter
-does with facts, was measured and costs as much. Making text of it is the business of who scrapes.
+operation 0.2 to 0.3 µs among others in a transaction, 1 µs alone. Keeping responses to count 256 at once, as the meter
+does with facts, was measured and costs as much. They are rendered when they are scraped.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _DELIVERY_S = (0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _MESSAGES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 _NOTED_EVERY_S, _REASONS = 10.0, 100
-"""How often the log repeats why the store refuses, and how many reasons are known apart."""
+"""Seconds after which the log repeats a reason of the store to refuse, and most reasons that are told apart."""
 
 UNKNOWN_PATH = "(unknown)"
-"""Stands for all paths without a route."""
+"""Label for all paths without a route."""
 _METHODS = frozenset({b"GET", b"HEAD", b"POST", b"PUT", b"PATCH", b"DELETE", b"OPTIONS"})
 _DURATIONS: dict[type[Operation[Any]], tuple[str, str]] = {
     Send: ("queue_message_send_duration_seconds", "How long the transactions took that sent messages."),
@@ -50,7 +50,7 @@ _SETTLING = frozenset({Ack, Nack, Extend})
 
 
 class RequestCounters:
-    """Counts, from the start of the server on. One thread counts; any may read."""
+    """Counts since the server's start. One thread counts; any may read."""
 
     def __init__(self, settings: Settings, labels: QueueLabels, tracing: Tracing | None = None) -> None:
         self.tracing = tracing
@@ -77,7 +77,7 @@ class RequestCounters:
     # Counting
 
     def answered(self, request: Request, status: int, size: int) -> None:
-        """A request was answered, with a body of that size."""
+        """Count a request that was answered, with a body of that size."""
         seconds = monotonic() - request.started
         histogram = self._histogram(request, status)
         histogram.counts[bisect_left(_REQUEST_S, seconds)] += 1
@@ -88,7 +88,7 @@ class RequestCounters:
             _end_trace(request, status)
 
     def answered_all(self, requests: Sequence[Request], responses: Sequence[Response]) -> None:
-        """The same for requests to one route that were handled together. None of them is traced."""
+        """Count requests to one route that were handled together. None of them is traced."""
         now = monotonic()
         histograms: dict[int, Histogram] = {}
         for request, response in zip(requests, responses, strict=True):
@@ -103,18 +103,18 @@ class RequestCounters:
 
     @property
     def notes_all(self) -> bool:
-        """Whether even an answer that is quick, and no refusal, leaves more behind than a count."""
+        """True if even a quick response that is no refusal leaves more behind than a count."""
         return self._noted_from == 0 or self.tracing is not None
 
     def failed(self, error: SqewError, queue: str | None = None) -> None:
-        """Count the refusal of a request, or of one message of a batch. ``queue``: which it names, if it names one."""
+        """Count the refusal of a request, or of one message of a batch. ``queue``: the queue it names, if any."""
         self._errors[error.code] += 1
         self._of_queues.refused(queue, error)
         if isinstance(error, StoreError):
             self._note_why(error)
 
     def _note_why(self, error: StoreError) -> None:
-        """Log what whoever asks is not told, once in a while."""
+        """Log why the store refused, which the client is not told, once in a while."""
         now, why = monotonic(), str(error)
         if why != error.told and now >= self._noted_again.get(why, 0.0):
             if len(self._noted_again) >= _REASONS:
@@ -123,7 +123,7 @@ class RequestCounters:
             _log.warning("the store refused", extra={"fields": {"error": why, "code": error.code}})
 
     def observe_batch(self, operations: Sequence[Operation[Any]], results: Sequence[Any], seconds: float) -> None:
-        """A transaction is over."""
+        """Count a transaction that is over."""
         bucket = bisect_left(_STORE_S, seconds)
         self._transactions.counts[bucket] += 1
         self._transactions.sum += seconds
@@ -157,14 +157,14 @@ class RequestCounters:
             self.tracing.observe_batch(operations, seconds)
 
     def delivery(self, is_delivered: bool, seconds: float, ended: Delivered) -> None:
-        """An endpoint was posted to."""
+        """Count a post to an endpoint."""
         histogram = self._deliveries["success" if is_delivered else "failure"]
         histogram.counts[bisect_left(_DELIVERY_S, seconds)] += 1
         histogram.sum += seconds
         self._exhausted += ended == "exhausted"
 
     def fire(self, has_fired: bool) -> None:
-        """A schedule was due."""
+        """Count a schedule that was due."""
         self._fires["success" if has_fired else "failure"] += 1
 
     def _histogram(self, request: Request, status: int) -> Histogram:
@@ -187,7 +187,7 @@ class RequestCounters:
         return histogram
 
     def keep(self, queues: set[str]) -> None:
-        """Forget what was counted of queues that are gone."""
+        """Forget the counts of queues that are gone."""
         self._of_queues.keep(queues)
         for kind, timed in self._timed.items():
             for queue in [queue for queue in timed if queue is not None and queue not in queues]:
@@ -197,7 +197,7 @@ class RequestCounters:
     # Telling
 
     def request_lines(self) -> Iterator[str]:
-        """Requests, failures and transactions as metrics."""
+        """Yield requests, failures and transactions as metrics."""
         known = list(self._requests.items())
         totals: Counter[tuple[str, str, int]] = Counter()
         by_route: dict[tuple[str, str], list[Histogram]] = {}
@@ -239,11 +239,11 @@ class RequestCounters:
         )
 
     def error_lines(self) -> Iterator[str]:
-        """Refusals by queue, as metrics."""
+        """Return refusals by queue, as metrics."""
         return self._of_queues.lines()
 
     def background_lines(self) -> Iterator[str]:
-        """Deliveries and fires as metrics."""
+        """Yield deliveries and fires as metrics."""
         yield from family(
             "queue_delivery_attempts_total",
             "counter",
@@ -264,7 +264,7 @@ class RequestCounters:
         )
 
     def duration_lines(self) -> Iterator[str]:
-        """The durations of operations by queue, as metrics."""
+        """Yield the durations of operations by queue, as metrics."""
         shared = sorted(self._shared.items(), key=lambda entry: entry[0][1])
         for kind, (metric, text) in _DURATIONS.items():
             yield from histograms(

@@ -1,4 +1,4 @@
-"""How the server is: for whatever starts, watches and restarts it. Open to all."""
+"""Health of the server: for whatever starts, watches and restarts it. Open to all."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ routes = Routes(DIALECT)
 
 @routes.get("/livez", scope="open", answers={200: Health})
 def livez(_service: Service, _request: Request) -> Response:
-    """Whether the server runs, whatever the state of its store: restart it when this fails."""
+    """Check that the server runs, whatever the state of its store: restart it when this fails."""
     return Response(200, encode(Health("ok", __version__)), headers=NO_STORE)
 
 
 @routes.get("/healthz", scope="open", answers={200: Health, 503: Health})
 async def healthz(service: Service, _request: Request) -> Response:
-    """Whether the server runs and its store can be used."""
+    """Check that the server runs and its store can be used."""
     return await _store_health(service)
 
 
 @routes.get("/readyz", scope="open", answers={200: Health, 503: Health})
 async def readyz(service: Service, request: Request) -> Response:
-    """Whether the server should get requests: its store can be used, and it is not about to stop."""
+    """Check that the server should get requests: its store can be used, and it is not about to stop."""
     if request.connection.server.is_draining:
         return _degraded("The server is stopping. Use another, or wait until it has started again.")
     return await _store_health(service)

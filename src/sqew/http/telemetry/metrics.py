@@ -1,6 +1,6 @@
-"""What `/metrics` answers: the server's own figures as they are, and those of the queues as of a moment ago.
+"""The metrics at `/metrics`: the server's own counts are current, those of the queues a few seconds old.
 
-Counting the queues' messages and making text of it takes a thread beside the loop, and with 1,000 busy queues 0.25 to
+Counting the queues' messages and rendering them takes a thread beside the loop, and with 1,000 busy queues 0.25 to
 0.4 s on a busy machine. So it is done every few seconds at most, however often the metrics are scraped.
 """
 
@@ -29,15 +29,17 @@ _log = logging.getLogger("sqew.server")
 
 REFRESH_S = 5.0
 _SHARE = 20
-"""A survey of the queues is not begun before this many times as long as the last one took: a twentieth of a core."""
+"""The next survey of the queues begins after at least this many times as long as the last one took: so surveys take at
+most a twentieth of a core.
+"""
 _WAIT_S = 2.0
-"""How long a scrape waits for newer figures of the queues where it can have those of a moment ago."""
+"""Seconds that a scrape waits for newer counts of the queues if it can have the last ones."""
 _LINES_AT_A_TIME = 500
 _PAUSE_S = 0.0002
 
 
 class Scraper:
-    """Renders the metrics of a server."""
+    """A renderer of a server's metrics."""
 
     def __init__(self, broker: Broker, counters: RequestCounters, labels: QueueLabels) -> None:
         self._broker, self._counters, self._labels = broker, counters, labels
@@ -49,7 +51,7 @@ class Scraper:
         self._started = time.time()
 
     async def render(self, connections: Iterable[Connection]) -> bytes:
-        """All metrics, in the format of Prometheus."""
+        """Return all metrics, in the format of Prometheus."""
         if time.monotonic() >= self._due_at and self._refreshing is None:
             self._refreshing = asyncio.create_task(self._refresh())
         if self._refreshing is not None:
@@ -83,7 +85,7 @@ class Scraper:
             self._due_at = time.monotonic() + max(REFRESH_S, _SHARE * took)
 
     def _never_falling(self, queues: list[QueueTotals]) -> list[QueueTotals]:
-        """The figures, with what a deleted one of the unnamed queues had counted: a counter must not fall."""
+        """Return the counts, with those of deleted queues that had no label of their own: a counter must not fall."""
         if not queues or queues[-1].queue != OTHERS:
             return queues
         last = queues[-1]
@@ -159,7 +161,7 @@ def _connection_lines(connections: Iterable[Connection]) -> Iterator[str]:
 
 
 def _resident_bytes() -> int | None:
-    """How much memory the process has; None where the system does not say."""
+    """Return the memory that the process has, in bytes; None where the system does not say."""
     try:
         pages = Path("/proc/self/statm").read_text().split()[1]
     except (OSError, IndexError):

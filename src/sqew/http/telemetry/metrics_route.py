@@ -13,6 +13,6 @@ routes = Routes(DIALECT)
 
 @routes.get("/metrics", scope="open", answers={200: "text/plain"}, long=True)
 async def metrics(service: Service, request: Request) -> Response:
-    """Requests, durations, depths and totals in the text format of Prometheus. Needs no token."""
+    """Return requests, durations, depths and totals in the text format of Prometheus. Needs no token."""
     text = await service.scraper.render(request.connection.server.connections)
     return Response(200, text, CONTENT_TYPE.encode())

@@ -1,4 +1,4 @@
-"""Refusals by queue, for metrics. Names that somebody made up make no series: only queues that have figures do."""
+"""Refusals by queue, for metrics. Made-up names make no series: only queues that have counts do."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from sqew.operations import DeleteQueue, GetQueue, Operation, UpdateQueue
 
 
 class QueueErrors:
-    """Counts, from the start of the server on."""
+    """Counts since the server's start."""
 
     def __init__(self, labels: QueueLabels) -> None:
         self._labels = labels
         self._counts: Counter[tuple[str, str]] = Counter()
 
     def answered(self, operation: Operation[object], error: SqewError) -> None:
-        """Count an error that the store answered an operation with, or one of its messages."""
+        """Count an error with which the store answered an operation, or one of its messages."""
         error.is_counted = True
         self._count(_queue_of(operation), error)
 
     def refused(self, queue: str | None, error: SqewError) -> None:
-        """Count a refusal, unless the store has given it or its cause."""
+        """Count a refusal, unless the store has raised it or its cause."""
         if not (error.is_counted or (isinstance(error.__cause__, SqewError) and error.__cause__.is_counted)):
             self._count(queue, error)
 
@@ -35,13 +35,13 @@ class QueueErrors:
             self._counts[label, error.code] += 1
 
     def keep(self, queues: Collection[str]) -> None:
-        """Forget what was counted of queues that are gone."""
+        """Forget the counts of queues that are gone."""
         for queue, code in list(self._counts):
             if queue not in (BY_ID, OTHERS) and queue not in queues:
                 del self._counts[queue, code]
 
     def lines(self) -> Iterator[str]:
-        """The counts as metrics."""
+        """Yield the counts as metrics."""
         yield from family(
             "queue_errors_total",
             "counter",
@@ -51,7 +51,7 @@ class QueueErrors:
 
 
 def _queue_of(operation: Operation[object]) -> str | None:
-    """The label or the name of the queue that an operation is about; None: it is about none, or about several."""
+    """Return the label or name of the queue that an operation is about; None: it is about none, or about several."""
     if isinstance(operation, GetQueue | UpdateQueue | DeleteQueue):
         return operation.name
     if not hasattr(operation, "queue"):

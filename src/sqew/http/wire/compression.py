@@ -1,4 +1,4 @@
-"""Answers that are sent compressed to those who ask for it."""
+"""Compression of responses for clients that accept gzip."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from msgspec.structs import replace
 from sqew.http.wire.exchange import HTML, JSON, Headers, Request, Response
 
 AT_ONCE_BYTES = 16_384
-"""What is larger is compressed beside the loop: 16 KiB take 0.2 ms."""
+"""Largest body that is compressed on the loop rather than in a thread: 16 KiB take 0.2 ms."""
 _SMALLEST_BYTES = 2_048
-"""Less hardly saves a packet."""
+"""Smallest body that is compressed: less hardly saves a packet."""
 _KINDS = frozenset({JSON, HTML})
-"""What AWS's clients are answered is of other types, and stays as it is."""
+"""Content types that are compressed. Responses to AWS's clients are of other types, and stay as they are."""
 _LEVEL = 1
-"""The higher ones take three times as long for a tenth less."""
+"""Level of compression: the higher ones take three times as long to save a tenth more."""
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 _VARY: Headers = ((b"vary", b"accept-encoding"),)
 _GZIP: Headers = ((b"content-encoding", b"gzip"), *_VARY)
 
 
 def may_be_compressed(response: Response) -> bool:
-    """Tell whether an answer is worth it."""
+    """Return True if a response is worth compressing."""
     return len(response.body) >= _SMALLEST_BYTES and response.content_type in _KINDS
 
 
 def asks_for_gzip(request: Request) -> bool:
-    """Tell whether a client takes gzip."""
+    """Return True if a client accepts gzip."""
     given = request.headers.get(b"accept-encoding", b"").lower()
     for one in given.split(b",") if b"gzip" in given else ():
         coding, _, weight = one.partition(b";")
@@ -37,12 +37,12 @@ def asks_for_gzip(request: Request) -> bool:
 
 
 def plain(response: Response) -> Response:
-    """The answer to those who don't ask."""
+    """Return a response for a client that does not accept gzip."""
     return replace(response, headers=response.headers + _VARY)
 
 
 def compressed(response: Response) -> Response:
-    """The same answer, shorter."""
+    """Return the same response, compressed."""
     compressor = zlib.compressobj(_LEVEL, wbits=_GZIP_WINDOW)
     body = compressor.compress(response.body) + compressor.flush()
     # Byte for byte it is another file.

@@ -1,7 +1,7 @@
-"""One HTTP/1.1 connection: bytes in, requests out, answers in order.
+"""The server's end of an HTTP/1.1 connection: bytes in, requests out, responses in order.
 
-llhttp (through httptools) does the parsing, strictly. What is added here is what a server on a network needs besides:
-deadlines for everything a client may be slow at, caps for everything it may send too much of, pipelining, keep-alive,
+llhttp (through httptools) does the parsing, strictly. Added here is what a server on a network needs besides: deadlines
+for everything a client may be slow at, caps for everything it may send too much of, pipelining, keep-alive,
 100-continue, streaming both ways with backpressure, and a polite end.
 """
 
@@ -24,36 +24,42 @@ from sqew.http.wire.heads import KnownHead, check_encoding, check_http10, origin
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _CROWDED = b"There are as many connections as max_connections allows. Try again in a moment.\n"
 _PARSED_AT_ONCE = 16_384
-"""All requests in a piece are made before the first is answered: in 64 KiB there may be 2,500, which take 3 MiB."""
+"""Bytes parsed at a time. All requests in them are made before the first is answered: in 64 KiB there may be 2,500,
+which take 3 MiB.
+"""
 _PIPELINE_PAUSE = 32
 _PIPELINE_PAUSE_BYTES = 65_536
-"""With so many requests waiting for their turn, or with so much read since the first of them, no more are read: 32 of
-64 KiB each, behind answers that nobody reads, took 2 MiB on each connection, from whoever connects."""
+"""Requests that wait for their turn, and bytes read since the first of them, at which reading pauses: 32 of 64 KiB
+each, behind responses that a client does not read, took 2 MiB on each connection, from anybody who connects.
+"""
 _LINGER_S = 2.0
-"""After a refusal the client may still be sending: for so long it is read and dropped, so that it sees the answer."""
+"""Seconds to read and drop what a client still sends after a refusal, so that it sees the response."""
 _READ_WHEN_REFUSED = 65_536
-"""How large a body may be to be read although its request is refused already."""
+"""Largest body that is read although its request is refused already."""
 _SMALL_BODY = 65_536
-"""Bodies up to this are received however many large ones are held: small requests never wait for large ones."""
+"""Largest body that is received however many large ones are held: small requests never wait for large ones."""
 _COME_BACK_MS = 1_000
 _WRITTEN_AT_ONCE = 262_144
-"""How much of a streamed answer is handed over before its reader must have read: it is all that one can cost who
-doesn't, besides what is being read for it."""
+"""Bytes of a streamed response that are handed over before the client must have read: besides what is being read for
+it, that is all that a client can cost that doesn't read.
+"""
 _LEAST_PROGRESS = 16_384
-"""How many bytes of what waits for it a client must have taken each time when its deadline for reading has come."""
+"""Bytes of what waits for it that a client must have taken each time its deadline for reading has come."""
 _MOST_REPEATS = 100
-"""How many headers may repeat a name. Joining them takes time that grows with their square."""
+"""Most headers that may repeat a name. Joining them takes time that grows with their square."""
 _MOST_HEADERS = 500
-"""How many headers a request may have. In 64 KiB there may be 16,000 of them, which take 3 MiB when they are parsed."""
+"""Most headers of a request. In 64 KiB there may be 16,000 of them, which take 3 MiB when they are parsed."""
 _ONCE = frozenset({b"host", b"content-length", b"transfer-encoding", b"authorization", b"content-type"})
 """Headers that mean something only once. Two of them are how requests are smuggled."""
 _SPECIAL = frozenset({b"transfer-encoding", b"expect", b"upgrade", b"amz-sdk-invocation-id"})
-"""Headers that make a head one of its kind: how its body comes, or, from AWS's clients, a number that never repeats."""
+"""Headers that keep a head from being cached: they say how its body comes, or, from AWS's clients, hold a number that
+never repeats.
+"""
 _END_OF_HEAD = b"\r\n\r\n"
 _PLAIN_LINE = re.compile(rb"([A-Z]+) (/[A-Za-z0-9/_-]+) HTTP/1\.1\r\n")
 """The first line of a request whose path can be read in one way only."""
 _MOST_REMEMBERED = 1_024
-"""How many heads are remembered, for all connections together."""
+"""Most heads that are cached, for all connections together."""
 _LONGEST_REMEMBERED = 2_048
 _BODILESS = frozenset({204, 304})
 _NO_HEADERS: dict[bytes, bytes] = {}
@@ -61,7 +67,7 @@ _HAS_LEFT = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
 
 
 class Connection(asyncio.Protocol):
-    """One client's connection."""
+    """A client's connection."""
 
     __slots__ = (
         "_advancing", "_awaits_continue", "_body", "_body_skipped", "_busy", "_closing", "_current", "_discarding",
@@ -107,7 +113,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_busy(self) -> bool:
-        """Whether a request is being answered."""
+        """True if a request is being answered."""
         return self._busy is not None
 
     @property
@@ -117,7 +123,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def peer(self) -> str:
-        """Who is at the other end, as far as the network tells."""
+        """The address at the other end, as far as the network tells."""
         name = self._transport.get_extra_info("peername")
         return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "unix"
 
@@ -153,7 +159,9 @@ class Connection(asyncio.Protocol):
         self._unread = self._body = b""
 
     def eof_received(self) -> bool:
-        """The client will send nothing more. Who waits for messages is taken to be gone; others get their answer."""
+        """Note that the client will send nothing more. If it waits for messages, it is taken to be gone; otherwise it
+        still gets its response.
+        """
         self._has_left = self._closing = True
         current, busy = self._current, self._busy
         self._current, self._head_bytes = None, 0
@@ -188,7 +196,7 @@ class Connection(asyncio.Protocol):
             self._receive_much(data)
 
     def _is_at_rest(self) -> bool:
-        """Whether all that was received has been answered."""
+        """Return True if all that was received has been answered."""
         return (
             self._busy is None
             and self._current is None
@@ -201,7 +209,7 @@ class Connection(asyncio.Protocol):
         )
 
     def _receive_first(self, data: bytes) -> None:
-        """A request begins. Most come whole, and with a head that has been parsed before."""
+        """Receive the beginning of a request. Most come whole, and with a head that has been parsed before."""
         end = data.find(_END_OF_HEAD) + len(_END_OF_HEAD)
         head, server = data[:end], self.server
         known = server.known_heads.get(head) or self._known_but_for_its_path(head)
@@ -223,7 +231,7 @@ class Connection(asyncio.Protocol):
         self._advance_after(len(data))
 
     def _known_but_for_its_path(self, head: bytes) -> KnownHead | None:
-        """What a head means that differs in its path from one that was parsed before."""
+        """Return a known head for one that differs only in its path from one that was parsed before."""
         tails = self.server.known_tails
         if not tails or len(head) > _LONGEST_REMEMBERED or (line := _PLAIN_LINE.match(head)) is None:
             return None
@@ -231,7 +239,7 @@ class Connection(asyncio.Protocol):
         return known and KnownHead(known.method, line[2], b"", known.headers, known.length)
 
     def start(self, request: Request) -> None:
-        """Have a request begun and handled that is there whole."""
+        """Begin and handle a request that has arrived in full."""
         application = self.server.application
         try:
             application.begin(request)
@@ -242,8 +250,8 @@ class Connection(asyncio.Protocol):
     def _remember(self, head: bytes, request: Request | SqewError, length: int) -> None:
         """Remember a head that can only mean one thing: a request with a body of known length, and nothing special.
 
-        Of those that name one message only what follows the path is: they hardly come again, and would make others be
-        forgotten.
+        Of a head that names a message, only what follows the path is cached: it hardly comes again, and would push
+        others out.
         """
         if (
             len(head) <= _LONGEST_REMEMBERED
@@ -265,7 +273,7 @@ class Connection(asyncio.Protocol):
             known_heads[head] = KnownHead(request.method, request.path, request.query, request.headers, length, handler)
 
     def _remember_tail(self, head: bytes, request: Request, length: int) -> None:
-        """Remember a head but for its path, which hardly anybody asks for again."""
+        """Remember a head without its path, which is hardly ever asked for again."""
         line, tails = _PLAIN_LINE.match(head), self.server.known_tails
         if line is None or request.method == b"POST":
             # (What is posted to some paths is read while it comes.)
@@ -276,7 +284,7 @@ class Connection(asyncio.Protocol):
         tails[line[1], head[line.end() :]] = known
 
     def _receive_much(self, data: bytes) -> None:
-        """Parse in pieces: there may be thousands of requests in it, and the first ones' answers may have to wait."""
+        """Parse in pieces: there may be thousands of requests, and the first ones' responses may have to wait."""
         self._unread += data
         self._parse_on()
 
@@ -305,7 +313,7 @@ class Connection(asyncio.Protocol):
             return
 
     def _parser_after_upgrade(self) -> httptools.HttpRequestParser:
-        """For llhttp a request to upgrade has no body. Nobody is obliged to upgrade, and then it has."""
+        """Return a parser for the body of a request to upgrade: llhttp expects none, but it has one if not upgraded."""
         if self._current is None:
             return httptools.HttpRequestParser(self)
         length = self._current.headers.get(b"content-length")
@@ -315,7 +323,7 @@ class Connection(asyncio.Protocol):
         return parser
 
     def _count_head(self, size: int) -> None:
-        """Heads, trailers and chunk extensions may be long, but not endless."""
+        """Count the bytes of heads, trailers and chunk extensions, which may be long, but not endless."""
         if self._head_bytes == 1 and self._current is None and self._busy is None:
             self.deadline = self.server.now() + self.server.bounds.header_s
         self._head_bytes += size
@@ -410,7 +418,7 @@ class Connection(asyncio.Protocol):
             request.keep_alive = False
 
     def _invite_body(self) -> None:
-        """Say 100 Continue, but only when it is the request's turn: before, it would be taken for others' answer."""
+        """Say 100 Continue, but only at the request's turn: earlier, it would be taken for another's response."""
         ahead = self._busy or (self._queue[0] if self._queue else None)
         if (ahead is None or ahead is self._current) and not self._discarding:
             self._awaits_continue = False
@@ -485,7 +493,7 @@ class Connection(asyncio.Protocol):
     # Answering
 
     def _advance_after(self, size: int) -> None:
-        """Start on what can be started with so many more bytes parsed, and read no more where too much must wait."""
+        """Start what can be started after so many more bytes were parsed, and pause reading if too much must wait."""
         self._advance()
         if self._queue:
             self._waiting += size
@@ -493,7 +501,7 @@ class Connection(asyncio.Protocol):
                 self.hold_up()
 
     def _advance(self) -> None:
-        """Start on what waits, one request at a time, so that answers come in order."""
+        """Start on what waits, one request at a time, so that responses come in order."""
         if self._advancing or self._busy is not None:
             return
         self._advancing = True
@@ -516,7 +524,7 @@ class Connection(asyncio.Protocol):
             self.go_on()
 
     def respond(self, request: Request, response: Response) -> None:
-        """Write the answer to the request whose turn it is."""
+        """Write the response to the request whose turn it is."""
         if self.is_gone or self._busy is not request:
             return
         if (self._closing or self.server.is_draining or request is self._current) and self._ends_with(request):
@@ -539,7 +547,7 @@ class Connection(asyncio.Protocol):
         self._answered(request)
 
     def _ends_with(self, request: Request) -> bool:
-        """Whether the connection can't go on after this answer."""
+        """Return True if the connection can't go on after this response."""
         if request is self._current:
             # What is left of its body would be read as a request.
             return True
@@ -569,7 +577,7 @@ class Connection(asyncio.Protocol):
             self.deadline = self.server.now() + self.server.bounds.idle_s
 
     def _patience(self) -> float:
-        """How long the client may now take to send something."""
+        """Return the seconds that the client may now take to send something."""
         bounds = self.server.bounds
         if self._discarding:
             return _LINGER_S
@@ -578,7 +586,7 @@ class Connection(asyncio.Protocol):
         return bounds.header_s if self._head_bytes else bounds.idle_s
 
     async def stream(self, request: Request, stream: Stream) -> None:
-        """Write an answer piece by piece."""
+        """Write a response piece by piece."""
         if self.is_gone or self._busy is not request:
             return
         if request.is_http10 or self._ends_with(request):
@@ -619,7 +627,7 @@ class Connection(asyncio.Protocol):
             self._transport.write(b"0\r\n\r\n")
 
     def _refuse(self, error: SqewError) -> None:
-        """The request that is being read can't be made sense of, nor anything after it."""
+        """Refuse the request that is being read: neither it nor anything after it can be understood."""
         self._unread = self._body = b""
         if self._current is not None and self._current.stream is not None:
             self._current.stream.end(error)
@@ -637,7 +645,7 @@ class Connection(asyncio.Protocol):
         self.server.application.refuse(request, error)
 
     def abandon(self, request: Request) -> None:
-        """Don't answer: nobody is there to read it."""
+        """Close without a response: the client has left, or may no longer read it."""
         if self._busy is request:
             self._busy = None
             self._queue.clear()
@@ -646,7 +654,7 @@ class Connection(asyncio.Protocol):
     # The end, time, and flow
 
     def _say_goodbye(self, *, is_sending: bool) -> None:
-        """Close, but not under the hands of a client that is still sending: it would not see the answer."""
+        """Close, but not while a client is still sending: it would not see the response."""
         self._discarding = True
         self._queue.clear()
         self._expect_reader()
@@ -660,7 +668,7 @@ class Connection(asyncio.Protocol):
         self.deadline = self.server.now() + _LINGER_S
 
     def has_left(self) -> bool:
-        """Return True if the client has closed its side, even where the loop has not come to see it yet.
+        """Return True if the client has closed its side, even if the loop has not seen it yet.
 
         A server that stood still finds a request and the end of its connection in the socket at once, and reads the
         request first.
@@ -673,7 +681,7 @@ class Connection(asyncio.Protocol):
         return bool(self._leaving.poll(0))
 
     def timed_out(self, now: float) -> None:
-        """One of the deadlines has passed."""
+        """Handle a deadline that has passed."""
         if self.write_deadline < now:
             left = self._transport.get_write_buffer_size()
             if left > self._unwritten - _LEAST_PROGRESS:
@@ -699,20 +707,20 @@ class Connection(asyncio.Protocol):
         self.write_deadline = self.server.now() + self.server.bounds.write_s
 
     def drain(self) -> None:
-        """The server ends: close now, or after the answers that are due."""
+        """Close now, or after the responses that are due: the server stops."""
         self._closing = True
         if self._busy is None and not self._queue and self._current is None and not self._head_bytes:
             self._say_goodbye(is_sending=False)
 
     def hold_up(self) -> None:
-        """Read no more for now."""
+        """Pause reading."""
         if not self._held_up and not self.is_gone:
             self._held_up = True
             self.deadline = math.inf
             self._transport.pause_reading()
 
     def go_on(self) -> None:
-        """Read again."""
+        """Resume reading."""
         if not self._held_up or self.is_gone:
             return
         self._held_up = False
@@ -724,13 +732,13 @@ class Connection(asyncio.Protocol):
 
 
 _NO_TRANSPORT = asyncio.Transport()
-"""Before the first one is made."""
+"""The transport before the first one is made."""
 _NO_PARSER = httptools.HttpRequestParser(object())
-"""After the end."""
+"""The parser after the end."""
 
 
 class _BodyOf:
-    """Reads a body whose head was read already."""
+    """The callbacks for a body whose head was parsed already."""
 
     def __init__(self, connection: Connection) -> None:
         self.on_body = connection.on_body

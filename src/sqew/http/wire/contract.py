@@ -1,4 +1,4 @@
-"""What a connection needs from around it."""
+"""The surroundings of a connection: the application above it, and what connections of a server share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Bounds(Struct, frozen=True):
-    """How slow and how large a client may be."""
+    """Limits on how slow and how large a client may be."""
 
     header_s: float = 10.0
     body_s: float = 30.0
@@ -28,48 +28,48 @@ class Bounds(Struct, frozen=True):
 
 
 class Application(Protocol):
-    """What a connection needs from above it."""
+    """The application above a connection."""
 
     def begin(self, request: Request) -> None:
-        """The head of a request is there. Finds its route; raises `SqewError` to refuse it before its body comes."""
+        """Find the route of a request whose head has come; raise `SqewError` to refuse it before its body comes."""
 
     def expect_large(self, request: Request) -> None:
-        """A body is or becomes large. Raises `SqewError` where none is wanted: it would only take room from others."""
+        """Raise `SqewError` if the route takes no body: a large one would only take room from others."""
 
     def handle(self, request: Request) -> None:
         """Answer a request that is complete, or whose body is streamed: now or later, by `Connection.respond`."""
 
     def handler_of_head(self, request: Request) -> HeadHandler | None:
-        """Who takes this request, and whatever has the same head; None: each is to be begun and handled by itself."""
+        """Return the lane for this request and all with the same head; None: each is begun and handled by itself."""
 
     def refuse(self, request: Request, error: SqewError) -> None:
-        """Answer a request that can't be made sense of, or that did not come whole."""
+        """Answer a request that can't be understood, or that did not arrive in full."""
 
     def keep_up(self) -> None:
-        """Called once a second."""
+        """Do what is due once a second."""
 
 
 class ConnectionOwner(Protocol):
-    """What the connections of a server share."""
+    """The state that the connections of a server share."""
 
     bounds: Bounds
     application: Application
     connections: set[Connection]
     is_draining: bool
     buffered_bytes: int
-    """How much of the large bodies of requests that are not answered yet is held, of all connections together."""
+    """Bytes held of large bodies whose requests are not answered yet, for all connections together."""
     known_heads: dict[bytes, KnownHead]
-    """Heads that one of them has parsed, by their bytes."""
+    """Parsed heads by their bytes, for all connections."""
     known_tails: dict[tuple[bytes, bytes], KnownHead]
-    """The same where paths hardly repeat: by the method, and by what follows the first line."""
+    """Parsed heads whose paths hardly repeat: by the method, and by what follows the first line."""
 
     def head(self, status: int, content_type: bytes) -> bytes:
-        """The first lines of an answer, up to the content-length's value."""
+        """Return the first lines of a response, up to the content-length's value."""
 
     def forget(self, connection: Connection) -> None:
-        """A connection was closed."""
+        """Forget a connection that was closed."""
 
     def now(self) -> float: ...
 
     def new_id(self) -> bytes:
-        """A name for a request that brought none."""
+        """Return an id for a request that brought none."""

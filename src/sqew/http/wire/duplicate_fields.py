@@ -1,4 +1,4 @@
-"""Bodies that say a thing twice: whoever reads them otherwise than we do would understand something else."""
+"""Fields that stand twice in a body, which is refused: another reader might take the other of the two values."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from msgspec import Raw, Struct, structs
 from sqew.errors import BadBody
 
 _LARGE = 65_536
-"""Up to this a body is taken apart to say which field stands in it twice."""
+"""Largest body that is parsed to say which field it has twice."""
 
 _object = msgspec.json.Decoder(dict[str, Raw]).decode
 _objects = msgspec.json.Decoder(list[dict[str, Raw]]).decode
 
 
 def required_name(body: Any) -> bytes:
-    """The first field that a body of this type (or each of an array of them) must have, as JSON; empty: none."""
+    """Return the first field that a body of this type (or each of an array of them) must have, as JSON; empty: none."""
     for kind in get_args(body) or (body,):
         if isinstance(kind, type) and issubclass(kind, Struct):
             return next((b'"%b"' % field.encode_name.encode() for field in structs.fields(kind) if field.required), b"")
@@ -37,9 +37,9 @@ def check_repeats(body: bytes, data: Any, name: bytes) -> None:
 
 
 def stands_once(name: bytes, bodies: Iterable[bytes]) -> bool:
-    """Whether the required field of that name certainly stands in each of the bodies once.
+    """Return True if the required field of that name certainly stands once in each of the bodies.
 
-    Not in all of them taken together: an escaped name, which is not counted, would make up for one that stands twice.
+    They are not counted together: an escaped name, which is not counted, would make up for one that stands twice.
     """
     return {body.count(name) for body in bodies} == {1}
 
@@ -51,8 +51,8 @@ class _Pairs(list[tuple[str, Any]]):
 def _look_closely(body: bytes) -> None:
     """Compare the length of the body with that of its fields, each taken once.
 
-    What is sent as a message is its sender's own affair, and never taken apart: to make Python's objects of 16 MiB took
-    0.6 s, in which everybody else waited, and this takes 0.1 s.
+    Values are never parsed, as they are the sender's own affair: to make Python's objects of 16 MiB took 0.6 s, in
+    which all others waited, and this takes 0.1 s.
     """
     written = msgspec.json.format(body, indent=-1)
     is_array = written.startswith(b"[")
@@ -63,12 +63,12 @@ def _look_closely(body: bytes) -> None:
 
 
 def _length(item: dict[str, Raw]) -> int:
-    """How long an object is without blanks: a name has two quotes and a colon, and a comma or a brace follows."""
+    """Return the length of an object without blanks: a name has two quotes and a colon; a comma or brace follows."""
     return 1 + sum([len(name.encode()) + len(value) + 4 for name, value in item.items()]) + (not item)
 
 
 def _repeated(body: bytes) -> str:
-    """The name that stands twice in an object, where it is cheap to find."""
+    """Return the name that stands twice in an object, if it is cheap to find."""
     if len(body) <= _LARGE:
         # Numbers are left alone: Python refuses to read those of thousands of digits.
         read = json.loads(body, object_pairs_hook=_Pairs, parse_int=str, parse_float=str)

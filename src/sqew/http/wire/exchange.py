@@ -1,4 +1,4 @@
-"""A request, and what can be answered to it."""
+"""Requests, and the kinds of response to them."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ EVENTS = b"text/event-stream"
 Headers = tuple[tuple[bytes, bytes], ...]
 
 _HELD_BYTES = 256 * 1024
-"""How much of a streamed body is kept for a handler that is slower than its client."""
+"""Most bytes of a streamed body that are buffered for a handler that is slower than its client."""
 _CHUNK_COST = 64
-"""What keeping a chunk takes besides its bytes: clients may send them one byte at a time."""
+"""Bytes that a buffered chunk takes besides its own: clients may send them one byte at a time."""
 
 
 class Request:
-    """One request: its head, its body once it is there, and the route that answers it."""
+    """A request: its head, its body once it has arrived, and the route that answers it."""
 
     # What most requests leave as it is, they have from the class: to set it all would take half a microsecond.
     is_http10 = False
     weight = 0
-    """How much of its body counts for `max_buffered_bytes`."""
+    """The bytes of its body that count for `max_buffered_bytes`."""
     keep_alive = True
     body = b""
     stream: BodyStream | None = None
     task: asyncio.Task[None] | None = None
     waits = False
-    """Its task waits for messages, which must not be given to somebody who has left."""
+    """True if its task waits for messages, which must not be given to a client that has left."""
     waited_s = 0.0
-    """For how long there was nothing for it, and it chose to wait."""
+    """Seconds for which there was nothing for it, and it chose to wait."""
     refusal: SqewError | None = None
-    """Why it will be refused, as far as its head tells."""
+    """The error with which it will be refused, as far as its head tells."""
     id = b""
     started = 0.0
 
@@ -62,13 +62,13 @@ class Request:
     key: GuardKey | None = None
     """The key that it must be signed with."""
     key_id = ""
-    """The key that it came with; none: it came with the server's token, or there is none."""
+    """The key that it came with; empty: it came with the server's token, or there is no token."""
     only_queue: str | None = None
     """The queue whose key it came with: on a route that names no queue, it may touch no other."""
     queue: str | None = None
-    """The queue that it names, where its path does not."""
+    """The queue that it names, if its path does not."""
     rows = 0
-    """How many messages it dealt with, for the log."""
+    """Messages that it dealt with, for the log."""
     trace: Trace | None = None
     """Its span, if it is sampled."""
 
@@ -82,7 +82,7 @@ class Request:
         self.headers = headers
 
     def header(self, name: bytes) -> str | None:
-        """A header as text: UTF-8, or where it is not that, byte for byte."""
+        """Return a header as a string, decoded from UTF-8 or, if it is not that, from Latin-1."""
         value = self.headers.get(name)
         if value is None:
             return None
@@ -93,19 +93,19 @@ class Request:
 
     @property
     def is_gone(self) -> bool:
-        """Whether nobody is there any more to read an answer. It asks the kernel, so ask it only where it matters."""
+        """True if the client has left and can't read a response. It asks the kernel: use it only where it matters."""
         return self.connection.has_left()
 
     def is_wanted(self) -> bool:
         """Return True if the client is still there, as far as the kernel knows: 0.3 µs.
 
-        Messages are taken only for who is.
+        Messages are taken only for clients that are.
         """
         return not self.connection.has_left()
 
 
 def is_json(request: Request) -> bool:
-    """Whether the body is said to be JSON, or nothing is said."""
+    """Return True if Content-Type says JSON, or is missing."""
     given = request.headers.get(b"content-type")
     if given is None or given == JSON:
         return True
@@ -114,12 +114,12 @@ def is_json(request: Request) -> bool:
 
 
 def next_page(after: int | str | None) -> Headers:
-    """Where the next page of a bare list begins, if there is one."""
+    """Return the header that says where the next page of a bare list begins, if there is one."""
     return () if after is None else ((b"x-sqew-after", str(after).encode()),)
 
 
 class Response(Struct, frozen=True, gc=False):
-    """A whole answer."""
+    """A whole response."""
 
     status: int
     body: bytes = b""
@@ -128,7 +128,7 @@ class Response(Struct, frozen=True, gc=False):
 
 
 class Stream(Struct, frozen=True):
-    """An answer that is written piece by piece, as fast as its reader reads."""
+    """A response that is written piece by piece, as fast as its client reads."""
 
     chunks: AsyncIterator[bytes]
     content_type: bytes
@@ -137,11 +137,11 @@ class Stream(Struct, frozen=True):
 
 
 class Call(Struct, frozen=True, gc=False):
-    """An answer that takes one operation: it joins the transaction of this tick of the loop.
+    """A response that takes one operation: it joins the transaction of this tick of the loop.
 
-    A `Receive` that finds nothing may wait for ``wait_ms`` (None: as long as its queue's policy says). Where the
-    operation fails, ``otherwise`` may have another call to make, or another answer. Where its result is a list that
-    can't be rendered as it is, ``looked_up`` has the answer that takes another look at the store.
+    A `Receive` that finds nothing may wait for ``wait_ms`` (None: as long as its queue's policy says). If the operation
+    fails, ``otherwise`` may return another call to make, or another response. If its result is a list that can't be
+    rendered as it is, ``looked_up`` returns a response that reads the store once more.
     """
 
     operation: Operation[Any]
@@ -152,15 +152,15 @@ class Call(Struct, frozen=True, gc=False):
 
 
 class SharedCall(Struct, frozen=True, gc=False):
-    """The answers to several requests that take one operation for all of them."""
+    """The responses to several requests that take one operation for all of them."""
 
     operation: Operation[Any]
     render: Callable[[Any, Sequence[Request]], list[Response]]
-    """From the result, an answer for each of the requests."""
+    """Returns a response for each of the requests, from the result."""
 
 
 class BodyStream:
-    """The body of a request, while it arrives. The client is held up where the handler is slower."""
+    """The body of a request, while it arrives. Reading pauses if the handler is slower than the client."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -178,7 +178,7 @@ class BodyStream:
         self._arrived.set()
 
     def end(self, failure: Exception | None = None) -> None:
-        """All of it has arrived, or the rest never will."""
+        """End the body: all of it has arrived, or the rest never will."""
         self._ended, self._failure = True, failure
         self._arrived.set()
 

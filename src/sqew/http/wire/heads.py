@@ -1,4 +1,4 @@
-"""What the head of a request must be like, where llhttp is content with less."""
+"""Checks on the head of a request, where llhttp is content with less; and the cache entry of a parsed head."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class HeadHandler(Protocol):
-    """Whoever handles requests of one kind together."""
+    """A handler of complete requests with the same head, which may batch them."""
 
     def take(self, request: Request) -> None:
-        """A request has come whole."""
+        """Handle a request that has arrived in full."""
 
 
 class KnownHead(Struct, frozen=True):
@@ -31,13 +31,13 @@ class KnownHead(Struct, frozen=True):
     query: bytes
     headers: dict[bytes, bytes]
     length: int
-    """How long the body is."""
+    """Bytes of the body."""
     handler: HeadHandler | None = None
-    """What requests with this head are handled by, together with others; None: each goes by itself."""
+    """The lane that coalesces requests with this head; None: each is handled by itself."""
 
 
 def size_of(target: bytes, headers: dict[bytes, bytes]) -> int:
-    """How large the head of a request is."""
+    """Return the bytes that the head of a request takes."""
     return len(target) + sum(len(name) + len(value) + 4 for name, value in headers.items())
 
 
@@ -50,14 +50,14 @@ def check_http10(version: str, headers: dict[bytes, bytes]) -> None:
 
 
 def check_encoding(given: bytes) -> None:
-    """Raise unless a body comes in chunks and otherwise as it is."""
+    """Raise unless a body comes in chunks and has no other encoding."""
     # Only the last one need be 'chunked' for llhttp; what else was done to the body would be taken for the body.
     if given.strip().lower() != b"chunked":
         raise BadRequest("The only Transfer-Encoding that is understood is 'chunked'. Send the body as it is.")
 
 
 def origin_form(target: bytes, method: bytes) -> tuple[bytes, bytes]:
-    """Path and query of a request target that is not a path: a proxy's absolute form, or ``OPTIONS *``."""
+    """Return the path and query of a target that is not a path: a proxy's absolute form, or ``OPTIONS *``."""
     if method == b"OPTIONS" and target == b"*":
         return b"/", b""
     try:

@@ -1,4 +1,4 @@
-"""The server: it listens, keeps the time of its connections, and ends without losing an answer."""
+"""The server: it listens, enforces the deadlines of its connections, and stops without losing a response."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from sqew.http.wire.heads import KnownHead
 
 _BACKLOG = 4_096
 _OTHER_FILES = 64
-"""How many files a server needs besides its connections."""
+"""Files that a server needs besides its connections."""
 _TLS_GOODBYE_S = 2.0
 _LAST_CALL_S = 0.05
-"""What was sent before the end was announced may still be on its way to be read: for so long it is waited for."""
+"""Seconds to wait when the server stops: what was sent before that was announced may still be on its way."""
 
 
 class Server:
-    """Connections and what they share. Implements `sqew.http.wire.connection.Hub`."""
+    """The connections of a server and what they share. Implements `sqew.http.wire.connection.Hub`."""
 
     def __init__(self, application: Application, bounds: Bounds) -> None:
         self.application = application
@@ -56,7 +56,7 @@ class Server:
     # What a connection asks for
 
     def head(self, status: int, content_type: bytes) -> bytes:
-        """The first lines of an answer, up to the content-length's value. They change once a second."""
+        """Return the first lines of a response, up to the content-length's value. They change once a second."""
         known = self._heads.get((status, content_type))
         if known is None:
             lines = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\ndate: {formatdate(usegmt=True)}\r\n".encode()
@@ -66,7 +66,7 @@ class Server:
         return known
 
     def new_id(self) -> bytes:
-        """A name for a request that brought none: a UUID, as clients of AWS expect."""
+        """Return an id for a request that brought none: a UUID, as clients of AWS expect."""
         self._served += 1
         return b"%b%012x" % (self._prefix, self._served)
 
@@ -75,7 +75,7 @@ class Server:
     async def listen(
         self, host: str, port: int, tls: ssl.SSLContext | None = None, unix_socket: str | None = None
     ) -> list[str]:
-        """Begin to accept connections; the addresses at which it does."""
+        """Begin to accept connections; return the addresses at which it does."""
 
         def connect() -> Connection:
             return Connection(self)
@@ -113,7 +113,7 @@ class Server:
         return [f"{scheme}://{f'[{name}]' if ':' in name else name}:{number}" for name, number in addresses]
 
     def tick(self) -> None:
-        """Once a second: close what has been slow for too long."""
+        """Close connections that have been slow for too long. To be called once a second."""
         self._heads.clear()
         now = self.now()
         for connection in [c for c in self.connections if c.deadline < now or c.write_deadline < now]:
@@ -121,7 +121,7 @@ class Server:
         self.application.keep_up()
 
     async def drain(self, within_s: float) -> bool:
-        """Accept nothing more and answer what is in flight; whether all was answered in time."""
+        """Accept nothing more and answer what is in flight; return True if all was answered in time."""
         self.is_draining = True
         await asyncio.sleep(_LAST_CALL_S)
         for listener in self._listeners:
@@ -141,27 +141,27 @@ class Server:
             Path(self._unix_socket).unlink(missing_ok=True)
 
     def forget(self, connection: Connection) -> None:
-        """A connection was closed."""
+        """Forget a connection that was closed."""
         self.connections.discard(connection)
         if not self.connections:
             self._emptied.set()
 
 
 def _check_unused(path: str) -> None:
-    """Raise `OSError` if somebody listens at a unix socket: the loop would take it away from them without a word."""
+    """Raise `OSError` if a program listens at a unix socket: the loop would take it over without a word."""
     with contextlib.suppress(FileNotFoundError, ConnectionRefusedError), socket.socket(socket.AF_UNIX) as asked:
         asked.connect(path)
         raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
 
 
 def _most_connections() -> int:
-    """How many connections the limit of open files leaves room for: one more could not even be refused."""
+    """Return how many connections the limit of open files leaves room for: one more could not even be refused."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return sys.maxsize if files == resource.RLIM_INFINITY else max(1, files - _OTHER_FILES)
 
 
 def raise_file_limit() -> None:
-    """A connection is an open file, and the usual limit of 1,024 is meant for other programs."""
+    """Raise the limit of open files: a connection is one, and the usual limit of 1,024 is meant for other programs."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
