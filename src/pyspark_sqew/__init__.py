@@ -1,4 +1,4 @@
-"""Registers ``format("sqew")``: Spark asks every module named ``pyspark_…`` for its ``DefaultSource``."""
+"""Registration of ``format("sqew")``: Spark asks every module named ``pyspark_…`` for its ``DefaultSource``."""
 
 from sqew.spark.source import SqewDataSource as DefaultSource
 

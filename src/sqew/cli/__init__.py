@@ -1,1 +1,1 @@
-"""The command line `sqew`, on a file or a server. One module per group of commands; `main` is where it starts."""
+"""The command line `sqew`, on a file or a server. One module per group of commands; `main` is the entry point."""

@@ -1,4 +1,4 @@
-"""A folder for the copy of a file that a command looks at."""
+"""A temporary folder for the copy of a file that a command reads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import NoReturn
 
 @contextmanager
 def folder_for_copy() -> Iterator[str]:
-    """Make a folder where temporary files go, and delete it at the end, also when SIGTERM is that end.
+    """Make a folder for temporary files, and delete it at the end, also if SIGTERM is that end.
 
     A copy holds messages, and may be large: `timeout` and cron must not leave it behind.
     """

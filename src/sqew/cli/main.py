@@ -1,4 +1,4 @@
-"""Where `sqew` starts: the list of commands."""
+"""The entry point of `sqew`: the list of commands."""
 
 from __future__ import annotations
 
@@ -77,9 +77,9 @@ def _help_settings(ctx: click.Context, _param: click.Parameter, value: bool) -> 
     help="List the settings.",
 )
 def sqew() -> None:
-    """Sqew, a durable message queue, in a file, in PostgreSQL or on a server."""
+    """Use Sqew, a durable message queue, in a file, in PostgreSQL or on a server."""
 
 
 def main() -> NoReturn:
-    """The script `sqew`."""
+    """Run the script `sqew`."""
     start(sqew)

@@ -10,14 +10,14 @@ _PATIENCE_S = 0.5
 
 
 def hints(settings: Settings, environ: Mapping[str, str], *, always: bool) -> list[str]:
-    """Sentences on other places than the default file. ``always``: say how to name a server even if none is found."""
+    """Return sentences on other places than the default file. ``always``: even if none is found, how to name one."""
     # A server that was started here has the same settings.
     url = f"http://127.0.0.1:{settings.port}"
     return [sentence for sentence in (_of_server(url, always=always), _of_database(environ)) if sentence]
 
 
 def named_by(source: str) -> list[str]:
-    """Say which variable names the file, where that is one that other programs have too."""
+    """Return a sentence with the variable that names the file, if it is one that other programs use too."""
     variable = source.removeprefix("environment ")
     if variable == source or variable.startswith("SQEW_"):
         return []

@@ -1,4 +1,4 @@
-"""What options may be given, and the options that several commands have in common."""
+"""Types of option values, and the options that several commands have in common."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 LARGEST_ID = 1 << 62
 NONE = "none"
-"""What switches a limit off, as in ``--ttl-ms none``."""
+"""The word that switches a limit off, as in ``--ttl-ms none``."""
 TIMINGS = ("cron", "every", "when", "fire_at")
 """The options that say when something fires."""
 
@@ -56,7 +56,7 @@ class QueueName(_Type):
 
 
 class Name(_Type):
-    """A short text: a key, a group, a token, a consumer's name."""
+    """A short string: a key, a group, a token, a consumer's name."""
 
     name = "text"
 
@@ -66,7 +66,7 @@ class Name(_Type):
 
 
 class OneText(click.types.StringParamType):
-    """Any text, and what whoever has several of them can do: ``several``, as an error says it."""
+    """A string that may be given once. ``several`` is the advice in the error for several of them."""
 
     def __init__(self, several: str) -> None:
         self.several = several
@@ -125,7 +125,7 @@ class Ids(_Type):
 
 
 class Pair(_Type):
-    """``NAME=VALUE``; where ``alone`` is given, a NAME by itself has that value."""
+    """``NAME=VALUE``; if ``alone`` is given, a NAME by itself has that value."""
 
     name = "name=value"
 
@@ -187,14 +187,14 @@ after_option = click.option(
 
 
 def limit_option(default: int) -> Callable[[F], F]:
-    """``--limit``: how many to show."""
+    """Make the option ``--limit``: how many to show."""
     return click.option(
         "--limit", type=COUNT, default=default, show_default=True, metavar="N", help="How many at most."
     )
 
 
 def check_alternatives(options: Mapping[str, Any], names: Sequence[str]) -> None:
-    """Raise if several options are given of which one alone makes sense."""
+    """Raise if several options are given that exclude each other."""
     given = [_flag(name) for name in names if options[name] is not None]
     if len(given) > 1:
         raise click.UsageError(

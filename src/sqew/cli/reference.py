@@ -1,6 +1,6 @@
 """The list of commands and options in `docs/cli.md`, made from the commands themselves.
 
-`python -m sqew.cli.reference docs/cli.md` writes it again; a test fails where the page is out of date.
+`python -m sqew.cli.reference docs/cli.md` writes it again; a test fails if the page is out of date.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BEGINS, ENDS = "<!-- generated: options -->\n", "<!-- end of generated -->\n"
 
 
 def as_markdown() -> str:
-    """Exit codes, and every command with its options."""
+    """Return the exit codes, and every command with its options."""
     with click.Context(sqew, info_name="sqew", **sqew.context_settings) as ctx:
         commands = "\n".join(_sections(ctx, sqew))
     codes = "\n".join(f"| {code.value} | {_cell(meaning)} |" for code, meaning in MEANINGS.items())
@@ -30,7 +30,7 @@ def as_markdown() -> str:
 
 
 def renewed(page: str) -> str:
-    """The page with its generated part made anew."""
+    """Return the page with its generated part made anew."""
     before, _, rest = page.partition(BEGINS)
     _, _, after = rest.partition(ENDS)
     return f"{before}{BEGINS}\n{as_markdown()}\n{ENDS}{after}"
@@ -73,7 +73,7 @@ def _cell(text: str) -> str:
 
 
 def _text(help: str) -> str:
-    """The help as paragraphs; what click was told to keep as it is (``\\b``) as a block."""
+    """Return the help as paragraphs; what click was told to keep as it is (``\\b``) as a block."""
     prose, kept, block = cleandoc(help).partition("\b\n")
     return prose.strip() + (f"\n\n```\n{block.strip()}\n```" if kept else "")
 

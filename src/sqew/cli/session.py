@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sqew.settings import Settings
 
     Queues = Queue | Client
-    """What a command works on: queues in a file or a database, or on a server."""
+    """The queues that a command works on: in a file or a database, or on a server."""
 
 _PLACES = {"db": "--db names a file", "database_url": "--database-url a database", "url": "--url a server"}
 """The flags that say where the queues are."""
@@ -43,14 +43,14 @@ class Session(TerminalSession):
         return self._settings
 
     def settings_of_server(self) -> tuple[Settings, list[str]]:
-        """The settings that a server here has, and what whoever starts it should know of how they came about."""
+        """Return the settings that a server here has, and notices for its operator on where they came from."""
         from sqew.settings import placed, unused
 
         settings, notices = placed(self._resolve(self.flags, shared=True), os.environ)
         return settings, [*notices, *unused(os.environ, settings)]
 
     def use_shared(self) -> None:
-        """Look at DATABASE_URL too, as a command does that is meant to use it."""
+        """Read DATABASE_URL too, for a command that is meant to use it."""
         self._settings = self._resolve(self.flags, shared=True)
 
     def _resolve(self, flags: dict[str, str], *, shared: bool) -> Settings:
@@ -62,7 +62,7 @@ class Session(TerminalSession):
 
     @property
     def limits(self) -> Limits:
-        """How large messages and batches may be. A server has limits of its own, and tells of them itself."""
+        """The limits of messages and batches. A server has limits of its own, and reports them itself."""
         if self.url:
             from sqew.client.calls import SENDABLE
 
@@ -73,7 +73,7 @@ class Session(TerminalSession):
 
     @property
     def url(self) -> str:
-        """The server that is meant; nothing where it is a file or a database. A flag says more than what is set."""
+        """The server to use; empty for a file or a database. A flag takes precedence over other settings."""
         named = [flag for flag in _PLACES if self.flags.get(flag)]
         if len(named) > 1:
             places = " and ".join(_PLACES[flag] for flag in named[:2])
@@ -82,13 +82,13 @@ class Session(TerminalSession):
 
     @property
     def database(self) -> str:
-        """The database that is meant, without its password; nothing where it is a file or a server."""
+        """The database to use, without its password; empty for a file or a server."""
         from sqew.settings import without_password
 
         return "" if self.url or not self.settings.database_url else without_password(self.settings.database_url)
 
     def open(self, *, create: bool = False) -> Queues:
-        """The queues: on the server, in the database or in the file. Only commands that add a queue make a file."""
+        """Open the queues: on the server, in the database or in the file. Only commands that add queues make a file."""
         self._check_may_write()
         return self.connect() if self.url else self.open_file(create=create)
 
@@ -97,7 +97,7 @@ class Session(TerminalSession):
             raise Failure("--read-only is for commands that only look: this one may change the file.", Exit.INVALID)
 
     def connect(self) -> Client:
-        """The server."""
+        """Return a client of the server."""
         from sqew.client import Client
 
         self._log()
@@ -105,7 +105,7 @@ class Session(TerminalSession):
         return Client(self.url, token=self.settings.auth_token, retries=0)
 
     def open_file(self, *, create: bool = False) -> Queue:
-        """The file, or the database in its place."""
+        """Open the file, or the database in its place."""
         from pathlib import Path
 
         from sqew.embedded import Queue
@@ -123,7 +123,7 @@ class Session(TerminalSession):
 
     @contextmanager
     def look(self) -> Iterator[Queues]:
-        """The queues, for a command that changes nothing: of a file that can't be written it sees a copy."""
+        """Open the queues for a command that changes nothing: of a file that can't be written it sees a copy."""
         if self.url:
             self._check_is_file()
             with self.connect() as client:
@@ -138,7 +138,7 @@ class Session(TerminalSession):
 
     @contextmanager
     def look_at_file(self) -> Iterator[Queue]:
-        """The file or database, for a command that changes nothing; a copy of a file that can't be written."""
+        """Open the file or database for a command that changes nothing; a copy of a file that can't be written."""
         from pathlib import Path
 
         from sqew.stores.sqlite.connection import may_be_written
@@ -176,7 +176,7 @@ class Session(TerminalSession):
 
     @contextmanager
     def _told_of_other_places(self) -> Iterator[None]:
-        """Say where else the queues may be, where the file is not there."""
+        """Add the other places that the queues may be in to the error that the file is missing."""
         from pathlib import Path
 
         from sqew.errors import StoreUnusable
@@ -189,15 +189,16 @@ class Session(TerminalSession):
             raise StoreUnusable(" ".join([str(error), *self._other_places(always=True)])) from error
 
     def _tell_of_new_file(self) -> None:
-        """Say that a file was made, where somebody may have meant a server or a database."""
+        """Report that a file was made, if a server or a database may have been meant."""
         places = self._other_places(always=False)
         if places:
             self.note(" ".join([f"The new file {self.settings.db} was made for it.", *places]))
 
     def _other_places(self, *, always: bool) -> list[str]:
-        """Sentences on where the queues may be instead of a file that nobody named, or that a shared variable names.
+        """Return sentences on other places of the queues than a file that is the default, or that a shared variable
+        names.
 
-        ``always``: also where nothing was found.
+        ``always``: also if nothing was found.
         """
         from sqew.cli.other_places import hints, named_by
 
@@ -210,7 +211,7 @@ class Session(TerminalSession):
         logging.basicConfig(level=self.settings.log_level.upper(), format="sqew: %(message)s")
 
     def check_file(self, command: str, instead: str) -> None:
-        """Raise if a server or a database is meant, where only a file will do. ``instead``: what PostgreSQL has."""
+        """Raise if a server or a database is to be used where only a file will do. ``instead``: PostgreSQL's own."""
         if self.database:
             raise Failure(
                 f"`sqew {command}` works on a file, and {self.database} is none. PostgreSQL has its own for that: "
@@ -226,7 +227,7 @@ class Session(TerminalSession):
 
 
 def now_ms() -> int:
-    """The time on the queue's clock."""
+    """Return the time on the queue's clock."""
     from sqew.clock import Clock
 
     return Clock().now()

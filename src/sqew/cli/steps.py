@@ -1,4 +1,4 @@
-"""What is done in many transactions, so that nobody waits long for it: Ctrl-C may leave a part of it done."""
+"""Work that is done in many transactions, so that nothing waits long for it: Ctrl-C may leave a part of it done."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 def in_steps(
     session: Session, q: Queues, operation: Callable[[], Stepwise], ask: Callable[[], int], done: str, noun: str
 ) -> int:
-    """Carry out an operation to its end, or ``ask`` a server to; how many it dealt with.
+    """Run an operation to its end, or ``ask`` a server to; return the number that it dealt with.
 
-    On Ctrl-C, and on an error after the first step, it says how far it came.
-    ``done`` and ``noun``: what is done to what, as in deleted and message.
+    On Ctrl-C, and on an error after the first step, it reports how far it came. ``done`` and ``noun``: what is done to
+    what, as in deleted and message.
     """
     if session.url:
         try:

@@ -32,7 +32,7 @@ Lines = Iterable[str]
 
 
 class Step(NamedTuple):
-    """What happens, the lines that do it (run as they are shown), and what then to look at."""
+    """A step of the tour: a sentence, the lines that it runs as they are shown, and a view of the result."""
 
     says: str
     code: str
@@ -101,12 +101,12 @@ def _show_step(screen: Screen, number: int, step: Step, names: dict[str, Any]) -
 
 
 def _show(lines: Lines, first: str, others: str) -> None:
-    """Lines, each after its indent."""
+    """Print lines, each after its indent."""
     click.echo("\n".join((others if number else first) + line if line else "" for number, line in enumerate(lines)))
 
 
 def highlighted(code: str, screen: Screen) -> str:
-    """Python with its keywords, strings and numbers in colours."""
+    """Return Python code with its keywords, strings and numbers in colours."""
     shown, row, column = [], 1, 0
     lines = code.splitlines(keepends=True)
     for token in tokenize.generate_tokens(StringIO(code).readline):

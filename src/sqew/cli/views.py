@@ -1,4 +1,4 @@
-"""How queues, messages and figures look: to machines as plain data, to people as tables."""
+"""Views of queues, messages and figures: plain data for machines, tables for people."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EXACT = duration(0, 0, "")
 
 
 def message_document(message: Message) -> dict[str, Any]:
-    """A message as the HTTP interface shows it: the payload as it was sent, times in epoch milliseconds."""
+    """Return a message as the HTTP interface shows it: the payload as it was sent, times in epoch milliseconds."""
     made: dict[str, Any] = {
         "id": message.id,
         "queue": message.queue,
@@ -47,12 +47,12 @@ def message_document(message: Message) -> dict[str, Any]:
 
 
 def messages_document(messages: Iterable[Message]) -> dict[str, Any]:
-    """``{"messages": […]}``."""
+    """Return ``{"messages": […]}``."""
     return {"messages": [message_document(message) for message in messages]}
 
 
 def taken_document(messages: Iterable[Message]) -> dict[str, Any]:
-    """The same of messages that are gone from their queue: they have no state."""
+    """Return the same for messages that are gone from their queue: they have no state."""
     documents = [message_document(message) for message in messages]
     for document in documents:
         del document["state"]
@@ -66,7 +66,7 @@ def _payload(message: Message) -> Any:
 
 
 def payload_text(message: Message) -> str:
-    """The body as people read it."""
+    """Return the body as people read it."""
     return "(damaged: withheld)" if message.damaged else message.body.decode()
 
 
@@ -81,7 +81,7 @@ def _hidden_until(message: Message, now: int) -> str:
 
 
 def waiting_messages(messages: Sequence[Message], now: int, empty: str) -> Table:
-    """Messages that were looked at."""
+    """Return a table of messages that were peeked at."""
     columns = [
         Column("id", right=True),
         Column("state"),
@@ -101,7 +101,7 @@ def waiting_messages(messages: Sequence[Message], now: int, empty: str) -> Table
 
 
 def received_messages(messages: Sequence[Message], now: int) -> list[Part]:
-    """Messages that were taken, each in full. Those taken for good have no lease."""
+    """Return messages that were received, each in full. Those taken for good have no lease."""
     return [_received(message, now) for message in messages]
 
 
@@ -115,7 +115,7 @@ def _received(message: Message, now: int) -> Facts:
 
 
 def one_message(message: Message, now: int) -> Facts:
-    """Everything about one message."""
+    """Return everything about one message."""
     pairs: list[tuple[str, object]] = [
         ("id", message.id),
         ("queue", message.queue),
@@ -142,7 +142,7 @@ def one_message(message: Message, now: int) -> Facts:
 
 
 def dead_letters(messages: Sequence[Message], now: int, empty: str) -> Table:
-    """Messages that died, and why."""
+    """Return a table of messages that died, and why."""
     columns = [
         Column("id", right=True),
         Column("lane"),
@@ -165,7 +165,7 @@ def dead_letters(messages: Sequence[Message], now: int, empty: str) -> Table:
 
 
 def archived_document(archived: Sequence[ArchivedMessage]) -> dict[str, Any]:
-    """``{"messages": […]}``, each with its outcome."""
+    """Return ``{"messages": […]}``, each with its outcome."""
     document = taken_document(entry.message for entry in archived)
     for message, entry in zip(document["messages"], archived, strict=True):
         message |= {"outcome": entry.outcome, "finished_at": entry.finished_at, "reason": entry.reason or None}
@@ -173,7 +173,7 @@ def archived_document(archived: Sequence[ArchivedMessage]) -> dict[str, Any]:
 
 
 def archived_messages(archived: Sequence[ArchivedMessage], now: int, empty: str) -> Table:
-    """Finished messages, and how they ended."""
+    """Return a table of finished messages, and how they ended."""
     columns = [
         Column("id", right=True),
         Column("outcome"),
@@ -192,13 +192,13 @@ def archived_messages(archived: Sequence[ArchivedMessage], now: int, empty: str)
 
 
 def queue_document(info: QueueInfo, stats: QueueStats | None = None) -> dict[str, Any]:
-    """A queue, its policy and, where asked for, its figures."""
+    """Return a queue, its policy and, if given, its figures."""
     document = {"name": info.name, "created_at": info.created_at, "policy": msgspec.to_builtins(info.policy)}
     return document if stats is None else document | {"stats": msgspec.to_builtins(stats)}
 
 
 def queue_facts(info: QueueInfo, now: int) -> Facts:
-    """A queue's policy in words."""
+    """Return a queue's policy in words."""
     policy = info.policy
     return Facts(
         [
@@ -256,7 +256,7 @@ def _deduplicates_text(policy: Policy) -> str:
 
 
 def queue_table(queues: Sequence[tuple[QueueInfo, QueueStats]]) -> Table:
-    """One line per queue."""
+    """Return a table with a line for each queue."""
     columns = [Column("name"), *_STATE_COLUMNS, Column("dead", right=True)]
     columns += [Column("max attempts", right=True), Column("visibility", right=True), Column("dead letters")]
     rows = [
@@ -279,7 +279,7 @@ def _by_state(stats: QueueStats) -> tuple[object, ...]:
 
 
 def depths_table(stats: QueueStats) -> Table:
-    """Depths by lane and state."""
+    """Return a table of depths by lane and state."""
     columns = [Column("lane"), *_STATE_COLUMNS, Column("total", right=True)]
     rows = [
         (lane, depth.ready, depth.delayed, depth.leased, depth.blocked or "", depth.total)
@@ -289,7 +289,7 @@ def depths_table(stats: QueueStats) -> Table:
 
 
 def stats_parts(stats: QueueStats, now: int) -> list[Part]:
-    """The figures of one queue."""
+    """Return the figures of one queue."""
     oldest = stats.depths.oldest_ready_at
     facts = Facts(
         [
@@ -318,7 +318,7 @@ def _latency_rows(name: str, lanes: dict[str, Latency]) -> list[tuple[object, ..
 
 
 def stats_table(stats: Sequence[QueueStats], now: int) -> Table:
-    """The figures of many queues, a line each."""
+    """Return a table of the figures of many queues, a line each."""
     columns = [Column("queue"), *_STATE_COLUMNS]
     columns += [
         Column(title, right=True) for title in ("dead", "archived", "oldest", "sent/s", "received/s", "acked/s")
@@ -338,5 +338,5 @@ def stats_table(stats: Sequence[QueueStats], now: int) -> Table:
 
 
 def sentence_of(count: int, done: str, noun: str = "message") -> str:
-    """``Purged 3 messages.``"""
+    """Return a sentence such as ``Purged 3 messages.``"""
     return f"{done} {plural(count, noun)}."

@@ -1,4 +1,4 @@
-"""Bodies that must have a shape: the schema that the user gives in Spark's words, checked field by field."""
+"""Validation of bodies against a schema that the user gives in Spark's words, field by field."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _BITS: dict[type[spark.DataType], int] = {
 }
 
 Fit = Callable[[bytes], bytes]
-"""Gives the body as it is to be sent, or raises where it does not fit."""
+"""A function that returns the body as it is to be sent, or raises if it does not fit."""
 
 
 def parse_schema(ddl: str) -> spark.StructType:
-    """The schema of a text like ``sku INT NOT NULL, price DOUBLE``. A session must be at work."""
+    """Parse a schema like ``sku INT NOT NULL, price DOUBLE``. A session must be active."""
     from pyspark.errors import PySparkException
 
     try:
@@ -49,7 +49,7 @@ def parse_schema(ddl: str) -> spark.StructType:
 
 
 def fitting(schema: spark.StructType, format: Format) -> Fit:
-    """A check of bodies. Those of JSONL are sent as they are; of CSV, whose cells are texts, as the schema says."""
+    """Return a check of bodies. Those of JSONL are sent unchanged; those of CSV get the types of the schema."""
     kind = _type_of(schema, "")
     if format == "csv":
         return _converter(schema, kind)
@@ -76,7 +76,7 @@ def _converter(schema: spark.StructType, kind: Any) -> Fit:
 
 
 def _type_of(schema: spark.DataType, where: str) -> Any:
-    """A schema as msgspec knows it."""
+    """Return a schema as a type for msgspec."""
     match schema:
         case spark.StructType():
             # A TypedDict and not a class of msgspec's own: names of fields need not be names of Python's.

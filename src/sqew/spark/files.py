@@ -1,4 +1,4 @@
-"""Files that several tasks read at once: which there are, and the part of one that a task reads."""
+"""Files that several tasks read at once, split into parts of which each task reads one."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
 SPLIT_BYTES = 8 << 20
-"""How much one task reads of a file that can be split. Files are known by the digests of such parts: to change it means
-to send again what was sent before."""
+"""The bytes that one task reads of a file that can be split. Files are identified by the digests of such parts:
+changing it sends again what was sent before."""
 _BUFFER_BYTES = 1 << 20
 _SAME_AS = {"s3a://": "s3://", "s3n://": "s3://"}
-"""How Hadoop calls what everybody else calls otherwise."""
+"""Hadoop's names for URL schemes, and the names that others use."""
 
 
 class Part(Struct, frozen=True):
-    """The bytes of a file that one task reads: the lines that begin among them are its own."""
+    """The bytes of a file that one task reads: lines that begin among them belong to it."""
 
     number: int
     file: str
     start: int
     end: int
     size: int
-    """How large the file was when it was found: what is added to it meanwhile is left for another time."""
+    """The size of the file when it was found: what is appended to it later is left for another run."""
 
 
 def located(folder: str) -> str:
-    """A folder as Spark finds it: what is the current folder here need not be Java's."""
+    """Return a folder's absolute path: the current folder here may not be Java's. URLs are returned unchanged."""
     return folder if "://" in folder else str(Path(folder).absolute())
 
 
 def parts_of(patterns: Sequence[str], format: Format, split_bytes: int = SPLIT_BYTES) -> list[Part]:
-    """The parts of all files that names, patterns and URLs stand for. CSV and compressed files are not split."""
+    """Return the parts of all files that names, patterns and URLs match. CSV and compressed files are not split."""
     found: list[Part] = []
     for file in _files(patterns):
         filesystem, path = _place(file)
@@ -58,25 +58,25 @@ def parts_of(patterns: Sequence[str], format: Format, split_bytes: int = SPLIT_B
 
 
 class Reading:
-    """A part that is being read, and what of it has been read so far."""
+    """A part that is being read: its lines, and the digest of the bytes read so far."""
 
     def __init__(self, lines: Lines, digest: Any) -> None:
         self.lines, self._digest = lines, digest
 
     @property
     def count(self) -> int:
-        """How many lines begin in it, where a file has more parts than one."""
+        """The number of lines that began in it so far; 0 for a file that is not split."""
         return self.lines.count if isinstance(self.lines, _OwnLines) else 0
 
     @property
     def digest(self) -> str:
-        """What tells one content of the part from another."""
+        """A digest that tells one content of the part from another."""
         return str(self._digest.hexdigest())
 
 
 @contextmanager
 def opened(part: Part) -> Iterator[Reading]:
-    """The lines of a part. What can't be read is said in a sentence."""
+    """Open a part for reading. Raise BadValue if it can't be read."""
     filesystem, path = _place(part.file)
     try:
         with filesystem.open_input_file(path) as stream:
@@ -99,7 +99,7 @@ def _lines_of(part: Part, start: bytes, file: BufferedReader[Any]) -> Lines:
 
 
 class _Digested(RawIOBase):
-    """The bytes of a file from a little before a part, which counts in its digest those that are the part's own."""
+    """The bytes of a file from just before a part. Only the part's own count in the digest."""
 
     def __init__(self, stream: Any, part: Part) -> None:
         self._stream, self._part = stream, part
@@ -120,7 +120,7 @@ class _Digested(RawIOBase):
 
 
 class _OwnLines:
-    """The lines that begin in a part. The last may end beyond it, and the first of its bytes may belong to another."""
+    """The lines that begin in a part. The last may end beyond it, and its first bytes may belong to the part before."""
 
     def __init__(self, file: BufferedReader[Any], part: Part) -> None:
         self._file, self._end = file, part.end
@@ -141,7 +141,7 @@ class _OwnLines:
         return line
 
     def read(self, size: int, /) -> bytes:
-        """Some bytes, none beyond the part; `readline` then gives the rest of a line that was not read to its end."""
+        """Return some bytes, none beyond the part. `readline` then returns the rest of a line that was cut off."""
         read = self._file.read(min(size, max(self._end - self._at, 0)))
         self._at += len(read)
         self._begins_line = not read or read.endswith(b"\n")
@@ -166,7 +166,7 @@ def _files(patterns: Sequence[str]) -> list[str]:
 
 
 def _remote_files(pattern: str) -> list[str]:
-    """The files of a URL, which may have patterns in its last parts."""
+    """Return the files that a URL matches. Its last components may be patterns."""
     if not has_magic(pattern):
         return [pattern]
     from pyarrow.fs import FileSelector, FileType
@@ -187,7 +187,7 @@ def _remote_files(pattern: str) -> list[str]:
 
 
 def _place(file: str) -> tuple[FileSystem, str]:
-    """Where a file is, and what it is called there."""
+    """Return a file's file system and its path there."""
     from pyarrow.fs import FileSystem, LocalFileSystem
 
     if "://" not in file:

@@ -1,4 +1,4 @@
-"""A Spark session that is set up well: on this machine by itself, on a cluster as the cluster says."""
+"""Spark sessions with suitable settings: on this machine Sqew's own, on a cluster mostly the cluster's."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EVERYWHERE = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
 }
-"""What a session is given wherever it runs."""
+"""The settings of a session wherever it runs."""
 ON_THIS_MACHINE = {
     # A laptop's name often leads nowhere, or to a network that is switched off.
     "spark.driver.bindAddress": "127.0.0.1",
@@ -38,15 +38,15 @@ ON_THIS_MACHINE = {
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "8",
 }
-"""What it is given besides where all of Spark is one process here."""
+"""Further settings where all of Spark is one process here."""
 
 
 def session(master: str | None = None, name: str = "sqew", **settings: str) -> SparkSession:
-    """The Spark session at work, as it is, or a new one.
+    """Return the active Spark session, as it is, or a new one.
 
-    ``master`` says where: ``local[4]``, ``spark://host:7077``, ``yarn``. Without it `spark-submit` and
-    spark-defaults.conf are asked, and where they say nothing all cores of this machine are used. ``settings`` are
-    those of Spark, and come before ours: ``session(**{"spark.sql.shuffle.partitions": "64"})``.
+    ``master`` says where: ``local[4]``, ``spark://host:7077``, ``yarn``. Without it, `spark-submit` and
+    spark-defaults.conf decide, or else all cores of this machine are used. ``settings`` are Spark's, and take
+    precedence over ours: ``session(**{"spark.sql.shuffle.partitions": "64"})``.
     """
     check_packages()
     check_master(master)
@@ -81,8 +81,8 @@ def session(master: str | None = None, name: str = "sqew", **settings: str) -> S
 def _interrupts_later() -> Iterator[None]:
     """Have Ctrl-C wait for the end of the block.
 
-    A Java whose start is interrupted is left behind, and waits for ever for a program that is gone; and Spark tells of
-    an interrupt while it starts in a hundred lines.
+    A Java whose start is interrupted is left behind, and waits for ever for a program that is gone; and Spark reports
+    an interrupt during its start in a hundred lines.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -104,7 +104,7 @@ def _interrupts_later() -> Iterator[None]:
 
 
 def session_at_work() -> SparkSession | None:
-    """The session that this program has started before, if any."""
+    """Return the session that this program has started before, if any."""
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
@@ -116,13 +116,13 @@ def session_at_work() -> SparkSession | None:
 
 
 def chosen_settings(master: str | None, settings: dict[str, str]) -> dict[str, str]:
-    """The settings of a new session. What the caller says comes first, and of a cluster we choose little."""
+    """Return the settings of a new session. The caller's take precedence; for a cluster we set few."""
     here = {**ON_THIS_MACHINE, "spark.driver.memory": f"{_memory_mb()}m"} if _is_here(master) else {}
     return {**EVERYWHERE, **here, **settings}
 
 
 def prepare_environment(master: str | None) -> None:
-    """Say in the environment which Java and which Python Spark is to start."""
+    """Set the environment variables that say which Java and which Python Spark is to start."""
     from sqew.spark.runtime.java import find, home_for_spark
     from sqew.spark.runtime.launchers import for_python
 
@@ -132,13 +132,13 @@ def prepare_environment(master: str | None) -> None:
 
 
 def check_master(master: str | None) -> None:
-    """Raise where Spark knows no such master: its launcher would end without a word to this program."""
+    """Raise if Spark knows no such master: its launcher would end without a word to this program."""
     if master is not None and _MASTER.fullmatch(master) is None:
         raise BadValue(f"The master can't be {master!r}: give local[2], spark://HOST:7077, k8s://HOST or yarn.")
 
 
 def check_packages() -> None:
-    """Raise where a package is missing that every job needs."""
+    """Raise if a package is missing that every job needs."""
     from importlib.util import find_spec
 
     for package in NEEDED:
@@ -154,7 +154,7 @@ def _as_asked(at_work: SparkSession, master: str | None) -> SparkSession:
 
 
 def _is_submitted() -> bool:
-    """Whether `spark-submit` has started this program, and Java with it."""
+    """Return True if `spark-submit` has started this program, and Java with it."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
@@ -165,6 +165,6 @@ def _is_here(master: str | None) -> bool:
 
 
 def _memory_mb() -> int:
-    """A quarter of this machine's memory: Spark's own default, 1 GB, is little for millions of messages."""
+    """Return a quarter of this machine's memory: Spark's own default, 1 GB, is little for millions of messages."""
     has = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // _MB
     return max(_LEAST_MB, min(_MOST_MB, has // 4))

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 TOLD = pa.schema([("what", pa.string()), ("part", pa.int32()), ("content", pa.binary())])
-"""What tasks in Python give: bytes, of what, and for which part of the next tasks."""
+"""The output of tasks in Python: bytes, of what, and for which part of the next tasks."""
 FILES = "file"
-"""A file that a task has written, with its table's folder."""
+"""The kind of output that names a file that a task has written, with its table's folder."""
 _ATTEMPTS = ".attempts"
 
 
@@ -43,7 +43,7 @@ class Tables:
         return reader.parquet(literal(f"{self._files.root}/{name}"))
 
     def write(self, name: str, rows: DataFrame) -> DataFrame:
-        """Write a table; what is read from there is worked out no more."""
+        """Write a table. Reads of the returned one don't compute it again."""
         self._schemas[name] = rows.schema
         rows.write.parquet(f"{self._files.root}/{name}", mode="overwrite")
         return self.read(name)
@@ -57,14 +57,14 @@ class Tables:
         return self.read(name)
 
     def by_tasks(self, name: str, schema: pa.Schema) -> TaskTable:
-        """A table for tasks in Python to write: what comes of it is for `take`."""
+        """Return a table for tasks in Python to write. Their output is for `take`."""
         folder = f"{self._files.root}/{_ATTEMPTS}" if isinstance(self._files, LocalFiles) else None
         return TaskTable(name, schema, folder)
 
     def take(self, table: TaskTable, told: DataFrame, files: Sequence[bytes]) -> DataFrame:
-        """Give a table what tasks have written, of each that one attempt that Spark took: ``files`` (`FILES`).
+        """Add to a table the ``files`` (`FILES`) that tasks have written, of each the one attempt that Spark took.
 
-        Where they could not write themselves, their rows are in what they ``told``.
+        If tasks could not write files, their rows are in their output, ``told``.
         """
         mine = [name for name in map(bytes.decode, files) if name.startswith(f"{table.name}/")]
         if table.folder is None:
@@ -78,7 +78,7 @@ class Tables:
         return self.read(table.name)
 
     def fetch(self, name: str) -> pa.Table:
-        """All of a small table, without Spark."""
+        """Return all of a small table, without Spark."""
         parts = [part for part in self._files.names(name) if part.endswith(".parquet")]
         if not parts:
             raise NotFound(f"There is no table {name!r} in {self._files.root}. Analyse the log again.")
@@ -89,17 +89,17 @@ class Tables:
 class TaskTable(Struct, frozen=True):
     """A table that tasks in Python write, each attempt of a task to a file of its own: so rows need not go to Java.
 
-    Only Java knows how to write to some file systems; there, tasks tell the rows.
+    Only Java knows how to write to some file systems; there, tasks output the rows.
     """
 
     name: str
     schema: pa.Schema
     folder: str | None
-    """Where attempts write; None where they can't."""
+    """The folder that attempts write to; None if they can't."""
 
     @contextmanager
     def writing(self) -> Iterator[Writing]:
-        """What a task writes. Files that are not `done` are taken by nobody."""
+        """Open the table for a task's rows. A file that is not reported as `done` is ignored."""
         writing = Writing(self)
         try:
             yield writing
@@ -118,7 +118,7 @@ class Writing:
         self._name = "{}/part-{:05}-{}.parquet".format(table.name, *attempt)
 
     def add(self, rows: pa.RecordBatch | pa.Table) -> Iterator[pa.RecordBatch]:
-        """Write some rows, and tell what is to be told of them."""
+        """Write some rows, and yield them as output if they can't be written here."""
         if self._table.folder is None:
             yield tell(self._table.name, {0: to_bytes(rows)})
             return
@@ -134,20 +134,20 @@ class Writing:
             self._writer.close()
 
     def done(self) -> Iterator[pa.RecordBatch]:
-        """Tell that the file is whole."""
+        """Yield the name of the file as output, now that it is whole."""
         if self._writer is not None:
             yield tell(FILES, {0: self._name.encode()})
 
 
 def tell(what: str, contents: Mapping[int, bytes]) -> pa.RecordBatch:
-    """Contents by the part that they are for, as `TOLD`."""
+    """Return contents, by the part that they are for, as `TOLD`."""
     columns = [[what] * len(contents), list(contents), list(contents.values())]
     arrays = [pa.array(values, kind) for values, kind in zip(columns, TOLD.types, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=TOLD)
 
 
 def to_bytes(rows: pa.RecordBatch | pa.Table) -> bytes:
-    """Rows as bytes, for `from_bytes`."""
+    """Return rows as bytes, for `from_bytes`."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as stream:
         stream.write(rows)
@@ -159,20 +159,20 @@ def from_bytes(content: bytes) -> pa.Table:
 
 
 def _rows_in(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows of tables that were told as bytes."""
+    """Yield the rows of tables that were output as bytes."""
     for batch in batches:
         for content in batch["content"]:
             yield from _plain(from_bytes(content.as_py())).to_batches()
 
 
 def _plain(rows: pa.Table) -> pa.Table:
-    """The same with texts in place of dictionaries."""
+    """Return the rows with strings in place of dictionaries."""
     types = [field.type.value_type if pa.types.is_dictionary(field.type) else field.type for field in rows.schema]
     return rows.cast(pa.schema(list(zip(rows.schema.names, types, strict=True))))
 
 
 def literal(path: str) -> str:
-    """A path that Hadoop takes for what it is, though it may look like a pattern.
+    """Escape a path, so that Hadoop does not take it for a pattern.
 
     >>> print(literal("/runs/a[1]"))
     /runs/a\\[1\\]

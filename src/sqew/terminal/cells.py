@@ -1,4 +1,4 @@
-"""How many cells of a terminal a text takes, and how to make it fit into fewer."""
+"""Widths of strings in a terminal's cells, and ways to make a string fit into fewer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WORD = re.compile("[^ ]+ *| +")
 
 
 def width(text: str) -> int:
-    """How many cells a text takes: two for a wide character, none for one that is drawn on top of another.
+    """Return the number of cells of a string: two for a wide character, none for one that is drawn on top of another.
 
     >>> width("café"), width("cafe\\u0301"), width("日本"), width("👍🏽")
     (4, 4, 4, 2)
@@ -24,13 +24,13 @@ def width(text: str) -> int:
 
 
 def pad(text: str, to: int, right: bool = False) -> str:
-    """A text with spaces after it, or before it where it stands on the right."""
+    """Return a string with spaces after it, or before it if it is aligned to the right."""
     spaces = " " * (to - width(text)) if to else ""
     return spaces + text if right else text + spaces
 
 
 def cut(text: str, to: int, sign: str = "…") -> str:
-    """A text in at most so many cells, with a sign at its end where something is missing.
+    """Cut a string to at most so many cells, with a sign at its end if something is missing.
 
     >>> cut("a long text", 7), cut("short", 7)
     ('a long…', 'short')
@@ -40,7 +40,7 @@ def cut(text: str, to: int, sign: str = "…") -> str:
 
 
 def fold(text: str, to: int) -> list[str]:
-    """A text in lines of at most so many cells. They break at spaces, and where a word is longer than a line, in it.
+    """Break a string into lines of at most so many cells: at spaces, and within words that are longer than a line.
 
     >>> fold("a word and averylongword", 10)
     ['a word and', 'averylongw', 'ord']
@@ -62,7 +62,7 @@ def fold(text: str, to: int) -> list[str]:
 
 
 def _split(text: str, at: int) -> tuple[str, str]:
-    """The start of a text that fits into so many cells, and the rest."""
+    """Return the start of a string that fits into so many cells, and the rest."""
     if text.isascii():
         return text[: max(at, 0)], text[max(at, 0) :]
     used = end = 0
@@ -74,7 +74,7 @@ def _split(text: str, at: int) -> tuple[str, str]:
 
 
 def _drawn_together(text: str) -> Iterator[tuple[str, int]]:
-    """The characters of a text, each with the marks that belong to it, and how many cells they take."""
+    """Yield the characters of a string, each with the marks that belong to it, and their width in cells."""
     together, size = "", 0
     for char in text:
         joined = _size_joined(together, size, char) if together else None
@@ -89,7 +89,7 @@ def _drawn_together(text: str) -> Iterator[tuple[str, int]]:
 
 
 def _size_joined(together: str, size: int, char: str) -> int | None:
-    """How many cells they take with one more character; None where that stands on its own."""
+    """Return their width with one more character; None if it stands on its own."""
     if char == _AS_EMOJI:
         return 2
     if not _size(char):

@@ -25,7 +25,7 @@ _ALONE_IS_ON: dict[str, Any] = {"is_flag": False, "flag_value": "on"}
 
 
 class Leading(click.Option):
-    """An option whose value may stand alone as well, without the option's name before it."""
+    """An option whose value may also be given alone, without the option's name before it."""
 
     def handle_parse_result(
         self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
@@ -72,7 +72,7 @@ class Group(click.Group):
     shown_options: Sequence[str] = ()
 
     def __init__(self, *args: Any, aliases: dict[str, str] | None = None, **keywords: Any) -> None:
-        """``aliases``: other names for commands, which the help does not list."""
+        """Make a group. ``aliases``: other names for commands, which the help does not list."""
         super().__init__(*args, **keywords)
         self.aliases = aliases or {}
         self.params += shared_options(self.shown_options)
@@ -103,9 +103,9 @@ class Group(click.Group):
 
 
 class LazyGroup(Group):
-    """A group whose commands are imported when they are called for.
+    """A group whose commands are imported when they are run.
 
-    ``lazy`` maps a name to where its command is (``module:attribute``) and to its line in the help.
+    ``lazy`` maps a name to its command's location (``module:attribute``) and to its line in the help.
     """
 
     def __init__(self, *args: Any, lazy: dict[str, tuple[str, str]], **keywords: Any) -> None:
@@ -131,7 +131,7 @@ class LazyGroup(Group):
 def check_repeated(command: click.Command, ctx: click.Context, args: Sequence[str]) -> None:
     """Raise if an option that takes one value is given several: click would silently keep the last.
 
-    Of settings the last counts: programs that call this one put their own behind those that they are given.
+    Of settings the last counts: programs that call this one append their own to those that they were given.
     """
     if ctx.resilient_parsing:
         return
@@ -151,7 +151,7 @@ def _takes_one(option: click.Option) -> bool:
 
 
 def shared_options(shown: Sequence[str]) -> list[click.Parameter]:
-    """The options that every command takes; those not ``shown`` are left out of its help."""
+    """Return the options that every command takes; those not ``shown`` are left out of its help."""
     options = [
         click.Option(["--db"], metavar="FILE", help="The file that holds the queues.  [default: queue.db]"),
         click.Option(
@@ -202,7 +202,7 @@ _REMEMBER = {
 
 
 SHARED_NAMES = frozenset(_REMEMBER)
-"""The shared options."""
+"""The names of the shared options."""
 
 
 def _note_settings(command: click.Command, ctx: click.Context, args: Iterable[str]) -> None:
@@ -219,7 +219,7 @@ def _with_settings(ctx: click.Context, params: list[click.Parameter]) -> list[cl
 
 
 def _switched_on(args: Sequence[str], commands: Sequence[str]) -> list[str]:
-    """The same, where a switch stands before a command: in ``--insecure serve`` that is not what to switch it to."""
+    """Add ``=on`` to a switch that stands before a command: ``serve`` is not the value in ``--insecure serve``."""
     return [
         f"{arg}=on" if after in commands and arg.startswith("--") and _is_switch(arg) else arg
         for arg, after in zip(args, [*args, ""][1:], strict=True)
@@ -239,7 +239,7 @@ def _is_switch(flag: str) -> bool:
 
 
 def setting_options() -> list[click.Option]:
-    """A flag for every setting."""
+    """Return a flag for every setting."""
     from sqew.settings import DEFINITIONS
 
     return [

@@ -1,4 +1,4 @@
-"""Exit codes. `failures` says which error ends with which."""
+"""Exit codes. `failures` maps errors to them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 
 class Exit(IntEnum):
-    """What the number that a command ends with says."""
+    """The exit code of a command."""
 
     OK = 0
     FAILED = 1
@@ -44,7 +44,7 @@ MEANINGS = {
 
 
 class Failure(Exception):
-    """A command can't go on: why, in sentences, and the number to end with."""
+    """An error that ends a command: why, in sentences, and the exit code."""
 
     def __init__(self, sentence: str, code: Exit) -> None:
         self.code = code
@@ -52,11 +52,11 @@ class Failure(Exception):
 
 
 program = "sqew"
-"""Who complains: `plainbench` is another program with the same way of saying so."""
+"""The program's name before its errors: `plainbench` is another program that shows errors in the same way."""
 
 
 def complain(sentence: str) -> None:
-    """Say what is wrong, on stderr; on a terminal in lines that break between words."""
+    """Print an error on stderr; on a terminal in lines that break between words."""
     line = f"{program}: {sentence}"
     if sys.stderr.isatty():
         # Here, because most runs have nothing to complain of.

@@ -1,4 +1,4 @@
-"""Errors as one sentence on stderr and an exit code. Loaded when there is one."""
+"""Errors as one sentence on stderr and an exit code. This module is only loaded when there is an error."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def exit_code_of(kind: type[errors.SqewError]) -> Exit:
 
 
 def end(error: Exception, debug: bool) -> Exit:
-    """Say in a sentence what an error means for the user; the number to end with."""
+    """Print a sentence on what an error means for the user, and return the exit code."""
     if debug:
         traceback.print_exception(error, file=sys.stderr)
     match error:

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from sqew.terminal.output import Column
 
 TITLES = {"fg": "cyan", "bold": True}
-"""How the titles of a table look."""
+"""The style of a table's titles."""
 _GAPS = (2, 1)
 _WHOLE, _BROKEN = 20, 12
-"""Words of so many cells stay whole if they can; longer ones are broken, into no fewer than these."""
+"""Words of up to `_WHOLE` cells stay whole if they can; longer ones are broken, into no fewer than `_BROKEN`."""
 
 Rows = Sequence[Sequence[str]]
 
@@ -24,7 +24,7 @@ Rows = Sequence[Sequence[str]]
 def lines_of_table(
     columns: Sequence[Column], rows: Rows, screen: Screen, titles: dict[str, Any] = TITLES
 ) -> Iterator[str]:
-    """A table; where it is too wide for the screen however it is folded, each row as facts."""
+    """Return the lines of a table; if it is too wide for the screen however it is folded, each row as facts."""
     for gap in _GAPS:
         widths = _widths(columns, rows, screen.width - gap * (len(columns) - 1))
         if widths is not None:
@@ -33,7 +33,7 @@ def lines_of_table(
 
 
 def lines_of_facts(pairs: Sequence[tuple[str, str]], screen: Screen) -> Iterator[str]:
-    """Names and values, a pair to a line; long values go on below themselves."""
+    """Yield names and values, a pair to a line; long values continue on lines below."""
     names = max(width(name) for name, _ in pairs)
     for name, value in pairs:
         folded = fold(value, max(screen.width - names - _GAPS[0], _BROKEN))
@@ -73,15 +73,16 @@ def _table(
 
 
 def in_columns(columns: Sequence[Column], cells: Sequence[str], widths: Sequence[int], gap: int) -> str:
-    """Cells side by side, numbers on the right."""
+    """Return cells side by side, numbers aligned to the right."""
     padded = (pad(cell, size, column.right) for column, cell, size in zip(columns, cells, widths, strict=True))
     return (" " * gap).join(padded).rstrip(" ")
 
 
 def _widths(columns: Sequence[Column], rows: Rows, room: int) -> list[int] | None:
-    """How wide the columns are, together no wider than the room; None where that can't be.
+    """Return the widths of the columns, in all no wider than the room; None if that is impossible.
 
-    What may be cut gives way first, then titles are folded, then texts at their spaces, and at last long words.
+    Columns that may be cut give way first, then titles are folded, then strings at their spaces, and at last long
+    words.
     """
     if room < len(columns):
         return None
@@ -103,7 +104,7 @@ def _narrow(widths: list[int], floors: Sequence[int], excess: int) -> None:
 
 
 def _least(column: Column, cells: Sequence[str]) -> tuple[int, int, int, int]:
-    """How narrow a column may be while others can give way, and at last."""
+    """Return the least widths of a column, from those while others can give way to the last resort."""
     title, text = width(column.title), max(map(width, cells), default=0)
     word_of_title = max(map(width, column.title.split()), default=0)
     if column.cut:

@@ -1,4 +1,4 @@
-"""Answers: one JSON document for machines, tables for people on a terminal, aligned text in a pipe."""
+"""Results: one JSON document for machines, tables for people on a terminal, aligned text in a pipe."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table. ``optional`` ones are left out where every cell is empty."""
+    """A column of a table. ``optional`` ones are left out if every cell is empty."""
 
     title: str
     right: bool = False
     optional: bool = False
     cut: bool = False
-    """On a terminal, one line and no more, however long the text is."""
+    """On a terminal, one line and no more, however long the string is."""
     least: int = 8
-    """What may be cut keeps so many cells."""
+    """A column that may be cut keeps so many cells."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells, or the sentence that says that there are none."""
+    """Rows of cells, or a sentence to show if there are none."""
 
     columns: Sequence[Column]
     rows: Sequence[Sequence[object]]
@@ -53,7 +53,7 @@ Part = Table | Facts | str
 
 
 def write(parts: Sequence[Part], plain: bool) -> None:
-    """Show an answer to people, on stdout. ``plain``: without colours and other escape sequences."""
+    """Show a result to people, on stdout. ``plain``: without colours and other escape sequences."""
     if sys.stdout.isatty():
         _draw(parts, plain)
     else:
@@ -82,7 +82,7 @@ def _lines(part: Part, screen: Screen) -> Iterable[str]:
 
 
 def write_json(document: Any) -> None:
-    """A document as one line; on a terminal as many, indented."""
+    """Print a document as one line; on a terminal as many, indented."""
     import msgspec
 
     encoded = msgspec.json.encode(document)
@@ -92,7 +92,7 @@ def write_json(document: Any) -> None:
 
 
 def shown(value: object) -> str:
-    """A value as a cell: nothing for None, yes or no, control characters made visible."""
+    """Return a value as a cell: nothing for None, yes or no, control characters made visible."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -103,7 +103,7 @@ def shown(value: object) -> str:
 
 
 def moment(at_ms: int | None, now_ms: int) -> str:
-    """A time, and how far away it is: ``2026-01-31T12:00:00Z (3 s ago)``."""
+    """Return a time, and how far away it is: ``2026-01-31T12:00:00Z (3 s ago)``."""
     if at_ms is None:
         return ""
     at = datetime.fromtimestamp(at_ms / 1000, UTC)
@@ -111,20 +111,20 @@ def moment(at_ms: int | None, now_ms: int) -> str:
 
 
 def relative(ms: int) -> str:
-    """``in 29 s``, ``2 h ago``, ``now``."""
+    """Return ``in 29 s``, ``2 h ago`` or ``now``."""
     if abs(ms) < 1_000:
         return "now"
     return f"in {span(ms)}" if ms > 0 else f"{span(-ms)} ago"
 
 
 def span(ms: float) -> str:
-    """A length of time in the largest unit that fits: ``90000`` is ``1 min``."""
+    """Return a length of time in the largest unit that fits: ``90000`` is ``2 min``."""
     unit, size = next(((unit, size) for unit, size in _UNITS if ms >= size), ("ms", 1))
     return f"{round(ms / size)} {unit}"
 
 
 def byte_count(count: float) -> str:
-    """``4.0 MiB``."""
+    """Return a size such as ``4.0 MiB``."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if count < 1024:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
@@ -133,12 +133,12 @@ def byte_count(count: float) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """``1 message``, ``2 messages``."""
+    """Return ``1 message`` or ``2 messages``."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _used(table: Table) -> tuple[list[Column], list[list[str]]]:
-    """The columns that have something to say, and their cells."""
+    """Return the columns to show, without optional ones that are empty, and their cells."""
     cells = [[shown(cell) for cell in row] for row in table.rows]
     kept = [
         index for index, column in enumerate(table.columns) if not column.optional or any(row[index] for row in cells)

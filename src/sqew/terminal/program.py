@@ -1,4 +1,4 @@
-"""What `sqew` and `plainbench` have in common as programs: how they start, and what happens to their errors."""
+"""The base of the programs `sqew` and `plainbench`: how they start, and how their errors are shown."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Program(click.Group):
 
 
 def start(program: click.Group) -> NoReturn:
-    """Be that program."""
+    """Run a program and end the process."""
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the caller, as in `sqew queue list >&-`
             setattr(sys, name, open(os.devnull, "r+"))  # noqa: SIM115, PTH123 (open to the end; pathlib costs 5 ms)

@@ -1,4 +1,4 @@
-"""A bar on stderr for what takes longer than a second."""
+"""A bar on stderr for work that takes longer than a second."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from sqew.terminal.cells import cut, width
 from sqew.terminal.screen import Screen, screen_on
 
 QUIET_SECONDS = 1.0
-"""What takes less than this shows nothing."""
+"""Work that takes less than this shows nothing."""
 _BETWEEN_DRAWINGS = 0.1
 _LONGEST, _SHORTEST = 40, 4
 _CROSSED_IN_SECONDS = 2.0
 
 
 class Bar:
-    """How far something is. On anything but a terminal it shows nothing, and on none does it leave a trace."""
+    """A progress bar. It is shown on terminals only, and leaves no trace there."""
 
     def __init__(
         self, doing: str, plain: bool, total: int | None = None, clock: Callable[[], float] = time.monotonic
@@ -41,7 +41,7 @@ class Bar:
         self.hide()
 
     def reach(self, done: int, total: int | None = None) -> None:
-        """So much is done."""
+        """Show how much is done."""
         now = self._clock()
         if now < self._next:
             return
@@ -53,7 +53,7 @@ class Bar:
             _overwrite(line, screen)
 
     def hide(self) -> None:
-        """Give the line back, for something else to be written. The bar comes again if there is more to tell."""
+        """Clear the line, so that something else can be written. The next progress draws the bar again."""
         if self._is_drawn:
             _overwrite("", screen_on(sys.stderr, self._plain))
             self._is_drawn = False
@@ -68,7 +68,7 @@ def _overwrite(line: str, screen: Screen) -> None:
 
 
 def bar_line(doing: str, done: int, total: int | None, seconds: float, screen: Screen) -> str:
-    """What is being done, a bar, how much of it is done and for how long. A narrow screen has no room for the bar.
+    """Return a line with the task, a bar, how much is done and the time taken. A narrow screen has no room for the bar.
 
     >>> bar_line("sending", 5, 20, 61, Screen(width=42))
     'sending ━━━───────────  5/20  25% 0:01:01'
@@ -86,7 +86,7 @@ def bar_line(doing: str, done: int, total: int | None, seconds: float, screen: S
 
 
 def _lit(length: int, done: int, total: int | None, seconds: float) -> tuple[int, int]:
-    """Where the lit part of a bar starts and ends. Where the total is not known, it goes to and fro."""
+    """Return the start and end of the lit part of a bar. It goes to and fro if the total is unknown."""
     if total:
         return 0, length * min(done, total) // total
     piece = length // 4

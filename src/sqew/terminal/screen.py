@@ -1,4 +1,4 @@
-"""What a terminal can show: how wide it is, whether it has colours, and which characters."""
+"""The abilities of a terminal: its width, its colours and its characters."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ from typing import Any, TextIO
 import click
 
 USUAL_WIDTH = 80
-"""Where nothing says how wide it is."""
+"""The width if the terminal does not say."""
 _WITHOUT_COLOURS = ("dumb", "unknown")
 
 
 @dataclass(frozen=True)
 class Screen:
-    """Where something is drawn."""
+    """The abilities of the terminal, or other stream, that is written to."""
 
     width: int = USUAL_WIDTH
     colours: bool = False
     unicode: bool = True
     is_live: bool = False
-    """Whether a line can be written over."""
+    """True if a line can be overwritten."""
 
     def paint(self, text: str, **look: Any) -> str:
-        """A text in a look, in the words of `click.style`; on a screen without colours, the text."""
+        """Return a styled string (``look``: the arguments of `click.style`); without colours, the string unchanged."""
         return click.style(text, **look) if self.colours and text and look else text
 
     @property
     def ellipsis(self) -> str:
-        """What stands for something that is missing."""
+        """The sign for something that is cut off."""
         return "…" if self.unicode else "~"
 
     @property
     def rule(self) -> str:
-        """What a thin line is made of."""
+        """The character that a thin line is made of."""
         return "─" if self.unicode else "-"
 
 
 def screen_on(stream: TextIO, plain: bool) -> Screen:
-    """What a stream can show now. ``plain``: without colours and other escape sequences."""
+    """Return the abilities of a stream now. ``plain``: without colours and other escape sequences."""
     is_able = stream.isatty() and os.environ.get("TERM") not in _WITHOUT_COLOURS
     encoding = (stream.encoding or "").lower()
     return Screen(_width(stream), is_able and not plain, encoding.startswith("utf"), is_able)

@@ -1,4 +1,4 @@
-"""Sessions: what the options of one run of a command line say, and how it answers."""
+"""Sessions: the options of one run of a command line, and its output."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class TerminalSession:
         self.plain = bool(os.environ.get("NO_COLOR"))
 
     def show(self, document: Any, *parts: Part) -> None:
-        """Answer: the document for machines, or the parts for people."""
+        """Show the result: the document for machines, or the parts for people."""
         from sqew.terminal import output
 
         if self.json:
@@ -35,14 +35,14 @@ class TerminalSession:
             output.write(parts, self.plain)
 
     def note(self, sentence: str) -> None:
-        """Tell people something that is not the answer."""
+        """Tell people something that is not the result."""
         if not self.json:
             click.echo(sentence, err=True)
 
     def confirm(self, action: str, yes: bool, *, everything: bool = False) -> None:
         """Ask on a terminal before something that can't be undone.
 
-        A script that names what is to go means it. One that says ``everything`` may not know how much that is: it
+        A script that names what to delete means it. One that says ``everything`` may not know how much that is: it
         needs --yes.
         """
         if yes or not (everything or sys.stdin.isatty()):

@@ -1,1 +1,1 @@
-"""The canary: messages sent to itself, and timed."""
+"""The canary: messages that it sends to itself, and times."""

@@ -49,8 +49,8 @@ def canary(
     """Send a queue messages, and tell how long each takes to come back.
 
     A line for each. With --once or --count it ends with exit code 10 if a message was lost, could not be sent or took
-    longer than --max-ms. At the end it says what became of them; --metrics shows the metrics for Prometheus as well,
-    and --metrics-port serves them meanwhile.
+    longer than --max-ms. At the end it prints a summary; --metrics shows the metrics for Prometheus as well, and
+    --metrics-port serves them during the run.
     """
     counters = CanaryCounters()
     with session.open(create=True) as q, _served(session, counters, metrics_port):
@@ -103,7 +103,7 @@ def _served(session: Session, counters: CanaryCounters, port: int | None) -> Ite
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
-            """A line for every scrape helps nobody."""
+            """Log nothing: a line for every scrape is of no use."""
 
     try:
         server = ThreadingHTTPServer(("127.0.0.1", port), Scraped)

@@ -1,4 +1,4 @@
-"""A canary: a queue that sends itself messages, and tells how long each took to come back."""
+"""A canary: a queue that sends itself messages, and measures how long each takes to come back."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from sqew.observe.histogram import Histogram
 QUEUE = "sqew-canary"
 LEASE_SECONDS = 60
 LIFETIME_MS = 600_000
-"""What a canary that died left behind is gone after this."""
+"""Milliseconds until messages that a dead canary left behind expire."""
 POLICY = {"max_attempts": None, "dead_letter": None, "ttl_ms": LIFETIME_MS}
-"""How a canary's queue is told from any other."""
+"""The policy by which a canary's queue is told from any other."""
 
 Result = Literal["ok", "late", "lost", "failed"]
 RESULTS: tuple[Result, ...] = ("ok", "late", "lost", "failed")
 STEPS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
-"""The steps of the histograms."""
+"""The buckets of the histograms, in seconds."""
 
 
 _LATENCIES_KEPT = 10_000
 
 
 class Queues(Protocol):
-    """What a canary sings in: a `sqew.Queue`, or a `sqew.Client`."""
+    """The queues that a canary uses: a `sqew.Queue`, or a `sqew.Client`."""
 
     def create(self, name: str, *, exist_ok: bool = False, **policy: Any) -> QueueInfo: ...
 
@@ -47,7 +47,7 @@ class Queues(Protocol):
 
 
 class Round(Struct, frozen=True):
-    """One message's way there and back. ``latency_ms`` is from before the send until it was received."""
+    """A message's way there and back. ``latency_ms`` is from before the send until it was received."""
 
     number: int
     result: Result
@@ -58,7 +58,7 @@ class Round(Struct, frozen=True):
 
 
 class Canary:
-    """Sends itself a message at a time."""
+    """A probe that sends itself one message at a time."""
 
     def __init__(
         self, queues: Queues, queue: str = QUEUE, *, max_ms: int | None = None, timeout_ms: int = 10_000
@@ -81,7 +81,7 @@ class Canary:
             return Round(self._number, "failed", error=str(error))
 
     def _make_ready(self) -> None:
-        """Have a queue to sing in. One that others made may hold what others need, and is left alone."""
+        """Create the canary's queue. Refuse a queue made for something else: it may hold messages that others need."""
         made = self._queues.create(self._queue, exist_ok=True, **POLICY)
         if any(getattr(made.policy, field) != value for field, value in POLICY.items()):
             raise BadValue(f"Queue '{self._queue}' was not made for a canary. Give the canary a queue of its own.")
@@ -104,7 +104,7 @@ class Canary:
         return Round(self._number, "late" if is_late else "ok", _ms(began, sent), latency_ms, _ms(received, acked))
 
     def _wait(self, deadline: float) -> Message | None:
-        """This round's message. Any other of a canary was given up, by this one or by an earlier one."""
+        """Wait for this round's message. Ack other messages of a canary: their round or their run is over."""
         while True:
             left_s = max(deadline - time.perf_counter(), 0)
             message = self._queues.claim(self._queue, lease_seconds=LEASE_SECONDS, wait_seconds=left_s)
@@ -135,7 +135,7 @@ def _ms(start: float, end: float) -> float:
 def rounds(
     canary: Canary, interval_s: float, count: int | None, wait: Callable[[float], object] = time.sleep
 ) -> Iterator[Round]:
-    """Rounds at an interval, from the start of one to that of the next; ``count`` of them, or without end."""
+    """Yield rounds at an interval, from the start of one to that of the next; ``count`` of them, or without end."""
     next_at = time.monotonic()
     while count is None or count > 0:
         yield canary.sing()
@@ -151,7 +151,7 @@ def _rank(ordered: list[float], share: float) -> float:
 
 
 class CanaryCounters:
-    """What a canary has seen so far, for Prometheus."""
+    """The results of a canary so far, for Prometheus."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -175,12 +175,12 @@ class CanaryCounters:
 
     @property
     def is_good(self) -> bool:
-        """Whether all messages came back in time."""
+        """True if all messages came back in time."""
         with self._lock:
             return all(count == 0 for result, count in self._results.items() if result != "ok")
 
     def summary(self) -> str:
-        """A sentence on what became of the messages, and on how long they took."""
+        """Return a sentence with the number of messages by result, and their latencies."""
         with self._lock:
             results, latencies = dict(self._results), sorted(self._latencies)
         sent = sum(results.values())
@@ -189,7 +189,7 @@ class CanaryCounters:
         return f"{sent} sent: {told}{took}."
 
     def prometheus(self) -> str:
-        """The metrics in Prometheus' text format."""
+        """Return the metrics in Prometheus' text format."""
         with self._lock:
             return "".join(line + "\n" for line in self._lines())
 

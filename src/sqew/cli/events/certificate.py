@@ -33,7 +33,7 @@ def show(session: Session) -> None:
 @certificate.command("rotate")
 @click.pass_obj
 def rotate(session: Session) -> None:
-    """Sign with a new key from now on. Old certificates can still be fetched by who has an old envelope."""
+    """Sign with a new key from now on. Old certificates can still be fetched, to check old envelopes."""
     with session.open() as q:
         made = q.certificates.rotate()
     session.show(msgspec.to_builtins(made), _facts(made))

@@ -123,7 +123,7 @@ def _counted(count: int) -> str:
 
 
 def _check_choice(ids: list[int] | None, everything: bool, subscription_id: int | None) -> None:
-    """Nothing is retried or dropped as a whole unless that is said."""
+    """Raise unless ids, a subscription or --all is given: nothing is retried or dropped as a whole by default."""
     if ids is not None and (everything or subscription_id is not None):
         raise click.UsageError("--id names the deliveries; leave --all and --subscription out.", _context())
     if ids is None and not everything and subscription_id is None:
@@ -135,7 +135,7 @@ def _context() -> click.Context:
 
 
 def _each(session: Session, ids: Sequence[int], act: Callable[[int], object], done: str, mark: str) -> int:
-    """Do it to each, and say which failed. The exit code is that of the first."""
+    """Apply an action to each delivery, and report those that failed. The exit code is that of the first failure."""
     errors: dict[int, SqewError] = {}
     for id in ids:
         try:
@@ -183,7 +183,7 @@ def _table(deliveries: Sequence[Delivery], now: int, is_filtered: bool) -> Table
 
 
 def _state(delivery: Delivery, now: int) -> str:
-    """The state; of one that waits, with when it is tried next: ``pending (in 30 s)``."""
+    """Return the state; if it is pending, with the time of the next try: ``pending (in 30 s)``."""
     if delivery.state != "pending" or delivery.due_at is None:
         return delivery.state
     return f"pending ({relative(max(delivery.due_at - now, 0))})"

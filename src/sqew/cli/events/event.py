@@ -88,7 +88,7 @@ def _publish_one(session: Session, routing_key: str, message: NewMessage) -> Non
 
 
 def _document(routing_key: str, published: list[Published]) -> dict[str, Any]:
-    """Events for machines: alike, whether there is one or many."""
+    """Return events for machines: in the same form for one as for many."""
     messages = [{"queue": queue, "id": id} for one in published for queue, id in one.messages]
     return {
         "routing_key": routing_key,
@@ -114,7 +114,7 @@ def _places(published: Published) -> str:
 
 
 def went_out(messages: int, deliveries: int) -> str:
-    """What became of events: ``2 messages``, ``1 message, and 3 to post``."""
+    """Return the numbers of messages and deliveries in words: ``2 messages``, ``1 message, and 3 to post``."""
     return plural(messages, "message") + (f", and {deliveries} to post" if deliveries else "")
 
 

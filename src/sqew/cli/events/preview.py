@@ -1,4 +1,4 @@
-"""`sqew preview`: when something would fire. It needs neither a file nor a server."""
+"""`sqew preview`: the times at which something would fire. It needs neither a file nor a server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sqew.terminal.command import Command
 from sqew.terminal.output import Facts
 
 _OF_CRON = re.compile(r"@(?!every)|\s*[0-9*/,?-]+\s+[0-9*/,?-]+(\s|$)")
-"""How a cron expression begins: with a word like @daily, or with two fields of digits and signs."""
+"""The beginning of a cron expression: a word like @daily, or two fields of digits and signs."""
 _OF_INSTANT = re.compile(r"\s*[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt]")
 _OF_DATE = re.compile(r"\s*[0-9]{4}-[0-9]{2}-[0-9]{2}\b")
 
@@ -85,7 +85,7 @@ def _guessed(text: str, timezone: str, now: int, count: int) -> Understood:
 
 
 def _kinds(text: str) -> tuple[ExpressionKind, ...]:
-    """What the text may be. The last of them tells what is wrong with it."""
+    """Return the kinds of expression that a string may be. The error is that of the last."""
     if _OF_INSTANT.match(text):
         return ("fire_at",)
     if _OF_DATE.match(text):

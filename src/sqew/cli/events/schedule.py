@@ -70,14 +70,14 @@ _FIELD_OPTIONS = [
 
 
 def field_options(command: F) -> F:
-    """All that may be said of a schedule as options."""
+    """Add an option for each field of a schedule to a command."""
     for option in reversed(_FIELD_OPTIONS):
         command = option(command)
     return command
 
 
 def _fields(session: Session, options: dict[str, Any]) -> dict[str, Any]:
-    """What was said, by the keywords of `q.schedules`."""
+    """Return the fields that were given, by the keywords of `q.schedules`."""
     check_alternatives(options, _TARGETS)
     check_alternatives(options, TIMINGS)
     body = body_of(options.pop("body"), options.pop("text"), session.limits)
@@ -123,7 +123,7 @@ def add(session: Session, /, name: str, paused: bool, **options: Any) -> None:
 @click.option("--paused/--active", default=None, help="Whether it fires.  [default: as before]")
 @click.pass_obj
 def put(session: Session, /, name: str, paused: bool | None, **options: Any) -> None:
-    """Make a schedule, or make it what is said here: what is left out gets its default.
+    """Create or replace a schedule: what is left out gets its default.
 
     Doing it again changes nothing, so that it can be part of a deployment.
     """

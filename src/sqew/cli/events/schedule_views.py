@@ -1,4 +1,4 @@
-"""How schedules look: to machines as plain data, to people as tables."""
+"""Views of schedules: plain data for machines, tables for people."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NONE = "There are no schedules. Add one: sqew schedule add --name tick --queue 
 
 
 def schedule_document(info: ScheduleInfo) -> dict[str, Any]:
-    """A schedule for machines, times in epoch milliseconds."""
+    """Return a schedule for machines, times in epoch milliseconds."""
     fields: dict[str, Any] = msgspec.structs.asdict(info)
     for hidden in ("kind", "expression"):
         del fields[hidden]
@@ -42,19 +42,19 @@ def schedule_document(info: ScheduleInfo) -> dict[str, Any]:
 
 
 def fire_documents(fires: Sequence[Fire]) -> list[dict[str, Any]]:
-    """Fires for machines."""
+    """Return fires for machines."""
     return [{"at": fire.at, "local": fire.local} for fire in fires]
 
 
 def fires_table(fires: Sequence[Fire], now: int) -> Table:
-    """When something fires, by the clock of its time zone and by UTC."""
+    """Return a table of times at which something fires, by the clock of its time zone and by UTC."""
     columns = [Column("next fires"), Column("day"), Column("utc"), Column("from now")]
     rows = [(_legible(fire.local), _day(fire.local), _utc(fire.at), relative(fire.at - now)) for fire in fires]
     return Table(columns, rows, "It does not fire.")
 
 
 def _legible(local: str) -> str:
-    """``2026-11-16 09:00:00 +01:00``: with spaces where it may be folded."""
+    """Return ``2026-11-16 09:00:00 +01:00``: with spaces where it may be folded."""
     return f"{local[:10]} {local[11:19]} {local[19:]}"
 
 
@@ -67,7 +67,7 @@ def _utc(at: int) -> str:
 
 
 def schedule_table(schedules: Sequence[ScheduleInfo], now: int, is_filtered: bool) -> Table:
-    """One line per schedule."""
+    """Return a table with a line for each schedule."""
     columns = [
         Column("name"),
         Column("status"),
@@ -93,7 +93,7 @@ def _next_fire(info: ScheduleInfo, now: int) -> str:
 
 
 def _moment(at: int | None, info: ScheduleInfo, now: int) -> str:
-    """A time by the clock of the schedule's zone, and how far away it is."""
+    """Return a time by the clock of the schedule's zone, and how far away it is."""
     return "" if at is None else f"{_legible(local_time(at, info.timezone))} ({relative(at - now)})"
 
 
@@ -102,7 +102,7 @@ def _problem(info: ScheduleInfo) -> str:
 
 
 def schedule_parts(info: ScheduleInfo, now: int) -> list[Part]:
-    """Everything about one schedule."""
+    """Return everything about one schedule."""
     threshold = info.failure_threshold
     pairs: list[tuple[str, object]] = [
         ("schedule", info.name),

@@ -106,7 +106,7 @@ def _meant(subscription: Subscription) -> str:
 
 
 def document(subscription: Subscription) -> dict[str, Any]:
-    """A subscription for machines."""
+    """Return a subscription for machines."""
     return {
         "id": subscription.id,
         "pattern": subscription.pattern,
@@ -142,5 +142,5 @@ def _table(subscriptions: Sequence[Subscription], now: int, is_filtered: bool) -
 
 
 def form_text(form: int) -> str:
-    """How an event reaches a subscriber, in words."""
+    """Return the form in which events reach a subscriber, in words."""
     return "as they are" if form == RAW else f"in an envelope, signature {form}"

@@ -1,4 +1,4 @@
-"""`sqew archive …`: what became of finished messages."""
+"""`sqew archive …`: finished messages, and how they ended."""
 
 from __future__ import annotations
 

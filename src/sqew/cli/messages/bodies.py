@@ -20,7 +20,7 @@ text_option = click.option("--text", help="The message, as plain text.")
 
 
 def body_of(json: str | None, text: str | None, limits: Limits) -> tuple[bytes, Format] | None:
-    """The body that was given; None where none was."""
+    """Return the body that was given; None if none was."""
     if json is not None and text is not None:
         raise click.UsageError("Give --body or --text, and not both.", click.get_current_context())
     if text is not None:
@@ -37,6 +37,6 @@ def body_of(json: str | None, text: str | None, limits: Limits) -> tuple[bytes, 
 
 
 def value_of(body: tuple[bytes, Format]) -> Any:
-    """The same as a value that is written as it was typed."""
+    """Return a body as a value that is encoded as it was typed."""
     encoded, format = body
     return Raw(encoded) if format == "json" else encoded.decode()

@@ -1,4 +1,4 @@
-"""`sqew dlq …`: the dead letters of a queue, wherever they lie."""
+"""`sqew dlq …`: the dead letters of a queue, wherever they are stored."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def purge(session: Session, queue: str, ids: list[int] | None, yes: bool) -> int
 
 
 def _found_all(queue: str, ids: list[int] | None, count: int) -> Exit:
-    """Whoever names messages wants to know when one is not there."""
+    """Return an exit code: a failure, with a sentence, if some of the ids given name no dead letter."""
     if ids is None or count == len(ids):
         return Exit.OK
     complain(f"{len(ids) - count} of the {plural(len(ids), 'id')} given name no dead letter of queue '{queue}'.")

@@ -1,4 +1,4 @@
-"""Sending files of lines: every line is checked before the first is sent, then they go in batches."""
+"""Files of lines to send: every line is checked before the first is sent, then they go in batches."""
 
 from __future__ import annotations
 
@@ -31,28 +31,28 @@ if TYPE_CHECKING:
 
 MOST_BAD_LINES_SHOWN = 10
 BATCH_BYTES = 8 * 1024 * 1024
-"""A batch has no more bytes than this, so that large bodies don't pile up in memory and a server takes it."""
+"""The bytes of a batch, at most, so that large bodies don't pile up in memory and a server accepts it."""
 _LARGEST_DOCUMENT = 64 * 1024 * 1024
 _NAMES_OF_FIELDS = 150
 _encode = msgspec.json.Encoder().encode
 
 Parse = Callable[[bytes], NewMessage | None]
-"""The message that a line stands for, or None for one that is to be left out. Raises for a bad line."""
+"""A function that returns the message of a line, or None for one that is to be left out. It raises for a bad line."""
 
 
 @dataclass
 class Tally:
-    """What became of the messages so far."""
+    """The results of sending so far."""
 
     sent: int = 0
     duplicates: int = 0
     first_id: int | None = None
     last_id: int | None = None
     unsure: int = 0
-    """Of so many more nobody knows: they are on their way, or no answer came."""
+    """The number of further messages whose fate is unknown: they are on their way, or no answer came."""
 
     def add(self, answers: list[Sent]) -> None:
-        """Count what one batch did."""
+        """Count the results of one batch."""
         new = [answer.id for answer in answers if not answer.duplicate]
         self.sent += len(new)
         self.duplicates += len(answers) - len(new)
@@ -63,16 +63,16 @@ class Tally:
 
     @property
     def done(self) -> int:
-        """How many were dealt with."""
+        """The number of messages that were sent, or were there already."""
         return self.sent + self.duplicates
 
 
 @contextmanager
 def opened(name: str) -> Iterator[IO[bytes]]:
-    """A file of lines, to be read twice; ``-`` is stdin. What can't be rewound is copied first.
+    """Open a file of lines that can be read twice; ``-`` is stdin. What can't be rewound is copied first.
 
-    A file that holds one array, or any other JSON document over several lines, is understood as well: an array as a
-    line for each element, all else as one.
+    A file that holds one array, or any other JSON document over several lines, is accepted as well: an array as a line
+    for each element, anything else as one line.
     """
     if name == "-":
         source: IO[bytes] = sys.stdin.buffer
@@ -127,7 +127,7 @@ def _in_lines(file: IO[bytes]) -> Iterator[IO[bytes]]:
 
 
 def _unfolded(file: IO[bytes]) -> list[msgspec.Raw] | None:
-    """The elements of the one array that a file holds, or the one other value; None where it holds neither."""
+    """Return the elements of the one array that a file holds, or the one other value; None if it holds neither."""
     file.seek(0)
     content = file.read(_LARGEST_DOCUMENT + 1)
     if len(content) > _LARGEST_DOCUMENT or not _is_json(content):
@@ -146,7 +146,7 @@ def _is_json(text: bytes) -> bool:
 
 
 def messages_in(file: IO[bytes], name: str, parse: Parse, done: str = "sent") -> int:
-    """How many messages a file holds. If any line is bad, says which and raises: nothing has been sent (``done``)."""
+    """Count a file's messages. If any line is bad, report it and raise: nothing has been sent (or else ``done``)."""
     name = "stdin" if name == "-" else name
     count = lines = bad = 0
     folded = False
@@ -180,7 +180,7 @@ def send(
     total: int,
     sync_commit: bool | None = None,
 ) -> Tally:
-    """Send messages in batches, each in one transaction. On Ctrl-C it says how many were sent."""
+    """Send messages in batches, each in one transaction. On Ctrl-C, report how many were sent."""
     tally = Tally()
     with Bar("sending", session.plain, total) as bar, CtrlC() as ctrl_c:
         try:
@@ -210,7 +210,7 @@ def _so_far(tally: Tally, total: int) -> str:
 
 
 def _send_batch(q: Queues, operation: ops.Send, tally: Tally, ctrl_c: CtrlC) -> None:
-    """Send one batch. A queue with a rate limit takes a file at its rate."""
+    """Send one batch. If the queue has a rate limit, wait and retry: a file is sent at that rate."""
     while True:
         tally.unsure = len(operation.messages)
         try:
@@ -228,14 +228,14 @@ def _send_batch(q: Queues, operation: ops.Send, tally: Tally, ctrl_c: CtrlC) -> 
 
 
 class Batches:
-    """Messages, as many at a time as may go together."""
+    """A source of batches, each with as many messages as may be sent at once."""
 
     def __init__(self, messages: Iterator[NewMessage], most: int) -> None:
         self._messages, self._most = messages, most
         self._back: deque[NewMessage] = deque()
 
     def next(self) -> list[NewMessage]:
-        """The next batch; an empty one when there are no more."""
+        """Return the next batch; an empty one when there are no more."""
         batch: list[NewMessage] = []
         size = 0
         while len(batch) < self._most and (message := self._draw()) is not None:
@@ -247,7 +247,7 @@ class Batches:
         return batch
 
     def put_back(self, batch: list[NewMessage]) -> None:
-        """It was too large for the server, whose limits are not known here: they come again, in smaller batches."""
+        """Put back a batch that was too large for the server, whose limits are unknown here. The next are smaller."""
         self._most = len(batch) // 2
         self._back.extendleft(reversed(batch))
 
@@ -256,13 +256,13 @@ class Batches:
 
 
 def _size(message: NewMessage) -> int:
-    """How many bytes it has in a request, where a control character of a text takes six."""
+    """Return a message's size in a request, where a control character in text takes six bytes."""
     body = message.body if message.format == "json" else _encode(message.body.decode())
     return len(body) + len(_encode((message.headers, message.key, message.group, message.lane))) + _NAMES_OF_FIELDS
 
 
 class CtrlC:
-    """Holds Ctrl-C back while a batch is on its way, so that the count of what was sent is exact."""
+    """A handler that defers Ctrl-C while a batch is on its way, so that the count of sent messages is exact."""
 
     def __init__(self) -> None:
         self._holding = self._pressed = False
@@ -284,7 +284,7 @@ class CtrlC:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Interrupt at the end of the block at the earliest. An error that ends it goes first: it says more."""
+        """Defer the interrupt to the end of the block. An error that ends it takes precedence: it says more."""
         self._holding = True
         try:
             yield
@@ -293,6 +293,6 @@ class CtrlC:
         self.check()
 
     def check(self) -> None:
-        """Interrupt if Ctrl-C was held back."""
+        """Raise KeyboardInterrupt if Ctrl-C was deferred."""
         if self._pressed:
             raise KeyboardInterrupt

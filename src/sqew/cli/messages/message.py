@@ -146,7 +146,7 @@ def _singles(payload: str | None, text: str | None, make: Make, limits: Limits) 
 
 
 def _keyed(message: NewMessage, key: str | None, number: int) -> NewMessage:
-    """The first message of a command line gets the key itself, so that a file of one line is like a payload."""
+    """Give a message its key. The first one gets the key itself, so that a file of one line is like a payload."""
     if key is None:
         return message
     return structs.replace(message, key=key if number == 1 else f"{key}:{number}")
@@ -192,7 +192,7 @@ def _send_file(
 
 
 def show_tally(session: Session, queue: str, tally: lines.Tally, done: str, left_out: int = 0) -> None:
-    """What became of a file of messages."""
+    """Show the results of sending a file of messages."""
     document = {"queue": queue, "sent": tally.sent, "duplicates": tally.duplicates}
     ids = {"first_id": tally.first_id, "last_id": tally.last_id}
     sentence = f"{done} {plural(tally.sent, 'message')} to '{queue}'"
@@ -363,17 +363,17 @@ def extend_lease(session: Session, queue: str | None, ids: list[int], ms: int, t
 
 
 def _refs(session: Session, ids: Sequence[int], token: str | None, consumer: str) -> dict[int, Ref]:
-    """Refer to the messages in the name of who holds them: a token says more than a name."""
+    """Refer to the messages by the holder of their lease: by a token, if given, which is more specific than a name."""
     check_batch(len(ids), session.limits)
     return {id: Ref(id, token, None if token else consumer) for id in ids}
 
 
 Settle = Callable[["Queues", str, Sequence[int]], "list[Settled | SqewError]"]
-"""What is done with messages of one queue."""
+"""A function that settles messages of one queue."""
 
 
 def _settle(session: Session, settle: Settle, queue: str | None, ids: list[int], done: str) -> int:
-    """Do it with the messages of the queue that was named, or else queue by queue with those of any."""
+    """Settle the messages in the named queue, or else queue by queue."""
     with session.open() as q:
         if queue is not None:
             results = dict(zip(ids, settle(q, queue, ids), strict=True))
@@ -393,7 +393,7 @@ def _settle(session: Session, settle: Settle, queue: str | None, ids: list[int],
 
 
 def _found(q: Queues, ids: Sequence[int]) -> tuple[dict[int, str], dict[int, Settled | SqewError]]:
-    """Find the queue of each message, and say which are in none."""
+    """Find the queue of each message, and the ids that are in none."""
     queues: dict[int, str] = {}
     missing: dict[int, Settled | SqewError] = {}
     for id in ids:
@@ -405,7 +405,7 @@ def _found(q: Queues, ids: Sequence[int]) -> tuple[dict[int, str], dict[int, Set
 
 
 def _explained(result: Settled | SqewError) -> Settled | SqewError:
-    """Tell who types a command what may be wrong besides a lease that was lost."""
+    """Add a hint to a stale lease's error: the user of a command line may never have held the lease."""
     if type(result) is StaleLease:
         hint = "If you never held it, poll it first, or name its holder with --consumer or --token."
         result.args = (f"{result} {hint}",)
@@ -415,9 +415,9 @@ def _explained(result: Settled | SqewError) -> Settled | SqewError:
 def _answer(
     session: Session, queue: str | Mapping[int, str], results: Mapping[int, Settled | SqewError], done: str
 ) -> int:
-    """Say what became of each message. The exit code is that of the first that failed.
+    """Show the result of each message. The exit code is that of the first that failed.
 
-    ``queue``: theirs, or that of each where none was named.
+    ``queue``: the queue of all, or of each by id if none was named.
     """
     results = {id: _explained(result) for id, result in results.items()}
     refused = [result for result in results.values() if isinstance(result, SqewError)]

@@ -1,4 +1,4 @@
-"""Long lists from a server, which gives them a page at a time."""
+"""Long lists from a server, fetched a page at a time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqew.errors import BadValue
 
 E = TypeVar("E")
 P = TypeVar("P", int, str)
-"""What entries are in the order of: their ids, or their names."""
+"""The key that entries are sorted by: their ids, or their names."""
 
 PAGE = 1_000
 
@@ -18,7 +18,7 @@ PAGE = 1_000
 def listed(
     session: Session, ask: Callable[[int, P], list[E]], place_of: Callable[[E], P], limit: int, after: P
 ) -> list[E]:
-    """Up to ``limit`` entries that come later than ``after``. ``ask`` is told how many to bring, and after which."""
+    """Return up to ``limit`` entries that come after ``after``. ``ask`` gets the number to fetch, and after which."""
     if not session.url:
         return ask(limit, after)
     found: list[E] = []

@@ -1,4 +1,4 @@
-"""Showing messages that wait in a queue."""
+"""A view of the messages that wait in a queue."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _WRITTEN_TOGETHER = 256 * 1024
 def export(session: Session, queue: str, archive: bool, output: str) -> None:
     """Write the messages of a queue as lines of JSON.
 
-    They are as they are at one moment, whatever others do meanwhile. A file appears only when it is complete.
+    They are a snapshot: later changes to the queue don't show. A file appears only when it is complete.
     """
     with session.look() as q:
         depths = q.stats(queue).depths
@@ -60,7 +60,7 @@ def _write(exported: Iterator[bytes], file: IO[bytes], bar: Bar) -> int:
 
 @contextmanager
 def _written(output: str) -> Iterator[IO[bytes]]:
-    """Where the lines go: stdout, a device or pipe, or a file that appears whole."""
+    """Open the target of the lines: stdout, a device or pipe, or a file that appears whole."""
     target = Path(output)
     if output == "-":
         yield sys.stdout.buffer

@@ -82,14 +82,14 @@ _POLICY_OPTIONS = [
 
 
 def policy_options(command: F) -> F:
-    """Every field of a policy as an option."""
+    """Add an option for every field of a policy to a command."""
     for option in reversed(_POLICY_OPTIONS):
         command = option(command)
     return command
 
 
 def policy_fields(options: dict[str, Any], backoff: Backoff) -> dict[str, Any]:
-    """The fields of a policy that were given; ``backoff`` is what its parts change."""
+    """Return the fields of a policy that were given; ``backoff`` is the one that its parts change."""
     given = {name: None if value is OFF else value for name, value in options.items() if value not in (None, ())}
     parts = {name.removeprefix("backoff_"): given.pop(name) for name in [*given] if name.startswith("backoff_")}
     if parts:

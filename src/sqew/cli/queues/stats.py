@@ -1,4 +1,4 @@
-"""`sqew stats`, `sqew health` and `sqew metrics`: how the queues and their file are doing."""
+"""`sqew stats`, `sqew health` and `sqew metrics`: the state of the queues and their file."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _value(name: str, value: Any) -> object:
 
 
 def file_bytes(path: str) -> int:
-    """The size of a file; 0 where there is none."""
+    """Return the size of a file; 0 if there is none."""
     place = Path(path)
     return place.stat().st_size if place.exists() else 0
 

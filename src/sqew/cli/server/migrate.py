@@ -29,8 +29,8 @@ def migrate(session: Session, source: str | None, target: str | None, restart: b
     """Copy a file's queues to a PostgreSQL database.
 
     Messages with their leases, the archive, subscriptions, deliveries, schedules, keys and figures come along, and all
-    ids stay as they are. Stop whoever uses the file first; it is left as it was. An interrupted move goes on where it
-    was when you run it again. At the end all rows are counted: exit code 6 if some are missing.
+    ids stay as they are. Stop every program that uses the file first; it is left as it was. An interrupted move goes on
+    where it was when you run it again. At the end all rows are counted: exit code 6 if some are missing.
     """
     url = _target(session, target)
     path, where = source or session.settings.db, without_password(url)

@@ -1,4 +1,4 @@
-"""`sqew spark`: the jobs that move and crunch many messages. Each is loaded when it is called for."""
+"""`sqew spark`: the jobs that move and crunch many messages. Each is loaded when it is run."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def archive(
 
 
 def _names(q: Queues, queues: tuple[str, ...]) -> list[str]:
-    """The queues that are meant, in order; raises where one is not there."""
+    """Return the queues to archive, in order. Raise if one is not there."""
     if not queues:
         return [info.name for info in q.queues()]
     return [q.info(name).name for name in dict.fromkeys(queues)]

@@ -1,4 +1,4 @@
-"""`sqew consumer …`: who reads a queue in claims, as a streaming query does."""
+"""`sqew consumer …`: consumers that read a queue in claims, as a streaming query does."""
 
 from __future__ import annotations
 

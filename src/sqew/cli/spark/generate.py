@@ -24,7 +24,7 @@ _ARRIVALS = ("at-once", "constant", "poisson", "bursts")
 _LARGEST = 1_048_576
 _MOST = 10**15
 _MOST_SKEWED = 10**6
-"""Every task is told how frequent each of these is."""
+"""The number of keys at most if they are skewed: every task gets the frequency of each."""
 
 
 @click.command(cls=Command)

@@ -49,9 +49,9 @@ def ingest(
     """Send the lines of JSONL or CSV files to a queue.
 
     FILES are names, patterns or URLs, plain or compressed with gzip or zstd. Of CSV each row is a message, an object of
-    texts named by the first row. What can't be a message is set aside in the quarantine folder, with its file, its line
-    and the reason. Nothing is sent before all files are read, and of each file all messages appear together. A file
-    that was sent before is not sent again, whatever it is called now.
+    strings named by the first row. What can't be a message is set aside in the quarantine folder, with its file, its
+    line and the reason. Nothing is sent before all files are read, and of each file all messages appear together. A
+    file that was sent before is not sent again, whatever it is called now.
     """
     server_of(session, "ingest")
     check_packages()

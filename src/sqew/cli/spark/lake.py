@@ -1,4 +1,4 @@
-"""What the commands on the lake share: where the queues are, and which lake is meant."""
+"""Options and reads that the commands on the lake share: the queues' place, and the lake."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def lake_option(help: str, *, required: bool = True) -> Callable[[F], F]:
-    """``--lake``: a folder, or what Hadoop calls one."""
+    """Make the option ``--lake``: a folder, or a URL for Hadoop."""
     return click.option("--lake", required=required, metavar="FOLDER|URL", help=help)
 
 
 class Moment(_Type):
-    """A time in ISO 8601, UTC unless it says otherwise; as epoch milliseconds."""
+    """A time in ISO 8601, UTC unless it says otherwise; converted to epoch milliseconds."""
 
     name = "time"
 
@@ -43,7 +43,7 @@ class Moment(_Type):
 
 
 def place_of_queues(session: Session) -> dict[str, str]:
-    """Where ``format("sqew")`` finds the queues that are meant, as its options."""
+    """Return the place of the queues, as options of ``format("sqew")``."""
     if session.url:
         token = session.settings.auth_token
         return {"url": session.url, **({"token": token} if token else {})}
@@ -58,7 +58,7 @@ def place_of_queues(session: Session) -> dict[str, str]:
 def read_queue(
     spark: SparkSession, place: dict[str, str], queue: str, *, archive: bool, columns: str | None = None
 ) -> DataFrame:
-    """The messages of a queue, or those of its archive. ``columns``: only these, as ``id LONG, body STRING``."""
+    """Return the messages of a queue, or those of its archive. ``columns``: only these, as ``id LONG, body STRING``."""
     reader = spark.read.format("sqew").options(**place, queue=queue)
     if columns is not None:
         reader = reader.schema(columns)

@@ -64,7 +64,7 @@ def query(
 
 
 def _queues(session: Session, lake: str | None) -> list[str]:
-    """The queues that can be asked. A lake can be asked where there are none."""
+    """Return the queues that can be queried: none if only a lake is given."""
     if lake is not None and not session.url and "db" not in session.flags:
         return []
     with session.open() as q:
@@ -116,7 +116,7 @@ def _show(session: Session, found: Found) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """A value of Spark's as JSON and tables have them."""
+    """Return one of Spark's values as JSON and tables have it."""
     match value:
         case datetime():
             return value.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -83,8 +83,8 @@ def replay(
 
 @contextmanager
 def _shown(session: Session, sent: list[int], rate: float | None) -> Iterator[None]:
-    """A bar of the messages sent, while Spark reads as well as while the next ones are not due. Without a rate, Spark's
-    tasks tell how far it is."""
+    """Show a bar of the messages sent, while Spark reads as well as while the next ones are not due. Without a rate,
+    Spark's tasks show the progress."""
     if rate is None:
         yield
         return

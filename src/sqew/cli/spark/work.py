@@ -1,4 +1,4 @@
-"""What the commands of `sqew spark` share: how they start Spark, show how far it is and tell what went wrong."""
+"""The frame of the commands of `sqew spark`: the start of Spark, progress, and errors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _STDERR = 2
 
 
 def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that say where Spark runs, and how: the parameters ``master`` and ``spark_settings``."""
+    """Add the options that say where Spark runs, and how: the parameters ``master`` and ``spark_settings``."""
     where = click.option(
         "--master",
         metavar="URL",
@@ -57,10 +57,10 @@ def spark_at_work(
     *,
     bar: bool = True,
 ) -> Iterator[SparkSession]:
-    """A Spark session for a command: started quietly, with a bar while it works, and stopped at the end.
+    """Start a Spark session for a command quietly, show a bar while it works, and stop it at the end.
 
-    ``bar``: whether there is one of Spark's tasks; a command that knows better how far it is has one of its own.
-    What goes wrong with Spark in the block ends as one sentence. With --debug all that Java says is shown as well.
+    ``bar``: show the progress of Spark's tasks; a command that knows its progress better has a bar of its own. A
+    failure of Spark in the block ends as one sentence. With --debug all of Java's output is shown as well.
     """
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
@@ -92,11 +92,11 @@ def spark_at_work(
 
 
 def _untold(_done: int, _total: int) -> None:
-    """Nobody is told."""
+    """Do nothing: this progress is not shown."""
 
 
 def server_of(session: Session, command: str) -> str:
-    """The server that is meant. Where it is none, say that the command needs one."""
+    """Return the server's URL. Raise if the queues are not on a server: the command needs one."""
     if not session.url:
         raise Failure(
             f"`sqew spark {command}` talks to a server: give --url, or set SQEW_URL. `sqew serve` starts one.",
@@ -106,13 +106,13 @@ def server_of(session: Session, command: str) -> str:
 
 
 def write_options(session: Session, queue: str) -> dict[str, str]:
-    """The options of ``format("sqew")`` for a queue on the server that is meant."""
+    """Return the options of ``format("sqew")`` for a queue on the session's server."""
     token = session.settings.auth_token
     return {"url": session.url, "queue": queue, **({"token": token} if token else {})}
 
 
 def wire_to(session: Session, queue: str) -> Wire:
-    """A connection to that server."""
+    """Return a connection to that server."""
     from sqew.spark.source.options import options_of
     from sqew.spark.source.wire import PATIENT, Wire
 
@@ -132,7 +132,7 @@ def _parsed(settings: tuple[str, ...]) -> dict[str, str]:
 def _started(
     session: TerminalSession, bar: Bar, name: str, master: str | None, settings: dict[str, str]
 ) -> tuple[SparkSession, bool]:
-    """The session, and whether it was started here."""
+    """Return the session, and True if it was started here."""
     from sqew.spark.session import check_packages, session_at_work
     from sqew.spark.session import session as spark_session
 
@@ -144,7 +144,7 @@ def _started(
 
 @contextmanager
 def moving(bar: Bar, done: Callable[[], int] = lambda: 0) -> Iterator[None]:
-    """A bar that goes to and fro while something takes its time. ``done``: how much of it is done by now."""
+    """Move a bar to and fro while something takes its time. ``done`` returns how much of it is done by now."""
     ended = threading.Event()
 
     def move() -> None:
@@ -162,7 +162,7 @@ def moving(bar: Bar, done: Callable[[], int] = lambda: 0) -> Iterator[None]:
 
 @contextmanager
 def java_unheard() -> Iterator[None]:
-    """Nobody hears what a Java says that is started in this block, as long as it lives; we are heard as before."""
+    """Discard the output of a Java that is started in this block, as long as it lives; ours is shown as before."""
     # Not by its settings: the launcher and the virtual machine speak before there are any, and tasks that fail and
     # are tried again would tell of it in hundreds of lines.
     heard = os.dup(_STDERR)

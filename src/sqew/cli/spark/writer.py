@@ -1,4 +1,4 @@
-"""`sqew writer …`: who sends in whole epochs, and what they have staged."""
+"""`sqew writer …`: writers that send in whole epochs, and what they have staged."""
 
 from __future__ import annotations
 

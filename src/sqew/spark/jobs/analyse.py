@@ -1,7 +1,7 @@
-"""`sqew spark analyse`: event logs into tables: what became of each message, rates, latencies, depths.
+"""`sqew spark analyse`: tables from event logs: each message's fate, rates, latencies, depths.
 
-The lines are read once, by tasks in Python, which also follow each message, write what they find as Parquet, and count:
-rows that Java need not see cost a fraction.
+Tasks in Python read the lines once, follow each message, write their results as Parquet, and count: rows that Java need
+not see cost a fraction.
 """
 
 from __future__ import annotations
@@ -62,23 +62,23 @@ TABLES = (
     "looks", "faults", "slowest",
 )  # fmt: skip
 MESSAGES = ("events", "names", "deliveries", "messages")
-"""The tables that all others are worked out from."""
+"""The tables that all others are computed from."""
 REPORT = "report"
 RUN_LOGS = "*.events.jsonl"
-"""What the logs in the folder of a run of PlainBench are called."""
+"""The pattern of the logs' names in the folder of a run of PlainBench."""
 
 _UNFINISHED = ".unfinished"
 _MOST_TASKS = 2_000
 _PACKED = 10
-"""So many times as large are logs as when they are compressed."""
+"""The assumed compression ratio of logs."""
 _STEPS_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600)
 _MOST_STEPS = 240
 Step = Callable[[str], object]
-"""Told what is about to be done."""
+"""A callback that is called with the name of each step before it begins."""
 
 
 class Analysed(Struct, frozen=True):
-    """What was found, and where the tables are."""
+    """A summary of the logs, and where the tables are."""
 
     to: str
     files: int
@@ -86,14 +86,14 @@ class Analysed(Struct, frozen=True):
     messages: int
     kinds: dict[str, int]
     unknown: dict[str, int]
-    """Events of kinds that this version does not know: they are passed over."""
+    """Events of kinds that this version does not know, by kind: they are skipped."""
     broken: dict[str, int]
-    """How many lines of a file are no events. Half a line at the end is what a killed process leaves."""
+    """By file: the number of lines that are no events. A killed process leaves half a line at the end."""
     began_at: int
-    """Where time begins: 0 in a log of PlainBench, the first event in a server's."""
+    """The time at which steps begin: 0 in a log of PlainBench, the first event in a server's."""
     ended_at: int
     step_us: int
-    """The width of the steps of all that is told over time."""
+    """The width of the steps in all tables over time."""
 
 
 def analyse(
@@ -105,9 +105,10 @@ def analyse(
     wanted: Sequence[str] = TABLES,
     step: Step = lambda _doing: None,
 ) -> Analysed:
-    """Work out tables of event logs, and put them into a folder: all that are wanted, or none.
+    """Compute tables from event logs, and put them into a folder: all that are wanted, or none.
 
-    ``step_us`` is the width of the steps of time, else one that suits the log; ``step`` is told what is being done.
+    ``step_us`` is the width of the steps of time; by default one that suits the log. ``step`` is called before each
+    step of the work.
     """
     found, target = log_files(logs), files_of(spark, to)
     _check_folder(target)
@@ -129,7 +130,7 @@ def analyse(
 
 @contextmanager
 def _alone(target: Files) -> Iterator[None]:
-    """Keep others from writing to the folder meanwhile, where the file system lets us."""
+    """Lock the folder against other analyses, where the file system can."""
     if "://" in target.root:
         yield
         return
@@ -146,7 +147,7 @@ def _alone(target: Files) -> Iterator[None]:
 
 
 def add_report(spark: SparkSession, found: Analysed) -> str:
-    """Put a report beside the tables; where it is."""
+    """Put a report beside the tables, and return its path."""
     from sqew.spark.report.page import page
 
     target, name = files_of(spark, found.to), f"{REPORT}/index.html"
@@ -156,7 +157,7 @@ def add_report(spark: SparkSession, found: Analysed) -> str:
 
 
 def log_files(logs: Sequence[str]) -> list[str]:
-    """The files that are meant: of the folder of a run all its logs, of a server's log what was rotated as well."""
+    """Return the files to read: all logs in the folder of a run; a server's log together with its rotated files."""
     found: list[str] = []
     for log in logs:
         parts = urlsplit(log)
@@ -223,7 +224,7 @@ def _nothing_in(files: Sequence[str], has_lines: bool) -> str:
 
 
 def step_for(span_us: int) -> int:
-    """Steps of a round length, few enough to plot.
+    """Return the width of steps of a round length, few enough to plot.
 
     >>> step_for(60_000_000), step_for(86_400_000_000)
     (500000, 600000000)
@@ -233,14 +234,14 @@ def step_for(span_us: int) -> int:
 
 
 class _Making:
-    """An analysis in the making: each table is made of those before it."""
+    """An analysis in progress: each table is computed from those before it."""
 
     def __init__(self, tables: Tables, wanted: set[str], step: Step) -> None:
         self._tables, self._wanted, self._step = tables, wanted, step
         self._kept = ExitStack()
 
     def make(self, files: Sequence[str], root: str, step_us: int | None) -> Analysed:
-        """Make all tables that are wanted; what was found."""
+        """Make all tables that are wanted, and return the summary."""
         with self._kept:
             self._step("reading the logs")
             steps, events, tally = self._read(parts_of(files, "jsonl", SPLIT_BYTES))
@@ -261,7 +262,7 @@ class _Making:
         return replace(about, messages=sum(map(int, told[HOW_MANY])))
 
     def _read(self, parts: Sequence[Part]) -> tuple[DataFrame, DataFrame, pa.Table]:
-        """What happened to messages, the table of events, and a tally of them."""
+        """Return the steps of messages, the table of events, and a tally of them."""
         self._tasks = _tasks_for(parts)
         table = self._tables.by_tasks("events", EVENTS)
         read = self._done(ReadLogs(table, self._tasks), parts_frame(self._tables.spark, parts))
@@ -270,7 +271,7 @@ class _Making:
         return read.where(F.col("what") == STEPS), self._tables.take(table, read, told[FILES]), tally
 
     def _follow(self, steps: DataFrame, names: pa.Table, deaths: pa.Table) -> DataFrame:
-        """Make the tables of messages and deliveries; what else was told of them."""
+        """Make the tables of messages and deliveries; return the other output of the tasks."""
         tables = self._tables.by_tasks("messages", MESSAGE_ROWS), self._tables.by_tasks("deliveries", DELIVERY_ROWS)
         over = Over(**self._over) if self._wanted - {*MESSAGES, "faults", "looks"} else None
         followed = self._done(Follow(names, deaths, *tables, self._tasks, over), self._spread(steps))
@@ -293,13 +294,13 @@ class _Making:
         )
 
     def _done(self, task: Task, rows: DataFrame) -> DataFrame:
-        """What a task in Python tells of rows. It is done once, though it is asked for more than one thing."""
+        """Run a task in Python on rows. Its output is persisted, so that reading it again does not run it again."""
         told = rows.mapInArrow(task, from_arrow_schema(TOLD)).persist(StorageLevel.DISK_ONLY)
         self._kept.callback(told.unpersist)
         return told
 
     def _spread(self, told: DataFrame) -> DataFrame:
-        """What was told, each part in a task of its own."""
+        """Return the contents with each part in a task of its own."""
         return told.repartitionById(self._tasks, "part").select("content")
 
     def _count(self, told: Mapping[str, Sequence[bytes]], names: pa.Table) -> None:
@@ -322,7 +323,7 @@ class _Making:
 
 
 def _tasks_for(parts: Sequence[Part]) -> int:
-    """How many tasks the messages are spread over: what happened to those of one must fit into its memory."""
+    """Return the number of tasks to spread the messages over: each task's messages must fit into its memory."""
     sizes = [part.end - part.start for part in parts]
     # What was not split is compressed.
     unpacked = sum(size * _PACKED if size > SPLIT_BYTES else size for size in sizes)
@@ -330,6 +331,6 @@ def _tasks_for(parts: Sequence[Part]) -> int:
 
 
 def _told(done: DataFrame, *whats: str) -> dict[str, list[Any]]:
-    """What tasks have told of these."""
+    """Return the contents that tasks have output, by kind."""
     rows = done.where(F.col("what").isin(*whats)).select("what", "content").toArrow().to_pylist()
     return {what: [row["content"] for row in rows if row["what"] == what] for what in whats}

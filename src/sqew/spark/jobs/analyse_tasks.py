@@ -1,6 +1,6 @@
-"""What the tasks of an analysis do, in Python: they read logs, follow messages and find quantiles.
+"""The tasks of an analysis, in Python: they read logs, follow messages and find quantiles.
 
-What they give is little, or bytes for the next task (`TOLD`): the tables of events, messages and deliveries they write
+Their output is small, or bytes for the next task (`TOLD`): they write the tables of events, messages and deliveries
 themselves.
 """
 
@@ -20,24 +20,24 @@ from sqew.spark.transforms.events import TALLY, as_events, tallied, tallied_toge
 from sqew.spark.transforms.log_lines import read_part
 
 TALLIES, STEPS, COUNTS, HOW_MANY = "tally", "steps", "counts", "messages followed"
-"""What is told besides tables: how many events there are, what happened to messages, how long that took."""
+"""Kinds of output besides tables: counts of events, events of messages, counts of durations, counts of messages."""
 SPEEDS, DONE, SLOWEST = "speeds", "done", "slowest"
-"""What was counted of messages: `rates.SPEEDS`, `rates.TALLIES`, and the slowest of them."""
+"""Kinds of output counted from messages: `rates.SPEEDS`, `rates.TALLIES`, and the slowest messages."""
 MOST = 100
-"""How many of the slowest messages are kept."""
+"""The number of slowest messages that are kept."""
 _TOGETHER = 500_000
-"""So many steps are handed on at once: a compressed file may have any number of them."""
+"""The number of steps in a batch of output: a compressed file may have any number of them."""
 
 Batches = Iterable[pa.RecordBatch]
 Task = Callable[[Batches], Iterator[pa.RecordBatch]]
 
 
 class ReadLogs(Struct, frozen=True):
-    """Reads parts of logs: counts and keeps the events, and hands on what happened to messages."""
+    """A task that reads parts of logs: it counts and keeps the events, and outputs what happened to messages."""
 
     events: TaskTable
     parts: int
-    """Into how many parts the messages are spread."""
+    """The number of parts that the messages are spread over."""
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         tallies, steps = [TALLY.empty_table()], list[np.ndarray[Any, Any]]()
@@ -65,14 +65,14 @@ def _parts_in(batches: Batches) -> Iterator[Part]:
 
 
 class Over(Struct, frozen=True):
-    """The steps of time."""
+    """The steps of time: their width and where they begin."""
 
     step_us: int
     began_at: int
 
 
 class Follow(Struct, frozen=True):
-    """Follows the messages of a part: keeps them and their deliveries, and hands on how long they took."""
+    """A task that follows the messages of a part: it keeps them and their deliveries, and outputs their durations."""
 
     names: pa.Table
     deaths: pa.Table
@@ -80,7 +80,7 @@ class Follow(Struct, frozen=True):
     deliveries: TaskTable
     parts: int
     over: Over | None
-    """None where nobody asks how much was done, and how long it took."""
+    """None if no table of rates or durations is wanted."""
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         names, steps = timelines.Names(self.names), _all_of(batches, timelines.STEPS)
@@ -105,12 +105,12 @@ def _kept(table: TaskTable, rows: pa.Table) -> Iterator[pa.RecordBatch]:
 
 
 def hand_on_counts(counts: np.ndarray[Any, Any], parts: int) -> pa.RecordBatch:
-    """Tell how often durations occur, those of a group for the same part."""
+    """Return counts of durations as output, all of a group for the same part."""
     return tell(COUNTS, timelines.spread(counts, counts["group"] + counts["at"], parts))
 
 
 class FindQuantiles(Struct, frozen=True):
-    """Finds the quantiles of groups (`histograms.LATENCIES`), all of whose counts it is given."""
+    """A task that finds the quantiles of groups (`histograms.LATENCIES`). It must get all counts of a group."""
 
     names: pa.Table
 

@@ -31,25 +31,25 @@ if TYPE_CHECKING:
     from pyspark.sql import Row
 
 Step = Callable[[str], object]
-"""Told what is about to be done."""
+"""A callback that is called with the name of each step before it begins."""
 Delete = Callable[[Sequence[Finished]], int]
-"""Deletes messages from the queue's archive; how many were there."""
+"""A function that deletes messages from the queue's archive, and returns how many were there."""
 
 _NO_ROOM = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
-"""What Java says as well, which takes it from the system."""
+"""The system's messages for a full disk, which Java repeats."""
 DELETED_TOGETHER = 500
-"""How many messages are deleted in one transaction: others wait for it."""
+"""The number of messages deleted in one transaction: other writers wait for it."""
 
 
 class Archived(Struct, frozen=True):
-    """What a run has done."""
+    """The result of a run."""
 
     queue: str
     added: int
     files: int
     deleted: int
     commit: int | None
-    """The number of its commit; None where there was nothing to add."""
+    """The number of its commit; None if there was nothing to add."""
 
 
 def archive(
@@ -60,10 +60,11 @@ def archive(
     step: Step = lambda _doing: None,
     times: DataFrame | None = None,
 ) -> Archived:
-    """Add to a lake what it lacks of a queue's archive; with ``delete``, then delete there what the lake has.
+    """Add to a lake the messages of a queue's archive that it lacks; with ``delete``, then delete there what the lake
+    has.
 
     It may be stopped at any point and run again: no message is lost, and none is in the lake twice. ``times`` is the
-    same archive with no other column than ``finished_at``, which is read sooner.
+    same archive with only the column ``finished_at``, which is read faster.
     """
     spark = archived.sparkSession
     with _writable(lake):
@@ -93,7 +94,7 @@ def archive(
 
 @contextmanager
 def _writable(lake: Lake) -> Iterator[None]:
-    """Say in a sentence that the lake can't be written to."""
+    """Raise LakeUnusable, with advice, if the lake can't be written to."""
     try:
         yield
     except Exception as error:
@@ -134,7 +135,7 @@ def _add(spark: SparkSession, archived: DataFrame, queue: str, lake: Lake, since
 
 
 def _staged(spark: SparkSession, missing: DataFrame, lake: Lake, staging: str) -> list[LakeFile]:
-    """Write messages where nobody looks, and read what was written back."""
+    """Write messages to the staging folder, and return the files as they were read back."""
     place = f"{lake.files.root}/{staging}"
     spread_over_files(by_day(missing)).write.partitionBy("queue", "day").parquet(place)
     if not any(name.startswith("queue=") for name in lake.files.names(staging)):
@@ -144,7 +145,7 @@ def _staged(spark: SparkSession, missing: DataFrame, lake: Lake, staging: str) -
 
 
 def _file(row: Row) -> LakeFile:
-    """What was read back of one file. Its name is Spark's own, which has a UUID in it: no other run has the same."""
+    """Return the facts read back of a file. Its name is Spark's own, with a UUID in it: no other run has the same."""
     path = place_of(row["path"])
     facts = {name: row[name] for name in LakeFile.__struct_fields__ if name != "path"}
     return LakeFile(path, **facts)
@@ -162,7 +163,7 @@ def _delete(lake_rows: DataFrame, archived: DataFrame, delete: Delete) -> int:
 
 
 def _deleted(batch: Sequence[Finished], delete: Delete) -> tuple[int, int]:
-    """Delete some, in halves where the server takes fewer at a time: how many were there, and how many it takes."""
+    """Delete a batch, in halves if it is too large. Return how many were there, and how many the server takes."""
     try:
         return delete(batch), len(batch)
     except TooLarge:

@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
 ANALYSIS = "analysis"
-"""In the folder of a run: where its tables are put."""
+"""The folder for its tables in the folder of a run."""
 _RESAMPLES = 2_000
 _SEED = 0
 
 
 class Paired(Struct, frozen=True):
-    """A latency of a queue in both runs. Quantiles are milliseconds by name; None is for ever."""
+    """A latency of a queue in both runs. Quantiles are milliseconds by name; None: it never happened."""
 
     queue: str
     measure: str
     messages: int
-    """How many both runs were to send."""
+    """The number of messages that both runs were to send."""
     base: dict[str, float | None]
     other: dict[str, float | None]
     longer: dict[str, float | None]
@@ -37,11 +37,11 @@ class Paired(Struct, frozen=True):
     faster: int
     slower: int
     share: float
-    """Which part of the messages that differ were faster in the other run, and …"""
+    """Of the messages that differ, the share that was faster in the other run."""
     low: float
     high: float
-    """… where that part lies in 95 of 100 cases. Stretches of the load are drawn, not messages: neighbours share their
-    fate."""
+    """The 95 % confidence interval of that share is from `low` to this. Stretches of the load are resampled, not
+    messages: a fault slows neighbouring messages together."""
 
     @property
     def finding(self) -> str:
@@ -51,11 +51,11 @@ class Paired(Struct, frozen=True):
 
 
 class Compared(Struct, frozen=True):
-    """Two runs."""
+    """The comparison of two runs."""
 
     figures: list[Paired]
     unpaired: dict[str, int]
-    """By queue: how many messages only one of the runs was to send."""
+    """By queue: the number of messages that only one of the runs was to send."""
 
 
 def compare(spark: SparkSession, base: str, other: str) -> Compared:
@@ -65,7 +65,7 @@ def compare(spark: SparkSession, base: str, other: str) -> Compared:
 
 
 def compare_messages(base: DataFrame, other: DataFrame) -> Compared:
-    """The same from the messages of both."""
+    """Compare two runs by their tables of messages."""
     paired = pairs(base, other)
     blocks: dict[tuple[str, str], list[Row]] = {}
     for row in by_block(paired).collect():
@@ -103,7 +103,7 @@ def _quantiles(row: Row, of: str) -> dict[str, float | None]:
 
 
 def _interval(counts: np.ndarray[Any, np.dtype[np.float64]]) -> tuple[float, float]:
-    """Where the share lies in 95 of 100 cases, by drawing blocks again and again."""
+    """Return the 95 % confidence interval of the share, by bootstrapping blocks."""
     generator = np.random.default_rng(_SEED)
     drawn = generator.multinomial(len(counts), [1 / len(counts)] * len(counts), size=_RESAMPLES) @ counts
     differ = drawn.sum(axis=1)

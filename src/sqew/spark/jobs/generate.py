@@ -1,4 +1,4 @@
-"""`sqew spark generate`: a workload that is made up, into a queue or into files."""
+"""`sqew spark generate`: a synthetic workload, into a queue or into files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Format = Literal["jsonl", "parquet"]
 
 
 def job_id_of(workload: Workload) -> str:
-    """What the job is called where the user does not say: the same for the same workload."""
+    """Return the job's id if the user gives none: the same for the same workload."""
     return f"generate-{hashlib.sha256(msgspec.json.encode(workload)).hexdigest()[:24]}"
 
 
@@ -33,14 +33,14 @@ def send(
     grouped: bool = False,
     partitions: int | None = None,
 ) -> None:
-    """Send it to a queue: all of it, and once for each job. ``options`` are those of ``format("sqew")``."""
+    """Send the workload to a queue: all of it, and once for each job. ``options`` are those of ``format("sqew")``."""
     rows = to_send(_made(spark, workload, partitions), workload, grouped=grouped)
     named = {**options, "jobId": job_id or job_id_of(workload)}
     rows.write.format("sqew").options(**named).mode("append").save()
 
 
 def write(spark: SparkSession, workload: Workload, folder: str, format: Format, partitions: int | None = None) -> None:
-    """Write it to a folder that does not exist yet: Parquet with all there is of a message, or JSONL of bodies."""
+    """Write the workload to a new folder: as Parquet with all columns of messages, or as JSONL of bodies."""
     rows = _made(spark, workload, partitions)
     try:
         if format == "parquet":

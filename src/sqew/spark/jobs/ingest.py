@@ -35,7 +35,7 @@ _OF_REFUSED = "part int, file string, line long, reason string, raw string"
 
 
 class Into(Struct, frozen=True):
-    """Where the messages go."""
+    """The queue that the messages go to, with lane and priority."""
 
     queue: str
     lane: str | None = None
@@ -43,20 +43,20 @@ class Into(Struct, frozen=True):
 
 
 class Ingested(Struct, frozen=True):
-    """What a run has done."""
+    """The result of a run."""
 
     job_id: str
     files: int
     sent: int
     repeated: int
-    """How many messages an earlier run had sent."""
+    """The number of messages that an earlier run had sent."""
     rejected: int
     rejects: str | None
-    """The folder that holds what was set aside."""
+    """The folder with the rejected lines, or None."""
 
 
 class Tally(Struct, frozen=True):
-    """What a part has."""
+    """The counts of lines in a part, and its digest."""
 
     part: int
     file: str
@@ -67,7 +67,7 @@ class Tally(Struct, frozen=True):
 
 
 def check_target(policy: Policy, into: Into, group_by: str | None) -> Limits:
-    """Raise where the queue would refuse everything; else how large its bodies may be."""
+    """Return the size limit of the queue's bodies. Raise if the queue would refuse every message."""
     if into.lane is not None and into.lane not in policy.lanes:
         raise UnknownLane(into.queue, into.lane, policy.lanes)
     if policy.fifo and group_by is None:
@@ -77,7 +77,7 @@ def check_target(policy: Policy, into: Into, group_by: str | None) -> Limits:
 
 
 class Ingest:
-    """One ingest: which files go where, and how they are read."""
+    """A run of an ingest: which files go where, and how they are read."""
 
     def __init__(
         self,
@@ -91,13 +91,13 @@ class Ingest:
         in_order: bool = False,
         split_bytes: int = SPLIT_BYTES,
     ) -> None:
-        """``options`` are those of a write by ``format("sqew")``; ``in_order``: the queue is FIFO."""
+        """Prepare a run. ``options`` are those of a write by ``format("sqew")``; ``in_order``: the queue is FIFO."""
         self._spark, self._wire, self._into, self._manner = spark, wire, into, manner
         self._target = options_of(options).target
         self._job_id, self._in_order, self._split_bytes = job_id, in_order, split_bytes
 
     def run(self, patterns: Sequence[str], quarantine: str) -> Ingested:
-        """Send what was not sent before. What can't be goes into a folder of this job's own in ``quarantine``."""
+        """Send what was not sent before. Rejected lines go into a folder of this job's own in ``quarantine``."""
         parts = parts_of(patterns, self._manner.format, self._split_bytes)
         checked = ingest.checked(ingest.parts_frame(self._spark, parts), self._manner)
         # Only rejects and tallies are kept: good lines are read again, which is quicker than to store them.
@@ -122,7 +122,7 @@ class Ingest:
         self, parts: Sequence[Part], tallies: Sequence[Tally], writers: Mapping[str, str], new: Mapping[str, None],
         checked: DataFrame, folder: str,
     ) -> tuple[int, int, int]:  # fmt: skip
-        """Send new files: how many messages, how many the server has refused, and how many lines were set aside."""
+        """Send new files. Return how many messages were sent and how many refused, and how many lines were rejected."""
         try:
             handed_in = self._handed_in(parts, tallies, writers)
             refused = [row for row in handed_in if row["reason"] is not None]
@@ -133,10 +133,10 @@ class Ingest:
             raise
 
     def _writers(self, tallies: Iterable[Tally]) -> dict[str, str]:
-        """As whom each file is sent: by that the server knows what was, whichever files a run has.
+        """Return each file's writer: by it the server knows which files were sent, whichever files a run has.
 
-        It is the content of the file, how it is read and where it goes, so a file may be moved; of several with the
-        same content, the how-manieth it is. A job that the user has named is known by that name alone.
+        It is derived from the file's content, how it is read and where it goes, so a file may be moved; copies of the
+        same content are numbered. If the user has named the job, all files have that name as their writer.
         """
         digests = defaultdict[str, list[str]](list)
         for tally in tallies:
@@ -155,12 +155,12 @@ class Ingest:
         return found
 
     def _unknown(self, writers: Iterable[str]) -> dict[str, None]:
-        """Those whose files were not sent before, in the order of the files."""
+        """Return the writers whose files were not sent before, in the order of the files."""
         names = dict.fromkeys(writers)
         return dict.fromkeys(name for name in names if not is_done(self._wire, self._into.queue, name))
 
     def _handed_in(self, parts: Sequence[Part], tallies: Sequence[Tally], writers: Mapping[str, str]) -> list[Row]:
-        """Have tasks hand in the good lines of files. Nothing of it is in the queue yet."""
+        """Have tasks upload the good lines of files. None of them is in the queue yet."""
         digests = {tally.part: tally.digest for tally in tallies}
         some = [part for part in parts if part.number in digests]
         names = {part.number: writers[part.file] for part in some}
@@ -173,7 +173,7 @@ class Ingest:
         return ingest.messages(frame, self._manner, digests, then=hand_in, schema=HANDED_IN).collect()
 
     def _quarantined(self, checked: DataFrame, refused: Sequence[Row], tallies: Sequence[Tally], folder: str) -> int:
-        """Write down what was set aside, by us or by the server; how many lines it is."""
+        """Write the lines that we or the server rejected; return their number."""
         rejected = sum(tally.bad for tally in tallies) + len(refused)
         if not rejected:
             return 0
@@ -188,7 +188,7 @@ class Ingest:
         return rejected
 
     def _promoted(self, writers: Iterable[str], handed_in: Sequence[Row]) -> int:
-        """Put what was handed in into the queue, file by file; how many messages."""
+        """Promote what was uploaded to the queue, file by file; return the number of messages."""
         sent = 0
         staged = defaultdict[str, dict[str, int]](dict)
         for row in handed_in:
@@ -201,7 +201,7 @@ class Ingest:
         return sent
 
     def _promote(self, writer: str, staged: Mapping[str, int]) -> bool:
-        """Have the files of a writer be in the queue; whether another run was quicker."""
+        """Promote a writer's file to the queue; return True if another run had already done so."""
         try:
             return self._wire.ask(calls.promote(self._into.queue, writer, EPOCH, staged)).repeated
         except PartIncomplete as error:
@@ -222,5 +222,5 @@ def _named(kind: str, digests: Iterable[str]) -> str:
 
 
 def _folder_name(job_id: str) -> str:
-    """What the folder of a job is called: what lies there is written over, so it must not be another's."""
+    """Return the name of a job's folder. Its content is overwritten, so no two jobs may share one."""
     return job_id if _FOLDER_NAME.fullmatch(job_id) else _named("job", [job_id])

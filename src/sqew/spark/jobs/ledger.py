@@ -1,4 +1,4 @@
-"""What the server knows of jobs that have written to a queue."""
+"""The server's record of the jobs that have written to a queue."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def is_done(wire: Wire, queue: str, job_id: str) -> bool:
-    """Whether what the job has written is in the queue, or will be."""
+    """Return True if what the job has written is in the queue, or will be."""
     try:
         return wire.ask(calls.writer(queue, job_id)).epoch is not None
     except WriterNotFound:

@@ -1,4 +1,4 @@
-"""What queues are called in SQL."""
+"""The names of queues in SQL."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _OTHER = re.compile(r"[^A-Za-z0-9_]")
 
 
 def view_name(prefix: str, queue: str) -> str:
-    """The name of a view of a queue: in SQL, names have letters, digits and ``_``.
+    """Return the name of a view of a queue: in SQL, names have letters, digits and ``_``.
 
     >>> view_name("queue", "mail-out.fifo")
     'queue_mail_out_fifo'

@@ -14,24 +14,24 @@ from sqew.errors import BadValue, nearest
 from sqew.spark.jobs.naming import view_name
 
 Views = Mapping[str, Callable[[], DataFrame]]
-"""What can be asked, by name. What the question does not name is not read."""
+"""The views that can be queried, by name. Those that the query does not name are not read."""
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 class Found(Struct, frozen=True):
-    """The answer to a question."""
+    """The result of a query."""
 
     columns: list[str]
     rows: list[list[Any]]
     more: bool
-    """Whether there are rows that are not shown."""
+    """True if there are rows that are not shown."""
 
 
 def views_of(
     queues: Iterable[str], open_queue: Callable[[str], DataFrame], open_archive: Callable[[str], DataFrame]
 ) -> dict[str, Callable[[], DataFrame]]:
-    """The views of queues: ``queue_NAME`` has what waits there, ``archive_NAME`` what is finished."""
+    """Return the views of queues: ``queue_NAME`` has the messages waiting there, ``archive_NAME`` the finished ones."""
     views: dict[str, Callable[[], DataFrame]] = {}
     for queue in queues:
         for prefix, opened in (("queue", open_queue), ("archive", open_archive)):
@@ -43,7 +43,7 @@ def views_of(
 
 
 def query(spark: SparkSession, sql: str, views: Views, limit: int) -> Found:
-    """Ask. At most ``limit`` rows are answered."""
+    """Run a query, and return at most ``limit`` rows."""
     named = {word.lower() for word in _WORD.findall(sql)}
     for name, opened in views.items():
         if name.lower() in named:
@@ -69,7 +69,7 @@ def _asked(spark: SparkSession, sql: str, views: Views) -> DataFrame:
 
 
 def first_line(error: AnalysisException) -> str:
-    """What Spark says, without where in its own text and the number of the error."""
+    """Return Spark's message without the position in its own text and the number of the error."""
     said = re.sub(r"\s*SQLSTATE: \w+.*", "", str(error).splitlines()[0])
     said = re.sub(r"^\[[A-Z_.]+\]\s*", "", said).strip()
     return said if said.endswith((".", "?", "!")) else f"{said}."

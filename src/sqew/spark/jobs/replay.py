@@ -1,8 +1,8 @@
 """`sqew spark replay`: messages of the lake into a queue, once however often it is run.
 
-What one commit added to the lake is replayed as one job of its own, whose id says which commit, which messages and
-where to; the server knows which jobs are done. So a run that was stopped goes on where it was, and of a lake that has
-grown only what is new is sent.
+The messages that one commit added to the lake are replayed as one job, whose id says which commit, which messages and
+where to; the server knows which jobs are done. So a run that was stopped resumes where it was, and of a lake that has
+grown only the new messages are sent.
 """
 
 from __future__ import annotations
@@ -34,32 +34,32 @@ if TYPE_CHECKING:
     from pyspark.sql import Row
 
 PACED_TOGETHER = 500
-"""How many messages are sent at a time where there is a rate, each delayed until its own time. A run that goes on makes
-the same batches, whatever its rate: so this must not change."""
+"""The number of messages in a batch if there is a rate; each is delayed until its own time. A resumed run must make the
+same batches, whatever its rate: so this must not change."""
 IN_ORDER_TOGETHER = 50
-"""The same for a FIFO queue: what others send to a group waits there behind what is delayed."""
+"""The same for a FIFO queue, where other senders' messages of a group wait behind those that are delayed."""
 _SEEN_AT_ONCE = 12
-"""How many characters of a hash tell jobs apart that one user would ever run."""
+"""Characters of a hash, enough to tell apart all jobs that one user would ever run."""
 _SAID_OF_JOB = 80
-"""How many characters of a job's id are told in the names of its writers."""
+"""Characters of a job's id that its writers' names contain."""
 
 Step = Callable[[int], object]
-"""Told how many messages have been sent so far."""
+"""A callback that is called with the number of messages sent so far."""
 
 
 class Choice(Struct, frozen=True, kw_only=True):
-    """Which messages of the lake: of one queue, or of all."""
+    """The messages of the lake to replay: of one queue, or of all."""
 
     queue: str | None = None
     where: str | None = None
     since: int | None = None
     """In epoch milliseconds: those that finished then or later."""
     until: int | None = None
-    """Those that finished before."""
+    """In epoch milliseconds: those that finished before."""
     outcome: str | None = None
 
     def may_be_in(self, commit: Commit) -> bool:
-        """Whether a commit may hold any of them."""
+        """Return True if a commit may hold any of them."""
         return any(
             (self.since is None or file.last_finished_at >= self.since)
             and (self.until is None or file.first_finished_at < self.until)
@@ -68,22 +68,22 @@ class Choice(Struct, frozen=True, kw_only=True):
 
 
 class Replayed(Struct, frozen=True):
-    """What a run has done."""
+    """The result of a run."""
 
     job_id: str
     sent: int
     repeated: int
-    """How many messages an earlier run had sent."""
+    """The number of messages that an earlier run had sent."""
 
 
 def job_id_of(lake: Lake, choice: Choice, target: str, lane: str | None) -> str:
-    """The id of a replay that the user has given none: the same for the same messages to the same queue."""
+    """Return the id of a replay that the user has given none: the same for the same messages to the same queue."""
     said = msgspec.json.encode([lake.id, choice, target, lane], order="deterministic")
     return f"replay-{hashlib.sha256(said).hexdigest()[:_SEEN_AT_ONCE]}"
 
 
 class Replay:
-    """One replay: which messages go where, under which id."""
+    """A run of a replay: which messages go where, under which id."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Replay:
         lane: str | None = None,
         in_order: bool = False,
     ) -> None:
-        """``options`` are those of a write by ``format("sqew")``; ``in_order``: the queue is FIFO."""
+        """Prepare a run. ``options`` are those of a write by ``format("sqew")``; ``in_order``: the queue is FIFO."""
         self._spark, self._lake, self._choice = spark, lake, choice
         self._options, self._wire = options, wire
         self._target = options["queue"]
@@ -105,7 +105,7 @@ class Replay:
         self.job_id = job_id or job_id_of(lake, choice, self._target, lane)
 
     def run(self, rate: float | None = None, step: Step = lambda _count: None) -> Replayed:
-        """Send what was not sent before; with a rate, so many a second."""
+        """Send what was not sent before, at most ``rate`` messages a second if given."""
         self._lake.settle(self._choice.queue)
         pace = Pace(rate)
         sent = repeated = 0
@@ -117,7 +117,7 @@ class Replay:
         return Replayed(self.job_id, sent, repeated)
 
     def _send(self, commit: Commit, pace: Pace, step: Step) -> tuple[int, int]:
-        """Send what a commit holds: how many messages now, and how many had been sent before."""
+        """Send the messages of a commit. Return how many were sent now, and how many had been sent before."""
         whole = self._writer_of(commit)
         paced = f"{whole}-paced"
         if (before := self._known(whole)) is not None:
@@ -131,7 +131,7 @@ class Replay:
         return 0 if sent is None else sent.promoted, 0
 
     def _writer_of(self, commit: Commit) -> str:
-        """As whom the server knows what a commit holds. The hash keeps apart what is written alike."""
+        """Return the writer's name under which a commit is sent. The hash tells apart those with the same beginning."""
         said = msgspec.json.encode([self.job_id, self._lake.id, commit.queue, commit.number])
         short = hashlib.sha256(said).hexdigest()[: 2 * _SEEN_AT_ONCE]
         return f"{self.job_id[:_SAID_OF_JOB]}-{commit.number}-{short}"
@@ -169,7 +169,7 @@ class Replay:
         self._wire.ask(calls.promote(self._target, writer, epoch, {part: len(rows)}))
 
     def _known(self, writer: str) -> _Known | None:
-        """What the server knows of a writer that has something in the queue."""
+        """Return the server's record of a writer that has committed an epoch, or None."""
         try:
             info = self._wire.ask(calls.writer(self._target, writer))
         except WriterNotFound:
@@ -178,14 +178,14 @@ class Replay:
 
 
 class _Known(Struct, frozen=True):
-    """The last epoch of a writer that is in the queue, and how many messages that were."""
+    """The last epoch that a writer has committed to the queue, and its number of messages."""
 
     epoch: int
     promoted: int
 
 
 class Pace:
-    """When messages are due that are sent so many a second: without a rate, at once."""
+    """The times at which messages are due at a given rate; without a rate, at once."""
 
     def __init__(self, rate: float | None) -> None:
         self.rate = rate
@@ -198,7 +198,7 @@ class Pace:
             time.sleep(pause)
 
     def delays_ms(self, count: int) -> list[int]:
-        """How long each of the next messages must wait yet, in the queue."""
+        """Return the delay in the queue for each of the next messages."""
         if not self.rate:
             return [0] * count
         self._due += count / self.rate

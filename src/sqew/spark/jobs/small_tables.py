@@ -1,4 +1,4 @@
-"""The small tables of an analysis, by Arrow, from what Spark has counted: few rows, however long the log was."""
+"""The small tables of an analysis, by Arrow, from what tasks have counted: few rows, however long the log was."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COUNTS = ("claimed", "sent", "done", *_OF_DELIVERIES)
 
 
 def names(tally: pa.Table, happenings: pa.Table) -> pa.Table:
-    """The names behind the codes: a row for each queue, lane and worker that occur together."""
+    """Return the names behind the codes: a row for each queue, lane and worker that occur together."""
     columns = ["whose", "queue_code", "queue", "lane", "worker", "process"]
     found = tally.filter(pc.is_valid(tally["kind"])).group_by(columns, use_threads=False).aggregate([]).select(columns)
     dead = happenings["who"].combine_chunks().drop_null()
@@ -30,25 +30,25 @@ def names(tally: pa.Table, happenings: pa.Table) -> pa.Table:
 
 
 def deaths(happenings: pa.Table) -> pa.Table:
-    """When a slot, or the process of a worker or generator, died."""
+    """Return the times at which slots, or processes of workers and generators, died."""
     return happenings.filter(pc.is_valid(happenings["died_at"])).select(["who", "died_at", "settling"])
 
 
 def faults(happenings: pa.Table, step_us: int) -> pa.Table:
-    """How often each fault happened in each step."""
+    """Return the number of times that each fault happened in each step."""
     found = happenings.filter(pc.equal(happenings["kind"], "fault"))
     counts = found.group_by(["step", "what", "where"], use_threads=False).aggregate([("count", "sum")])
     return _over_time(counts.rename_columns({"count_sum": "count"}), step_us, ["what", "where", "count"])
 
 
 def looks(happenings: pa.Table, step_us: int) -> pa.Table:
-    """The most that was seen in each step, where somebody looked: by state, the size of the log file, and lags."""
+    """Return the maximum seen in each step with an observation: depths by state, the size of the log file, and lags."""
     found = happenings.filter(pc.is_in(happenings["kind"], pa.array(["depth", "generator"])))
     return _over_time(found, step_us, ["kind", "queue", "lane", *SEEN])
 
 
 def depths(tallies: pa.Table, step_us: int) -> pa.Table:
-    """How many messages of a queue and lane were there at the end of each step in which that changed."""
+    """Return the number of messages in a queue and lane at the end of each step in which it changed."""
     changes = summed(tallies.filter(pc.is_valid(tallies["step"]))).sort_by(
         [(name, "ascending") for name in ("queue", "lane", "step")]
     )
@@ -61,7 +61,7 @@ def depths(tallies: pa.Table, step_us: int) -> pa.Table:
 
 
 def _totals(values: np.ndarray[Any, Any], begins: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Running totals that begin anew where one says so."""
+    """Return running totals that restart at each position where ``begins`` is true."""
     running = np.cumsum(values, dtype=np.int64)
     starts = np.flatnonzero(begins)
     before = np.append(0, running)[starts]
@@ -74,7 +74,7 @@ def _over_time(rows: pa.Table, step_us: int, columns: Sequence[str]) -> pa.Table
 
 
 def rates(speeds: pa.Table, names: pa.Table, step_us: int) -> pa.Table:
-    """How many messages were sent, received, acked, retried and given up in each step of time, and how many a second.
+    """Return the numbers of messages sent, received, acked, retried and given up in each step of time, and per second.
 
     A row for each step, queue, lane and worker; ``at`` is where the step begins, from the beginning of the log.
     """
@@ -95,16 +95,17 @@ def rates(speeds: pa.Table, names: pa.Table, step_us: int) -> pa.Table:
 
 
 def slowest(some: pa.Table, most: int) -> pa.Table:
-    """The slowest of all, from those of each task: first those that were never acked."""
+    """Return the slowest of all, from those of each task: messages that were never acked come first."""
     took = pc.fill_null(some["to_ack"], np.iinfo(np.int64).max)
     order = [("took", "descending"), ("queue", "ascending"), ("n", "ascending")]
     return some.append_column("took", took).sort_by(order).slice(0, most).drop_columns("took")
 
 
 def throughput(tallies: pa.Table) -> pa.Table:
-    """Of each queue, lane and worker: messages, deliveries, retries and deaths, and messages a second while it lasted.
+    """Return for each queue, lane and worker: messages, deliveries, retries and deaths, and average messages per
+    second.
 
-    Of a worker, messages are those that it was the first to receive. Rates are from when the first message was due, or
+    A worker's messages are those that it was the first to receive. Rates are from when the first message was due, or
     was sent, to the last that was stored or acked.
     """
     tallies = tallies.filter(pc.is_null(tallies["step"]))
@@ -137,7 +138,7 @@ def throughput(tallies: pa.Table) -> pa.Table:
 
 
 def _cut(rows: pa.Table, of: Mapping[str, str], figures: Sequence[str]) -> pa.Table:
-    """The rows of which all these columns are known: ``of`` says which is the queue, the lane, the worker."""
+    """Return the rows in which all these columns are known: ``of`` maps queue, lane and worker to their columns."""
     for column in of.values():
         rows = rows.filter(pc.not_equal(pc.fill_null(rows[column], ""), ""))
     empty = pa.array([""] * rows.num_rows, pa.string())

@@ -1,4 +1,4 @@
-"""Tasks hand lines of files in, each for the writer of its file: what was sent is then known file by file."""
+"""Upload of files' lines by tasks, each for the writer of its file: so what was sent is known file by file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sqew.spark.source.requests import requests
 from sqew.spark.source.wire import PATIENT, Wire
 
 EPOCH = 0
-"""A writer of files has but one."""
+"""The only epoch that a writer of files has."""
 HANDED_IN = pa.schema(
     [
         ("writer", pa.string()),
@@ -29,15 +29,15 @@ HANDED_IN = pa.schema(
         ("raw", pa.string()),
     ]
 )
-"""What a task has staged for a writer, and how many messages that is; or a line that the server refuses, and why."""
+"""A task's output: what it has staged for a writer, and how many messages; or a line that the server refuses."""
 
 
 class HandIn(Struct, frozen=True):
-    """Hands in the rows of a task (`ingesting.MESSAGES`), and tells what it has handed in (`HANDED_IN`)."""
+    """A task that uploads its rows (`ingesting.MESSAGES`) and outputs what it has uploaded (`HANDED_IN`)."""
 
     target: Target
     writers: Mapping[int, str]
-    """For whom each part of a file is."""
+    """The writer for each part of a file."""
     lane: str | None = None
     priority: int = 0
     grouped: bool = False
@@ -62,7 +62,7 @@ class HandIn(Struct, frozen=True):
                 start += count
 
     def _addressed(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The columns of a message: the body, and what of the rest is not as the queue has it by itself."""
+        """Return the columns of a message: the body, and those that differ from the queue's defaults."""
         columns = {"body": rows.column("body")}
         if self.lane is not None:
             columns["lane"] = pa.repeat(self.lane, rows.num_rows)
@@ -74,7 +74,7 @@ class HandIn(Struct, frozen=True):
 
 
 class _Handing:
-    """What one attempt of a task hands in for one writer."""
+    """The upload of one attempt of a task for one writer."""
 
     def __init__(self, wire: Wire, queue: str, writer: str) -> None:
         self._wire, self._queue, self._writer = wire, queue, writer
@@ -82,7 +82,7 @@ class _Handing:
         self._is_over = False
 
     def hand_in(self, rows: pa.RecordBatch, messages: pa.RecordBatch) -> Iterator[dict[str, object]]:
-        """Stage messages; those that are refused are given back, as the lines that they were."""
+        """Stage messages, and yield the lines of those that the server refuses."""
         start = 0
         for request in requests([messages], "json"):
             end = start + request.count

@@ -1,8 +1,9 @@
 """The commits of a lake: which files count, and how they came to.
 
-A run of `sqew spark archive` writes its files where nobody looks (``_staging``), then makes one small file that names
-them: the commit. From then on they count; giving them their places is only tidying up, which whoever comes next goes on
-with. Commits of a queue are numbered, and a number is given once: of two runs at a time one commits.
+A run of `sqew spark archive` writes its files to a folder that readers ignore (``_staging``), then creates one small
+file that names them: the commit. From then on they count; moving them to their places is only tidying up, which the
+next run resumes if this one is stopped. Commits of a queue are numbered, and a number is given once: of two runs at a
+time one commits.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ from sqew.errors import LakeConflict, LakeUnusable
 from sqew.spark.lake.files import Files
 
 VERSION = 1
-"""What lakes are written as. A lake of a later version is left alone."""
+"""The version that lakes are written in. A lake of a later version is left alone."""
 T = TypeVar("T")
 _LAKE, _COMMITS, _STAGING = "_sqew/lake.json", "_sqew/commits", "_staging"
 _STAGED = re.compile(r"\d+-\w+")
-"""What runs call their folders: what others put there is left alone."""
+"""The names of runs' folders: anything else that lies there is left alone."""
 
 
 class LakeFile(Struct, frozen=True):
-    """A file of the lake: where it lies, and what must be in it."""
+    """A file of the lake: its path, and what must be in it."""
 
     path: str
     rows: int
@@ -39,7 +40,7 @@ class LakeFile(Struct, frozen=True):
 
 
 class Commit(Struct, frozen=True):
-    """What one run added to the lake."""
+    """The files that one run added to the lake."""
 
     queue: str
     number: int
@@ -65,12 +66,12 @@ class _About(Struct, frozen=True):
 
 
 def staging_of(queue: str, number: int, run: str) -> str:
-    """Where a run puts its files until they count."""
+    """Return the folder for a run's files until they are committed."""
     return f"{_STAGING}/{queue}/{number:012}-{run}"
 
 
 class Lake:
-    """A folder of Parquet files by queue and day, of which those count that a commit names."""
+    """A folder of Parquet files by queue and day. Only files that a commit names count."""
 
     def __init__(self, files: Files) -> None:
         self.files = files
@@ -78,7 +79,7 @@ class Lake:
 
     @property
     def id(self) -> str:
-        """What the lake is called, wherever it is moved or mounted."""
+        """The lake's identity, wherever it is moved or mounted."""
         if self._id is None:
             self._id = self._read_id()
         return self._id
@@ -103,11 +104,11 @@ class Lake:
         return about.id
 
     def queues(self) -> list[str]:
-        """The queues that have something in the lake."""
+        """Return the queues that have something in the lake."""
         return self.files.names(_COMMITS)
 
     def commits(self, queue: str | None = None) -> Iterator[Commit]:
-        """The commits of a queue, or of all queues, the oldest first."""
+        """Yield the commits of a queue, or of all queues, the oldest first."""
         for name in self.queues() if queue is None else [queue]:
             for number in self._numbers(name):
                 place = f"{_COMMITS}/{name}/{number:012}.json"
@@ -119,11 +120,11 @@ class Lake:
         return [int(name.removesuffix(".json")) for name in names if name.removesuffix(".json").isdigit()]
 
     def next_number(self, queue: str) -> int:
-        """The number that the next commit of a queue will have."""
+        """Return the number that the next commit of a queue will have."""
         return max(self._numbers(queue), default=0) + 1
 
     def commit(self, commit: Commit) -> None:
-        """Have the files of a run count. Raises where another run has taken its number: then nothing has changed."""
+        """Commit the files of a run. Raise LakeConflict if another run has its number: then nothing has changed."""
         try:
             is_ours = self.files.create(commit.name, msgspec.json.encode(commit))
         except Exception:
@@ -136,7 +137,7 @@ class Lake:
             raise LakeConflict(commit.queue, self.files.root)
 
     def settle(self, queue: str | None = None) -> None:
-        """Give the files of every commit their places, where a run was stopped before it had done so."""
+        """Move committed files to their places, if a run was stopped before it had done so."""
         for name in self.queues() if queue is None else [queue]:
             left = {each for each in self.files.names(f"{_STAGING}/{name}") if _STAGED.fullmatch(each)}
             if left:
@@ -154,11 +155,11 @@ class Lake:
                 self.files.remove(f"{_STAGING}/{queue}/{staging}")
 
     def files_since(self, queue: str, since: int) -> list[LakeFile]:
-        """The files of a queue that have messages which finished at a time (epoch milliseconds) or later."""
+        """Return the files of a queue with messages that finished at a time (epoch milliseconds) or later."""
         return [file for commit in self.commits(queue) for file in commit.files if file.last_finished_at >= since]
 
     def place(self, file: LakeFile) -> str:
-        """Where a file is, as Spark is told."""
+        """Return a file's path for Spark."""
         return f"{self.files.root}/{file.path}"
 
 

@@ -15,32 +15,32 @@ if TYPE_CHECKING:
 
 
 class Files(Protocol):
-    """What a lake asks of its file system. Names are relative to the lake, with ``/`` between their parts."""
+    """The file system of a lake. Names are relative to the lake, with ``/`` between their parts."""
 
     root: str
-    """The lake as Spark is told of it."""
+    """The lake's path or URL for Spark."""
 
     def names(self, folder: str) -> list[str]:
-        """What lies in a folder, in order; nothing where there is no such folder."""
+        """Return the names in a folder, sorted; none if there is no such folder."""
 
     def read(self, name: str) -> bytes | None:
-        """What a file holds; None where there is no such file."""
+        """Return the content of a file; None if there is no such file."""
 
     def create(self, name: str, content: bytes) -> bool:
-        """Make a file that appears whole or not at all. False where there is one already: that one stays."""
+        """Create a file that appears whole or not at all. Return False if there is one already: it stays."""
 
     def move(self, name: str, to: str) -> None:
-        """Give a file its place; nothing where it has it already."""
+        """Move a file to its place; do nothing if it is there already."""
 
     def keep(self, names: list[str]) -> None:
-        """Have these files outlive a power cut, as far as the file system lets us."""
+        """Make these files survive a power cut, as far as the file system can ensure that."""
 
     def remove(self, folder: str) -> None:
-        """Delete a folder and all that is in it, where there is one."""
+        """Delete a folder and its contents, if there is one."""
 
 
 def files_of(spark: SparkSession, place: str) -> Files:
-    """The files of a lake, by its path or URL."""
+    """Return the files of a lake, by its path or URL."""
     parts = urlsplit(place)
     if parts.scheme in ("", "file"):
         return LocalFiles(Path(unquote(parts.path) if parts.scheme else place))
@@ -105,7 +105,7 @@ class LocalFiles:
 
 
 def _unfinished(name: str) -> str:
-    """What a file is called until it is whole. Nobody else may write to it, on this machine or on another."""
+    """Return a file's temporary name until it is whole. It is unique, on this machine and across others."""
     return f".{name}.{uuid4().hex}"
 
 
@@ -118,7 +118,7 @@ def _sync(path: Path) -> None:
 
 
 class HadoopFiles:
-    """A lake where Spark reads and writes by Hadoop's file systems: ``hdfs://…``, ``s3a://…``.
+    """A lake on one of Hadoop's file systems: ``hdfs://…``, ``s3a://…``.
 
     On HDFS a commit is one rename. Object stores have none: there, let one `sqew spark archive` run at a time.
     """
@@ -171,7 +171,7 @@ class HadoopFiles:
             raise OSError(f"{name} can't be renamed to {to}")
 
     def keep(self, names: list[str]) -> None:
-        """Such file systems keep what is closed."""
+        """Do nothing: such file systems keep what is closed."""
 
     def remove(self, folder: str) -> None:
         self._system.delete(self._path(folder), True)

@@ -1,4 +1,4 @@
-"""Reading a lake with Spark: what its commits name, and whether all of that is there."""
+"""Reads of a lake with Spark: the files that its commits name, and checks that all of them are there."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from sqew.spark.transforms.lake import LAKE_SCHEMA
 
 
 def read(spark: SparkSession, lake: Lake, queue: str | None = None) -> DataFrame:
-    """The messages of the lake: those of one queue, or of all."""
+    """Return the messages of the lake: those of one queue, or of all."""
     lake.settle(queue)
     return read_files(spark, lake, [file for commit in lake.commits(queue) for file in commit.files])
 
 
 def read_files(spark: SparkSession, lake: Lake, files: Iterable[LakeFile]) -> DataFrame:
-    """The messages in some files of the lake. What others have put beside them is not read."""
+    """Return the messages in some files of the lake. Other files beside them are not read."""
     paths = [as_it_is(lake.place(file)) for file in files]
     if not paths:
         return spark.createDataFrame([], LAKE_SCHEMA)
@@ -57,7 +57,7 @@ def check(spark: SparkSession, lake: Lake, files: Sequence[LakeFile]) -> None:
 
 
 def as_it_is(path: str) -> str:
-    """A path for Spark to read, which takes some letters of it for a pattern.
+    """Return a path with its wildcards escaped: Spark takes paths for patterns.
 
     >>> print(as_it_is("/data/lake[1]"))
     /data/lake\\[1\\]
@@ -66,6 +66,6 @@ def as_it_is(path: str) -> str:
 
 
 def place_of(url: str) -> str:
-    """The name of a file within the lake or a staging folder, from what Spark calls it."""
+    """Return a file's name within the lake or a staging folder, from its URL in Spark."""
     path = unquote(url)
     return path[path.rindex("/queue=") + 1 :]

@@ -1,1 +1,1 @@
-"""The report of `sqew spark analyse`: one HTML file that needs nothing else."""
+"""The report of `sqew spark analyse`: one self-contained HTML file."""

@@ -1,4 +1,4 @@
-"""The page: what was read, tables and plots, from the tables of an analysis."""
+"""The page of the report: a summary of the logs, tables and plots, from the tables of an analysis."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _QUANTILES = ("p50", "p95", "p99", "p999", "max")
 
 
 def page(tables: Tables, about: Analysed) -> str:
-    """The whole report as HTML."""
+    """Return the whole report as HTML."""
     body = "".join([*_head(about), *_counts(tables), *_latencies(tables), *_plots(tables, about), *_slowest(tables)])
     style = files("sqew.spark.report").joinpath("style.css").read_text()
     return (
@@ -44,7 +44,7 @@ def _head(about: Analysed) -> Iterator[str]:
 
 
 def warnings_of(about: Analysed) -> Iterator[str]:
-    """What was passed over."""
+    """Yield a sentence for everything that was skipped."""
     for file, lines in sorted(about.broken.items()):
         what = "1 line is no event, and was" if lines == 1 else f"{lines} lines are no events, and were"
         yield f"{file}: {what} passed over."
@@ -118,7 +118,7 @@ def _rates(tables: Tables, about: Analysed) -> Mapping[str, Points]:
 
 
 def _by_lane(rows: Sequence[Row], measures: Sequence[str]) -> dict[str, dict[str, list[tuple[float, float | None]]]]:
-    """Lines by measure and lane; of too many lanes, the largest."""
+    """Return lines by measure and lane; of too many lanes, the largest."""
     lines: dict[str, dict[str, list[tuple[float, float | None]]]] = {measure: {} for measure in measures}
     for row in rows:
         name = f"{row['queue']}/{row['lane']}" if row["lane"] else row["queue"]
@@ -151,7 +151,7 @@ def _slowest(tables: Tables) -> Iterator[str]:
 
 
 def _order(row: Row) -> tuple[bool, tuple[str, ...]]:
-    """Queues with their lanes first, then workers."""
+    """Sort queues with their lanes first, then workers."""
     return bool(row["worker"]), tuple(row[name] for name in CUT)
 
 
@@ -166,7 +166,7 @@ def _ms(value: float | None) -> str:
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], texts: int = 1) -> str:
-    """A table whose first columns are texts, and the others numbers."""
+    """Return a table as HTML. Its first columns are strings, and the others numbers."""
     if not rows:
         return '<p class="soft">Nothing.</p>'
     head = "".join(_cell("th", place >= texts, name) for place, name in enumerate(columns))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Points = Sequence[tuple[float, float | None]]
-"""Seconds, and a value; None: for ever, which can't be drawn."""
+"""Seconds, and a value; None is infinite, which can't be drawn."""
 _SIZE = (10.4, 2.9)
 _STYLE: Any = {
     "svg.fonttype": "none",
@@ -34,7 +34,7 @@ _STYLE: Any = {
 def over_time(
     title: str, unit: str, end_s: float, lines: Mapping[str, Points], *, log: bool = False, steps: bool = False
 ) -> str:
-    """Lines over the seconds of a log, all of them. ``steps``: values hold until they change."""
+    """Return a plot of lines over all the seconds of a log, as SVG. ``steps``: values hold until they change."""
     try:
         from matplotlib import rc_context
         from matplotlib.figure import Figure
@@ -60,7 +60,7 @@ def over_time(
 
 
 def _plain(name: str) -> str:
-    """A name that is not read as a formula, nor left out of the legend."""
+    """Return a name that matplotlib neither reads as a formula nor leaves out of the legend."""
     plain = name.replace("$", r"\$")
     return f" {plain}" if plain.startswith("_") else plain
 

@@ -1,4 +1,4 @@
-"""Looks whether Spark can run here: what it needs, what was found, and what to do where that will not do."""
+"""Checks that Spark can run here: what it needs, what was found, and what to do if something can't be used."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from sqew.spark.runtime.failures import cause_of, is_of_spark
 from sqew.spark.runtime.java import OLDEST, candidates
 
 _PACKAGES = {"Spark": ("pyspark", (4, 2), (5,)), "Arrow": ("pyarrow", (18,), None), "pandas": ("pandas", (2, 2), (3,))}
-"""Each part's package, and the versions from which and below which it will do."""
+"""By part: its package, the oldest version that works, and the first that doesn't any more."""
 _CORE = re.compile(r"spark-core_[\d.]+-(\d[\w.]*?)\.jar$")
 
 
 class Finding(Struct, frozen=True):
-    """What was found of one part."""
+    """The state of one part."""
 
     part: str
     found: str
     trouble: str | None = None
-    """What is wrong with it, and what to do."""
+    """The problem with it, and what to do."""
 
 
 def examine(environment: Mapping[str, str] = os.environ) -> Iterator[Finding]:
-    """What can be said without starting Spark."""
+    """Yield all findings that don't need Spark to be started."""
     yield Finding("Python", platform.python_version())
     for part, (package, oldest, too_new) in _PACKAGES.items():
         yield _package(part, package, oldest, too_new)
@@ -82,7 +82,7 @@ def _package(part: str, package: str, oldest: tuple[int, ...], too_new: tuple[in
 
 
 def _spark_home(environment: Mapping[str, str]) -> Iterator[Finding]:
-    """A Spark elsewhere, which comes before that of the package: the two must be of one version."""
+    """Yield the Spark of SPARK_HOME. It takes precedence over the package's, so the two must be of the same version."""
     home = environment.get("SPARK_HOME")
     if not home:
         return

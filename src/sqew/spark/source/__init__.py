@@ -59,7 +59,7 @@ class SqewDataSource(DataSource):
 
 
 def _pushes_filters() -> bool:
-    """Whether Spark plans this read with filters (spark.sql.python.filterPushdown.enabled): it does so in a worker of
-    its own, and elsewhere refuses a reader that could take some."""
+    """Return True if Spark plans this read with filters (spark.sql.python.filterPushdown.enabled). It does so in a
+    worker of its own; elsewhere it refuses a reader that could take filters."""
     main = getattr(sys.modules.get("__main__"), "__spec__", None)
     return _FILTERING_PLANNER in sys.modules or (main is not None and main.name == _FILTERING_PLANNER)

@@ -1,4 +1,4 @@
-"""Reading a queue, or its archive, as it is now: each task takes a range of ids."""
+"""Batch reads of a queue, or its archive, as it is now: each task takes a range of ids."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from sqew.spark.source.schema import check_readable
 from sqew.spark.source.wire import PATIENT, Wire
 
 _ROWS_PER_PARTITION = 100_000
-"""How many messages a task reads, about, where the user does not say how many tasks there are."""
+"""The approximate number of messages per task, if the user does not set the number of tasks."""
 _LARGEST_ID = (1 << 63) - 1
 
 
 @dataclass
 class Wanted:
-    """Which messages are wanted: of which ids, and in which lane and state if that matters."""
+    """The messages to read: a range of ids, and optionally a lane and a state."""
 
     after: int = 0
     up_to: int = _LARGEST_ID
@@ -43,7 +43,7 @@ class Wanted:
     state: State | None = None
 
     def narrowed(self, filter: Filter) -> bool:
-        """Want only what the filter lets through; False if that can't be said."""
+        """Narrow the selection to what the filter lets through. Return False if the filter can't be applied here."""
         match filter:
             case EqualTo(("id",), int(id)):
                 self.after, self.up_to = max(self.after, id - 1), min(self.up_to, id)
@@ -66,7 +66,7 @@ class Wanted:
 
 @dataclass
 class Range(InputPartition):
-    """The part of a task. ``turn``: which of several servers it begins with."""
+    """The ids that a task reads. ``turn`` selects the server that it begins with."""
 
     after: int
     up_to: int
@@ -74,7 +74,7 @@ class Range(InputPartition):
 
 
 class QueueReader(DataSourceReader):
-    """Reads the messages that are there when the read is planned, and still there when their turn comes."""
+    """Reader of the messages that are there when the read is planned, and still there when their turn comes."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         options.check_use("batch read")
@@ -149,7 +149,7 @@ class QueueReader(DataSourceReader):
 
 
 class FilteringReader(QueueReader):
-    """The same where Spark hands its filters down. Spark refuses such a reader where it does not."""
+    """A reader to which Spark pushes its filters down. Spark refuses it where that is switched off."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 (Spark's name)
         for filter in filters:
@@ -162,7 +162,7 @@ class FilteringReader(QueueReader):
 
 
 def _ranges(after: int, up_to: int, most: int) -> Iterator[Range]:
-    """Ranges of about the same width, one after the other."""
+    """Yield consecutive ranges of about the same width."""
     parts = max(1, min(most, up_to - after))
     ends = [after + (up_to - after) * number // parts for number in range(parts + 1)]
     for turn, (start, end) in enumerate(pairwise(ends)):

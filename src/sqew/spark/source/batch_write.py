@@ -1,4 +1,4 @@
-"""Writing a DataFrame to a queue: all of it or nothing, and once per ``jobId``."""
+"""Batch writes of a DataFrame to a queue: all of it or nothing, and once per ``jobId``."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from sqew.spark.source.options import Options
 from sqew.spark.source.schema import check_writable
 
 _EPOCH = 0
-"""A job has but one."""
+"""The only epoch of a job."""
 
 
 class QueueWriter(DataSourceArrowWriter):
-    """Writes a DataFrame. With the ``jobId`` of a job that is done, nothing is added."""
+    """Writer of a DataFrame. With the ``jobId`` of a job that is done, it adds nothing."""
 
     def __init__(self, options: Options, schema: StructType, overwrite: bool) -> None:
         options.check_use("batch write")
@@ -41,6 +41,6 @@ class QueueWriter(DataSourceArrowWriter):
 
 
 def check_append(overwrite: bool) -> None:
-    """Raise where messages are to be replaced."""
+    """Raise if messages are to be replaced."""
     if overwrite:
         raise BadSetting("A queue is only added to. Write with mode('append'), and purge it before if that is meant.")

@@ -1,4 +1,4 @@
-"""What the data source asks of a server."""
+"""Calls of the data source to a server."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ def bounds(queue: str, archive: bool) -> Call[Bounds]:
 
 
 def export(queue: str, after: int, up_to: int, archive: bool, columns: Sequence[str], **only: str) -> Call[None]:
-    """The messages after one id and up to another, as a stream of Arrow."""
+    """Get the messages after one id and up to another, as a stream of Arrow."""
     query = query_of(after=after, up_to=up_to, columns=",".join(columns), **only)
     where = path("queues", queue, "export")
     return Call("GET", where, nothing, {**query, **_archive(archive)}, repeatable=True, long=True, about=_about(queue))
 
 
 def stage(queue: str, writer: str, epoch: int, part: str, messages: bytes, offset: int) -> Call[Staged]:
-    """Hand in messages of a part. ``offset``: how many came before, so that the server knows what it has already."""
+    """Stage messages of a part. ``offset``: how many came before, so that the server recognizes what it has already."""
     where = path("queues", queue, "writers", writer, "epochs", epoch, "parts", part)
     query = query_of(offset=offset)
     return Call("POST", where, reads(Staged), query, body=messages, repeatable=True, about=_about(queue))
 
 
 def promote(queue: str, writer: str, epoch: int, parts: Mapping[str, int]) -> Call[Promotion]:
-    """Put what was staged into the queue: all of it, and once, however often it is asked for."""
+    """Put what was staged into the queue: all of it, and once, however often this is called."""
     where = path("queues", queue, "writers", writer, "epochs", epoch, "promote")
     body = _encode({"parts": parts})
     return Call("POST", where, reads(Promotion), body=body, repeatable=True, long=True, about=_about(queue))
@@ -51,7 +51,7 @@ def abort(queue: str, writer: str, epoch: int) -> Call[None]:
 
 
 def writer(queue: str, name: str) -> Call[WriterInfo]:
-    """What the server knows of a writer."""
+    """Get the server's record of a writer."""
     return Call("GET", path("queues", queue, "writers", name), reads(WriterInfo), repeatable=True, about=_about(queue))
 
 
@@ -76,7 +76,7 @@ def claim(
 ) -> Call[Claim]:
     """Ack all claims up to one (``done``: only up to that one), and get the next.
 
-    Repeatable: an open claim is given again as it is.
+    Repeatable: an open claim is returned again as it is.
     """
     body = _encode({"epoch": epoch, "after": after, "limit": limit, "lease_ms": lease_ms, "done": done})
     where = path("queues", queue, "consumers", consumer, "claims")
@@ -84,7 +84,7 @@ def claim(
 
 
 def claimed(queue: str, consumer: str, number: int, part: int, columns: Sequence[str]) -> Call[None]:
-    """The messages of a part of a claim, as a stream of Arrow."""
+    """Get the messages of a part of a claim, as a stream of Arrow."""
     where = path("queues", queue, "consumers", consumer, "claims", number, "parts", part)
     query = query_of(columns=",".join(columns))
     return Call("GET", where, nothing, query, repeatable=True, long=True, about=_about(queue))

@@ -1,4 +1,5 @@
-"""The driver's end of a consumer, which one query has at a time: opened, kept while it runs, and lost to another.
+"""The driver's end of a consumer, which one query holds at a time: opening it, keeping it, and losing it to another
+query.
 
 While a batch is worked on, the claim before it is acked and the one after it is made, so that Spark need not wait for
 that between batches.
@@ -19,16 +20,16 @@ from sqew.spark.source.options import Options
 from sqew.spark.source.wire import PATIENT, Wire
 
 _RENEWALS = 3
-"""How often a hold, and a lease, is renewed before it would end."""
+"""The number of times that a hold, or a lease, is renewed before it would end."""
 _IDLE_S = 0.1
-"""How long to wait where nothing is ready: Spark asks again after 10 ms, and the server need not be asked so often."""
+"""Seconds to wait if nothing is ready: Spark asks again after 10 ms, and the server need not be asked so often."""
 _PATIENT_S = 1.0
-"""How often to look whether whoever had the consumer is still there."""
+"""Seconds between checks of whether the consumer's previous holder is still alive."""
 _RENEWED_S = 1.5
-"""A hold that ends so much later than before was renewed: the server tells it in whole seconds."""
+"""A hold that ends so many seconds later than before was renewed: the server reports its end in whole seconds."""
 _SHORTEST_HOLD_MS = 1
 _LEAVING_S = 5.0
-"""How long to wait, when all is over, for a claim that is on its way."""
+"""Seconds to wait at the end for a claim that is under way."""
 
 
 class _Ahead(threading.Thread):
@@ -60,12 +61,12 @@ class Consumer:
         self._wire = Wire(options.target, retries=PATIENT)
         self._epoch = opened.epoch
         self.found_open = frozenset(opened.claims)
-        """The claims that an earlier life of the query, or another query, has left open."""
+        """The claims that an earlier run of the query, or another query, has left open."""
         self._base = min(opened.claims, default=opened.last + 1) - 1
-        """The claim before the first one that a new query is given."""
+        """The claim before the first one that a new query gets."""
         self._parts: dict[int, list[ClaimPart]] = {}
         self._acked = 0
-        """Up to which claim all are acked, as far as this query knows."""
+        """The last claim up to which all are acked, as far as this query knows."""
         self._ahead: _Ahead | None = None
         self._lost: SqewError | None = None
         self._left = threading.Event()
@@ -78,7 +79,7 @@ class Consumer:
             raise self._lost
 
     def claim_after(self, number: int, most: int) -> Claim | None:
-        """Ack all claims up to one, and get the next; None if nothing is ready."""
+        """Ack all claims up to one, and return the next; None if nothing is ready."""
         number = number or self._base
         claim = self._claimed_ahead(number) or self._next_claim(number, most)
         if not claim.count:
@@ -89,12 +90,13 @@ class Consumer:
         return claim
 
     def go_ahead(self, claim: Claim, most: int) -> None:
-        """While a claim is worked on, ack those before it and make the next, of up to so many messages; 0: none."""
+        """Ack the claims before this one while it is worked on, and make the next of up to ``most`` messages, if
+        any."""
         if most or self._acked < claim.number - 1:
             self._ahead = _Ahead(claim.number, partial(self._claim_ahead, claim.number, most))
 
     def parts_of(self, number: int) -> list[ClaimPart]:
-        """The parts of a claim that was given, in this life of the driver or in an earlier one."""
+        """Return the parts of a claim that was made in this run of the driver or in an earlier one."""
         if number in self._parts:
             return self._parts[number]
         if number not in self.found_open:
@@ -103,7 +105,7 @@ class Consumer:
         return self._claim(self._wire, number - 1, 0, done=number - 1).parts
 
     def leave(self) -> None:
-        """Let another query have it at once. Claims stay open, for whoever goes on with them."""
+        """Release the consumer, so that another query can have it at once. Claims stay open for the next holder."""
         self._left.set()
         self._keeping.join()
         options = self._options
@@ -124,7 +126,7 @@ class Consumer:
         return self._open()
 
     def _open_patiently(self) -> OpenedConsumer:
-        """Open it, if need be when the hold of somebody ends who is gone; raise if that one is still there."""
+        """Open the consumer, if need be after a dead holder's hold has ended; raise if the holder still renews it."""
         ends_at = None
         while True:
             try:
@@ -141,7 +143,7 @@ class Consumer:
         return self._wire.ask(calls.open_consumer(options.queue, options.consumer, self._owner, options.hold_ms))
 
     def _claimed_ahead(self, number: int) -> Claim | None:
-        """The claim after one, if it was made ahead. The server is asked whether it is still there, and still ours."""
+        """Return the claim after one, if it was made ahead and, according to the server, is still open and ours."""
         ahead, self._ahead = self._ahead, None
         if ahead is None:
             return None
@@ -152,7 +154,7 @@ class Consumer:
         return claim if claim.count else None
 
     def _next_claim(self, number: int, most: int) -> Claim:
-        """The claim after one; or the one after that, where it was made ahead and its lease ran out meanwhile."""
+        """Return the next claim; skip one that was made ahead and whose lease ran out meanwhile."""
         while True:
             try:
                 return self._claim(self._wire, number, most, done=number)
@@ -176,7 +178,7 @@ class Consumer:
         wire.ask(calls.renew(options.queue, options.consumer, epoch, options.hold_ms, options.lease_ms))
 
     def _keep(self) -> None:
-        """Renew the hold, and the leases of what is open, until it is left or lost."""
+        """Renew the hold, and the leases of open claims, until the consumer is released or lost."""
         with Wire(self._options.target) as wire:
             while not self._left.wait(min(self._options.hold_ms, self._options.lease_ms) / 1000 / _RENEWALS):
                 try:

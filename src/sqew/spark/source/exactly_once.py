@@ -1,7 +1,7 @@
-"""Writing exactly once in effect: tasks hand in what they have, and the driver promotes what the tasks that count gave.
+"""The protocol of writes that are exactly once in effect: tasks stage rows, and the driver promotes those that count.
 
-Nothing of it is seen before that. A task that is tried again hands in a part of its own, and the part of the attempt
-that failed is dropped; a driver that comes back after the promotion learns that it is done.
+Nothing is visible before that. A task that is retried stages a part of its own, and the part of the failed attempt is
+dropped; a driver that comes back after the promotion learns that it is done.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from sqew.spark.source.requests import requests
 from sqew.spark.source.wire import PATIENT, Wire
 
 QUERY_ID, BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"
-"""What Spark calls the local properties in which a task finds its query and its batch."""
+"""Spark's names of the local properties in which a task finds its query and its batch."""
 
 
 @dataclass
 class HandedIn(WriterCommitMessage):
-    """What a task has handed in: how many messages as which part, and for which writer."""
+    """The result of a task: the part that it has staged, its number of messages, and the writer that it is for."""
 
     writer: str
     part: str
@@ -52,7 +52,7 @@ def hand_in(target: Target, writer: str, epoch: int, batches: Iterable[pa.Record
 def promote(
     target: Target, epoch: int, messages: Sequence[WriterCommitMessage | None], writers: Iterable[str] | None = None
 ) -> None:
-    """Put what the tasks have handed in into the queue. ``writers``: for whom, where that is known without any task."""
+    """Put what the tasks have staged into the queue. ``writers``: whose parts, if that is known without any task."""
     for writer in writers_of(messages) if writers is None else writers:
         parts = {
             message.part: message.count
@@ -64,7 +64,7 @@ def promote(
 
 
 def abort(target: Target, epoch: int, writers: Iterable[str]) -> None:
-    """Drop what was handed in. What was decided to be promoted stays."""
+    """Drop what was staged. What was decided to be promoted stays."""
     with Wire(target) as wire:
         for writer in writers:
             # Something else is wrong that Spark is about to tell. The server drops in time what nobody promotes.
@@ -73,7 +73,7 @@ def abort(target: Target, epoch: int, writers: Iterable[str]) -> None:
 
 
 def writers_of(messages: Iterable[WriterCommitMessage | None]) -> set[str]:
-    """For whom tasks have handed something in: for one writer, or for none where no task came so far."""
+    """Return the writers that tasks have staged parts for: one, or none if no task has done so yet."""
     return {message.writer for message in messages if isinstance(message, HandedIn)}
 
 
@@ -84,7 +84,7 @@ def check_open(target: Target) -> None:
 
 
 def streaming_place() -> tuple[str, int]:
-    """The query and the batch that the task at work belongs to."""
+    """Return the query and the batch that the current task belongs to."""
     context = TaskContext.get()
     query = None if context is None else context.getLocalProperty(QUERY_ID)
     batch = None if context is None else context.getLocalProperty(BATCH_ID)

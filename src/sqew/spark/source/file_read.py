@@ -13,11 +13,11 @@ from sqew.operations import ReadBounds, ReadColumns
 from sqew.stores.sqlite.file_reader import SQLiteReader
 
 _STEP = 2_000
-"""How many messages are read at a time."""
+"""The number of messages that are read at a time."""
 
 
 def bounds(path: str, queue: str, archive: bool) -> Bounds:
-    """Between which ids the messages lie."""
+    """Return the lowest and highest id of the messages, and their number."""
     with SQLiteReader(path, now=Clock().now()) as file:
         found: Bounds = file.read(ReadBounds(queue, archive))
         return found
@@ -34,7 +34,7 @@ def batches(
     lane: str | None,
     state: State | None,
 ) -> Iterator[pa.RecordBatch]:
-    """The messages after one id and up to another."""
+    """Yield the messages after one id and up to another."""
     with SQLiteReader(path, now=Clock().now()) as file:
         place: int | None = after
         while place is not None:

@@ -1,4 +1,4 @@
-"""The options of ``format("sqew")``: what they mean, which of them go together, and what is wrong with them."""
+"""The options of ``format("sqew")``: their meaning, which of them go together, and their checks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OPTIONS: dict[Use, tuple[str, ...]] = {
     "streaming read": (*EVERYWHERE, "consumer", "maxMessagesPerTrigger", "leaseSeconds", "holdSeconds"),
     "streaming write": (*EVERYWHERE, "format", "checkpointLocation", "queryName"),
 }
-"""The options of each use. Those of the last one that are not ours are Spark's own, which it passes on."""
+"""The options of each use. Some of the last one's are not ours but Spark's own, which it passes on."""
 KNOWN = tuple(dict.fromkeys(name for names in OPTIONS.values() for name in names))
 
 DEFAULT_MESSAGES_PER_TRIGGER = 100_000
@@ -33,7 +33,7 @@ _TRUE, _FALSE = ("true", "1", "yes"), ("false", "0", "no")
 
 
 class Target(Discreet, frozen=True):
-    """A queue, the servers that have it, and what opens it."""
+    """A queue, the servers that have it, and the token for them."""
 
     hidden: ClassVar[tuple[str, ...]] = ("token",)
     queue: str
@@ -42,12 +42,12 @@ class Target(Discreet, frozen=True):
 
 
 class Options(Discreet, frozen=True, kw_only=True):
-    """The options as they are meant. A file is read where ``path`` is given, else the servers are asked."""
+    """The options, parsed. A file is read if ``path`` is given, else the servers are asked."""
 
     hidden: ClassVar[tuple[str, ...]] = ("target",)
     target: Target
     given: tuple[str, ...]
-    """The names that were given, in small letters."""
+    """The names that were given, in lower case."""
     path: str | None = None
     archive: bool = False
     partitions: int | None = None
@@ -63,7 +63,7 @@ class Options(Discreet, frozen=True, kw_only=True):
         return self.target.queue
 
     def check_use(self, use: Use) -> None:
-        """Raise unless all that was given is for this use, and what it needs is given."""
+        """Raise unless all options given are for this use, and those that it needs are given."""
         allowed = {name.lower() for name in OPTIONS[use]}
         for name in self.given:
             if name not in allowed:
@@ -77,7 +77,7 @@ class Options(Discreet, frozen=True, kw_only=True):
 
 
 def options_of(given: Mapping[str, str]) -> Options:
-    """What the options of a reader or writer mean. Their names come in small letters."""
+    """Parse the options of a reader or writer. Spark passes their names in lower case."""
     _check_names(given)
     values = {name.lower(): value for name, value in given.items()}
     _check_place(values)
@@ -195,5 +195,5 @@ def _format(values: Mapping[str, str]) -> Format:
 
 
 def _written(name: str) -> str:
-    """The name of an option as it is written, from its small letters."""
+    """Return the name of an option as users write it, from its lower-case form."""
     return next((known for known in KNOWN if known.lower() == name), name)

@@ -1,4 +1,4 @@
-"""Messages as they arrive, in Arrow, made into the columns that Spark was promised."""
+"""Conversion of messages, as they arrive in Arrow, to the columns that Spark was promised."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from sqew.errors import NoAnswer
 
 
 class Shape:
-    """The columns of a read. Made where it is used: a schema of Arrow needs not travel."""
+    """The columns of a read. It is made where it is used, so that Arrow's schema need not be pickled."""
 
     def __init__(self, schema: StructType) -> None:
         self._schema: pa.Schema = to_arrow_schema(schema, timezone="UTC")
         self.names = tuple(schema.fieldNames())
 
     def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with these columns alone, in their order and of their types."""
+        """Return the batch with these columns alone, in their order and of their types."""
         chosen = batch.select(self.names)
         return chosen if chosen.schema.equals(self._schema) else chosen.cast(self._schema)
 
 
 class _Body:
-    """The pieces of an answer as a file that Arrow reads."""
+    """A response's pieces as a file that Arrow reads."""
 
     closed = False
 
@@ -50,7 +50,7 @@ class _Body:
 
 
 def batches_of(pieces: Iterator[bytes]) -> Iterator[pa.RecordBatch]:
-    """The batches of a stream of Arrow."""
+    """Yield the batches of a stream of Arrow."""
     try:
         # Arrow wants to know the size of what it opens, and of a wrapped file it does not ask.
         yield from pa.ipc.open_stream(pa.PythonFile(_Body(pieces), mode="r"))

@@ -1,4 +1,4 @@
-"""Rows on their way to a queue: batches of Arrow as the requests that hand them in."""
+"""Batches of Arrow as the requests that upload them to a queue."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sqew.rules.rules import shown
 
 MOST_ROWS = 5_000
 MOST_BYTES = 3_000_000
-"""How much one request holds at most. A single row may be larger."""
+"""The bytes of rows that one request holds at most. A single row may be larger."""
 _MOST_ENCODED = 2 * MOST_BYTES
 """The same in bytes of JSON."""
 
@@ -38,14 +38,14 @@ class Item(Struct, omit_defaults=True):
 
 
 class Request(Struct, frozen=True):
-    """Messages that are handed in together."""
+    """A batch of messages that one request uploads."""
 
     body: bytes
     count: int
 
 
 def requests(batches: Iterable[pa.RecordBatch], format: Format) -> Iterator[Request]:
-    """The rows of a task as requests. ``format`` is that of bodies whose row does not say it."""
+    """Yield the rows of a task as requests. ``format`` is that of bodies whose row does not name one."""
     for batch in batches:
         for start in range(0, batch.num_rows, MOST_ROWS):
             yield from _fitting(batch.slice(start, MOST_ROWS), format)
@@ -86,7 +86,7 @@ def _request(batch: pa.RecordBatch, format: Format) -> bytes:
 
 
 def _body(body: bytes | str | None, format: str) -> bytes:
-    """A body as it stands in a request: JSON as it is, text as a string of JSON."""
+    """Return a body as it stands in a request: JSON unchanged, text as a JSON string."""
     if body is None:
         raise BadValue("The body of a row is null, and every message needs one. Leave such rows out, or fill it.")
     return _FORMS[format](body) if format in _FORMS else _refuse(format)

@@ -1,4 +1,4 @@
-"""The columns of messages in Spark: what can be read, and what can be written."""
+"""The columns of messages in Spark: those that can be read, and those that can be written."""
 
 from __future__ import annotations
 
@@ -50,21 +50,21 @@ WRITABLE: dict[str, tuple[type[DataType], ...]] = {
     "group": (StringType,),
     "headers": (MapType,),
 }
-"""The columns that a write takes, and what each may be."""
+"""The columns that a write takes, and the types that each may have."""
 
 
 def columns_of(archive: bool) -> dict[str, DataType]:
-    """The columns of a queue, or of its archive."""
+    """Return the columns of a queue, or of its archive."""
     return {**_READ, **_ARCHIVED} if archive else _READ
 
 
 def schema_of(archive: bool) -> StructType:
-    """What a read gives where the user has not asked for less."""
+    """Return the schema of a read if the user has not asked for fewer columns."""
     return StructType([StructField(name, kind) for name, kind in columns_of(archive).items()])
 
 
 def check_readable(schema: StructType, archive: bool) -> None:
-    """Raise unless messages can be read as these columns. ``body`` may be text or bytes."""
+    """Raise unless messages can be read as these columns. ``body`` may be a string or bytes."""
     known = columns_of(archive)
     if not schema.fields:
         raise BadValue(f"The schema has no columns. Name at least one of: {', '.join(known)}.")

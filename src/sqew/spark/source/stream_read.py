@@ -1,8 +1,8 @@
-"""Reading a queue as a stream: at least once, and nothing is lost.
+"""Streaming reads of a queue: at least once, and nothing is lost.
 
-Each batch of Spark's is one claim of a named consumer: messages that the server has leased together and remembers by a
-number. A claim is acked after Spark has asked for the one after it, because then the batch before is in the checkpoint;
-claims that are still open are given again, whole and unchanged, to a driver that comes back.
+Each of Spark's batches is one claim of a named consumer: messages that the server has leased together and remembers by
+a number. A claim is acked after Spark has asked for the one after it, because then the batch before is in the
+checkpoint; claims that are still open are given again, whole and unchanged, to a driver that comes back.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from sqew.spark.source.schema import check_readable
 from sqew.spark.source.wire import PATIENT, Wire
 
 _EVERYTHING = 10_000_000
-"""How many messages a claim takes where Spark wants all that there are: the most that a server gives."""
+"""The number of messages that a claim takes if Spark wants all that there are: the most that a server gives."""
 _PARTS_PER_TASK = 4
-"""A part is up to 5,000 messages, and a task costs about as much as to read so many."""
+"""A part has up to 5,000 messages, and starting a task costs about as much as reading so many."""
 _FEWEST_TASKS = 4
-"""As long as there are as many parts."""
+"""The minimum number of tasks, if there are as many parts."""
 
 Offset = dict[str, Any]
-"""``claim``: the number of the last claim that was given; 0: none yet. ``owner``: who has the consumer. It is in the
-checkpoint, so that a driver that comes back is known at once as the one that holds it."""
+"""``claim``: the number of the last claim that was given; 0: none yet. ``owner``: the holder of the consumer. It is in
+the checkpoint, so that a driver that comes back is recognized at once as the one that holds it."""
 
 
 @dataclass
 class PartsOfClaim(InputPartition):
-    """What a task reads of a claim. ``turn``: which of several servers it begins with."""
+    """The parts of a claim that a task reads. ``turn`` selects the server that it begins with."""
 
     number: int
     parts: tuple[int, ...]
@@ -50,7 +50,7 @@ class PartsOfClaim(InputPartition):
 
 
 class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads what becomes ready in a queue, under the name of a consumer that only one query can have at a time."""
+    """Reader of what becomes ready in a queue, under the name of a consumer that only one query can have at a time."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         options.check_use("streaming read")
@@ -58,7 +58,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options, self._schema = options, schema
         self._consumer: Consumer | None = None
         self._left: int | None = None
-        """How many messages may still be claimed, where the query is to end when it has what is there now."""
+        """The number of messages that may still be claimed, if the query is to end when it has what is there now."""
 
     def __getstate__(self) -> tuple[Options, StructType]:
         # What tasks need of it: not the driver's connections.
@@ -108,7 +108,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 yield from map(shape.of, _whole(wire, call))
 
     def stop(self) -> None:
-        """Nothing is acked: whether the last batch is in the checkpoint is known when the query starts again."""
+        """Release the consumer. Nothing is acked: the next start shows if the last batch is in the checkpoint."""
         if self._consumer is not None:
             self._consumer.leave()
             self._consumer = None
@@ -125,7 +125,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _whole(wire: Wire, call: Call[None]) -> list[pa.RecordBatch]:
-    """The batches of an answer, all at once so that it can be asked for again: a part is a few thousand messages."""
+    """Return a part's batches, all at once so that the call can be retried: a part is a few thousand messages."""
     for tried in count():
         try:
             with wire.stream(call) as pieces:

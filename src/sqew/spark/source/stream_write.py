@@ -1,4 +1,4 @@
-"""Writing a stream to a queue: each batch once in effect, however often it is tried."""
+"""Streaming writes to a queue: each batch once in effect, however often it is retried."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from sqew.spark.source.schema import check_writable
 
 
 class QueueStreamWriter(DataSourceStreamArrowWriter):
-    """Writes the batches of a query, under its id: the one in its checkpoint, which outlives the driver.
+    """Writer of the batches of a query, under its id: the one in its checkpoint, which outlives the driver.
 
-    The driver does not know that id when it commits, so tasks tell it with what they have handed in.
+    The driver does not know that id when it commits, so tasks report it with what they have staged.
     """
 
     def __init__(self, options: Options, schema: StructType, overwrite: bool) -> None:

@@ -1,4 +1,4 @@
-"""Requests to the servers of a queue: tried again where that does no harm, at the next one if there are several."""
+"""Requests to the servers of a queue: retried where that does no harm, at the next server if there are several."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from sqew.spark.source.options import Target
 R = TypeVar("R")
 ARROW = "application/vnd.apache.arrow.stream"
 PATIENT = 12
-"""How often to try again in the middle of the work: for some 15 seconds, in which a server may have been restarted."""
+"""The number of retries in the middle of the work: for some 15 seconds, in which a server may have been restarted."""
 
 
 class Wire:
-    """The connection of one task, or of the driver. ``turn`` says at which of several servers it begins.
+    """The connection of one task, or of the driver. ``turn`` selects the server that it begins with.
 
     It is made where it is used and never pickled, so that no connection and no header travels with a plan.
     """
@@ -49,13 +49,13 @@ class Wire:
         self.close()
 
     def close(self) -> None:
-        """Hang up. What is asked next connects anew."""
+        """Close the connection. The next call opens another."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
     def ask(self, call: Call[R]) -> R:
-        """The result of a call, or the server's error raised."""
+        """Return the result of a call, or raise the server's error."""
         for tried in count():
             try:
                 with self._sent(call) as response:
@@ -67,7 +67,7 @@ class Wire:
 
     @contextmanager
     def stream(self, call: Call[Any]) -> Iterator[Iterator[bytes]]:
-        """The body of an answer piece by piece. It is not asked again: what came already can't be taken back."""
+        """Yield the body of a response in pieces. It is not retried: pieces already yielded can't be taken back."""
         with self._sent(call, {"accept": ARROW}) as response:
             if response.status != 200:
                 raise calls.refusal(
@@ -76,7 +76,7 @@ class Wire:
             yield response.pieces()
 
     def wait_or_raise(self, call: Call[Any], error: SqewError, tried: int) -> None:
-        """Wait until the call may be tried again, at the next server; raise the error if it may not be."""
+        """Wait until the call may be retried, at the next server; raise the error if it may not be."""
         pause = self._patience.pause(call, error, tried)
         if pause is None:
             raise error

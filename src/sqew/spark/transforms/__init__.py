@@ -1,1 +1,1 @@
-"""Pure functions from DataFrame to DataFrame. The jobs put them together."""
+"""Pure functions from DataFrame to DataFrame, or on Arrow's tables. The jobs combine them."""

@@ -1,4 +1,4 @@
-"""What happened besides messages: faults, deaths, and how full the queues were when somebody looked."""
+"""Events that are not of messages: faults, deaths, and how full the queues were at each observation."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _CRASHES = ("before_commit", "after_commit", "before_reply")
 
 
 def happenings(events: DataFrame, step_us: int, began_at: int = 0) -> DataFrame:
-    """What happened in each step besides messages: how often each fault, and the most that was seen of each queue.
+    """Return what happened in each step besides messages: counts of each fault, and the maxima observed of each queue.
 
-    A death has a row of its own: ``who`` died and when; ``settling``: what it had asked for may be done.
+    A death has a row of its own: ``who`` died and when; ``settling``: its last request may have been done.
     """
     kind, is_fault = F.col("kind"), F.col("kind") == "fault"
     crashed = is_fault & F.col("what").isin(*_CRASHES)

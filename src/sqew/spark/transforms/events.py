@@ -1,7 +1,7 @@
 """Lines of event logs as events: PlainBench's (`plainbench.record.events`) and a server's (docs/event-log.md).
 
 Both say the same in other words: a topic is a queue, a number an id, and to nack is to retry. Names are long and many,
-so each event also has codes: millions of rows are grouped by numbers several times as fast as by texts.
+so each event also has codes: millions of rows are grouped by numbers several times as fast as by strings.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SENDS = ("sending", "sent", "unsent", "unsure")
 """``unsure``: the send failed, and the message may be stored all the same."""
 ENDS = ("acked", "retried", "died", "refused", "unanswered")
-"""How a delivery ends. ``unanswered``: nobody knows whether what was asked for was done."""
+"""The ends of a delivery. ``unanswered``: it is unknown if the request was carried out."""
 REMOVALS = ("expired", "purged", "removed")
 OTHERS = ("found", "left", "dropped", "extended", "requeued", "fault", "worker", "depth", "generator", "run")
 KINDS = (*SENDS, "received", *ENDS, *REMOVALS, *OTHERS)
@@ -53,7 +53,7 @@ EVENTS = pa.schema(
 )
 """An event of a log.
 
-``at`` is in microseconds, of a server's log since 1970 and else since the run began. ``last`` is the last number where
+``at`` is in microseconds, in a server's log since 1970 and else since the run began. ``last`` is the last number if
 several messages are sent in one call. ``whose`` is a code for queue, lane and worker together. A line that is no event
 has neither ``at`` nor ``kind`` but ``broken_in``, the file that it stands in.
 """
@@ -61,7 +61,7 @@ _TALLIED = ["kind", "queue", "lane", "worker", BROKEN_IN]
 TALLY = pa.schema(
     [*((name, pa.string()) for name in _TALLIED), *((name, pa.int64()) for name in ("events", "first_at", "last_at"))]
 )
-"""How many events there are of each kind, queue, lane and worker, and their first and last time.
+"""The number of events of each kind, queue, lane and worker, and their first and last time.
 
 Lines that are no events have no kind, and the file that they stand in.
 """
@@ -72,7 +72,7 @@ _NO_ANSWER = ("OutcomeUnknown", "NoAnswer", "RequestTimeout")
 
 
 def as_events(lines: pa.RecordBatch) -> pa.RecordBatch:
-    """An event for each line (`log_lines`): `EVENTS`, but names and kinds as dictionaries of few."""
+    """Return an event for each line (`sqew.spark.transforms.log_lines`): `EVENTS`, but names and kinds as dictionaries."""
     is_event = pc.is_null(lines[BROKEN_IN])
     n = _first(lines, "n", "id", default=0)
     names = {
@@ -100,7 +100,7 @@ def as_events(lines: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _first(lines: pa.RecordBatch, *names: str, default: Any = None) -> pa.Array:
-    """What the first of these columns has that has anything."""
+    """Return in each row the first of these columns that is not null."""
     # In most blocks one of them has all, and the others have nothing.
     found = [lines[name] for name in names if lines[name].null_count < lines.num_rows]
     if not found:
@@ -130,7 +130,7 @@ def _of_kinds(events: pa.DictionaryArray, said: Sequence[str], wanted: Sequence[
 
 
 def _codes(names: Mapping[str, pa.DictionaryArray]) -> tuple[pa.Array, pa.Array]:
-    """Codes for the queue of each row, and for its queue, lane and worker together."""
+    """Return codes for the queue of each row, and for its queue, lane and worker together."""
     texts = [of.dictionary.to_pylist() for of in names.values()]
     sizes = [max(len(some), 1) for some in texts]
     together = np.ravel_multi_index([of.indices.to_numpy() for of in names.values()], sizes)
@@ -143,12 +143,12 @@ def _codes(names: Mapping[str, pa.DictionaryArray]) -> tuple[pa.Array, pa.Array]
 
 @lru_cache(100_000)
 def code_of(*names: str) -> int:
-    """A number for names: the same in every task."""
+    """Return a number for names: the same in every task."""
     return int.from_bytes(blake2b(msgspec.json.encode(names), digest_size=8).digest(), "little", signed=True)
 
 
 def tallied(events: pa.RecordBatch) -> pa.Table:
-    """Events counted: `TALLY`."""
+    """Count events: `TALLY`."""
     rows = pa.table({name: events[name] for name in (*_TALLIED, "at")})
     figures = [([], "count_all"), ("at", "min"), ("at", "max")]
     counted = rows.group_by(_TALLIED, use_threads=False).aggregate(figures)
@@ -156,7 +156,7 @@ def tallied(events: pa.RecordBatch) -> pa.Table:
 
 
 def tallied_together(tallies: Sequence[pa.Table]) -> pa.Table:
-    """One `TALLY` of several."""
+    """Merge several `TALLY` into one."""
     figures = [("events", "sum"), ("first_at", "min"), ("last_at", "max")]
     return _tally(pa.concat_tables(tallies).group_by(_TALLIED, use_threads=False).aggregate(figures))
 
@@ -166,7 +166,7 @@ def _tally(counted: pa.Table) -> pa.Table:
 
 
 def with_codes(tally: pa.Table) -> pa.Table:
-    """The same with the codes that events have, and the process of each worker."""
+    """Add the codes that events have, and the process of each worker."""
     places = list(zip(*(tally[name].to_pylist() for name in ("queue", "lane", "worker")), strict=True))
     columns = {
         "queue_code": pa.array([code_of(queue) for queue, _, _ in places], pa.int64()),
@@ -181,6 +181,6 @@ def _process(slot: str) -> str:
 
 
 def process_of(slot: str) -> Column:
-    """The worker that a slot is one of: ``w`` of ``w/3``."""
+    """Return the worker that a slot belongs to: ``w`` of ``w/3``."""
     process = F.regexp_replace(slot, "/[^/]*$", "")
     return F.when(process == "", F.col(slot)).otherwise(process)

@@ -1,4 +1,4 @@
-"""Workloads that are made up: every value of a message is a hash of the seed and of the message's number.
+"""Synthetic workloads: every value of a message is a hash of the seed and of the message's number.
 
 So the same seed gives the same messages, however many tasks make them and in whatever order.
 """
@@ -39,13 +39,13 @@ Shape = Literal["uniform", "log"]
 _LETTERS = string.ascii_letters + string.digits + "+/"
 _TEXT_BYTES = 65_536
 _STEP = 7_919
-"""How far apart the texts of two messages begin. A prime: it takes long until one is repeated."""
+"""The distance between the starts of two messages' texts. A prime: it takes long until one is repeated."""
 _END = '"}'
 _FRACTION_BITS = 53
 
 
 class Workload(Struct, frozen=True, kw_only=True):
-    """What messages there are, and when."""
+    """The messages of a workload, and when they are due."""
 
     count: int
     seed: int = 0
@@ -53,21 +53,21 @@ class Workload(Struct, frozen=True, kw_only=True):
     rate: float = 1_000.0
     """Messages a second."""
     burst: int = 1_000
-    """How many messages come together where they come in bursts."""
+    """The number of messages in a burst, if they come in bursts."""
     smallest: int = 100
     largest: int = 100
     """The sizes of bodies in bytes …"""
     shape: Shape = "uniform"
-    """… each as likely as any other, or each order of magnitude."""
+    """… all equally likely, or all orders of magnitude."""
     keys: int = 1_000
     skew: float = 0.0
-    """Whom messages are about: of ``keys``, the k-th as often as ``k ** -skew`` says."""
+    """The skew of the keys that messages are about: of ``keys``, the k-th occurs in proportion to ``k ** -skew``."""
     lanes: dict[str, float] = {}
     """Lanes and their shares."""
 
 
 def generated(numbers: DataFrame, workload: Workload) -> DataFrame:
-    """The messages of these numbers (column ``id``, from 0): n, due_us, lane, key, size and body.
+    """Return the messages of these numbers (column ``id``, from 0): n, due_us, lane, key, size and body.
 
     ``due_us`` is when the message is due, in microseconds since the beginning.
     """
@@ -83,7 +83,7 @@ def generated(numbers: DataFrame, workload: Workload) -> DataFrame:
 
 
 def to_send(messages: DataFrame, workload: Workload, *, grouped: bool) -> DataFrame:
-    """The columns of a write. ``grouped``: the queue is FIFO, and the messages about one key are a group."""
+    """Return the columns of a write. ``grouped``: the queue is FIFO, and the messages about one key are a group."""
     columns = [col("body")]
     if workload.lanes:
         columns.append(col("lane"))
@@ -95,7 +95,7 @@ def to_send(messages: DataFrame, workload: Workload, *, grouped: bool) -> DataFr
 
 
 def due_us(number: Column, workload: Workload) -> Column:
-    """When the message of that number is due."""
+    """Return the time at which the message of that number is due."""
     match workload.arrivals:
         case "constant":
             return number * 1e6 / workload.rate
@@ -109,7 +109,7 @@ def due_us(number: Column, workload: Workload) -> Column:
 
 
 def key(roll: Column, workload: Workload) -> Column:
-    """Whom a message is about, by a number from 0 to 1."""
+    """Return the key that a message is about, by a number from 0 to 1."""
     if not workload.skew:
         return least(floor(roll * workload.keys) + 1, lit(workload.keys))
     bounds = np.cumsum(np.arange(1, workload.keys + 1, dtype=float) ** -workload.skew)
@@ -123,7 +123,7 @@ def key(roll: Column, workload: Workload) -> Column:
 
 
 def size(roll: Column, workload: Workload) -> Column:
-    """How many bytes a body has, by a number from 0 to 1."""
+    """Return the size of a body in bytes, by a number from 0 to 1."""
     low, high = workload.smallest, workload.largest
     if workload.shape == "uniform":
         return least(floor(roll * (high - low + 1)) + low, lit(high))
@@ -131,7 +131,7 @@ def size(roll: Column, workload: Workload) -> Column:
 
 
 def _roll(what: str, seed: int) -> Column:
-    """A number from 0 to just below 1 for each message, another for each thing that is rolled for."""
+    """Return a random number from 0 to just below 1 for each message, independent for each ``what``."""
     bits = shiftrightunsigned(xxhash64(lit(seed), lit(what), col("id")), 64 - _FRACTION_BITS)
     return bits / float(1 << _FRACTION_BITS)
 
@@ -150,7 +150,7 @@ def _lane(workload: Workload) -> Column:
 
 
 def _body(workload: Workload) -> Column:
-    """``{"n":17,"key":3,"text":"…"}``, filled up with letters to its size. One that has no room for them is larger."""
+    """Return ``{"n":17,"key":3,"text":"…"}``, filled up with letters to its size; larger if they have no room."""
     start = concat(lit('{"n":'), col("n"), lit(',"key":'), col("key"), lit(',"text":"'))
     rest = greatest(col("size") - length(start) - len(_END), lit(0))
     at = (col("n") * _STEP % _TEXT_BYTES + 1).cast("int")

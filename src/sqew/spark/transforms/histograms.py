@@ -1,7 +1,7 @@
-"""Exact quantiles of many durations without their order: of each group, how often each microsecond occurs.
+"""Exact quantiles of many durations without sorting them: for each group, how often each microsecond occurs.
 
 A task counts the samples of its messages; the counts of a group then come together in one task, which finds the
-quantiles. A quantile is a sample that at least that part of all does not exceed: numpy's ``inverted_cdf``.
+quantiles. A quantile is the least sample that at least that part of all does not exceed: numpy's ``inverted_cdf``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sqew.spark.transforms.timelines import NONE, Flags, Followed, Names, Number
 
 MEASURES = (*OF_MESSAGES, "held")
 COUNTS = np.dtype([("at", "i8"), ("group", "i8"), ("us", "i8"), ("count", "i8")])
-"""How often a duration occurs in a group. ``at`` is NONE for the whole log."""
+"""The number of times that a duration occurs in a group. ``at`` is NONE for the whole log."""
 LATENCIES = pa.schema(
     [
         ("at", pa.int64()),
@@ -27,22 +27,22 @@ LATENCIES = pa.schema(
         *((name, pa.float64()) for name in (*PARTS, "max")),
     ]
 )
-"""How many samples a group has, how many never happened, and quantiles in milliseconds: null is for ever.
+"""The number of samples of a group, how many of them never happened, and quantiles in milliseconds: null is infinite.
 
 ``to_stored``, ``to_claim`` and ``to_ack`` are of messages, from when they were due; ``held`` is of deliveries, from
 claim to ack. ``at`` is null for the whole log, and else the beginning of the step that the messages were due in.
 """
 _SORTS = ("queue", "lane", "process")
-"""What the names of `CUT` are: of a worker it is the process, and not a slot of it."""
+"""The kinds of names in `CUT`: for a worker it is the process, and not a slot of it."""
 _FOR_EVER = np.iinfo(np.int64).max
 _MEANT = (-1, *(place_of(end) for end in ("acked", "refused", "unanswered")))
-"""How deliveries end that were to be acked: not those that were given back on purpose."""
+"""The ends of deliveries that were to be acked: not those that were given back on purpose."""
 
 
 class _Part(Struct, frozen=True):
-    """Some of the samples: which columns are the queue, the lane and the worker that they are of; the others are empty.
+    """A part of the samples, by the columns that have their queue, lane and worker; the others are empty.
 
-    A sample that lacks one of them is not of it.
+    A sample that lacks one of them is not counted.
     """
 
     of: dict[str, str]
@@ -63,7 +63,7 @@ _PARTS_OF_DROPS = tuple(_Part(of, ("to_stored",)) for of in _BY_LANE)
 
 
 def counts_of(found: Followed, names: Names, step_us: int, began_at: int) -> np.ndarray[Any, Any]:
-    """How often each duration occurs in each group of messages and deliveries: `COUNTS`."""
+    """Return the number of times that each duration occurs in each group of messages and deliveries: `COUNTS`."""
     messages, deliveries = found.messages, found.deliveries
     sampled = (messages["due"] != NONE) & ~messages["is_found"]
     at = (messages["due"] - began_at) // step_us * step_us
@@ -82,7 +82,7 @@ def counts_of(found: Followed, names: Names, step_us: int, began_at: int) -> np.
 
 
 def counts_of_drops(drops: pa.Table, names: Names) -> np.ndarray[Any, Any]:
-    """What a generator dropped was due, and never stored. ``drops`` says how many there are of a queue and lane."""
+    """Count messages that were due and that a generator dropped: ``drops`` has their number by queue and lane."""
     columns = {name: names.places(name, drops[name].to_pylist()) for name in ("queue", "lane")}
     columns |= {"to_stored": np.full(drops.num_rows, NONE), "count": drops["events"].to_numpy()}
     samples = _samples(columns, np.ones(drops.num_rows, bool), _PARTS_OF_DROPS, names)
@@ -92,7 +92,7 @@ def counts_of_drops(drops: pa.Table, names: Names) -> np.ndarray[Any, Any]:
 def _samples(
     columns: Mapping[str, Numbers], wanted: Flags, parts: Sequence[_Part], names: Names
 ) -> Iterator[dict[str, Numbers]]:
-    """The samples of each part and measure, with the columns of `COUNTS`."""
+    """Yield the samples of each part and measure, with the columns of `COUNTS`."""
     for part in parts:
         rows = wanted
         for column in part.of.values():
@@ -119,7 +119,7 @@ def _as_counts(rows: pa.Table) -> np.ndarray[Any, Any]:
 
 
 def latencies(counts: np.ndarray[Any, Any], names: Names) -> pa.Table:
-    """The quantiles of groups (`LATENCIES`) from all that was counted of them."""
+    """Return the quantiles of groups (`LATENCIES`) from all their counts."""
     if not len(counts):
         return LATENCIES.empty_table()
     counts = counts[np.lexsort((counts["us"], counts["group"], counts["at"]))]

@@ -1,7 +1,7 @@
-"""Lines of files as messages: what can be one is, and the rest is set aside with its file, its line and the reason.
+"""Lines of files as messages: invalid lines are rejected, with their file, line and the reason.
 
-Files are read by tasks in Python, not by Spark's own readers: theirs know no line numbers, take the header of the first
-CSV file for that of all, and lose what is not UTF-8. What reads here also reads for PlainBench, so both give the same.
+Files are read by tasks in Python, not by Spark's own readers: those know no line numbers, take the header of the first
+CSV file for that of all, and lose what is not UTF-8. PlainBench reads with the same code, so both give the same.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ CHECKED = pa.schema(
         ("digest", pa.string()),
     ]
 )
-"""A reject, or what a whole part has: the one has a reason, the other a digest."""
+"""A reject, or the tally of a whole part: the one has a reason, the other a digest."""
 MESSAGES = pa.schema(
     [("part", pa.int32()), ("line", pa.int64()), ("body", pa.binary()), ("group", pa.string())]
 )  # fmt: skip
@@ -53,7 +53,7 @@ Then = Callable[[Batches], Iterator[pa.RecordBatch]]
 
 
 class Manner(Struct, frozen=True):
-    """How files are read."""
+    """The format of files, and how their lines become messages."""
 
     format: Format = "jsonl"
     delimiter: str = ","
@@ -63,13 +63,13 @@ class Manner(Struct, frozen=True):
 
 
 def parts_frame(spark: SparkSession, parts: Sequence[Part]) -> DataFrame:
-    """The parts, each for a task of its own."""
+    """Return the parts, each for a task of its own."""
     rows = [(part.number, part.file, part.start, part.end, part.size) for part in parts]
     return spark.createDataFrame(spark.sparkContext.parallelize(rows, max(len(rows), 1)), PARTS)
 
 
 def checked(parts: DataFrame, manner: Manner) -> DataFrame:
-    """The rejects of parts, and of each part how many lines it has, how many are good and how many bad: `CHECKED`."""
+    """Return the rejects of parts, and for each part its numbers of lines, good and bad: `CHECKED`."""
 
     def check(batches: Batches) -> Iterator[pa.RecordBatch]:
         for part in _parts_in(batches):
@@ -81,9 +81,9 @@ def checked(parts: DataFrame, manner: Manner) -> DataFrame:
 def messages(
     parts: DataFrame, manner: Manner, digests: Mapping[int, str], then: Then | None = None, schema: pa.Schema = MESSAGES
 ) -> DataFrame:
-    """The good lines of parts: `MESSAGES`. Where a part is not as it was when it was checked, it is an error.
+    """Return the good lines of parts: `MESSAGES`. A part that has changed since it was checked is an error.
 
-    ``then`` is what the same tasks do with them, to give rows of another schema: so they need not travel to Java.
+    ``then`` is applied to them in the same tasks, to give rows of another schema: so they need not travel to Java.
     """
     expected = dict(digests)
 
@@ -95,19 +95,19 @@ def messages(
 
 
 def tallies(checked: DataFrame) -> DataFrame:
-    """What each part has: one row a part."""
+    """Return the tally of each part: one row a part."""
     return checked.where("digest IS NOT NULL").select("part", "file", "lines", "good", "bad", "digest")
 
 
 def rejects(checked: DataFrame, lines_before: DataFrame) -> DataFrame:
-    """What was set aside, in the order of the files. ``lines_before``: how many lines precede each part in its file."""
+    """Return the rejects in the order of the files. ``lines_before``: how many lines precede each part in its file."""
     found = checked.where("reason IS NOT NULL").join(broadcast(lines_before), "part")
     numbered = found.withColumn("line", col("line") + col("before"))
     return numbered.orderBy("part", "line").select(*REJECTS)
 
 
 def lines_before(tallies: Sequence[tuple[int, str, int]]) -> list[tuple[int, int]]:
-    """For each part how many lines of its file precede it, from the part, file and lines of all.
+    """Return for each part the number of lines of its file before it, from the part, file and lines of all.
 
     >>> lines_before([(0, "a", 10), (1, "a", 5), (2, "b", 7), (3, "b", 1)])
     [(0, 0), (1, 10), (2, 0), (3, 7)]
@@ -120,7 +120,7 @@ def lines_before(tallies: Sequence[tuple[int, str, int]]) -> list[tuple[int, int
 
 
 def in_order(messages: DataFrame) -> DataFrame:
-    """The same, each group in one partition, in the order of the files: for a FIFO queue."""
+    """Return the messages with each group in one partition, in the order of the files: for a FIFO queue."""
     return messages.repartition("group").sortWithinPartitions("part", "line")
 
 

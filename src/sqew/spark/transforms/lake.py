@@ -1,4 +1,4 @@
-"""Between a queue's archive and the lake: which messages are where, and how they look in each."""
+"""The transforms between a queue's archive and the lake: which messages are where, and how they look in each."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from pyspark.sql.types import DateType, StructField, StructType
 from sqew.spark.source.schema import schema_of
 
 IDENTITY = ("id", "finished_at")
-"""What tells finished messages of a queue apart: a dead one that is requeued has its id again when it finishes."""
+"""The key of a queue's finished messages: a dead one that is requeued has its id again when it finishes."""
 CONTENT = ("lane", "priority", "body", "format", "key", "group", "attempts", "created_at", "outcome", "reason")
-"""What a message says, beside its headers."""
+"""The content of a message, beside its headers."""
 LAKE_SCHEMA = StructType([*schema_of(archive=True).fields, StructField("day", DateType())])
 """The columns of the lake: those of an archive, and the day (UTC) on which the message finished."""
 SENT_AGAIN = ("body", "format", "lane", "priority", "group", "headers")
-"""What a message of the lake keeps when it is sent again. Its key may still be known: then it would not be stored."""
+"""The columns that a message keeps when it is replayed. Its key may still be known: then it would not be stored."""
 
 _DAY_S = 86_400
 
 
 def by_day(archive: DataFrame) -> DataFrame:
-    """Messages of an archive as rows of the lake."""
+    """Return messages of an archive as rows of the lake."""
     # Not to_date: that is the day in the time zone of the session, which may be another's.
     days = F.floor(F.unix_seconds("finished_at") / _DAY_S).cast("int")
     return archive.withColumn("day", F.date_from_unix_date(days)).select(*LAKE_SCHEMA.fieldNames())
 
 
 def missing_from(lake: DataFrame, archive: DataFrame) -> DataFrame:
-    """The messages of an archive that the lake lacks."""
+    """Return the messages of an archive that the lake lacks."""
     return archive.join(lake.select(*IDENTITY), list(IDENTITY), "left_anti")
 
 
 def present_in(lake: DataFrame, archive: DataFrame) -> DataFrame:
-    """The messages of an archive that the lake has: their ids, and when each finished in epoch milliseconds.
+    """Return the messages of an archive that the lake has: their ids, and when each finished in epoch milliseconds.
 
-    What is not in the lake as it is in the archive is not one of them, and what is damaged neither.
+    A message whose row in the lake is damaged, or differs from the archive's, is not among them.
     """
     keys = [*IDENTITY, "content"]
     both = _with_content(archive).join(_with_content(lake), keys, "left_semi")
@@ -43,7 +43,7 @@ def present_in(lake: DataFrame, archive: DataFrame) -> DataFrame:
 
 
 def _with_content(messages: DataFrame) -> DataFrame:
-    """What tells messages apart, and a hash of what each says."""
+    """Return the key of each message, and a hash of its content."""
     whole = messages.where("body IS NOT NULL")
     # Of a map there is no hash, and its entries may come in any order.
     headers = F.to_json(F.array_sort(F.map_entries("headers")))
@@ -51,12 +51,12 @@ def _with_content(messages: DataFrame) -> DataFrame:
 
 
 def spread_over_files(rows: DataFrame) -> DataFrame:
-    """Rows of the lake so that a day is in few files, each in the order of ids. A large day is split."""
+    """Spread rows of the lake so that a day is in few files, each in the order of ids. A large day is split."""
     return rows.hint("rebalance", "day").sortWithinPartitions("day", "id")
 
 
 def facts_by_file(rows: DataFrame) -> DataFrame:
-    """What is in each file that rows of the lake were read from."""
+    """Return the facts of each file that rows of the lake were read from."""
     finished = F.unix_millis("finished_at")
     return rows.groupBy(F.col("_metadata.file_path").alias("path")).agg(
         F.count("*").alias("rows"),
@@ -68,12 +68,12 @@ def facts_by_file(rows: DataFrame) -> DataFrame:
 
 
 def oldest(archive: DataFrame) -> DataFrame:
-    """When the first of these messages finished, in epoch milliseconds; null where there is none."""
+    """Return when the first of these messages finished, in epoch milliseconds; null if there is none."""
     return archive.select(F.min(F.unix_millis("finished_at")).alias("finished_at"))
 
 
 def chosen(rows: DataFrame, where: str | None, since: int | None, until: int | None, outcome: str | None) -> DataFrame:
-    """Rows of the lake that finished from one time on and before another (epoch milliseconds), and so on."""
+    """Return rows of the lake that finished from one time on and before another (epoch milliseconds), and so on."""
     conditions: list[Column | str] = [where] if where else []
     if since is not None:
         conditions.append(F.col("finished_at") >= F.timestamp_millis(F.lit(since)))
@@ -87,6 +87,6 @@ def chosen(rows: DataFrame, where: str | None, since: int | None, until: int | N
 
 
 def to_send_again(rows: DataFrame, lane: str | None = None) -> DataFrame:
-    """Rows of the lake as messages to write, all of them in one lane if it is given. What is damaged is left out."""
+    """Return rows of the lake as messages to write, all in one lane if it is given. Damaged rows are left out."""
     messages = rows.where("body IS NOT NULL").select("id", *SENT_AGAIN)
     return messages if lane is None else messages.withColumn("lane", F.lit(lane))

@@ -1,6 +1,6 @@
 """The lines of event logs, read by tasks in Python: Arrow reads JSON with a fraction of the work of Spark's own reader.
 
-It takes many lines at once, and fails at the first that is damaged. Where it does, they are read one by one.
+It takes many lines at once, and fails at the first that is damaged. Then they are read one by one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pyarrow import json
 from sqew.spark.files import Part, opened
 
 SPLIT_BYTES = 32 << 20
-"""How much of a file one task reads."""
+"""The bytes of a file that one task reads."""
 BROKEN_IN = "broken_in"
 FIGURES = ("ready", "leased", "delayed", "blocked", "dead", "wal_bytes", "lag_us", "dropped")
 _NUMBERS = ("at", "n", "to", "due", "took", "t", "id", "attempt", "attempts")
@@ -32,11 +32,11 @@ _LINE = pa.schema(
     ]
 )
 LINES = _LINE.append(pa.field(BROKEN_IN, pa.string()))
-"""What is read of a line; the rest is passed over. Of a line that is no event the file is noted, in ``broken_in``."""
+"""The fields that are read of a line; others are skipped. ``broken_in`` is the file of a line that is no event."""
 _BLOCK_BYTES = 4 << 20
 _LONGEST_LINE = 16 << 20
 _MOST_AT_ONCE = 1_000_000
-"""How many messages may be sent in one call. A damaged line must not have Spark count for ever."""
+"""The number of messages that may be sent in one call: a damaged line must not have Spark count for ever."""
 _END = 1 << 60
 
 _Integer = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)] | None
@@ -52,7 +52,7 @@ _decode = msgspec.json.Decoder(_Line).decode
 
 
 def read_part(part: Part) -> Iterator[pa.RecordBatch]:
-    """The lines that begin in a part, those that are no events after others of their block."""
+    """Yield the lines that begin in a part. Lines of a block that are no events come after the others."""
     with opened(part) as reading:
         for block in _blocks(cast("IO[bytes]", reading.lines)):
             found, broken = _parsed(block)
@@ -62,13 +62,13 @@ def read_part(part: Part) -> Iterator[pa.RecordBatch]:
 
 
 def _blocks(lines: IO[bytes]) -> Iterator[bytes]:
-    """Whole lines, many at a time."""
+    """Yield whole lines, many at a time."""
     while block := lines.read(_BLOCK_BYTES):
         yield block if block.endswith(b"\n") else block + lines.readline(_LONGEST_LINE)
 
 
 def _parsed(block: bytes) -> tuple[pa.Table, int]:
-    """Lines as rows, and how many of them are none."""
+    """Return lines as rows, and the number of lines that can't be decoded."""
     try:
         block.decode()  # Arrow does not look whether texts are UTF-8
         return _all_at_once(block), 0
@@ -110,7 +110,7 @@ def _nothing_but(file: str, count: int) -> pa.Table:
 
 
 def _are_events(found: pa.Table) -> Any:
-    """Which of them say what happened and when, in numbers that one can reckon with."""
+    """Return a mask of the rows that have an event and a time, and numbers that can be computed with."""
     at, n = pc.coalesce(found["at"], found["t"]), pc.coalesce(found["n"], found["id"], 0)
     last = pc.coalesce(found["to"], n)
     numbers = (at, n, last, *(pc.fill_null(found[name], 0) for name in ("due", "took")))

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 MEASURES = ("to_claim", "to_ack")
 BLOCKS = 50
-"""Into so many stretches of consecutive messages a queue's are cut: what happens to one happens to its neighbours."""
+"""The number of stretches of consecutive messages in a queue: what slows one message slows its neighbours."""
 _FOR_EVER = float("inf")
 
 
 def pairs(base: DataFrame, other: DataFrame) -> DataFrame:
-    """A row for each message that both runs were to send, and each measure: what it took in either, in microseconds.
+    """Return a row for each message that both runs were to send, and each measure: its microseconds in either run.
 
-    What never happened took for ever. ``block`` is the stretch of the load that the message belongs to.
+    What never happened is infinite. ``block`` is the stretch of the load that the message belongs to.
     """
     mine, theirs = (samples(run).select("queue", "n", *MEASURES) for run in (base, other))
     joined = mine.alias("mine").join(theirs.alias("theirs"), ["queue", "n"])
@@ -38,7 +38,7 @@ def pairs(base: DataFrame, other: DataFrame) -> DataFrame:
 
 
 def by_block(pairs: DataFrame) -> DataFrame:
-    """How many messages of each stretch were faster in the other run than in the base, and how many were slower."""
+    """Count the messages of each stretch that were faster in the other run than in the base, and the slower ones."""
     faster, slower = F.col("other") < F.col("base"), F.col("other") > F.col("base")
     return pairs.groupBy("queue", "measure", "block").agg(
         F.count(F.when(faster, 1)).alias("faster"),
@@ -48,9 +48,9 @@ def by_block(pairs: DataFrame) -> DataFrame:
 
 
 def differences(pairs: DataFrame) -> DataFrame:
-    """Of each queue and measure: quantiles in either run, and of what a message took longer in the other; in ms.
+    """Return for each queue and measure the quantiles in either run, and of how much longer the other took; in ms.
 
-    Null is for ever. Messages that were never done in either are not among the differences.
+    Null is infinite. A message that either run did not finish is not among the differences.
     """
     both = (F.col("base") < _FOR_EVER) & (F.col("other") < _FOR_EVER)
     rows = pairs.withColumn("longer", F.when(both, F.col("other") - F.col("base")))
@@ -74,7 +74,7 @@ def _ms(us: Column) -> Column:
 
 
 def unpaired(base: DataFrame, other: DataFrame) -> DataFrame:
-    """How many messages of each queue only one of the runs was to send."""
+    """Return the number of messages of each queue that only one of the runs was to send."""
     sides = [
         one.join(two, ["queue", "n"], "left_anti").groupBy("queue").agg(F.count(F.lit(1)).alias("messages"))
         for one, two in ((samples(base), samples(other)), (samples(other), samples(base)))

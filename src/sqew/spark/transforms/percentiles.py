@@ -1,6 +1,7 @@
-"""Exact quantiles of durations: what never happened took for ever, and stays in the count.
+"""Exact quantiles of durations: what never happened is infinite, and stays in the count.
 
-A quantile is a sample that at least that part of all does not exceed: numpy's ``inverted_cdf``, and PlainBench's.
+A quantile is the least sample that at least that part of all does not exceed: numpy's ``inverted_cdf``, and
+PlainBench's.
 """
 
 from __future__ import annotations
@@ -15,14 +16,15 @@ if TYPE_CHECKING:
 
 PARTS = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 CUT = ("queue", "lane", "worker")
-"""Of what the figures are: of a queue, of one of its lanes, or of a worker. The others are empty then."""
+"""The columns that figures are grouped by: a queue, one of its lanes, or a worker. The others are empty then."""
 OF_MESSAGES = ("to_stored", "to_claim", "to_ack")
-"""What is measured of messages, from when they were due."""
+"""The measures of messages, from when they were due."""
 _FOR_EVER = float("inf")
 
 
 def quantiles(samples: DataFrame, keys: Sequence[str], measures: Sequence[str]) -> DataFrame:
-    """A row for each group and measure: how many samples, how many never happened, and quantiles in milliseconds.
+    """Return a row for each group and measure: how many samples, how many never happened, and quantiles in
+    milliseconds.
 
     Measures are columns of microseconds, null for what is no sample, and infinite for what never happened.
     """
@@ -54,13 +56,13 @@ def _ms(us: Column) -> Column:
 
 
 def samples(messages: DataFrame) -> DataFrame:
-    """The messages that were to be sent while the log was written, whatever came of them."""
+    """Return the messages that were to be sent while the log was written, whatever their fate."""
     durations = {name: _or_for_ever(F.col(name)) for name in OF_MESSAGES}
     return messages.where(F.col("due").isNotNull() & ~F.col("is_found")).withColumns(durations)
 
 
 def held_samples(deliveries: DataFrame) -> DataFrame:
-    """The deliveries that were to be acked: not those that were given back on purpose."""
+    """Return the deliveries that were to be acked: not those that were given back on purpose."""
     meant = F.col("end").isNull() | F.col("end").isin("acked", "refused", "unanswered")
     return deliveries.where(meant).withColumn("held", _or_for_ever(F.col("held")))
 

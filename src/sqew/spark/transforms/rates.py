@@ -1,4 +1,4 @@
-"""How much was done: over time, and by each queue, lane and worker. Tasks count some of it each, by Arrow."""
+"""Rates and counts over time, by queue, lane and worker. Each task counts its share, by Arrow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sqew.spark.transforms.timelines import MESSAGES, NONE, Followed, place_of
 
 COUNTED = ("sent", "received", "acked", "retried", "died")
 SPEEDS = pa.schema([("step", pa.int64()), ("whose", pa.int64()), *((kind, pa.int64()) for kind in COUNTED)])
-"""How many messages a worker sent, received, acked, retried and gave up in a step of time."""
+"""The number of messages that a worker sent, received, acked, retried and gave up in a step of time."""
 TALLIES = pa.schema(
     [
         *((name, pa.string()) for name in ("queue", "lane", "claimed_process", "acked_process", "process")),
@@ -25,14 +25,14 @@ TALLIES = pa.schema(
         ),
     ]
 )  # fmt: skip
-"""All that throughput and depths are worked out from, in one table of few rows: sends, receives and changes.
+"""The basis of throughput and depths, in one table of few rows: sends, receives and changes.
 
-Of each but its own columns; the others are null. Rows of the same may come from several tasks.
+Each of the three has only its own columns; the others are null. Rows with the same keys may come from several tasks.
 """
 
 
 def speeds(steps: np.ndarray[Any, Any], step_us: int, began_at: int) -> pa.Table:
-    """What happened to messages, counted: `SPEEDS`."""
+    """Count what happened to messages: `SPEEDS`."""
     kinds = {kind: pa.array((steps["kind"] == place_of(kind)).astype(np.int64)) for kind in COUNTED}
     rows = pa.table({"step": (steps["at"] - began_at) // step_us, "whose": steps["whose"], **kinds})
     counted = rows.filter(pc.is_in(pa.array(steps["kind"]), pa.array([*map(place_of, COUNTED)], pa.int8())))
@@ -40,20 +40,20 @@ def speeds(steps: np.ndarray[Any, Any], step_us: int, began_at: int) -> pa.Table
 
 
 def together(counted: pa.Table) -> pa.Table:
-    """`SPEEDS` with one row for each step and worker."""
+    """Merge `SPEEDS` to one row for each step and worker."""
     found = counted.group_by(["step", "whose"], use_threads=False).aggregate([(kind, "sum") for kind in COUNTED])
     return found.rename_columns(SPEEDS.names).cast(SPEEDS)
 
 
 def tallies(messages: pa.Table, deliveries: pa.Table, step_us: int, began_at: int) -> pa.Table:
-    """Messages and their deliveries, counted: `TALLIES`."""
+    """Count messages and their deliveries: `TALLIES`."""
     parts = [sends(messages), receives(deliveries), changes(messages, step_us, began_at)]
     plain = [part.cast(pa.schema([TALLIES.field(name) for name in part.column_names])) for part in parts]
     return pa.concat_tables([TALLIES.empty_table(), *plain], promote_options="default")
 
 
 def sends(messages: pa.Table) -> pa.Table:
-    """Counts, firsts and lasts of the messages that were received and acked by the same: few rows of many messages."""
+    """Return counts, firsts and lasts by the workers that received and acked a message: few rows from many messages."""
     sampled = messages.filter(pc.and_(pc.is_valid(messages["due"]), pc.invert(messages["is_found"])))
     is_sent = pc.fill_null(pc.equal(sampled["outcome"].cast(pa.string()), "sent"), False)
     keys = ["queue", "lane", "claimed_process", "acked_process"]
@@ -71,7 +71,7 @@ def sends(messages: pa.Table) -> pa.Table:
 
 
 def receives(deliveries: pa.Table) -> pa.Table:
-    """How many deliveries there were of each queue, lane and worker, and how many of them ended in what."""
+    """Return the number of deliveries of each queue, lane and worker, and how many ended in a retry or in death."""
     keys = ["queue", "lane", "process"]
     end = deliveries["end"].cast(pa.string())
     rows = deliveries.select(keys)
@@ -83,10 +83,10 @@ def receives(deliveries: pa.Table) -> pa.Table:
 
 
 def changes(messages: pa.Table, step_us: int, began_at: int) -> pa.Table:
-    """By how much the messages of a queue and lane that were there became more or fewer in each step.
+    """Return by how much the messages in a queue and lane became more or fewer in each step.
 
-    ``waiting``: stored, and never received so far; ``unfinished``: stored, and neither acked, dead nor removed. What
-    was there before the log began is not in it.
+    ``waiting``: stored, and never received so far; ``unfinished``: stored, and neither acked, dead nor removed.
+    Messages that were there before the log began are not counted.
     """
     stored = messages.filter(pc.is_valid(messages["sent_at"]))
     sent = stored["sent_at"]
@@ -108,14 +108,14 @@ def _change(stored: pa.Table, at: Any, waiting: int, unfinished: int) -> pa.Tabl
 
 
 def summed(changes: pa.Table) -> pa.Table:
-    """Changes with one row for each queue, lane and step."""
+    """Merge changes to one row for each queue, lane and step."""
     keys = ["queue", "lane", "step"]
     found = changes.group_by(keys, use_threads=False).aggregate([("waiting", "sum"), ("unfinished", "sum")])
     return found.rename_columns([*keys, "waiting", "unfinished"])
 
 
 def slowest(found: Followed, messages: pa.Table, most: int) -> pa.Table:
-    """The messages that took the longest from when they were due to their ack; first those that were never acked."""
+    """Return the messages that took the longest from due to ack; first those that were never acked."""
     columns = found.messages
     sampled = np.flatnonzero((columns["due"] != NONE) & ~columns["is_found"])
     to_ack = np.where(columns["to_ack"] == NONE, np.iinfo(np.int64).max, columns["to_ack"])

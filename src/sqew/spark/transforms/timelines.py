@@ -1,8 +1,8 @@
-"""What became of every message, and of every delivery: worked out by tasks in Python, each of some of the messages.
+"""The fate of every message and of every delivery, computed by tasks in Python, each for some of the messages.
 
 All that happened to a message goes to the task that follows it, as bytes (`STEPS`): Spark moves a few large values many
-times as fast as millions of rows. There it is sorted once by message and time, and what comes first and last of a kind
-is what was asked for.
+times as fast as millions of rows. There it is sorted once by message and time; the results are the first and the last
+step of each kind.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ STEPS = np.dtype(
     [("n", "i8"), ("whose", "i8"), ("at", "i8"), ("took", "i8"), ("due", "i8"), ("attempt", "i4"), ("kind", "i1")],
     align=True,
 )
-"""What happened to a message. ``kind`` is the place in `_FOLLOWED`."""
+"""An event of a message. ``kind`` is the place in `_FOLLOWED`."""
 NONE = np.iinfo(np.int64).min
-"""Stands for a time that there is none of. All that is in a log is nearer to 0."""
+"""The mark for a time that is missing. Every time in a log is nearer to 0."""
 
 _LEFT_DEAD = "left dead"
 _FOLLOWED = (*SENDS, "received", *ENDS, *REMOVALS, "found", "left", _LEFT_DEAD)
@@ -85,14 +85,14 @@ MESSAGES = pa.schema(
 )
 """A message: when it was due, sent, received and done, by whom, and how long that took.
 
-Times and durations are microseconds. What did not happen is null. ``done_at`` is when it was acked or, of an ack that
-nobody heard of, when its worker died. ``outcome`` is what came of sending it: sent; unsent, if it was refused to the
-end; unsure, if no answer came.
+Times and durations are microseconds. What did not happen is null. ``done_at`` is when it was acked or, if an ack got no
+answer, when its worker died. ``outcome`` is the result of sending it: sent; unsent, if it was refused to the end;
+unsure, if no answer came.
 """
 
 
 def steps_of(events: pa.RecordBatch) -> np.ndarray[Any, Any]:
-    """What happened to messages (`STEPS`). An event of several messages becomes one of each."""
+    """Return the events of messages (`STEPS`). An event of several messages becomes one for each."""
     kinds = events["kind"]
     places = {kind: place for place, kind in enumerate(_FOLLOWED)}
     followed = np.array([places.get(kind, -1) for kind in kinds.dictionary.to_pylist()] + [-1], np.int8)
@@ -112,7 +112,7 @@ def steps_of(events: pa.RecordBatch) -> np.ndarray[Any, Any]:
 
 
 def _counting(counts: Numbers) -> Numbers:
-    """0, 1, … up to each of the counts.
+    """Return 0, 1, … up to each of the counts.
 
     >>> _counting(np.array([1, 3, 2])).tolist()
     [0, 0, 1, 2, 0, 1]
@@ -128,12 +128,12 @@ def _mark_left_dead(steps: np.ndarray[Any, Any], what: pa.Array, mine: Numbers) 
 
 
 def place_of(kind: str) -> int:
-    """What stands for a kind in the numbers of steps and deliveries."""
+    """Return the number that stands for a kind in steps and deliveries."""
     return _FOLLOWED.index(kind)
 
 
 def spread(rows: np.ndarray[Any, Any], keys: Numbers, parts: int) -> dict[int, bytes]:
-    """The rows as bytes, those of a key in the same part."""
+    """Return the rows as bytes by part, those of a key in the same part."""
     mixed = keys.astype(np.uint64) * _SPREAD >> np.uint64(40)
     part = (mixed % np.uint64(parts)).astype(np.int16)
     order = np.argsort(part, kind="stable")
@@ -143,7 +143,8 @@ def spread(rows: np.ndarray[Any, Any], keys: Numbers, parts: int) -> dict[int, b
 
 
 class Names:
-    """The names behind the codes of events. Each is known by its place in the order of its sort, 0 is the empty one."""
+    """The names behind the codes of events. A name is known by its place among those of its kind; 0 is the empty
+    name."""
 
     SORTS = ("queue", "lane", "worker", "process")
 
@@ -159,22 +160,22 @@ class Names:
         return np.array([known[text] for text in texts], np.int64)
 
     def find(self, whose: Numbers) -> Numbers:
-        """Which names codes stand for."""
+        """Return the rows of names that codes stand for."""
         return np.searchsorted(self._whose, whose)
 
     def of(self, sort: str, found: Numbers) -> Numbers:
-        """The places of such names; -1 of nobody's."""
+        """Return the places of such names; -1 where there is none."""
         return np.where(found < 0, -1, self._places[sort][found])
 
 
 def _chosen(texts: Sequence[str], places: Numbers) -> pa.Array:
-    """A column of texts by their places, null where there is none."""
+    """Return a column of strings by their places, null where there is none."""
     indices = pa.array(places.astype(np.int32), mask=places < 0)
     return pa.DictionaryArray.from_arrays(indices, pa.array(texts, pa.string()))
 
 
 class Deaths:
-    """When slots, and processes of workers and generators, died, and whether what they had asked for may be done."""
+    """The deaths of slots, and of processes of workers and generators: when, and if their last requests may be done."""
 
     def __init__(self, deaths: pa.Table) -> None:
         self._by_who: dict[str, list[tuple[int, bool]]] = {}
@@ -182,21 +183,21 @@ class Deaths:
             self._by_who.setdefault(death["who"], []).append((death["died_at"], death["settling"]))
 
     def of(self, worker: str, process: str) -> tuple[Numbers, Flags]:
-        """The times at which a worker died, in order, and whether it was settling something."""
+        """Return the times at which a worker died, in order, and whether it was settling something."""
         own, all_ = self._by_who.get(worker, []), self._by_who.get(process, [])
         found = sorted([*own, *(all_ if process != worker else [])], key=lambda death: death[0])
         return np.array([at for at, _ in found], np.int64), np.array([settling for _, settling in found], bool)
 
 
 class Followed(Struct, frozen=True):
-    """Some messages and their deliveries: columns of numbers, as `Names` and `NONE` say."""
+    """The fate of messages and their deliveries: columns of numbers, encoded by `Names` and `NONE`."""
 
     messages: Mapping[str, Numbers]
     deliveries: Mapping[str, Numbers]
 
 
 def followed(steps: np.ndarray[Any, Any], names: Names, deaths: Deaths) -> Followed:
-    """What became of messages, from all that happened to them."""
+    """Return the fate of messages, from all that happened to them."""
     following = _Following(steps, names)
     deliveries = following.deliveries()
     first_gone, last_gone = following.gone(deliveries, deaths)
@@ -247,9 +248,10 @@ class _Following:
         }
 
     def gone(self, deliveries: Mapping[str, Numbers], deaths: Deaths) -> tuple[Numbers, Numbers]:
-        """When workers died before anybody heard of the ends of their deliveries, which may be acked: first and last.
+        """Return for each message the first and last time at which a worker died while its delivery may have been
+        acked.
 
-        Of each message, that is.
+        These are deliveries whose end never became known.
         """
         first, last = self._nothing(np.iinfo(np.int64).max), self._nothing()
         is_open = np.flatnonzero(deliveries["end"] < 0)
@@ -351,12 +353,12 @@ class _Following:
         return self._of_last(self._at, self._is(kinds))
 
     def _by(self, which: Flags) -> Numbers:
-        """Who was the first to do it; -1: nobody."""
+        """Return the first to do it in each message, by the row of names; -1: none."""
         return self._of_first(self._whose, which, -1)
 
 
 def are_first(*columns: Numbers) -> Flags:
-    """Which rows are the first of their sort: they differ from the row before."""
+    """Return a mask of the rows that differ from the row before."""
     begins = np.zeros(len(columns[0]), bool)
     begins[:1] = True
     for column in columns:
@@ -371,7 +373,7 @@ def _since(due: Numbers, at: Numbers) -> Numbers:
 
 
 def messages_of(found: Followed, names: Names) -> pa.Table:
-    """The messages: `MESSAGES`."""
+    """Return the messages: `MESSAGES`."""
     texts = {
         "queue": "queue", "lane": "lane", "sender": "worker", "claimed_by": "worker", "acked_by": "worker",
         "claimed_process": "process", "acked_process": "process",
@@ -380,7 +382,7 @@ def messages_of(found: Followed, names: Names) -> pa.Table:
 
 
 def deliveries_of(found: Followed, names: Names) -> pa.Table:
-    """The deliveries: `DELIVERIES`."""
+    """Return the deliveries: `DELIVERIES`."""
     return _table(
         DELIVERIES, found.deliveries, {**_texts({sort: sort for sort in Names.SORTS}, names), "end": _FOLLOWED}
     )
@@ -391,7 +393,7 @@ def _texts(sorts: Mapping[str, str], names: Names) -> dict[str, Sequence[str]]:
 
 
 def _table(schema: pa.Schema, columns: Mapping[str, Numbers], texts: Mapping[str, Sequence[str]]) -> pa.Table:
-    """Columns as a table, texts as dictionaries of few."""
+    """Return columns as a table, strings as small dictionaries."""
     made = {}
     for field in schema:
         values = columns[field.name]
