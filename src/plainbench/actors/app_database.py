@@ -1,6 +1,6 @@
-"""app.db: the mock application database that workers call, slow and failing as ``faults.db`` says.
+"""The mock application database, app.db, that workers call, slow and failing as ``faults.db`` says.
 
-It is a SQLite file of its own, so that what it locks never holds the queue up. Fixtures fill it before a run.
+It is a SQLite file of its own, so that its locks never hold the queue up. Fixtures fill it before a run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Value = str | int | float | bytes | None
 
 
 class AppDb:
-    """A connection of one worker's slot. Its threads must not share it."""
+    """A consumer's connection to app.db. Threads must not share it."""
 
     def __init__(self, scene: Scene, owner: str, life: int) -> None:
         self._injector = scene.injector("db", owner, life)
@@ -34,10 +34,10 @@ class AppDb:
         self._connection = connect(self._path, scene.config.sqlite, 0 if scene.time.is_virtual else None)
 
     def execute(self, statement: str, parameters: Sequence[Value] | Mapping[str, Value] = ()) -> list[dict[str, Any]]:
-        """Run a statement in a transaction of its own: its rows, by column name.
+        """Run a statement in a transaction of its own and return its rows, by column name.
 
-        It fails as ``faults.db`` says: with `StoreBusy`, or with an `Injected` error. What SQLite itself refuses is a
-        `BadValue`. Nothing was done then.
+        It fails as ``faults.db`` says: with `StoreBusy`, or with an `Injected` error. An error of SQLite itself becomes
+        a `BadValue`. After any of them nothing was done.
         """
         injector = self._injector
         decision = injector.decide("query")
@@ -95,7 +95,7 @@ def _columns(cursor: apsw.Cursor) -> list[str]:
 
 
 def connect(path: str, sqlite: SQLite, busy_timeout_ms: int | None = None) -> apsw.Connection:
-    """A connection as the configuration's pragmas say."""
+    """Open a connection with the configuration's pragmas."""
     pragmas = sqlite.pragmas
     try:
         connection = apsw.Connection(path)
@@ -109,9 +109,10 @@ def connect(path: str, sqlite: SQLite, busy_timeout_ms: int | None = None) -> ap
 
 
 def load_fixtures(path: str, sqlite: SQLite, fixtures: Iterable[Path]) -> dict[str, int]:
-    """Fill the database: ``.sql`` files are run, ``.csv`` and ``.jsonl`` files become tables of their names.
+    """Fill the database from fixtures, and return the number of rows from each.
 
-    A table that is there is made anew, so every run begins with the same. How many rows each file gave.
+    ``.sql`` files are run; ``.csv`` and ``.jsonl`` files become tables named after them. An existing table is replaced,
+    so that every run begins with the same data.
     """
     connection = connect(path, sqlite)
     try:
@@ -166,7 +167,7 @@ _DECIMAL = re.compile(r"-?(0|[1-9]\d*)\.\d+", re.ASCII)
 
 
 def _typed(row: Mapping[str, str]) -> dict[str, Value]:
-    """Cells that are written as numbers become numbers: to SQLite every text is greater than any number."""
+    """Convert cells that are written as numbers: SQLite orders every string after any number."""
 
     def value(cell: str) -> Value:
         return int(cell) if _WHOLE_NUMBER.fullmatch(cell) else float(cell) if _DECIMAL.fullmatch(cell) else cell

@@ -1,4 +1,4 @@
-"""A slot of a worker: it receives, has the work done, and settles, over and over."""
+"""A consumer of a worker: it receives messages, has them handled and settles them, in a loop."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from plainbench.workers import Dead, Done, Handler, Retry, Verdict
 from sqew.errors import SqewError
 
 _WAIT_S = 0.5
-"""How long a receive waits for a message in real time: so long may a worker take to notice that the run is over."""
+"""Seconds that a receive waits for a message in real time: a worker takes this long to notice the end of a run."""
 _LOOK_AGAIN_S = 0.01
 _DOZE_S = 0.25
-"""How long nobody looks, in virtual time, if nothing was found several times in a row and nothing is sent."""
+"""Seconds between receives in virtual time, at most, while the queue is empty and nothing is sent."""
 _AFTER_ERROR_S = 0.05
 
 
 class Held:
-    """The messages that a slot works on, for `Heart` to extend their leases."""
+    """The messages that a worker's consumers hold, for `Heart` to extend their leases."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._held: dict[str, tuple[str, Sequence[Delivered]]] = {}
 
     def take(self, slot: str, topic: str, deliveries: Sequence[Delivered]) -> None:
-        """All that the slot works on now."""
+        """Record all messages that a consumer holds now."""
         with self._lock:
             self._held[slot] = topic, deliveries
 
     def drop(self, slot: str, settled: Delivered) -> None:
-        """One of them is none of its any more."""
+        """Forget a message that its consumer is about to give back."""
         with self._lock:
             topic, deliveries = self._held[slot]
             self._held[slot] = topic, [delivery for delivery in deliveries if delivery is not settled]
@@ -50,7 +50,7 @@ class Held:
 
 
 class Heart:
-    """Extends the leases of what the slots of a worker hold, three times in the length of a lease."""
+    """The heartbeat of a worker: it extends the leases of held messages, at least three times per lease."""
 
     def __init__(self, scene: Scene, worker: WorkerConfig, held: Held, driver: Driver) -> None:
         self._scene, self._worker, self._held, self._driver = scene, worker, held, driver
@@ -85,7 +85,7 @@ def _work_of(scene: Scene, worker: WorkerConfig, name: str, life: int) -> Latenc
 
 
 class Slot:
-    """One message, or one batch of ``prefetch``, at a time."""
+    """A consumer, which takes one message, or one batch of ``prefetch``, at a time."""
 
     def __init__(
         self, scene: Scene, worker: WorkerConfig, name: str, life: int, driver: Driver, handler: Handler, held: Held

@@ -1,4 +1,4 @@
-"""A generator: it sends what is planned, when it is planned, and says how well it kept up."""
+"""A generator: it sends the planned messages when they are due, and records how far it falls behind."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ _AFTER_ERROR_S = 0.05
 
 
 def clients_of(workload: WorkloadConfig) -> int:
-    """How many send side by side."""
+    """Return the number of senders that send side by side."""
     return workload.arrivals.clients if isinstance(workload.arrivals, Closed) else workload.senders
 
 
 class Source:
-    """The plan of a workload, from which its senders take turns."""
+    """The plan of a workload, shared by its senders."""
 
     def __init__(self, planned: Iterator[Planned]) -> None:
         self._planned = planned
         self._lock = threading.Lock()
 
     def take(self, most: int) -> list[Planned]:
-        """The next, up to so many. None: all are taken."""
+        """Return up to ``most`` of the next messages; an empty list means that none are left."""
         with self._lock:
             return [planned for _, planned in zip(range(most), self._planned, strict=False)]
 
 
 class Sender:
-    """One that sends. Those of a workload take from one source."""
+    """A sender of a workload. All senders of a workload take from one source."""
 
     def __init__(self, scene: Scene, workload: WorkloadConfig, name: str, source: Source, driver: Driver) -> None:
         self._scene, self._workload, self._name = scene, workload, name
@@ -119,7 +119,7 @@ class Sender:
         )  # fmt: skip
 
     def _report(self) -> None:
-        """How far behind it was since the last time: a lag that nobody sees would make the queue look better."""
+        """Record the greatest lag since the last report: an unreported lag would make the queue look better."""
         now = self._time.now_us()
         self._report_at = now + _REPORT_EVERY_US
         figures = {"lag_us": float(self._worst_lag_us), "dropped": float(self._dropped)}

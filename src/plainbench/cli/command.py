@@ -1,4 +1,4 @@
-"""Commands and groups of `plainbench`: as those of `sqew`, but with the options that mean something here."""
+"""Commands and groups of `plainbench`: like those of `sqew`, but only with the options that apply here."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class LazyGroup(Group, SqewLazyGroup):
 
 
 def config_option(command: F) -> F:
-    """``--config FILE``, as the parameter ``config``."""
+    """Add ``--config FILE`` to a command, as the parameter ``config``."""
     option = click.option(
         "--config",
         type=click.Path(path_type=Path),
@@ -72,7 +72,7 @@ def config_option(command: F) -> F:
 
 
 def loaded(config: Path) -> tuple[Config, Path]:
-    """What the file says, and where its relative paths start."""
+    """Return the configuration in the file, and the folder in which its relative paths start."""
     from plainbench.config.load import load
 
     return load(config), config.absolute().parent

@@ -22,7 +22,7 @@ _HIGHER_IS_BETTER = frozenset({"/s"})
 def compare(session: TerminalSession, runs: tuple[str, ...], force: bool) -> None:
     """Set runs side by side, each against the first, with intervals that hold in 95 of 100 cases.
 
-    Runs from other machines, with another durability or of other inputs are refused. The intervals tell of the changes
+    Runs from other machines, with another durability or of other inputs are refused. The intervals show the changes
     within a run; to see what changes from run to run, make several of each.
     """
     found = compared(runs, force=force)
@@ -69,7 +69,7 @@ def _row(figure: Figure) -> list[str]:
 
 
 def judged(ratio: Estimate, higher_is_better: bool) -> str:
-    """What a ratio says: better or worse only if the whole interval lies on one side of 1."""
+    """Return what a ratio shows: better or worse only if the whole interval lies on one side of 1."""
     low = float("inf") if ratio.low is None else ratio.low
     high = float("inf") if ratio.high is None else ratio.high
     if low <= 1 <= high:

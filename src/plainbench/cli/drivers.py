@@ -21,7 +21,7 @@ _FACTS = ("does", "needs", "options", "runs_in_virtual_time")
 @click.argument("name", required=False)
 @click.pass_obj
 def drivers(session: TerminalSession, name: str | None) -> None:
-    """List the queues that can be measured; of one, NAME, with the options that target.options may hold."""
+    """List the queues that can be measured; for NAME alone, also the options that target.options may hold."""
     from plainbench.drivers import DRIVERS
 
     known = [_described(each) for each in ([name] if name else DRIVERS)]
@@ -53,7 +53,7 @@ def _described(name: str) -> dict[str, object]:
 
 
 def _facts(name: str) -> tuple[dict[str, Any], list[str]]:
-    """What a driver says of itself, and the package without which it can't be loaded."""
+    """Return a driver's facts, and the packages without which it can't be loaded."""
     from plainbench.drivers import DRIVERS, driver_class
     from sqew.errors import StoreUnusable
 
@@ -68,7 +68,7 @@ def _facts(name: str) -> tuple[dict[str, Any], list[str]]:
 
 
 def _as_written(reference: str) -> dict[str, Any]:
-    """What stands in the source of a class that can't be loaded."""
+    """Read a driver's facts from the source of a class that can't be loaded."""
     module, _, kind = reference.partition(":")
     spec = find_spec(module)
     assert spec is not None

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sqew.spark.jobs.ingest import Ingested
 
 KEPT = "ingest"
-"""The folder beside the configuration that holds an ingest's rejects, and its progress while it goes on."""
+"""The folder beside the configuration that holds an ingest's rejects, and its progress while it runs."""
 
 
 @click.group(cls=Group)
@@ -61,7 +61,7 @@ def jsonl(
     session: TerminalSession, files: tuple[str, ...], topic: str, lane: str | None, priority: int, group_by: str | None,
     restart: bool, by_spark: bool, master: str | None, spark_settings: tuple[str, ...], config: Path,
 ) -> None:  # fmt: skip
-    """Each line is a message: JSON of any kind. Files may be compressed with gzip."""
+    """Send each line as a message: JSON of any kind. Files may be compressed with gzip."""
     from plainbench.workload.ingest import Into
 
     into = Into(topic, lane, priority, group_by)
@@ -87,7 +87,7 @@ def csv(
     session: TerminalSession, files: tuple[str, ...], topic: str, lane: str | None, priority: int, group_by: str | None,
     delimiter: str, restart: bool, by_spark: bool, master: str | None, spark_settings: tuple[str, ...], config: Path,
 ) -> None:  # fmt: skip
-    """Each row is a message: an object of texts, named by the first row. Files may be compressed with gzip."""
+    """Send each row as a message: an object of strings, named by the first row. Files may be compressed with gzip."""
     from plainbench.workload.ingest import Into
 
     delimiter = "\t" if delimiter in ("\\t", "tab") else delimiter
@@ -165,7 +165,7 @@ def _check(topic: TopicConfig, into: Into) -> None:
 
 
 def _sent(session: TerminalSession, work: Ingest, delimiter: str) -> tuple[int, float]:
-    """Send it all: how many messages, in how many seconds."""
+    """Send all messages; return their number and the seconds that it took."""
     before, began = work.progress.sent, time.monotonic()
     with Bar("ingesting", session.plain) as bar:
         try:

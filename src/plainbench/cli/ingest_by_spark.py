@@ -1,4 +1,4 @@
-"""`plainbench ingest --spark`: the same as without, by the job of `sqew spark ingest`."""
+"""`plainbench ingest --spark`: the same ingest, done by the job of `sqew spark ingest`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _OURS = ("sqew", "sqew-http")
 
 
 def check_driver(config: Config) -> None:
-    """Raise where the topics are in no queue of ours."""
+    """Raise an error if the topics are not in a queue of Sqew's."""
     if config.target.driver not in _OURS:
         raise BadValue(f"--spark sends to Sqew's own queues, and the target is '{config.target.driver}'. Leave it out.")
 
@@ -40,7 +40,7 @@ def sent_by_spark(
     spark: SparkSession, config: Config, folder: Path, kept: Path, patterns: Sequence[str], format: Format,
     delimiter: str, into: Into, restart: bool,
 ) -> job.Ingested:  # fmt: skip
-    """Put the lines of files into a topic. The rejects are where they are without Spark."""
+    """Put the lines of files into a topic. Rejects are written to the same place as without Spark."""
     with _server_of(config, folder, kept) as place:
         options = {**place, "queue": into.topic}
         with Client(place["url"], token=place.get("token")) as client:
@@ -57,7 +57,7 @@ def sent_by_spark(
 
 @contextmanager
 def _server_of(config: Config, folder: Path, kept: Path) -> Iterator[dict[str, str]]:
-    """Where the server is that has the topics, and what opens it. For a file one is started."""
+    """Yield the address and token of the server that has the topics. For a file, a server is started."""
     options = config.target.opened()
     if "url" in options:
         yield {name: str(options[name]) for name in ("url", "token") if options.get(name)}

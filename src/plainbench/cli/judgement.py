@@ -24,7 +24,7 @@ HEADLINES = {
 
 
 def judgement(summary: Summary) -> list[Part]:
-    """All of it: the verdict, what became of the messages, latencies, throughput with durability, and what to know."""
+    """Return the verdict, what became of the messages, latencies, throughput with durability, and other facts."""
     verdict = summary.verdict
     parts: list[Part] = [
         HEADLINES[verdict.outcome],
@@ -41,12 +41,12 @@ def judgement(summary: Summary) -> list[Part]:
 
 
 def examples(numbers: Sequence[int]) -> str:
-    """Some of the messages, by number."""
+    """Return a few messages, by number, in brackets."""
     return f" (n: {', '.join(map(str, numbers))}{', …' if len(numbers) >= 5 else ''})" if numbers else ""
 
 
 def late(summary: Summary) -> Iterator[str]:
-    """A warning for each generator that did not keep up."""
+    """Yield a warning for each generator that did not keep up."""
     for generator in summary.generators:
         worst = generator.lag.max
         if worst is not None and worst >= 100:
@@ -57,7 +57,7 @@ def late(summary: Summary) -> Iterator[str]:
 
 
 def tallies(verdict: Verdict) -> Table:
-    """What became of the messages."""
+    """Return a table of what became of the messages."""
     columns = ["topic", "sent", "found", "done", "dead", "left", "lost", "unexpected", "duplicates", "recovered"]
     more = [
         "changed",
@@ -98,7 +98,7 @@ def _row(tally: Tally) -> list[object]:
 
 
 def latencies(figures: Sequence[Figures]) -> Table:
-    """Quantiles in milliseconds. ``never``: so many messages never got there that the quantile is one of them."""
+    """Return quantiles in milliseconds. ``never``: so many never got there that the quantile is one of them."""
     titles = ["p50 ms", "p95", "p99", "p99.9", "max"]
     return Table(
         [
@@ -133,7 +133,7 @@ def _name(figures: Figures) -> str:
 
 
 def throughputs(summary: Summary) -> Table:
-    """How many a second, and what each of them survived."""
+    """Return the messages per second, with the durability at which they were measured."""
     return Table(
         [Column("of"), Column("sent/s", right=True), Column("acked/s", right=True), Column("durability")],
         [
@@ -150,7 +150,7 @@ def throughputs(summary: Summary) -> Table:
 
 
 def lane_shares(lanes: Sequence[LaneShare]) -> Table:
-    """What each lane was promised, and what it got."""
+    """Return the share that each lane was promised, and the share that it got."""
     return Table(
         [
             Column("lane"),
@@ -175,7 +175,7 @@ def lane_shares(lanes: Sequence[LaneShare]) -> Table:
 
 
 def facts(summary: Summary) -> Iterator[tuple[str, object]]:
-    """What else there is to know."""
+    """Yield the other facts of a run: driver, duration, redeliveries, generators, faults and deaths."""
     yield "driver", f"{summary.driver} ({summary.durability or 'durability unknown'})"
     yield "ended", summary.verdict.ended or "never"
     yield "took", f"{summary.seconds:.1f} s{' of virtual time' if summary.mode == 'virtual' else ''}"

@@ -1,4 +1,4 @@
-"""Where `plainbench` starts: the list of commands."""
+"""The entry point of `plainbench`: the list of its commands."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EPILOG = "Begin with: plainbench init, then: plainbench run"
 
 
 class Root(Program, LazyGroup):
-    """`plainbench` itself."""
+    """The command `plainbench` itself."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -41,7 +41,7 @@ class Root(Program, LazyGroup):
 
 
 def _not_installed(error: ModuleNotFoundError) -> Exception:
-    """Say how to install a missing package of the lab."""
+    """Return an error that says how to install a missing package of the lab."""
     if error.name is None or error.name.partition(".")[0] in ("sqew", "plainbench"):
         return error
     return exits.Failure(f"The lab needs the package {error.name}: {to_install('lab')}.", Exit.FAILED)
@@ -50,11 +50,11 @@ def _not_installed(error: ModuleNotFoundError) -> Exception:
 @click.group(cls=Root, lazy=COMMANDS, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="plainbench")
 def plainbench() -> None:
-    """PlainBench breaks a queue on purpose, and measures it honestly."""
+    """Break a queue on purpose, and measure it honestly."""
 
 
 def main() -> NoReturn:
-    """The script `plainbench`."""
+    """Run the script `plainbench`."""
     start(plainbench)
 
 

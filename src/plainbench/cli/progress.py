@@ -1,4 +1,4 @@
-"""How far a run is, on stderr: a line that changes on a terminal, and one every ten seconds anywhere else."""
+"""Progress of a run on stderr: a line that changes on a terminal, and one every ten seconds anywhere else."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TOLD_EVERY_S = 10.0
 
 
 class Watching:
-    """Told of each look at the queue. It leaves no trace on a terminal."""
+    """An observer of the supervisor that shows a run's progress. On a terminal it leaves no trace."""
 
     def __init__(self, plain: bool, quiet: bool) -> None:
         self._plain, self._quiet = plain, quiet
@@ -27,7 +27,7 @@ class Watching:
         self.say(_depths(supervisor))
 
     def say(self, doing: str) -> None:
-        """Show what is going on, unless something was shown just now."""
+        """Show the progress, unless something was shown just now."""
         screen, now = screen_on(sys.stderr, self._plain), time.monotonic()
         if self._quiet or now - self._last < (_DRAWN_EVERY_S if screen.is_live else _TOLD_EVERY_S):
             return
@@ -42,7 +42,7 @@ class Watching:
             click.echo(line, err=True)
 
     def hide(self) -> None:
-        """Give the line back."""
+        """Clear the line."""
         if self._is_drawn:
             screen = screen_on(sys.stderr, self._plain)
             sys.stderr.write(f"\r{' ' * (screen.width - 1)}\r")

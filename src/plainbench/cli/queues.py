@@ -17,7 +17,7 @@ from sqew.errors import NotFound, nearest
 
 @contextmanager
 def queue_of(config: Config, folder: Path) -> Iterator[Driver]:
-    """The queue, without faults."""
+    """Yield the queue, without faults."""
     if config.target.driver == "sqew-http" and "url" not in config.target.options:
         # A run starts a server on the file; what is done to the file itself comes to the same.
         config = replace(config, target=Target())
@@ -29,13 +29,13 @@ def queue_of(config: Config, folder: Path) -> Iterator[Driver]:
 
 
 def is_there(config: Config, folder: Path) -> bool:
-    """Whether the queue can hold anything: to look at a file that is not there would make it."""
+    """Return True if the queue can hold anything: looking into a file that is not there would create it."""
     on_file = config.target.driver in ("sqew", "sqew-http") and "url" not in config.target.options
     return not on_file or (folder / config.sqlite.queue_file).exists()
 
 
 def topic_of(config: Config, name: str) -> TopicConfig:
-    """The topic of that name."""
+    """Return the topic of this name, or raise `NotFound`."""
     for topic in config.topics:
         if topic.name == name:
             return topic
@@ -47,7 +47,7 @@ def topic_of(config: Config, name: str) -> TopicConfig:
 
 
 def as_made(config: Config, topic: TopicConfig) -> Topic:
-    """The topic as a driver makes it."""
+    """Return the topic in the form that a driver creates."""
     leases = [worker.lease_ms for worker in config.workers] or [30_000]
     lanes = {lane.name: lane.weight for lane in topic.lanes}
     return Topic(topic.name, lanes, topic.fifo, topic.max_attempts, topic.base_backoff_ms, max(leases))

@@ -42,7 +42,7 @@ def run(
     """Run what the configuration says, record it and judge it.
 
     The run is in a folder of its own, which is named at the end. The exit code is 0 if the queue kept its promises,
-    and 1 if it did not or nobody can tell. Ctrl-C ends a run early: what was recorded is judged all the same.
+    and 1 if it did not or if it can't be judged. Ctrl-C ends a run early: what was recorded is judged all the same.
     """
     if tui:
         check_terminal()
@@ -58,7 +58,7 @@ def run(
 
 
 def perform(session: TerminalSession, recording: Recording, *, tui: bool = False) -> int:
-    """Run it, then judge and show what was recorded, whatever ended it: the number to end with."""
+    """Run it, then judge and show what was recorded, whatever ended it; return the exit code."""
     watching = Watching(session.plain, quiet=session.json)
     failure: SqewError | None = None
     why = "failed"

@@ -60,7 +60,7 @@ def shrink(session: TerminalSession, run: str, out: Path | None) -> int:
 
 
 def _recorded(shrinking: Shrinking) -> Recording:
-    """The smallest run, with a folder, a manifest and a summary as any other."""
+    """Record the smallest run, with a folder, a manifest and a summary as any other."""
     recorded, source = shrinking.recorded, shrinking.source
     recording = Recording(
         recorded.config, Path(recorded.folder), Path(recorded.config_file), runs=source.parent,

@@ -1,4 +1,4 @@
-"""`sqew spark compare`. It stands with the lab, which knows whether two runs can be compared at all."""
+"""The command `sqew spark compare`. It is kept with the lab, which knows if two runs can be compared at all."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def _depth_table(depths: dict[str, dict[str, dict[str, int]]]) -> Table:
 
 
 def _last_summary(runs: Path) -> Summary | None:
-    """That of the last run that has one: the others were killed, or go on."""
+    """Return the summary of the last run that has one: the others were killed, or go on."""
     from plainbench.verdict.summary import SUMMARY, read
 
     found = sorted((path for path in runs.glob(f"*/{SUMMARY}")), key=lambda path: path.stat().st_mtime_ns)

@@ -73,7 +73,7 @@ def _lanes(text: str) -> list[Lane]:
 
 
 def _in_configuration(config: Config, name: str, given: dict[str, object]) -> tuple[TopicConfig, bool]:
-    """The topic as the configuration has it, or as it is to be added."""
+    """Return the configuration's topic of this name, or a new one made of the options, and True if it is new."""
     from plainbench.config.model import TopicConfig
 
     for topic in config.topics:
@@ -102,7 +102,7 @@ def _check_same(topic: TopicConfig, given: dict[str, object]) -> None:
 
 
 def _added(config: Path, topic: TopicConfig) -> str:
-    """The text of the configuration with the topic in it. It is not written yet."""
+    """Return the text of the configuration with the topic in it. It is checked, but not written yet."""
     from plainbench.config.edit import with_topic
     from plainbench.config.load import parse
 

@@ -1,1 +1,1 @@
-"""What a run is to be: plainbench.yaml."""
+"""The configuration of a run: plainbench.yaml."""

@@ -1,4 +1,4 @@
-"""What can be wrong with a configuration although each of its values is right."""
+"""Checks that find what is wrong with a configuration although each of its values is valid."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from sqew.rules.rules import check_new_queue_name, default_policy
 
 _OURS = ("sqew", "sqew-http")
 _RESERVED = re.compile(r"lab|supervisor|generator-\d+")
-"""What others who take part in a run are called."""
+"""Names that other participants in a run have."""
 
 
 def check(config: Config, folder: Path) -> Iterator[Mistake]:
-    """Every mistake. ``folder``: where relative paths start."""
+    """Yield every mistake. Relative paths start in ``folder``."""
     yield from check_target(config, folder)
     for number, fixture in enumerate(config.sqlite.app_fixtures):
         if not (folder / fixture).is_file():
@@ -74,7 +74,7 @@ def _topic(config: Config, topic: TopicConfig, where: str) -> Iterator[Mistake]:
 
 
 def _missing(topic: str, config: Config) -> str | None:
-    """The sentence for a topic that is not defined."""
+    """Return the sentence for a topic that is not defined, or None if it is."""
     known = [topic.name for topic in config.topics]
     if topic in known:
         return None

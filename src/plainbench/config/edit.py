@@ -1,4 +1,4 @@
-"""Adds a topic to the text of a plainbench.yaml, and leaves everything else in it as it is."""
+"""Adding a topic to the text of a plainbench.yaml, with everything else in it left as it is."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from plainbench.config.model import TopicConfig
 
 
 def with_topic(text: str, topic: TopicConfig) -> str | None:
-    """The text with the topic as the last one; None where it would have to be written in another form."""
+    """Return the text with the topic as the last one, or None if it would have to be written in another form."""
     root = yaml.compose(text, yaml.SafeLoader)
     key, topics = _topics(root)
     lines = text.splitlines()
@@ -37,7 +37,7 @@ def _topics(root: Node | None) -> tuple[Node | None, Node | None]:
 
 
 def _last_line(node: Node) -> int:
-    """On which line the last of its words ends."""
+    """Return the line on which a node's last word ends."""
     match node:
         case MappingNode() if node.value and not node.flow_style:
             key, value = node.value[-1]
@@ -62,5 +62,5 @@ def _entry(topic: TopicConfig, indent: int) -> list[str]:
 
 
 def _word(name: str) -> str:
-    """A name as YAML: in quotes where it would be taken for something else, as ``no`` and ``1`` are."""
+    """Return a name as YAML: in quotes where it would be read as something else, as ``no`` and ``1`` are."""
     return name if yaml.safe_load(name) == name else json.dumps(name)

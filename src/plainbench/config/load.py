@@ -1,4 +1,4 @@
-"""Reads plainbench.yaml."""
+"""Loading of plainbench.yaml."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_SHOWN = 10
 
 
 def load(path: Path) -> Config:
-    """What the file says. All mistakes in it are told at once, each with its line, its key and what is allowed.
+    """Load a configuration. All mistakes in it are reported at once, each with its line, its key and what is allowed.
 
     Relative paths in it start in the file's folder.
     """
@@ -35,7 +35,7 @@ def load(path: Path) -> Config:
 
 
 def parse(text: str, path: Path) -> Config:
-    """The same of a text that is, or is to be, in the file ``path``."""
+    """Parse the text of a configuration that is, or is to be, in the file ``path``."""
     try:
         reading, plain = _read(text, path)
     except yaml.MarkedYAMLError as error:
@@ -56,7 +56,7 @@ _EVERYTHING_NEEDS = ("topics", "target", "mode")
 
 
 def _as_far_as_it_goes(reading: Reading, plain: Any) -> tuple[Config | None, set[str]]:
-    """What was read, without what is wrong; and the sections in which something is: there, nothing else can be told."""
+    """Return what could be read, and the sections with mistakes: what refers to those can't be checked."""
     unsure = reading.sections_with_problems()
     if any(section.startswith(_EVERYTHING_NEEDS) for section in unsure):
         return None, unsure

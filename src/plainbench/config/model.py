@@ -1,4 +1,4 @@
-"""plainbench.yaml as values. Every key that may stand in it stands here, with what it means.
+"""plainbench.yaml as values. Every key that may stand in it stands here, with its meaning.
 
 Durations are in the unit that the key names. Keys of the seed's format keep their names and meanings.
 """
@@ -25,27 +25,27 @@ Name = Annotated[str, Meta(min_length=1, max_length=80)]
 
 
 class Fixed(Struct, frozen=True, forbid_unknown_fields=True, tag="fixed", tag_field="type"):
-    """Always the same."""
+    """A duration that is always the same."""
 
     ms: Ms
 
 
 class Uniform(Struct, frozen=True, forbid_unknown_fields=True, tag="uniform", tag_field="type"):
-    """Anything between the two, as likely as anything else."""
+    """A duration between the two, all of them equally likely."""
 
     min_ms: Ms
     max_ms: Ms
 
 
 class Normal(Struct, frozen=True, forbid_unknown_fields=True, tag="normal", tag_field="type"):
-    """A bell curve, cut off at nothing."""
+    """A bell curve, cut off at 0."""
 
     mean_ms: Ms
     std_ms: Ms
 
 
 class P95Spike(Struct, frozen=True, forbid_unknown_fields=True, tag="p95_spike", tag_field="type"):
-    """Short as a rule, and every so often as long as the slowest twentieth or longer: a long tail."""
+    """A long tail: around ``base_ms`` as a rule, and with ``spike_prob`` a spike of ``p95_ms`` or longer."""
 
     base_ms: Ms
     p95_ms: Ms
@@ -53,7 +53,7 @@ class P95Spike(Struct, frozen=True, forbid_unknown_fields=True, tag="p95_spike",
 
 
 class Histogram(Struct, frozen=True, forbid_unknown_fields=True, tag="histogram", tag_field="type"):
-    """As it was recorded: a JSON file of ``[[milliseconds, how often], …]``."""
+    """A recorded distribution: a JSON file of ``[[milliseconds, how often], …]``."""
 
     file: str
 
@@ -65,54 +65,54 @@ Latency = Fixed | Uniform | Normal | P95Spike | Histogram
 
 
 class Crash(Struct, frozen=True, forbid_unknown_fields=True):
-    """A worker's process dies: as by `kill -9`, at this point of a call."""
+    """The death of a worker's process, as by `kill -9`, at this point of a call."""
 
     point: Literal["before_commit", "after_commit", "before_reply"] = "after_commit"
     rate: Chance = 0.0
     calls: list[Literal["send", "receive", "ack", "retry"]] = field(default_factory=lambda: ["ack"])
-    """Of the queue. Of app.db it is every statement."""
+    """Kinds of calls to the queue. In app.db every statement counts."""
     at: list[Count] = []  # msgspec copies it
-    """At these of its ``calls``, counted from 1, in the first life of each slot: besides those that ``rate`` picks."""
+    """Numbers of ``calls``, from 1, at which each consumer's first life ends, besides those that ``rate`` picks."""
 
 
 class CallFaults(Struct, frozen=True, forbid_unknown_fields=True):
-    """What may happen to every call to the queue, or to the application's database."""
+    """Faults of every call to the queue, or to the application's database."""
 
     latency: Latency | None = None
     error_rate: Chance = 0.0
     errors: dict[Literal["timeout", "transient"], Annotated[float, Meta(ge=0)]] = field(
         default_factory=lambda: {"transient": 1.0}
     )
-    """What the errors are, by weight. timeout: a real SQLITE_BUSY, as another writer holds the lock for too long."""
+    """Kinds of errors, by weight. timeout: a real SQLITE_BUSY, as another writer holds the lock for too long."""
     crash: Crash | None = None
 
 
 class Window(Struct, frozen=True, forbid_unknown_fields=True):
-    """From when on, and for how long."""
+    """A window of time: its start and its length."""
 
     at_s: Seconds
     for_s: Seconds
 
 
 class ClockJump(Struct, frozen=True, forbid_unknown_fields=True):
-    """The time of day moves, forwards or backwards, for the whole machine that the queue runs on."""
+    """A jump of the time of day, forwards or backwards, for the whole machine that the queue runs on."""
 
     at_s: Seconds
     by_s: float
 
 
 class Network(Struct, frozen=True, forbid_unknown_fields=True):
-    """What may happen to every connection to a server. All of it is done by a TCP proxy of the lab's."""
+    """Faults of every connection to a server. All of them are made by a TCP proxy of the lab's."""
 
     latency: Latency | None = None
     reset_rate: Chance = 0.0
-    """How many of the answers are cut off by a reset."""
+    """Share of the answers that are cut off by a reset."""
     slice_bytes: int = 0
-    """Hand everything on in pieces of so many bytes; 0: as it comes."""
+    """Size of the pieces in which everything is passed on; 0: as it comes."""
     stall: list[Window] = []  # msgspec copies it
     """Windows in which nothing gets through."""
     bytes_per_s: int = 0
-    """At most so fast, each way; 0: as fast as it goes."""
+    """Greatest speed, each way; 0: no limit."""
 
 
 class Faults(Struct, frozen=True, forbid_unknown_fields=True):
@@ -137,7 +137,7 @@ class SQLite(Struct, frozen=True, forbid_unknown_fields=True):
     queue_file: str = "./queue.db"
     app_file: str = "./app.db"
     app_fixtures: list[str] = []  # msgspec copies it
-    """What app.db is filled with before a run: .sql files, and .csv or .jsonl files that become tables."""
+    """Files that fill app.db before a run: .sql files, and .csv or .jsonl files that become tables."""
     pragmas: Pragmas = field(default_factory=Pragmas)
 
 
@@ -151,14 +151,14 @@ def _from_environment(name: str, value: Any) -> Any:
 
 
 class Target(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which queue is measured. `plainbench drivers` lists them, with their options."""
+    """The queue that is measured. `plainbench drivers` lists those there are, with their options."""
 
     driver: Name = "sqew"
     options: dict[str, Any] = {}  # msgspec copies it
-    """``$NAME`` stands for what the environment says of NAME: so that no password is in this file, nor in a run's."""
+    """Options of the driver. ``$NAME`` is read from the environment, so no password is in this file, nor in a run's."""
 
     def opened(self) -> dict[str, Any]:
-        """The options with what the environment says. They must not be written to any file."""
+        """Return the options with values from the environment. They must not be written to any file."""
         return {name: _from_environment(name, value) for name, value in self.options.items()}
 
 
@@ -179,19 +179,19 @@ class TopicConfig(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Constant(Struct, frozen=True, forbid_unknown_fields=True, tag="constant", tag_field="type"):
-    """One after the other, at even distances."""
+    """Arrivals one after the other, at even distances."""
 
     rate: Rate
 
 
 class Poisson(Struct, frozen=True, forbid_unknown_fields=True, tag="poisson", tag_field="type"):
-    """Independent of each other: ``rate`` a second on average."""
+    """Independent arrivals: ``rate`` a second on average."""
 
     rate: Rate
 
 
 class Bursts(Struct, frozen=True, forbid_unknown_fields=True, tag="bursts", tag_field="type"):
-    """``size`` at a time, every ``every_s``, and between them ``rate`` a second."""
+    """Bursts of ``size`` messages every ``every_s``, with ``rate`` a second between them."""
 
     size: Count
     every_s: Annotated[float, Meta(gt=0)]
@@ -199,7 +199,7 @@ class Bursts(Struct, frozen=True, forbid_unknown_fields=True, tag="bursts", tag_
 
 
 class Ramp(Struct, frozen=True, forbid_unknown_fields=True, tag="ramp", tag_field="type"):
-    """From one rate to another within ``over_s``; then it stays."""
+    """A rate that changes evenly from one value to another within ``over_s``, and then stays."""
 
     start_rate: Annotated[float, Meta(ge=0)]
     end_rate: Rate
@@ -207,20 +207,20 @@ class Ramp(Struct, frozen=True, forbid_unknown_fields=True, tag="ramp", tag_fiel
 
 
 class Recorded(Struct, frozen=True, forbid_unknown_fields=True, tag="recorded", tag_field="type"):
-    """As they arrived before: a file with a time in seconds a line, or the folder of a run."""
+    """Recorded arrivals: a file with a time in seconds a line, or the folder of a run."""
 
     file: str
     speed: Rate = 1.0
 
 
 class AtOnce(Struct, frozen=True, forbid_unknown_fields=True, tag="at_once", tag_field="type"):
-    """As fast as the queue takes them, ``batch`` in a call: to fill a queue, not to measure its latency."""
+    """Arrivals as fast as the queue takes them, ``batch`` in a call: to fill a queue, not to measure its latency."""
 
     batch: Annotated[int, Meta(ge=1, le=10_000)] = 1_000
 
 
 class Closed(Struct, frozen=True, forbid_unknown_fields=True, tag="closed", tag_field="type"):
-    """``clients`` that each send, wait for the answer, think and send again. They wait when the queue does."""
+    """A loop of ``clients`` that each send, await the answer, think and send again. They wait when the queue does."""
 
     clients: Count = 1
     think_ms: Ms = 0
@@ -230,81 +230,81 @@ Arrivals = Constant | Poisson | Bursts | Ramp | Recorded | AtOnce | Closed
 
 
 class Sizes(Struct, frozen=True, forbid_unknown_fields=True):
-    """How large synthetic bodies are, in bytes."""
+    """Sizes of synthetic bodies, in bytes."""
 
     min: Count = 200
     max: Count = 200
     shape: Literal["uniform", "log"] = "uniform"
-    """log: small ones are as much more frequent as large ones are larger."""
+    """log: evenly spread over the logarithm of the size, so that small bodies are more frequent."""
 
 
 class Keys(Struct, frozen=True, forbid_unknown_fields=True):
-    """Whom the messages are about: a number from 1 to ``count``, the small ones more often the greater ``skew`` is."""
+    """Keys of the messages: numbers from 1 to ``count``, the small ones more often the greater ``skew`` is."""
 
     count: Annotated[int, Meta(ge=1, le=10_000_000)] = 1_000
     skew: Annotated[float, Meta(ge=0, le=10)] = 0.0
-    """0: all alike; 1: as in Zipf's law."""
+    """0: all equally often; 1: as in Zipf's law."""
     field: str | None = None
-    """With ``input``: the field of a body that says whom it is about, for a FIFO topic's groups."""
+    """With ``input``: the field of a body that holds its key, for a FIFO topic's groups."""
 
 
 class Workload(Struct, frozen=True, forbid_unknown_fields=True):
-    """Messages for one topic. Without ``input`` they are made up."""
+    """Messages for one topic. Without ``input`` they are synthetic."""
 
     topic: Name
     arrivals: Arrivals = field(default_factory=AtOnce)
     messages: Count | None = None
-    """How many; None: as many as ``input`` has, or until ``for_s`` is over."""
+    """Number of messages; None: as many as ``input`` has, or until ``for_s`` is over."""
     for_s: Seconds | None = None
     input: list[str] | str | None = None
     """Files with the bodies: JSONL, or CSV by their ending, also compressed with gzip. ``*`` stands for anything."""
     lanes: dict[str, Annotated[float, Meta(ge=0)]] = {}  # msgspec copies it
-    """Which part goes to which lane; none: by the topic's weights."""
+    """Share of the messages for each lane; none: by the topic's weights."""
     size: Sizes = field(default_factory=Sizes)
     keys: Keys = field(default_factory=Keys)
     priorities: dict[Annotated[int, Meta(ge=-1000, le=1000)], Annotated[float, Meta(ge=0)]] = {}
     late_ms: Ms | None = None
-    """What could not be sent for so long after it was due is dropped, and counted; None: nothing is dropped."""
+    """Messages that are late by more than this are not sent, but dropped and counted; None: nothing is dropped."""
     senders: Annotated[int, Meta(ge=1, le=256)] = 1
-    """How many send side by side in an open loop."""
+    """Number of senders side by side in an open loop."""
 
 
 # Workers
 
 
 class WorkerConfig(Struct, frozen=True, forbid_unknown_fields=True):
-    """Who receives. It runs a command, or a Python function; with neither it acks at once."""
+    """A receiver of messages. It runs a command, or a Python function; with neither it acks at once."""
 
     name: Name
     cmd: list[str] = []  # msgspec copies it
     call: str | None = None
     """``module:function`` or ``file.py:function``."""
     topics: list[Name] = []
-    """From which; none: from all."""
+    """Topics to receive from; none: all."""
     concurrency: Annotated[int, Meta(ge=1, le=1024)] = 1
     prefetch: Annotated[int, Meta(ge=1, le=1000)] = 1
-    """How many are received and acked in one call."""
+    """Number of messages that are received and acked in one call."""
     lease_ms: Annotated[int, Meta(ge=1)] = 30_000
     heartbeat: bool = True
-    """Whether leases are extended while the work goes on."""
+    """True to extend leases while the work goes on."""
     timeout_ms: Ms | None = None
-    """Longer than that and the work is given up: the command is killed, the message retried."""
+    """Time after which the work is given up: the command is killed, the message retried."""
     work: Latency | None = None
-    """How long the work takes, besides what the command or function does. In virtual time it is all that counts."""
+    """Duration of the work, besides what the command or function does. In virtual time it is all that counts."""
     restart_ms: Ms = 200
-    """How long a worker that died stays away."""
+    """Time that a worker that died stays away."""
 
 
 class Until(Struct, frozen=True, forbid_unknown_fields=True):
-    """When a run is over: when everything was settled, or at the latest …"""
+    """The end of a run, if not everything is settled before: after this time at the latest."""
 
     most_s: Seconds = 3_600
     idle_s: Seconds = 10
-    """… when nothing was received for so long though nothing more is sent."""
+    """Seconds without any movement in the queue, once everything was sent, after which a run ends too."""
 
 
 class Config(Struct, frozen=True, forbid_unknown_fields=True):
-    """A run."""
+    """The configuration of a run."""
 
     seed: Annotated[int, Meta(ge=0)] = 0
     mode: Literal["real", "virtual"] = "real"
@@ -316,4 +316,4 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
     workers: list[WorkerConfig] = []
     until: Until = field(default_factory=Until)
     runs: str = "./runs"
-    """Where runs are recorded."""
+    """Folder in which runs are recorded."""

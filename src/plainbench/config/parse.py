@@ -1,4 +1,4 @@
-"""YAML as values of a type, where every mistake is found and is told with its line, its key and what is allowed."""
+"""YAML as values of a type: every mistake is found, and reported with its line, its key and what is allowed."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _ABSENT = object()
 
 
 class Problem(Struct, frozen=True, order=True):
-    """What is wrong, and on which line."""
+    """A mistake, with its line."""
 
     line: int
     sentence: str
 
 
 class Reading:
-    """Reads one document. ``lines`` says afterwards where each key stands: ``topics[0].name``."""
+    """A reader of one document. Afterwards ``lines`` holds the line of each key, such as ``topics[0].name``."""
 
     def __init__(self, construct: Callable[[Node], Any], flatten: Callable[[MappingNode], None]) -> None:
         self.problems: list[Problem] = []
@@ -36,7 +36,7 @@ class Reading:
         self._construct, self._flatten = construct, flatten
 
     def read(self, node: Node, kind: kinds.Type, path: str = "") -> Any:
-        """The node as plain data of that type; something else where there is a problem."""
+        """Return the node as plain data of that type, or something else if there is a problem."""
         self.lines[path] = node.start_mark.line + 1
         if isinstance(kind, kinds.UnionType):
             chosen = self._choose(node, kind, path)
@@ -54,13 +54,13 @@ class Reading:
                 return self._scalar(node, kind, path)
 
     def line_of(self, path: str) -> int:
-        """Where a key stands, or what it would stand in."""
+        """Return the line of a key, or of the section that it would be in."""
         while path and path not in self.lines:
             path = path.rpartition("[" if path.endswith("]") else ".")[0]
         return self.lines.get(path, 1)
 
     def sections_with_problems(self) -> set[str]:
-        """Which of ``topics[0]``, ``workload[1]``, ``faults`` … a problem is in; of several on one line, all."""
+        """Return the sections with a problem, such as ``topics[0]`` or ``faults``; of several on one line, all."""
         starts = {path: line for path, line in self.lines.items() if path and section_of(path) == path}
         found = set()
         for problem in self.problems:
@@ -84,7 +84,7 @@ class Reading:
         return _ABSENT
 
     def _choose(self, node: Node, union: kinds.UnionType, path: str) -> kinds.Type | Any | None:
-        """Which of the types is meant; None: null is."""
+        """Return the type that is meant; None stands for null."""
         if _is_null(node) and any(isinstance(kind, kinds.NoneType) for kind in union.types):
             return None
         structs = [kind for kind in union.types if isinstance(kind, kinds.StructType)]
@@ -159,7 +159,7 @@ class Reading:
         return self._flat(node)
 
     def _flat(self, node: MappingNode) -> list[tuple[Node, Node]]:
-        """The keys and values, with those that ``<<`` stands for."""
+        """Return the keys and values, with those that ``<<`` merges in."""
         # Of a copy: what an alias names is read more than once.
         copy = MappingNode(node.tag, list(node.value), node.start_mark, node.end_mark)
         self._flatten(copy)
@@ -207,12 +207,12 @@ _NODES: dict[type, type[Node]] = {
 
 
 def section_of(path: str) -> str:
-    """The part of the file that a key is in: ``workload[1]`` of ``workload[1].size.min``."""
+    """Return the section that a key is in: ``workload[1]`` for ``workload[1].size.min``."""
     return path.split(".", 1)[0]
 
 
 def without_absent(value: Any) -> Any:
-    """What was read without the keys that have problems; entries of lists stay, as others are counted from them."""
+    """Return a value without the keys that have problems; entries of lists stay, so that others keep their index."""
     if isinstance(value, dict):
         return {key: without_absent(inner) for key, inner in value.items() if inner is not _ABSENT}
     if isinstance(value, list):
@@ -240,7 +240,7 @@ def _shown(node: Node) -> str:
 
 
 def _parse(node: ScalarNode, kind: kinds.Type) -> Any:
-    """What a word stands for, where this type is expected: ``1e3`` is a number, and ``no`` may be a name."""
+    """Return the value of a word where this type is expected: ``1e3`` is a number, and ``no`` may be a name."""
     text: str = node.value
     if isinstance(kind, kinds.StrType):
         return text
@@ -282,7 +282,7 @@ def _fits(value: Any, kind: kinds.Type) -> bool:
 
 
 def allowed(kind: kinds.Type) -> str:
-    """What a value of that type may be, in words."""
+    """Describe in words the values that a type allows."""
     match kind:
         case kinds.IntType() | kinds.FloatType():
             return f"{'a whole number' if isinstance(kind, kinds.IntType) else 'a number'}{_range(kind)}"

@@ -1,4 +1,4 @@
-"""What a configuration shows to others than whoever runs it: everything but passwords."""
+"""A configuration as it may be shown to people other than its owner: everything but passwords."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WHO = re.compile(r"(?<=://)[^/?#\s]*@")
 
 
 def shown(key: str, value: Any) -> Any:
-    """A value of the configuration as it may be shown. ``key``: as in ``target.options.token``.
+    """Return a value of the configuration as it may be shown. ``key``: as in ``target.options.token``.
 
     >>> shown("target.options.url", "redis://me:sesame@localhost:6379/0")
     'redis://…@localhost:6379/0'

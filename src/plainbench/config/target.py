@@ -1,4 +1,4 @@
-"""What can be wrong with the queue that a configuration names, as far as it can be known before a run."""
+"""Checks of the queue that a configuration names, as far as they can be made before a run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Mistake = tuple[str, str]
 
 
 def check_target(config: Config, folder: Path) -> Iterator[Mistake]:
-    """Mistakes in ``target``, and in what needs another target. ``folder``: where relative paths start."""
+    """Yield mistakes in ``target``, and in keys that need another target. Relative paths start in ``folder``."""
     name = config.target.driver
     if name not in DRIVERS and ":" not in name:
         known = ", ".join(DRIVERS)
@@ -46,7 +46,7 @@ def _network(config: Config) -> Iterator[Mistake]:
 
 
 def url_option(driver: str) -> str:
-    """Which option says where the server is."""
+    """Return the name of the option that holds the server's address."""
     # SQS's clients have another name for it.
     return "endpoint_url" if driver == "sqs" else "url"
 

@@ -25,11 +25,11 @@ DRIVERS = {
     "rabbitmq": "plainbench.drivers.rabbitmq:RabbitDriver",
     "pgqueuer": "plainbench.drivers.pgqueuer:PgQueuerDriver",
 }
-"""Also ``module:Class`` or ``file.py:Class`` of anybody's own."""
+"""Drivers by name. ``module:Class`` or ``file.py:Class`` names one of your own."""
 
 
 def driver_class(name: str, folder: Path) -> type[Driver]:
-    """The driver of that name."""
+    """Return the driver of this name."""
     if name not in DRIVERS and ":" not in name:
         near = get_close_matches(name, DRIVERS, 1)
         hint = f" Did you mean {near[0]}?" if near else ""
@@ -41,7 +41,7 @@ def driver_class(name: str, folder: Path) -> type[Driver]:
 
 
 def named(reference: str, folder: Path) -> Any:
-    """What ``module:name`` or ``file.py:name`` stands for. A module may also lie in the configuration's folder."""
+    """Import ``module:name`` or ``file.py:name``. A module may also lie in the configuration's folder."""
     module_name, _, name = reference.rpartition(":")
     home = str(folder.resolve())
     if home not in sys.path:
@@ -82,7 +82,7 @@ def _from_file(path: Path) -> ModuleType:
 
 
 def open_driver(place: Place) -> Driver:
-    """The queue that the configuration names, with its faults."""
+    """Open the queue that the configuration names, with its faults."""
     kind = driver_class(place.config.target.driver, place.folder)
     _check_options(place.config, kind)
     driver = kind(place)

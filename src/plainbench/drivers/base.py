@@ -1,8 +1,8 @@
-"""What the lab asks of a queue. A driver is a small class that says it in the words of one.
+"""The contract between the lab and a queue. A driver is a small class that fulfils it with the means of one queue.
 
-Every slot of a worker and every generator opens a driver of its own, in its own thread, so a driver need not be safe to
-share. It is told the lab's number of each message and must give it back with the delivery, however the queue carries
-it: as a header, an attribute, or in an envelope round the body.
+Every consumer of a worker and every generator opens a driver of its own, in its own thread, so a driver need not be
+safe to share. It is given the lab's number of each message and must return it with the delivery, however the queue
+carries it: as a header, an attribute, or in an envelope round the body.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Item(Struct, frozen=True, gc=False):
 
 
 class Delivered(Struct, frozen=True, gc=False):
-    """A message as a worker gets it. ``handle`` is whatever the driver needs to settle it."""
+    """A message as a worker gets it. ``handle`` holds what the driver needs to settle it."""
 
     number: int
     body: bytes
@@ -45,18 +45,18 @@ class Delivered(Struct, frozen=True, gc=False):
 
 
 class Left(Struct, frozen=True, gc=False):
-    """A message that is in the queue while nobody uses it."""
+    """A message that is in the queue while no client uses it."""
 
     number: int
     where: Literal["ready", "leased", "delayed", "blocked", "dead"]
 
 
 class Topic(Struct, frozen=True):
-    """A queue as the lab wants it. What a rival can't do it refuses in `Driver.create`, with a sentence."""
+    """A queue as the lab wants it. `Driver.create` refuses the features that a rival lacks, with a sentence."""
 
     name: str
     lanes: Mapping[str, int] = {}  # msgspec copies it
-    """By weight; none: there is one lane."""
+    """Lanes with their weights; none: a single lane."""
     fifo: bool = False
     max_attempts: int | None = 5
     base_backoff_ms: int = 1000
@@ -64,7 +64,7 @@ class Topic(Struct, frozen=True):
 
 
 class NotOffered(Invalid):
-    """The queue that the driver speaks to has no such thing."""
+    """A feature that the driver's queue does not have."""
 
 
 class Note(Protocol):
@@ -84,77 +84,77 @@ def _unheard(what: str, where: str, stream: str, index: int, ms: float | None = 
 
 
 class Place(Struct, frozen=True):
-    """Where a queue is, and how it is to be used."""
+    """The context in which a driver uses a queue."""
 
     config: Config
     folder: Path
-    """Relative paths start here."""
+    """Folder in which relative paths start."""
     time: Time
     note: Note = _unheard
-    """Has it on the event log that a fault has happened."""
+    """Callback that records a fault that has happened in the event log."""
     allows: Allows = _always
-    """Whether a fault that is due may happen: see `plainbench.faults.schedule`."""
+    """Callback that returns True if a fault that is due may happen: see `plainbench.faults.schedule`."""
     process: str = ""
-    """Whose process it is: who has the same shares a clock. In virtual time all are in one, and yet are several."""
+    """Name of the process: drivers of one process share a clock. In virtual time several names share one process."""
     injector: Injector | None = None
-    """What makes calls slow and has them fail. Only drivers that are `faults_inside` look at it."""
+    """Injector that delays calls and makes them fail. Only drivers that are `faults_inside` use it."""
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """What the configuration says under ``target.options``."""
+        """The configuration's ``target.options``."""
         return self.config.target.opened()
 
 
 class Driver(Protocol):
-    """A queue. Errors that are worth trying again are `SqewError`; after `sqew.errors.OutcomeUnknown` nobody knows."""
+    """A queue. Errors worth a retry are `SqewError`; after `sqew.errors.OutcomeUnknown` the outcome is unknown."""
 
     name: ClassVar[str]
-    """What ``target.driver`` calls it."""
+    """The driver's name in ``target.driver``."""
     does: ClassVar[str]
-    """One line on what it measures, for `plainbench drivers`."""
+    """A line on what it measures, for `plainbench drivers`."""
     needs: ClassVar[Sequence[str]]
     """Packages beyond the base install."""
     options: ClassVar[Mapping[str, str]]
-    """What ``target.options`` may hold: each option's name, and a sentence on it."""
+    """Options that ``target.options`` may hold: each one's name, and a sentence on it."""
     runs_in_virtual_time: ClassVar[bool]
     faults_inside: ClassVar[bool]
-    """Whether it puts the injector into the store itself. Otherwise the lab wraps the driver."""
+    """True if the driver puts the injector into the store itself. Otherwise the lab wraps the driver."""
     shows_dead: ClassVar[bool]
-    """Whether `left` shows all dead letters: then one that is not there is lost."""
+    """True if `left` shows all dead letters: then one that is not there is lost."""
     leases_outlive: ClassVar[bool]
-    """Whether a message stays with who received it when their connection ends, until the lease does."""
+    """True if a message stays leased when its receiver's connection ends, until the lease does."""
 
     def __init__(self, place: Place) -> None: ...
 
     @property
     def durability(self) -> str:
-        """What a send survives once it is answered, in a few words: it is printed beside every throughput."""
+        """The durability of a send that was answered, in a few words: it is printed beside every throughput."""
 
     def create(self, topic: Topic) -> None:
-        """Make the queue unless it is there."""
+        """Create the queue unless it exists."""
 
     def send(self, topic: str, items: Sequence[Item]) -> None:
-        """Return when all are as safe as `durability` says. Raise if none is stored, or if nobody knows."""
+        """Return when all are stored as safely as `durability` says. Raise if none is stored, or if that is unknown."""
 
     def receive(self, topic: str, limit: int, lease_ms: int, wait_s: float) -> Sequence[Delivered]:
-        """Up to ``limit`` messages; wait for the first for up to ``wait_s``."""
+        """Receive up to ``limit`` messages; wait for the first for up to ``wait_s``."""
 
     def ack(self, topic: str, deliveries: Sequence[Delivered]) -> Sequence[SqewError | None]:
-        """Done with them: an error for each that was refused."""
+        """Acknowledge messages, and return an error for each that was refused."""
 
     def retry(self, topic: str, delivery: Delivered, after_ms: int | None) -> None:
-        """Give it back: to be delivered again after the queue's backoff, or after so long."""
+        """Give a message back, to be delivered again after ``after_ms``, or after the queue's backoff."""
 
     def bury(self, topic: str, delivery: Delivered, reason: str) -> None:
-        """Give it up: to the dead letters."""
+        """Move a message to the dead letters."""
 
     def extend(self, topic: str, delivery: Delivered, lease_ms: int) -> None:
-        """Keep it for so long from now."""
+        """Extend a message's lease to ``lease_ms`` from now."""
 
     def left(self, topic: str) -> Iterable[Left]:
-        """What is in the queue and its dead letters, while nobody uses it."""
+        """Return what is in the queue and its dead letters, while no client uses it."""
 
     def depths(self, topic: str) -> Mapping[str, Mapping[str, int]]:
-        """By lane: how many are ready, leased, delayed and dead, as far as the queue tells."""
+        """Return the number of ready, leased, delayed and dead messages by lane, as far as the queue tells."""
 
     def close(self) -> None: ...

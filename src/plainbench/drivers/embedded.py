@@ -1,4 +1,4 @@
-"""Our own queue, in the process of who uses it."""
+"""The driver of Sqew in the process that uses it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SCANNED = 5_000
 
 
 def settings_of(place: Place) -> Settings:
-    """Our settings, as the configuration's pragmas say."""
+    """Return Sqew's settings for the configuration's pragmas."""
     pragmas = place.config.sqlite.pragmas
     return resolve(
         {
@@ -62,7 +62,7 @@ def _store(place: Place, settings: Settings, clock: Clock) -> SQLiteStore:
 
 
 class SharedQueue:
-    """One queue for all threads of a process, as an application has it. The last to let go of it closes it."""
+    """A queue for all threads of a process, as an application has it. The last thread to let go of it closes it."""
 
     def __init__(self, queue: Queue, closed: Callable[[], object]) -> None:
         self.queue = queue
@@ -80,7 +80,7 @@ class SharedQueue:
 
 
 class EmbeddedDriver(OurDriver):
-    """Implements `plainbench.drivers.base.Driver`."""
+    """A driver of Sqew in this process; see `plainbench.drivers.base.Driver`."""
 
     name: ClassVar[str] = "sqew"
     does: ClassVar[str] = "Sqew in the process of who uses it, on the SQLite file of sqlite.queue_file."
@@ -135,11 +135,11 @@ class EmbeddedDriver(OurDriver):
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is used as an application uses it: no call can fail, so nothing of the lab is in between."""
+        """True if it is used as an application uses it: no call can fail, so nothing of the lab is in between."""
         return self._plain is not None
 
     def _call(self, call: Call, function: Callable[[], R]) -> R:
-        """Decide what goes wrong in a call, however many transactions it takes: the first of them meets it."""
+        """Run a call with the fault that is decided for it: of several transactions, the first meets it."""
         injector, store = self._injector, self._faulty
         if injector is None or store is None:
             return function()

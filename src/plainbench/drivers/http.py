@@ -1,4 +1,4 @@
-"""Our own queue behind a server."""
+"""The driver of Sqew behind its server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _decode = msgspec.json.Decoder(Line).decode
 
 
 class HttpDriver(OurDriver):
-    """Implements `plainbench.drivers.base.Driver`."""
+    """A driver of Sqew over HTTP; see `plainbench.drivers.base.Driver`."""
 
     name: ClassVar[str] = "sqew-http"
     does: ClassVar[str] = "Sqew behind its server, over HTTP. Without a url the lab starts one on sqlite.queue_file."

@@ -1,4 +1,4 @@
-"""PostgreSQL through pgqueuer: a table of jobs, in which a topic is an entrypoint."""
+"""The driver of PostgreSQL through pgqueuer: a table of jobs, in which a topic is an entrypoint."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 _TIMEOUT_S = 10.0
 _SLICE_S = 0.1
-"""PostgreSQL wakes who waits for new jobs, and nobody when a delay or a lease ends: so often it is looked after."""
+"""Seconds between looks at the queue: PostgreSQL notifies waiters of new jobs, but not when a delay or a lease ends."""
 _STATE = """
 CASE status WHEN 'picked' THEN 'leased' WHEN 'queued' THEN
   CASE WHEN execute_after > now() THEN 'delayed' ELSE 'ready' END ELSE 'dead' END AS state
@@ -35,7 +35,7 @@ _DEPTHS = "SELECT {state}, count(*) AS count FROM {table} WHERE entrypoint = $1 
 
 
 class PgQueuerDriver:
-    """Implements `plainbench.drivers.base.Driver`."""
+    """A driver of pgqueuer; see `plainbench.drivers.base.Driver`."""
 
     name: ClassVar[str] = "pgqueuer"
     does: ClassVar[str] = "PostgreSQL through pgqueuer, in its own tables: a topic is an entrypoint."
@@ -62,7 +62,7 @@ class PgQueuerDriver:
             raise
 
     def _ask(self, call: Callable[[Queries], Awaitable[T]]) -> T:
-        """The result of a call, in the lab's words if it fails."""
+        """Run a call and return its result; errors become those of the lab."""
         try:
             return self._loop.run_until_complete(self._called(call))
         except asyncpg.UndefinedTableError as error:
@@ -118,7 +118,7 @@ class PgQueuerDriver:
         return [_delivered(job) for job in self._ask(receive)]
 
     def ack(self, topic: str, deliveries: Sequence[Delivered]) -> Sequence[SqewError | None]:
-        """pgqueuer does not say whether a job was still there, nor ask whose it is."""
+        """Finish jobs. pgqueuer does not say if a job was still there, nor ask whose it is."""
         self._ask(lambda queries: queries.log_jobs([(one.handle, "successful", None) for one in deliveries]))
         return [None] * len(deliveries)
 
@@ -133,7 +133,7 @@ class PgQueuerDriver:
         self._ask(lambda queries: queries.log_jobs([(delivery.handle, "failed", None)]))
 
     def extend(self, topic: str, delivery: Delivered, lease_ms: int) -> None:
-        """The lease begins anew, and is as long as whoever looks for lost jobs has it."""
+        """Restart the lease. Its length is set by the receiver that looks for lost jobs, not by ``lease_ms``."""
         self._ask(lambda queries: queries.update_heartbeat([delivery.handle.id]))
 
     def left(self, topic: str) -> Iterator[Left]:
@@ -196,7 +196,7 @@ def _headers(item: Item) -> dict[str, str]:
 
 
 def _number(headers: Any) -> object:
-    """The lab's number in the headers of a job, which PostgreSQL gives as the text that they are."""
+    """Return the lab's number in the headers of a job, which PostgreSQL returns as a JSON string."""
     known = msgspec.json.decode(headers) if isinstance(headers, str) else headers
     return (known or {}).get(NUMBER)
 

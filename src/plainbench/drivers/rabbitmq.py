@@ -1,4 +1,4 @@
-"""RabbitMQ: a durable queue for each topic, with confirms, one for its dead letters and one for what waits."""
+"""The driver of RabbitMQ: per topic a durable queue with confirms, one for dead letters, one for delayed messages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _Consumer:
         channel.basic_qos(prefetch_count=limit)
 
     def ack(self, tags: Sequence[int]) -> None:
-        """Tags that are no longer held are done."""
+        """Ack these tags, which the caller has removed from ``held``."""
         if self.held:
             for tag in tags:
                 self.channel.basic_ack(tag)
@@ -47,12 +47,12 @@ class _Consumer:
         self.sync()
 
     def sync(self) -> None:
-        """Return when the server has read all that was said on this channel: it answers no ack."""
+        """Return when the server has read everything that was sent on this channel: it does not answer acks."""
         self.channel.basic_qos(prefetch_count=self.limit)
 
 
 class RabbitDriver:
-    """Implements `plainbench.drivers.base.Driver`."""
+    """A driver of RabbitMQ; see `plainbench.drivers.base.Driver`."""
 
     name: ClassVar[str] = "rabbitmq"
     does: ClassVar[str] = "RabbitMQ 3.10 or newer, through pika: quorum or classic queues, with publisher confirms."
@@ -143,7 +143,7 @@ class RabbitDriver:
         return refusals
 
     def _take(self, delivery: Delivered) -> StaleLease | None:
-        """Whether it is no longer ours to settle: to settle a message twice would close the channel."""
+        """Stop holding a message; return an error if it is not held: to settle it twice would close the channel."""
         consumer, tag = delivery.handle[:2]
         if not consumer.channel.is_open or tag not in consumer.held:
             return StaleLease(delivery.number)
@@ -151,7 +151,7 @@ class RabbitDriver:
         return None
 
     def retry(self, topic: str, delivery: Delivered, after_ms: int | None) -> None:
-        """RabbitMQ gives back at once; to wait, a copy goes to a queue of what waits, and the message is acked."""
+        """Give a message back. RabbitMQ does so at once; to delay it, send a copy to a waiting queue and ack it."""
         if self._policies.is_spent(topic, delivery.attempt):
             self.bury(topic, delivery, "")
             return
@@ -181,10 +181,10 @@ class RabbitDriver:
             consumer.sync()
 
     def extend(self, topic: str, delivery: Delivered, lease_ms: int) -> None:
-        """There is nothing to do: a message is its receiver's for as long as the connection lasts."""
+        """Do nothing: a message is its receiver's for as long as the connection lasts."""
 
     def left(self, topic: str) -> Iterator[Left]:
-        """RabbitMQ shows a message to none but who receives it: all are received, and given back when all are seen."""
+        """Receive all messages, as RabbitMQ shows them in no other way, and give them back when all are seen."""
         places: Sequence[tuple[str, Literal["ready", "delayed", "dead"]]] = [
             (topic, "ready"), (_waiting(topic), "delayed"), (_letters(topic), "dead"),
         ]  # fmt: skip
@@ -197,7 +197,7 @@ class RabbitDriver:
                     yield Left(_number(properties), where)
 
     def depths(self, topic: str) -> Mapping[str, Mapping[str, int]]:
-        """How many are with workers is known to the server alone."""
+        """Return the number of ready, delayed and dead messages: only the server knows how many are with workers."""
         with self._asking(), self._channel() as channel:
             counts = {
                 state: int(channel.queue_declare(queue, passive=True).method.message_count)
@@ -213,7 +213,7 @@ class RabbitDriver:
 
     @contextmanager
     def _channel(self) -> Iterator[BlockingChannel]:
-        """A channel of its own: the server closes one on which something was wrong."""
+        """Yield a channel for one purpose: the server closes a channel on which something was wrong."""
         channel = self._opened().channel()
         try:
             yield channel
@@ -223,7 +223,7 @@ class RabbitDriver:
 
     @contextmanager
     def _asking(self) -> Iterator[None]:
-        """What pika raises, in the lab's words."""
+        """Convert the errors of pika to those of the lab."""
         try:
             yield
         except ChannelClosedByBroker as error:
@@ -262,7 +262,7 @@ def _properties(item: Item) -> pika.BasicProperties:
 
 
 def _own_headers(properties: pika.BasicProperties) -> dict[str, Any]:
-    """Those that came with the message, and not from RabbitMQ."""
+    """Return the headers that came with the message, without those of RabbitMQ."""
     return {name: value for name, value in (properties.headers or {}).items() if not name.startswith("x-")}
 
 
@@ -281,10 +281,10 @@ def _number(properties: pika.BasicProperties) -> int:
 
 
 def _letters(topic: str) -> str:
-    """The queue for the dead letters of a topic."""
+    """Return the name of the queue for a topic's dead letters."""
     return f"{topic}.dead"
 
 
 def _waiting(topic: str) -> str:
-    """The queue for messages of a topic that are to come again later."""
+    """Return the name of the queue for a topic's delayed messages."""
     return f"{topic}.waiting"

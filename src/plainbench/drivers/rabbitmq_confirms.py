@@ -1,7 +1,7 @@
 """Sending to RabbitMQ with a confirm for each message, many at a time.
 
 pika's blocking channel waits for every confirm before it sends the next message, which would measure round trips. So
-this runs pika's own loop, in the thread of who sends, until all of a batch are confirmed.
+this runs pika's own loop, in the sender's thread, until all of a batch are confirmed.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from pika.spec import Basic
 from sqew.errors import OutcomeUnknown, StoreUnavailable, Unreachable
 
 Outgoing = tuple[str, bytes, pika.BasicProperties]
-"""The queue, the body, and what goes with it."""
+"""The queue, the body, and the properties."""
 
 
 class Confirming:
-    """A connection that sends, and knows of each message whether it was confirmed."""
+    """A connection that sends, and tracks which messages were confirmed."""
 
     def __init__(self, parameters: pika.URLParameters, timeout_s: float) -> None:
         self._parameters, self._timeout_s = parameters, timeout_s
@@ -32,7 +32,7 @@ class Confirming:
         self._trouble = ""
 
     def send(self, messages: Sequence[Outgoing]) -> None:
-        """Return when all are confirmed; raise if none is stored, or if nobody knows."""
+        """Send messages, and return when all are confirmed; raise if none is stored, or if that is unknown."""
         channel = self._opened()
         self._refused.clear()
         for queue, body, properties in messages:

@@ -1,4 +1,4 @@
-"""Redis: a stream for each topic, with a consumer group."""
+"""The driver of Redis: a stream for each topic, with a consumer group."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ GROUP = "lab"
 
 _TIMEOUT_S = 10.0
 _SLICE_S = 0.1
-"""Redis wakes who waits for new messages, and nobody when a lease ends: so often it is looked after."""
+"""Seconds between looks at the queue: Redis notifies waiters of new messages, but not when a lease ends."""
 _SCANNED = 1_000
 _DURABILITY = {
     "always": "durable: appendonly, appendfsync=always",
@@ -61,7 +61,7 @@ if #held == 0 then return 0 end
 redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[2], 0, ARGV[3], 'IDLE', ARGV[4], 'JUSTID')
 return 1
 """
-"""Sets how long somebody has held a message, if it is still theirs."""
+"""Script that sets for how long a consumer has held a message, if it still holds it."""
 _BURY = """
 if redis.call('XACK', KEYS[1], ARGV[1], ARGV[2]) == 0 then return 0 end
 local found = redis.call('XRANGE', KEYS[1], ARGV[2], ARGV[2])[1]
@@ -80,7 +80,7 @@ class Handle(msgspec.Struct, frozen=True):
 
 
 class RedisDriver:
-    """Implements `plainbench.drivers.base.Driver`."""
+    """A driver of Redis; see `plainbench.drivers.base.Driver`."""
 
     name: ClassVar[str] = "redis"
     does: ClassVar[str] = "Redis 6.2 or newer, through redis-py: a stream for each topic, with a consumer group."
@@ -155,7 +155,7 @@ class RedisDriver:
                     ]
 
     def _expired(self, topic: str, limit: int, lease_ms: int) -> list[Delivered]:
-        """Messages whose lease is over; those that have been delivered often enough go to the dead letters."""
+        """Claim messages whose lease is over; those that have been delivered often enough go to the dead letters."""
         start = self._looked_until.get(topic, b"0-0")
         answer = self._redis.xautoclaim(topic, GROUP, self._consumer, lease_ms, start, count=limit)
         self._looked_until[topic] = answer[0]
@@ -183,7 +183,7 @@ class RedisDriver:
         ]
 
     def retry(self, topic: str, delivery: Delivered, after_ms: int | None) -> None:
-        """It stays pending, as long as it takes until its lease is over: so it waits for a lease at most."""
+        """Leave a message pending, with its lease shortened to the delay: so it waits for one lease at most."""
         if self._policies.is_spent(topic, delivery.attempt):
             self.bury(topic, delivery, "")
             return
@@ -241,7 +241,7 @@ class RedisDriver:
 
 @contextmanager
 def _asking() -> Iterator[None]:
-    """What redis-py raises, in the lab's words."""
+    """Convert the errors of redis-py to those of the lab."""
     try:
         yield
     except AuthenticationError as error:
@@ -266,5 +266,5 @@ def _number(id: bytes, fields: Mapping[bytes, bytes]) -> int:
 
 
 def _letters(topic: str) -> str:
-    """The stream of the dead letters of a topic."""
+    """Return the name of the stream of a topic's dead letters."""
     return f"{topic}:dead"

@@ -1,4 +1,4 @@
-"""What drivers of our own queue have in common: embedded or behind a server, it has the same methods."""
+"""Parts that the drivers of Sqew share: embedded or behind a server, it has the same methods."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ NUMBER = "lab"
 
 
 DURABILITY = {"FULL": "durable: synchronous=FULL", "NORMAL": "fast: synchronous=NORMAL"}
-"""What a file's pragma means for who gets an answer."""
+"""Durability of an answered call, by the file's ``synchronous`` pragma."""
 
 
 class OurDriver:
-    """Most of `plainbench.drivers.base.Driver`."""
+    """The methods of `plainbench.drivers.base.Driver` that are the same for all of Sqew."""
 
     _queue: Queue | Client
 
@@ -64,7 +64,7 @@ class OurDriver:
 
 
 def depths_of(measured: Depths) -> dict[str, Mapping[str, int]]:
-    """By lane; under no lane's name, what has none."""
+    """Return the counts by lane; those that belong to no lane are under the empty name."""
     lanes = {
         lane: {"ready": depth.ready, "leased": depth.leased, "delayed": depth.delayed, "blocked": depth.blocked}
         for lane, depth in measured.lanes.items()
@@ -83,6 +83,6 @@ def _delivered(message: Message) -> Delivered:
 
 
 def number_in(headers: Mapping[str, Any] | None, id: int) -> int:
-    """The lab's number; of what the lab did not send, the message's id below 0."""
+    """Return the lab's number of a message, or its id below 0 if the lab did not send it."""
     number = (headers or {}).get(NUMBER)
     return number if type(number) is int else -id

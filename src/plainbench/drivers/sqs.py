@@ -1,4 +1,4 @@
-"""Any queue that speaks SQS: Amazon's own, Sqew's, and others."""
+"""The driver of any queue that speaks SQS: Amazon's own, Sqew's, and others."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from plainbench.drivers.other_queues import NUMBER, Policies, number_of, refuse_
 from sqew.errors import BadValue, NotFound, OutcomeUnknown, SqewError, StaleLease, StoreUnavailable, Unreachable
 
 _BATCH = 10
-"""SQS takes and gives no more at once."""
+"""Messages that SQS takes or gives in one call, at most."""
 _BATCH_BYTES = 262_144
 _TIMEOUT_S = 10
 _LOOK_S = 60
-"""For how long messages are hidden while the lab looks at what is left."""
+"""Seconds for which messages are hidden while the lab looks at what is left."""
 _COUNTS = {
     "ready": "ApproximateNumberOfMessages",
     "leased": "ApproximateNumberOfMessagesNotVisible",
@@ -43,12 +43,12 @@ _COUNTS = {
 _WITH_EACH = ["ApproximateReceiveCount", "MessageGroupId"]
 _STALE = frozenset({"ReceiptHandleIsInvalid", "MessageNotInflight", "InvalidParameterValue"})
 _UNKNOWN = frozenset({"InternalFailure", "InternalError"})
-"""Errors after which it may have been done all the same."""
+"""Errors after which the call may have been done all the same."""
 _opening = threading.Lock()
 
 
 class SqsDriver:
-    """Implements `plainbench.drivers.base.Driver`."""
+    """A driver of SQS; see `plainbench.drivers.base.Driver`."""
 
     name: ClassVar[str] = "sqs"
     does: ClassVar[str] = "Any SQS endpoint, through boto3: Amazon's, Sqew's own, or another."
@@ -145,7 +145,7 @@ class SqsDriver:
         self.extend(topic, delivery, self._policies.wait_ms(topic, delivery.attempt, after_ms))
 
     def bury(self, topic: str, delivery: Delivered, reason: str) -> None:
-        """SQS can't give a message up: a copy goes to the dead letters, and then the message is deleted."""
+        """Send a copy to the dead letters, then delete the message: SQS has no call for that."""
         letters = _letters(topic)
         message = delivery.handle
         entry = {"MessageBody": message["Body"], "MessageAttributes": message.get("MessageAttributes", {})}
@@ -164,7 +164,7 @@ class SqsDriver:
             )
 
     def left(self, topic: str) -> Iterator[Left]:
-        """SQS shows a message to none but who receives it: so looking at what is left counts as a delivery."""
+        """Receive all messages, as SQS shows them in no other way: so looking at what is left counts as a delivery."""
         yield from self._in_queue(topic, "ready")
         yield from self._in_queue(_letters(topic), "dead")
 
@@ -188,7 +188,7 @@ class SqsDriver:
             self._show(url, seen)
 
     def _show(self, url: str, hidden: Sequence[Delivered]) -> None:
-        """Let others receive them again, at once."""
+        """Make hidden messages receivable again, at once."""
         for start in range(0, len(hidden), _BATCH):
             entries = [
                 {"Id": str(number), "ReceiptHandle": delivery.handle["ReceiptHandle"], "VisibilityTimeout": 0}
@@ -242,7 +242,7 @@ def _durability(endpoint: object) -> str:
 
 @contextmanager
 def _asking(delivery: Delivered | None = None) -> Iterator[None]:
-    """What boto3 raises, in the lab's words."""
+    """Convert the errors of boto3 to those of the lab."""
     try:
         yield
     except ClientError as error:
@@ -320,10 +320,10 @@ def _delivered(message: Mapping[str, Any]) -> Delivered:
 
 
 def _seconds(ms: float) -> int:
-    """SQS counts in whole seconds: never less than was asked for."""
+    """Return whole seconds, as SQS counts in them: never less than was asked for."""
     return ceil(ms / 1000)
 
 
 def _letters(topic: str) -> str:
-    """The queue for the dead letters of a topic."""
+    """Return the name of the queue for a topic's dead letters."""
     return f"{topic.removesuffix('.fifo')}-dead{'.fifo' if topic.endswith('.fifo') else ''}"

@@ -1,1 +1,1 @@
-"""What goes wrong in a run, on purpose and as the seed says."""
+"""The faults of a run, made on purpose and as the seed says."""

@@ -10,9 +10,9 @@ from sqew.clock import Clock
 
 
 def clock_of(place: Place) -> Clock:
-    """The clock of an engine: as the configuration says, its wall clock jumps while the steady one goes on.
+    """Return the clock of an engine: its wall clock jumps as the configuration says, while the steady one goes on.
 
-    All of one process share it, as they would an engine.
+    All drivers of one process share it, as they would an engine.
     """
     if not place.config.faults.clock_jump:
         return place.time.clock()
@@ -24,7 +24,7 @@ def clock_of(place: Place) -> Clock:
 
 
 class _JumpingWall:
-    """The wall clock of a machine that somebody sets, or that a server of time corrects."""
+    """The wall clock of a machine that is set by hand, or corrected by a time server."""
 
     def __init__(self, place: Place) -> None:
         self._place = place

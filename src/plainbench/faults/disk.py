@@ -13,17 +13,17 @@ _numbers = itertools.count()
 
 
 class FullDisk(apsw.VFS):
-    """Real files, with no room for more at certain times."""
+    """Real files that have no room to grow at certain times."""
 
     def __init__(self, name: str, place: Place) -> None:
         super().__init__(name, "")
         self._place, self._windows = place, place.config.faults.disk_full
         self._noted: set[int] = set()
         self.has_refused = False
-        """Whether the last that was to be written to the log did not fit."""
+        """True if the last write to the log did not fit."""
 
     def refuse_if_full(self) -> None:
-        """Raise what SQLite says of a full disk, if it is full now."""
+        """Raise SQLite's error for a full disk, if it is full now."""
         now_s = self._place.time.now_us() / 1e6
         for index, window in enumerate(self._windows):
             is_now = window.at_s <= now_s < window.at_s + window.for_s
@@ -56,7 +56,7 @@ class _File(apsw.VFSFile):
 
 
 def disk_of(place: Place) -> str | None:
-    """The VFS for the queue's file; None: the disk as it is."""
+    """Return the name of the VFS for the queue's file, or None for the disk as it is."""
     if not place.config.faults.disk_full:
         return None
     name = f"plainbench-full-{next(_numbers)}"

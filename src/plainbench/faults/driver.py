@@ -1,4 +1,4 @@
-"""Faults round a driver, for queues whose store is not ours to wrap."""
+"""Faults round a driver, for queues whose store the lab can't wrap."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ R = TypeVar("R")
 class FaultyDriver:
     """A driver whose calls are slow, fail and kill as an injector decides. See `plainbench.drivers.base.Driver`.
 
-    There is no transaction to be seen from outside: ``before_commit`` is before the call, and ``after_commit`` and
+    No transaction can be seen from outside: ``before_commit`` is before the call, and ``after_commit`` and
     ``before_reply`` are when it has returned.
     """
 

@@ -1,4 +1,4 @@
-"""What a run in real time has around it: a server of its own, and a network that is worse than it looks."""
+"""The environment of a run in real time: a server of its own, and a network with faults."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PORTS = {"https": 443, "redis": 6379, "amqp": 5672, "postgresql": 5432, "postgr
 
 @contextmanager
 def surroundings(scene: Scene) -> Iterator[tuple[Config, Config]]:
-    """The configuration with the addresses for the lab itself, and with those that the actors are to use."""
+    """Yield the configuration with the addresses for the lab itself, and the one with those for the actors."""
     config = scene.config
     with ExitStack() as stack:
         if config.target.driver == "sqew-http" and "url" not in config.target.options:
@@ -54,7 +54,7 @@ def _with_url(config: Config, url: str, name: str = "url") -> Config:
 
 @contextmanager
 def served(place: Place, log: Path) -> Iterator[str]:
-    """`sqew serve` on the queue's file, and its URL."""
+    """Start `sqew serve` on the queue's file, and yield its URL."""
     settings = settings_of(place)
     flags = ["--durability", settings.durability, "--busy-timeout-ms", str(settings.busy_timeout_ms)]
     environment = dict(os.environ)

@@ -1,4 +1,4 @@
-"""Decides what goes wrong in the calls of one actor.
+"""Decisions on what goes wrong in the calls of one actor.
 
 Each kind of call has its own dice and is counted by itself, and all of them are rolled at every call, also those that
 don't matter this time. So a decision depends on the seed, the actor with its life, the kind of call and its number
@@ -30,11 +30,11 @@ class Injected(SqewError):
 
 
 class Died(BaseException):
-    """What a crash is in virtual time, where there is no process to kill. Nobody but the lab may catch it."""
+    """A crash in virtual time, where there is no process to kill. Only the lab may catch it."""
 
 
 class Decision(Struct, frozen=True):
-    """What goes wrong in one call."""
+    """The faults of one call."""
 
     call: Call
     index: int
@@ -44,7 +44,7 @@ class Decision(Struct, frozen=True):
 
 
 class _Calls:
-    """The calls of one kind: how many there were, and the dice for the next."""
+    """The calls of one kind: their number so far, and the dice for the next."""
 
     def __init__(self, faults: CallFaults, scene: Scene, *name: str | int) -> None:
         streams = scene.streams
@@ -55,7 +55,7 @@ class _Calls:
         self._dice = [streams.dice(die, *name) for die in ("error", "kind of error", "crash")]
 
     def next(self) -> tuple[float, float, float, float]:
-        """How much longer it takes, in milliseconds, and what was rolled: for errors, for their kind, for a crash."""
+        """Return the delay of the next call in milliseconds, and what was rolled for an error, its kind and a crash."""
         self.count += 1
         delay_ms = 0.0 if self._latencies is None else self._latencies.draw_ms()
         error, kind, crash = (dice.roll() for dice in self._dice)
@@ -63,7 +63,7 @@ class _Calls:
 
 
 class Injector:
-    """Makes the decisions for one actor, in its thread."""
+    """The source of decisions for one actor, in its thread."""
 
     def __init__(self, faults: CallFaults, scene: Scene, place: str, owner: str, life: int) -> None:
         self._faults, self._scene, self._owner = faults, scene, owner
@@ -74,7 +74,7 @@ class Injector:
         self._calls: dict[Call, _Calls] = {}
 
     def decide(self, call: Call) -> Decision:
-        """What goes wrong in the next call of this kind. It is on the log when it happens."""
+        """Decide what goes wrong in the next call of this kind. It is logged when it happens."""
         if call not in self._calls:
             self._calls[call] = _Calls(self._faults, self._scene, *self._name, call)
         calls, crash = self._calls[call], self._faults.crash
@@ -102,24 +102,24 @@ class Injector:
         return self._scene.allows(f"{self._stream}/{call}/{fault}", index)
 
     def delay(self, decision: Decision) -> None:
-        """Take as long as was decided."""
+        """Sleep for as long as was decided."""
         if decision.delay_ms:
             self._note(decision, "latency", ms=round(decision.delay_ms, 3))
             self._scene.time.sleep(decision.delay_ms / 1000)
 
     def fail(self, decision: Decision) -> NoReturn:
-        """Fail, with nothing done; of a timeout, after the time that a call waits for a lock."""
+        """Raise the injected error, with nothing done; a timeout comes after the time that a call waits for a lock."""
         self.note_error(decision)
         if decision.error == "timeout":
             self._scene.time.sleep(self._scene.config.sqlite.pragmas.busy_timeout_ms / 1000)
         raise Injected(f"An injected {decision.error} error of {decision.call} (call {decision.index}).")
 
     def note_error(self, decision: Decision) -> None:
-        """Have it on the log that the call fails as was decided."""
+        """Log that the call fails as was decided."""
         self._note(decision, "error", what=decision.error or "")
 
     def reach(self, point: Point, decision: Decision) -> None:
-        """Die, if it was decided that the process dies here."""
+        """Die, if it was decided that the process dies at this point."""
         if decision.crash != point:
             return
         self._note(decision, "crash", what=point)

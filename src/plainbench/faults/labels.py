@@ -1,4 +1,4 @@
-"""What faults are called where people read of them."""
+"""Names of faults, for people to read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CRASHES = frozenset({"before_commit", "after_commit", "before_reply"})
 
 
 def fault_name(what: str, where: str) -> str:
-    """A fault, and in which call it happened.
+    """Return the name of a fault, with the call in which it happened.
 
     >>> fault_name("after_commit", "ack"), fault_name("disk_full", "disk")
     ('crash after commit in ack', 'disk full')

@@ -1,4 +1,4 @@
-"""How long things take, drawn from a model."""
+"""Durations that are drawn from a model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Latencies:
         self._drawn: list[float] = []
 
     def draw_ms(self) -> float:
-        """The next one."""
+        """Return the next duration."""
         if not self._drawn:
             self._drawn = np.maximum(self._draw(_DRAWN_TOGETHER), 0.0).tolist()
             self._drawn.reverse()
@@ -49,7 +49,7 @@ def _normal(model: Normal, generator: np.random.Generator, _folder: Path) -> Dra
 
 
 def _p95_spike(model: P95Spike, generator: np.random.Generator, _folder: Path) -> Draw:
-    """Around ``base_ms`` as a rule. A spike is ``p95_ms`` or longer, a twentieth of them twice as long or more."""
+    """Draw around ``base_ms`` as a rule. A spike is ``p95_ms`` or longer, a twentieth of them twice as long or more."""
 
     def draw(count: int) -> np.ndarray:
         usual = generator.uniform(0.8, 1.2, count) * model.base_ms
@@ -66,7 +66,7 @@ def _histogram(model: Histogram, generator: np.random.Generator, folder: Path) -
 
 
 def recorded(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """A recorded histogram: durations in milliseconds, and how likely each is."""
+    """Read a recorded histogram: durations in milliseconds, and the probability of each."""
     try:
         rows = np.array(msgspec.json.decode(path.read_bytes(), type=list[tuple[float, float]]), dtype=float)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""A second writer, that holds the lock of a file."""
+"""A second writer, which holds the write lock of a file."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import apsw
 
 @contextmanager
 def contention(path: str) -> Iterator[None]:
-    """Hold the write lock of the file: who wants to write waits for `busy_timeout`, and then gets SQLITE_BUSY.
+    """Hold the write lock of the file: other writers wait for `busy_timeout`, and then get SQLITE_BUSY.
 
-    If somebody else holds it, wait until it is ours: who holds it now may let go of it in time for the caller.
+    If another connection holds it, wait for it: its holder may let go of it in time for the caller.
     """
     with_lock = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
     try:

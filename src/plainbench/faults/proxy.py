@@ -1,7 +1,7 @@
-"""A TCP proxy that stands between the actors and a server, and treats what passes through as a bad network would.
+"""A TCP proxy between the actors and a server, which treats the traffic as a bad network would.
 
-It runs in a thread of the lab's own process, outside both sides, so neither knows. Which answer is slow or cut off is
-decided per connection and answer by the seed.
+It runs in a thread of the lab's own process, outside both sides, so neither knows. The seed decides, per connection
+and answer, which answers are slow or cut off.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _STALL_LOOK_S = 0.01
 
 
 class Proxy:
-    """Passes connections on to one address."""
+    """A proxy that passes connections on to one address."""
 
     def __init__(self, scene: Scene, host: str, port: int) -> None:
         self._scene, self._network = scene, scene.config.faults.network
@@ -62,7 +62,7 @@ class Proxy:
 
 
 class _Connection:
-    """One connection, both ways. What comes back from the server in one piece is an answer."""
+    """A connection, both ways. Data that comes back from the server in one piece is an answer."""
 
     def __init__(self, scene: Scene, network: Network, number: int, proxy: Proxy) -> None:
         self._scene, self._network, self._proxy = scene, network, proxy
@@ -111,7 +111,7 @@ class _Connection:
         pass
 
     async def _answer(self) -> None:
-        """Before each answer: what becomes of it."""
+        """Delay the next answer, or raise `_Reset`, as the seed decides."""
         self._answers += 1
         index = self._answers
         delay_ms = 0.0 if self._latencies is None else self._latencies.draw_ms()
@@ -145,14 +145,14 @@ class _Connection:
         return (data[start : start + size] for start in range(0, len(data), size))
 
     def _note_once(self, what: str) -> None:
-        """What happens to all that a connection carries is noted once for each."""
+        """Record a fault that affects everything on a connection: once for each connection."""
         if what not in self._noted:
             self._noted.add(what)
             self._scene.note(what, "network", f"{self._stream}/{what}", 1)
 
 
 class _Reset(Exception):
-    """The connection is to be cut off."""
+    """A decision to cut the connection off."""
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:
@@ -165,7 +165,7 @@ def _reset(writer: asyncio.StreamWriter) -> None:
 
 @contextmanager
 def proxied(scene: Scene, host: str, port: int) -> Iterator[int]:
-    """The port of a proxy on this machine that leads to the address."""
+    """Start a proxy on this machine that leads to the address, and yield its port."""
     listening = socket.create_server(("127.0.0.1", 0), backlog=1024)
     # Connections inherit it. Without it each answer in several pieces would wait 40 ms for nothing.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

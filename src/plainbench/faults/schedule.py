@@ -1,4 +1,4 @@
-"""The faults that a run may have, one by one: what shrinking takes away from until only those are left that matter."""
+"""The faults that a run may have, one by one: shrinking takes faults away until only those are left that matter."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from sqew.errors import BadValue
 
 
 class Firing(Struct, frozen=True, order=True):
-    """One fault that happened: the how-many-th decision of which stream."""
+    """A fault that happened: the stream that decided it, and the number of the decision."""
 
     stream: str
     index: int
 
 
 class Schedule(Struct, frozen=True):
-    """Only these happen, whatever else the dice say."""
+    """The only faults that may happen, whatever else the dice say."""
 
     firings: frozenset[Firing]
     seed: int | None = None
-    """Whose decisions they are: with another seed there are others."""
+    """Seed of the decisions: with another seed there are others."""
 
     def allows(self, stream: str, index: int) -> bool:
         return Firing(stream, index) in self.firings
 
 
 def write(schedule: Schedule, path: Path) -> None:
-    """Keep it in a file, for `plainbench run --schedule`."""
+    """Write a schedule to a file, for `plainbench run --schedule`."""
     try:
         path.write_bytes(msgspec.json.format(msgspec.json.encode(schedule, order="deterministic")) + b"\n")
     except OSError as error:
@@ -37,7 +37,7 @@ def write(schedule: Schedule, path: Path) -> None:
 
 
 def read(path: Path) -> Schedule:
-    """What `write` has kept."""
+    """Read a schedule that `write` has written."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Schedule)
     except OSError as error:

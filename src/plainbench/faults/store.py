@@ -1,4 +1,4 @@
-"""A store that wraps a store, and has its transactions go wrong."""
+"""A wrapper of a store that makes its transactions go wrong."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sqew.stores.sqlite import SQLiteStore
 
 
 class SharedStore:
-    """One connection for all actors of a process. While one sleeps for a fault, others may go on.
+    """A connection for all actors of a process. While one of them sleeps for a fault, others may go on.
 
     It is closed when the last of them lets go of it.
     """
@@ -41,7 +41,7 @@ class SharedStore:
 class FaultyStore:
     """The store as one actor sees it: slow, failing and deadly as was decided. See `sqew.stores.contract.Store`.
 
-    A call may take several transactions, as a receive does that waits; what is ``upcoming`` befalls the next one.
+    A call may take several transactions, as a receive does that waits; the fault in ``upcoming`` befalls the next one.
     ``contended`` holds the file's write lock, so that the next transaction gets a real SQLITE_BUSY; ``wait_in_vain``
     takes the time that SQLite would wait for it, where that is virtual.
     """
@@ -58,7 +58,7 @@ class FaultyStore:
     ) -> None:
         self._shared, self._injector, self._clock = shared, injector, clock
         self.store = shared.store
-        """What it wraps."""
+        """The wrapped store."""
         self.upcoming: Decision | None = None
         self._contended, self._wait_in_vain = contended, wait_in_vain
 
@@ -86,7 +86,7 @@ class FaultyStore:
         return commit
 
     def _write_and_die(self, operations: Sequence[Operation[Any]], now: int, die: Callable[[], None]) -> None:
-        """Everything is written, and nothing committed."""
+        """Write everything, and die before the commit."""
         store = self._shared.store
         try:
             store.begin(now)
@@ -98,14 +98,14 @@ class FaultyStore:
             store.rollback()
 
     def send_plain(self, _queue: str, _body: bytes, _format: Format, _now: int) -> None:
-        """Faults befall what is `run`."""
+        """Leave the message to `run`, as faults befall only operations that are `run`."""
 
     def read(self, operations: Sequence[Operation[Any]], now: int) -> list[Any]:
         with self._shared.lock:
             return self._shared.store.read(operations, now)
 
     def idle(self) -> None:
-        """Others may be busy."""
+        """Do nothing: other actors may be busy."""
 
     def file_bytes(self) -> int:
         with self._shared.lock:
@@ -118,7 +118,7 @@ class FaultyStore:
         self._shared.store.shrink_log()
 
     def close(self) -> None:
-        """The others may still use it."""
+        """Let go of the store: other actors may still use it."""
         self._shared.let_go()
 
 

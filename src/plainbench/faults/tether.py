@@ -1,6 +1,6 @@
-"""A command that ends with whoever started it, even by `kill -9`: ``python -m plainbench.faults.tether COMMAND …``.
+"""A command that ends with the process that started it: ``python -m plainbench.faults.tether COMMAND …``.
 
-It is told to terminate when this process's stdin ends, and killed if it takes too long.
+Even `kill -9` of that process ends it: it is terminated when its stdin ends, and killed if it takes too long.
 """
 
 from __future__ import annotations

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from plainbench.config.model import CallFaults, Config
 
 Fired = set[tuple[str, str]]
-"""What has happened, and to whom: the fault's name, and its stream up to the first slash (queue, db, network …)."""
+"""Faults that have happened: each one's name, and its stream up to the first slash (queue, db, network …)."""
 
 
 def unfired(config: Config, fired: Fired) -> list[str]:
-    """A sentence for each fault that the configuration has and the run had not."""
+    """Return a sentence for each fault that the configuration has and that never happened."""
     faults = config.faults
     network = faults.network
     expected = [

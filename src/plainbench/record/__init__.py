@@ -1,1 +1,1 @@
-"""What a run leaves behind, and how to do it again."""
+"""The record that a run leaves behind, and the means to repeat it."""

@@ -1,4 +1,4 @@
-"""The databases of a run as they were before it: a run uses messages up, so without a copy it could not be repeated."""
+"""Copies of a run's databases from before it: a run uses messages up, so without a copy it could not be repeated."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ QUEUE, APP = "queue-before.db", "app-before.db"
 
 
 def keep(config: Config, folder: Path, run: Path) -> list[Input]:
-    """Copy the run's database files that are there. A queue without messages matters in virtual time alone."""
+    """Copy the run's database files that exist. A queue without messages matters in virtual time alone."""
     queue, app = folder / config.sqlite.queue_file, folder / config.sqlite.app_file
     kept = []
     if queue.is_file() and (config.mode == "virtual" or _holds_messages(queue, config)):
@@ -28,7 +28,7 @@ def keep(config: Config, folder: Path, run: Path) -> list[Input]:
 
 
 def restored(config: Config, kept: list[Input], source: Path, run: Path) -> Config:
-    """The same configuration on copies of the copies, in the folder of another run; without a copy, on new files."""
+    """Return the configuration on copies of the copies, in the folder of another run; without a copy, on new files."""
     for one in kept:
         shutil.copyfile(source / one.path, run / one.path)
     queue, app = run / "queue.db", run / "app.db"
@@ -43,7 +43,7 @@ def restored(config: Config, kept: list[Input], source: Path, run: Path) -> Conf
 
 
 def _holds_messages(path: Path, config: Config) -> bool:
-    """Whether there is anything to be received. Dead letters stay where they are, and change nothing."""
+    """Return True if there is anything to receive. Dead letters stay where they are, and change nothing."""
     topics = {topic.name for topic in config.topics}
     with Queue.open(path) as queue:
         return any(queue.run(ops.Measure(info.name)).total() for info in queue.queues() if info.name in topics)

@@ -1,8 +1,8 @@
 """The event log of a run: what the lab saw, a line of JSON each (docs/plainbench.md).
 
-Each process of a run writes a file of its own, so nobody waits for anybody; a reader merges them by time. What decides
-the verdict is in the file before the queue is told: a delivery is written before its message is acked, so that a
-process that dies between the two leaves no ack that nobody saw.
+Each process of a run writes a file of its own, so no process waits for another; a reader merges them by time. Events
+that decide the verdict are in the file before the queue is called: a delivery is written before its message is acked,
+so that a process that dies between the two leaves no ack without a delivery.
 """
 
 from __future__ import annotations
@@ -48,22 +48,22 @@ NO_FIGURES: Mapping[str, float] = MappingProxyType({})
 
 
 class Event(Struct, frozen=True, gc=False, omit_defaults=True):
-    """One line. The names and the order of the fields are those of the file; those that are empty are left out.
+    """A line of the log. The names and the order of the fields are those of the file; empty fields are left out.
 
     No default can be changed, so all events share them: a list and a dict for each would take as long as the rest.
     """
 
     at: int
-    """When it was over: microseconds since the run began."""
+    """Microseconds from the beginning of the run to the end of the event."""
     event: Kind
     topic: str = ""
     lane: str = ""
     n: int = 0
-    """The number of the message: the lab counts all that it sends, from 1. What was there before has none below 1."""
+    """The number of the message: the lab counts what its runs send, from 1. Other messages have numbers below 1."""
     to: int = 0
     """sending, sent, unsent: the last number, if there are several."""
     worker: str = ""
-    """Who: the worker's name, a slash, and its slot; or the generator's name."""
+    """The actor: the worker's name, a slash, and its slot; or the generator's name."""
     attempt: int = 0
     group: str = ""
     check: int | None = None
@@ -71,22 +71,23 @@ class Event(Struct, frozen=True, gc=False, omit_defaults=True):
     checks: Sequence[int] = ()
     """… of each, where several are sent in one call."""
     due: int | None = None
-    """sending, sent, dropped: when it was meant to be sent. Latencies count from there, whether or not the generator
-    kept up."""
+    """sending, sent, dropped: the time at which it was due. Latencies count from there, whether or not the generator
+    kept up.
+    """
     took: int | None = None
-    """How long the call to the queue took, in microseconds."""
+    """Duration of the call to the queue, in microseconds."""
     what: str = ""
-    """fault: which; worker, run: what happened; left: where it was; unsent, refused: the error's name."""
+    """fault: its name; worker, run: the event; left: the state it was in; unsent, refused: the error's name."""
     where: str = ""
-    """fault: in which call (send, receive, ack, db …)."""
+    """fault: the call in which it happened (send, receive, ack, db …)."""
     stream: str = ""
-    """fault: whose decision it was …"""
+    """fault: the stream that decided it …"""
     index: int | None = None
-    """… and the how-many-th."""
+    """… and the number of the decision."""
     ms: float | None = None
-    """fault: how long it delayed, jumped …"""
+    """fault: the length of the delay, the jump …"""
     unknown: bool = False
-    """unsent: they may be stored all the same; run: nobody could look what was left in the queue."""
+    """unsent: they may be stored all the same; run: the messages left in the queue could not be read."""
     reason: str = ""
     figures: Mapping[str, float] = NO_FIGURES
     """depth: ready, leased, delayed, dead; generator: lag_us, dropped; wal_bytes; run: what is known of the driver …"""
@@ -101,11 +102,11 @@ SUFFIX = ".events.jsonl"
 
 
 class LogFailed(Exception):
-    """The log can't be written. No `SqewError`: whoever bears with a queue's errors must not bear with this one."""
+    """A failure to write the log. It is no `SqewError`: code that bears with a queue's errors must not bear with it."""
 
 
 class Recorder:
-    """Writes the events of a process. Threads may share it."""
+    """A writer of the events of a process. Threads may share it."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("ab", buffering=0)
@@ -115,7 +116,7 @@ class Recorder:
         self._failed: str | None = None
 
     def record(self, event: Event) -> None:
-        """Write it, some time: with the next `flush` at the latest."""
+        """Write an event at some time: with the next `flush` at the latest."""
         with self._lock:
             self._pending.append(event)
             if len(self._pending) >= _WRITTEN_TOGETHER:
@@ -130,9 +131,9 @@ class Recorder:
                 self._write()
 
     def flush(self) -> None:
-        """Hand all to the operating system: then a killed process does not lose it.
+        """Hand all events to the operating system: then a killed process does not lose them.
 
-        Raise `LogFailed` if that fails, and ever after: a log with a hole in it would say what is not true.
+        Raise `LogFailed` if that fails, and ever after: a log with a hole in it would be untrue.
         """
         with self._lock:
             self._write()
@@ -173,7 +174,7 @@ class Recorder:
 
 
 def log_files(run: Path) -> list[Path]:
-    """The files of a run's log."""
+    """Return the files of a run's log."""
     files = sorted(run.glob(f"*{SUFFIX}"))
     if not files:
         raise NotFound(f"There is no event log in {run}. Give the folder of a run, as `plainbench run` prints it.")
@@ -183,9 +184,9 @@ def log_files(run: Path) -> list[Path]:
 def read_chunks(
     path: Path, size: int = 16 * 1024 * 1024, *, start: int = 0, stop: int = sys.maxsize
 ) -> Iterator[list[Event]]:
-    """The events of a file in the order of the file, many at a time. Half a line at the end is passed over.
+    """Yield the events of a file in the order of the file, many at a time. Half a line at the end is passed over.
 
-    With ``start`` and ``stop``: those whose lines begin between these two bytes.
+    With ``start`` and ``stop``: only those whose lines begin between these two bytes.
     """
     with path.open("rb") as file:
         if start:
@@ -205,7 +206,7 @@ def read_chunks(
 
 
 def _first_mistake(path: Path, lines: bytes, at: int) -> StoreDamaged:
-    """Which of the lines, that begin at that byte of the file, is no event."""
+    """Return an error that names the first line that is no event. The lines begin at byte ``at`` of the file."""
     for number, line in enumerate(io.BytesIO(lines), _lines_before(path, at) + 1):
         try:
             _decode(line)
@@ -221,6 +222,6 @@ def _lines_before(path: Path, at: int) -> int:
 
 
 def read(run: Path) -> Iterator[Event]:
-    """All events of a run, by time."""
+    """Return all events of a run, by time."""
     files = ((event for chunk in read_chunks(path) for event in chunk) for path in log_files(run))
     return heapq.merge(*files, key=lambda event: event.at)

@@ -1,4 +1,4 @@
-"""Finds the run that is meant."""
+"""The search for a run by its name or its folder."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sqew.errors import NotFound
 
 
 def newest(named: Path) -> Path:
-    """The folder of a run, however it is named; of a folder of runs, the one that began last."""
+    """Return the folder of a run, however it is named; of a folder of runs, the one that began last."""
     if (named / MANIFEST).is_file() or not named.is_dir():
         return _named(named)
     runs = sorted(named.glob(f"*/{MANIFEST}"), key=lambda path: (path.stat().st_mtime_ns, path))

@@ -1,4 +1,4 @@
-"""The files that decide what a run does, and what was in them."""
+"""The files that decide what a run does, and hashes of their contents."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Input(Struct, frozen=True):
     path: str
     """Relative to the configuration's folder if it is in there."""
     what: str
-    """What it is to the run: messages, arrivals, a latency, a worker …"""
+    """Its role in the run: messages, arrivals, a latency, a worker …"""
     bytes: int
     sha256: str
 
 
 def inputs_of(config: Config, folder: Path) -> list[Input]:
-    """All files that a configuration names, or that what it names consists of. Each stands there once, by name."""
+    """Return all files that a configuration names, and those that these consist of. Each is listed once, by name."""
     found: dict[Path, str] = {}
     for path, what in _named(config, folder):
         found.setdefault(path.resolve(), what)
@@ -39,7 +39,7 @@ def inputs_of(config: Config, folder: Path) -> list[Input]:
 
 
 def fingerprint(path: Path, what: str, folder: Path) -> Input:
-    """A file, and the hash of what is in it."""
+    """Return a file's size and the hash of its contents."""
     home = folder.resolve()
     shown = path.relative_to(home) if path.is_relative_to(home) else path
     return Input(str(shown), what, path.stat().st_size, sha256(path))
@@ -54,7 +54,7 @@ def sha256(path: Path) -> str:
 
 
 def changes(inputs: list[Input], folder: Path) -> list[str]:
-    """What is no longer as it was, a sentence each."""
+    """Return a sentence for each file that has changed or is gone."""
     sentences = []
     for one in inputs:
         path = folder / one.path
@@ -93,7 +93,7 @@ def _latencies(config: Config) -> Iterator[Latency | None]:
 
 
 def _program(worker: WorkerConfig, folder: Path) -> Iterator[Path]:
-    """The command and those of its arguments that are files; or the module that the function is in."""
+    """Yield the command and those of its arguments that are files; or the file of the function's module."""
     for number, part in enumerate(worker.cmd):
         if (folder / part).is_file():
             yield folder / part

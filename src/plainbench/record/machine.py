@@ -17,7 +17,7 @@ from sqew.stores.sqlite.connection import file_system
 
 
 def machine(folder: Path) -> dict[str, str]:
-    """What two runs must have in common for their figures to be compared; ``folder`` is on the disk that is used."""
+    """Return the facts in which two runs must agree to be compared; ``folder`` is on the disk that is used."""
     return {
         "host": platform.node(),
         "cpu": _cpu(),
@@ -29,7 +29,7 @@ def machine(folder: Path) -> dict[str, str]:
 
 
 def versions(packages: Iterable[str]) -> dict[str, str]:
-    """Of what takes part: of ours, and of the packages that a driver needs."""
+    """Return the versions of Sqew and its parts, and of the packages that a driver needs."""
     ours = {
         "sqew": sqew.__version__,
         "python": f"{platform.python_implementation()} {platform.python_version()}",

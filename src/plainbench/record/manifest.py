@@ -1,4 +1,4 @@
-"""A run's folder, and the manifest in it: everything that is needed to do the same again, or to know that one can't.
+"""A run's folder, and the manifest in it: everything that is needed to repeat the run, or to know that it can't be.
 
 ``runs/<id>/`` holds ``manifest.json``, the event log (``*.events.jsonl``), ``summary.json`` and, of a run that found
 messages in its queue, a copy of the queue from before. It is all there whatever ends the run.
@@ -23,32 +23,32 @@ FORMAT = 1
 
 
 class Manifest(Struct, frozen=True):
-    """What was run. ``config`` holds every key, those that the file left out with what they stand for."""
+    """A description of a run. ``config`` holds every key, with the defaults of those that the file left out."""
 
     id: str
     began: str
-    """In UTC."""
+    """Time at which it began, in UTC."""
     seed: int
     durability: str
-    """What the queue promised of an answered send; empty if the run ended before it could be asked."""
+    """Durability that the queue promised for an answered send; empty if the run ended before it could be asked."""
     inputs: list[Input]
     versions: dict[str, str]
     machine: dict[str, str]
     folder: str
-    """Where relative paths start."""
+    """Folder in which relative paths start."""
     config_file: str
     config: Config
     before: list[Input] = []  # msgspec copies it
     """Copies, in the run's folder, of the database files that were there when it began."""
     schedule: Schedule | None = None
-    """If only certain faults were let happen: which."""
+    """The only faults that were allowed to happen; None: all."""
     replay_of: str = ""
     """The run that this one repeats."""
     format: int = FORMAT
 
 
 def new_folder(runs: Path, now: datetime | None = None) -> Path:
-    """A folder for a run, named after the time. Runs that begin in the same second are counted."""
+    """Create a folder for a run, named after the time. Runs that begin in the same second are counted."""
     runs.mkdir(parents=True, exist_ok=True)
     name = f"{now or datetime.now(UTC):%Y-%m-%d-%H%M%S}"
     number = 1
@@ -64,7 +64,7 @@ def new_folder(runs: Path, now: datetime | None = None) -> Path:
 
 
 def write(manifest: Manifest, run: Path) -> None:
-    """Put it into the run's folder, whole or not at all."""
+    """Write the manifest to the run's folder, whole or not at all."""
     path, draft = run / MANIFEST, run / f"{MANIFEST}.new"
     # It has the options as they were given, else the run could not be repeated.
     draft.touch(mode=0o600)
@@ -73,7 +73,7 @@ def write(manifest: Manifest, run: Path) -> None:
 
 
 def run_folder(named: str | Path) -> Path:
-    """The folder of a run, however it is named: the folder, its manifest, or ``runs/<id>.manifest.json``."""
+    """Return the folder of a run, named by the folder, its manifest, or ``runs/<id>.manifest.json``."""
     path = Path(named)
     if path.name == MANIFEST:
         path = path.parent
@@ -87,7 +87,7 @@ def run_folder(named: str | Path) -> Path:
 
 
 def read(named: str | Path) -> Manifest:
-    """The manifest of a run."""
+    """Read the manifest of a run."""
     path = run_folder(named) / MANIFEST
     try:
         manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)

@@ -1,4 +1,4 @@
-"""Runs a configuration and records it."""
+"""The recording of runs: a configuration is run, and its manifest and log are kept."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ Watch = Callable[[Supervisor], None]
 
 
 class Recording:
-    """One run and its folder. The manifest is in there before anything happens."""
+    """A run and its folder. The manifest is in there before anything happens."""
 
     def __init__(
         self, config: Config, folder: Path, config_file: Path, *, runs: Path | None = None,
         schedule: Schedule | None = None, repeats: Path | None = None,
     ) -> None:  # fmt: skip
-        """``repeats``: the folder of the run that this one does again, on copies of what that one began with."""
+        """Prepare a run. ``repeats``: the folder of the run to do again, on copies of its databases from before."""
         folder = folder.resolve()
         kind = driver_class(config.target.driver, folder)
         # What a flag has changed was not in the file that was checked.
@@ -66,7 +66,7 @@ class Recording:
         manifest.write(self.manifest, self.run)
 
     def go(self, watch: Watch = lambda _supervisor: None) -> str:
-        """Run it to its end: why it ended. The folder of one that can't even be prepared is removed."""
+        """Run to the end and return why it ended. The folder of a run that can't even be prepared is removed."""
         kind = VirtualRun if self._config.mode == "virtual" else RealRun
 
         def look(supervisor: Supervisor) -> None:

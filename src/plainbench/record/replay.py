@@ -1,4 +1,4 @@
-"""Does a recorded run again: the same configuration, seed and inputs, on what the queue held before."""
+"""The repetition of a recorded run: the same configuration, seed and inputs, on what the queue held before."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from sqew.errors import Conflict
 
 
 class InputsChanged(Conflict):
-    """What a run began with is no longer there as it was, so it can't be repeated."""
+    """Inputs of a run that are no longer as they were when it began, so that it can't be repeated."""
 
 
 def check_inputs(recorded: Manifest, run: Path) -> None:
-    """Raise unless every file that the run used is as it was, and there are no others now."""
+    """Raise `InputsChanged` unless every file that the run used is as it was, and there are no new ones."""
     folder = Path(recorded.folder)
     changed = [*changes(recorded.inputs, folder), *changes(recorded.before, run)]
     if folder.is_dir() and not changed:
@@ -32,7 +32,7 @@ def check_inputs(recorded: Manifest, run: Path) -> None:
 
 
 def replay(named: str | Path, runs: Path | None = None) -> Recording:
-    """A run that does a recorded one again; nothing has happened yet."""
+    """Prepare a run that does a recorded one again; nothing has happened yet."""
     source = manifest.run_folder(named).resolve()
     recorded = manifest.read(source)
     check_inputs(recorded, source)
@@ -43,13 +43,13 @@ def replay(named: str | Path, runs: Path | None = None) -> Recording:
 
 
 def other_versions(recorded: Manifest, now: Manifest) -> list[str]:
-    """What software has changed since: then the same decisions may have other consequences."""
+    """Return a sentence for each version that has changed: then the same decisions may have other consequences."""
     names = recorded.versions.keys() | now.versions.keys()
     pairs = {name: (recorded.versions.get(name, "none"), now.versions.get(name, "none")) for name in sorted(names)}
     return [f"{name} was {then} and is {here}" for name, (then, here) in pairs.items() if then != here]
 
 
 def same_log(run: Path, other: Path) -> bool:
-    """Whether two runs have the same event log, byte for byte."""
+    """Return True if two runs have the same event log, byte for byte."""
     hashes = [[(path.name, sha256(path)) for path in log_files(folder)] for folder in (run, other)]
     return hashes[0] == hashes[1]

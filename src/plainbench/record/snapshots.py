@@ -1,4 +1,4 @@
-"""What happened in a run, moment by moment: few enough of them to keep, and to show any of them again.
+"""Snapshots of a run, moment by moment: few enough of them to keep, and to show any of them again.
 
 A moment is a stretch of the run: counts, latencies, depths and faults. A run that gets longer gets longer moments, not
 more of them, so that an hour takes no more memory than a minute.
@@ -22,13 +22,13 @@ Depths = Mapping[str, int]
 _LONGEST_US = 7 * 86_400 * 1_000_000
 _DIGITS = 2
 _EXACT_BITS = 8
-"""So many leading bits of a latency are kept: less than a hundredth is lost, as in a histogram of two digits."""
+"""Leading bits of a latency that are kept: less than a hundredth is lost, as in a histogram of two digits."""
 _FIRST_WIDTH_US = 100_000
 _MOST = 2_000
 
 
 class Quantiles(Struct, frozen=True):
-    """In microseconds."""
+    """Quantiles in microseconds."""
 
     count: int
     p50: int
@@ -37,7 +37,7 @@ class Quantiles(Struct, frozen=True):
 
 
 def rounded(us: int) -> int:
-    """A latency, to the precision that is kept of it.
+    """Round a latency to the precision that is kept of it.
 
     >>> rounded(200), rounded(1_000_001)
     (200, 999424)
@@ -47,7 +47,7 @@ def rounded(us: int) -> int:
 
 
 def quantiles(latencies: Mapping[int, int]) -> Quantiles | None:
-    """Of latencies in microseconds, and how often each was seen; None: there are none."""
+    """Return the quantiles of latencies in microseconds, given the count of each; None if there are none."""
     if not latencies:
         return None
     histogram = HdrHistogram(1, _LONGEST_US, _DIGITS)
@@ -58,7 +58,7 @@ def quantiles(latencies: Mapping[int, int]) -> Quantiles | None:
 
 
 def quantile(latencies: Mapping[int, int], part: float) -> int | None:
-    """One quantile, for many small collections: what at least that part of all does not exceed."""
+    """Return one quantile, for many small collections: a latency that at least that part of all does not exceed."""
     wanted, seen = part * sum(latencies.values()), 0
     for us in sorted(latencies):
         seen += latencies[us]
@@ -68,7 +68,7 @@ def quantile(latencies: Mapping[int, int], part: float) -> int | None:
 
 
 class Served:
-    """What a lane got done."""
+    """The work done for a lane."""
 
     __slots__ = ("counts", "latencies")
 
@@ -85,14 +85,14 @@ class Served:
 
 @dataclass(slots=True)
 class Happening:
-    """Something that went wrong, or was made to; the same thing several times in a moment is one."""
+    """A mishap or an injected fault; repetitions of it within a moment are counted in it."""
 
     what: str
     where: str
     at: int
-    """When it happened for the last time."""
+    """Time at which it happened last."""
     who: str = ""
-    """Empty: several."""
+    """The actor; empty: several."""
     count: int = 1
     ms: float = 0.0
     """The longest delay, the farthest jump …"""
@@ -113,17 +113,17 @@ class Moment:
     """A stretch of the run."""
 
     lanes: dict[tuple[str, str], Served] = field(default_factory=dict)
-    """By topic and lane."""
+    """Work done, by topic and lane."""
     happenings: dict[tuple[str, str, bool], Happening] = field(default_factory=dict)
     depths: dict[tuple[str, str], Depths] = field(default_factory=dict)
-    """The last that were seen, by topic and lane; empty: nobody looked."""
+    """The last depths that were seen, by topic and lane; empty: there was no look."""
     looked_at: int = -1
     wal_bytes: int = -1
-    """-1: nobody looked."""
+    """Size of the write-ahead log; -1: there was no look."""
     lag_us: int = 0
-    """How late a generator was at most."""
+    """Greatest lag of a generator."""
     dropped: dict[str, int] = field(default_factory=dict)
-    """How many a generator had dropped by then."""
+    """Number of messages that each generator had dropped by then."""
 
     def served(self, topic: str, lane: str) -> Served:
         found = self.lanes.get((topic, lane))
@@ -139,7 +139,7 @@ class Moment:
             known.add(happening)
 
     def add(self, later: Moment) -> None:
-        """Put what came next into this."""
+        """Merge the next moment into this one."""
         for (topic, lane), served in later.lanes.items():
             self.served(topic, lane).add(served)
         for happening in later.happenings.values():
@@ -165,11 +165,11 @@ class Moments(Sequence[Moment]):
         return self._moments[index]
 
     def index(self, at_us: int) -> int:  # type: ignore[override] # of a time, not of a moment
-        """In which moment a time is."""
+        """Return the index of the moment that a time is in."""
         return max(0, at_us) // self.width_us
 
     def at(self, at_us: int) -> Moment:
-        """The moment of that time, to add to."""
+        """Return the moment of that time, to add to."""
         while (index := self.index(at_us)) >= _MOST:
             self._halve()
         while index >= len(self._moments):
@@ -183,11 +183,11 @@ class Moments(Sequence[Moment]):
         self._moments = self._moments[::2]
 
     def span(self, at_us: int, window_us: int | None) -> range:
-        """Which moments a window before that time holds, its own included; without a window, all up to it."""
+        """Return the indices of the moments in a window up to that time; without a window, of all up to it."""
         end = self.index(at_us) + 1
         first = 0 if window_us is None else max(0, end - max(1, window_us // self.width_us))
         return range(first, max(first, min(end, len(self._moments))))
 
     def before(self, at_us: int, window_us: int | None = None) -> Iterator[Moment]:
-        """The moments of a window, the last one first."""
+        """Return the moments of a window, the last one first."""
         return (self._moments[index] for index in reversed(self.span(at_us, window_us)))

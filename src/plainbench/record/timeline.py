@@ -1,4 +1,4 @@
-"""A run as it goes on, or a recorded one again: its logs are read as they grow, and any time of it can be looked at."""
+"""The timeline of a run, live or recorded: its logs are read as they grow, and any time of it can be looked at."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _decode_lines = msgspec.json.Decoder(Event).decode_lines
 _UNKNOWN, _SETTLED = -1, -2
 _PAGE = 4096
 DELAY = "latency"
-"""The fault that may be in every call."""
+"""The fault that every call may have."""
 _WAL = "wal_bytes"
 
 
 class Tail:
-    """Reads the log files of a run, each on from where it was left. New files may come at any time."""
+    """A reader of a run's log files, which continues each where it left off. New files may come at any time."""
 
     def __init__(self, run: Path) -> None:
         self._run = run
         self._offsets: dict[Path, int] = {}
 
     def read(self, most: int = 256 * 1024) -> list[Event]:
-        """What is new, from each file up to about so many bytes; nothing: there is nothing new yet."""
+        """Return the new events, from each file up to about ``most`` bytes; an empty list if there are none yet."""
         events: list[Event] = []
         for path in sorted(self._run.glob(f"*{SUFFIX}")):
             events += self._read_file(path, most)
@@ -70,7 +70,7 @@ class Row(Struct, frozen=True):
     """Empty: the topic as a whole."""
     depths: Depths
     rates: dict[str, float | None]
-    """A second. None: nobody knows, because messages of several lanes are sent in one call."""
+    """Messages a second. None: unknown, because messages of several lanes are sent in one call."""
     latency: Quantiles | None
 
 
@@ -85,7 +85,7 @@ class View(Struct, frozen=True):
 
 
 class _Topic:
-    """When the messages of a topic were due, and whether they were received before.
+    """Due times of a topic's messages, and marks of those that were received before.
 
     Numbers lie close together within a workload and far apart between two, so they are kept in pages.
     """
@@ -96,7 +96,7 @@ class _Topic:
         self.early: dict[int, list[tuple[Measure, int, str]]] = {}
 
     def __getitem__(self, n: int) -> int:
-        """Twice the time at which it was due, plus one if it was received before; or _UNKNOWN or _SETTLED."""
+        """Return twice the time at which it was due, plus one if it was received before; or _UNKNOWN or _SETTLED."""
         page = self._pages.get(n // _PAGE)
         return _UNKNOWN if page is None else page[n % _PAGE]
 
@@ -108,14 +108,14 @@ class _Topic:
 
 
 class Live:
-    """What is known of a run so far. It is told events in any order, and each once."""
+    """The state of a run so far. It takes events in any order, and each once."""
 
     def __init__(self, config: Config) -> None:
         self.moments = Moments()
         self.now_us = 0
-        """The last time that anything happened."""
+        """Time of the last event."""
         self.ended: str | None = None
-        """Why the run ended; None: it goes on, as far as is known."""
+        """Reason why the run ended; None: it goes on, as far as is known."""
         self.events = 0
         self._lanes = {topic.name: [lane.name for lane in topic.lanes] for topic in config.topics}
         self._topics: dict[str, _Topic] = {}
@@ -140,7 +140,7 @@ class Live:
         return list(self._lanes)
 
     def lanes_of(self, topic: str) -> list[str]:
-        """The lanes of a topic that has several."""
+        """Return the lanes of a topic that has several; else none."""
         lanes = self._lanes[topic]
         return lanes if len(lanes) > 1 else []
 
@@ -194,7 +194,7 @@ class Live:
         self._held.pop((event.topic, event.n, event.worker), None)
 
     def _measure_since_due(self, measure: Measure, name: str, n: int, at: int, lane: str) -> None:
-        """Only the first delivery and the first ack count."""
+        """Count a latency since a message was due: only of its first delivery and its first ack."""
         topic = self._topic(name)
         known = topic[n]
         if known == _UNKNOWN:
@@ -241,7 +241,7 @@ class Live:
     # Looking at it
 
     def view(self, at_us: int, window_us: int | None, measure: Measure) -> View:
-        """The run at that time: rates and latencies are of the window before it, or of all the time before it."""
+        """Return the run at that time: rates and latencies of the window before it, or of all the time before it."""
         depths, wal_bytes = self._depths_at(at_us)
         dropped = Counter[str]()
         lag_us = 0
@@ -292,13 +292,13 @@ class Live:
         return Row(topic, lane, dict(total), rates, quantiles(latencies))
 
     def seconds_in(self, at_us: int, window_us: int | None) -> float:
-        """How long the moments are that a window holds: of the last one, as much as has passed."""
+        """Return the length of the moments in a window, in seconds: of the last one, as much as has passed."""
         width = self.moments.width_us
         until = min((self.moments.index(at_us) + 1) * width, max(self.now_us, 1))
         return max(until - self.moments.span(at_us, window_us).start * width, width) / 1e6
 
     def troubles(self, at_us: int, most: int) -> list[Happening]:
-        """What went wrong last, the last first: all but delays, of which there may be one in every call."""
+        """Return what went wrong last, the last first: all but delays, of which there may be one in every call."""
         found: list[Happening] = []
         for moment in self.moments.before(at_us):
             happened = (one for one in moment.happenings.values() if one.what != DELAY)
@@ -308,7 +308,7 @@ class Live:
         return found[:most]
 
     def delays(self, at_us: int, window_us: int | None) -> list[Happening]:
-        """The delays that were injected within a window, by call."""
+        """Return the delays that were injected within a window, by call."""
         found: dict[str, Happening] = {}
         for moment in self.moments.before(at_us, window_us):
             for one in moment.happenings.values():
@@ -321,7 +321,7 @@ class Live:
         return [found[where] for where in sorted(found)]
 
     def trouble_next_to(self, at_us: int, direction: int) -> int | None:
-        """When something went wrong next (1), or before (-1); None: never."""
+        """Return the time at which something went wrong next (1), or before (-1); None if there is none."""
         index = self.moments.index(at_us) + direction
         while 0 <= index < len(self.moments):
             if any(one.what != DELAY for one in self.moments[index].happenings.values()):

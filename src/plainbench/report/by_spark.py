@@ -1,6 +1,7 @@
 """The figures and plots of a run from the tables of `sqew spark analyse`, for logs that are too long for one machine.
 
-They are those that the lab works out itself. The verdict was given when the run ended, and is taken from its summary.
+They are the same that the lab works out itself. The verdict was given when the run ended, and is taken from its
+summary.
 """
 
 from __future__ import annotations
@@ -37,18 +38,18 @@ if TYPE_CHECKING:
 
 Row = Mapping[str, Any]
 FOLDER = "analysis"
-"""In the run's folder: where the tables are."""
+"""Folder of the tables, in the run's folder."""
 TABLES = ("latencies", "latencies_over_time", "throughput", "rates", "looks", "faults")
-"""What the report needs, besides the messages."""
+"""Tables that the report needs, besides the messages."""
 _MEASURES = ("to_stored", "to_claim", "held", "to_ack")
 _DRAWN = {"to_claim": series.TO_CLAIM, "held": series.HELD, "to_ack": series.TO_ACK}
 _NOTHING = Quantiles(0, 0)
 _TOO_OFTEN = range(series.SELDOM + 1)
-"""Stands for the times of a fault that are too many to tell."""
+"""Placeholder for the times of a fault that happened too often to list them."""
 
 
 def report(spark: SparkSession, run: Path, step: Callable[[str], object] = lambda _doing: None) -> str:
-    """The whole page of a run. ``step`` is told what is being done."""
+    """Return the whole page of a run. ``step`` is called with a description of each step."""
     recorded, judged = manifest.read(run), summaries.read(run)
     axis = series.axis_of(round(judged.seconds * 1e6))
     found = analyse(spark, [str(run)], str(run / FOLDER), step_us=axis.step_us, wanted=TABLES, step=step)
@@ -58,7 +59,7 @@ def report(spark: SparkSession, run: Path, step: Callable[[str], object] = lambd
 
 
 def summary_of(tables: Tables, recorded: Manifest, judged: Summary) -> Summary:
-    """The summary with the figures of the tables."""
+    """Return the summary with the figures of the tables."""
     latencies: dict[tuple[str, str, str], dict[str, Quantiles]] = {}
     for row in tables.fetch("latencies").to_pylist():
         latencies.setdefault(_cut(row), {})[row["measure"]] = _quantiles(row)
@@ -94,7 +95,7 @@ def _figures(row: Row, latencies: Mapping[str, Quantiles], durability: str) -> F
 
 
 def _generators(tables: Tables, recorded: Manifest) -> list[Generator]:
-    """How late the sends began that had times of their own."""
+    """Return, for each queue, the lag of sends that had due times of their own, and the number of dropped messages."""
     free = [
         f"generator-{number}"
         for number, workload in enumerate(recorded.config.workload)
@@ -121,7 +122,7 @@ def _generators(tables: Tables, recorded: Manifest) -> list[Generator]:
 
 
 def plotted(tables: Tables, axis: Axis) -> Plotted:
-    """What the plots show."""
+    """Return the data of the plots."""
     return Plotted(axis, _latency(tables, axis), _rates(tables, axis), _curves(tables), _noted(tables, axis))
 
 
@@ -168,14 +169,14 @@ def _noted(tables: Tables, axis: Axis) -> Noted:
 
 
 def _times(tables: Tables, whats: Sequence[str]) -> list[Row]:
-    """When these faults happened, and others of their name."""
+    """Return the times of these faults, and of others of their name."""
     happened = tables.read("events").where((F.col("kind") == "fault") & F.col("what").isin(*whats))
     times = happened.select("at", "what", F.coalesce("where", F.lit("")).alias("where"))
     return list(times.toArrow().sort_by("at").to_pylist())
 
 
 class _Part(Struct, frozen=True):
-    """Some of the messages, whose distribution is drawn."""
+    """A part of the messages, whose distribution is drawn."""
 
     queue: str
     lane: str
@@ -206,7 +207,7 @@ def _curves(tables: Tables) -> dict[str, list[Curve]]:
 
 
 def _parts(throughput: Sequence[Row]) -> list[_Part]:
-    """The queues, or their lanes where there are several; the largest, if there are too many."""
+    """Return the queues, or their lanes where there are several; the largest, if there are too many."""
     rows = sorted((row for row in throughput if row["queue"]), key=_cut)
     chosen: list[Row] = []
     for queue in (row for row in rows if not row["lane"]):
@@ -217,7 +218,7 @@ def _parts(throughput: Sequence[Row]) -> list[_Part]:
 
 
 class _Distribution(Struct, frozen=True):
-    """What is drawn of a part: so many samples of a measure."""
+    """A distribution to be drawn: the samples of a measure in a part of the messages."""
 
     part: _Part
     measure: str
@@ -228,7 +229,7 @@ class _Distribution(Struct, frozen=True):
 
 
 def _of_rows(rows: DataFrame, wanted: Sequence[_Distribution]) -> dict[_Distribution, Curve]:
-    """The CDFs: the samples at the ranks that are drawn, all in one pass."""
+    """Compute the CDFs: the samples at the ranks that are drawn, all in one pass."""
     if not wanted:
         return {}
     ranks = [series.cdf_ranks(one.count) for one in wanted]
@@ -250,7 +251,7 @@ def _at_ranks(column: str, ranks: Any, count: int) -> Column:
 
 
 def _last(column: str) -> Column:
-    """The slowest that got there, and how many did."""
+    """Return the slowest sample that happened, and the number of those that did."""
     happened = F.when(F.col(column) < float("inf"), F.col(column))
     return F.struct(F.max(happened).alias("us"), F.count(happened).alias("count"))
 

@@ -9,7 +9,7 @@ from sqew.terminal.output import Column, Facts, Table, shown
 
 
 def table(of: Table) -> str:
-    """A table; optional columns without anything in them are left out, as on a terminal."""
+    """Render a table; optional columns without anything in them are left out, as on a terminal."""
     if not of.rows:
         return f'<p class="soft">{escape(of.empty)}</p>'
     used = [
@@ -38,13 +38,13 @@ def _cell(column: Column, value: str) -> str:
 
 
 def facts(of: Facts) -> str:
-    """Names and values."""
+    """Render names and values."""
     pairs = "".join(f"<dt>{escape(shown(name))}</dt><dd>{escape(shown(value))}</dd>" for name, value in of.pairs)
     return f"<dl>{pairs}</dl>"
 
 
 def bullets(sentences: Iterable[str], kind: str) -> Iterator[str]:
-    """A list of sentences, or nothing if there are none."""
+    """Yield a list of sentences, or nothing if there are none."""
     items = "".join(f"<li>{escape(shown(sentence))}</li>" for sentence in sentences)
     if items:
         yield f'<ul class="{kind}">{items}</ul>'

@@ -22,19 +22,19 @@ from plainbench.verdict.summary import Summary, evidence_of, summary_of
 from sqew.terminal.output import Column, Facts, Table, byte_count
 
 MOST_LINES = 8
-"""So many lanes are drawn, the largest."""
+"""Number of lanes that are drawn, the largest, if there are too many."""
 _MOST_FAULT_ROWS = 12
 
 
 def report(run: Path, *, progress: Callable[[int], None] = lambda _events: None) -> str:
-    """The whole page. ``progress`` is told how many events were read."""
+    """Return the whole page. ``progress`` is called with the number of events read."""
     recorded = manifests.read(run)
     known = evidence_of(run, recorded, progress=progress)
     return html(recorded, summary_of(known, recorded), series.plotted(run, known, MOST_LINES))
 
 
 def html(recorded: Manifest, summary: Summary, plotted: Plotted) -> str:
-    """The page of a run whose figures are known."""
+    """Return the page of a run whose figures are known."""
     return _Page(recorded, summary, plotted).html()
 
 
@@ -43,7 +43,7 @@ class _Page:
         self._recorded, self._summary, self._plotted = recorded, summary, plotted
         self._axis, self._noted = plotted.axis, plotted.noted
         self._values: dict[str, list[tuple[str, list[str | None]]]] = {}
-        """What `hover.js` shows, by plot."""
+        """Values that `hover.js` shows, by plot."""
 
     def html(self) -> str:
         body = "".join([*self._head(), *self._messages(), *self._figures(), *self._plots(), *self._manifest()])
@@ -210,7 +210,7 @@ def _count(recorded: Manifest) -> int:
 
 
 def _largest(lines: Sequence[Line]) -> list[Line]:
-    """Those that are seen, if there are too many."""
+    """Return the largest lines, if there are too many."""
     kept = sorted(lines, key=lambda line: -float(np.nanmax(line.values, initial=0)))[:MOST_LINES]
     return [line for line in lines if any(line is one for one in kept)]
 

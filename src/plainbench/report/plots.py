@@ -15,23 +15,23 @@ from plainbench.report.series import Axis, Curve, FaultRow, Line, Values
 Scale = Literal["linear", "log"]
 
 WIDTH, LEFT, RIGHT = 1000, 64, 780
-"""Of all plots over time: so their axes are one above the other. Right of it is room for names."""
+"""Sizes of all plots over time: so their axes are one above the other. Right of them is room for names."""
 _TOP, _HEIGHT, _ROW = 14, 190, 17
 _CDF_WIDTH, _CDF_LEFT, _CDF_RIGHT, _CDF_HEIGHT = 470, 68, 455, 230
 _CURVES_IN_A_ROW = 2
 _LINES_AT_MOST = 40
-"""So many faults are drawn as lines through the plot, the rarest first."""
+"""Number of faults that are drawn as lines through the plot, the rarest first."""
 
 
 class Extent(Struct, frozen=True):
-    """What an axis shows, and where."""
+    """The range of an axis, and its scale."""
 
     low: float
     high: float
     scale: Scale
 
     def part(self, value: float) -> float:
-        """Where a value lies between the ends, from 0 to 1."""
+        """Return the position of a value between the ends, from 0 to 1."""
         if self.scale == "linear":
             return (value - self.low) / (self.high - self.low)
         return math.log(max(value, self.low) / self.low) / math.log(self.high / self.low)
@@ -45,7 +45,7 @@ class Extent(Struct, frozen=True):
 
 
 def extent(values: Sequence[Values], scale: Scale) -> Extent:
-    """An axis that has room for all of them, with round ends."""
+    """Return an axis that has room for all values, with round ends."""
     known = np.concatenate([*values, np.zeros(0)])
     known = known[np.isfinite(known)]
     if scale == "linear":
@@ -58,7 +58,7 @@ def extent(values: Sequence[Values], scale: Scale) -> Extent:
 
 
 def _even_ticks(most: float, parts: int = 4) -> list[float]:
-    """0 and about so many round numbers, the last of which is not below ``most``.
+    """Return 0 and about ``parts`` round numbers, the last of which is not below ``most``.
 
     >>> _even_ticks(84)
     [0.0, 25.0, 50.0, 75.0, 100.0]
@@ -70,7 +70,7 @@ def _even_ticks(most: float, parts: int = 4) -> list[float]:
 
 
 def number(value: float) -> str:
-    """Short, for an axis.
+    """Return a short form of a number, for an axis.
 
     >>> [number(value) for value in (0, 0.01, 2.5, 1000, 25_000, 3_000_000)]
     ['0', '0.01', '2.5', '1000', '25k', '3M']
@@ -82,7 +82,7 @@ def number(value: float) -> str:
 
 
 def milliseconds(value: float) -> str:
-    """A duration with its unit.
+    """Return a duration with its unit.
 
     >>> [milliseconds(ms) for ms in (0, 0.05, 1, 100, 1000, 60_000)]
     ['0', '50 µs', '1 ms', '100 ms', '1 s', '60 s']
@@ -105,7 +105,7 @@ def over_time(
     identifier: str, title: str, axis: Axis, lines: Sequence[Line], *, scale: Scale = "linear",
     worded: Callable[[float], str] = number, faults: Sequence[FaultRow] = (),
 ) -> str:  # fmt: skip
-    """Lines over the time of the run; under them a row for each fault, on the same axis."""
+    """Draw lines over the time of the run; under them a row for each fault, on the same axis."""
     shown = extent([line.values for line in lines], scale)
     bottom = _TOP + _HEIGHT
     height = bottom + len(faults) * _ROW + (10 if faults else 0) + 24
@@ -169,7 +169,7 @@ def _dotted(points: Sequence[str]) -> Iterator[str]:
 
 
 def _never(axis: Axis, lines: Sequence[Line]) -> Iterator[str]:
-    """Along the upper edge: where so many messages were never done that the quantile is one of them."""
+    """Mark, along the upper edge, steps in which so many messages were never done that the quantile is one of them."""
     step = axis.step_us / 1e6
     for colour, line in enumerate(lines):
         for place in np.flatnonzero(np.isposinf(line.values)):
@@ -203,7 +203,7 @@ def _seldom(faults: Sequence[FaultRow]) -> Iterator[FaultRow]:
 
 
 def _through(axis: Axis, row: FaultRow) -> str:
-    """A line through the plot for each time."""
+    """Draw a line through the plot for each time of a fault."""
     lines = "".join(f"M{_x(axis, at):.1f},{_TOP}V{_TOP + _HEIGHT}" for at in row.times_s)
     return f'<path class="fault through" d="{lines}"><title>{escape(row.name)}</title></path>'
 
@@ -228,7 +228,7 @@ def _fault_rows(axis: Axis, faults: Sequence[FaultRow], top: float) -> Iterator[
 
 
 def cdf(title: str, curves: Sequence[Curve]) -> str:
-    """Which part took no longer: the time on a logarithmic axis, and the part by nines, so that the tail shows."""
+    """Draw the part that took no longer: the time on a logarithmic axis, the part by nines, so that the tail shows."""
     shown = extent([curve.ms for curve in curves], "log")
     nines = min(5, max(2, math.ceil(max((-math.log10(1 - part) for part in _last_parts(curves)), default=2))))
     rows = math.ceil(len(curves) / _CURVES_IN_A_ROW)
@@ -253,7 +253,7 @@ def cdf(title: str, curves: Sequence[Curve]) -> str:
 
 
 def _last_parts(curves: Sequence[Curve]) -> Iterator[float]:
-    """The highest part of each curve that is not all of it."""
+    """Yield the highest part of each curve that is not all of it."""
     for curve in curves:
         below = curve.part[curve.part < 1]
         if len(below):
@@ -273,6 +273,6 @@ def _cdf_x(shown: Extent, ms: float) -> float:
 
 
 def _nine_y(part: float, nines: int) -> float:
-    """0 at the bottom, then 90 %, 99 % … at equal distances; all of it is at the top."""
+    """Return the height of a part: 0 at the bottom, then 90 %, 99 % … at equal distances; all of it is at the top."""
     height = nines if part >= 1 else min(float(nines), -math.log10(1 - part))
     return _TOP + _CDF_HEIGHT * (1 - height / nines)

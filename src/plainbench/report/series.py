@@ -1,4 +1,4 @@
-"""What the plots of a report show, from a run's log: a few hundred numbers for each line, however long the log is."""
+"""The data of a report's plots, from a run's log: a few hundred numbers for each line, however long the log is."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from plainbench.verdict.log_columns import ACKED, DIED, NEVER, RECEIVED, RETRIED
 from plainbench.verdict.verdict import Evidence
 
 Values = np.ndarray[Any, np.dtype[np.float64]]
-"""NaN: there is nothing to show; infinity: for ever."""
+"""Values of a line. NaN: there is nothing to show; infinity: never."""
 
 _STEPS_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600)
 _MOST_STEPS = 240
@@ -25,7 +25,7 @@ _FEW_STEPS = 60
 _CDF_POINTS = 160
 _KINDS = {"received": RECEIVED, "acked": ACKED, "retried": RETRIED, "died": DIED}
 TO_CLAIM, HELD, TO_ACK = "enqueue → claim", "claim → ack", "end to end"
-"""The latencies whose distributions are drawn."""
+"""Titles of the latencies whose distributions are drawn."""
 _STATES = ("ready", "leased", "delayed", "blocked", "dead")
 _OPEN = ("ready", "delayed", "blocked")
 
@@ -37,7 +37,7 @@ class Axis(Struct, frozen=True):
     steps: int
 
     def of(self, at: Numbers) -> Numbers:
-        """In which step each time is."""
+        """Return the step that each time is in."""
         return np.clip(at // self.step_us, 0, self.steps - 1)
 
     @property
@@ -46,7 +46,7 @@ class Axis(Struct, frozen=True):
 
 
 def axis_of(ended_us: int) -> Axis:
-    """Steps of a second where that gives a fair number of them: for a minute to four."""
+    """Return steps of a second where that gives a fair number of them: for a minute to four."""
     for step_s in _STEPS_S:
         steps = int(np.ceil(max(ended_us, 1) / (step_s * 1e6)))
         if steps <= (_FEW_STEPS if step_s < 1 else _MOST_STEPS):
@@ -61,12 +61,12 @@ class Line(Struct, frozen=True):
 
 
 class FaultRow(Struct, frozen=True):
-    """How often a fault happened in each step."""
+    """The occurrences of a fault in each step."""
 
     name: str
     counts: Numbers
     times_s: list[float]
-    """When, if it was seldom enough to tell."""
+    """Times of the occurrences, if there are few enough to list."""
 
     @property
     def total(self) -> int:
@@ -74,7 +74,7 @@ class FaultRow(Struct, frozen=True):
 
 
 class Curve(Struct, frozen=True):
-    """A CDF: which part took no longer than so many milliseconds. It ends below 1 where some never got there."""
+    """A CDF: the part that took no longer than so many milliseconds. It ends below 1 where some never got there."""
 
     name: str
     ms: Values
@@ -82,7 +82,7 @@ class Curve(Struct, frozen=True):
 
 
 class Noted(Struct, frozen=True):
-    """What the plots need besides the messages."""
+    """The data that the plots need besides the messages."""
 
     faults: list[FaultRow]
     depths: list[Line]
@@ -94,11 +94,11 @@ class Noted(Struct, frozen=True):
 
 
 class Plotted(Struct, frozen=True):
-    """All that the plots of a report show."""
+    """The data of all plots of a report."""
 
     axis: Axis
     latency: list[Line]
-    """End to end, of the messages that were due in each step: p50 and p99."""
+    """Latency end to end of the messages that were due in each step: p50 and p99."""
     rates: list[Line]
     curves: dict[str, list[Curve]]
     """The CDFs of each latency, by its title."""
@@ -106,7 +106,7 @@ class Plotted(Struct, frozen=True):
 
 
 def plotted(run: Path, known: Evidence, most_curves: int) -> Plotted:
-    """What the plots of a run show, from its log."""
+    """Return the data of a run's plots, from its log."""
     axis, samples = axis_of(known.ended_us), Samples(known)
     p50, p99 = quantiles_over_time(axis, samples.due, samples.to_ack, (0.5, 0.99))
     return Plotted(
@@ -122,7 +122,7 @@ def plotted(run: Path, known: Evidence, most_curves: int) -> Plotted:
 
 
 class Cut(Struct, frozen=True):
-    """Some of the messages: of a topic or a lane."""
+    """A part of the messages: of a topic or a lane."""
 
     name: str
     messages: Flags
@@ -130,7 +130,7 @@ class Cut(Struct, frozen=True):
 
 
 def cuts_of(known: Evidence, samples: Samples, most: int) -> list[Cut]:
-    """All messages by topic, and by lane where a topic has several; the largest, if there are too many."""
+    """Return all messages by topic, or by lane where a topic has several; the largest parts, if there are too many."""
     log, deliveries = known.log, known.messages.deliveries
     topic, came = topics_of(samples.key), topics_of(deliveries.key)
     cuts: list[Cut] = []
@@ -155,7 +155,7 @@ def cuts_of(known: Evidence, samples: Samples, most: int) -> list[Cut]:
 
 
 def quantiles_over_time(axis: Axis, due: Numbers, took_us: Numbers, parts: tuple[float, ...]) -> list[Values]:
-    """Quantiles in milliseconds of what was due in each step."""
+    """Return quantiles in milliseconds of the messages that were due in each step."""
     step = axis.of(due)
     order = np.lexsort((took_us, step))
     step, took_us = step[order], took_us[order]
@@ -173,7 +173,7 @@ def quantiles_over_time(axis: Axis, due: Numbers, took_us: Numbers, parts: tuple
 
 
 def rates(axis: Axis, known: Evidence) -> list[Line]:
-    """Messages a second: sent, received, acked, retried, given up."""
+    """Return messages a second: sent, received, acked, retried, given up."""
     sends, handled = known.log.sends, known.log.handled
     is_sent = sends["kind"] == SENT
     counts = (sends["last"] - sends["first"] + 1)[is_sent]
@@ -190,7 +190,7 @@ def _per_second(axis: Axis, at: Numbers, counts: Numbers | None = None) -> Value
 
 
 def curves(known: Evidence, samples: Samples, cuts: list[Cut]) -> dict[str, list[Curve]]:
-    """The CDFs of each latency."""
+    """Return the CDFs of each latency."""
     return {
         TO_CLAIM: [_curve(cut.name, samples.to_claim[cut.messages]) for cut in cuts],
         HELD: [_curve(cut.name, held(known, cut.deliveries)) for cut in cuts],
@@ -199,7 +199,7 @@ def curves(known: Evidence, samples: Samples, cuts: list[Cut]) -> dict[str, list
 
 
 def _curve(name: str, took_us: Numbers) -> Curve:
-    """Points close together where the axis is stretched: towards the slowest."""
+    """Return a CDF whose points are close together where the axis is stretched: towards the slowest."""
     count = len(took_us)
     happened = np.sort(took_us[took_us < NEVER])
     if not len(happened):
@@ -209,7 +209,7 @@ def _curve(name: str, took_us: Numbers) -> Curve:
 
 
 def cdf_ranks(count: int) -> Numbers:
-    """Which samples of so many, in order, are the points of a CDF, from 0."""
+    """Return the ranks, from 0, of the sorted samples that are the points of a CDF."""
     wanted = 1 - 10 ** -np.linspace(0, np.log10(max(count, 2)), _CDF_POINTS)
     return np.unique(np.maximum(np.ceil(wanted * count).astype(np.int64) - 1, 0))
 
@@ -232,11 +232,11 @@ class Note(Struct, gc=False):
 _decode = msgspec.json.Decoder(Note).decode
 _WANTED = frozenset({b"fault", b"depth", b"generator"})
 SELDOM = 60
-"""A fault that happened more often is not told with its times."""
+"""Number of times up to which the times of a fault are listed."""
 
 
 def noted(run: Path, axis: Axis) -> Noted:
-    """Faults, depths and lags. Most lines of a log are something else, and are not even decoded."""
+    """Read faults, depths and lags. Most lines of a log are something else, and are not even decoded."""
     reading = Noting(axis)
     for path in log_files(run):
         with path.open("rb") as file:
@@ -254,11 +254,11 @@ def _notes(lines: Iterator[bytes]) -> Iterator[Note]:
 
 
 _Look = dict[tuple[str, str], dict[str, float]]
-"""The depths that were seen, by topic and lane."""
+"""Depths that were seen, by topic and lane."""
 
 
 class Noting:
-    """Puts together what the plots need besides the messages."""
+    """A collector of the data that the plots need besides the messages."""
 
     def __init__(self, axis: Axis) -> None:
         self._axis = axis
@@ -283,7 +283,7 @@ class Noting:
         return min(max(at, 0) // self._axis.step_us, self._axis.steps - 1)
 
     def take_faults(self, what: str, where: str, at: int, count: int, times: Sequence[int]) -> None:
-        """A fault that happened so often about then. One that is seldom is told with its times."""
+        """Count a fault that happened so often about then. The times of a rare fault are kept."""
         found = self._faults.get((what, where))
         if found is None:
             found = self._faults[what, where] = (np.zeros(self._axis.steps, np.int64), [])
@@ -304,7 +304,7 @@ class Noting:
         return Noted(faults, depths, states, wal, self._lag)
 
     def _lanes(self) -> dict[str, tuple[str, str]]:
-        """Where messages can wait, by name: a topic's lanes, or the topic if it has one."""
+        """Return the places where messages can wait, by name: a topic's lanes, or the topic if it has one."""
         keys = sorted({key for look in self._looks.values() for key in look})
         names: dict[str, tuple[str, str]] = {}
         for topic in dict.fromkeys(topic for topic, _ in keys):
@@ -316,7 +316,7 @@ class Noting:
         return names
 
     def _each(self, value_of: Callable[[_Look], float | None]) -> Values:
-        """For each step: of the last look up to then."""
+        """Return a value for each step: that of the last look up to then."""
         values = np.full(self._axis.steps, np.nan)
         last: float | None = None
         for step in range(self._axis.steps):

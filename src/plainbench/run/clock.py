@@ -1,8 +1,8 @@
 """Time in the lab: as it passes, or virtual, in which a whole run is deterministic.
 
-What generators and workers do is written once, as plain code that sleeps. In real time they are threads and processes.
-In virtual time each is a greenlet: who sleeps is put on a heap, and the clock moves to whoever wakes next. Only one
-runs at a time and nothing else moves the clock, so the same seed gives the same run, event for event.
+Generators and workers are written once, as plain code that sleeps. In real time they are threads and processes. In
+virtual time each is a greenlet: a sleeper is put on a heap, and the clock moves to the next one to wake. Only one runs
+at a time and nothing else moves the clock, so the same seed gives the same run, event for event.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from greenlet import getcurrent, greenlet
 from sqew.clock import Clock
 
 EPOCH_MS = 4_102_444_800_000
-"""When virtual runs begin: in 2100, so that whatever was put into a queue before is due by then."""
+"""Start of virtual runs: in 2100, so that every message that was put into a queue before is due by then."""
 
 
 class Time(Protocol):
-    """What the lab's actors know of time. Microseconds count from the beginning of the run."""
+    """Time as the lab's actors see it. Microseconds count from the beginning of the run."""
 
     is_virtual: bool
     jumping: dict[str, Clock]
@@ -36,24 +36,24 @@ class Time(Protocol):
         """Sleep until then; return at once if that is past."""
 
     def doze(self, seconds: float, topics: Sequence[str]) -> None:
-        """Sleep, and in virtual time no longer than until there is something in one of the topics."""
+        """Sleep, and in virtual time no longer than until there is a message in one of the topics."""
 
     def rouse(self, topic: str, most: int) -> None:
-        """There is something to do for those who doze: for so many of them."""
+        """Wake up to ``most`` of those that doze until there is a message in this topic."""
 
     def clock(self) -> Clock:
-        """A clock for an engine, which shows this time as that of the day."""
+        """Return a clock for an engine, which shows this time as the time of day."""
 
 
 class RealTime:
-    """Time as it passes. Before the run has begun it is always a little before."""
+    """Time as it passes. Until the run has begun, it stands a little before the beginning."""
 
     is_virtual = False
 
     def __init__(self) -> None:
         self.jumping: dict[str, Clock] = {}
         self.began_ns: int | None = None
-        """When the run began, by the monotonic clock, which all processes share."""
+        """Start of the run by the monotonic clock, which all processes share."""
 
     def now_us(self) -> int:
         return -1 if self.began_ns is None else (time.monotonic_ns() - self.began_ns) // 1000
@@ -69,14 +69,14 @@ class RealTime:
         self.sleep(seconds)
 
     def rouse(self, topic: str, most: int) -> None:
-        """A queue wakes those who wait for it itself."""
+        """Do nothing: a queue wakes its waiters itself."""
 
     def clock(self) -> Clock:
         return Clock()
 
 
 class VirtualTime:
-    """Time that passes only when everybody sleeps. Before the run has begun it is always a little before."""
+    """Time that passes only when all actors sleep. Until the run has begun, it stands a little before the beginning."""
 
     is_virtual = True
 
@@ -95,11 +95,11 @@ class VirtualTime:
         return self._now_us
 
     def begin(self) -> None:
-        """The run begins."""
+        """Begin the run."""
         self._now_us = 0
 
     def start(self, actor: Callable[[], Any]) -> None:
-        """Let somebody begin, now."""
+        """Start an actor, now."""
         self._wake_at(self._now_us, greenlet(actor, self._hub))
 
     def _wake_at(self, at_us: int, sleeper: greenlet) -> int:
@@ -127,7 +127,7 @@ class VirtualTime:
             self._wake_at(self._now_us, sleeper)
 
     def run(self) -> None:
-        """Let time pass until nobody is asleep. What an actor raises is raised here."""
+        """Let time pass until no actor is asleep. An exception of an actor is raised here."""
         while self._asleep:
             at_us, turn, sleeper = heapq.heappop(self._asleep)
             if turn in self._void_turns:

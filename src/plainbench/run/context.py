@@ -1,4 +1,4 @@
-"""What everybody who takes part in a run knows of it."""
+"""The context of a run, which all its participants share."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sqew.errors import SqewError
 
 
 class Stop(Protocol):
-    """Whether the run is over, for those who take part in it."""
+    """A flag for the participants of a run: is it over?"""
 
     def is_set(self) -> bool: ...
 
@@ -30,40 +30,40 @@ class Scene(Struct, frozen=True):
 
     config: Config
     folder: Path
-    """Where relative paths of the configuration start."""
+    """Folder in which relative paths of the configuration start."""
     run: Path
-    """Where the run is recorded."""
+    """Folder in which the run is recorded."""
     time: Time
     recorder: Recorder
     stop: Stop
     schedule: Schedule | None = None
-    """Only these faults happen, whatever else the dice say; None: all that they say."""
+    """The only faults that may happen, whatever else the dice say; None: all that they say."""
 
     @property
     def streams(self) -> Streams:
         return Streams(self.config.seed)
 
     def said(self, error: SqewError) -> str:
-        """An error's sentence for the log. Where the run is recorded must not show in it: else no two were alike."""
+        """Return an error's sentence for the log, without the run's folder: with it, no two logs would be alike."""
         return str(error).replace(f"{self.run}{os.sep}", "")
 
     def note(self, what: str, where: str, stream: str, index: int, ms: float | None = None) -> None:
-        """Have it on the log that a fault has happened that is nobody's call."""
+        """Record a fault that belongs to no actor's call."""
         self.recorder.record(
             Event(self.time.now_us(), "fault", what=what, where=where, stream=stream, index=index, ms=ms)
         )
 
     def allows(self, stream: str, index: int) -> bool:
-        """Whether a fault that is due may happen."""
+        """Return True if a fault that is due may happen."""
         return self.schedule is None or self.schedule.allows(stream, index)
 
     def injector(self, place: str, owner: str, life: int) -> Injector:
-        """What decides on the faults of one actor's calls, to the ``queue`` or the ``db``."""
+        """Return an injector that decides on the faults of one actor's calls, to the ``queue`` or the ``db``."""
         faults = self.config.faults.queue if place == "queue" else self.config.faults.db
         return Injector(faults, self, place, owner, life)
 
     def driver(self, owner: str, life: int, *, faultless: bool = False) -> Driver:
-        """The queue as one actor sees it: ``owner`` is its name, ``life`` how often it was started before."""
+        """Open the queue for one actor: ``owner`` is its name, ``life`` how often it was started before."""
         injector = None if faultless else self.injector("queue", owner, life)
         process = f"{owner.partition('/')[0]}/{life}"
         return open_driver(Place(self.config, self.folder, self.time, self.note, self.allows, process, injector))

@@ -1,8 +1,8 @@
-"""A process of a run: a generator or a worker. `plainbench run` starts them; they end when their stdin does.
+"""A process of a run: a generator or a worker. `plainbench run` starts it; it ends when its stdin does.
 
-``python -m plainbench.run.process generator|worker NUMBER LIFE RUN-FOLDER [BEGAN-NS]``. It says ``ready`` when
-everything is open, and begins when it is told the time at which the run began. So whoever kills the lab kills the run,
-a fault that kills a worker kills nothing else, and nobody is measured while they start.
+``python -m plainbench.run.process generator|worker NUMBER LIFE RUN-FOLDER [BEGAN-NS]``. It prints ``ready`` when
+everything is open, and begins when it reads the time at which the run began. So killing the lab kills the run, a fault
+that kills a worker kills nothing else, and no process is measured while it starts.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from plainbench.workload.plan import plan
 from sqew.errors import SqewError
 
 STAGE = "stage.json"
-"""The file in a run's folder that tells its processes what they take part in."""
+"""The file in a run's folder from which its processes read what they take part in."""
 FAILED = 3
-"""The exit code of a process that could not go on; what was wrong is on its stderr, in a sentence."""
+"""The exit code of a process that could not go on; the reason is on its stderr, in a sentence."""
 
 
 class Stage(msgspec.Struct, frozen=True):
-    """What a process needs to know beyond its own part."""
+    """The data that a process needs beyond its own part."""
 
     config: Config
     folder: str
@@ -70,7 +70,7 @@ def _await_end(stop: threading.Event) -> None:
 
 
 def senders(scene: Scene, number: int, life: int) -> list[Callable[[], None]]:
-    """Those who send what one workload plans; in a later life, what the earlier ones have not tried."""
+    """Return the senders of one workload; in a later life, they send what the earlier ones have not tried."""
     workload = scene.config.workload[number]
     source = Source(plan(scene, number))
     names = [f"generator-{number}/{sender}" for sender in range(clients_of(workload))]
@@ -78,7 +78,7 @@ def senders(scene: Scene, number: int, life: int) -> list[Callable[[], None]]:
 
 
 def slots(scene: Scene, number: int, life: int) -> list[Callable[[], None]]:
-    """The slots of a worker, and what extends their leases."""
+    """Return the consumers of a worker, and the heartbeat that extends their leases."""
     worker = scene.config.workers[number]
     held = Held()
     actors: list[Callable[[], None]] = []
@@ -92,7 +92,7 @@ def slots(scene: Scene, number: int, life: int) -> list[Callable[[], None]]:
 
 
 def _side_by_side(actors: list[Callable[[], None]]) -> None:
-    """Run each in a thread. What the first one raises that fails ends the others and is raised here."""
+    """Run each actor in a thread. The first failure ends the others and is raised here."""
     failures: list[BaseException] = []
 
     def run(actor: Callable[[], None]) -> None:

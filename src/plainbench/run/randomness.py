@@ -1,8 +1,8 @@
-"""Random numbers that depend on the seed and on who draws them, and on nothing else.
+"""Random numbers that depend on the seed and the name of their stream, and on nothing else.
 
-Every worker, lane and fault draws from a stream of its own, and a stream is named by what it is for. So a run with the
-same seed makes the same decisions whatever the timing: the seventh claim of worker 2 is slow again, whoever came
-before it.
+Every worker, lane and fault draws from a stream of its own, which is named after its purpose. So a run with the same
+seed makes the same decisions whatever the timing: the seventh claim of worker 2 is slow again, no matter which worker
+claimed before it.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class Streams:
         self.seed = seed
 
     def generator(self, *name: str | int) -> np.random.Generator:
-        """The stream of that name, from its beginning."""
+        """Return the stream of that name, from its beginning."""
         # What `SeedSequence.spawn` does, but that children have names, not turns: it does not matter who is born first.
         key = tuple(part if isinstance(part, int) else crc32(part.encode()) for part in name)
         return np.random.Generator(np.random.PCG64(np.random.SeedSequence(self.seed, spawn_key=key)))
 
     def dice(self, *name: str | int) -> Dice:
-        """The stream of that name, from its beginning."""
+        """Return the dice of that name, from their beginning."""
         return Dice(self.generator(*name))

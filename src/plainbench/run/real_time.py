@@ -27,11 +27,11 @@ _POLL_S = 0.05
 _LOOK_EVERY_S = 0.5
 _END_WITHIN_S = 15.0
 _SURPRISES = 3
-"""How often a process may end that no fault has killed, before the run is given up."""
+"""Number of times that a process may end without being killed by a fault, before the run is given up."""
 
 
 class ChildFailed(SqewError):
-    """A generator or a worker could not go on; what it said is in the message."""
+    """The failure of a generator or a worker that could not go on; its own words are in the message."""
 
 
 class _Never:
@@ -52,7 +52,7 @@ class _Child:
         self._process: subprocess.Popen[str] | None = None
 
     def start(self, began_ns: int | None = None) -> None:
-        """Begin a life; ``began_ns``: when the run has begun, if it has."""
+        """Begin a life. ``began_ns``: the time at which the run began, if it has."""
         self.life += 1
         command = [
             sys.executable,
@@ -75,11 +75,11 @@ class _Child:
         return self._run / f"{self.role}-{self._number}-{self.life}.stderr"
 
     def said(self) -> str:
-        """The end of what it wrote to stderr."""
+        """Return the end of what the process wrote to stderr."""
         return self._stderr.read_text(errors="replace").strip()[-2000:]
 
     def await_ready(self) -> None:
-        """Return when it has opened everything."""
+        """Wait until the process has opened everything."""
         process = self._process
         assert process is not None
         assert process.stdout is not None
@@ -88,7 +88,7 @@ class _Child:
             raise ChildFailed(f"{self.name} could not start: {self.said() or f'it ended with {process.returncode}'}")
 
     def begin(self, began_ns: int) -> None:
-        """Let it begin."""
+        """Let the process begin."""
         assert self._process is not None
         assert self._process.stdin is not None
         # If it has died since, `poll` finds that out.
@@ -97,7 +97,7 @@ class _Child:
             self._process.stdin.flush()
 
     def poll(self, began_ns: int, tell: Callable[[str, str], None]) -> None:
-        """See whether it lives; tell what happened, and start it again if it should."""
+        """Check if the process lives; report what happened to it, and start it again if it should."""
         if self.over:
             return
         if self._process is None:
@@ -126,13 +126,13 @@ class _Child:
         self._again_at = time.monotonic() + self._restart_s
 
     def end(self) -> None:
-        """Tell it to end."""
+        """Tell the process to end."""
         if self._process is not None and self._process.stdin is not None:
             with suppress(BrokenPipeError):
                 self._process.stdin.close()
 
     def wait(self, until: float) -> None:
-        """Wait for its end; kill it when that takes too long."""
+        """Wait for the process to end; kill it when that takes too long."""
         if self._process is None:
             return
         try:
@@ -151,7 +151,7 @@ class _Child:
 
 
 class RealRun:
-    """One run. ``watch`` is told the supervisor after each look: to show how far it is."""
+    """A run in real time. ``watch`` is called with the supervisor after each look, to show progress."""
 
     def __init__(
         self, config: Config, folder: Path, run: Path, schedule: Schedule | None, watch: Callable[[Supervisor], None]
@@ -160,10 +160,10 @@ class RealRun:
         self._schedule, self._watch = schedule, watch
         self._children: list[_Child] = []
         self.is_prepared = False
-        """Whether everything was there that it takes to begin."""
+        """True once everything is there that it takes to begin."""
 
     def go(self) -> str:
-        """Run to the end: why it ended. What was recorded is complete whatever happens."""
+        """Run to the end and return why it ended. What was recorded is complete whatever happens."""
         with ExitStack() as stack:
             recorder = Recorder(self._run / f"lab{SUFFIX}")
             stack.callback(recorder.close)

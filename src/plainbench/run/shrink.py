@@ -1,4 +1,4 @@
-"""Which of a failing run's faults does it take? The smallest schedule that still fails, by taking faults away."""
+"""The smallest schedule of faults with which a failing run still fails, found by taking faults away."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from sqew.errors import BadValue, Conflict, SqewError, StoreUnusable
 
 T = TypeVar("T")
 Told = Callable[[int, int, int], None]
-"""Is told how often it was tried, with how many faults it still fails, and how many it had."""
+"""Callback for the number of tries, the number of faults with which it still fails, and the number that it had."""
 
 
 def smallest(parts: Sequence[T], fails: Callable[[Sequence[T]], bool]) -> list[T]:
-    """A subset that fails and of which nothing can be left out, given that all of them together fail.
+    """Return a subset that fails and of which nothing can be left out, given that all of them together fail.
 
     It leaves out ever smaller pieces (delta debugging), so few culprits among many are found in a few tries.
 
@@ -47,14 +47,14 @@ def smallest(parts: Sequence[T], fails: Callable[[Sequence[T]], bool]) -> list[T
 
 
 def _without_each(parts: list[T], pieces: int) -> Iterator[list[T]]:
-    """The parts without the first piece, without the second, …"""
+    """Yield the parts without the first piece, without the second, …"""
     bounds = [round(place * len(parts) / pieces) for place in range(pieces + 1)]
     for start, end in pairwise(bounds):
         yield parts[:start] + parts[end:]
 
 
 class Shrinking:
-    """A recorded run that failed, which is run again under ever fewer of its faults. It must be in virtual time."""
+    """A recorded run that failed, which is repeated under ever fewer of its faults. It must be in virtual time."""
 
     def __init__(self, source: Path, tell: Told = lambda _tries, _left, _all: None) -> None:
         self.source, self.recorded = source, manifest.read(source)
@@ -69,13 +69,13 @@ class Shrinking:
             raise Conflict(f"Run {self.recorded.id} broke no promise, so there is nothing to shrink.")
         self.faults = faults_of(source)
         self.left: list[Firing] = list(self.faults)
-        """The smallest part of them with which it failed so far."""
+        """The smallest subset of the faults with which it failed so far."""
         self.tries = 0
         self._tell = tell
         self._known: dict[frozenset[Firing], bool] = {}
 
     def shrink(self) -> list[Firing]:
-        """The smallest part: first whole kinds of faults are left out, then all of one actor, then one by one."""
+        """Return the smallest subset: first whole kinds of faults are left out, then single actors, then faults."""
         if not self._fails(self.left):
             raise Conflict(
                 f"Run {self.recorded.id} does not fail again under the same faults, so what it does is not decided by "
@@ -91,7 +91,7 @@ class Shrinking:
 
     @property
     def schedule(self) -> Schedule:
-        """What is left so far."""
+        """The faults that are left so far, as a schedule."""
         return Schedule(frozenset(self.left), self.recorded.seed)
 
     def _fails(self, firings: Sequence[Firing]) -> bool:
@@ -105,7 +105,7 @@ class Shrinking:
         return self._known[key]
 
     def _fails_again(self, schedule: Schedule) -> bool:
-        """Whether it breaks one of the promises that the run itself broke."""
+        """Return True if it breaks one of the promises that the run itself broke."""
         run = Path(tempfile.mkdtemp(prefix="plainbench-shrink-"))
         recorded = self.recorded
         try:
@@ -127,12 +127,12 @@ def _problems(run: Path, config: Config) -> set[tuple[str, str]]:
 
 
 def faults_of(run: Path) -> dict[Firing, Event]:
-    """The faults that happened in a run, each once, by time."""
+    """Return the faults that happened in a run, each once, by time."""
     return {Firing(event.stream, event.index or 0): event for event in read(run) if event.event == "fault"}
 
 
 def _kind(firing: Firing) -> str:
-    """queue/w/0/0/error → queue error."""
+    """Return the kind of a fault: queue/w/0/0/error → queue error."""
     place, _, rest = firing.stream.partition("/")
     return f"{place} {rest.rpartition('/')[2]}"
 

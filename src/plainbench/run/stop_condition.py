@@ -1,4 +1,4 @@
-"""When a run is over."""
+"""The conditions under which a run ends."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from plainbench.config.model import Until
 OPEN = frozenset({"ready", "leased", "delayed", "blocked"})
 """The states of a message that is yet to be settled."""
 _LOOKS = 2
-"""How often in a row everything must be settled: between two counts a message may move from one to the other."""
+"""Looks in a row at which everything must be settled: between two counts a message may move from one to the other."""
 
 
 class Ending:
-    """Watches the depths of all topics."""
+    """The end of a run, decided by the depths of all topics."""
 
     def __init__(self, until: Until) -> None:
         self._until = until
@@ -22,7 +22,7 @@ class Ending:
         self._moved_us = 0
 
     def why(self, now_us: int, sending: bool, depths: Mapping[str, Mapping[str, Mapping[str, int]]]) -> str | None:
-        """Why it is over, if it is: ``settled``, ``idle`` or ``time``."""
+        """Return why the run is over: ``settled``, ``idle`` or ``time``; None if it is not."""
         if now_us >= self._until.most_s * 1e6:
             return "time"
         open_ = sum(

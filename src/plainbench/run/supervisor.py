@@ -1,4 +1,4 @@
-"""What surrounds a run, in real and in virtual time: the topics, what was there before, depths, and what is left."""
+"""The supervision of a run, in real and virtual time: its topics, the messages found and left in them, and depths."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from plainbench.run.stop_condition import Ending
 from sqew.errors import SqewError
 
 Depths = Mapping[str, Mapping[str, Mapping[str, int]]]
-"""By topic and lane: how many are ready, leased, delayed and dead."""
+"""Number of ready, leased, delayed and dead messages, by topic and lane."""
 
 
 class Supervisor:
-    """Looks after one run."""
+    """The supervisor of one run."""
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
@@ -25,7 +25,7 @@ class Supervisor:
         self.depths: Depths = {}
 
     def prepare(self) -> None:
-        """Fill app.db, make the topics, and note what is in them already: it is expected to come out as well."""
+        """Fill app.db, make the topics, and record the messages in them: they are expected to come out as well."""
         try:
             self._prepare()
         except BaseException:
@@ -49,7 +49,7 @@ class Supervisor:
         self._scene.recorder.flush()
 
     def look(self, sending: bool) -> str | None:
-        """Note the depths; why the run is over, if it is."""
+        """Record the depths, and return why the run is over, or None."""
         scene, depths = self._scene, {}
         try:
             for topic in scene.config.topics:
@@ -68,7 +68,7 @@ class Supervisor:
         return self._ending.why(now, sending, depths)
 
     def note(self, what: str, reason: str = "", *, unknown: bool = False) -> None:
-        """Something happened to the run. ``unknown``: nobody could look what is left."""
+        """Record something that happened to the run. ``unknown``: the messages left could not be read."""
         # A driver of somebody's own need not say so.
         known = {name: 1.0 for name in ("shows_dead", "leases_outlive") if getattr(self.driver, name, False)}
         self._scene.recorder.record(
@@ -79,7 +79,7 @@ class Supervisor:
         self._scene.recorder.flush()
 
     def finish(self, why: str, reason: str = "") -> None:
-        """Note what is left, now that nobody uses it any more."""
+        """Record the messages left, now that no actor uses the queue any more."""
         now = self._scene.time.now_us()
         troubles = []
         for topic in self._scene.config.topics:

@@ -28,7 +28,7 @@ _LOOK_EVERY_S = 0.25
 
 
 def _on_a_copy(config: Config, folder: Path, run: Path) -> Config:
-    """The same run on copies of queue.db and app.db, if there are any: what virtual time does must stay there."""
+    """Return the configuration on copies of queue.db and app.db, if they exist: a virtual run changes only those."""
     source, copy = folder / config.sqlite.queue_file, run / "queue.db"
     if source.exists():
         with Queue.open(source) as queue:
@@ -49,13 +49,13 @@ class _Flag:
 
 
 class VirtualRun:
-    """One run. ``watch`` is told the supervisor after each look, in real time: to show how far it is."""
+    """A run in virtual time. ``watch`` is called with the supervisor after each look, in real time: for progress."""
 
     def __init__(
         self, config: Config, folder: Path, run: Path, schedule: Schedule | None, watch: Callable[[Supervisor], None]
     ) -> None:
         self.is_prepared = False
-        """Whether everything was there that it takes to begin."""
+        """True once everything is there that it takes to begin."""
         if not driver_class(config.target.driver, folder).runs_in_virtual_time:
             raise BadValue(f"The driver {config.target.driver} can't run in virtual time. Use mode: real.")
         config = _on_a_copy(config, folder, run)
@@ -72,7 +72,7 @@ class VirtualRun:
         self._sending = 0
 
     def go(self) -> str:
-        """Run to the end: why it ended."""
+        """Run to the end and return why it ended."""
         try:
             self._supervisor.prepare()
             self.is_prepared = True
@@ -146,7 +146,7 @@ class VirtualRun:
             self._time.start(Heart(scene, worker, held, driver).run)
 
     def _lives(self, name: str, restart_ms: float, live: Callable[[int], None]) -> None:
-        """One life after another, as long as each ends in a crash. What the dead held stays leased."""
+        """Run one life after another, as long as each ends in a crash. Messages that the dead held stay leased."""
         life = 0
         while True:
             try:

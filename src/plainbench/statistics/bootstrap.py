@@ -17,7 +17,7 @@ from plainbench.verdict.log_columns import NEVER, Numbers
 BLOCKS = 50
 _RESAMPLES = 2_000
 _CELLS_TOGETHER = 1_000_000
-"""How many counts are worked out at once. Few large products: many small ones would keep all cores waiting."""
+"""Number of counts that are worked out at once. Few large products: many small ones would keep all cores waiting."""
 _BINS_PER_DECADE = 500
 """Samples are counted in steps of half a percent while they are resampled; the estimates themselves are exact."""
 _LEAST_US = 1.0
@@ -27,7 +27,7 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
 class Estimate(Struct, frozen=True):
-    """A figure with the interval in which it lies in 95 of 100 cases; None is for ever."""
+    """A figure with the interval in which it lies in 95 of 100 cases; None stands for infinity."""
 
     value: float | None
     low: float | None
@@ -35,7 +35,7 @@ class Estimate(Struct, frozen=True):
 
 
 class Resampled(Struct, frozen=True):
-    """A figure as it is, and as the resampled runs have it."""
+    """A figure as it was measured, and as the resampled runs have it."""
 
     value: float
     draws: Array
@@ -45,7 +45,7 @@ class Resampled(Struct, frozen=True):
         return Estimate(*(_finite(float(one)) for one in (self.value, low, high)))
 
     def ratio(self, base: Resampled) -> Estimate:
-        """How many times as large as the other."""
+        """Return the ratio of this figure to another."""
         draws = _divide(self.draws, base.draws)
         low, high = np.quantile(draws, (0.025, 0.975), method="nearest")
         value = _divide(np.array([self.value]), np.array([base.value]))[0]
@@ -65,7 +65,7 @@ def _finite(value: float) -> float | None:
 
 
 class Blocks:
-    """The samples of a run, in stretches of the same number of messages, by when they were due."""
+    """The samples of a run by due time, in stretches of the same number of messages."""
 
     def __init__(self, due: Numbers, took_us: Numbers, seed: int) -> None:
         self._samples = took_us[np.argsort(due, kind="stable")]
@@ -77,7 +77,7 @@ class Blocks:
         self._chosen = _choices(len(pieces), seed)
 
     def quantiles(self, parts: Sequence[float]) -> list[Resampled]:
-        """Quantiles, in milliseconds."""
+        """Return quantiles, in milliseconds."""
         draws = np.empty((len(parts), len(self._chosen)))
         together = max(1, _CELLS_TOGETHER // len(self._bins))
         for start in range(0, len(self._chosen), together):
@@ -95,7 +95,7 @@ class Blocks:
 
 
 def rate(done_at: Numbers, began_us: int, ended_us: int, seed: int) -> Resampled:
-    """How many a second, from stretches of equal time."""
+    """Return the number of messages a second, from stretches of equal time."""
     done = done_at[done_at < NEVER]
     span = max(ended_us - began_us, 1)
     counts, _ = np.histogram(done, BLOCKS, (began_us, began_us + span))
@@ -104,7 +104,7 @@ def rate(done_at: Numbers, began_us: int, ended_us: int, seed: int) -> Resampled
 
 
 def _choices(blocks: int, seed: int) -> Array:
-    """How often each block is drawn in each resampled run."""
+    """Draw, for each resampled run, the number of times that each block is in it."""
     generator = np.random.default_rng(seed)
     return generator.multinomial(blocks, [1 / blocks] * blocks, size=_RESAMPLES).astype(float)
 

@@ -1,4 +1,4 @@
-"""Sets runs side by side: is one faster, and how sure is that?
+"""The comparison of runs: is one faster, and how sure is that?
 
 Runs can be compared if the same load met them on the same machine, at the same durability. Everything else may differ,
 and is listed: it is what the comparison is about.
@@ -28,7 +28,7 @@ _LATENCIES = {"due → claim": "to_claim", "due → ack": "to_ack"}
 _QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
 _IS_INPUT = ("seed", "workload")
 _NO_DIFFERENCE = frozenset({"runs", "sqlite.queue_file", "sqlite.app_file"})
-"""Keys that say where something is, not what."""
+"""Keys that name a place: two runs may differ in them."""
 
 
 class NotComparable(Conflict):
@@ -36,7 +36,7 @@ class NotComparable(Conflict):
 
 
 class Figure(Struct, frozen=True):
-    """One figure of all runs. ``ratios`` are to the first run; it has none itself."""
+    """A figure of all runs. ``ratios`` are to the first run, which has none itself."""
 
     topic: str
     name: str
@@ -46,7 +46,7 @@ class Figure(Struct, frozen=True):
 
 
 class Side(Struct, frozen=True):
-    """One of the runs."""
+    """A run in a comparison."""
 
     id: str
     folder: str
@@ -56,18 +56,18 @@ class Side(Struct, frozen=True):
 
 
 class Comparison(Struct, frozen=True):
-    """All of it."""
+    """The comparison of all runs."""
 
     runs: list[Side]
     differences: dict[str, list[str]]
-    """By key of the configuration, or name of a version: what each run has."""
+    """Values of each run where they differ, by key of the configuration or name of a version."""
     objections: list[str]
-    """Why they should not be compared, if it was done all the same."""
+    """Reasons why they should not be compared, if it was done all the same."""
     figures: list[Figure]
 
 
 def compare(named: Sequence[str | Path], *, force: bool = False) -> Comparison:
-    """Compare runs, each with the first. Raise `NotComparable` if they are not, unless forced."""
+    """Compare runs, each with the first. Raise `NotComparable` if they can't be compared, unless forced."""
     if len(named) < 2:
         raise BadValue("It takes two runs to compare: name their folders.")
     folders = [manifest.run_folder(one).resolve() for one in named]
@@ -82,7 +82,7 @@ def compare(named: Sequence[str | Path], *, force: bool = False) -> Comparison:
 
 
 def check_comparable(folders: Sequence[Path], *, force: bool = False) -> list[str]:
-    """Why these runs should not be compared with the first. Raise `NotComparable` for it, unless forced."""
+    """Return why these runs should not be compared with the first. Raise `NotComparable` for it, unless forced."""
     base, *others = (manifest.read(folder) for folder in folders)
     objections = [sentence for other in others for sentence in _objections(base, other)]
     if objections and not force:
@@ -110,7 +110,7 @@ def _objections(base: Manifest, other: Manifest) -> Iterator[str]:
 
 
 def _loads(run: Manifest) -> list[Input]:
-    """The inputs that are a part of the load: workers, drivers and their database are what may be compared."""
+    """Return the inputs that are a part of the load: workers, drivers and their database may be what is compared."""
     kept = [one for one in run.before if one.path == QUEUE]
     return [*kept, *(one for one in run.inputs if not one.what.startswith(("worker", "driver", "fixture")))]
 

@@ -32,7 +32,7 @@ from sqew.terminal.output import byte_count
 _DRAWN_EVERY_S = 0.25
 _GRAPHS_EVERY_S = 1.0
 _READ_FOR_S = 0.1
-"""For so long at a time a log is read; then the screen is drawn and keys are heard."""
+"""Seconds for which a log is read at a time; then the screen is drawn and keys are handled."""
 _QUIET_AFTER_S = 5.0
 _WINDOWS_US: tuple[int | None, ...] = (5_000_000, 30_000_000, None)
 _SPANS_US: tuple[int | None, ...] = (None, 60_000_000)
@@ -42,7 +42,7 @@ _PEEKED = 100
 
 
 class PlainBench(App[None]):
-    """A run, live or recorded. What is shown is the time under the cursor, which follows a run that goes on."""
+    """A run, live or recorded. It shows the time under the cursor, which follows a run that goes on."""
 
     TITLE = "PlainBench"
     CSS_PATH = "screen.tcss"
@@ -72,18 +72,18 @@ class PlainBench(App[None]):
         self.at_us = 0
         """The time that is shown."""
         self.follows = True
-        """Whether it is always the last there is."""
+        """True if the end of the run is always shown."""
         self.plays = False
         self.speed = 1.0
         self._window = self._span = 0
         self.measure: Measure = "to_ack"
         self.failure: SqewError | None = None
-        """What ended it, if it was not the user."""
+        """The error that ended it, if it was not the user."""
         self._verdict = ""
         self._caught_up = False
         self._columns: list[Column] = []
         self._graphed: tuple[object, ...] = ()
-        """What the columns were made of."""
+        """The choices and the data that the columns were made of."""
         self._graph_again_at = 0.0
         self._heard_at = self._drawn_at = time.monotonic()
 
@@ -99,7 +99,7 @@ class PlainBench(App[None]):
         yield Footer(show_command_palette=False, compact=True)
 
     def on_mount(self) -> None:
-        """Begin to read and to draw."""
+        """Start to read and to draw."""
         self.query_one(Troubles).border_title = "Faults and workers"
         self.query_one(Lanes).focus()
         self.set_interval(_DRAWN_EVERY_S, self._beat)
@@ -225,7 +225,7 @@ class PlainBench(App[None]):
     # Keys
 
     def action_pause(self) -> None:
-        """Freeze what is shown, or go on: with the run, or playing what is recorded."""
+        """Freeze the view, or go on: with a live run, or playing a recorded one."""
         is_over = self.live.ended is not None
         if self.plays or (self.follows and not is_over):
             self.plays = self.follows = False
@@ -251,13 +251,13 @@ class PlainBench(App[None]):
         self.draw()
 
     def action_follow(self) -> None:
-        """Show the last there is, and whatever comes."""
+        """Show the end of the run, and follow it."""
         self.follows, self.plays = True, False
         self.at_us = self.live.now_us
         self.draw()
 
     def action_trouble(self, direction: int) -> None:
-        """Go to where something went wrong next, or before."""
+        """Go to the next time at which something went wrong, or to the one before."""
         found = self.live.trouble_next_to(self.at_us, direction)
         if found is None:
             self.notify("Nothing went wrong after that." if direction > 0 else "Nothing went wrong before that.")
@@ -271,7 +271,7 @@ class PlainBench(App[None]):
         self.draw()
 
     def action_window(self) -> None:
-        """Count rates and latencies over a longer time."""
+        """Switch to the next window over which rates and latencies are counted."""
         self._window = (self._window + 1) % len(_WINDOWS_US)
         self.draw()
 

@@ -1,4 +1,4 @@
-"""Faults as they fire, and what happened to workers."""
+"""Faults as they fire, and events of workers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STYLES = {"died": "bold red", "started": "green", "disk_full": "red", **dict.fr
 
 
 class Troubles(Widget):
-    """The last ones, the last first. Delays, which may be in every call, are counted."""
+    """The last faults and events of workers, the last first. Delays, which may be in every call, are counted."""
 
     DEFAULT_CSS = "Troubles { height: 1fr; }"
 

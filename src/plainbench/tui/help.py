@@ -27,7 +27,7 @@ _KEYS = (
 
 
 class Keys(ModalScreen[None]):
-    """Goes away at any key that means to."""
+    """A page of all keys, which the usual keys close."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,question_mark,q,enter,space", "dismiss", "Back")]
     CSS = """

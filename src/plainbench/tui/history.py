@@ -1,4 +1,4 @@
-"""The run so far as small graphs, for the topic or lane that is chosen: depth, rate, latency and what went wrong."""
+"""The run so far as small graphs, for the topic or lane that is chosen: depth, rate, latency and faults."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from plainbench.record.timeline import DELAY, Live
 from plainbench.tui.numbers import count, duration
 
 LEFT, RIGHT = 9, 7
-"""So many cells beside a graph are for its name and its largest value."""
+"""Cells beside a graph for its name and its largest value."""
 _ROOMY = 4
-"""From so many lines a graph on, there is a line between two."""
+"""Number of lines per graph from which on a blank line separates two graphs."""
 _BARS = " ▁▂▃▄▅▆▇█"
 _OPEN = ("ready", "delayed", "blocked")
 _DEADLY = CRASHES | {"died"}
 
 
 class Column(Struct):
-    """What a column of the graphs stands for. None: nothing is known of it."""
+    """A column of the graphs. None: nothing is known of it."""
 
     depth: float | None = None
     rate: float = 0.0
@@ -34,7 +34,7 @@ class Column(Struct):
 
 
 def columns_of(live: Live, span: range, width: int, chosen: tuple[str, str], measure: Measure) -> list[Column]:
-    """The moments of a span in ``width`` columns; where there are fewer moments, several columns show the same."""
+    """Return the moments of a span in ``width`` columns; if there are fewer moments, several columns show the same."""
     columns = []
     depth = _depth_before(live, span.start, chosen)
     for number in range(width if span else 0):

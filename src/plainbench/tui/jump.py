@@ -1,4 +1,4 @@
-"""Asks where to: a topic, or a time."""
+"""The question where to go: to a topic, or to a time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Target = int | tuple[str, str]
 
 
 class Jump(ModalScreen[Target | None]):
-    """One line to type into. What can't be found is said, and can be corrected."""
+    """A line to type into. An entry that can't be found is reported, and can be corrected."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Back")]
     CSS = """

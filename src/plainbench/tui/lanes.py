@@ -21,7 +21,7 @@ _BAD = frozenset({"dead", "died"})
 
 
 class Lanes(DataTable[Text]):
-    """A row for each topic, and one for each lane of a topic that has several. Left and right are for the time."""
+    """A row for each topic, and one for each lane of a topic that has several. The left and right keys move in time."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "app.peek", "Peek", show=False),
@@ -79,7 +79,7 @@ class Lanes(DataTable[Text]):
 
 
 def _overheads(titles: list[tuple[str, str]], widths: list[int], gap: int) -> list[str]:
-    """The names of groups of columns, each written across the columns of its group."""
+    """Return the names of groups of columns, each written across the columns of its group."""
     pieces: list[str] = []
     for group in dict.fromkeys(group for group, _ in titles):
         mine = [width for (of, _), width in zip(titles, widths, strict=True) if of == group]

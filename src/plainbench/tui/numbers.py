@@ -9,7 +9,7 @@ _CLOCK = re.compile(r"(?:(?:(\d+):)?(\d+):)?(\d+(?:\.\d*)?)\s*s?$")
 
 
 def count(value: float) -> str:
-    """In at most five characters.
+    """Return a number in at most five characters.
 
     >>> [count(value) for value in (0, 0.4, 7.25, 12, 9999, 12_345, 2_500_000)]
     ['0', '0.4', '7.2', '12', '9999', '12.3k', '2.5M']
@@ -26,7 +26,7 @@ def count(value: float) -> str:
 
 
 def duration(us: float) -> str:
-    """Milliseconds without their unit; from a second on, seconds with it.
+    """Return milliseconds without their unit; from a second on, seconds with it.
 
     >>> [duration(us) for us in (42, 3_140, 44_100, 441_000, 5_046_000, 250_000_000)]
     ['0.04', '3.14', '44.1', '441', '5.0s', '250s']
@@ -40,7 +40,7 @@ def duration(us: float) -> str:
 
 
 def clock(us: int) -> str:
-    """How far into the run.
+    """Return a time of the run, as it is shown.
 
     >>> clock(62_500_000), clock(3_723_000_000)
     ('1:02.5', '1:02:03.0')
@@ -53,7 +53,7 @@ def clock(us: int) -> str:
 
 
 def time_of(text: str) -> int | None:
-    """The time that somebody typed, in microseconds; None: it is none.
+    """Return the time that was typed, in microseconds; None if it is none.
 
     >>> time_of("90"), time_of("1:30"), time_of("1:00:00.5"), time_of("12.5s"), time_of("orders")
     (90000000, 90000000, 3600500000, 12500000, None)

@@ -60,7 +60,7 @@ class Peek(ModalScreen[None]):
 
     @work(thread=True, exclusive=True)
     def action_look(self) -> None:
-        """Look, beside: the queue may be locked for a while on purpose."""
+        """Look in a thread: the queue may be locked for a while on purpose."""
         try:
             messages, failure = self._look(), ""
         except SqewError as error:

@@ -1,4 +1,4 @@
-"""Looks into the queue of a run without taking anything: while it goes on, or at what is there now."""
+"""A look into the queue of a run that takes nothing: while it goes on, or at its state now."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TIMEOUT_S = 5.0
 
 
 def peek(recorded: Manifest, run: Path, topic: str, lane: str, limit: int, now_us: int) -> list[Message]:
-    """The next messages of a topic, or of a lane of it, in every state. ``now_us``: how far the run is."""
+    """Return the next messages of a topic or of one of its lanes, in every state. ``now_us``: the time in the run."""
     with _queue_of(recorded, run, now_us) as queue:
         return queue.peek(topic, limit, lane=lane or None)
 
@@ -42,7 +42,7 @@ def _queue_of(recorded: Manifest, run: Path, now_us: int) -> Queue | Client:
 
 
 def _file_of(recorded: Manifest, run: Path) -> Path:
-    """Runs in virtual time and repeated ones work on a copy in their folder."""
+    """Return the queue's file: runs in virtual time and repeated ones work on a copy in their folder."""
     own = run / "queue.db"
     if own.is_file() or recorded.config.mode == "virtual" or recorded.replay_of:
         return own

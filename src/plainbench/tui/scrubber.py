@@ -1,4 +1,4 @@
-"""Where in the run we are: a line to look at, and to click on."""
+"""The position in the run: a line to look at, and to click on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Scrubber(Widget):
     DEFAULT_CSS = "Scrubber { height: 1; }"
 
     class Sought(Message):
-        """Somebody pointed at a time."""
+        """A click on a time."""
 
         def __init__(self, part: float) -> None:
             self.part = part
@@ -47,6 +47,6 @@ class Scrubber(Widget):
         return text
 
     def on_click(self, event: events.Click) -> None:
-        """Go there."""
+        """Post the time that was clicked."""
         if LEFT <= event.x < LEFT + self._line:
             self.post_message(self.Sought((event.x - LEFT) / max(1, self._line - 1)))

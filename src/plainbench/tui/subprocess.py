@@ -12,7 +12,7 @@ from sqew.terminal.exits import Exit, Failure
 
 
 def check_terminal() -> None:
-    """Raise unless there is somebody to show a screen to."""
+    """Raise `Failure` unless there is a terminal to show a screen on."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise Failure(
             "--tui needs a terminal. Leave it out: `plainbench tui` shows the run from another one.", Exit.INVALID
@@ -21,9 +21,9 @@ def check_terminal() -> None:
 
 @contextmanager
 def watched(run: Path) -> Iterator[Callable[[], bool]]:
-    """Show the run in that folder while what is inside goes on, and after that until the user quits.
+    """Show the run in that folder while the block runs, and after that until the user quits.
 
-    Whoever quits earlier does not end the run. What is yielded tells whether the screen is still there.
+    Quitting earlier does not end the run. The function that is yielded returns True while the screen is still there.
     """
     screen = subprocess.Popen([sys.executable, "-m", "plainbench.cli.main", "tui", str(run)])
     try:

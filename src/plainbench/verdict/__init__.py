@@ -1,1 +1,1 @@
-"""What a run's event log says: whether the queue kept its promises, and how fast it was."""
+"""The findings in a run's event log: whether the queue kept its promises, and how fast it was."""

@@ -6,7 +6,7 @@ from zlib import crc32
 
 
 def check_of(body: bytes, lane: str | None, group: str | None) -> int:
-    """Of the body, and of the lane and group where it has some.
+    """Return the checksum of the body, and of the lane and group if there are any.
 
     >>> check_of(b"{}", "normal", None) == check_of(b"{}", None, None)
     False

@@ -1,4 +1,4 @@
-"""How fairly the lanes of a topic were served: how long each had to wait while others were not."""
+"""Fairness between the lanes of a topic: the time that each had to wait while others were served."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from plainbench.verdict.log_columns import NEVER, Log, Numbers, topics_of
 from plainbench.verdict.messages import Messages
 
 _TURNS = 100
-"""A lane that missed so many turns in a row has starved."""
+"""Number of turns that a lane must miss in a row to have starved."""
 
 
 class LaneShare(Struct, frozen=True):
-    """What one lane got."""
+    """The share that a lane got."""
 
     topic: str
     lane: str
     weight_share: float
-    """What part its weight promises, of 1."""
+    """The share that its weight promises, of 1."""
     share: float | None
-    """What part it got while each lane alone could have filled the calls; None: that was never so."""
+    """The share that it got while each lane alone could have filled the calls; None: that was never so."""
     contended: int
-    """How many deliveries that was counted over."""
+    """Number of deliveries over which that was counted."""
     starved_ms: float
     """The longest time in which it had messages waiting and got nothing, while another lane did."""
     passed_over: int
-    """How many others were delivered in that time."""
+    """Number of deliveries from other lanes in that time."""
     has_starved: bool = False
 
 
 def shares(
     log: Log, messages: Messages, weights: Mapping[str, Mapping[str, int]], batch: int, ended_us: int
 ) -> list[LaneShare]:
-    """For each lane of each topic that has several. ``batch``: how many a worker takes in one turn at most."""
+    """Return the share of each lane of topics that have several. ``batch``: the most that a worker takes in a turn."""
     return [
         share
         for topic, lanes in weights.items()
@@ -51,15 +51,15 @@ class _Topic:
         came = messages.deliveries
         of_topic = topics_of(came.key) == log.topics[topic]
         self._stored: dict[str, Numbers] = {}
-        """When messages of a lane began to wait …"""
+        """Times at which messages of a lane began to wait …"""
         self._taken: dict[str, Numbers] = {}
-        """… when they ceased to …"""
+        """… at which they ceased to …"""
         self._served: dict[str, Numbers] = {}
-        """… and when the lane was served at all, with redeliveries."""
+        """… and at which the lane was served at all, with redeliveries."""
         self._asked: dict[str, Numbers] = {}
-        """When the calls began in which it was."""
+        """Times at which the calls began that served it."""
         self._claimed: dict[str, Numbers] = {}
-        """When the calls began that brought its messages first: from then on they may be gone."""
+        """Times at which the calls began that brought its messages first: from then on they may be gone."""
         for lane in weights:
             code = log.lanes.get(lane, -1)
             rows = mine & (messages.lane == code) & ~messages.was_dead
@@ -103,8 +103,10 @@ class _Topic:
         return asked, lane_of
 
     def _longest_wait(self, lane: str) -> tuple[int, int, int]:
-        """The longest time in which messages waited and none came while others did, how many others did, and how many
-        at most in any such time."""
+        """Return the longest time in which messages waited and none came while others did.
+
+        Also return how many others came in that time, and how many at most in any such time.
+        """
         stored, taken, served = self._stored[lane], self._taken[lane], np.unique(self._served[lane])
         if not len(stored):
             return 0, 0, 0

@@ -1,7 +1,7 @@
-"""How long messages took, from raw samples. What never happened took for ever, and stays in the count.
+"""Latencies of messages, from raw samples. An event that never happened took for ever, and stays in the count.
 
-All times count from when a message was *due*: if the generator or the queue was held up, what was due meanwhile had to
-wait, and its wait shows.
+All times count from when a message was *due*: if the generator or the queue was held up, a message that was due
+meanwhile had to wait, and its wait shows.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _QUANTILES = (0.5, 0.95, 0.99, 0.999)
 
 
 class Quantiles(Struct, frozen=True):
-    """In milliseconds. ``None`` is for ever: so many samples are missing that the quantile is one of those."""
+    """Quantiles in milliseconds. ``None`` is for ever: so many samples are missing that the quantile is of those."""
 
     count: int
     """All samples, the missing ones included."""
     missing: int
-    """What should have happened and did not, as far as the run goes."""
+    """Samples that should have happened and did not, as far as the run goes."""
     p50: float | None = None
     p95: float | None = None
     p99: float | None = None
@@ -31,7 +31,7 @@ class Quantiles(Struct, frozen=True):
 
 
 def quantiles(took_us: Numbers) -> Quantiles:
-    """Exact quantiles of samples: each is a sample that at least that part of all does not exceed.
+    """Return exact quantiles of samples: each is a sample that at least that part of all does not exceed.
 
     >>> quantiles(np.array([1000, 2000, 3000, NEVER]))
     Quantiles(count=4, missing=1, p50=2.0, p95=None, p99=None, p999=None, max=None)
@@ -50,9 +50,9 @@ def _ms(us: int) -> float | None:
 
 
 class Samples:
-    """What was measured, a row for each message that was to be sent in this run, whatever came of it; in microseconds.
+    """The samples, a row for each message that was to be sent in this run, whatever came of it; in microseconds.
 
-    What the generator dropped was never tried: it has no row, and counts in `until_stored` alone.
+    A message that the generator dropped was never tried: it has no row, and counts in `until_stored` alone.
     """
 
     def __init__(self, known: Evidence) -> None:
@@ -69,7 +69,7 @@ class Samples:
         self.claimed_by, self.acked_by = _claimers(messages)[self.rows], _ackers(messages)[self.rows]
 
     def until_stored(self, chosen: Flags, topic: int | None, lane: int | None) -> Numbers:
-        """From due to stored, of those chosen and, for ever, of what the generator dropped of a topic and lane."""
+        """Return the times from due to stored: of the chosen rows, and `NEVER` for each drop of the topic and lane."""
         drops = self._drops
         dropped = (drops["topic"] == topic) & ((drops["lane"] == lane) if lane is not None else True)
         return np.append(self.to_stored[chosen], np.full(int(np.count_nonzero(dropped)), NEVER, np.int64))
@@ -81,7 +81,7 @@ class Samples:
 
 
 def _done_at(messages: Messages) -> Numbers:
-    """When a message was acked. Of an ack that nobody heard of: when its worker died, which is later."""
+    """Return when messages were acked. For an ack without an answer: when its worker died, which is later."""
     unheard = np.where(messages.is_left, NEVER, messages.gone_by)
     return np.where(messages.acked_at < NEVER, messages.acked_at, unheard)
 
@@ -101,7 +101,7 @@ def _ackers(messages: Messages) -> Numbers:
 
 
 def held(known: Evidence, chosen: Flags) -> Numbers:
-    """From claim to ack, for each delivery that was to be acked: not for those that were given back on purpose."""
+    """Return the times from claim to ack of deliveries that were to be acked: not of those given back on purpose."""
     deliveries = known.messages.deliveries
     acked = deliveries.end == ACKED
     failed = np.isin(deliveries.end, (REFUSED, UNANSWERED)) | (deliveries.end_at == NEVER)

@@ -14,11 +14,11 @@ Numbers = np.ndarray[Any, np.dtype[np.int64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 NEVER = np.iinfo(np.int64).max
-"""The time of what has not happened."""
+"""Time of an event that has not happened."""
 
 SENDING, SENT, UNSENT, UNSURE = range(4)
 RECEIVED, ACKED, RETRIED, DIED, REFUSED, UNANSWERED = range(6)
-"""What happened to a delivery. UNANSWERED: nobody knows whether what was asked was done."""
+"""Events of a delivery. UNANSWERED: it is unknown whether the queue did as it was asked."""
 FOUND, LEFT = range(2)
 
 _TOPIC_BITS = 48
@@ -26,7 +26,7 @@ _HALF = 1 << 47
 
 
 def keys_of(topic: Numbers, number: Numbers) -> Numbers:
-    """One number for a message: of which topic, and the how-many-th. They sort by topic, then by number."""
+    """Return one number for each message, made of its topic and its number. They sort by topic, then by number."""
     return (topic << _TOPIC_BITS) + number + _HALF
 
 
@@ -39,7 +39,7 @@ def numbers_of(keys: Numbers) -> Numbers:
 
 
 class Codes(dict[Any, int]):
-    """Numbers for values: one that has none gets the next."""
+    """Numbers for values: a value that has none gets the next."""
 
     def __missing__(self, value: Any) -> int:
         self[value] = code = len(self)
@@ -47,7 +47,7 @@ class Codes(dict[Any, int]):
 
 
 class Death(Struct, frozen=True):
-    """A slot or the process of a worker or generator died. ``settling``: what it had asked for may have been done."""
+    """The death of a consumer or of a whole process. ``settling``: the ack or retry under way may have been done."""
 
     at: int
     who: str
@@ -55,7 +55,7 @@ class Death(Struct, frozen=True):
 
 
 class Log:
-    """What a run's log holds. The columns of each table are in the order of the log, a file after another."""
+    """The contents of a run's log. The columns of each table are in the order of the log, a file after another."""
 
     def __init__(self) -> None:
         self.topics, self.lanes, self.workers, self.groups, self.wheres = Codes(), Codes(), Codes(), Codes(), Codes()
@@ -63,31 +63,31 @@ class Log:
         self.handled: dict[str, Numbers] = {}
         self.places: dict[str, Numbers] = {}
         self.checks: dict[str, Numbers] = {}
-        """The checksums of what was sent, a row for each message."""
+        """Checksums of sent messages, a row for each."""
         self.extends: dict[str, Numbers] = {}
-        """Leases that were made longer."""
+        """Extensions of leases."""
         self.drops: dict[str, Numbers] = {}
-        """What was never sent, because the generator was too late for it."""
+        """Messages that were never sent, because the generator was too late for them."""
         self.deaths: list[Death] = []
         self.disturbed: list[int] = []
-        """When the clock jumped or a connection was cut: a lease may have ended early."""
+        """Times at which the clock jumped or a connection was cut: a lease may have ended early."""
         self.set_back_us = NEVER
-        """When a clock jumped back for the first time: from then on processes disagree about the time of day."""
+        """Time at which a clock first jumped back: from then on processes disagree about the time of day."""
         self.faults: Counter[tuple[str, str]] = Counter()
-        """By what happened and in which call."""
+        """Number of faults, by name and call."""
         self.fired: set[tuple[str, str]] = set()
-        """What happened, and to what: the queue, the db, the network …"""
+        """Faults that happened, and their targets: the queue, the db, the network …"""
         self.dropped: Counter[str] = Counter()
         self.ready: dict[tuple[str, str], int] = {}
-        """By topic and lane: how many were ready when somebody looked last."""
+        """Number of ready messages at the last look, by topic and lane."""
         self.hindered_us = -1
-        """When a fault kept a worker from receiving, the last time."""
+        """Last time at which a fault kept a worker from receiving."""
         self.worker_reports: list[Event] = []
         self.wal_bytes = 0
         self.ended, self.reason = "", ""
         self.left_unknown = False
-        """Nobody could look what was left in the queue; why is in ``reason``."""
+        """True if the messages left in the queue could not be read; the reason is in ``reason``."""
         self.shows_dead = self.leases_outlive = False
-        """Of the driver: see `plainbench.drivers.base.Driver`."""
+        """Abilities of the driver: see `plainbench.drivers.base.Driver`."""
         self.ended_us = 0
         self.events = 0

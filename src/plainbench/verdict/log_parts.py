@@ -1,4 +1,4 @@
-"""The parts of a run's log: where it may be cut, and what each part holds, as columns of numbers.
+"""The parts of a run's log: the places where it may be cut, and the contents of each part as columns of numbers.
 
 A part is read without the others, so each can be read by another process. Names stand in its columns as numbers of its
 own; `plainbench.verdict.read_log` joins the parts, and gives all of them the same.
@@ -43,7 +43,7 @@ TABLES: Mapping[str, Sequence[str]] = {
     "places": ("kind", "n", "topic", "where"),
     "drops": ("topic", "lane", "n", "due"),
 }
-"""The columns of each table. ``whose``: topic, lane and worker together, one look-up instead of three."""
+"""The columns of each table. ``whose`` is topic, lane and worker together: one look-up instead of three."""
 
 _SENDS = {"sending": SENDING, "sent": SENT, "unsent": UNSENT}
 _HANDLED = {"received": RECEIVED, "acked": ACKED, "retried": RETRIED, "died": DIED, "refused": REFUSED}
@@ -55,7 +55,7 @@ _HINDERS = frozenset({"reset", "stall", "disk_full"})
 _SLOWS = "latency"
 
 _READ_TOGETHER = 1 << 20
-"""Bytes. What is decoded at a time should fit into the processor's cache: 16 MiB take a third longer."""
+"""Bytes that are decoded at a time. They should fit into the processor's cache: 16 MiB take a third longer."""
 
 
 class Part(Struct, frozen=True):
@@ -67,7 +67,7 @@ class Part(Struct, frozen=True):
 
 
 def cut(paths: Iterable[Path], size: int) -> list[Part]:
-    """All lines of the files as they are now, in their order, in parts of about so many bytes."""
+    """Return all lines of the files as they are now, in their order, in parts of about ``size`` bytes."""
     return [
         Part(os.fsencode(path), start, min(start + size, end))
         for path in paths
@@ -77,27 +77,27 @@ def cut(paths: Iterable[Path], size: int) -> list[Part]:
 
 
 class Facts(Struct):
-    """What is in a part besides its columns."""
+    """The contents of a part besides its columns."""
 
     events: int = 0
     topics: list[str] = []  # msgspec copies it
-    """What the numbers in a column stand for: the first is 0."""
+    """Names that the numbers in a column stand for: the first is 0."""
     lanes: list[str] = []
     groups: list[str] = []
     wheres: list[str] = []
     whose: list[tuple[str, str, str]] = []
     faults: list[tuple[str, str, str, int]] = []
-    """What happened, in which call and to what, and how often."""
+    """Faults: name, call, target and number of each."""
     crashes: list[Death] = []
     disturbed: list[int] = []
     set_back_us: int = NEVER
     hindered_us: int = -1
     notes: list[Event] = []
-    """What happened to the run and its workers, and the depths: few, and they count in the order of the log."""
+    """Events of the run and its workers, and the depths: few, and they count in the order of the log."""
 
 
 class Found(Struct):
-    """What a part holds: the tables, and the rest."""
+    """The contents of a part: the tables, and the rest."""
 
     facts: Facts
     tables: dict[str, dict[str, Numbers]]
@@ -112,13 +112,13 @@ def find(part: Part) -> Found:
 
 
 def joined(columns: Iterable[Numbers]) -> Numbers:
-    """One column of several."""
+    """Join several columns into one."""
     parts = list(columns)
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 
 class _Reading:
-    """One reading of a part, some thousand events at a time."""
+    """A reading of a part, some thousand events at a time."""
 
     def __init__(self) -> None:
         self._facts = Facts()
@@ -230,7 +230,7 @@ class _Reading:
         self._facts.notes += events
 
     def _pass_over(self, events: Sequence[Event]) -> None:
-        """What a generator says of itself while it runs: the figures are worked out from its sends."""
+        """Ignore a generator's reports while it runs: the figures are worked out from its sends."""
 
 
 _TOGETHER: Mapping[tuple[str, ...], Callable[[_Reading, Sequence[Event]], None]] = {
@@ -243,7 +243,7 @@ _TOGETHER: Mapping[tuple[str, ...], Callable[[_Reading, Sequence[Event]], None]]
     _NOTES: _Reading._take_notes,
     ("generator",): _Reading._pass_over,
 }
-"""The kinds of events, and who takes them."""
+"""The kinds of events, and the methods that take them."""
 
 
 def _crash(fault: Event) -> Death:
@@ -252,7 +252,7 @@ def _crash(fault: Event) -> Death:
 
 
 def _hindered(faults: Sequence[Event]) -> Iterator[int]:
-    """When one of them kept a worker from receiving."""
+    """Yield the times at which a fault kept a worker from receiving."""
     for fault in faults:
         of_queue = fault.stream.startswith("queue/") and fault.where == "receive"
         if fault.what in _HINDERS or (of_queue and fault.what != _SLOWS):

@@ -1,4 +1,4 @@
-"""What became of every message: from the log's columns to a row for each message and one for each delivery."""
+"""The fate of every message: from the log's columns to a row for each message and one for each delivery."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _OPEN = RECEIVED
 
 
 def process_of(slot: str) -> str:
-    """The worker or generator that a slot is one of: all its slots die together."""
+    """Return the worker or generator that a slot belongs to: all its slots die together."""
     return slot.rpartition("/")[0] or slot
 
 
 class Sends:
-    """A row for each call that sent something, and what came of it."""
+    """A row for each call that sent messages, with its outcome."""
 
     def __init__(self, log: Log) -> None:
         rows = log.sends
@@ -45,7 +45,7 @@ class Sends:
         self.counts = (rows["last"] - rows["first"] + 1)[first_rows]
         self.lane, self.sender = rows["lane"][first_rows], rows["worker"][first_rows]
         self.group = np.where(self.counts == 1, rows["group"][first_rows], -1)
-        """-1: it is not known, as several went in one call."""
+        """Group of a single message; -1: unknown, as several went in one call."""
         self.outcome = np.full(len(self.keys), UNSURE, np.int64)
         """SENT; UNSENT: it was refused, and nothing was stored; UNSURE: no answer came."""
         self.began_at = self._times(calls, rows["kind"] == SENDING, rows["at"])
@@ -64,13 +64,13 @@ class Sends:
         return times
 
     def _doubt_the_dead(self, log: Log) -> None:
-        """A sender that was refused, tried again and died meanwhile can't tell whether the last try was stored."""
+        """Mark refusals of senders that died as UNSURE: the last of several tries may have been stored."""
         died = {death.who for death in log.deaths}
         doubtful = [code for name, code in log.workers.items() if name in died or process_of(name) in died]
         self.outcome[(self.outcome == UNSENT) & np.isin(self.sender, doubtful)] = UNSURE
 
     def spread(self, column: Numbers) -> Numbers:
-        """A column of calls as a column of their messages."""
+        """Return a column of calls as a column of their messages."""
         return np.repeat(column, self.counts)
 
     def message_keys(self) -> Numbers:
@@ -79,7 +79,7 @@ class Sends:
 
 
 class Deliveries:
-    """A row for each delivery with how it ended, by message and time."""
+    """A row for each delivery with its end, by message and time."""
 
     def __init__(self, log: Log, leases_us: Mapping[str, int]) -> None:
         rows = log.handled
@@ -106,16 +106,16 @@ class Deliveries:
         self.end_took = np.where(is_end, rows["took"][ends], 0)
         self.lease_us = _by_worker(log, leases_us)[self.worker]
         self.died_at = np.full(len(self.key), NEVER, np.int64)
-        """When the worker of a delivery that has no end died, if it did."""
+        """Time at which the worker of a delivery without an end died, if it did."""
         self.surely_open = np.zeros(len(self.key), bool)
-        """It died where it can't have settled anything."""
+        """True if it died where it can't have settled anything."""
         self._find_deaths(log.deaths, log)
         self.lease_from = self._lease_from(log)
-        """When the call began by which it is leased: the one that brought it, or the last that extended the lease."""
+        """Start of the call by which it is leased: the one that brought it, or the last that extended the lease."""
 
     @property
     def began_at(self) -> Numbers:
-        """When the call began that brought it."""
+        """Start of the call that brought each delivery."""
         return self.at - self.took
 
     @property
@@ -124,12 +124,15 @@ class Deliveries:
 
     @property
     def may_settle_until(self) -> Numbers:
-        """Of those that may be acked: when at the latest."""
+        """Latest time at which a delivery that may be acked can have been."""
         return np.where(self.end == UNANSWERED, self.end_at, self.died_at)
 
     def _lease_from(self, log: Log) -> Numbers:
-        """Extensions count while no other has the message, and each only if it was answered within the lease before:
-        what came later may have come too late."""
+        """Return the start of the call by which each delivery is leased.
+
+        Extensions count while no other worker has the message, and each only if it was answered within the lease
+        before: a later one may have come too late.
+        """
         from_ = self.began_at.copy()
         rows, size = log.extends, len(self.key)
         if not len(rows["n"]) or not size:
@@ -192,7 +195,7 @@ class Messages:
         sent_keys, found_keys = sends.message_keys(), place_keys[found]
         self.key = np.union1d(sent_keys, found_keys)
         self.both = np.intersect1d(sent_keys, found_keys)
-        """Messages of an earlier run that have numbers of this one: nobody can tell which is which."""
+        """Messages of an earlier run that have numbers of this one: they can't be told apart."""
         size = len(self.key)
 
         at = np.searchsorted(self.key, sent_keys)
@@ -207,22 +210,22 @@ class Messages:
         self.lane = np.full(size, self._no_lane, np.int64)
         self.lane[at] = sends.spread(sends.lane)
         self.group = np.full(size, -1, np.int64)
-        """As it was sent; -1: nobody knows."""
+        """Group as it was sent; -1: unknown."""
         self.group[at] = sends.spread(sends.group)
         self.check = np.full(size, -1, np.int64)
-        """The checksum of what was sent; -1: nobody knows."""
+        """Checksum of what was sent; -1: unknown."""
         checked = _rows(self.key, keys_of(log.checks["topic"], log.checks["n"]))
         self.check[checked[checked >= 0]] = log.checks["check"][checked >= 0]
         self.is_found = _marked(self.key, found_keys)
         self.was_dead = _marked(self.key, place_keys[found & (places["where"] == dead)])
-        """It was a dead letter before: nobody expects it to come out."""
+        """True if it was a dead letter before: it is not expected to come out."""
 
         is_left = places["kind"] == LEFT
         self.is_left = _marked(self.key, place_keys[is_left])
         self.left_dead = _marked(self.key, place_keys[is_left & (places["where"] == dead)])
 
         self.of_delivery = _rows(self.key, deliveries.key)
-        """Which message a delivery is of; -1: of none that anybody sent."""
+        """Row of the message that a delivery is of; -1: the message was never sent."""
         self._follow_deliveries()
 
     def _follow_deliveries(self) -> None:
@@ -276,7 +279,7 @@ def _marked(keys: Numbers, marks: Numbers) -> Flags:
 
 
 def _rows(keys: Numbers, wanted: Numbers) -> Numbers:
-    """Where each of the wanted stands among the keys, which are sorted; -1: nowhere."""
+    """Return the position of each wanted key among the sorted keys; -1: it is not there."""
     if not len(keys):
         return np.full(len(wanted), -1, np.int64)
     rows = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)

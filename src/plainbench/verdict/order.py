@@ -1,8 +1,8 @@
-"""Whether FIFO topics kept the order within each group.
+"""The order of FIFO topics: did each group keep it?
 
 Messages are in order if the one was stored before the send of the other began, or if they went in one call. Then the
 later one may not be delivered before the earlier one, nor while the earlier one is with a worker, unless both came in
-one batch. What may have overlapped is judged in the queue's favour.
+one batch. Calls that may have overlapped are judged in the queue's favour.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _AGO = -1
 
 
 def overtakers(messages: Messages, fifo_topics: Collection[int]) -> Numbers:
-    """The keys of the messages that came out before one of their group that was sent earlier."""
+    """Return the keys of the messages that came out before one of their group that was sent earlier."""
     deliveries = messages.deliveries
     chosen = np.flatnonzero(np.isin(topics_of(messages.key), list(fifo_topics)) & (messages.count > 0))
     chosen = chosen[messages.sent_at[chosen] < NEVER]
@@ -40,7 +40,7 @@ def overtakers(messages: Messages, fifo_topics: Collection[int]) -> Numbers:
 
 
 def _first_of_batch(messages: Messages, chosen: Numbers, first: Numbers) -> Numbers:
-    """For each message, the place of the first one that came in the batch that brought it first, be it again or not."""
+    """Return, for each message, the place of the first message, new or again, in the batch that brought it first."""
     deliveries = messages.deliveries
     places = np.full(len(messages.key) + 1, -1, np.int64)
     places[chosen] = np.arange(len(chosen))
@@ -53,7 +53,7 @@ def _first_of_batch(messages: Messages, chosen: Numbers, first: Numbers) -> Numb
 
 
 def _settled_from(messages: Messages) -> Numbers:
-    """When the call began that settled a message for good; long ago for what nobody is known to have settled."""
+    """Return when the call began that settled a message for good; long ago for messages not known to be settled."""
     deliveries = messages.deliveries
     from_ = np.full(len(messages.key), _AGO, np.int64)
     rows = np.flatnonzero((messages.of_delivery >= 0) & (deliveries.end_at < NEVER))
@@ -65,7 +65,7 @@ def _settled_from(messages: Messages) -> Numbers:
 
 
 class _Rows:
-    """Messages in the order in which they were sent, by group. ``at``: when they came out first."""
+    """Messages in the order in which they were sent, by group. ``at``: the time at which they came out first."""
 
     def __init__(self, group: Numbers, sent_at: Numbers, began_at: Numbers, call: Numbers, at: Numbers) -> None:
         self._group, self._at = group, at
@@ -76,7 +76,7 @@ class _Rows:
         self._place = np.arange(len(group))
 
     def follow(self, times: Numbers, upto: Numbers | None = None) -> Flags:
-        """Whether any that was sent earlier has a later time than this one came out at. ``upto``: of those before."""
+        """Mark rows that came out before the time of any row sent earlier. ``upto``: of the rows before that place."""
         before, in_call = self._before, self._place
         if upto is not None:
             before, in_call = np.minimum(before, upto), np.minimum(in_call, upto)
@@ -88,13 +88,13 @@ class _Rows:
 
 
 def _latest(times: Numbers, segment: Numbers) -> Numbers:
-    """The running maximum within each segment; segments are numbered upwards."""
+    """Return the running maximum within each segment; segments are numbered upwards."""
     low, span = int(times.min()), int(times.max() - times.min()) + 1
     return np.maximum.accumulate(times - low + segment * span) - segment * span + low
 
 
 def _starts(*columns: Numbers) -> Numbers:
-    """For each row, where the run of rows that are equal in all columns begins."""
+    """Return, for each row, the beginning of the run of rows that are equal in all columns."""
     size = len(columns[0])
     changes = np.zeros(size, bool)
     changes[0] = True
@@ -104,7 +104,7 @@ def _starts(*columns: Numbers) -> Numbers:
 
 
 def _ranks(*columns: Numbers) -> Numbers:
-    """The same number for the same values, upwards from 0, as the values sort."""
+    """Return the same number for the same values, upwards from 0, as the values sort."""
     order = np.lexsort(columns[::-1])
     starts = _starts(*(column[order] for column in columns))
     ranks = np.empty(len(order), np.int64)

@@ -1,4 +1,4 @@
-"""Reads the log of a run: in parts, a long one by several processes, and whatever the cut, the result is the same."""
+"""The reader of a run's log: in parts, a long one by several processes; however it is cut, the result is the same."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from plainbench.verdict.reader_pool import Readers
 
 _PART_BYTES = 16 << 20
 _FEW_BYTES = 4 * _PART_BYTES
-"""A shorter log is read by one process: it is through when others have hardly started."""
+"""Bytes below which one process reads the log: it is through when others have hardly started."""
 _MOST_READERS = 8
-"""With more of them, what one process has to do with the columns takes longer than reading."""
+"""Number of readers at most. With more, the work of one process on the columns takes longer than reading."""
 
 
 def read(
@@ -27,9 +27,9 @@ def read(
     part_bytes: int = _PART_BYTES,
     readers: int | None = None,
 ) -> Log:
-    """Read all of it. ``progress`` is told how many events were read.
+    """Read all of a run's log. ``progress`` is called with the number of events read.
 
-    ``readers``: how many processes read side by side, instead of one for each core if the log is long.
+    ``readers``: number of processes that read side by side, instead of one for each core if the log is long.
     """
     parts = cut(log_files(run), part_bytes)
     if readers is None:
@@ -53,7 +53,7 @@ def _cores() -> int:
 
 
 class _Joining:
-    """Makes one log of its parts."""
+    """A builder of one log from its parts."""
 
     def __init__(self, found: Sequence[Found]) -> None:
         self._found, self._log = found, Log()
@@ -75,7 +75,7 @@ class _Joining:
         return log
 
     def _number_all(self) -> None:
-        """In the order of their names: which part has which of them first must not matter."""
+        """Number all names in their order: which part has which of them first must not matter."""
         log, all_facts = self._log, self._facts
         whose = {one for facts in all_facts for one in facts.whose}
         log.topics = _numbered([{topic for topic, _, _ in whose}, *(facts.topics for facts in all_facts)])
@@ -85,7 +85,7 @@ class _Joining:
         log.wheres = _numbered(facts.wheres for facts in all_facts)
 
     def _table(self, table: str) -> dict[str, Numbers]:
-        """A table of all parts. What was read is let go column by column: no two copies of it are in memory."""
+        """Join a table of all parts. Its columns are let go one by one: no two copies of it are in memory."""
         log = self._log
         numbers: dict[str, Callable[[Facts], list[int]]] = {
             "topic": lambda facts: [log.topics[name] for name in facts.topics],
@@ -110,7 +110,7 @@ class _Joining:
         return found
 
     def _renumbered(self, columns: Sequence[Numbers], numbers: Callable[[Facts], list[int]]) -> Numbers:
-        """Columns with the numbers of their parts, with those of the log."""
+        """Join columns, with the numbers of their parts replaced by those of the log."""
         return joined(
             np.array(numbers(facts) or [0], np.int64)[column]
             for facts, column in zip(self._facts, columns, strict=True)

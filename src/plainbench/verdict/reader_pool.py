@@ -1,8 +1,8 @@
 """Processes that read the parts of a long log, so that all cores take part.
 
-``python -m plainbench.verdict.reader_pool`` is told parts on stdin and answers with their columns on stdout. It ends
-when its stdin does, so none is left behind when whoever started it is killed. It says nothing else: if it can't read a
-part, or is no more, the part is read by who wanted it, with the error that one reader alone would have met.
+``python -m plainbench.verdict.reader_pool`` reads parts from stdin and answers with their columns on stdout. It ends
+when its stdin does, so none is left behind when its parent is killed. It says nothing else: if it can't read a part,
+or is no more, the parent reads the part itself, with the error that one reader alone would have met.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _LENGTH_BYTES = 8
 _encode = msgspec.msgpack.encode
 _decode_part = msgspec.msgpack.Decoder(Part).decode
 _decode_header = msgspec.msgpack.Decoder(tuple[Facts, dict[str, int]]).decode
-"""The facts, and how many rows each table has: their columns follow, one behind the other."""
+"""The facts, and the number of rows of each table: their columns follow, one behind the other."""
 
 
 class Readers:
-    """So many processes; fewer where the machine does not let them start. One is who asks, and starts none."""
+    """A pool of ``count`` processes, or fewer if the machine lets no more start. With one, the caller reads itself."""
 
     def __init__(self, count: int) -> None:
         self._count = count if count > 1 else 0
@@ -61,7 +61,7 @@ class Readers:
             reader.close()
 
     def find(self, parts: Iterable[Part]) -> Iterator[Found]:
-        """What is in each part, in the order of the parts."""
+        """Return the contents of each part, in the order of the parts."""
         if not self._readers:
             return map(find, parts)
         free: SimpleQueue[_Reader] = SimpleQueue()
@@ -106,7 +106,7 @@ class _Reader:
         return _receive(self._process.stdout)
 
     def kill(self) -> None:
-        """Let it go, whatever it is at: it only reads."""
+        """Kill the reader, whatever it is doing: it only reads."""
         self._is_wanted = False
         self._process.kill()
 

@@ -1,7 +1,8 @@
-"""Why messages came more than once. At-least-once allows it for a reason: here each one is looked for.
+"""The reasons of redeliveries. At-least-once allows them for a reason: here the reason of each is looked for.
 
-A delivery that nothing explains is a broken promise: after an ack that was confirmed, or while somebody else held the
-message by a lease. What may have overlapped is judged in the queue's favour, so whatever is counted is certain.
+A delivery that nothing explains is a broken promise: after an ack that was confirmed, or while another worker held the
+message by a lease. Calls that may have overlapped are judged in the queue's favour, so every problem that is counted
+is certain.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ CAUSES = {
     LEASE: "lease ran out",
     DISTURBED: "clock or connection",
 }
-"""The reasons that are good ones."""
+"""The good reasons."""
 
 _ROUNDING_US = 2_000
 """Queues keep time in milliseconds."""
@@ -31,7 +32,7 @@ outlive connections, and in virtual time, that is no excuse."""
 
 
 class Redeliveries:
-    """The deliveries that are not the first of their message: which they are, and why each came."""
+    """The deliveries that are not the first of their message, and the cause of each."""
 
     def __init__(self, log: Log, messages: Messages, *, is_virtual: bool = False) -> None:
         deliveries = messages.deliveries
@@ -66,7 +67,7 @@ def _causes(rows: Numbers, messages: Messages, disturbed: Numbers, set_back_us: 
 
 
 def _of_message(messages: Messages, rows: Numbers, column: Numbers) -> Numbers:
-    """A column of messages for deliveries; NEVER where nobody sent the message."""
+    """Return a column of messages for deliveries; NEVER where the message was never sent."""
     of = messages.of_delivery[rows]
     values = np.full(len(rows), NEVER, np.int64)
     values[of >= 0] = column[of[of >= 0]]

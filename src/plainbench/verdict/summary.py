@@ -1,4 +1,4 @@
-"""The figures of a run: what `plainbench run` prints and ``summary.json`` holds."""
+"""The figures of a run, as `plainbench run` prints and ``summary.json`` holds them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SUMMARY = "summary.json"
 
 
 class Throughput(Struct, frozen=True):
-    """Messages a second, from the first to the last, and what the queue promised of each."""
+    """Messages a second, from the first to the last, and their durability."""
 
     sent_per_s: float
     acked_per_s: float
@@ -33,20 +33,21 @@ class Throughput(Struct, frozen=True):
 
 
 class Figures(Struct, frozen=True):
-    """What was measured of a topic, a lane or a worker."""
+    """The figures of a topic, a lane or a worker."""
 
     topic: str
     lane: str
     worker: str
     messages: int
-    """How many were sent; of a worker: how many it was the first to receive."""
+    """Number of messages that were sent; of a worker: of those that it was the first to receive."""
     deliveries: int
     throughput: Throughput
     to_stored: Quantiles
     """From when a message was due until the queue had confirmed it. Missing are sends that were refused, got no answer,
-    or were dropped by the generator."""
+    or were dropped by the generator.
+    """
     to_claim: Quantiles
-    """From when it was due until a worker had it. Dropped ones are not in it."""
+    """From when it was due until a worker had it. Dropped messages are not in it."""
     held: Quantiles
     """From when a worker had it until the ack was confirmed. Missing are deliveries that ended in neither ack, retry
     nor death."""
@@ -55,11 +56,11 @@ class Figures(Struct, frozen=True):
 
 
 class Generator(Struct, frozen=True):
-    """How well the load came as planned."""
+    """The punctuality of a topic's generators."""
 
     topic: str
     lag: Quantiles
-    """How late the sends began; None: arrivals had no times of their own."""
+    """Lag of the sends; None: arrivals had no times of their own."""
     dropped: int
 
 
@@ -79,22 +80,22 @@ class Summary(Struct, frozen=True):
     workers: list[Figures]
     generators: list[Generator]
     faults: dict[str, int]
-    """How often each happened: its name and the call."""
+    """Number of times that each fault happened, by its name and the call."""
     worker_deaths: int
     worker_reports: list[str]
-    """What was wrong with workers, each once."""
+    """Failures of workers, each once."""
     wal_bytes: int
-    """The largest that the write-ahead log of the queue's file was seen to be."""
+    """Largest size of the write-ahead log of the queue's file."""
 
 
 def summarize(run: Path, *, progress: Callable[[int], None] = lambda _events: None) -> Summary:
-    """Work out the figures of a run from its log."""
+    """Compute the figures of a run from its log."""
     recorded = manifest.read(run)
     return summary_of(evidence_of(run, recorded, progress=progress), recorded)
 
 
 def evidence_of(run: Path, recorded: Manifest, *, progress: Callable[[int], None] = lambda _events: None) -> Evidence:
-    """What a recorded run's log says."""
+    """Read the log of a recorded run."""
     config = recorded.config
     if recorded.schedule is not None:
         # Faults that were left out on purpose are not missed.
@@ -103,7 +104,7 @@ def evidence_of(run: Path, recorded: Manifest, *, progress: Callable[[int], None
 
 
 def summary_of(known: Evidence, recorded: Manifest) -> Summary:
-    """The same from a log that was read before."""
+    """Return the summary of a log that was read before."""
     log, tables = known.log, _Tables(known, recorded.durability)
     faults = {f"{what} in {where}" if where else what: count for (what, where), count in sorted(log.faults.items())}
     reports = [event for event in log.worker_reports if event.what not in ("started", "died")]
@@ -127,7 +128,7 @@ def summary_of(known: Evidence, recorded: Manifest) -> Summary:
 
 
 def write(summary: Summary, run: Path) -> None:
-    """Put it into the run's folder, whole or not at all."""
+    """Write the summary to the run's folder, whole or not at all."""
     path, draft = run / SUMMARY, run / f"{SUMMARY}.new"
     try:
         draft.write_bytes(msgspec.json.format(msgspec.json.encode(summary), indent=2) + b"\n")
@@ -139,7 +140,7 @@ def write(summary: Summary, run: Path) -> None:
 
 
 def read(run: Path) -> Summary:
-    """The summary of a run; made anew from its log if what was written before can't be read."""
+    """Read the summary of a run; make it anew from the log if the file can't be read."""
     path = run / SUMMARY
     if not path.is_file():
         raise NotFound(f"There is no summary in {run}. `plainbench stats --run {run}` makes one.")
@@ -155,7 +156,7 @@ def read(run: Path) -> Summary:
 
 
 class _Tables:
-    """Cuts the samples by topic, by lane and by worker."""
+    """The figures by topic, by lane and by worker."""
 
     def __init__(self, known: Evidence, durability: str) -> None:
         self._known, self._durability = known, durability
@@ -222,7 +223,7 @@ class _Tables:
         return Throughput(_rate(len(rows), start, stored), _rate(len(done), start, done), self._durability)
 
     def _planned_senders(self) -> list[int]:
-        """Those whose arrivals have times of their own."""
+        """Return the senders whose arrivals have times of their own."""
         free = {
             f"generator-{number}"
             for number, workload in enumerate(self._known.config.workload)

@@ -1,7 +1,7 @@
-"""Did the queue keep its promises? What went in is held against what came out, message by message.
+"""The verdict: did the queue keep its promises? What came out is compared with what went in, message by message.
 
-What only may have happened is never counted as broken: a send whose answer did not come, an ack that a dead worker may
-have made, a call that was under way when another ended. So a problem that is reported is one.
+Only certain breaches count: never a send without an answer, an ack that a dead worker may have made, or a call that was
+under way when another ended. So a problem that is reported is one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from plainbench.verdict.redeliveries import Redeliveries
 
 _EXAMPLES = 5
 _WHOLE = frozenset({"settled", "idle", "time", "interrupted", "failed"})
-"""The ends of a run at which it was noted what was left in the queue."""
+"""The ends of a run at which the messages left in the queue were recorded."""
 
 
 class Problem(Struct, frozen=True):
@@ -45,34 +45,34 @@ class Problem(Struct, frozen=True):
     count: int
     sentence: str
     examples: list[int] = []  # msgspec copies it
-    """The numbers of some of the messages, to look for in the log."""
+    """Numbers of some of the messages, to look for in the log."""
 
 
 class Tally(Struct, frozen=True):
-    """What became of the messages of a topic. ``sent`` and ``found`` are done, dead, left or lost, or nobody knows."""
+    """The fates of a topic's messages. Those ``sent`` and ``found`` are done, dead, left, lost or unaccounted for."""
 
     sent: int = 0
     found: int = 0
-    """They were in the queue before, dead letters not counted."""
+    """Messages that were in the queue before, dead letters not counted."""
     unsent: int = 0
-    """The queue refused them to the end."""
+    """Messages that the queue refused to the end."""
     unsure: int = 0
-    """No answer came to the send …"""
+    """Messages whose send got no answer …"""
     recovered: int = 0
-    """… and of those, so many are in the queue or came out."""
+    """… and those of them that are in the queue or came out."""
     dropped: int = 0
-    """The generator was too late for them."""
+    """Messages for which the generator was too late."""
     deliveries: int = 0
     done: int = 0
     """Acked."""
     done_unheard: int = 0
-    """Gone, and the worker that had it died, or got no answer, so that nobody knows of the ack."""
+    """Messages that are gone without a known ack: the worker that had them died, or got no answer."""
     dead: int = 0
     left: int = 0
     """Still in the queue: neither done nor lost."""
     left_in: dict[str, int] = {}  # msgspec copies it
     unaccounted: int = 0
-    """Not done, and nobody could look whether they are left."""
+    """Messages that are not done, while the messages left in the queue could not be read."""
     lost: int = 0
     unexpected: int = 0
     after_ack: int = 0
@@ -87,11 +87,11 @@ class Tally(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True):
-    """``passed``; ``failed``: at least one promise was broken; ``unclear``: what it would take to tell is missing."""
+    """A verdict: ``passed``; ``failed``: at least one promise was broken; ``unclear``: the evidence is not enough."""
 
     outcome: Literal["passed", "failed", "unclear"]
     ended: str
-    """Why the run ended: settled; or idle, time, interrupted, failed; empty: the lab itself was killed."""
+    """The end of the run: settled; or idle, time, interrupted, failed; empty: the lab itself was killed."""
     problems: list[Problem]
     warnings: list[str]
     topics: dict[str, Tally]
@@ -103,7 +103,7 @@ class Verdict(Struct, frozen=True):
 
 
 class Evidence:
-    """A run's log, sorted out."""
+    """A run's log, with the fate of each message and the cause of each redelivery."""
 
     def __init__(self, config: Config, log: Log) -> None:
         self.config, self.log = config, log
@@ -113,17 +113,17 @@ class Evidence:
 
 
 def evidence(run: Path, config: Config, *, progress: Callable[[int], None] = lambda _events: None) -> Evidence:
-    """What a run's log says. ``progress`` is told how many events were read."""
+    """Read a run's log. ``progress`` is called with the number of events read."""
     return Evidence(config, read_log.read(run, progress=progress))
 
 
 def judge(run: Path, config: Config) -> Verdict:
-    """The verdict on a run."""
+    """Return the verdict on a run."""
     return judge_evidence(evidence(run, config))
 
 
 def judge_evidence(known: Evidence) -> Verdict:
-    """The verdict, from a log that was read before."""
+    """Return the verdict on a log that was read before."""
     return _Court(known).verdict()
 
 
@@ -135,7 +135,7 @@ class _Court:
         self._policies = {topic.name: topic for topic in self._config.topics}
         self._problems: list[Problem] = []
         self._doubts: list[str] = []
-        """Why it can't be told whether the queue kept its promises."""
+        """Reasons why the verdict is unclear."""
 
     def verdict(self) -> Verdict:
         log, messages = self._log, self._messages
@@ -156,7 +156,7 @@ class _Court:
         )  # fmt: skip
 
     def _most_attempts(self) -> Numbers:
-        """By topic: after how many deliveries the queue itself gives a message up."""
+        """Return, by topic, the number of deliveries after which the queue itself gives a message up."""
         most = [self._policies[name].max_attempts if name in self._policies else None for name in self._log.topics]
         return np.array([NEVER if one is None else one for one in most] or [NEVER], np.int64)
 
@@ -216,7 +216,7 @@ class _Court:
         return len(keys)
 
     def _stuck(self, tallies: Mapping[str, Tally]) -> Iterator[str]:
-        """Report messages that were ready, and did not come though somebody asked for them; or why that is unclear."""
+        """Report messages that were ready and never came though workers asked for them; yield why that is unclear."""
         for topic, tally in tallies.items():
             ready = sum(count for (of, _), count in self._log.ready.items() if of == topic)
             waiting = min(ready, tally.left_in.get("ready", 0))
@@ -284,7 +284,7 @@ class _Court:
 
 
 class _Fates:
-    """What became of each message that was not plainly acked."""
+    """The fate of each message that was not plainly acked."""
 
     def __init__(self, messages: Messages, most_attempts: Numbers, could_look: bool, shows_dead: bool) -> None:
         known = (messages.outcome == SENT) | (messages.count > 0)
@@ -304,7 +304,7 @@ class _Fates:
 
 
 def _nothing(tallies: Mapping[str, Tally]) -> Iterator[str]:
-    """Whoever is asked for nothing breaks no promise, and keeps none."""
+    """Yield a doubt if the queue was asked for nothing: then it broke no promise, and kept none."""
     if not any(tally.sent + tally.found + tally.deliveries for tally in tallies.values()):
         yield "Nothing was stored, and nothing was in the queue before: there is nothing to judge."
 

@@ -1,4 +1,4 @@
-"""Who does the work: a command, or a Python function (docs/plainbench.md has the protocol)."""
+"""The work on messages: by a command, or by a Python function (docs/plainbench.md has the protocol)."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from plainbench.drivers.base import Delivered
 
 
 class Done(Struct, frozen=True):
-    """It is done: ack."""
+    """Success: the message is acked."""
 
 
 class Retry(Struct, frozen=True):
-    """Not now: deliver it again, after the queue's backoff or after so long."""
+    """A delay: the message is delivered again, after the queue's backoff or after ``after_ms``."""
 
     after_ms: int | None = None
     reason: str = ""
 
 
 class Dead(Struct, frozen=True):
-    """Never: to the dead letters."""
+    """A final failure: the message goes to the dead letters."""
 
     reason: str = ""
 
@@ -30,9 +30,9 @@ Verdict = Done | Retry | Dead
 
 
 class Handler(Protocol):
-    """Does the work of one slot."""
+    """The work of one consumer."""
 
     def handle(self, topic: str, delivery: Delivered) -> Verdict:
-        """Do it. Whatever goes wrong becomes a verdict; nothing is raised but what ends the run."""
+        """Handle a message. Failures become a verdict; only errors that end the run are raised."""
 
     def close(self) -> None: ...

@@ -1,8 +1,8 @@
 """Work that is done by a command: any program that reads lines and writes lines (docs/plainbench.md).
 
 For each message it gets one line of JSON on its stdin and answers with one line on its stdout: ``ack``, ``retry``,
-``retry 500`` (milliseconds), ``dead`` with a reason, or the same as JSON. Before it answers it may ask app.db as many
-questions as it likes, a line of JSON with a ``query`` each. What it says on stderr is kept.
+``retry 500`` (milliseconds), ``dead`` with a reason, or the same as JSON. Before it answers it may send as many
+queries to app.db as it likes, a line of JSON with a ``query`` each. Its output on stderr is kept.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from plainbench.workers.pipes import Pipes, TooLong, TooSlow
 from sqew.errors import BadValue, SqewError
 
 _FAILURES = 5
-"""How often in a row a command may die or talk nonsense before the run is given up."""
+"""Times in a row that a command may die or talk nonsense before the run is given up."""
 _END_WITHIN_S = 2.0
 _KEPT_OF_STDERR = 2_000
 
 
 class CommandFailed(SqewError):
-    """A worker's command can't do its work; what it said on stderr is in the message."""
+    """The failure of a worker's command to do its work; its output on stderr is in the message."""
 
 
 class _Trouble(Exception):
-    """The command died, was too slow or said something that can't be understood."""
+    """A command that died, was too slow or wrote a line that can't be understood."""
 
     def __init__(self, what: str, reason: str) -> None:
         super().__init__(reason)
@@ -47,7 +47,7 @@ class _Trouble(Exception):
 
 
 class CommandHandler:
-    """The command of one slot. It is started before the run begins, and again whenever it has ended."""
+    """The command of one consumer. It is started before the run begins, and again whenever it has ended."""
 
     def __init__(self, scene: Scene, worker: WorkerConfig, name: str, life: int) -> None:
         self._scene, self._worker, self._name, self._life = scene, worker, name, life
@@ -71,7 +71,7 @@ class CommandHandler:
         return verdict
 
     def _after(self, trouble: _Trouble) -> Verdict:
-        """Report it, end what is left of the command, and have the message tried again."""
+        """Report the trouble, end what is left of the command, and have the message retried."""
         reason = self._report(trouble)
         self._kill()
         self._failures += 1
@@ -131,7 +131,7 @@ class CommandHandler:
             raise _Trouble("command died", f"{self._end_of_it()} in the midst of a message.") from None
 
     def _be_ready(self) -> None:
-        """Start it again if it has ended. Nothing that it said for the last message may pass for an answer to this."""
+        """Start the command again if it has ended. Its output for the last message must not pass for an answer."""
         if self._process is not None:
             try:
                 unasked = self._pipes.read_unasked()
@@ -175,7 +175,7 @@ class CommandHandler:
         self._pipes.close()
 
     def close(self) -> None:
-        """Let it end by itself: its stdin ends. Then kill it."""
+        """Let the command end by itself, as its stdin ends. Then kill it."""
         if self._process is not None:
             self._pipes.end_input()
             with contextlib.suppress(subprocess.TimeoutExpired):

@@ -43,7 +43,7 @@ class Job:
 
 
 class FunctionHandler:
-    """Calls ``function(job)`` for each message.
+    """A handler that calls ``function(job)`` for each message.
 
     None or True is an ack; False or an exception is a retry; `Retry` and `Dead` say more.
     """
@@ -87,7 +87,7 @@ class FunctionHandler:
 
 
 def _where(error: Exception, file: str | None) -> str:
-    """The line of the function's own file at which it went wrong; if there is none, the last line of all."""
+    """Return the line of the function's own file at which it went wrong; if there is none, the last line of all."""
     frames = traceback.extract_tb(error.__traceback__)
     frame = next((frame for frame in reversed(frames) if frame.filename == file), frames[-1])
     return f"{Path(frame.filename).name}, line {frame.lineno}"

@@ -1,4 +1,4 @@
-"""What is said between the lab and a command, a line each way (docs/plainbench.md)."""
+"""The lines between the lab and a command, one each way (docs/plainbench.md)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Asked(Struct, omit_defaults=True):
 
 
 class Answer(Struct, forbid_unknown_fields=True):
-    """The line that it answers with, where it is JSON."""
+    """The line that a command answers with, if it is JSON."""
 
     verdict: str | None = None
     after_ms: Annotated[int, Meta(ge=0)] | None = None
@@ -40,14 +40,14 @@ class Answer(Struct, forbid_unknown_fields=True):
 
 
 class Rows(Struct, omit_defaults=True):
-    """The line that it gets for a query: the rows, or why there are none."""
+    """The line that a command gets for a query: the rows, or why there are none."""
 
     rows: list[dict[str, Any]] | None = None
     error: str | None = None
 
 
 def message_line(topic: str, delivery: Delivered) -> bytes:
-    """A message for a command.
+    """Return the line for a message.
 
     >>> message_line("orders", Delivered(7, b'{"id":\\n1}', "normal"))
     b'{"n":7,"topic":"orders","lane":"normal","attempt":1,"body":{"id": 1}}\\n'
@@ -59,7 +59,7 @@ def message_line(topic: str, delivery: Delivered) -> bytes:
 
 
 def _as_json(body: bytes) -> Raw:
-    """A body as JSON in one line: as it is if it is JSON, and as a string if it is not."""
+    """Return a body as JSON in one line: as it is if it is JSON, and as a string if it is not."""
     try:
         msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -72,7 +72,7 @@ _decode = msgspec.json.Decoder(Answer).decode
 
 
 def answer_in(line: bytes) -> Answer:
-    """What a command said.
+    """Parse the line that a command answered with.
 
     >>> answer_in(b"retry 500").after_ms
     500
@@ -92,7 +92,7 @@ def answer_in(line: bytes) -> Answer:
 
 
 def verdict_in(answer: Answer) -> Verdict:
-    """The verdict that an answer is."""
+    """Return the verdict in an answer."""
     match answer.verdict:
         case "ack":
             return Done()

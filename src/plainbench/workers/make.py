@@ -1,4 +1,4 @@
-"""Makes the handler that a worker's configuration describes."""
+"""The choice of the handler that a worker's configuration describes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from plainbench.workers.function import FunctionHandler
 
 
 class AtOnce:
-    """No work at all: what a worker does that names neither a command nor a function."""
+    """The handler of a worker that names neither a command nor a function: it does no work."""
 
     def handle(self, topic: str, delivery: Delivered) -> Verdict:
         return Done()
@@ -21,7 +21,7 @@ class AtOnce:
 
 
 def open_handler(scene: Scene, worker: WorkerConfig, name: str, life: int) -> Handler:
-    """What does the work of one slot."""
+    """Open the handler for one consumer."""
     if worker.cmd:
         return CommandHandler(scene, worker, name, life)
     return FunctionHandler(scene, worker, name, life) if worker.call else AtOnce()

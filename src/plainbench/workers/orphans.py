@@ -11,19 +11,19 @@ _FOLDER = "commands"
 
 
 def note(run: Path, pid: int) -> None:
-    """A command was started by this process."""
+    """Record that this process has started a command."""
     folder = run / _FOLDER
     folder.mkdir(exist_ok=True)
     (folder / str(pid)).write_text(str(os.getpid()))
 
 
 def forget(run: Path, pid: int) -> None:
-    """It has ended."""
+    """Forget a command that has ended."""
     (run / _FOLDER / str(pid)).unlink(missing_ok=True)
 
 
 def end(run: Path, worker: int) -> None:
-    """End all commands of a worker that is no more, with whatever they have started."""
+    """End all commands of a worker that is no more, with the processes that they have started."""
     for file in (run / _FOLDER).glob("*"):
         if file.read_text() == str(worker):
             with suppress(ProcessLookupError):

@@ -1,4 +1,4 @@
-"""The stdin and stdout of a command. Whatever it does or does not do, nobody waits for longer than allowed."""
+"""The stdin and stdout of a command. Whatever the command does, no call waits for longer than allowed."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from plainbench.run.context import Stop
 MOST_BYTES = 16 * 1024 * 1024
 """The longest line that a command may write."""
 _END_WITHIN_S = 2.0
-"""How long it may still take when the run is over."""
+"""Seconds that it may still take when the run is over."""
 _LOOK_EVERY_S = 0.25
 
 
 class TooSlow(Exception):
-    """It did not read or write in time."""
+    """A command that did not read or write in time."""
 
 
 class TooLong(Exception):
-    """It wrote and wrote, and no line was ever complete."""
+    """A command that wrote and wrote without the end of a line."""
 
 
 class Pipes:
@@ -39,7 +39,7 @@ class Pipes:
         os.set_blocking(self._stdin.fileno(), False)
 
     def write(self, line: bytes, deadline: float | None) -> None:
-        """All of it, also to a command that reads slowly. BrokenPipeError: it does not read any more."""
+        """Write all of a line, also to a command that reads slowly. BrokenPipeError: it does not read any more."""
         left = memoryview(line)
         while left:
             self._await(self._stdin, select.POLLOUT, deadline)
@@ -47,7 +47,7 @@ class Pipes:
                 left = left[os.write(self._stdin.fileno(), left) :]
 
     def read_line(self, deadline: float | None) -> bytes:
-        """Its next line, without the end. EOFError: it has ended."""
+        """Return the command's next line, without its end. EOFError: it has ended."""
         while b"\n" not in self._unread:
             self._await(self._stdout, select.POLLIN, deadline)
             self._read()
@@ -57,7 +57,7 @@ class Pipes:
         return line
 
     def read_unasked(self) -> bytes:
-        """What it has written by now. EOFError: it has ended."""
+        """Return what the command has written by now. EOFError: it has ended."""
         while not self._unread and _is_ready(self._stdout, select.POLLIN, 0):
             self._read()
         return self._unread
@@ -90,7 +90,7 @@ class Pipes:
 
 
 def _is_ready(pipe: IO[bytes], event: int, within_s: float) -> bool:
-    """Whether it can be used, be it to find out that the other side has gone."""
+    """Return True if the pipe can be used, be it to find out that the other side has gone."""
     poll = select.poll()
     poll.register(pipe, event)
     return bool(poll.poll(within_s * 1000))

@@ -1,4 +1,4 @@
-"""What is sent, and when: planned from the seed before anything is sent, so that nothing depends on how it goes."""
+"""The load of a run, planned from the seed before anything is sent, so that nothing depends on how the run goes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NUMBERS_APART = 1_000_000_000
 
 
 class Planned(Struct, frozen=True, gc=False):
-    """A message and when it is due, in microseconds since the run began; None: whenever there is time."""
+    """A message and its due time, in microseconds since the run began; None: whenever there is time."""
 
     item: Item
     due_us: int | None

@@ -1,4 +1,4 @@
-"""When messages are due: decided before the run, so that a slow queue can't slow its senders down unseen."""
+"""Due times of messages: decided before the run, so that a slow queue can't slow its senders down unseen."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from plainbench.record.events import SUFFIX, log_files, read_chunks
 from sqew.errors import BadValue
 
 _DRAWN_TOGETHER = 512
-"""Large enough for numpy to pay, and small enough not to make anybody wait for the next ones."""
+"""Large enough for numpy to pay, and small enough that no sender waits for the next ones."""
 
 
 def due_times(arrivals: Arrivals, generator: np.random.Generator, folder: Path, topic: str) -> Iterator[int | None]:
-    """When each message is due, in microseconds since the run began; None: whenever there is time.
+    """Return the due time of each message, in microseconds since the run began; None: whenever there is time.
 
     Only recorded arrivals come to an end.
     """
@@ -39,7 +39,7 @@ def due_times(arrivals: Arrivals, generator: np.random.Generator, folder: Path, 
 
 
 def _numbered() -> Iterator[np.ndarray]:
-    """0, 1, 2, … as arrays."""
+    """Yield 0, 1, 2, … as arrays."""
     return (np.arange(first, first + _DRAWN_TOGETHER, dtype=float) for first in count(0, _DRAWN_TOGETHER))
 
 
@@ -67,12 +67,12 @@ def _bursts(arrivals: Bursts) -> Iterator[int]:
 
 
 def _between(rate: float) -> Iterator[int]:
-    """Those between the bursts: the first is not due together with the first burst."""
+    """Return the due times between the bursts: the first is not together with the first burst."""
     return _microseconds((numbers + 1) / rate for numbers in _numbered()) if rate else iter(())
 
 
 def _ramp(arrivals: Ramp) -> Iterator[int]:
-    """The message that n others precede is due when the area under the rate has come to n."""
+    """Return due times on a ramp: a message that n others precede is due when the area under the rate has come to n."""
     start, end, over = arrivals.start_rate, arrivals.end_rate, arrivals.over_s
     growth = (end - start) / over
     on_the_ramp = (start + end) / 2 * over
@@ -87,7 +87,7 @@ def _ramp(arrivals: Ramp) -> Iterator[int]:
 
 
 def recorded_times(arrivals: Recorded, folder: Path, topic: str) -> list[int]:
-    """When messages came before: those of a file, counted from the first of them, or those of a run for that topic."""
+    """Return earlier due times: those of a file, counted from the first of them, or those of a run for that topic."""
     path = folder / arrivals.file
     seconds = _times_of_run(path, topic) if path.is_dir() else _times_in_file(path)
     scaled: list[int] = np.rint(np.sort(seconds) * 1e6 / arrivals.speed).astype(np.int64).tolist()

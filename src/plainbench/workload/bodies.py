@@ -1,4 +1,4 @@
-"""What messages are about, how large they are, and where they go: drawn from a workload's shares."""
+"""Keys, sizes, lanes and priorities of messages, drawn from a workload's shares; and synthetic bodies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DRAWN_TOGETHER = 512
 _LETTERS = (string.ascii_letters + string.digits + "+/").encode()
 _TEXT_BYTES = 65_536
 _STEP = 7_919
-"""How far apart the texts of two messages begin. A prime: it takes long until one is repeated."""
+"""Bytes between the beginnings of the texts of two messages. A prime: it takes long until one is repeated."""
 _QUOTES = 2
 
 
@@ -27,7 +27,7 @@ def _drawn(draw: Callable[[int], np.ndarray]) -> Iterator[int]:
 
 
 def shared_out(shares: Mapping[T, float], generator: np.random.Generator, otherwise: U) -> Iterator[T | U]:
-    """One of them after another, each as often as its share says; ``otherwise`` where there are none."""
+    """Draw names without end, each as often as its share says; ``otherwise`` if there are none."""
     names = list(shares)
     if not names:
         return repeat(otherwise)
@@ -40,7 +40,7 @@ def shared_out(shares: Mapping[T, float], generator: np.random.Generator, otherw
 
 
 def keys(model: Keys, generator: np.random.Generator) -> Iterator[int]:
-    """Whom each message is about: from 1 to ``count``; with skew, the k-th as often as ``k ** -skew`` says."""
+    """Draw the key of each message: from 1 to ``count``; with skew, the k-th as often as ``k ** -skew`` says."""
     if not model.skew:
         return _drawn(lambda count: generator.integers(1, model.count, count, endpoint=True))
     bounds = np.cumsum(np.arange(1, model.count + 1, dtype=float) ** -model.skew)
@@ -50,7 +50,7 @@ def keys(model: Keys, generator: np.random.Generator) -> Iterator[int]:
 
 
 def sizes(model: Sizes, generator: np.random.Generator) -> Iterator[int]:
-    """How many bytes each body has."""
+    """Draw the size of each body, in bytes."""
     if model.min == model.max:
         return repeat(model.min)
     if model.shape == "uniform":
@@ -60,14 +60,14 @@ def sizes(model: Sizes, generator: np.random.Generator) -> Iterator[int]:
 
 
 class Synthetic:
-    """Makes bodies up: ``{"n": 17, "key": 3, "text": "…"}``, filled up with letters to the very byte."""
+    """Synthetic bodies: ``{"n": 17, "key": 3, "text": "…"}``, filled up with letters to the very byte."""
 
     def __init__(self, model: Sizes, generator: np.random.Generator) -> None:
         letters = np.frombuffer(_LETTERS, dtype=np.uint8)
         self._text = generator.choice(letters, _TEXT_BYTES + model.max).tobytes()
 
     def body(self, number: int, key: int, size: int) -> bytes:
-        """The body of that size. One that has no room for number and key is a text, or a digit."""
+        """Return a body of that size. Without room for number and key it is a string, or a digit."""
         start = b'{"n":%d,"key":%d,"text":"' % (number, key)
         rest = size - len(start) - len(b'"}')
         at = number * _STEP % _TEXT_BYTES

@@ -1,4 +1,4 @@
-"""Puts the lines of files into a topic. What was interrupted goes on where it stopped, and sends nothing twice."""
+"""The ingest of files into a topic, line by line. Interrupted, it goes on where it stopped, and sends nothing twice."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from sqew.formats.files import Format, Quarantine, Reject, Row, group_in, rows
 
 BATCH = 1_000
 _FAR = 1 << 45
-"""Further than the ids that stand for what the lab has not sent, and near enough for a log's numbers."""
+"""A distance beyond the ids of messages that the lab has not sent, and within the range of a log's numbers."""
 _REFUSED_IN_A_ROW = 10
-"""So many refusals without a single success are the fault of all, not of some."""
+"""Number of refusals without a single success that are the fault of all rows, not of some."""
 
 
 class Source(Struct, frozen=True):
@@ -32,25 +32,25 @@ class Source(Struct, frozen=True):
 
 
 class Progress(Struct, frozen=True):
-    """How far an ingest is. It is kept in a file while it goes on."""
+    """The progress of an ingest. It is kept in a file while the ingest goes on."""
 
     sources: list[Source]
     first_number: int
-    """Its messages have the numbers from there downwards: what the lab has sent in runs is above 0."""
+    """Number of its first message; the others count down from there. Numbers of messages sent in runs are above 0."""
     sent: int = 0
-    """How many rows are in the queue …"""
+    """Number of rows that are in the queue …"""
     rejected: int = 0
     seen: int = 0
-    """… and how many were read for that, of all files together."""
+    """… and number of rows that were read for that, of all files together."""
     sending: int = 0
-    """So many more are on their way: nobody knows yet whether they have arrived."""
+    """Number of messages on their way: it is not known yet whether they have arrived."""
     seen_then: int = 0
     rejected_then: int = 0
-    """What `seen` and `rejected` are once they have."""
+    """Values of `seen` and `rejected` once they have arrived."""
 
 
 class Into(Struct, frozen=True):
-    """Where the messages go."""
+    """The destination of the messages."""
 
     topic: str
     lane: str | None = None
@@ -60,7 +60,7 @@ class Into(Struct, frozen=True):
 
 
 class Ingest:
-    """One ingest. ``folder`` keeps its progress and its rejects."""
+    """An ingest. ``folder`` keeps its progress and its rejects."""
 
     def __init__(self, driver: Driver, into: Into, files: Sequence[Path], format: Format, folder: Path) -> None:
         self._driver, self._into, self._files, self._format = driver, into, files, format
@@ -71,11 +71,11 @@ class Ingest:
         self.went_on = False
 
     def forget(self) -> None:
-        """Begin anew, whatever was interrupted before."""
+        """Forget an ingest that was interrupted, and begin anew."""
         self._file.unlink(missing_ok=True)
 
     def go_on(self) -> None:
-        """Go on with what was interrupted, if anything was."""
+        """Continue an ingest that was interrupted, if there is one."""
         try:
             kept = msgspec.json.decode(self._file.read_bytes(), type=Progress)
         except FileNotFoundError:
@@ -92,7 +92,7 @@ class Ingest:
         self._keep()
 
     def _settled(self, kept: Progress) -> Progress:
-        """The same, once it is known whether the last batch has arrived: it did so as a whole, or not at all."""
+        """Return the progress once it is known if the last batch has arrived: it did so as a whole, or not at all."""
         if not kept.sending:
             return kept
         first = kept.first_number - kept.sent
@@ -102,7 +102,7 @@ class Ingest:
         return replace(kept, sending=0, seen_then=0, rejected_then=0)
 
     def run(self, tell: Callable[[Progress], None], delimiter: str = ",") -> Progress:
-        """Send what is left. ``tell`` is told after each batch."""
+        """Send the remaining rows. ``tell`` is called after each batch."""
         quarantine = Quarantine(self.rejects, kept=self.progress.rejected)
         read = self._read(delimiter)
         for _ in islice(read, self.progress.seen):
@@ -120,7 +120,7 @@ class Ingest:
             yield from rows(path, self._format, delimiter)
 
     def _send(self, batch: list[Row | Reject], quarantine: Quarantine) -> None:
-        """Send what can be sent of a batch, and set the rest aside."""
+        """Send the valid rows of a batch, and set the rest aside."""
         before = self.progress
         rejects = [row for row in batch if isinstance(row, Reject)]
         first = before.first_number - before.sent
@@ -148,7 +148,7 @@ class Ingest:
         self._keep()
 
     def _sort_out(self, batch: list[Row | Reject], quarantine: Quarantine, error: Invalid) -> None:
-        """Find those of a batch that the queue refuses: by halves, down to a single one, which is set aside."""
+        """Find the rows of a batch that the queue refuses: by halves, down to a single one, which is set aside."""
         if len(batch) > 1:
             middle = len(batch) // 2
             self._send(batch[:middle], quarantine)
@@ -173,7 +173,7 @@ class Ingest:
 
 
 def _some_number() -> int:
-    """Where an ingest begins to count: so far from where others did that no two messages get the same number."""
+    """Return a number to count from: so far from those of other ingests that no two messages get the same number."""
     return -(_FAR + secrets.randbelow(_FAR))
 
 

@@ -1,4 +1,4 @@
-"""The plan of a workload: each message and when it is due, made up from the seed while the run goes on."""
+"""The plan of a workload: each message and its due time, made up from the seed while the run goes on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sqew.formats.files import Quarantine, Reject, Row, files_of, format_of, gro
 
 
 def plan(scene: Scene, number: int) -> Iterator[Planned]:
-    """What workload ``number`` sends, in its order. What earlier lives of its generator have tried is left out."""
+    """Return the messages of workload ``number``, in order, without those that earlier lives of its generator tried."""
     planned = _planned(scene, number)
     # What can be wrong with the plan is known before the run begins, and files are open by then.
     first = next(planned, None)
@@ -55,14 +55,14 @@ def _planned(scene: Scene, number: int) -> Iterator[Planned]:
 
 
 def shares_of_lanes(config: Config, workload: Workload) -> dict[str, float]:
-    """Which part of a workload goes to which lane: as it says, or by the weights of the topic's lanes."""
+    """Return the share of a workload for each lane: as it says, or by the weights of the topic's lanes."""
     if workload.lanes:
         return workload.lanes
     return {lane.name: lane.weight for topic in config.topics if topic.name == workload.topic for lane in topic.lanes}
 
 
 class _Made:
-    """Bodies that are made up."""
+    """Synthetic bodies."""
 
     def __init__(self, scene: Scene, number: int) -> None:
         model, streams = scene.config.workload[number].size, scene.streams
@@ -73,11 +73,11 @@ class _Made:
         return self._synthetic.body(number, key, next(self._sizes))
 
     def end(self) -> None:
-        """There is nothing to tell."""
+        """Do nothing: there is nothing to report."""
 
 
 class _Read:
-    """Bodies from files. What is no body goes to the run's folder ``rejects``, and is counted on the log."""
+    """Bodies from files. Rows that are no body go to the run's folder ``rejects``, and are counted in the log."""
 
     def __init__(self, scene: Scene, number: int) -> None:
         self._scene, self._number = scene, number
@@ -91,7 +91,7 @@ class _Read:
         return next(self._bodies, None)
 
     def end(self) -> None:
-        """No more are asked for."""
+        """Report the rejects, as no more bodies are asked for."""
         self._report()
 
     def _read(self) -> Iterator[bytes]:
@@ -130,7 +130,7 @@ def _bodies(scene: Scene, number: int) -> _Made | _Read:
 
 
 def _first_number(run: Path, number: int) -> int:
-    """The number to begin with: above those of messages that an earlier run has left in the queue."""
+    """Return the number to begin with: above those of messages that an earlier run has left in the queue."""
     base = number * NUMBERS_APART
     highest = base
     for name in ("lab", "run"):
@@ -144,7 +144,7 @@ def _first_number(run: Path, number: int) -> int:
 
 
 class _Tried:
-    """The numbers that earlier lives of a generator have tried to send, or dropped. Asked for in their order."""
+    """The numbers that earlier lives of a generator have tried to send, or dropped. They must be asked for in order."""
 
     def __init__(self, run: Path, number: int) -> None:
         ranges = [
