@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from hypothesis import HealthCheck, settings
 
-from cluster import Guard
+from tests.support.cluster import Guard
 
 _PATIENT = [HealthCheck.too_slow, HealthCheck.data_too_large]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from serving import servers, serving, shared_server
+from tests.support.serving import servers, serving, shared_server
 
 __all__ = ["servers", "serving", "shared_server"]
 

@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from serving import Serving
+from tests.support.serving import Serving
 
 WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 400, "height": 800}
 

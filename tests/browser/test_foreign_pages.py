@@ -9,11 +9,11 @@ from threading import Thread
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 import pytest
-from foreign import DELETE, GETS, POSTS
 from playwright.sync_api import Page, expect
 
-from deliveries.endpoint import endpoint
-from serving import Serving, serving
+from tests.browser.foreign import DELETE, GETS, POSTS
+from tests.support.endpoint import endpoint
+from tests.support.serving import Serving, serving
 
 CREDENTIAL = "X-Amz-Credential=anybody/20260101/us-east-1/sqs/aws4_request"
 WITHIN_S = 20.0

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from serving import Serving, serving
+from tests.support.serving import Serving, serving
 
 ADMIN = {"Authorization": "Bearer secret"}
 LINES = """cells => cells.map(cell => {

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from postgres import reused_database
 from sqew.cli.main import sqew as root
+from tests.support.postgres import reused_database
 
 __all__ = ["reused_database"]
 

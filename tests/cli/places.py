@@ -2,9 +2,9 @@
 
 import pytest
 
-from postgres import Reused
-from serving import serving
 from sqew import Client
+from tests.support.postgres import Reused
+from tests.support.serving import serving
 
 OPTIONS = ("--durability", "fast", "--delivery-allow", "127.0.0.1", "--delivery-retries", "")
 

@@ -9,8 +9,8 @@ import time
 import pytest
 from click.testing import CliRunner
 
-from cli.conftest import SCRIPT, bound_by_rights, environment
 from sqew.cli.main import sqew as root
+from tests.cli.conftest import SCRIPT, bound_by_rights, environment
 
 BAD = [
     ("queue add --name 'bad name'", 2, "can't be a queue's name"),

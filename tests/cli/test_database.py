@@ -2,9 +2,9 @@
 
 import pytest
 
-from cli.test_seed_commands import LINES
-from postgres import fetch_column, new_database
-from stores.test_sync_commit import NOTED
+from tests.cli.test_seed_commands import LINES
+from tests.stores.test_sync_commit import NOTED
+from tests.support.postgres import fetch_column, new_database
 
 LINES_OF_A_DATABASE = [line for line in LINES if not line.startswith("queue compact")]
 

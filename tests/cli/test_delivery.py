@@ -5,12 +5,12 @@ import time
 
 import pytest
 
-from cli.places import busy_server, place
-from deliveries.endpoint import endpoint, status
 from sqew import Queue
 from sqew.client import EnvelopeVerifier
 from sqew.model import DeliveryOutcome
 from sqew.operations import ClaimDeliveries, SettleDeliveries
+from tests.cli.places import busy_server, place
+from tests.support.endpoint import endpoint, status
 
 __all__ = ["busy_server", "place"]
 

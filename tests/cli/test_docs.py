@@ -4,8 +4,8 @@ import re
 import subprocess
 from pathlib import Path
 
-from cli.conftest import SCRIPT, environment
 from sqew.cli.reference import renewed
+from tests.cli.conftest import SCRIPT, environment
 
 PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
 CHANGING = {

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from cli.places import busy_server, place
-from serving import serving
+from tests.cli.places import busy_server, place
+from tests.support.serving import serving
 
 __all__ = ["busy_server", "place"]
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from cli.conftest import SCRIPT, environment
+from tests.cli.conftest import SCRIPT, environment
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from cli.conftest import SCRIPT, environment
+from tests.cli.conftest import SCRIPT, environment
 
 pytestmark = pytest.mark.usefixtures("orders")
 

@@ -12,14 +12,14 @@ import apsw
 import asyncpg
 import pytest
 
-import belongings
-from cli.conftest import SCRIPT, environment
-from postgres import new_database
 from sqew import Queue
 from sqew import operations as ops
 from sqew.errors import StoreUnavailable, StoreUnusable
 from sqew.stores.transfer import copy
 from sqew.stores.transfer.tables import NAMES
+from tests.cli.conftest import SCRIPT, environment
+from tests.support import full_store
+from tests.support.postgres import new_database
 
 HERE = "database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 """Other tests stop at a lock of that number in their own databases at the same time."""
@@ -36,7 +36,7 @@ SELECT pg_advisory_lock(4242);
 @pytest.fixture(scope="module")
 def full_file(tmp_path_factory):
     path = tmp_path_factory.mktemp("full") / "queue.db"
-    belongings.fill(path)
+    full_store.fill(path)
     return path
 
 
@@ -61,12 +61,12 @@ def moved(file, database, process):
 
 
 def opened(place):
-    return Queue.open(place, **belongings.OPTIONS)
+    return Queue.open(place, **full_store.OPTIONS)
 
 
 def answers(place):
     with opened(place) as q:
-        return belongings.seen(q)
+        return full_store.seen(q)
 
 
 def sql(url, statement):
@@ -90,7 +90,7 @@ def test_the_file_has_some_of_everything(file):
     assert [name for name, count in rows_of(file).items() if count == 0] == []
 
 
-@pytest.mark.parametrize("what", list(belongings.VIEWS))
+@pytest.mark.parametrize("what", list(full_store.VIEWS))
 def test_what_was_in_the_file_is_in_the_database(moved_once, what):
     before, after = moved_once
 
@@ -161,10 +161,10 @@ def test_who_held_a_message_settles_it_in_the_database(file, moved):
 
 def test_a_key_that_was_used_is_known(file, moved):
     with opened(file) as q:
-        first = q.enqueue("orders", belongings.LARGE, lane="slow", key="large one")
+        first = q.enqueue("orders", full_store.LARGE, lane="slow", key="large one")
 
     with opened(moved) as q:
-        assert q.enqueue("orders", belongings.LARGE, lane="slow", key="large one") == first
+        assert q.enqueue("orders", full_store.LARGE, lane="slow", key="large one") == first
 
 
 def test_a_repeated_receive_gets_the_same_messages(file, moved):
@@ -317,7 +317,7 @@ def test_a_move_can_be_begun_anew(file, interrupted, process):
 
 
 def test_another_files_move_is_not_gone_on_with(folder, interrupted, process):
-    belongings.fill(folder / "other.db")
+    full_store.fill(folder / "other.db")
 
     done = process(f"migrate --from other.db --to {interrupted}")
 

@@ -5,10 +5,10 @@ import subprocess
 
 import pytest
 
-from cli.conftest import SCRIPT
-from cli.places import busy_server, place
 from sqew.cli.messages import message
 from sqew.cli.messages.message import _found
+from tests.cli.conftest import SCRIPT
+from tests.cli.places import busy_server, place
 
 __all__ = ["busy_server", "place"]
 

@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-from cli.conftest import SCRIPT, environment
 from sqew.terminal.output import byte_count, moment, relative, shown
+from tests.cli.conftest import SCRIPT, environment
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 

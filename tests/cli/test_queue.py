@@ -8,7 +8,7 @@ from contextlib import closing, suppress
 
 import pytest
 
-from cli.conftest import SCRIPT, environment
+from tests.cli.conftest import SCRIPT, environment
 
 
 def policy(sqew, name="orders"):

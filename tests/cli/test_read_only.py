@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from cli.conftest import SCRIPT, bound_by_rights, environment
 from sqew import Queue
+from tests.cli.conftest import SCRIPT, bound_by_rights, environment
 
 LOOKING = [
     "queue list",

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from cli.places import busy_server, place
+from tests.cli.places import busy_server, place
 
 __all__ = ["busy_server", "place"]
 

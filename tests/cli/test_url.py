@@ -10,11 +10,11 @@ import threading
 
 import pytest
 
-from cli.conftest import SCRIPT, environment
-from cli.test_seed_commands import LINES
-from scripted import Scripted
-from serving import serving
 from sqew import Client
+from tests.cli.conftest import SCRIPT, environment
+from tests.cli.test_seed_commands import LINES
+from tests.support.canned_server import Scripted
+from tests.support.serving import serving
 
 TOKEN = "a-token-of-the-tests"
 

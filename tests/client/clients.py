@@ -5,9 +5,9 @@ import itertools
 
 import pytest
 
-from blocking import Blocking
-from serving import servers, shared_server
 from sqew import AsyncClient, Client
+from tests.support.blocking import Blocking
+from tests.support.serving import servers, shared_server
 
 __all__ = ["servers", "shared_server"]
 

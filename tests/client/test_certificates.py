@@ -7,14 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import trustme
 
-from deliveries.endpoint import Gate, drips, endless_interims, endpoint, stalls
-from scripted import Scripted
 from sqew import EnvelopeVerifier
 from sqew.client.webhooks.certificates import Certificates
 from sqew.clock import ManualClock
 from sqew.envelopes.signing import envelope, new_signing_key
 from sqew.errors import BadSignature, Unreachable
 from sqew.model import Notice
+from tests.support.canned_server import Scripted
+from tests.support.endpoint import Gate, drips, endless_interims, endpoint, stalls
 
 NOW = 1_700_000_000_000
 HOUR_MS = 3_600_000

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from serving import serving
+from tests.support.serving import serving
 
 PAGE = Path(__file__).parents[2] / "docs" / "clients.md"
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from conformance.driver import QUEUE, Driver, ids
 from sqew.model import Claim, ConsumerInfo, OpenedConsumer
 from sqew.operations import (
     FinishClaims,
@@ -13,6 +12,7 @@ from sqew.operations import (
     ReadClaim,
     SealClaim,
 )
+from tests.conformance.driver import QUEUE, Driver, ids
 
 LEASE_MS = 60_000
 HOLD_MS = 30_000

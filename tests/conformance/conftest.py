@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 
-from conformance.driver import Driver, OpenStore
-from postgres import Awaited, Reused, reused_database
 from sqew.stores.contract import Store
 from sqew.stores.sqlite import SQLiteStore
+from tests.conformance.driver import Driver, OpenStore
+from tests.support.postgres import Awaited, Reused, reused_database
 
 __all__ = ["reused_database"]
 

@@ -1,8 +1,8 @@
 """Short words for what tests do with topics and with subscriptions that SNS made."""
 
-from conformance.driver import ENDPOINT
 from sqew.model import NewEvent, NewMessage, SubscriptionDetails, SubscriptionNotice
 from sqew.operations import Publish, Subscribe
+from tests.conformance.driver import ENDPOINT
 
 
 def sns(store, topic, target="jobs", protocol="queue", uuid="u", **fields):

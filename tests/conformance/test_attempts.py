@@ -2,8 +2,8 @@
 
 import pytest
 
-from conformance.driver import ids, ref
 from sqew.operations import Ack, DeleteQueue, SweepDue
+from tests.conformance.driver import ids, ref
 
 QUEUE = "jobs.fifo"
 

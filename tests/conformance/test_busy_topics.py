@@ -4,8 +4,6 @@ import json
 
 import pytest
 
-from conformance.driver import ENDPOINT
-from conformance.sns import publish, sns, taken
 from sqew.errors import ChangedMeanwhile, FilterLimitExceeded, SqewError, TooMuchToCompare, TopicNotFound
 from sqew.model import NewEvent, NewMessage, SubscriptionDetails
 from sqew.operations import (
@@ -19,6 +17,8 @@ from sqew.operations import (
     UpdateTopic,
 )
 from sqew.stores.sql import subscriptions
+from tests.conformance.driver import ENDPOINT
+from tests.conformance.sns import publish, sns, taken
 
 EU = SubscriptionDetails(filter_policy='{"shop":["eu"]}')
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.claiming import HOLD_MS, LEASE_MS, claim, consumers, finish, give_back, opened
-from conformance.driver import QUEUE, Driver, states
 from sqew.errors import ConsumerInUse, Fenced
 from sqew.operations import (
     CloseConsumer,
@@ -15,6 +13,8 @@ from sqew.operations import (
     RenewConsumer,
     SealClaim,
 )
+from tests.conformance.claiming import HOLD_MS, LEASE_MS, claim, consumers, finish, give_back, opened
+from tests.conformance.driver import QUEUE, Driver, states
 
 
 def test_another_owner_waits_until_the_hold_is_over(store: Driver) -> None:

@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from conformance.claiming import HOLD_MS, LEASE_MS, claim, claimed, consumers, finish, opened
-from conformance.driver import QUEUE, Driver, states
 from sqew.errors import ClaimNotFound, ConsumerNotFound
 from sqew.model import Claim, ClaimPart, OpenedConsumer, Ref, Same
 from sqew.operations import (
@@ -22,6 +20,8 @@ from sqew.operations import (
     ReadClaimColumns,
     RenewConsumer,
 )
+from tests.conformance.claiming import HOLD_MS, LEASE_MS, claim, claimed, consumers, finish, opened
+from tests.conformance.driver import QUEUE, Driver, states
 
 
 def test_a_claim_holds_what_was_ready_and_nobody_else_gets_it(store: Driver) -> None:

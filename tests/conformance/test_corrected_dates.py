@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from conformance.driver import QUEUE, START, Driver, ids
 from sqew.errors import LeaseTooLong
 from sqew.model import Corrected
 from sqew.operations import ClockIsSlow, CorrectDates, LookAhead, OpenConsumer, Sweep
+from tests.conformance.driver import QUEUE, START, Driver, ids
 
 DAY, HOUR, MINUTE, SECOND = 86_400_000, 3_600_000, 60_000, 1_000
 

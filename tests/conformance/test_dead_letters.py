@@ -2,9 +2,9 @@
 
 import pytest
 
-from conformance.driver import ids
 from sqew.model import Death, Ref, Release, Settled
 from sqew.operations import Ack, DeleteQueue, GetQueue, ListDead, Nack, PurgeDead, RequeueDead
+from tests.conformance.driver import ids
 
 
 def with_dead_letters(store, **policy):

@@ -2,7 +2,6 @@
 
 import pytest
 
-from conformance.driver import CLAIM_MS, ENDPOINT, Driver, endpoints, event, publish_to
 from sqew.core.checks import check_operation
 from sqew.errors import BadValue, DeliveryNotFound
 from sqew.model import Delivery, DeliveryOutcome, DueDelivery
@@ -16,6 +15,7 @@ from sqew.operations import (
     Unsubscribe,
 )
 from sqew.rules.rules import Limits
+from tests.conformance.driver import CLAIM_MS, ENDPOINT, Driver, endpoints, event, publish_to
 
 
 def due(store: Driver, count: int = 1, **fields: object) -> list[DueDelivery]:

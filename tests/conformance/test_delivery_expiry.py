@@ -1,7 +1,7 @@
 """The time to live of an event that is posted to endpoints."""
 
-from conformance.driver import CLAIM_MS, event
 from sqew.operations import ClaimDeliveries, Publish, RetryDeliveries
+from tests.conformance.driver import CLAIM_MS, event
 
 
 def test_the_time_to_live_of_an_event_was_ignored_for_endpoints(store):

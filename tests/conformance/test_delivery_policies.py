@@ -2,10 +2,10 @@
 
 import pytest
 
-from conformance.driver import ENDPOINT
-from conformance.sns import pending, publish, sns
 from sqew.model import SubscriptionDetails
 from sqew.operations import CreateTopic, UpdateSubscription, UpdateTopic
+from tests.conformance.driver import ENDPOINT
+from tests.conformance.sns import pending, publish, sns
 
 TOPICS = '{"http":{"defaultHealthyRetryPolicy":{"numRetries":1,"minDelayTarget":5,"maxDelayTarget":5}}}'
 SHUT = TOPICS.replace('"http":{', '"http":{"disableSubscriptionOverrides":true,')

@@ -1,7 +1,7 @@
 """Turns: no endpoint's deliveries keep those of another out."""
 
-from conformance.driver import CLAIM_MS, endpoints, event, publish_to
 from sqew.operations import ClaimDeliveries, Publish
+from tests.conformance.driver import CLAIM_MS, endpoints, event, publish_to
 
 
 def test_an_endpoint_with_ten_thousand_waiting_keeps_no_other_out(store):

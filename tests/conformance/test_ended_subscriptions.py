@@ -1,9 +1,9 @@
 """Subscriptions that nobody confirms, and those that their endpoints have left."""
 
-from conformance.driver import ENDPOINT
-from conformance.sns import pending, publish, sns
 from sqew.model import CANCELLATION, NOTIFICATION, SubscriptionDetails, SubscriptionNotice
 from sqew.operations import SweepDue, UpdateSubscription
+from tests.conformance.driver import ENDPOINT
+from tests.conformance.sns import pending, publish, sns
 
 EU = SubscriptionDetails(filter_policy='{"shop":["eu"]}')
 TWO_DAYS = 2 * 86_400_000

@@ -2,9 +2,9 @@
 
 import pytest
 
-from conformance.driver import event
 from sqew.errors import EnvelopeNeeded
 from sqew.operations import Publish
+from tests.conformance.driver import event
 
 
 def test_an_envelope_is_asked_for_in_every_version_that_somebody_wants(store):

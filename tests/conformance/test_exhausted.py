@@ -2,9 +2,9 @@
 
 import pytest
 
-from conformance.driver import Driver, event
 from sqew.model import DELIVERIES, Progress
 from sqew.operations import DropDeliveries, GetDelivery, Publish, RetryDeliveries, Unsubscribe
+from tests.conformance.driver import Driver, event
 
 
 def exhausted(store: Driver, count: int = 1, endpoint: str = "a") -> list[int]:

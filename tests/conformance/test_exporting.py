@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from conformance.driver import QUEUE, START, Driver, ids
 from sqew.errors import QueueNotFound, UnknownLane
 from sqew.model import MESSAGE_COLUMNS, Bounds, Columns, NewMessage, Same
 from sqew.operations import ReadBounds, ReadColumns, Send
+from tests.conformance.driver import QUEUE, START, Driver, ids
 
 EVERYTHING = 1 << 60
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from conformance.driver import ids, ref, states
 from sqew.model import Extension, Ref, Release
 from sqew.operations import Ack, Extend, Nack, NextDue, Peek, Purge, Receive, Remove
+from tests.conformance.driver import ids, ref, states
 
 
 @pytest.fixture

@@ -3,10 +3,10 @@
 import pytest
 from msgspec import structs
 
-from conformance.driver import START, Driver, event
 from sqew.errors import EnvelopeNeeded, QueueNotFound, QuotaExceeded, ScheduleChanged, SqewError
 from sqew.model import DELIVERIES, Advance, Fact, Fired, NewMessage, Schedule
 from sqew.operations import DeleteQueue, DeleteSchedule, FailSchedule, FindDueSchedules, FireSchedule
+from tests.conformance.driver import START, Driver, event
 
 HOUR = 3_600_000
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from conformance.driver import ref
 from sqew.errors import LeaseTooLong, StaleLease
 from sqew.model import Extension, Settled
 from sqew.operations import Ack, Extend
+from tests.conformance.driver import ref
 
 
 @pytest.fixture(params=["jobs", "jobs.fifo"])

@@ -2,9 +2,9 @@
 
 import pytest
 
-from conformance.driver import Driver, event
 from sqew.model import DeliveryCounts
 from sqew.operations import CountDeliveries, Publish, RetryDeliveries, Unsubscribe
+from tests.conformance.driver import Driver, event
 
 DAY = 86_400_000
 KEPT_MS = 14 * DAY

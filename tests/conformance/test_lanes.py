@@ -2,10 +2,10 @@
 
 import pytest
 
-from conformance.driver import ids
 from sqew.errors import Conflict, UnknownLane
 from sqew.model import LaneDepth, NewMessage, Ref
 from sqew.operations import Ack, Send
+from tests.conformance.driver import ids
 
 
 def three_to_one(store, count=100, **policy):

@@ -2,10 +2,10 @@
 
 import pytest
 
-from conformance.driver import QUEUE, ids, ref
 from sqew.errors import MessageNotFound, QueueNotFound, StaleLease
 from sqew.model import Extension, Ref, Release, Settled
 from sqew.operations import Ack, Extend, Nack, Receive
+from tests.conformance.driver import QUEUE, ids, ref
 
 
 def test_a_leased_message_is_invisible_until_its_lease_ends(store):

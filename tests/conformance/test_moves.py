@@ -2,10 +2,10 @@
 
 import pytest
 
-from conformance.driver import ids
 from sqew.errors import BadValue, MoveNotFound, MoveRunning, NotADeadLetterQueue, QueueNotFound
 from sqew.model import Ref, Release
 from sqew.operations import CancelMove, DeleteQueue, ListMoves, Nack, NextMove, StartMove, StepMove
+from tests.conformance.driver import ids
 
 
 @pytest.fixture

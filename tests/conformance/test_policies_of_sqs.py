@@ -2,7 +2,6 @@
 
 import pytest
 
-from conformance.driver import ids
 from sqew.errors import BodyTooLarge, ChangedMeanwhile, KeyMissing
 from sqew.model import NewMessage, Policy
 from sqew.operations import (
@@ -17,6 +16,7 @@ from sqew.operations import (
     Send,
     UpdateQueue,
 )
+from tests.conformance.driver import ids
 
 
 def test_a_body_as_large_as_the_queue_takes_is_sent(store):

@@ -2,7 +2,6 @@
 
 import pytest
 
-from conformance.writing import WRITER, bodies, decide, numbered, promote, stage, step, writer
 from sqew.errors import (
     AlreadyPromoted,
     PartIncomplete,
@@ -16,6 +15,7 @@ from sqew.formats.columns import CHUNK
 from sqew.model import NewMessage, Promotion, Staged
 from sqew.operations import AbortStaging, DeleteQueue, FinishPromotion, ListWriters, NextPromotion
 from sqew.stores.sql.staging import FORGOTTEN_MS, LEFT_UNDONE_MS, REMEMBERED_MS
+from tests.conformance.writing import WRITER, bodies, decide, numbered, promote, stage, step, writer
 
 
 def test_a_promotion_goes_on_from_where_it_was_stopped(store):

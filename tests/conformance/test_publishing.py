@@ -4,7 +4,6 @@ from itertools import zip_longest
 
 import pytest
 
-from conformance.driver import ENDPOINT, Driver, event
 from sqew.core.checks import check_operation
 from sqew.errors import (
     BadBody,
@@ -18,6 +17,7 @@ from sqew.errors import (
 from sqew.model import DELIVERIES, Fact, NewEvent, NewMessage, Published
 from sqew.operations import DeleteQueue, Publish, Send
 from sqew.rules.rules import Limits
+from tests.conformance.driver import ENDPOINT, Driver, event
 
 LARGE = b'"' + b"x" * 100_000 + b'"'
 

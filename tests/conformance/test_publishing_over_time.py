@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.driver import Driver, event
 from sqew.errors import QuotaExceeded
 from sqew.model import NewMessage, Policy
 from sqew.operations import CreateQueue, DeleteQueue, Publish, Receive, Send, Subscribe, Unsubscribe, UpdateQueue
+from tests.conformance.driver import Driver, event
 
 PUBLISH = Publish([event("orders.created", b"7")])
 

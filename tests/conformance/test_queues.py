@@ -2,7 +2,6 @@
 
 import pytest
 
-from conformance.driver import ids
 from sqew.errors import BadValue, MessageNotFound, QueueExists, QueueNotFound, QuotaExceeded
 from sqew.model import Backoff, Policy, QueueInfo, Ref, Release
 from sqew.operations import (
@@ -18,6 +17,7 @@ from sqew.operations import (
     Remove,
     UpdateQueue,
 )
+from tests.conformance.driver import ids
 
 EVERYTHING = Policy(
     visibility_ms=1,

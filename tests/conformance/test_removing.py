@@ -2,9 +2,9 @@
 
 import pytest
 
-from conformance.driver import ids
 from sqew.errors import MessageNotFound, QueueNotFound
 from sqew.operations import LastId, Purge, Remove
+from tests.conformance.driver import ids
 
 
 def test_removed_messages_are_gone_and_archived_nowhere(store):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from conformance.driver import ids
 from sqew.errors import QueueNotFound, SqewError
 from sqew.operations import DeleteQueue, PurgeDead, Redrive, RequeueDead
+from tests.conformance.driver import ids
 
 
 @pytest.fixture(params=["dead-letter queue", "archive"])

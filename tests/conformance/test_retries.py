@@ -2,9 +2,9 @@
 
 import pytest
 
-from conformance.driver import ids
 from sqew.model import Backoff, Ref, Release, Settled
 from sqew.operations import Nack
+from tests.conformance.driver import ids
 
 
 def waits(store, rounds):

@@ -4,10 +4,10 @@ from collections import Counter
 
 import pytest
 
-from conformance.driver import ids
 from sqew.errors import QueueNotFound, StaleLease
 from sqew.model import NewMessage, Ref
 from sqew.operations import Ack, NextDue, Receive, Send
+from tests.conformance.driver import ids
 
 LARGE = b'"' + b"x" * 5_000 + b'"'
 POLICIES = [

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.claiming import LEASE_MS, claim, claimed, consumers, finish, opened
-from conformance.driver import QUEUE, Driver, states
 from sqew.errors import ClaimSpent
 from sqew.model import Claim
 from sqew.operations import FinishClaims, GrowClaim, RenewConsumer
+from tests.conformance.claiming import LEASE_MS, claim, claimed, consumers, finish, opened
+from tests.conformance.driver import QUEUE, Driver, states
 
 
 def late(store: Driver, epoch: int, number: int) -> Claim:

@@ -2,11 +2,11 @@
 
 import pytest
 
-from conformance.writing import WRITER, bodies, decide, numbered, promote, stage, step, writer
 from sqew.errors import BodyTooLarge, PartIncomplete, UnknownLane, WriterNotFound
 from sqew.model import NewMessage, Promotion, Staged, Staging, WriterInfo
 from sqew.operations import ListWriters, StepPromotion
 from sqew.stores.sql.staging import REMEMBERED_MS
+from tests.conformance.writing import WRITER, bodies, decide, numbered, promote, stage, step, writer
 
 
 def test_what_is_staged_is_not_in_the_queue(store):

@@ -3,11 +3,11 @@
 import pytest
 from msgspec import structs
 
-from conformance.driver import ENDPOINT
-from conformance.sns import attributes, new_event, publish, sns, taken
 from sqew.errors import QuotaExceeded
 from sqew.model import NewMessage, SubscriptionDetails, SubscriptionNotice
 from sqew.operations import CreateTopic, Publish
+from tests.conformance.driver import ENDPOINT
+from tests.conformance.sns import attributes, new_event, publish, sns, taken
 
 LETTERS = SubscriptionDetails(dead_letter="letters")
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from conformance.driver import ENDPOINT, event
 from sqew.core.checks import check_operation
 from sqew.errors import BadPattern, BadValue, QueueNotFound, SubscriptionExists, SubscriptionNotFound
 from sqew.model import Subscription
 from sqew.operations import DeleteQueue, ListSubscriptions, Publish, Subscribe, Unsubscribe
 from sqew.rules.rules import Limits
+from tests.conformance.driver import ENDPOINT, event
 
 
 def test_a_subscription_of_a_queue_is_listed_as_it_was_made(store):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from conformance.driver import ids
+from tests.conformance.driver import ids
 
 
 @pytest.mark.parametrize("limit", [1, 10])

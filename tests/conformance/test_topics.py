@@ -2,8 +2,6 @@
 
 import pytest
 
-from conformance.driver import ENDPOINT, event
-from conformance.sns import attributes, new_event, pending, publish, sns, taken
 from sqew.errors import ChangedMeanwhile, SubscriptionExists, SubscriptionNotFound, TopicNotFound
 from sqew.model import CONFIRMATION, NOTIFICATION, Audience, SubscriptionDetails, SubscriptionNotice
 from sqew.operations import (
@@ -20,6 +18,8 @@ from sqew.operations import (
     UpdateSubscription,
     UpdateTopic,
 )
+from tests.conformance.driver import ENDPOINT, event
+from tests.conformance.sns import attributes, new_event, pending, publish, sns, taken
 
 EU = SubscriptionDetails(filter_policy='{"shop":["eu"]}')
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from conformance.driver import ids
 from sqew.errors import QueueNotFound, RateLimited, UnknownLane
 from sqew.model import Activity, Commit, Extension, Fact, NewMessage, Policy, Ref, Release, Sent
 from sqew.operations import (
@@ -25,6 +24,7 @@ from sqew.operations import (
     Sweep,
     UpdateQueue,
 )
+from tests.conformance.driver import ids
 
 
 def kinds(commit):

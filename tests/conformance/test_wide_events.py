@@ -2,10 +2,10 @@
 
 import pytest
 
-from conformance.driver import Driver, event
 from sqew.errors import EnvelopeNeeded, SqewError, TooWide
 from sqew.operations import CountDeliveries, Publish, Subscribe
 from sqew.stores.sql import publish
+from tests.conformance.driver import Driver, event
 
 LARGE = b'"' + b"x" * 100_000 + b'"'
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from postgres import new_database
-from serving import serving
 from sqew import AsyncClient, Queue
 from sqew.errors import MessageNotFound, StaleLease
+from tests.support.postgres import new_database
+from tests.support.serving import serving
 
 PAGE = Path(__file__).parents[2] / "docs" / "delivery.md"
 SAME_FILE, OWN_DATABASE = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)

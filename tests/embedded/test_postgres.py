@@ -9,11 +9,11 @@ import time
 import asyncpg
 import pytest
 
-from postgres import new_database
 from sqew import Queue
 from sqew import operations as ops
 from sqew.clock import ManualClock
 from sqew.errors import BadValue, StoreClosed, StoreUnusable, UnknownLane
+from tests.support.postgres import new_database
 
 WAITING_FOR_MESSAGES = """
 SELECT count(*) FROM pg_locks

@@ -17,14 +17,14 @@ from pathlib import Path
 from random import Random
 from typing import Literal, Self
 
-from history import Event, from_files, to_file
-from planted import STORES
-
-from client import Client, Workload, create_queues
 from sqew.clock import Clock
 from sqew.stores.sqlite import SQLiteStore
 from sqew.stores.sqlite.connection import Durability
+from tests.faults.client import Client, Workload, create_queues
+from tests.faults.history import Event, from_files, to_file
+from tests.faults.planted import STORES
 
+ROOT = Path(__file__).parents[2]
 Role = Literal["producer", "consumer"]
 LEASE_MS = 250
 
@@ -68,10 +68,19 @@ class Children:
     def start(self, role: Role, *, messages: int = 0, batch: int = 5) -> Child:
         name = f"{role}{len(self.started)}"
         history = self.folder / f"{name}.jsonl"
-        command = [sys.executable, __file__, role, name, str(self.path), str(history), *self._options]
+        command = [
+            sys.executable,
+            "-m",
+            "tests.faults.children",
+            role,
+            name,
+            str(self.path),
+            str(history),
+            *self._options,
+        ]
         command += ["--messages", str(messages), "--batch", str(batch), "--stop", str(self.stop_file)]
         with history.with_suffix(".err").open("wb") as errors:
-            child = Child(subprocess.Popen(command, stderr=errors, stdin=subprocess.DEVNULL), history)
+            child = Child(subprocess.Popen(command, cwd=ROOT, stderr=errors, stdin=subprocess.DEVNULL), history)
         self.started.append(child)
         return child
 

@@ -8,12 +8,12 @@ from random import Random
 from typing import Any, NamedTuple
 
 import msgspec
-from history import Action, Entry, Event, Record, Step, clock
 
 from sqew import operations as ops
 from sqew.errors import SqewError, StoreBusy, StoreError, StoreFull
 from sqew.model import Message, NewMessage, Policy, Ref, Release, Settled
 from sqew.stores.contract import Store
+from tests.faults.history import Action, Entry, Event, Record, Step, clock
 
 STANDARD, FIFO = "jobs", "ordered.fifo"
 GROUPS = ("a", "b", "c")

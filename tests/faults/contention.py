@@ -6,13 +6,12 @@ from contextlib import closing
 from pathlib import Path
 from random import Random
 
-from history import Event, Verdict, check
-from lives import Wrap
-
-from client import FIFO, GROUPS, STANDARD, Client, Held, body, create_queues
 from sqew.clock import ManualClock
 from sqew.model import NewMessage
 from sqew.stores.sqlite import SQLiteStore
+from tests.faults.client import FIFO, GROUPS, STANDARD, Client, Held, body, create_queues
+from tests.faults.history import Event, Verdict, check
+from tests.faults.lives import Wrap
 
 LEASE_MS = 100
 

@@ -10,17 +10,17 @@ from random import Random
 from typing import Any
 
 import apsw
-from consistency import problems_of, rows_of
-from history import Event, Verdict, check
 from msgspec import Struct
-from power import Disk
 
-from client import Client, Workload, create_queues
 from sqew.operations import Sweep
 from sqew.stores.contract import Store
 from sqew.stores.sqlite import SQLiteStore
 from sqew.stores.sqlite.connection import Durability
 from sqew.stores.sqlite.lost_transactions import WalWatch, recorded_losses
+from tests.faults.client import Client, Workload, create_queues
+from tests.faults.consistency import problems_of, rows_of
+from tests.faults.history import Event, Verdict, check
+from tests.faults.power import Disk
 
 FILE = "queue.db"
 _START = 1_700_000_000_000

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import threading
 import time
 from collections import Counter
@@ -18,9 +17,7 @@ from random import Random
 from typing import Any, Protocol
 
 import apsw
-from consistency import problems_of, problems_of_database
 
-from postgres import Awaited, fetch_column
 from sqew.clock import Clock
 from sqew.envelopes.sns import new_event
 from sqew.model import Delivery, DeliveryState, Message, NewMessage, Schedule
@@ -39,10 +36,9 @@ from sqew.rules.rules import default_policy
 from sqew.schedules.changes import new_schedule
 from sqew.stores.contract import Store
 from sqew.stores.sqlite import SQLiteStore
-
-sys.path.append(str(Path(__file__).parents[1] / "deliveries"))
-
-from endpoint import Hook, Received, resets, status
+from tests.faults.consistency import problems_of, problems_of_database
+from tests.support.endpoint import Hook, Received, resets, status
+from tests.support.postgres import Awaited, fetch_column
 
 SECOND = 1_000
 ENDPOINTS = ("/steady", "/shaky", "/slow")

@@ -11,7 +11,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from damage import NOW, Outcome, Sample, build, flip, open_and_drain
 
 from sqew.errors import MessageNotFound
 from sqew.model import ArchivedMessage, Message, NewMessage, Policy, Ref, Release
@@ -31,6 +30,7 @@ from sqew.operations import (
     Send,
 )
 from sqew.stores.sqlite import SQLiteStore
+from tests.faults.damage import NOW, Outcome, Sample, build, flip, open_and_drain
 
 FLIPS = 150  # for each kind of place
 

@@ -10,14 +10,14 @@ from random import Random
 
 import apsw
 import pytest
-from failing import FailingDisk
-from history import Event, check
 
-from client import STANDARD, Client, body, create_queues
 from sqew.errors import StoreClosed, StoreError, StoreFull
 from sqew.model import NewMessage
 from sqew.operations import GetQueue, Receive, Send
 from sqew.stores.sqlite import SQLiteStore
+from tests.faults.client import STANDARD, Client, body, create_queues
+from tests.faults.failing import FailingDisk
+from tests.faults.history import Event, check
 
 _names = count()
 

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import apsw
 import pytest
-from children import Children
-from consistency import problems_of
-from history import Event, check
-from test_kills import drain
 
 from sqew.model import NewMessage, Policy
 from sqew.operations import CreateQueue, Receive, Send
 from sqew.stores.sqlite import SQLiteStore
 from sqew.stores.sqlite.connection import connect
 from sqew.stores.sqlite.migrate import migrate, version_of
+from tests.faults.children import Children
+from tests.faults.consistency import problems_of
+from tests.faults.history import Event, check
+from tests.faults.test_kills import drain
 
 SENDS = 250  # calls of each of two producers, of up to 20 messages each
 

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import apsw
 import pytest
-from consistency import problems_of
-from history import Event, check
-from mounts import in_own_mounts, mount_small_disk
 
-from client import STANDARD, Client, Held, body, create_queues
 from sqew.clock import ManualClock
 from sqew.errors import SqewError, StoreFull
 from sqew.model import NewMessage, Settled
 from sqew.operations import Ack, CorrectDates, Measure, Send
 from sqew.stores.sqlite import SQLiteStore
+from tests.faults.client import STANDARD, Client, Held, body, create_queues
+from tests.faults.consistency import problems_of
+from tests.faults.history import Event, check
+from tests.faults.mounts import in_own_mounts, mount_small_disk
 
 MIB = 1024 * 1024
 SIZE = 48 * MIB

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -12,13 +11,10 @@ from random import Random
 
 import pytest
 
-from postgres import new_database
-from serving import Serving, serving
-
-sys.path.append(str(Path(__file__).parents[1] / "deliveries"))
-
-from endpoint import Hook, endpoint, stalls
-from newsroom import FLAGS, SECOND, Database, File, Newsroom, Press
+from tests.faults.newsroom import FLAGS, SECOND, Database, File, Newsroom, Press
+from tests.support.endpoint import Hook, endpoint, stalls
+from tests.support.postgres import new_database
+from tests.support.serving import Serving, serving
 
 KILLS = 6
 KILLS_ON_A_DATABASE = 3

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import signal
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from postgres import new_database
-from serving import STORES, Serving, serving
-
-sys.path.append(str(Path(__file__).parents[1] / "deliveries"))
-
-from endpoint import OK, Hook, endpoint, says, stalls
+from tests.support.endpoint import OK, Hook, endpoint, says, stalls
+from tests.support.postgres import new_database
+from tests.support.serving import STORES, Serving, serving
 
 TIMEOUT_S = 5.0
 """What `delivery_timeout_ms` is unless somebody sets it."""

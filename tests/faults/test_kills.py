@@ -8,15 +8,15 @@ from random import Random
 
 import apsw
 import pytest
-from children import Children, Role, kill_at_random
-from consistency import problems_of
-from history import Event, Verdict, check
 
-from client import Client
 from sqew.clock import Clock
 from sqew.stores.sqlite import SQLiteStore
 from sqew.stores.sqlite.connection import Durability
 from sqew.stores.sqlite.lost_transactions import recorded_losses
+from tests.faults.children import Children, Role, kill_at_random
+from tests.faults.client import Client
+from tests.faults.consistency import problems_of
+from tests.faults.history import Event, Verdict, check
 
 # For each mode: 60 in the test command, and 12 more of a planted bug in test_planted_bugs.
 KILLS = 30

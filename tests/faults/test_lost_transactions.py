@@ -15,7 +15,6 @@ from typing import Any
 
 import apsw
 import pytest
-from children import Children, kill_at_random
 
 from sqew import Queue
 from sqew.errors import StoreUnusable
@@ -23,6 +22,7 @@ from sqew.stores.sqlite import SQLiteStore, lost_transactions
 from sqew.stores.sqlite.file_reader import SQLiteReader
 from sqew.stores.sqlite.lost_transactions import recorded_losses
 from sqew.stores.sqlite.snapshot import snapshot
+from tests.faults.children import Children, kill_at_random
 
 SENT = 30
 SENDER = """

@@ -11,7 +11,6 @@ from typing import Any
 
 import apsw
 import pytest
-from power import Disk
 
 from sqew.model import NewMessage, Policy, Ref
 from sqew.operations import Ack, CreateQueue, ListArchive, Receive, Send
@@ -23,6 +22,7 @@ from sqew.stores.sqlite import SQLiteStore, store
 from sqew.stores.sqlite.connection import SQL, SQLiteConnection, connect
 from sqew.stores.sqlite.disk_space import Room
 from sqew.stores.sqlite.repair import mend
+from tests.faults.power import Disk
 
 NOW = 1_700_000_000_000
 

@@ -10,7 +10,6 @@ from random import Random
 
 import apsw
 import pytest
-from oddities import LATER, NOW, QUEUES, VALUES, Column, Inquiry, Outcome, Typeless, build, columns_of, is_rowid_table
 
 from sqew.errors import StoreDamaged
 from sqew.model import NewMessage, NewMessages, Policy
@@ -28,6 +27,19 @@ from sqew.operations import (
 )
 from sqew.rules.values import LARGEST_ID
 from sqew.stores.sqlite import SQLiteStore, row_capture
+from tests.faults.oddities import (
+    LATER,
+    NOW,
+    QUEUES,
+    VALUES,
+    Column,
+    Inquiry,
+    Outcome,
+    Typeless,
+    build,
+    columns_of,
+    is_rowid_table,
+)
 
 UNKNOWN = frozenset({"sqew_queue.name"})
 """What says whose the others are: its queue is found under another name."""

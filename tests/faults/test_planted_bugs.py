@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from contention import contend
-from lives import live_and_die
-from planted import (
+from tests.faults.contention import contend
+from tests.faults.lives import live_and_die
+from tests.faults.planted import (
     AcksBeforeCommit,
     AnswersSendsBeforeCommit,
     BreaksFifo,
@@ -15,7 +15,7 @@ from planted import (
     NeverSyncs,
     Sound,
 )
-from test_kills import kill_and_judge
+from tests.faults.test_kills import kill_and_judge
 
 
 def test_a_sound_store_passes_contention(scratch: Path) -> None:

@@ -8,16 +8,16 @@ from random import Random
 
 import apsw
 import pytest
-from consistency import problems_of
-from lives import Story, live_and_die
-from power import Content, Disk, Truncate, Write
 
-from client import STANDARD, body, create_queues
 from sqew.errors import StoreError
 from sqew.model import NewMessage
 from sqew.operations import Receive, Send
 from sqew.stores.sqlite import SQLiteStore
 from sqew.stores.sqlite.connection import Durability
+from tests.faults.client import STANDARD, body, create_queues
+from tests.faults.consistency import problems_of
+from tests.faults.lives import Story, live_and_die
+from tests.faults.power import Content, Disk, Truncate, Write
 
 # In two modes: 320 cuts in the test command.
 SEEDS, LIVES = 16, 10

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from history import Action, Entry, Event, Step, check
+from tests.faults.history import Action, Entry, Event, Step, check
 
 
 class Script:

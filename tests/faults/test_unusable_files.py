@@ -9,14 +9,14 @@ from random import Random
 
 import apsw
 import pytest
-from damage import NOW, Sample, build, open_and_drain
-from mounts import in_own_mounts, make_read_only
 
 from sqew.errors import SqewError, StoreDamaged, StoreTooNew, StoreUnusable
 from sqew.model import NewMessage, Policy
 from sqew.operations import CreateQueue, Receive, Send
 from sqew.stores.sqlite import SQLiteStore
 from sqew.stores.sqlite.connection import translated
+from tests.faults.damage import NOW, Sample, build, open_and_drain
+from tests.faults.mounts import in_own_mounts, make_read_only
 
 
 def open_store(path: Path) -> SQLiteStore:

@@ -1,5 +1,5 @@
 """A real server in a process of its own: see `serving`."""
 
-from serving import START_WITHIN_S, Answer, Serving, servers, serving, shared_server
+from tests.support.serving import START_WITHIN_S, Answer, Serving, servers, serving, shared_server
 
 __all__ = ["START_WITHIN_S", "Answer", "Serving", "servers", "serving", "shared_server"]

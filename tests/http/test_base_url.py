@@ -6,10 +6,10 @@ import subprocess
 import sys
 
 import pytest
-from webhooks import FLAGS, new_key, publish, subscribe
 
-from deliveries.endpoint import endpoint
-from serving import serving
+from tests.http.webhooks import FLAGS, new_key, publish, subscribe
+from tests.support.endpoint import endpoint
+from tests.support.serving import serving
 
 
 def test_an_envelope_said_localhost_where_the_server_listens_everywhere(tmp_path):

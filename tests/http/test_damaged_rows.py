@@ -6,12 +6,12 @@ import contextlib
 
 import apsw
 import pytest
-from timetables import make
-from vocabularies import new_queue
-from webhooks import FLAGS, eventually, new_key, publish, subscribe
 
-from deliveries.endpoint import endpoint
-from serving import serving
+from tests.http.dialects.native.schedules.nightly import make
+from tests.http.dialects.vocabularies import new_queue
+from tests.http.webhooks import FLAGS, eventually, new_key, publish, subscribe
+from tests.support.endpoint import endpoint
+from tests.support.serving import serving
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,8 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from postgres import fetch_column, new_database
-from serving import Answer, Serving, serving
+from tests.support.postgres import fetch_column, new_database
+from tests.support.serving import Answer, Serving, serving
 
 WITHIN_S = 30.0
 NO_ROOM = """

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from serving import serving
+from tests.support.serving import serving
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ("http.md", "events.md", "schedules.md")

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from postgres import fetch_column, new_database
-from serving import launching
 from sqew.cli.main import sqew as root
+from tests.support.postgres import fetch_column, new_database
+from tests.support.serving import launching
 
 PAGE = Path(__file__).parents[2] / "docs" / "http.md"
 

@@ -11,7 +11,7 @@ from threading import Thread
 
 import pytest
 
-from serving import serving
+from tests.support.serving import serving
 
 MIB = 1024 * 1024
 WITHIN_S = 20.0

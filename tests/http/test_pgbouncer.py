@@ -17,14 +17,14 @@ from typing import Any
 
 import asyncpg
 import pytest
-from vocabularies import SQEW, new_name, new_queue
-from webhooks import eventually, new_key, publish, subscribe
 
-from cluster import pooler
-from deliveries.endpoint import endpoint
-from postgres import fetch_column, new_database
-from serving import Answer, Serving, serving
 from sqew.stores.postgres.connection import PLANNING
+from tests.http.dialects.vocabularies import SQEW, new_name, new_queue
+from tests.http.webhooks import eventually, new_key, publish, subscribe
+from tests.support.cluster import pooler
+from tests.support.endpoint import endpoint
+from tests.support.postgres import fetch_column, new_database
+from tests.support.serving import Answer, Serving, serving
 
 FLAGS = ("--database-pooler", "--durability", "fast", "--schedule-poll-ms", "50", "--delivery-allow", "127.0.0.1")
 UNCHECKED = (

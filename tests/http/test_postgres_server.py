@@ -18,13 +18,13 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from cluster import Cluster, crashing_cluster
-from postgres import fetch_column, new_database
-from serving import Answer, Serving, serving
 from sqew.errors import OutcomeUnknown, SqewError, StoreBusy, StoreError, StoreFull, StoreUnavailable
 from sqew.http.dialects.aws.refusals import in_aws_words
 from sqew.http.dialects.aws.sns.refusals import in_sns_words
 from sqew.installing import UPGRADE
+from tests.support.cluster import Cluster, crashing_cluster
+from tests.support.postgres import fetch_column, new_database
+from tests.support.serving import Answer, Serving, serving
 
 WITHIN_S = 30.0
 

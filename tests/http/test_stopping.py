@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from serving import serving
+from tests.support.serving import serving
 
 IN_FLIGHT = 50
 

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from vocabularies import SQEW, new_name, new_queue
-from webhooks import eventually, new_key, publish, subscribe
 
-from deliveries.endpoint import endpoint
-from postgres import new_database
-from serving import Answer, Serving, serving
+from tests.http.dialects.vocabularies import SQEW, new_name, new_queue
+from tests.http.webhooks import eventually, new_key, publish, subscribe
+from tests.support.endpoint import endpoint
+from tests.support.postgres import new_database
+from tests.support.serving import Answer, Serving, serving
 
 FLAGS = ("--durability", "fast", "--schedule-poll-ms", "50", "--delivery-allow", "127.0.0.1")
 

@@ -12,15 +12,15 @@ import boto3
 import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
-from timetables import NIGHTLY
-from vocabularies import ALL, SQEW, Vocabulary
-from webhooks import subscribe
 
-from cluster import crashing_cluster
-from postgres import fetch_column
-from serving import Answer, Serving, serving
 from sqew import Queue
-from standby import impatience
+from tests.http.dialects.native.schedules.nightly import NIGHTLY
+from tests.http.dialects.vocabularies import ALL, SQEW, Vocabulary
+from tests.http.webhooks import subscribe
+from tests.support.cluster import crashing_cluster
+from tests.support.postgres import fetch_column
+from tests.support.serving import Answer, Serving, serving
+from tests.support.standby import impatience
 
 JSON_1_0 = "application/x-amz-json-1.0"
 FORM = "application/x-www-form-urlencoded"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from serving import Answer, Serving
+from tests.support.serving import Answer, Serving
 
 T = TypeVar("T")
 

@@ -1,1 +1,0 @@
-"""A store against a model of it that is too simple to be wrong."""

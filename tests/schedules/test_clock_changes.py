@@ -1,8 +1,7 @@
 """What fires when Berlin's clocks change: from 2:00 to 3:00 on 29 March, from 3:00 back to 2:00 on 25 October."""
 
-from reading import BERLIN, utc
-
 from sqew.schedules import local_time, rule_from
+from tests.schedules.reading import BERLIN, utc
 
 MIDNIGHT_IN_MARCH, MIDNIGHT_IN_OCTOBER = utc("2026-03-28T23:00:00"), utc("2026-10-24T22:00:00")
 

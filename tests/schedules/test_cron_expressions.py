@@ -1,9 +1,9 @@
 """Cron expressions are understood, or refused with the field, the position and what is allowed."""
 
 import pytest
-from reading import BERLIN, NOW, canonical, refusal, utc
 
 from sqew.schedules import rule_from, understand
+from tests.schedules.reading import BERLIN, NOW, canonical, refusal, utc
 
 MINUTES = "Minutes are 0 to 59, as in 0, 0,30 or */15."
 HOURS = "Hours are 0 to 23, as in 9, 9-17, 8,12,18 or */2."

@@ -4,10 +4,10 @@ import re
 from pathlib import Path
 
 import pytest
-from reading import BERLIN, NOW, refusal, utc
 
 from sqew.schedules import local_time, rule_from, understand
 from sqew.schedules.cron import WORDS
+from tests.schedules.reading import BERLIN, NOW, refusal, utc
 
 PAGE = (Path(__file__).parents[2] / "docs" / "schedule-expressions.md").read_text()
 

@@ -1,10 +1,10 @@
 """Intervals are understood, become a cron string where there is one, and have the same slots whenever asked."""
 
 import pytest
-from reading import BERLIN, canonical, refusal, utc
 
 from sqew.errors import BadExpression
 from sqew.schedules import rule_from
+from tests.schedules.reading import BERLIN, canonical, refusal, utc
 
 EXAMPLES = "Write it as in '5 minutes', '1h30m' or '2 days'."
 BOUNDS = "it must be whole seconds, at least 1 and at most 36500 days."

@@ -1,9 +1,9 @@
 """``fire_at``: one instant, with an offset or in local time."""
 
 import pytest
-from reading import BERLIN, NOW, canonical, refusal, utc
 
 from sqew.schedules import understand
+from tests.schedules.reading import BERLIN, NOW, canonical, refusal, utc
 
 EXAMPLES = "Write it as in 2026-12-24T18:00:00Z, 2026-12-24T18:00:00+01:00 or 2026-12-24T18:00 (local time)."
 

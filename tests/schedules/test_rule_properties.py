@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 from cronsim import CronSim, CronSimError
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from reading import BERLIN, NOW
 
 from sqew.errors import BadExpression
 from sqew.schedules import local_time, rule_from, understand
+from tests.schedules.reading import BERLIN, NOW
 
 MINUTES, HOURS, DAYS, MONTHS, WEEKDAYS = (0, 59), (0, 23), (1, 31), (1, 12), (0, 6)
 

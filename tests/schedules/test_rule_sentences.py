@@ -1,9 +1,9 @@
 """Every rule has a sentence that people can read."""
 
 import pytest
-from reading import BERLIN, utc
 
 from sqew.schedules import rule_from
+from tests.schedules.reading import BERLIN, utc
 
 SENTENCES = {
     "0 9 * * *": "At 09:00 every day",

@@ -3,9 +3,9 @@
 from datetime import date, timedelta
 
 import pytest
-from minute_oracle import FIRST, LAST, Clock, local_minutes
 
 from sqew.schedules import rule_from, understand
+from tests.schedules.minute_oracle import FIRST, LAST, Clock, local_minutes
 
 ZONES = (
     "Europe/Berlin",  # an hour forward at 2:00, back at 3:00

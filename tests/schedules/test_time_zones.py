@@ -1,10 +1,10 @@
 """Time zones are IANA names; others are refused with the nearest."""
 
 import pytest
-from reading import NOW, utc
 
 from sqew.errors import BadZone
 from sqew.schedules import local_time, rule_from, understand
+from tests.schedules.reading import NOW, utc
 
 USE = "Use an IANA name such as Europe/Berlin, or UTC."
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from pyspark.sql import SparkSession
-from quick_java import QUICK_JAVA
 
-from serving import Serving, servers, serving, shared_server
 from sqew.spark import session
+from tests.spark.quick_java import QUICK_JAVA
+from tests.support.serving import Serving, servers, serving, shared_server
 
 __all__ = ["servers", "serving", "shared_server"]
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from faults.failing import FailingDisk
-from postgres import fetch_column, reused_database
 from sqew import operations as ops
 from sqew.errors import StoreError
 from sqew.model import NewMessage, Policy
 from sqew.operations import Ack, CreateQueue, Measure, Operation, Send
 from sqew.stores.postgres import PostgresStore
 from sqew.stores.sqlite import SQLiteStore
+from tests.faults.failing import FailingDisk
+from tests.support.postgres import fetch_column, reused_database
 
 __all__ = ["reused_database"]
 

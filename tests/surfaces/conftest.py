@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from blocking import Blocking
-from postgres import new_database
-from serving import STORES, Serving, serving
 from sqew import AsyncClient, Client, Queue
-from surfaces.in_python import InPython
-from surfaces.on_the_command_line import OnTheCommandLine
-from surfaces.over_http import OverHTTP
-from surfaces.surface import Program, Surface
+from tests.support.blocking import Blocking
+from tests.support.postgres import new_database
+from tests.support.serving import STORES, Serving, serving
+from tests.surfaces.in_python import InPython
+from tests.surfaces.on_the_command_line import OnTheCommandLine
+from tests.surfaces.over_http import OverHTTP
+from tests.surfaces.surface import Program, Surface
 
 _SETTINGS: dict[str, Any] = {"durability": "fast", "delivery_allow": "127.0.0.1"}
 _FLAGS = ("--durability", "fast", "--delivery-allow", "127.0.0.1", "--delivery-retries", "")

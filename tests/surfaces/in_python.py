@@ -7,7 +7,7 @@ from typing import Any
 
 from sqew.errors import SqewError
 from sqew.model import Backoff, Lease, Message
-from surfaces.surface import Held, Refused, Seen
+from tests.surfaces.surface import Held, Refused, Seen
 
 
 def _seen(message: Message) -> Seen:

@@ -9,7 +9,7 @@ from typing import Any
 from click.testing import CliRunner
 
 from sqew.cli.main import sqew
-from surfaces.surface import Held, Refused, Seen
+from tests.surfaces.surface import Held, Refused, Seen
 
 
 def _seen(document: dict[str, Any]) -> Seen:

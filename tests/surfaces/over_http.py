@@ -6,8 +6,8 @@ import json
 from typing import Any
 from urllib.parse import quote
 
-from serving import Serving
-from surfaces.surface import Held, Refused, Seen
+from tests.support.serving import Serving
+from tests.surfaces.surface import Held, Refused, Seen
 
 
 def _path(*parts: object) -> str:

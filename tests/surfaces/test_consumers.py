@@ -3,7 +3,7 @@
 import pytest
 
 from sqew.errors import BadValue, ClaimNotFound, ConsumerInUse, ConsumerNotFound, Fenced, QueueNotFound
-from surfaces.surface import refused
+from tests.surfaces.surface import refused
 
 
 def test_a_queue_is_read_claim_by_claim(program, queue):

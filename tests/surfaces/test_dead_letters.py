@@ -1,7 +1,7 @@
 """What can't be done, and what becomes of it."""
 
 from sqew.errors import MessageNotFound
-from surfaces.surface import refused
+from tests.surfaces.surface import refused
 
 
 def die(surface, queue, count, **options):

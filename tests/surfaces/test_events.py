@@ -13,7 +13,7 @@ from sqew.errors import (
     QueueNotFound,
     SubscriptionNotFound,
 )
-from surfaces.surface import refused
+from tests.surfaces.surface import refused
 
 WITHIN_S = 20
 

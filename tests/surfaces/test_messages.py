@@ -5,7 +5,7 @@ import time
 import pytest
 
 from sqew.errors import BadName, BadValue, MessageNotFound, QueueExists, QueueNotFound, StaleLease
-from surfaces.surface import refused
+from tests.surfaces.surface import refused
 
 
 def expire(aside, queue, sent):

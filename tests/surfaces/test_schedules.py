@@ -5,7 +5,7 @@ import contextlib
 import pytest
 
 from sqew.errors import BadExpression, BadName, BadZone, ScheduleExists, ScheduleNotFound
-from surfaces.surface import Refused, refused
+from tests.surfaces.surface import Refused, refused
 
 
 @pytest.fixture

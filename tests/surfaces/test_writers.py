@@ -1,7 +1,7 @@
 """Sending in whole epochs."""
 
 from sqew.errors import AlreadyPromoted, BadValue, PartIncomplete, QueueNotFound
-from surfaces.surface import refused
+from tests.surfaces.surface import refused
 
 
 def test_an_epoch_appears_together_and_once(program, queue):

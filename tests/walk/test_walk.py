@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 
 import pytest
-from walking import Walk, walk_embedded, walks_over_http
 
-from postgres import new_database
+from tests.support.postgres import new_database
+from tests.walk.walking import Walk, walk_embedded, walks_over_http
 
 PAGE = (Path(__file__).parents[2] / "docs" / "architecture.md").read_text()
 

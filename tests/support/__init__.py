@@ -1,0 +1,1 @@
+"""Parts that the tests of several rooms share: databases, servers, endpoints, and wires that can be cut."""
