@@ -136,7 +136,7 @@ def test_what_a_queue_refuses_goes_to_the_dead_letters_and_everybody_else_gets_t
 
 
 @pytest.mark.usefixtures("topic")
-@pytest.mark.parametrize("letters", [None, {"quota": 0}], ids=["none", "full"])
+@pytest.mark.parametrize("dead_letters", [None, {"quota": 0}], ids=["none", "full"])
 def test_what_no_queue_takes_is_told_of_and_everybody_else_gets_theirs(store, dead_letters):
     store.create(quota=0)
     if dead_letters is None:
