@@ -11,8 +11,8 @@ import pytest
 import uvloop
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqew.http.dialects.aws.sqs.receipt_handles import handle_of, mark_of
 
+from sqew.http.dialects.aws.sqs.receipt_handles import handle_of, mark_of
 from sqew.model import Policy
 from sqew.operations import Purge
 from tests.http.one_tick import (

@@ -25,16 +25,16 @@ from sqew.rules.rules import seconds_as_ms
 encode = msgspec.json.Encoder().encode
 
 
-class Failure(Struct):
+class HqFailure(Struct):
     error: str
     code: str
 
 
 def failure(error: SqewError, _status: int) -> bytes:
-    return encode(Failure(error.told, error.code))
+    return encode(HqFailure(error.told, error.code))
 
 
-DIALECT = Dialect("hq", "A job queue: enqueue, receive, complete, fail.", failure, Failure, exact=True)
+DIALECT = Dialect("hq", "A job queue: enqueue, receive, complete, fail.", failure, HqFailure, exact=True)
 routes = Routes(DIALECT)
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 (hq writes UTC without saying so)

@@ -32,16 +32,16 @@ _POLICY = {"keep": "archive", "max_attempts": None, "dead_letter": None}
 """A topic's policy: finished messages are archived, and none ever becomes a dead letter."""
 
 
-class Failure(Struct):
+class MailboxFailure(Struct):
     error: str
     code: str
 
 
 def _failure(error: SqewError, _status: int) -> bytes:
-    return encode(Failure(error.told, error.code))
+    return encode(MailboxFailure(error.told, error.code))
 
 
-DIALECT = Dialect("Mailbox", "Text messages, taken once and archived.", _failure, Failure)
+DIALECT = Dialect("Mailbox", "Text messages, taken once and archived.", _failure, MailboxFailure)
 routes = Routes(DIALECT)
 
 
@@ -136,7 +136,7 @@ async def _find(service: Service, topic: str, id: int) -> Message | None:
 # Receiving
 
 
-class ReceiveParameters(Struct, frozen=True, forbid_unknown_fields=True):
+class MailboxReceiveParameters(Struct, frozen=True, forbid_unknown_fields=True):
     limit: int | None = None
     topic: str | None = None
     wait: float = 0
@@ -152,13 +152,13 @@ class ReceiveParameters(Struct, frozen=True, forbid_unknown_fields=True):
     scope="receive",
     keeps_to_queue=True,
     by_link=harmful,
-    query=ReceiveParameters,
+    query=MailboxReceiveParameters,
     answers={200: list[Text]},
 )
 def receive(service: Service, request: Request) -> Call:
     """Take the oldest messages and archive them; or, with `ack=true`, lease them until they are acked."""
     refuse_head(request)
-    given: ReceiveParameters = request.options
+    given: MailboxReceiveParameters = request.options
     limit = service.batch(given.limit, "limit", min(service.settings.get_limit_default, service.settings.max_batch))
     lease_ms = None
     if given.visibility_timeout is not None:
@@ -190,7 +190,7 @@ def _text(message: Message, token: str | None = None) -> Text:
     return Text(message.id, timestamp(message.created_at), message.body.decode(), token)
 
 
-class AckItem(Struct, forbid_unknown_fields=True):
+class MailboxAckItem(Struct, forbid_unknown_fields=True):
     """A message to ack, with the token that it was received with."""
 
     id: int
@@ -212,11 +212,15 @@ class AckBatch(Struct):
 
 
 @routes.post(
-    "/v1/acks", scope="receive", keeps_to_queue=True, body=AckItem | list[AckItem], answers={200: AckView | AckBatch}
+    "/v1/acks",
+    scope="receive",
+    keeps_to_queue=True,
+    body=MailboxAckItem | list[MailboxAckItem],
+    answers={200: AckView | AckBatch},
 )
 async def ack(service: Service, request: Request) -> Response:
     """Ack messages that were received with `ack=true`, one or an array: they are archived."""
-    items: Sequence[AckItem] = request.data if isinstance(request.data, list) else (request.data,)
+    items: Sequence[MailboxAckItem] = request.data if isinstance(request.data, list) else (request.data,)
     request.rows = len(items)
     by_topic: dict[str, list[int]] = {}
     for place, item in enumerate(items):
@@ -323,15 +327,15 @@ async def stats(service: Service, request: Request) -> Response:
     return Response(200, encode(Stats(topic, depths.total() - claimed, claimed, depths.archived)))
 
 
-class Health(Struct):
+class MailboxHealth(Struct):
     status: str
 
 
-@routes.get("/health", scope="receive", keeps_to_queue=True, answers={200: Health, 503: Failure})
+@routes.get("/health", scope="receive", keeps_to_queue=True, answers={200: MailboxHealth, 503: MailboxFailure})
 async def health(service: Service, _request: Request) -> Response:
     """Check that the store can be read."""
     try:
         await service.check_store()
     except SqewError as error:
         return Response(503, _failure(error, 503), headers=(*NO_STORE, *COME_BACK))
-    return Response(200, encode(Health("ok")), headers=NO_STORE)
+    return Response(200, encode(MailboxHealth("ok")), headers=NO_STORE)

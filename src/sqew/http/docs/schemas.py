@@ -139,7 +139,7 @@ def _structs(kinds: Iterable[Type]) -> Iterator[Any]:
 
 
 def _components(kinds: Sequence[Any]) -> tuple[list[Schema], dict[str, Schema]]:
-    """Return msgspec's schemas. Where two Structs share a name, ``sqew.http.dialects.hq.Failure`` is ``HqFailure``."""
+    """Return msgspec's schemas. Where two Structs share a name, ``sqew.http.dialects.hq.HqFailure`` is ``HqFailure``."""
     schemas, components = msgspec.json.schema_components(kinds, ref_template=_PLACE + "{name}")
     text = msgspec.json.encode((schemas, components)).decode()
     short = re.sub(rf"(?<={_PLACE})[\w.]+", lambda found: _short(found[0]), text)

@@ -15,7 +15,7 @@ from sqew.http.wire.exchange import Request, Response
 encode = msgspec.json.Encoder().encode
 
 
-class Health(Struct):
+class OpsHealth(Struct):
     """`ok`, or `degraded` and why."""
 
     status: str
@@ -24,26 +24,26 @@ class Health(Struct):
 
 
 def _failure(error: SqewError, _status: int) -> bytes:
-    return encode(Health("degraded", error=error.told))
+    return encode(OpsHealth("degraded", error=error.told))
 
 
-DIALECT = Dialect("Ops", "Health, for load balancers and supervisors.", _failure, Health)
+DIALECT = Dialect("Ops", "Health, for load balancers and supervisors.", _failure, OpsHealth)
 routes = Routes(DIALECT)
 
 
-@routes.get("/livez", scope="open", answers={200: Health})
+@routes.get("/livez", scope="open", answers={200: OpsHealth})
 def livez(_service: Service, _request: Request) -> Response:
     """Check that the server runs, whatever the state of its store: restart it when this fails."""
-    return Response(200, encode(Health("ok", __version__)), headers=NO_STORE)
+    return Response(200, encode(OpsHealth("ok", __version__)), headers=NO_STORE)
 
 
-@routes.get("/healthz", scope="open", answers={200: Health, 503: Health})
+@routes.get("/healthz", scope="open", answers={200: OpsHealth, 503: OpsHealth})
 async def healthz(service: Service, _request: Request) -> Response:
     """Check that the server runs and its store can be used."""
     return await _store_health(service)
 
 
-@routes.get("/readyz", scope="open", answers={200: Health, 503: Health})
+@routes.get("/readyz", scope="open", answers={200: OpsHealth, 503: OpsHealth})
 async def readyz(service: Service, request: Request) -> Response:
     """Check that the server should get requests: its store can be used, and it is not about to stop."""
     if request.connection.server.is_draining:
@@ -60,8 +60,8 @@ async def _store_health(service: Service) -> Response:
         return _degraded("The store has no room left. Free some on its disk.")
     except SqewError:
         return _degraded("The store does not answer. The server's log says why.")
-    return Response(200, encode(Health("ok", __version__)), headers=NO_STORE)
+    return Response(200, encode(OpsHealth("ok", __version__)), headers=NO_STORE)
 
 
 def _degraded(why: str) -> Response:
-    return Response(503, encode(Health("degraded", __version__, why)), headers=(*NO_STORE, *COME_BACK))
+    return Response(503, encode(OpsHealth("degraded", __version__, why)), headers=(*NO_STORE, *COME_BACK))

@@ -5,7 +5,7 @@ from bisect import bisect_right
 
 import pytest
 
-from sqew.http.dialects.aws.names import Names
+from sqew.http.dialects.aws.names import AwsNames
 from sqew.http.dialects.aws.pages import first_of
 
 OTHERS = {
@@ -29,7 +29,7 @@ class Store:
 
 
 def listed(store, region="us-east-1", after="", most=1):
-    names = Names("http://here", "0", region)
+    names = AwsNames("http://here", "0", region)
     return asyncio.run(first_of(store.read, names.can_name, names.beyond, after, most))
 
 

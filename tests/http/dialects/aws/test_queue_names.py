@@ -5,7 +5,7 @@ import tracemalloc
 
 import pytest
 
-from sqew.http.dialects.aws.names import Names
+from sqew.http.dialects.aws.names import AwsNames
 from sqew.http.dialects.aws.refusals import AwsError
 from tests.http.dialects.aws.pointed import client
 from tests.http.dialects.aws.sqs_wires import answer_to, in_json, in_query, queue_named, raw_json, read_query
@@ -16,7 +16,7 @@ NOWHERE = "com.amazonaws.sqs#QueueDoesNotExist"
 
 @pytest.fixture
 def names():
-    return Names("http://localhost:8888", "000000000000", "us-east-1")
+    return AwsNames("http://localhost:8888", "000000000000", "us-east-1")
 
 
 @pytest.fixture(scope="module")

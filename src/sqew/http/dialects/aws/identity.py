@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from sqew.core.publisher import Publisher
 from sqew.errors import IncompleteSignature, MissingAuthenticationToken, SignatureDoesNotMatch
-from sqew.http.dialects.aws.names import Names, check_region, remember
+from sqew.http.dialects.aws.names import AwsNames, check_region, remember
 from sqew.http.dialects.aws.sigv4 import Scope, Verifier, credentials_of, scope_of
 from sqew.http.wire.exchange import Request
 from sqew.rules.regions import USUAL_REGION
@@ -23,7 +23,7 @@ _MOST_REGIONS = 64
 class Identity(Struct, frozen=True):
     """The caller that makes a request."""
 
-    names: Names
+    names: AwsNames
     """The names of things in its region."""
     service: str = ""
     """The only service that its signature is good for; empty if signatures are not verified."""
@@ -42,7 +42,7 @@ class Identities:
             advice = f"Use the access key '{TOKEN_ACCESS_KEY}', with the server's token as its secret."
             self._verifier = Verifier({TOKEN_ACCESS_KEY: settings.auth_token}, advice=advice)
         self._account, self._publisher = settings.account_id, publisher
-        self._names: dict[str, Names] = {}
+        self._names: dict[str, AwsNames] = {}
         self._by_credential: dict[bytes, Identity] = {}
 
     @property
@@ -85,13 +85,13 @@ class Identities:
         """Return the caller that only follows a link in a message."""
         return Identity(self._in(USUAL_REGION), is_signed=False)
 
-    def _in(self, region: str) -> Names:
+    def _in(self, region: str) -> AwsNames:
         names = self._names.get(region)
         if names is None:
             check_region(region)
             if len(self._names) >= _MOST_REGIONS:
                 self._names.clear()
-            names = self._names[region] = Names(self._publisher.base_url, self._account, region)
+            names = self._names[region] = AwsNames(self._publisher.base_url, self._account, region)
         return names
 
 

@@ -25,7 +25,7 @@ _LONGEST_REMEMBERED = 512
 _names_in_urls: dict[str, str] = {}
 
 
-class Names:
+class AwsNames:
     """The names of queues in one region of one account."""
 
     def __init__(self, base_url: str, account: str, region: str) -> None:

@@ -66,7 +66,7 @@ class Scope(Struct, frozen=True):
     service: str
 
 
-class Claim(Struct, frozen=True, gc=False):
+class SignatureClaim(Struct, frozen=True, gc=False):
     """The signature of a request, and what the request says about it. It is not verified yet."""
 
     scope: Scope
@@ -162,7 +162,7 @@ class Verifier:
 
     def _claimed(
         self, pairs: list[Pair], query: bytes, headers: Mapping[bytes, bytes], now_s: float
-    ) -> tuple[Claim, bytes]:
+    ) -> tuple[SignatureClaim, bytes]:
         """Return what a request says about its signature, and the secret it must be made with."""
         claim = _claim(headers, query, pairs)
         secret = self._secrets.get(claim.scope.access_key)
@@ -172,7 +172,7 @@ class Verifier:
         _check_names(claim, headers)
         return claim, secret
 
-    def _check_time(self, claim: Claim, now_s: int) -> None:
+    def _check_time(self, claim: SignatureClaim, now_s: int) -> None:
         skew_s, signed = self._skew_s, _stamp(claim.signed_at)
         if claim.signed_at > now_s + skew_s:
             raise SignatureDoesNotMatch(
@@ -195,7 +195,7 @@ class Verifier:
                 "Use the same day (UTC) for both."
             )
 
-    def _sign(self, secret: bytes, claim: Claim, canonical_request: bytes) -> bytes:
+    def _sign(self, secret: bytes, claim: SignatureClaim, canonical_request: bytes) -> bytes:
         scope = claim.scope
         text = (
             f"AWS4-HMAC-SHA256\n{_stamp(claim.signed_at)}\n{scope.date}/{scope.region}/{scope.service}/aws4_request\n"
@@ -212,7 +212,7 @@ def _signing_key(secret: bytes, date: str, region: str, service: str) -> bytes:
     return key
 
 
-def _claim(headers: Mapping[bytes, bytes], query: bytes, pairs: list[Pair]) -> Claim:
+def _claim(headers: Mapping[bytes, bytes], query: bytes, pairs: list[Pair]) -> SignatureClaim:
     authorization = headers.get(b"authorization")
     if authorization is not None:
         return _claim_of_header(authorization, headers)
@@ -223,7 +223,7 @@ def _claim(headers: Mapping[bytes, bytes], query: bytes, pairs: list[Pair]) -> C
     )
 
 
-def _claim_of_header(authorization: bytes, headers: Mapping[bytes, bytes]) -> Claim:
+def _claim_of_header(authorization: bytes, headers: Mapping[bytes, bytes]) -> SignatureClaim:
     _check_algorithm(authorization)
     parts = [part.strip().partition(b"=") for part in authorization[len(_ALGORITHM) :].split(b",")]
     fields = {name: value for name, _, value in parts}
@@ -241,10 +241,10 @@ def _claim_of_header(authorization: bytes, headers: Mapping[bytes, bytes]) -> Cl
     names = _names(fields[b"SignedHeaders"])
     if dated not in names:
         raise IncompleteSignature(f"The header {dated.decode()} is not signed. Name it among the signed headers.")
-    return Claim(_scope(fields[b"Credential"]), _seconds(headers[dated]), names, fields[b"Signature"])
+    return SignatureClaim(_scope(fields[b"Credential"]), _seconds(headers[dated]), names, fields[b"Signature"])
 
 
-def _claim_of_query(pairs: list[Pair]) -> Claim:
+def _claim_of_query(pairs: list[Pair]) -> SignatureClaim:
     given = dict(pairs)
     for name in (*_IN_QUERY, b"X-Amz-Signature"):
         if not given.get(name):
@@ -255,7 +255,7 @@ def _claim_of_query(pairs: list[Pair]) -> Claim:
     _check_algorithm(algorithm + b" ")
     if not re.fullmatch(rb"[0-9]{1,6}", expires) or not 1 <= int(expires) <= MOST_EXPIRES_S:
         raise IncompleteSignature(f"X-Amz-Expires is not a number of seconds from 1 to {MOST_EXPIRES_S}. Choose one.")
-    return Claim(_scope(credential), _seconds(date), _names(names), given[b"X-Amz-Signature"], int(expires))
+    return SignatureClaim(_scope(credential), _seconds(date), _names(names), given[b"X-Amz-Signature"], int(expires))
 
 
 def _is_presigned(query: bytes) -> bool:
@@ -300,7 +300,7 @@ def _names(written: bytes) -> tuple[bytes, ...]:
     return tuple(written.split(b";"))
 
 
-def _check_names(claim: Claim, headers: Mapping[bytes, bytes]) -> None:
+def _check_names(claim: SignatureClaim, headers: Mapping[bytes, bytes]) -> None:
     """Raise unless the headers that change a request's meaning are signed, and all signed headers have come."""
     for name in _DECIDING:
         if name not in claim.names and (name == b"host" or name in headers):

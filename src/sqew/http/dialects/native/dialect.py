@@ -47,7 +47,7 @@ from sqew.rules.values import LARGEST_ID
 encode = msgspec.json.Encoder().encode
 
 
-class Failure(Struct):
+class NativeFailure(Struct):
     """An error: what is wrong, and what to do about it."""
 
     error: str
@@ -57,7 +57,7 @@ class Failure(Struct):
 
 
 def _failure(error: SqewError, status: int) -> bytes:
-    return encode(Failure(error.told, code_of(error, status), error.told))
+    return encode(NativeFailure(error.told, code_of(error, status), error.told))
 
 
 def _refused(error: SqewError) -> Response:
@@ -69,7 +69,7 @@ DIALECT = Dialect(
     "Native",
     "Queues and messages under /v1, with times in seconds.",
     _failure,
-    Failure,
+    NativeFailure,
     status=native_status_of,
 )
 routes = Routes(DIALECT)
@@ -78,7 +78,7 @@ routes = Routes(DIALECT)
 # Queues
 
 
-class Changes(Struct, forbid_unknown_fields=True, omit_defaults=True):
+class NativeChanges(Struct, forbid_unknown_fields=True, omit_defaults=True):
     """Changes to a queue's policy."""
 
     visibility_ms: int | UnsetType = UNSET
@@ -100,7 +100,7 @@ class Changes(Struct, forbid_unknown_fields=True, omit_defaults=True):
     receive_wait_ms: int | UnsetType = UNSET
 
 
-class NewQueue(Changes, kw_only=True, forbid_unknown_fields=False, omit_defaults=True):
+class NativeNewQueue(NativeChanges, kw_only=True, forbid_unknown_fields=False, omit_defaults=True):
     """A queue to make. Unknown fields are ignored.
 
     A FIFO queue is known by its bare name here, and by that with `.fifo` at its end in other dialects.
@@ -110,7 +110,7 @@ class NewQueue(Changes, kw_only=True, forbid_unknown_fields=False, omit_defaults
     fifo: bool | UnsetType = UNSET
 
 
-class QueueView(Struct):
+class NativeQueueView(Struct):
     """A queue. There is one kind of storage, so it is neither partitioned nor unlogged."""
 
     name: str
@@ -119,14 +119,14 @@ class QueueView(Struct):
     created_at: str
 
 
-class QueueDetails(QueueView):
+class QueueDetails(NativeQueueView):
     """A queue and its policy."""
 
     policy: Policy
 
 
-def _view(name: str, info: QueueInfo) -> QueueView:
-    return QueueView(name, False, False, timestamp(info.created_at))
+def _view(name: str, info: QueueInfo) -> NativeQueueView:
+    return NativeQueueView(name, False, False, timestamp(info.created_at))
 
 
 async def _details(service: Service, info: QueueInfo) -> QueueDetails:
@@ -136,14 +136,14 @@ async def _details(service: Service, info: QueueInfo) -> QueueDetails:
 
 
 @routes.post(
-    "/v1/queues", scope="admin", query=NoParameters, body=NewQueue, misfit=BodyMisfit, answers={201: QueueDetails}
+    "/v1/queues", scope="admin", query=NoParameters, body=NativeNewQueue, misfit=BodyMisfit, answers={201: QueueDetails}
 )
 async def create_queue(service: Service, request: Request) -> Response:
     """Make a queue. It has a dead-letter queue, and a limit on attempts, only if they are given.
 
     A queue that exists is answered as it is; the request is refused if the queue differs from what is given.
     """
-    given: NewQueue = request.data
+    given: NativeNewQueue = request.data
     fields = await _policy_fields(service, given)
     name, other = given.name, None
     if not name.endswith(FIFO_SUFFIX):
@@ -166,7 +166,7 @@ class QueuesParameters(ListParameters, frozen=True, forbid_unknown_fields=False)
     """Parameters of the list of queues. Unknown parameters are ignored."""
 
 
-@routes.get("/v1/queues", scope="admin", query=QueuesParameters, answers={200: list[QueueView]})
+@routes.get("/v1/queues", scope="admin", query=QueuesParameters, answers={200: list[NativeQueueView]})
 async def list_queues(service: Service, request: Request) -> Response:
     """List all queues, by name."""
     given: QueuesParameters = request.options
@@ -176,7 +176,7 @@ async def list_queues(service: Service, request: Request) -> Response:
     return Response(200, encode([_view(name, info) for name, info in zip(names, found, strict=True)]))
 
 
-async def _policy_fields(service: Service, given: Changes) -> dict[str, Any]:
+async def _policy_fields(service: Service, given: NativeChanges) -> dict[str, Any]:
     """Return the policy fields that were given, with the whole name of a FIFO queue for dead letters.
 
     That queue may be called by its bare name, as in a path. Taken as it is, the bare name would make a plain queue,
@@ -225,7 +225,7 @@ async def show_queue(service: Service, request: Request) -> Response:
     return Response(200, encode(metrics))
 
 
-@routes.patch("/v1/queues/{name}", scope="admin", body=Changes, answers={200: QueueDetails})
+@routes.patch("/v1/queues/{name}", scope="admin", body=NativeChanges, answers={200: QueueDetails})
 async def update_queue(service: Service, request: Request) -> Response:
     """Change a queue's policy."""
     queue, fields = request.params[0], await _policy_fields(service, request.data)
@@ -256,7 +256,7 @@ async def purge(service: Service, request: Request) -> Response:
 # Messages
 
 
-class NewItem(Struct):
+class NativeNewItem(Struct):
     """A message to send: any JSON, and its options. Times are in seconds.
 
     Unknown fields are ignored.
@@ -296,7 +296,7 @@ def _sent_view(one: Sent) -> bytes:
     "/v1/queues/{name}/messages",
     scope="send",
     query=SendParameters,
-    body=NewItem | list[NewItem],
+    body=NativeNewItem | list[NativeNewItem],
     misfit=BodyMisfit,
     answers={201: SentOne | SentMany},
     # beyond-queue's clients say of every message that it has no delay and no headers.
@@ -304,7 +304,7 @@ def _sent_view(one: Sent) -> bytes:
 )
 def send(_service: Service, request: Request) -> Call:
     """Send one message, or an array of them, all or none."""
-    given: NewItem | list[NewItem] = request.data
+    given: NativeNewItem | list[NativeNewItem] = request.data
     items = given if isinstance(given, list) else [given]
     if not items:
         raise BadBody("The array holds no message. Send at least one.")
@@ -317,7 +317,7 @@ def send(_service: Service, request: Request) -> Call:
     return Call(ops.Send(request.params[0], (_new_message(items[0]),), sync_commit=sync_commit), _sent_one)
 
 
-def _new_message(item: NewItem) -> NewMessage:
+def _new_message(item: NativeNewItem) -> NewMessage:
     return NewMessage(
         json_body(item.message),
         "json",
@@ -339,7 +339,7 @@ def _sent_many(sent: list[Sent]) -> Response:
     return Response(201, encode(SentMany([one.id for one in sent])))
 
 
-class ReceiveParameters(Struct, frozen=True):
+class NativeReceiveParameters(Struct, frozen=True):
     """Parameters of a receive. Unknown parameters are ignored."""
 
     max: int | None = None
@@ -354,7 +354,7 @@ class ReceiveParameters(Struct, frozen=True):
     consumer: str | None = None
 
 
-class MessageView(Struct, omit_defaults=True):
+class NativeMessageView(Struct, omit_defaults=True):
     """A message that was received. It is visible again at `visible_at` unless it is deleted."""
 
     id: int
@@ -377,14 +377,14 @@ class MessageView(Struct, omit_defaults=True):
     "/v1/queues/{name}/messages",
     scope="receive",
     by_link=harmful,
-    query=ReceiveParameters,
-    answers={200: list[MessageView]},
+    query=NativeReceiveParameters,
+    answers={200: list[NativeMessageView]},
     is_all_head=True,
 )
 def receive(service: Service, request: Request) -> Call:
     """Take up to `max` messages, invisible to others for `vt` seconds; wait for one for up to `wait` seconds."""
     refuse_head(request)
-    given: ReceiveParameters = request.options
+    given: NativeReceiveParameters = request.options
     name = request.params[0]
     if given.fifo and not name.endswith(FIFO_SUFFIX):
         name += FIFO_SUFFIX
@@ -400,10 +400,10 @@ def _received(received: Received) -> Response:
     return Response(200, encode([_message(message) for message in received.messages]), headers=NO_STORE)
 
 
-def _message(message: Message) -> MessageView:
+def _message(message: Message) -> NativeMessageView:
     lease = message.lease
     assert lease is not None
-    return MessageView(
+    return NativeMessageView(
         message.id,
         as_json(message),
         message.attempts,
@@ -420,7 +420,7 @@ def _message(message: Message) -> MessageView:
     )
 
 
-class Ids(Struct):
+class NativeIds(Struct):
     """Ids of messages. Unknown fields are ignored."""
 
     ids: list[int]
@@ -430,7 +430,7 @@ class Deleted(Struct):
     deleted: list[int]
 
 
-@routes.delete("/v1/queues/{name}/messages", scope="receive", body=Ids, misfit=BodyMisfit, answers={200: Deleted})
+@routes.delete("/v1/queues/{name}/messages", scope="receive", body=NativeIds, misfit=BodyMisfit, answers={200: Deleted})
 def delete_messages(_service: Service, request: Request) -> Call:
     """Delete messages when their work is done, whoever holds them. The answer names those that were there."""
     # An id that no message can have is one of those that are not there.
@@ -526,7 +526,7 @@ def _changed(results: list[Settled | SqewError]) -> Response:
 # Many at once, and what is over
 
 
-class ArchivedView(Struct, omit_defaults=True):
+class NativeArchivedView(Struct, omit_defaults=True):
     """A finished message: its outcome, when it finished, and the reason if it died."""
 
     id: int
@@ -543,7 +543,9 @@ class ArchivedView(Struct, omit_defaults=True):
     key: str | None = None
 
 
-@routes.get("/v1/queues/{name}/archive", scope="receive", query=ArchiveParameters, answers={200: list[ArchivedView]})
+@routes.get(
+    "/v1/queues/{name}/archive", scope="receive", query=ArchiveParameters, answers={200: list[NativeArchivedView]}
+)
 def list_archive(service: Service, request: Request) -> Call:
     """List finished messages by id, those after `after`: all, or those that ended as `outcome` says."""
     given: ArchiveParameters = request.options
@@ -556,9 +558,9 @@ def list_archive(service: Service, request: Request) -> Call:
     )
 
 
-def _archived(archived: ArchivedMessage) -> ArchivedView:
+def _archived(archived: ArchivedMessage) -> NativeArchivedView:
     message = archived.message
-    return ArchivedView(
+    return NativeArchivedView(
         message.id,
         as_json(message),
         message.attempts,

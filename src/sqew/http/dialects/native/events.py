@@ -206,7 +206,7 @@ class SubscriptionView(Struct, omit_defaults=True, kw_only=True):
     """The reason why nothing reaches it, if that is known: its queue is gone."""
 
 
-class Page(Struct, frozen=True):
+class PageParameters(Struct, frozen=True):
     """A page of a list. Unknown parameters are ignored, as beyond-queue ignores them."""
 
     after: int = 0
@@ -298,7 +298,9 @@ def _view(subscription: Subscription, bare: BareNames) -> SubscriptionView:
     )
 
 
-@routes.get("/v1/events/{pattern}/subscriptions", scope="admin", query=Page, answers={200: list[SubscriptionView]})
+@routes.get(
+    "/v1/events/{pattern}/subscriptions", scope="admin", query=PageParameters, answers={200: list[SubscriptionView]}
+)
 async def list_subscriptions_to(service: Service, request: Request) -> Response:
     """List the subscriptions to exactly this pattern, by id."""
     pattern = request.params[0]
@@ -306,13 +308,15 @@ async def list_subscriptions_to(service: Service, request: Request) -> Response:
     return await _listed(service, request, pattern)
 
 
-@routes.get("/v1/subscriptions", scope="admin", query=Page, answers={200: list[SubscriptionView]})
+@routes.get("/v1/subscriptions", scope="admin", query=PageParameters, answers={200: list[SubscriptionView]})
 async def list_subscriptions(service: Service, request: Request) -> Response:
     """List all subscriptions, by id."""
     return await _listed(service, request)
 
 
-@routes.get("/v1/queues/{name}/subscriptions", scope="receive", query=Page, answers={200: list[SubscriptionView]})
+@routes.get(
+    "/v1/queues/{name}/subscriptions", scope="receive", query=PageParameters, answers={200: list[SubscriptionView]}
+)
 async def list_subscriptions_of(service: Service, request: Request) -> Response:
     """List the subscriptions that lead to a queue, by id."""
     queue = request.params[0]
@@ -329,7 +333,7 @@ async def _listed(service: Service, request: Request, pattern: str | None = None
 
 
 def _page(service: Service, request: Request) -> tuple[int, int]:
-    given: Page = request.options
+    given: PageParameters = request.options
     return given.after, service.batch(given.limit, "limit", default=service.settings.max_batch)
 
 

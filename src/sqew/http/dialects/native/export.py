@@ -30,7 +30,7 @@ async def bounds(service: Service, request: Request) -> Response:
     return Response(200, encode(found))
 
 
-class ExportParameters(Struct, frozen=True, forbid_unknown_fields=True):
+class NativeExportParameters(Struct, frozen=True, forbid_unknown_fields=True):
     after: int = 0
     up_to: int | None = None
     archive: bool = False
@@ -43,7 +43,7 @@ class ExportParameters(Struct, frozen=True, forbid_unknown_fields=True):
 @routes.get(
     "/v1/queues/{name}/export",
     scope="receive",
-    query=ExportParameters,
+    query=NativeExportParameters,
     headers=ACCEPT,
     answers={200: FORMS},
     long=True,
@@ -54,7 +54,7 @@ async def export_range(service: Service, request: Request) -> Stream:
     They are those with ids above `after` and up to `up_to`, in every state unless `state` is given. Messages sent
     meanwhile are not among them.
     """
-    given: ExportParameters = request.options
+    given: NativeExportParameters = request.options
     columns = columns_named(given.columns)
     wanted = Range(request.params[0], given.after, given.up_to, given.archive, columns, given.lane, given.state)
     return await export(service, request, wanted)

@@ -30,20 +30,20 @@ _MOST_IDS = 100_000
 """The most ids in a request. A million took 10 s, though in steps: each step goes through the whole list."""
 
 
-class Ids(Struct, forbid_unknown_fields=True):
+class SqewIds(Struct, forbid_unknown_fields=True):
     """The ids of dead letters; without ids, all of them."""
 
     ids: list[int] | None = None
 
 
-@routes.delete("/queues/{queue}/dlq", scope="admin", body=Ids, body_optional=True, answers={200: Count}, long=True)
+@routes.delete("/queues/{queue}/dlq", scope="admin", body=SqewIds, body_optional=True, answers={200: Count}, long=True)
 async def purge_dead(service: Service, request: Request) -> Response:
     """Delete the dead letters of a queue: all, or those given."""
     return Response(200, encode(Count(await service.broker.in_steps(ops.PurgeDead(request.params[0], _ids(request))))))
 
 
 @routes.post(
-    "/queues/{queue}/dlq/requeue", scope="admin", body=Ids, body_optional=True, answers={200: Count}, long=True
+    "/queues/{queue}/dlq/requeue", scope="admin", body=SqewIds, body_optional=True, answers={200: Count}, long=True
 )
 async def requeue_dead(service: Service, request: Request) -> Response:
     """Bring dead letters back to the queue with attempts 0: all, or those given."""

@@ -19,13 +19,13 @@ class Trouble(Struct):
     """The error in a sentence: what went wrong, and what to do about it."""
 
 
-class Failure(Struct):
+class SqewFailure(Struct):
     error: Trouble
 
 
 def failure(error: SqewError, _status: int) -> bytes:
-    return encode(Failure(Trouble(error.code, error.told)))
+    return encode(SqewFailure(Trouble(error.code, error.told)))
 
 
-DIALECT = Dialect("Sqew", "Queues, messages, leases and dead letters, in JSON.", failure, Failure)
+DIALECT = Dialect("Sqew", "Queues, messages, leases and dead letters, in JSON.", failure, SqewFailure)
 routes = Routes(DIALECT)

@@ -237,7 +237,7 @@ class ArchiveParameters(Struct, frozen=True, forbid_unknown_fields=True):
     outcome: Outcome | None = None
 
 
-class ArchivedView(Struct, omit_defaults=True):
+class SqewArchivedView(Struct, omit_defaults=True):
     """A finished message: its outcome, when it finished, and the reason if it died."""
 
     id: int
@@ -258,7 +258,7 @@ class ArchivedView(Struct, omit_defaults=True):
 
 
 class Archive(Struct):
-    messages: list[ArchivedView]
+    messages: list[SqewArchivedView]
     after: int | None
 
 
@@ -273,9 +273,9 @@ def list_archive(service: Service, request: Request) -> Call:
     )
 
 
-def _archived(archived: ArchivedMessage) -> ArchivedView:
+def _archived(archived: ArchivedMessage) -> SqewArchivedView:
     message = archived.message
-    return ArchivedView(
+    return SqewArchivedView(
         message.id,
         as_json(message),
         message.attempts,

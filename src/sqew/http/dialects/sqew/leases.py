@@ -37,7 +37,7 @@ class PollParameters(Struct, frozen=True, forbid_unknown_fields=True):
     """Take messages for good: they are acknowledged as they are received, at most once."""
 
 
-class MessageView(Struct, omit_defaults=True):
+class SqewMessageView(Struct, omit_defaults=True):
     """A message that was received."""
 
     id: int
@@ -57,7 +57,7 @@ class MessageView(Struct, omit_defaults=True):
 
 
 class Polled(Struct, omit_defaults=True):
-    messages: list[MessageView]
+    messages: list[SqewMessageView]
     lease_ms: int = 0
     """Milliseconds that their leases last, for clients with another clock. Left out if there are no messages."""
 
@@ -76,17 +76,17 @@ def _polled(received: Received) -> Response:
     return Response(200, encode(Polled([_received(message) for message in received.messages], received.lease_ms)))
 
 
-def _received(message: Message) -> MessageView:
+def _received(message: Message) -> SqewMessageView:
     lease = message.lease
     assert lease is not None
-    return MessageView(
+    return SqewMessageView(
         message.id, as_json(message), message.attempts, lease.expires_at, lease.token, message.created_at,
         message.available_at, message.priority, message.lane, message.group, message.key, message.headers,
         message.expires_at, message.format,
     )  # fmt: skip
 
 
-class AckItem(Struct, forbid_unknown_fields=True):
+class SqewAckItem(Struct, forbid_unknown_fields=True):
     """A message to ack, and the right to it: the token that it was received with, or the name of its consumer."""
 
     id: int
@@ -131,8 +131,8 @@ class SettledBatch(Struct):
 _SETTLED = {200: SettledView | SettledBatch}
 
 
-_decode_ack = json.Decoder(AckItem).decode
-_NAME = required_name(AckItem)
+_decode_ack = json.Decoder(SqewAckItem).decode
+_NAME = required_name(SqewAckItem)
 
 
 def _ack_batch(_service: Service, requests: Sequence[Request]) -> SharedCall | None:
@@ -153,7 +153,7 @@ def _settled_batch(results: list[Settled | SqewError], _requests: Sequence[Reque
 @routes.post(
     "/queues/{queue}/ack",
     scope="receive",
-    body=AckItem | list[AckItem],
+    body=SqewAckItem | list[SqewAckItem],
     answers=_SETTLED,
     batched=Batched(plain_kind, _ack_batch),
 )

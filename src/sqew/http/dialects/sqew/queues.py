@@ -22,7 +22,7 @@ from sqew.model import (
 _METHODS = ("DELETE", "GET", "HEAD", "PATCH with a JSON body", "PUT")
 
 
-class Changes(Struct, forbid_unknown_fields=True, omit_defaults=True):
+class SqewChanges(Struct, forbid_unknown_fields=True, omit_defaults=True):
     """Changes to a queue's policy."""
 
     dlq: str | UnsetType | None = UNSET
@@ -46,13 +46,13 @@ class Changes(Struct, forbid_unknown_fields=True, omit_defaults=True):
     receive_wait_ms: int | UnsetType = UNSET
 
 
-class NewQueue(Changes, kw_only=True):
+class SqewNewQueue(SqewChanges, kw_only=True):
     """A queue to make: its name, and the fields of its policy that differ from the defaults."""
 
     name: str
 
 
-class QueueView(Struct):
+class SqewQueueView(Struct):
     """A queue and its policy. The fields that hq's clients read are numbers or strings, and never null."""
 
     name: str
@@ -85,9 +85,9 @@ class QueueView(Struct):
     """The time when its policy was last changed, as hq writes it."""
 
 
-def queue_view(info: QueueInfo) -> QueueView:
+def queue_view(info: QueueInfo) -> SqewQueueView:
     policy = info.policy
-    return QueueView(
+    return SqewQueueView(
         info.name,
         hq.NO_LIMIT if policy.max_attempts is None else policy.max_attempts,
         policy.visibility_ms,
@@ -133,18 +133,18 @@ def policy_fields(given: Struct) -> dict[str, Any]:
     "/queues",
     scope="admin",
     query=hq.QueueParameters,
-    body=NewQueue,
+    body=SqewNewQueue,
     body_optional=True,
     guest=hq.DIALECT,
     is_guest=lambda request: b"name=" in request.query,
     guest_told="Make a queue from the URL's parameters, all of which are needed. It is answered without a body.",
     guest_answers=(200,),
-    answers={201: QueueView, 200: None},
+    answers={201: SqewQueueView, 200: None},
 )
 def create_queue(service: Service, request: Request) -> Call | Response:
     """Make a queue from the policy in the body, and answer with it. (With `name` in the URL: as hq does.)"""
     parameters: hq.QueueParameters = request.options
-    given: NewQueue | None = request.data
+    given: SqewNewQueue | None = request.data
     if parameters.name is not None:
         if given is not None:
             raise BadValue("The queue is described in the URL and in the body. Leave one of them out.")
@@ -168,7 +168,7 @@ class ListParameters(Struct, frozen=True, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=100_000)] | None = None
 
 
-@routes.get("/queues", scope="admin", query=ListParameters, answers={200: list[QueueView]})
+@routes.get("/queues", scope="admin", query=ListParameters, answers={200: list[SqewQueueView]})
 def list_queues(_service: Service, request: Request) -> Call:
     """List all queues and their policies, by name."""
     given: ListParameters = request.options
@@ -178,14 +178,14 @@ def list_queues(_service: Service, request: Request) -> Call:
     )
 
 
-@routes.get("/queues/{queue}", scope="receive", answers={200: QueueView | None})
+@routes.get("/queues/{queue}", scope="receive", answers={200: SqewQueueView | None})
 def show_queue(_service: Service, request: Request) -> Call:
     """Show a queue and its policy; `null`, as in hq, if there is none of that name."""
     operation = ops.GetQueue(request.params[0])
     return Call(operation, lambda info: Response(200, encode(queue_view(info))), otherwise=hq.null_if_missing)
 
 
-@routes.patch("/queues/{queue}", scope="admin", body=Changes, body_optional=True, answers={200: QueueView})
+@routes.patch("/queues/{queue}", scope="admin", body=SqewChanges, body_optional=True, answers={200: SqewQueueView})
 def update_queue(service: Service, request: Request) -> Call:
     """Change a queue's policy. A dead-letter queue that it names is made if there is none."""
     if request.data is None:

@@ -21,7 +21,7 @@ from sqew.model import (
 )
 
 
-class NewItem(Struct, forbid_unknown_fields=True):
+class SqewNewItem(Struct, forbid_unknown_fields=True):
     """A message to send."""
 
     payload: Raw
@@ -65,15 +65,15 @@ def _sent_view(one: Sent) -> bytes:
     "/queues/{queue}/messages",
     scope="send",
     headers={"Idempotency-Key": "The key of a single message that brings none: a repeated send stores nothing."},
-    body=NewItem | list[NewItem],
+    body=SqewNewItem | list[SqewNewItem],
     answers={201: SentView | SentBatch},
     batched=plain_sends("payload", _sent_view, _kind),
 )
 def send(_service: Service, request: Request) -> Call:
     """Send one message, or an array of them, all or none. `Idempotency-Key` is the key of a single one."""
-    given: NewItem | list[NewItem] = request.data
+    given: SqewNewItem | list[SqewNewItem] = request.data
     queue = request.params[0]
-    if type(given) is NewItem:
+    if type(given) is SqewNewItem:
         request.rows = 1
         key = given.idempotency_key
         if b"idempotency-key" in request.headers:
@@ -91,7 +91,7 @@ def send(_service: Service, request: Request) -> Call:
     return Call(ops.Send(queue, messages, sync_commit=sync_commit), _sent_many)
 
 
-def _new_message(item: NewItem, key: str | None) -> NewMessage:
+def _new_message(item: SqewNewItem, key: str | None) -> NewMessage:
     body = body_in(item.payload, item.format)
     return NewMessage(
         body, item.format, item.headers, item.priority, item.lane, item.group, key, item.delay_ms, item.ttl_ms

@@ -19,12 +19,16 @@ _HEARTBEAT_MS = 15_000
 _HEARTBEAT = b": still here\n\n"
 
 
-class ExportParameters(Struct, frozen=True, forbid_unknown_fields=True):
+class SqewExportParameters(Struct, frozen=True, forbid_unknown_fields=True):
     archive: bool = False
 
 
 @routes.get(
-    "/queues/{queue}/export", scope="receive", query=ExportParameters, answers={200: "application/x-ndjson"}, long=True
+    "/queues/{queue}/export",
+    scope="receive",
+    query=SqewExportParameters,
+    answers={200: "application/x-ndjson"},
+    long=True,
 )
 async def export(service: Service, request: Request) -> Stream:
     """Export the messages of a queue (or of its archive) as lines of JSON, which `import` takes."""

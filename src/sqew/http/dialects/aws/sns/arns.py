@@ -9,7 +9,7 @@ from typing import NamedTuple
 from sqew.envelopes.sns import topic_arn
 from sqew.errors import BadPattern
 from sqew.http.dialects.aws.calls import AwsCall
-from sqew.http.dialects.aws.names import Names
+from sqew.http.dialects.aws.names import AwsNames
 from sqew.http.dialects.aws.refusals import AwsError
 from sqew.http.dialects.aws.sns.refusals import invalid
 from sqew.matching.routing import check_pattern
@@ -72,15 +72,15 @@ def _parts(call: AwsCall, arn: str, parameter: str) -> list[str]:
     return parts
 
 
-def arn_of_topic(names: Names, topic: str) -> str:
+def arn_of_topic(names: AwsNames, topic: str) -> str:
     return topic_arn(topic, names.account)
 
 
-def arn_of_subscription(names: Names, topic: str, uuid: str) -> str:
+def arn_of_subscription(names: AwsNames, topic: str, uuid: str) -> str:
     return f"{topic_arn(topic, names.account)}:{uuid}"
 
 
-def queue_of(names: Names, arn: str, reason: str) -> str:
+def queue_of(names: AwsNames, arn: str, reason: str) -> str:
     """Return the queue that an ARN names; raise with ``reason`` if it names none."""
     try:
         return names.queue_of_arn(arn, "Endpoint")
@@ -88,7 +88,7 @@ def queue_of(names: Names, arn: str, reason: str) -> str:
         raise invalid(reason) from error
 
 
-def queue_at(names: Names, endpoint: str) -> str:
+def queue_at(names: AwsNames, endpoint: str) -> str:
     """Return the queue that an endpoint names: by its ARN, by its URL, or as `sqs://orders`, which /v1 shows."""
     if not is_queue_url(endpoint):
         return queue_of(names, endpoint, _NO_QUEUE)

@@ -244,7 +244,7 @@ class Successful(Struct, omit_defaults=True):
     SequenceNumber: str | None = None
 
 
-class Failed(Struct):
+class BatchResultErrorEntry(Struct):
     Id: str
     Code: str
     Message: str
@@ -253,7 +253,7 @@ class Failed(Struct):
 
 class PublishBatchResult(Struct):
     Successful: list[Successful]
-    Failed: list[Failed]
+    BatchResultErrorEntry: list[BatchResultErrorEntry]
 
 
 @SNS.action(PublishBatch, "TopicArn", sends=True)
@@ -266,14 +266,14 @@ async def publish_batch(call: AwsCall, given: PublishBatch) -> Call | Response:
     info = await _info(call, topic)
     events: list[NewEvent] = []
     named: dict[str, str] = {}
-    failed: list[Failed] = []
+    failed: list[BatchResultErrorEntry] = []
     total = 0
     for entry in entries:
         try:
             made, size = _events(topic, entry, _is_by_content(info))
         except SqewError as error:
             said = in_sns_words(error)
-            failed.append(Failed(entry.Id or "", said.aws_code, str(said), said.status < 500))
+            failed.append(BatchResultErrorEntry(entry.Id or "", said.aws_code, str(said), said.status < 500))
             total += len((entry.Message or "").encode())
             continue
         events += made

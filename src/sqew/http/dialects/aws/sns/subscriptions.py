@@ -33,7 +33,7 @@ from sqew.http.dialects.aws.sns.subscription_attributes import (
     AUTHENTICATE,
     AUTHENTICATED,
     ENDPOINT,
-    Wanted,
+    WantedSubscription,
     changed,
     endpoint_of,
     is_same,
@@ -84,7 +84,7 @@ async def _subscribing(call: AwsCall, given: Subscribe, protocol: str, info: Top
     target = await _target(call, given.Endpoint or "", protocol, topic)
     existing = await _to(call, topic, target)
     if existing is not None:
-        before = Wanted(existing.form, existing.details)
+        before = WantedSubscription(existing.form, existing.details)
         if not is_same(before, wanted(attributes, topic, call.names, form_of(info), before)):
             raise SubscriptionExists(existing.id, topic, None)
     if existing is None and most_bytes(info) > USUAL_SIZE:
@@ -359,7 +359,7 @@ async def set_subscription_attributes(call: AwsCall, given: SetSubscriptionAttri
     named = subscription_of(call, given.SubscriptionArn)
 
     async def update(found: Subscription) -> ops.UpdateSubscription:
-        before = Wanted(_not_left(found, named).form, found.details)
+        before = WantedSubscription(_not_left(found, named).form, found.details)
         info = await call.service.broker.run(ops.GetTopic(found.pattern))
         after = changed(
             before, given.AttributeName or "", given.AttributeValue or "", found.pattern, call.names, form_of(info)

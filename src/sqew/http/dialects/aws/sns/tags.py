@@ -77,7 +77,7 @@ class ListTagsForResource(Struct):
     ResourceArn: str | None = None
 
 
-class TagsResult(Struct):
+class ListTagsForResourceResult(Struct):
     Tags: list[Tag]
 
 
@@ -85,7 +85,7 @@ class TagsResult(Struct):
 async def list_tags_for_resource(call: AwsCall, given: ListTagsForResource) -> Response:
     with _as_resource():
         info = await call.service.broker.run(ops.GetTopic(topic_of(call, given.ResourceArn, "ResourceArn")))
-    return call.ok(TagsResult([Tag(key, value) for key, value in info.tags.items()]))
+    return call.ok(ListTagsForResourceResult([Tag(key, value) for key, value in info.tags.items()]))
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import re
 import msgspec
 
 from sqew.http.dialects.aws.documents import object_of, say_the_same
-from sqew.http.dialects.aws.names import Names
+from sqew.http.dialects.aws.names import AwsNames
 from sqew.http.dialects.aws.sns.arns import arn_of_topic, is_fifo
 from sqew.http.dialects.aws.sns.delivery_policies import DELIVERY_POLICY, EFFECTIVE, effective_of_topic, flaw_of_topic
 from sqew.http.dialects.aws.sns.refusals import invalid
@@ -77,7 +77,7 @@ def form_of(topic: TopicInfo) -> Form:
     return 1 if topic.attributes.get(SIGNATURE_VERSION) == "1" else 2
 
 
-def policy_of(topic: TopicInfo, names: Names) -> str:
+def policy_of(topic: TopicInfo, names: AwsNames) -> str:
     """Return a topic's access policy. It is shown only: a caller that is let in may do everything."""
     kept = topic.attributes.get(POLICY)
     if kept:
@@ -94,7 +94,7 @@ def policy_of(topic: TopicInfo, names: Names) -> str:
     return msgspec.json.encode(policy).decode()
 
 
-def shown(topic: TopicInfo, names: Names, audience: Audience, settings: Settings) -> dict[str, str]:
+def shown(topic: TopicInfo, names: AwsNames, audience: Audience, settings: Settings) -> dict[str, str]:
     """Return all attributes, as SNS shows them. Those that were set to nothing are left out."""
     found = {
         "TopicArn": arn_of_topic(names, topic.name),
@@ -111,7 +111,7 @@ def shown(topic: TopicInfo, names: Names, audience: Audience, settings: Settings
     return {**found, POLICY: policy_of(topic, names)}
 
 
-def differs(topic: TopicInfo, names: Names, given: dict[str, str], settings: Settings) -> bool:
+def differs(topic: TopicInfo, names: AwsNames, given: dict[str, str], settings: Settings) -> bool:
     """Return True if a topic differs from the one that was asked for."""
     present = {FIFO_TOPIC: "false", MAXIMUM_SIZE: str(USUAL_SIZE), **shown(topic, names, Audience(), settings)}
     return any(not _same(name, value, present.get(name, "")) for name, value in given.items())

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from sqew.http.dialects.aws.documents import object_of
-from sqew.http.dialects.aws.names import Names
+from sqew.http.dialects.aws.names import AwsNames
 from sqew.http.dialects.aws.policies import statements_of
 from sqew.http.dialects.aws.refusals import AwsError, invalid_value
 from sqew.model import Depths, Policy, QueueInfo
@@ -67,7 +67,7 @@ KNOWN = (
 )  # fmt: skip
 
 
-class Redrive(Struct):
+class QueueRedrive(Struct):
     deadLetterTargetArn: str  # noqa: N815 (as it stands in the document)
     maxReceiveCount: int | str  # noqa: N815
 
@@ -77,16 +77,16 @@ class RedriveAllow(Struct):
     sourceQueueArns: list[str] | None = None  # noqa: N815
 
 
-class Wanted(Struct):
+class WantedQueue(Struct):
     """Attributes as changes to a policy and to the extras that are stored beside it."""
 
     policy: dict[str, Any]
     extras: dict[str, str]
 
 
-def wanted(given: Mapping[str, str], queue: str, names: Names, info: QueueInfo | None = None) -> Wanted:
+def wanted(given: Mapping[str, str], queue: str, names: AwsNames, info: QueueInfo | None = None) -> WantedQueue:
     """Return the changes that attributes ask for; raise if one is invalid, or does not go with the existing queue."""
-    found = Wanted({}, {})
+    found = WantedQueue({}, {})
     fifo = queue.endswith(FIFO_SUFFIX)
     for name, value in given.items():
         if name not in KNOWN or name in _READ_ONLY:
@@ -106,7 +106,7 @@ def wanted(given: Mapping[str, str], queue: str, names: Names, info: QueueInfo |
     return found
 
 
-def _check_throughput(found: Wanted, info: QueueInfo | None) -> None:
+def _check_throughput(found: WantedQueue, info: QueueInfo | None) -> None:
     """Raise if a throughput limit for each message group comes without deduplication within each."""
     extras = {} if info is None else info.extras.get(EXTRA, {})
     within = "queue" if info is None else info.policy.deduplicate_within
@@ -119,7 +119,7 @@ def _check_throughput(found: Wanted, info: QueueInfo | None) -> None:
         )
 
 
-def _check_encryption(found: Wanted, given: Mapping[str, str]) -> None:
+def _check_encryption(found: WantedQueue, given: Mapping[str, str]) -> None:
     """Turn off one kind of encryption if the other is given; raise if both are. They are stored and shown only."""
     if given.get("KmsMasterKeyId"):
         if given.get("SqsManagedSseEnabled", "").lower() == "true":
@@ -139,12 +139,12 @@ def _is_number(text: str, least: int, most: int) -> bool:
     return text.isascii() and text.isdigit() and len(text) < 10 and least <= int(text) <= most
 
 
-def _redrive_policy(found: Wanted, value: str, _queue: str, names: Names) -> None:
+def _redrive_policy(found: WantedQueue, value: str, _queue: str, names: AwsNames) -> None:
     if value == "":
         found.policy |= {"dead_letter": None, "max_attempts": None}
         return
     try:
-        redrive = msgspec.json.decode(value, type=Redrive)
+        redrive = msgspec.json.decode(value, type=QueueRedrive)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise bad_redrive(value, "It must hold deadLetterTargetArn and maxReceiveCount.") from error
     count = str(redrive.maxReceiveCount)
@@ -183,7 +183,7 @@ def _check_allow(value: str) -> None:
         raise _wrong("RedriveAllowPolicy")
 
 
-def _fifo_queue(_found: Wanted, value: str, queue: str, _names: Names) -> None:
+def _fifo_queue(_found: WantedQueue, value: str, queue: str, _names: AwsNames) -> None:
     if (value.lower() == "true") != queue.endswith(FIFO_SUFFIX):
         raise AwsError(
             "InvalidAttributeValue",
@@ -191,18 +191,18 @@ def _fifo_queue(_found: Wanted, value: str, queue: str, _names: Names) -> None:
         )
 
 
-def _content_based(found: Wanted, value: str, _queue: str, _names: Names) -> None:
+def _content_based(found: WantedQueue, value: str, _queue: str, _names: AwsNames) -> None:
     found.policy["deduplicate"] = "content" if _flag("ContentBasedDeduplication", value) else "key"
 
 
-def _scope(found: Wanted, value: str, _queue: str, _names: Names) -> None:
+def _scope(found: WantedQueue, value: str, _queue: str, _names: AwsNames) -> None:
     if value not in ("queue", "messageGroup"):
         raise _wrong("DeduplicationScope")
     found.policy["deduplicate_within"] = "group" if value == "messageGroup" else "queue"
 
 
-def _kept(name: str) -> Callable[[Wanted, str, str, Names], None]:
-    def keep(found: Wanted, value: str, _queue: str, _names: Names) -> None:
+def _kept(name: str) -> Callable[[WantedQueue, str, str, AwsNames], None]:
+    def keep(found: WantedQueue, value: str, _queue: str, _names: AwsNames) -> None:
         if name == "Policy" and value:
             document_of(value)
         if name == "RedriveAllowPolicy" and value:
@@ -218,7 +218,7 @@ def _kept(name: str) -> Callable[[Wanted, str, str, Names], None]:
     return keep
 
 
-_SET: dict[str, Callable[[Wanted, str, str, Names], None]] = {
+_SET: dict[str, Callable[[WantedQueue, str, str, AwsNames], None]] = {
     "RedrivePolicy": _redrive_policy,
     "FifoQueue": _fifo_queue,
     "ContentBasedDeduplication": _content_based,
@@ -279,7 +279,7 @@ def check_names(asked: list[str]) -> set[str]:
     return set(KNOWN) if "All" in asked else set(asked)
 
 
-def shown(info: QueueInfo, asked: set[str], depths: Depths | None, names: Names) -> dict[str, str]:
+def shown(info: QueueInfo, asked: set[str], depths: Depths | None, names: AwsNames) -> dict[str, str]:
     """Return attributes as SQS shows them: those that a queue does not have are left out."""
     found = {name: value for name, value in _values(info, names).items() if name in asked and value != ""}
     if depths is not None:
@@ -288,7 +288,7 @@ def shown(info: QueueInfo, asked: set[str], depths: Depths | None, names: Names)
     return found
 
 
-def _values(info: QueueInfo, names: Names) -> dict[str, str]:
+def _values(info: QueueInfo, names: AwsNames) -> dict[str, str]:
     policy, extras = info.policy, info.extras.get(EXTRA, {})
     created = info.created_at // 1000
     values = {

@@ -18,7 +18,7 @@ E = TypeVar("E", bound=Any)
 R = TypeVar("R")
 
 
-class Failed(Struct, omit_defaults=True):
+class FailedEntry(Struct, omit_defaults=True):
     Id: str
     SenderFault: bool
     Code: str
@@ -53,10 +53,10 @@ def _said_of(fault: Fault, entries: Sequence[Any], kind: str) -> str:
             return f"Id {repeated_id(entries)} repeated."
 
 
-def each(entries: Sequence[E], convert: Callable[[E], R]) -> tuple[list[tuple[E, R]], list[Failed]]:
+def each(entries: Sequence[E], convert: Callable[[E], R]) -> tuple[list[tuple[E, R]], list[FailedEntry]]:
     """Return the entries that can be used, each with what it converts to, and the failures of the others."""
     good: list[tuple[E, R]] = []
-    failed: list[Failed] = []
+    failed: list[FailedEntry] = []
     for entry in entries:
         try:
             good.append((entry, convert(entry)))
@@ -70,6 +70,6 @@ def none_left(call: AwsCall, queue: str, result: Struct) -> Call:
     return Call(ops.GetQueue(queue), lambda _queue: call.ok(result))
 
 
-def failure(id: str, error: SqewError) -> Failed:
+def failure(id: str, error: SqewError) -> FailedEntry:
     said = in_aws_words(error)
-    return Failed(id, said.status < 500, said.aws_code, str(said))
+    return FailedEntry(id, said.status < 500, said.aws_code, str(said))

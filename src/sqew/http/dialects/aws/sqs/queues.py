@@ -20,7 +20,7 @@ from sqew.http.dialects.aws.sqs.attributes import (
     EXTRA,
     MODIFIED,
     RETENTION_S,
-    Wanted,
+    WantedQueue,
     allows,
     bad_redrive,
     check_names,
@@ -114,7 +114,7 @@ def _same(name: str, one: str, other: str) -> bool:
     return {**first, count: str(first.get(count))} == {**second, count: str(second.get(count))}
 
 
-async def _check_dead_letter(call: AwsCall, queue: str, found: Wanted, attributes: Mapping[str, str]) -> None:
+async def _check_dead_letter(call: AwsCall, queue: str, found: WantedQueue, attributes: Mapping[str, str]) -> None:
     """Raise unless a queue may send its dead letters to the target that was given."""
     target = found.policy.get("dead_letter")
     if target is None:

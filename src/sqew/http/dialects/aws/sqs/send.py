@@ -16,7 +16,7 @@ from sqew.http.dialects.aws.messages import Attribute, as_headers, is_legal, is_
 from sqew.http.dialects.aws.refusals import JSON_TYPE, AwsError, in_aws_words, invalid_value, missing, too_long
 from sqew.http.dialects.aws.sqs.api import SQS
 from sqew.http.dialects.aws.sqs.attributes import MOST_BODY_BYTES
-from sqew.http.dialects.aws.sqs.batches import Failed, check_entries, each, failure, none_left
+from sqew.http.dialects.aws.sqs.batches import FailedEntry, check_entries, each, failure, none_left
 from sqew.http.dialects.aws.sqs.message_attributes import check, md5, md5_of, size_of, trace_in
 from sqew.http.wire.exchange import Call, Request, Response, SharedCall
 from sqew.ids import MessageUuids
@@ -208,7 +208,7 @@ class SendMessageBatchResultEntry(Struct, omit_defaults=True):
 
 class SendMessageBatchResult(Struct, omit_defaults=True):
     Successful: list[SendMessageBatchResultEntry]
-    Failed: list[Failed] | None = None
+    FailedEntry: list[FailedEntry] | None = None
 
 
 _Ready = list[tuple[SendEntry, tuple[NewMessage, _Checksums]]]
@@ -249,7 +249,7 @@ def _entry_message(entry: SendEntry, is_fifo: bool, limits: Limits) -> tuple[New
     return message, _checksums(entry, message.body)
 
 
-def _send_all(call: AwsCall, queue: str, ready: _Ready, failed: list[Failed]) -> Call:
+def _send_all(call: AwsCall, queue: str, ready: _Ready, failed: list[FailedEntry]) -> Call:
     if not ready:
         return none_left(call, queue, SendMessageBatchResult([], failed))
     call.request.rows = len(ready)
@@ -261,7 +261,7 @@ def _send_all(call: AwsCall, queue: str, ready: _Ready, failed: list[Failed]) ->
     )
 
 
-def _all_sent(call: AwsCall, is_fifo: bool, ready: _Ready, failed: list[Failed], sent: list[Sent]) -> Response:
+def _all_sent(call: AwsCall, is_fifo: bool, ready: _Ready, failed: list[FailedEntry], sent: list[Sent]) -> Response:
     entries = []
     for (entry, (_, (checksum, attributes, system))), one in zip(ready, sent, strict=True):
         id, number = call.service.uuids.text(one.id), sequence_number(one.id) if is_fifo else None
@@ -270,7 +270,7 @@ def _all_sent(call: AwsCall, is_fifo: bool, ready: _Ready, failed: list[Failed],
 
 
 def _some_refused(
-    call: AwsCall, queue: str, ready: _Ready, failed: list[Failed], error: SqewError
+    call: AwsCall, queue: str, ready: _Ready, failed: list[FailedEntry], error: SqewError
 ) -> Awaitable[Call | Response] | None:
     """Send the rest of a batch if the queue refused it for some of its messages."""
     match error:
@@ -288,7 +288,7 @@ def _stored_size(message: NewMessage) -> int:
 
 
 async def _without(
-    call: AwsCall, queue: str, ready: _Ready, refused: _Ready, failed: list[Failed], error: SqewError
+    call: AwsCall, queue: str, ready: _Ready, refused: _Ready, failed: list[FailedEntry], error: SqewError
 ) -> Call:
     more = [failure(entry.Id or "", in_aws_words(error)) for entry, _ in refused]
     return _send_all(call, queue, ready, failed + more)

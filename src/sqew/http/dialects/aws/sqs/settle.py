@@ -13,7 +13,7 @@ from sqew.errors import LeaseTooLong, SqewError, StaleLease
 from sqew.http.dialects.aws.calls import AwsCall
 from sqew.http.dialects.aws.refusals import JSON_TYPE, invalid_value, missing
 from sqew.http.dialects.aws.sqs.api import SQS
-from sqew.http.dialects.aws.sqs.batches import DoneEntry, Failed, check_entries, each, failure, none_left
+from sqew.http.dialects.aws.sqs.batches import DoneEntry, FailedEntry, check_entries, each, failure, none_left
 from sqew.http.dialects.aws.sqs.receipt_handles import ref_of
 from sqew.http.dialects.aws.sqs.receive import MOST_VISIBILITY_S
 from sqew.http.wire.exchange import Call, Request, Response, SharedCall
@@ -89,7 +89,7 @@ class DeleteMessageBatchResultEntry(DoneEntry):
 
 class DeleteMessageBatchResult(Struct, omit_defaults=True):
     Successful: list[DeleteMessageBatchResultEntry]
-    Failed: list[Failed] | None = None
+    FailedEntry: list[FailedEntry] | None = None
 
 
 @SQS.action(DeleteMessageBatch)
@@ -114,7 +114,7 @@ def _all_deleted(
     call: AwsCall,
     queue: str,
     ready: list[tuple[DeleteEntry, Ref]],
-    failed: list[Failed],
+    failed: list[FailedEntry],
     results: list[Settled | SqewError],
 ) -> Response:
     done = []
@@ -186,7 +186,7 @@ class ChangeMessageVisibilityBatchResultEntry(DoneEntry):
 
 class ChangeMessageVisibilityBatchResult(Struct, omit_defaults=True):
     Successful: list[ChangeMessageVisibilityBatchResultEntry]
-    Failed: list[Failed] | None = None
+    FailedEntry: list[FailedEntry] | None = None
 
 
 @SQS.action(ChangeMessageVisibilityBatch)
@@ -209,7 +209,7 @@ def _entry_extension(entry: VisibilityEntry, queue: str) -> Extension:
 def _all_changed(
     call: AwsCall,
     ready: list[tuple[VisibilityEntry, Extension]],
-    failed: list[Failed],
+    failed: list[FailedEntry],
     results: list[Settled | SqewError],
 ) -> Response:
     done = []

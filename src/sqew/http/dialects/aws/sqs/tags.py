@@ -50,12 +50,13 @@ class ListQueueTags(OnQueue):
     pass
 
 
-class TagsResult(Struct, omit_defaults=True):
+class ListQueueTagsResult(Struct, omit_defaults=True):
     Tags: dict[str, str] | None = None
 
 
 @SQS.action(ListQueueTags)
 def list_queue_tags(call: AwsCall, given: ListQueueTags) -> Call:
     return Call(
-        ops.GetQueue(call.queue(given.QueueUrl)), lambda info: call.ok(TagsResult(info.extras.get("tags") or None))
+        ops.GetQueue(call.queue(given.QueueUrl)),
+        lambda info: call.ok(ListQueueTagsResult(info.extras.get("tags") or None)),
     )
