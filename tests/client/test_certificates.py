@@ -8,7 +8,7 @@ import pytest
 import trustme
 
 from sqew import EnvelopeVerifier
-from sqew.client.webhooks.certificates import Certificates
+from sqew.client.webhooks.certificates import CertificateCache
 from sqew.clock import ManualClock
 from sqew.envelopes.signing import envelope, new_signing_key
 from sqew.errors import BadSignature, Unreachable
@@ -145,7 +145,7 @@ def test_http_is_refused_unless_it_is_allowed(clock):
 @pytest.mark.parametrize("host", ["queue.example.com", "QUEUE.example.com", "queue.example.com:443"])
 @pytest.mark.parametrize("url", [HERE, HERE.replace(".com", ".COM"), HERE.replace(".com", ".com:443")])
 def test_a_host_is_the_same_in_capitals_and_with_the_port_that_it_has_anyway(clock, host, url):
-    certificates = Certificates([host], allow_http=False, timeout_seconds=1, tls=None, clock=clock)
+    certificates = CertificateCache([host], allow_http=False, timeout_seconds=1, tls=None, clock=clock)
 
     assert certificates.place(url).url == HERE
 

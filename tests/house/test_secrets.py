@@ -3,7 +3,7 @@
 import pytest
 from msgspec import structs
 
-from sqew.client.wire import CreatedKey
+from sqew.client.wire import CreatedKeyDocument
 from sqew.envelopes.request_signature import new_key
 from sqew.model import Discreet, GuardKey, KeyInfo, KeyRing, SigningKey
 from sqew.settings import Setting, Settings
@@ -18,7 +18,7 @@ INFO = KeyInfo("a1", "orders", ("send",), "the shop", True, 0)
         SigningKey("id", SECRET.encode(), SECRET.encode(), 0),
         GuardKey(INFO, SECRET.encode(), SECRET),
         KeyRing(1, [GuardKey(INFO, SECRET.encode(), SECRET)]),
-        CreatedKey("a1", "orders", ("send",), "the shop", True, 0, SECRET, SECRET),
+        CreatedKeyDocument("a1", "orders", ("send",), "the shop", True, 0, SECRET, SECRET),
         Settings(auth_token=SECRET),
     ],
     ids=lambda value: type(value).__name__,

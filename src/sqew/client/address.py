@@ -15,7 +15,7 @@ TOKEN_VARIABLE = "SQEW_AUTH_TOKEN"
 UNIX = "unix:"
 
 
-class Address(Struct, frozen=True):
+class ServerAddress(Struct, frozen=True):
     """The address of a server: its name for people, the URL that paths are added to, and its unix socket, if any."""
 
     name: str
@@ -23,7 +23,7 @@ class Address(Struct, frozen=True):
     socket: str | None = None
 
 
-def address_of(url: object) -> Address:
+def address_of(url: object) -> ServerAddress:
     """Return the address that a URL means.
 
     >>> address_of("localhost:8888").base
@@ -52,7 +52,7 @@ def address_of(url: object) -> Address:
     if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
         raise BadValue(f"{shown(given)} can't be a server's URL. Write it like {DEFAULT_URL}, or unix:/path/to/socket.")
     base = f"{parts.scheme}://{host}" + (f":{port}" if port is not None else "") + parts.path.rstrip("/")
-    return Address(base, base)
+    return ServerAddress(base, base)
 
 
 def _host_of(name: str) -> str:
@@ -68,9 +68,9 @@ def _host_of(name: str) -> str:
     return name
 
 
-def _at_socket(given: str) -> Address:
+def _at_socket(given: str) -> ServerAddress:
     path = given.removeprefix(UNIX)
     path = path.removeprefix("//") if path.startswith("///") else path
     if not path or "\0" in path:
         raise BadValue(f"{shown(given)} names no socket. Write it like unix:/path/to/socket.")
-    return Address(UNIX + path, "http://localhost", path)
+    return ServerAddress(UNIX + path, "http://localhost", path)

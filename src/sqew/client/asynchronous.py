@@ -15,7 +15,7 @@ from typing import Any, Self, TypeVar
 from sqew import operations as ops
 from sqew.client import calls, streams
 from sqew.client.address import DEFAULT_URL, TOKEN_VARIABLE, URL_VARIABLE, address_of
-from sqew.client.calls import Answer, Call, Held
+from sqew.client.calls import ApiCall, Held, ServerAnswer
 from sqew.client.connect import check_options, route_to, signed, target_of
 from sqew.client.consumers import AsyncConsumers
 from sqew.client.deliveries import AsyncCertificates, AsyncDeliveries
@@ -36,7 +36,7 @@ from sqew.client.retries import (
 from sqew.client.schedules import AsyncSchedules
 from sqew.client.transport.failures import TransportError
 from sqew.client.transport.streams import LoopedResponse, LoopedTransport
-from sqew.client.wire import Compacted
+from sqew.client.wire import CompactedDocument
 from sqew.client.writers import AsyncWriters
 from sqew.core.paging import Pages
 from sqew.errors import MessageNotFound, QueueExists, QueueNotFound, SqewError, StoreClosed
@@ -135,7 +135,7 @@ class AsyncClient:
         """Have the server execute one of `sqew.operations`; return its result, or raise its error."""
         return await self._do(calls.of(operation))
 
-    async def _do(self, call: Call[R]) -> R:
+    async def _do(self, call: ApiCall[R]) -> R:
         tried = 0
         outcome: SqewError | None = None
         while True:
@@ -156,13 +156,13 @@ class AsyncClient:
         if self._transport.is_closed:
             raise StoreClosed(CLOSED)
 
-    async def _ask(self, call: Call[Any], content: AsyncIterable[bytes] | None = None) -> Answer:
+    async def _ask(self, call: ApiCall[Any], content: AsyncIterable[bytes] | None = None) -> ServerAnswer:
         async with self._asked(call, content) as response:
-            return Answer(response.status, await response.read(), response.headers)
+            return ServerAnswer(response.status, await response.read(), response.headers)
 
     @asynccontextmanager
     async def _asked(
-        self, call: Call[Any], content: AsyncIterable[bytes] | None = None
+        self, call: ApiCall[Any], content: AsyncIterable[bytes] | None = None
     ) -> AsyncIterator[LoopedResponse]:
         headers = streams.headers_of(call, content is not None)
         if self._secret:
@@ -465,7 +465,7 @@ class AsyncClient:
         """Delete messages by their ids, even those under a lease; return for each whether it was there."""
         return [await self._remove(call) for call in calls.removals(queue, ids)]
 
-    async def _remove(self, call: Call[None]) -> bool:
+    async def _remove(self, call: ApiCall[None]) -> bool:
         try:
             await self._do(call)
         except MessageNotFound:
@@ -569,7 +569,7 @@ class AsyncClient:
 
     # Upkeep
 
-    async def compact(self, queue: str) -> Compacted:
+    async def compact(self, queue: str) -> CompactedDocument:
         """Sweep, give free space back to the disk and empty the write-ahead log; return the bytes before and after."""
         return await self._do(calls.compact(queue))
 
@@ -587,7 +587,7 @@ class AsyncClient:
         self._check_open()
         async with self._asked(call) as response:
             if response.status != 200:
-                answer = Answer(response.status, await response.read(), response.headers)
+                answer = ServerAnswer(response.status, await response.read(), response.headers)
                 raise calls.refusal(call, answer, self._address.name)
             splitter = streams.Splitter()
             async for chunk in response.pieces():

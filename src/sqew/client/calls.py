@@ -57,7 +57,7 @@ SENDABLE = Limits(max_body_bytes=1 << 31, max_headers_bytes=1 << 31, max_batch=1
 """Limits of what can be sent at all: more is refused here, and the server knows its own limits."""
 
 
-class Call(Struct, Generic[R], frozen=True):
+class ApiCall(Struct, Generic[R], frozen=True):
     """A request, and the way its answer is read."""
 
     method: str
@@ -82,7 +82,7 @@ class Listed(list[T]):
     """The entry after which there may be more, as the server says; None: there are no more."""
 
 
-class Answer(Struct, frozen=True):
+class ServerAnswer(Struct, frozen=True):
     """The answer to a request."""
 
     status: int
@@ -91,7 +91,7 @@ class Answer(Struct, frozen=True):
     """The headers by their names in lower case."""
 
 
-def read(call: Call[R], answer: Answer, where: str) -> R:
+def read(call: ApiCall[R], answer: ServerAnswer, where: str) -> R:
     """Return the result, or raise the server's error."""
     if not 200 <= answer.status < 300:
         raise refusal(call, answer, where)
@@ -107,10 +107,10 @@ def read(call: Call[R], answer: Answer, where: str) -> R:
     return result
 
 
-def refusal(call: Call[Any], answer: Answer, where: str) -> SqewError:
+def refusal(call: ApiCall[Any], answer: ServerAnswer, where: str) -> SqewError:
     """Return the error that the server answered with."""
     try:
-        trouble = msgspec.json.decode(answer.body, type=wire.Failure).error
+        trouble = msgspec.json.decode(answer.body, type=wire.FailureDocument).error
     except (msgspec.DecodeError, UnicodeError):
         return NotSqew(where, answer.status)
     if isinstance(trouble, str):
@@ -118,7 +118,7 @@ def refusal(call: Call[Any], answer: Answer, where: str) -> SqewError:
         if code is None:
             is_ours = answer.status == 503
             return ServerError(f"{where} is not ready: {trouble}") if is_ours else NotSqew(where, answer.status)
-        trouble = wire.Trouble(code, trouble)
+        trouble = wire.TroubleDocument(code, trouble)
     known = dict(call.about)
     retry_after = answer.headers.get("retry-after", "")
     if retry_after.isascii() and retry_after.isdigit():
@@ -166,15 +166,15 @@ def _infos(body: bytes) -> list[QueueInfo]:
     return [document.info() for document in _queue_documents(body)]
 
 
-def create(name: str, policy: Mapping[str, Any]) -> Call[QueueInfo]:
+def create(name: str, policy: Mapping[str, Any]) -> ApiCall[QueueInfo]:
     check_new_queue_name(name)
     body = written({"name": name, **_policy(policy)}, "policy")
-    return Call("POST", "/queues", _info, body=body, repeatable=True, about={"queue": name})
+    return ApiCall("POST", "/queues", _info, body=body, repeatable=True, about={"queue": name})
 
 
-def update(name: str, changes: Mapping[str, Any]) -> Call[QueueInfo]:
+def update(name: str, changes: Mapping[str, Any]) -> ApiCall[QueueInfo]:
     body = written(_policy(changes), "policy")
-    return Call("PATCH", _path(name), _info, body=body, repeatable=True, about={"queue": name})
+    return ApiCall("PATCH", _path(name), _info, body=body, repeatable=True, about={"queue": name})
 
 
 def _policy(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -209,24 +209,24 @@ def as_json(value: Any) -> bytes:
         raise BadValue(f"That can't be written as JSON: {error}.") from error
 
 
-def delete(name: str) -> Call[None]:
-    return Call("DELETE", _path(name), nothing, about={"queue": name})
+def delete(name: str) -> ApiCall[None]:
+    return ApiCall("DELETE", _path(name), nothing, about={"queue": name})
 
 
-def info(name: str) -> Call[QueueInfo]:
-    return Call("GET", _path(name), _info, repeatable=True, about={"queue": name})
+def info(name: str) -> ApiCall[QueueInfo]:
+    return ApiCall("GET", _path(name), _info, repeatable=True, about={"queue": name})
 
 
-def queues(prefix: str) -> Call[list[QueueInfo]]:
+def queues(prefix: str) -> ApiCall[list[QueueInfo]]:
     check_unicode("prefix", prefix)
-    return Call("GET", "/queues", _infos, query_of(prefix=prefix or None), repeatable=True)
+    return ApiCall("GET", "/queues", _infos, query_of(prefix=prefix or None), repeatable=True)
 
 
 # The life of a message
 
-_sent_batch = reads(wire.SentBatch)
+_sent_batch = reads(wire.SentBatchDocument)
 _received_batch = reads(wire.ReceivedBatch)
-_settled_batch = reads(wire.SettledBatch)
+_settled_batch = reads(wire.SettledBatchDocument)
 
 
 def message_of(
@@ -262,7 +262,7 @@ def messages_of(bodies: Iterable[Any]) -> list[NewMessage]:
     return [body if isinstance(body, NewMessage) else NewMessage(*encode_body(body, SENDABLE)) for body in bodies]
 
 
-def send(operation: ops.Send) -> Call[list[Sent]]:
+def send(operation: ops.Send) -> ApiCall[list[Sent]]:
     for message in operation.messages:
         check_new_message(message, SENDABLE)
 
@@ -271,7 +271,7 @@ def send(operation: ops.Send) -> Call[list[Sent]]:
             Sent(one.message_id, one.duplicate) for one in _all_of(len(operation.messages), _sent_batch(body).messages)
         ]
 
-    return Call(
+    return ApiCall(
         "POST",
         _path(operation.queue, "messages"),
         parse,
@@ -289,14 +289,14 @@ def claim(queue: str, limit: int, lane: str | None, lease_seconds: float | None,
     return ops.Receive(queue, limit, lane, lease_ms, consumer)
 
 
-def receive(operation: ops.Receive, wait_ms: int = 0) -> Call[Taken]:
+def receive(operation: ops.Receive, wait_ms: int = 0) -> ApiCall[Taken]:
     queue, by = operation.queue, operation.by
 
     def parse(body: bytes) -> Taken:
         batch = _received_batch(body)
         return Taken([one.message(queue, by) for one in batch.messages], lease_ms=batch.lease_ms)
 
-    return Call(
+    return ApiCall(
         "POST",
         _path(queue, "poll"),
         parse,
@@ -316,11 +316,11 @@ def receive(operation: ops.Receive, wait_ms: int = 0) -> Call[Taken]:
     )
 
 
-def ack(operation: ops.Ack) -> Call[list[Settled | SqewError]]:
+def ack(operation: ops.Ack) -> ApiCall[list[Settled | SqewError]]:
     return _settle("ack", operation.queue, [_settling(ref) for ref in operation.refs])
 
 
-def nack(operation: ops.Nack) -> Call[list[Settled | SqewError]]:
+def nack(operation: ops.Nack) -> ApiCall[list[Settled | SqewError]]:
     items = []
     for release in operation.releases:
         item = _settling(release.ref)
@@ -329,7 +329,7 @@ def nack(operation: ops.Nack) -> Call[list[Settled | SqewError]]:
     return _settle("nack", operation.queue, items)
 
 
-def extend(operation: ops.Extend) -> Call[list[Settled | SqewError]]:
+def extend(operation: ops.Extend) -> ApiCall[list[Settled | SqewError]]:
     items = []
     for extension in operation.extensions:
         item = _settling(extension.ref)
@@ -344,14 +344,14 @@ def _settling(ref: Ref) -> wire.Settling:
 
 def _settle(
     verb: str, queue: str | None, items: list[wire.Settling], *, repeatable: bool = False
-) -> Call[list[Settled | SqewError]]:
+) -> ApiCall[list[Settled | SqewError]]:
     if queue is None:
         raise BadValue("A server must be told in which queue a message is. Add queue='NAME', or give the message.")
 
     def parse(body: bytes) -> list[Settled | SqewError]:
         return [one.result(queue) for one in _all_of(len(items), _settled_batch(body).results)]
 
-    return Call(
+    return ApiCall(
         "POST",
         _path(queue, verb),
         parse,
@@ -380,7 +380,7 @@ def settlements(
     consumer: str | None,
     queue: str | None,
     operation: Callable[[str | None, list[Ref]], ops.Operation[list[Settled | SqewError]]],
-) -> list[tuple[list[int], Call[list[Settled | SqewError]]]]:
+) -> list[tuple[list[int], ApiCall[list[Settled | SqewError]]]]:
     """Make a call for the messages of each queue; return it with their positions.
 
     All are made before the first is sent: what is wrong with one of them must be refused while nothing is settled.
@@ -407,9 +407,9 @@ def raise_refusal(results: list[Settled | SqewError]) -> None:
 _stored = reads(wire.Stored)
 _stored_batch = reads(wire.StoredBatch)
 _archived_batch = reads(wire.ArchivedBatch)
-_count_document = reads(wire.Count)
-_imported_document = reads(wire.Imported)
-_purged_document = reads(wire.Purged)
+_count_document = reads(wire.CountDocument)
+_imported_document = reads(wire.ImportedDocument)
+_purged_document = reads(wire.PurgedDocument)
 _stats = reads(QueueStats)
 _document = reads(dict[str, Any])
 
@@ -426,15 +426,15 @@ def _stored_in(queue: str) -> Callable[[bytes], list[Message]]:
     return lambda body: [one.message(queue) for one in _stored_batch(body).messages]
 
 
-def peek(queue: str, limit: int, lane: str | None) -> Call[list[Message]]:
+def peek(queue: str, limit: int, lane: str | None) -> ApiCall[list[Message]]:
     query = query_of(limit=limit, lane=lane)
-    return Call("GET", _path(queue, "peek"), _stored_in(queue), query, repeatable=True, about={"queue": queue})
+    return ApiCall("GET", _path(queue, "peek"), _stored_in(queue), query, repeatable=True, about={"queue": queue})
 
 
-def get(queue: str | None, id: int) -> Call[Message]:
+def get(queue: str | None, id: int) -> ApiCall[Message]:
     """Return the call for a message by its id; ``queue`` None: whichever it is in."""
     check_id(id)
-    return Call(
+    return ApiCall(
         "GET",
         f"/messages/{id}" if queue is None else _path(queue, "messages", id),
         lambda body: _stored(body).message(queue or ""),
@@ -443,40 +443,40 @@ def get(queue: str | None, id: int) -> Call[Message]:
     )
 
 
-def remove(queue: str, id: int) -> Call[None]:
+def remove(queue: str, id: int) -> ApiCall[None]:
     check_id(id)
-    return Call("DELETE", _path(queue, "messages", id), nothing, about={"queue": queue, "id": id})
+    return ApiCall("DELETE", _path(queue, "messages", id), nothing, about={"queue": queue, "id": id})
 
 
-def removals(queue: str, ids: Sequence[int]) -> list[Call[None]]:
+def removals(queue: str, ids: Sequence[int]) -> list[ApiCall[None]]:
     """Make a call for each id, so that a bad one is refused before the first message is gone."""
     check_collection("ids", ids)
     return [remove(queue, id) for id in ids]
 
 
-def purge(queue: str) -> Call[int]:
-    return Call("POST", _path(queue, "purge"), _count, long=True, about={"queue": queue})
+def purge(queue: str) -> ApiCall[int]:
+    return ApiCall("POST", _path(queue, "purge"), _count, long=True, about={"queue": queue})
 
 
-def stats(queue: str) -> Call[QueueStats]:
-    return Call("GET", _path(queue, "stats"), _stats, repeatable=True, about={"queue": queue})
+def stats(queue: str) -> ApiCall[QueueStats]:
+    return ApiCall("GET", _path(queue, "stats"), _stats, repeatable=True, about={"queue": queue})
 
 
-def dead_letters(queue: str, limit: int, after: int) -> Call[Page]:
+def dead_letters(queue: str, limit: int, after: int) -> ApiCall[Page]:
     def read(body: bytes) -> Page:
         batch = _stored_batch(body)
         return Page([one.message(queue) for one in batch.messages], batch.after)
 
     query = query_of(limit=limit, after=after)
-    return Call("GET", _path(queue, "dlq"), read, query, repeatable=True, about={"queue": queue})
+    return ApiCall("GET", _path(queue, "dlq"), read, query, repeatable=True, about={"queue": queue})
 
 
-def requeue(queue: str, ids: Sequence[int] | None) -> Call[int]:
-    return Call("POST", _path(queue, "dlq", "requeue"), _count, body=_ids(ids), long=True, about={"queue": queue})
+def requeue(queue: str, ids: Sequence[int] | None) -> ApiCall[int]:
+    return ApiCall("POST", _path(queue, "dlq", "requeue"), _count, body=_ids(ids), long=True, about={"queue": queue})
 
 
-def purge_dead(queue: str, ids: Sequence[int] | None) -> Call[int]:
-    return Call("DELETE", _path(queue, "dlq"), _count, body=_ids(ids), long=True, about={"queue": queue})
+def purge_dead(queue: str, ids: Sequence[int] | None) -> ApiCall[int]:
+    return ApiCall("DELETE", _path(queue, "dlq"), _count, body=_ids(ids), long=True, about={"queue": queue})
 
 
 def _ids(ids: Sequence[int] | None) -> bytes | None:
@@ -488,12 +488,12 @@ def _ids(ids: Sequence[int] | None) -> bytes | None:
     return wire.encode({"ids": list(ids)})
 
 
-def archive(queue: str, limit: int, after: int, outcome: Outcome | None) -> Call[ArchivePage]:
+def archive(queue: str, limit: int, after: int, outcome: Outcome | None) -> ApiCall[ArchivePage]:
     def read(body: bytes) -> ArchivePage:
         batch = _archived_batch(body)
         return ArchivePage([one.archived(queue) for one in batch.messages], batch.after)
 
-    return Call(
+    return ApiCall(
         "GET",
         _path(queue, "archive"),
         read,
@@ -503,11 +503,11 @@ def archive(queue: str, limit: int, after: int, outcome: Outcome | None) -> Call
     )
 
 
-def delete_archived(queue: str, finished: Sequence[Finished]) -> Call[int]:
+def delete_archived(queue: str, finished: Sequence[Finished]) -> ApiCall[int]:
     check_collection("finished", finished)
     for one in finished:
         check_id(one.id)
-    return Call(
+    return ApiCall(
         "DELETE",
         native_path("queues", queue, "archive"),
         lambda body: _purged_document(body).deleted,
@@ -522,52 +522,52 @@ def delete_archived(queue: str, finished: Sequence[Finished]) -> Call[int]:
 
 def create_key(
     queue: str, scopes: Sequence[KeyScope], label: str, signing: bool
-) -> Call[tuple[KeyInfo, str, str | None]]:
+) -> ApiCall[tuple[KeyInfo, str, str | None]]:
     body = as_json({"scopes": list(scopes), "label": label, "signing": signing})
-    return Call(
+    return ApiCall(
         "POST", _path(queue, "keys"), lambda answer: _created_key(answer).made(), body=body, about={"queue": queue}
     )
 
 
-def keys(queue: str | None) -> Call[list[KeyInfo]]:
+def keys(queue: str | None) -> ApiCall[list[KeyInfo]]:
     if queue is None:
         raise BadValue("A server lists the keys of one queue at a time. Name the queue.")
-    return Call("GET", _path(queue, "keys"), lambda body: _keys(body).keys, repeatable=True, about={"queue": queue})
+    return ApiCall("GET", _path(queue, "keys"), lambda body: _keys(body).keys, repeatable=True, about={"queue": queue})
 
 
-def delete_key(queue: str, id: str) -> Call[None]:
-    return Call("DELETE", _path(queue, "keys", id), nothing, about={"queue": queue, "id": id})
+def delete_key(queue: str, id: str) -> ApiCall[None]:
+    return ApiCall("DELETE", _path(queue, "keys", id), nothing, about={"queue": queue, "id": id})
 
 
-_created_key = reads(wire.CreatedKey)
-_keys = reads(wire.Keys)
+_created_key = reads(wire.CreatedKeyDocument)
+_keys = reads(wire.KeysDocument)
 
 
 # Upkeep
 
 
-def compact(queue: str) -> Call[wire.Compacted]:
-    return Call("POST", _path(queue, "compact"), reads(wire.Compacted), long=True, about={"queue": queue})
+def compact(queue: str) -> ApiCall[wire.CompactedDocument]:
+    return ApiCall("POST", _path(queue, "compact"), reads(wire.CompactedDocument), long=True, about={"queue": queue})
 
 
-def health() -> Call[dict[str, Any]]:
-    return Call("GET", "/readyz", _document, repeatable=True)
+def health() -> ApiCall[dict[str, Any]]:
+    return ApiCall("GET", "/readyz", _document, repeatable=True)
 
 
-def metrics() -> Call[str]:
-    return Call("GET", "/metrics", bytes.decode, repeatable=True)
+def metrics() -> ApiCall[str]:
+    return ApiCall("GET", "/metrics", bytes.decode, repeatable=True)
 
 
-def export(queue: str, archive: bool) -> Call[None]:
+def export(queue: str, archive: bool) -> ApiCall[None]:
     query = query_of(archive="true" if archive else None)
-    return Call("GET", _path(queue, "export"), nothing, query, long=True, about={"queue": queue})
+    return ApiCall("GET", _path(queue, "export"), nothing, query, long=True, about={"queue": queue})
 
 
-def import_lines(queue: str) -> Call[int]:
-    return Call("POST", _path(queue, "import"), _imported, long=True, about={"queue": queue})
+def import_lines(queue: str) -> ApiCall[int]:
+    return ApiCall("POST", _path(queue, "import"), _imported, long=True, about={"queue": queue})
 
 
-_BY_OPERATION: dict[type[ops.Operation[Any]], Callable[[Any], Call[Any]]] = {
+_BY_OPERATION: dict[type[ops.Operation[Any]], Callable[[Any], ApiCall[Any]]] = {
     ops.Send: send,
     ops.Receive: receive,
     ops.Ack: ack,
@@ -585,9 +585,9 @@ _BY_OPERATION: dict[type[ops.Operation[Any]], Callable[[Any], Call[Any]]] = {
 }
 
 
-def of(operation: ops.Operation[R]) -> Call[R]:
+def of(operation: ops.Operation[R]) -> ApiCall[R]:
     """Return the call that has a server execute an operation."""
     make = _BY_OPERATION.get(type(operation))
     if make is None:
         raise BadValue(f"A server can't be asked for {shown(operation)}. Use a method of the client.")
-    return cast("Call[R]", make(operation))
+    return cast("ApiCall[R]", make(operation))

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from sqew.client import wire
-from sqew.client.calls import SENDABLE, Call, as_json, nothing, query_of, reads
+from sqew.client.calls import SENDABLE, ApiCall, as_json, nothing, query_of, reads
 from sqew.client.native import epoch_ms, epoch_ms_or_none, given, path, seconds
 from sqew.errors import BadValue
 from sqew.matching.routing import check_pattern, check_routing_key
@@ -32,13 +32,13 @@ from sqew.rules.values import check_id, check_new_message
 # Publishing
 
 
-class PublishedMessage(Struct):
+class PublishedMessageDocument(Struct):
     queue: str
     id: int
 
 
 class PublishedDocument(Struct):
-    messages: list[PublishedMessage]
+    messages: list[PublishedMessageDocument]
     deliveries: int
     missing: list[str] = []
 
@@ -49,7 +49,7 @@ class PublishedDocument(Struct):
 _published = reads(list[PublishedDocument])
 
 
-def publish(routing_key: str, messages: Sequence[NewMessage]) -> Call[list[Published]]:
+def publish(routing_key: str, messages: Sequence[NewMessage]) -> ApiCall[list[Published]]:
     check_routing_key(routing_key)
     items = [_event(message) for message in messages]
 
@@ -60,7 +60,7 @@ def publish(routing_key: str, messages: Sequence[NewMessage]) -> Call[list[Publi
         return [document.published() for document in documents]
 
     # Published twice, an event is there twice.
-    return Call("POST", path("events", routing_key), parse, body=as_json(items))
+    return ApiCall("POST", path("events", routing_key), parse, body=as_json(items))
 
 
 def _event(message: NewMessage) -> dict[str, Any]:
@@ -122,12 +122,12 @@ def _subscriptions(body: bytes) -> list[Subscription]:
 
 def subscribe(
     pattern: str, queue: str | None, endpoint: str | None, envelope: bool, signature_version: int | None
-) -> Call[Subscription]:
+) -> ApiCall[Subscription]:
     check_pattern(pattern)
     if (queue is None) == (endpoint is None):
         raise BadValue("A subscription leads to one place. Give queue='orders', or endpoint='https://…'.")
     target = given(queue_name=queue, endpoint=endpoint)
-    return Call(
+    return ApiCall(
         "POST",
         path("events", pattern, "subscriptions"),
         _subscription,
@@ -137,12 +137,12 @@ def subscribe(
     )
 
 
-def unsubscribe(id: int) -> Call[None]:
+def unsubscribe(id: int) -> ApiCall[None]:
     check_id(id)
-    return Call("DELETE", path("subscriptions", id), nothing, about={"id": id})
+    return ApiCall("DELETE", path("subscriptions", id), nothing, about={"id": id})
 
 
-def subscriptions(pattern: str | None, queue: str | None, limit: int | None, after: int) -> Call[list[Subscription]]:
+def subscriptions(pattern: str | None, queue: str | None, limit: int | None, after: int) -> ApiCall[list[Subscription]]:
     if pattern is not None and queue is not None:
         raise BadValue("Subscriptions are listed by pattern or by queue. Give one of the two.")
     place = path("subscriptions")
@@ -152,7 +152,7 @@ def subscriptions(pattern: str | None, queue: str | None, limit: int | None, aft
     elif queue is not None:
         check_queue_name(queue)
         place = path("queues", queue, "subscriptions")
-    return Call(
+    return ApiCall(
         "GET",
         place,
         _subscriptions,
@@ -192,14 +192,14 @@ class DeliveryDocument(Struct):
         )  # fmt: skip
 
 
-class Dropped(Struct):
+class DroppedDocument(Struct):
     dropped: int
 
 
 _delivery_document = reads(DeliveryDocument)
 _delivery_documents = reads(list[DeliveryDocument])
 _retried = reads(Retried)
-_dropped = reads(Dropped)
+_dropped = reads(DroppedDocument)
 
 
 def _delivery(body: bytes) -> Delivery:
@@ -212,23 +212,23 @@ def _deliveries(body: bytes) -> list[Delivery]:
 
 def deliveries(
     state: DeliveryState | None, subscription_id: int | None, limit: int, after: int
-) -> Call[list[Delivery]]:
+) -> ApiCall[list[Delivery]]:
     query = query_of(state=state, subscription_id=subscription_id, limit=limit, after=after or None)
-    return Call("GET", path("deliveries"), _deliveries, query, repeatable=True)
+    return ApiCall("GET", path("deliveries"), _deliveries, query, repeatable=True)
 
 
-def delivery(id: int) -> Call[Delivery]:
+def delivery(id: int) -> ApiCall[Delivery]:
     check_id(id)
-    return Call("GET", path("deliveries", id), _delivery, repeatable=True, about={"id": id})
+    return ApiCall("GET", path("deliveries", id), _delivery, repeatable=True, about={"id": id})
 
 
-def retry(id: int) -> Call[Delivery]:
+def retry(id: int) -> ApiCall[Delivery]:
     check_id(id)
-    return Call("POST", path("deliveries", id, "retry"), _delivery, about={"id": id})
+    return ApiCall("POST", path("deliveries", id, "retry"), _delivery, about={"id": id})
 
 
-def retry_all(subscription_id: int | None) -> Call[Retried]:
-    return Call(
+def retry_all(subscription_id: int | None) -> ApiCall[Retried]:
+    return ApiCall(
         "POST",
         path("deliveries", "retry"),
         _retried,
@@ -237,13 +237,13 @@ def retry_all(subscription_id: int | None) -> Call[Retried]:
     )
 
 
-def drop(id: int) -> Call[None]:
+def drop(id: int) -> ApiCall[None]:
     check_id(id)
-    return Call("DELETE", path("deliveries", id), nothing, about={"id": id})
+    return ApiCall("DELETE", path("deliveries", id), nothing, about={"id": id})
 
 
-def drop_all(subscription_id: int | None) -> Call[int]:
-    return Call(
+def drop_all(subscription_id: int | None) -> ApiCall[int]:
+    return ApiCall(
         "DELETE",
         path("deliveries"),
         lambda body: _dropped(body).dropped,
@@ -268,12 +268,12 @@ _certificate = reads(CertificateDocument)
 _certificates = reads(list[CertificateDocument])
 
 
-def certificate_pem() -> Call[str]:
-    return Call("GET", path("cert"), bytes.decode, repeatable=True)
+def certificate_pem() -> ApiCall[str]:
+    return ApiCall("GET", path("cert"), bytes.decode, repeatable=True)
 
 
-def certificates() -> Call[list[CertificateInfo]]:
-    return Call(
+def certificates() -> ApiCall[list[CertificateInfo]]:
+    return ApiCall(
         "GET",
         path("certificates"),
         lambda body: [document.info() for document in _certificates(body)],
@@ -281,5 +281,5 @@ def certificates() -> Call[list[CertificateInfo]]:
     )
 
 
-def rotate() -> Call[CertificateInfo]:
-    return Call("POST", path("certificates"), lambda body: _certificate(body).info())
+def rotate() -> ApiCall[CertificateInfo]:
+    return ApiCall("POST", path("certificates"), lambda body: _certificate(body).info())

@@ -8,8 +8,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from sqew.client.address import Address
-from sqew.client.calls import Call
+from sqew.client.address import ServerAddress
+from sqew.client.calls import ApiCall
 from sqew.client.transport.failures import BadHost, NoConnection, NotSafe, TooSlow, TooSlowToConnect, TransportError
 from sqew.client.transport.route import Timeouts
 from sqew.errors import (
@@ -44,7 +44,7 @@ class Patience(Struct, frozen=True):
 
     retries: int = DEFAULT_RETRIES
 
-    def pause(self, call: Call[Any], error: SqewError, tried: int) -> float | None:
+    def pause(self, call: ApiCall[Any], error: SqewError, tried: int) -> float | None:
         """Return the seconds to wait before the next try; None: there is none."""
         if tried >= self.retries or not _may_be_repeated(call, error):
             return None
@@ -58,7 +58,7 @@ _NOT_DONE = (Unreachable, Overloaded, StoreBusy, StoreTooNew)
 """Errors after which a try has certainly done nothing."""
 
 
-def _may_be_repeated(call: Call[Any], error: SqewError) -> bool:
+def _may_be_repeated(call: ApiCall[Any], error: SqewError) -> bool:
     if isinstance(error, _NOT_DONE):
         return True
     match error:
@@ -70,7 +70,7 @@ def _may_be_repeated(call: Call[Any], error: SqewError) -> bool:
             return False
 
 
-def outcome_of(call: Call[Any], error: SqewError, before: SqewError | None) -> SqewError:
+def outcome_of(call: ApiCall[Any], error: SqewError, before: SqewError | None) -> SqewError:
     """Return the error that says what is known of a call after another try; ``before``: the one until then.
 
     The last try may certainly have done nothing, and one before it something. For a call that only reads, that does
@@ -81,7 +81,7 @@ def outcome_of(call: Call[Any], error: SqewError, before: SqewError | None) -> S
     return before
 
 
-def timeouts_of(call: Call[Any], seconds: float) -> Timeouts:
+def timeouts_of(call: ApiCall[Any], seconds: float) -> Timeouts:
     """Return the seconds that each part of a request may take."""
     read = LONG_TIMEOUT_S if call.long else seconds + call.wait_ms / 1000
     return Timeouts(connect=min(seconds, CONNECT_TIMEOUT_S), write=seconds, read=read)
@@ -90,13 +90,13 @@ def timeouts_of(call: Call[Any], seconds: float) -> Timeouts:
 CLOSED = "The client was closed. Make a new one."
 
 
-def check_plain(address: Address, status: int, headers: Mapping[str, str]) -> None:
+def check_plain(address: ServerAddress, status: int, headers: Mapping[str, str]) -> None:
     """Raise if the body of an answer is compressed: we ask for it plain, and a Sqew server sends it so."""
     if headers.get("content-encoding", "identity") != "identity":
         raise NotSqew(address.name, status)
 
 
-def explained(error: TransportError, address: Address, *, is_closed: bool) -> SqewError:
+def explained(error: TransportError, address: ServerAddress, *, is_closed: bool) -> SqewError:
     """Return the error that a failure of the network means."""
     if is_closed:
         return StoreClosed(CLOSED)

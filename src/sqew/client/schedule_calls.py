@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Raw, Struct, ValidationError
 
 from sqew.client import wire
-from sqew.client.calls import SENDABLE, Call, Listed, as_json, nothing, query_of, reads, written
+from sqew.client.calls import SENDABLE, ApiCall, Listed, as_json, nothing, query_of, reads, written
 from sqew.client.native import epoch_ms, epoch_ms_or_none, path
 from sqew.model import (
     ExpressionKind,
@@ -154,10 +154,10 @@ def _path(name: str, *rest: str) -> str:
     return path("schedules", name, *rest)
 
 
-def create(name: str, fields: Mapping[str, Any]) -> Call[ScheduleInfo]:
+def create(name: str, fields: Mapping[str, Any]) -> ApiCall[ScheduleInfo]:
     check_schedule_name(name)
     body = _needed({"name": name, **_said(fields)}, fields)
-    return Call(
+    return ApiCall(
         "POST",
         path("schedules"),
         _info,
@@ -166,14 +166,14 @@ def create(name: str, fields: Mapping[str, Any]) -> Call[ScheduleInfo]:
     )
 
 
-def put(name: str, fields: Mapping[str, Any]) -> Call[ScheduleInfo]:
+def put(name: str, fields: Mapping[str, Any]) -> ApiCall[ScheduleInfo]:
     body = _needed(_said(fields), fields)
-    return Call("PUT", _path(name), _info, body=body, repeatable=True)
+    return ApiCall("PUT", _path(name), _info, body=body, repeatable=True)
 
 
-def change(name: str, fields: Mapping[str, Any]) -> Call[ScheduleInfo]:
+def change(name: str, fields: Mapping[str, Any]) -> ApiCall[ScheduleInfo]:
     body = written(_said(fields), "schedule")
-    return Call(
+    return ApiCall(
         "PATCH",
         _path(name),
         _info,
@@ -216,21 +216,21 @@ def _seconds(name: str, seconds: Any) -> float | None:
     return None if seconds is None else seconds_as_ms(name, seconds) / 1000
 
 
-def get(name: str) -> Call[ScheduleInfo]:
-    return Call("GET", _path(name), _info, repeatable=True, about={"name": name})
+def get(name: str) -> ApiCall[ScheduleInfo]:
+    return ApiCall("GET", _path(name), _info, repeatable=True, about={"name": name})
 
 
 def schedules(
     status: ScheduleStatus | None, target_kind: TargetKind | None, prefix: str, limit: int | None, after: str
-) -> Call[Listed[ScheduleInfo]]:
+) -> ApiCall[Listed[ScheduleInfo]]:
     query = query_of(
         status=status, target_kind=target_kind, name_prefix=prefix or None, limit=limit, after=after or None
     )
-    return Call("GET", path("schedules"), _infos, query, repeatable=True)
+    return ApiCall("GET", path("schedules"), _infos, query, repeatable=True)
 
 
-def delete(name: str) -> Call[None]:
-    return Call("DELETE", _path(name), nothing, repeatable=True)
+def delete(name: str) -> ApiCall[None]:
+    return ApiCall("DELETE", _path(name), nothing, repeatable=True)
 
 
 class RunDocument(Struct):
@@ -246,8 +246,8 @@ class RunDocument(Struct):
 _run = reads(RunDocument)
 
 
-def run(name: str) -> Call[ScheduleRun]:
-    return Call(
+def run(name: str) -> ApiCall[ScheduleRun]:
+    return ApiCall(
         "POST",
         _path(name, "runs"),
         lambda body: _run(body).run(),
@@ -270,10 +270,10 @@ class PreviewDocument(Struct):
 _preview = reads(PreviewDocument)
 
 
-def preview(timezone: str, count: int, timing: Mapping[str, Any]) -> Call[Preview]:
+def preview(timezone: str, count: int, timing: Mapping[str, Any]) -> ApiCall[Preview]:
     check_fields({"timezone": timezone, **timing})
     kind, expression = needed_expression(timing)
-    return Call(
+    return ApiCall(
         "POST",
         path("previews"),
         lambda body: _preview(body).preview(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator
 from typing import Any
 
-from sqew.client.calls import NDJSON, Call
+from sqew.client.calls import NDJSON, ApiCall
 from sqew.errors import BadValue, NoAnswer
 from sqew.rules.rules import shown
 from sqew.rules.values import check_iterable
@@ -64,7 +64,7 @@ def _ended(line: bytes) -> bytes:
     return line if line.endswith(b"\n") else line + b"\n"
 
 
-def headers_of(call: Call[Any], streamed: bool) -> dict[str, str]:
+def headers_of(call: ApiCall[Any], streamed: bool) -> dict[str, str]:
     """Return the headers about the body."""
     if streamed:
         return {"content-type": NDJSON}

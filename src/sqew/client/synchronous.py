@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 from sqew import operations as ops
 from sqew.client import calls, streams
 from sqew.client.address import DEFAULT_URL, TOKEN_VARIABLE, URL_VARIABLE, address_of
-from sqew.client.calls import Answer, Call, Held
+from sqew.client.calls import ApiCall, Held, ServerAnswer
 from sqew.client.connect import check_options, route_to, signed, target_of
 from sqew.client.consumers import Consumers
 from sqew.client.deliveries import Certificates, Deliveries
@@ -35,7 +35,7 @@ from sqew.client.retries import (
 from sqew.client.schedules import Schedules
 from sqew.client.transport.failures import TransportError
 from sqew.client.transport.sockets import BlockingResponse, BlockingTransport
-from sqew.client.wire import Compacted
+from sqew.client.wire import CompactedDocument
 from sqew.client.writers import Writers
 from sqew.core.paging import all_of
 from sqew.errors import MessageNotFound, QueueExists, QueueNotFound, SqewError, StoreClosed
@@ -141,7 +141,7 @@ class Client:
         """Have the server execute one of `sqew.operations`; return its result, or raise its error."""
         return self._do(calls.of(operation))
 
-    def _do(self, call: Call[R]) -> R:
+    def _do(self, call: ApiCall[R]) -> R:
         tried = 0
         outcome: SqewError | None = None
         while True:
@@ -162,12 +162,12 @@ class Client:
         if self._transport.is_closed:
             raise StoreClosed(CLOSED)
 
-    def _ask(self, call: Call[Any], content: Iterable[bytes] | None = None) -> Answer:
+    def _ask(self, call: ApiCall[Any], content: Iterable[bytes] | None = None) -> ServerAnswer:
         with self._asked(call, content) as response:
-            return Answer(response.status, response.read(), response.headers)
+            return ServerAnswer(response.status, response.read(), response.headers)
 
     @contextmanager
-    def _asked(self, call: Call[Any], content: Iterable[bytes] | None = None) -> Iterator[BlockingResponse]:
+    def _asked(self, call: ApiCall[Any], content: Iterable[bytes] | None = None) -> Iterator[BlockingResponse]:
         headers = streams.headers_of(call, content is not None)
         if self._secret:
             headers = signed(headers, call, self._secret)
@@ -470,7 +470,7 @@ class Client:
         """Delete messages by their ids, even those under a lease; return for each whether it was there."""
         return [self._remove(call) for call in calls.removals(queue, ids)]
 
-    def _remove(self, call: Call[None]) -> bool:
+    def _remove(self, call: ApiCall[None]) -> bool:
         try:
             self._do(call)
         except MessageNotFound:
@@ -569,7 +569,7 @@ class Client:
 
     # Upkeep
 
-    def compact(self, queue: str) -> Compacted:
+    def compact(self, queue: str) -> CompactedDocument:
         """Sweep, give free space back to the disk and empty the write-ahead log; return the bytes before and after."""
         return self._do(calls.compact(queue))
 
@@ -587,7 +587,7 @@ class Client:
         self._check_open()
         with self._asked(call) as response:
             if response.status != 200:
-                answer = Answer(response.status, response.read(), response.headers)
+                answer = ServerAnswer(response.status, response.read(), response.headers)
                 raise calls.refusal(call, answer, self._address.name)
             splitter = streams.Splitter()
             for chunk in response.pieces():

@@ -36,7 +36,7 @@ _decode_text = msgspec.json.Decoder(str).decode
 # What goes out
 
 
-class Item(Struct, omit_defaults=True):
+class SendItem(Struct, omit_defaults=True):
     """A message to send."""
 
     payload: Raw
@@ -56,8 +56,8 @@ def payload_of(message: NewMessage) -> Raw:
     return Raw(message.body if message.format == "json" else encode(message.body.decode()))
 
 
-def item_of(message: NewMessage, sync_commit: bool | None = None) -> Item:
-    return Item(
+def item_of(message: NewMessage, sync_commit: bool | None = None) -> SendItem:
+    return SendItem(
         payload_of(message), message.priority, message.delay_ms, message.ttl_ms, message.key, message.lane,
         message.group, message.headers, message.format, sync_commit,
     )  # fmt: skip
@@ -78,13 +78,13 @@ class Settling(Struct, omit_defaults=True):
 # What comes back
 
 
-class Trouble(Struct):
+class TroubleDocument(Struct):
     code: str
     message: str
 
 
-class Failure(Struct):
-    error: Trouble | str
+class FailureDocument(Struct):
+    error: TroubleDocument | str
     """The error as sent. A server that is not ready sends only a sentence."""
 
 
@@ -124,11 +124,11 @@ class SentDocument(Struct):
     duplicate: bool = False
 
 
-class SentBatch(Struct):
+class SentBatchDocument(Struct):
     messages: list[SentDocument]
 
 
-class Received(Struct):
+class ReceivedDocument(Struct):
     """A message that was taken."""
 
     id: int
@@ -156,7 +156,7 @@ class Received(Struct):
 
 
 class ReceivedBatch(Struct):
-    messages: list[Received]
+    messages: list[ReceivedDocument]
     lease_ms: int = 0
 
 
@@ -202,7 +202,7 @@ class StoredBatch(Struct):
     after: int | None = None
 
 
-class Archived(Stored, kw_only=True):
+class ArchivedDocument(Stored, kw_only=True):
     """A finished message."""
 
     outcome: Outcome
@@ -213,7 +213,7 @@ class Archived(Stored, kw_only=True):
 
 
 class ArchivedBatch(Struct):
-    messages: list[Archived]
+    messages: list[ArchivedDocument]
     after: int | None = None
 
 
@@ -222,7 +222,7 @@ class SettledDocument(Struct):
     ok: bool
     due_at: int | None = None
     dead: bool = False
-    error: Trouble | None = None
+    error: TroubleDocument | None = None
 
     def result(self, queue: str) -> Settled | SqewError:
         if self.error is not None:
@@ -230,11 +230,11 @@ class SettledDocument(Struct):
         return Settled(self.id, self.due_at, self.dead)
 
 
-class SettledBatch(Struct):
+class SettledBatchDocument(Struct):
     results: list[SettledDocument]
 
 
-class CreatedKey(Discreet, frozen=True):
+class CreatedKeyDocument(Discreet, frozen=True):
     hidden: ClassVar[tuple[str, ...]] = ("key", "signing_secret")
     id: str
     queue: str
@@ -250,23 +250,23 @@ class CreatedKey(Discreet, frozen=True):
         return info, self.key, self.signing_secret
 
 
-class Keys(Struct):
+class KeysDocument(Struct):
     keys: list[KeyInfo]
 
 
-class Count(Struct):
+class CountDocument(Struct):
     count: int
 
 
-class Imported(Struct):
+class ImportedDocument(Struct):
     imported: int
 
 
-class Purged(Struct):
+class PurgedDocument(Struct):
     deleted: int
 
 
-class Compacted(Struct):
+class CompactedDocument(Struct):
     """The bytes of the file that holds the queues, before and after."""
 
     bytes_before: int
@@ -287,7 +287,7 @@ def _kinds(kind: type[SqewError]) -> Iterator[type[SqewError]]:
 _BY_CODE = {kind.code: kind for kind in _kinds(SqewError)}
 
 
-def error_of(trouble: Trouble, known: Mapping[str, Any]) -> SqewError:
+def error_of(trouble: TroubleDocument, known: Mapping[str, Any]) -> SqewError:
     """Return the error that the server met, of its class and in its words. ``known``: its attributes."""
     kind = _BY_CODE.get(trouble.code, SqewError)
     error = error_like(kind, trouble.message, known)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from sqew.client.calls import SENDABLE, Call, messages_of, nothing, query_of, reads, written
+from sqew.client.calls import SENDABLE, ApiCall, messages_of, nothing, query_of, reads, written
 from sqew.client.native import path
 from sqew.formats.columns import LARGEST_EPOCH
 from sqew.model import NewMessage, Promotion, Staged, WriterInfo
@@ -18,7 +18,7 @@ from sqew.rules.values import check_new_message, check_unicode
 _encode = msgspec.json.Encoder().encode
 
 
-class Line(Struct, omit_defaults=True):
+class StagedLine(Struct, omit_defaults=True):
     """A message to stage, as it is written."""
 
     message: Raw
@@ -32,13 +32,13 @@ class Line(Struct, omit_defaults=True):
     ttl_ms: int | None = None
 
 
-def stage(queue: str, writer: str, epoch: int, part: str, bodies: Iterable[Any], offset: int | None) -> Call[Staged]:
+def stage(queue: str, writer: str, epoch: int, part: str, bodies: Iterable[Any], offset: int | None) -> ApiCall[Staged]:
     check_text("part", part)
     messages = messages_of(bodies)
     for message in messages:
         check_new_message(message, SENDABLE)
     # With the offset, the server knows whether it has them already.
-    return Call(
+    return ApiCall(
         "POST",
         _epoch(queue, writer, epoch, "parts", part),
         reads(Staged),
@@ -49,9 +49,9 @@ def stage(queue: str, writer: str, epoch: int, part: str, bodies: Iterable[Any],
     )
 
 
-def _line(message: NewMessage) -> Line:
+def _line(message: NewMessage) -> StagedLine:
     body = message.body if message.format == "json" else _encode(message.body.decode())
-    return Line(
+    return StagedLine(
         Raw(body),
         message.format,
         message.headers,
@@ -64,27 +64,27 @@ def _line(message: NewMessage) -> Line:
     )
 
 
-def promote(queue: str, writer: str, epoch: int, parts: Mapping[str, int]) -> Call[Promotion]:
+def promote(queue: str, writer: str, epoch: int, parts: Mapping[str, int]) -> ApiCall[Promotion]:
     body = written({"parts": parts}, "parts")
     where, about = _epoch(queue, writer, epoch, "promote"), {"queue": queue, "writer": writer}
-    return Call("POST", where, reads(Promotion), body=body, repeatable=True, long=True, about=about)
+    return ApiCall("POST", where, reads(Promotion), body=body, repeatable=True, long=True, about=about)
 
 
-def abort(queue: str, writer: str, epoch: int) -> Call[None]:
+def abort(queue: str, writer: str, epoch: int) -> ApiCall[None]:
     about = {"queue": queue, "writer": writer}
-    return Call("DELETE", _epoch(queue, writer, epoch), nothing, repeatable=True, about=about)
+    return ApiCall("DELETE", _epoch(queue, writer, epoch), nothing, repeatable=True, about=about)
 
 
-def writer(queue: str, name: str) -> Call[WriterInfo]:
+def writer(queue: str, name: str) -> ApiCall[WriterInfo]:
     about = {"queue": queue, "writer": name}
-    return Call("GET", _writer(queue, name), reads(WriterInfo), repeatable=True, about=about)
+    return ApiCall("GET", _writer(queue, name), reads(WriterInfo), repeatable=True, about=about)
 
 
-def writers(queue: str, limit: int, after: str) -> Call[list[WriterInfo]]:
+def writers(queue: str, limit: int, after: str) -> ApiCall[list[WriterInfo]]:
     check_queue_name(queue)
     check_unicode("after", after)
     query = query_of(limit=limit, after=after or None)
-    return Call(
+    return ApiCall(
         "GET", path("queues", queue, "writers"), reads(list[WriterInfo]), query, repeatable=True, about={"queue": queue}
     )
 

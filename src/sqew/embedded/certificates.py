@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from sqew.embedded.publishing import Publisher
+from sqew.embedded.publishing import EmbeddedPublisher
 from sqew.envelopes.sns import certificate_path
 from sqew.model import CertificateInfo, SigningKey
 
 Known = list[CertificateInfo]
 
 
-class Certificates:
+class EmbeddedCertificates:
     """The certificates of the file, which every server on it serves."""
 
-    def __init__(self, publisher: Publisher) -> None:
+    def __init__(self, publisher: EmbeddedPublisher) -> None:
         self._publisher = publisher
 
     def pem(self) -> str:

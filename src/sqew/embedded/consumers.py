@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sqew.core.engine import Stepwise
-from sqew.embedded.publishing import Execute
+from sqew.embedded.publishing import ExecuteOperation
 from sqew.errors import ClaimNotFound
 from sqew.model import CHUNKS_IN_PART, CLAIMED_AT_ONCE, Claim, ConsumerInfo, Message, OpenedConsumer
 from sqew.operations import (
@@ -26,7 +26,7 @@ Found = list[ConsumerInfo]
 Claimed = list[Message]
 
 
-class Consumers:
+class EmbeddedConsumers:
     """Consumers of queues: they claim messages by the thousand, and after a crash resume the claim that was open.
 
     >>> from sqew import Queue
@@ -41,7 +41,7 @@ class Consumers:
     0
     """
 
-    def __init__(self, run: Execute, in_steps: Callable[[Stepwise], int], limits: Limits) -> None:
+    def __init__(self, run: ExecuteOperation, in_steps: Callable[[Stepwise], int], limits: Limits) -> None:
         self._run, self._in_steps, self._limits = run, in_steps, limits
 
     def open(

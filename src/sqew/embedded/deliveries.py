@@ -8,7 +8,7 @@ from msgspec import structs
 
 from sqew.clock import Clock
 from sqew.core.engine import Stepwise
-from sqew.embedded.publishing import Execute
+from sqew.embedded.publishing import ExecuteOperation
 from sqew.errors import Conflict, DeliveryNotFound, SubscriptionNotFound
 from sqew.model import NO_REASON, Delivery, DeliveryState, Retried
 from sqew.operations import (
@@ -24,10 +24,10 @@ from sqew.rules.values import check_id
 Found = list[Delivery]
 
 
-class Deliveries:
+class EmbeddedDeliveries:
     """Deliveries of the file's events. A server on the file makes the attempts."""
 
-    def __init__(self, run: Execute, in_steps: Callable[[Stepwise], int], clock: Clock) -> None:
+    def __init__(self, run: ExecuteOperation, in_steps: Callable[[Stepwise], int], clock: Clock) -> None:
         self._run, self._in_steps, self._clock = run, in_steps, clock
 
     def list(

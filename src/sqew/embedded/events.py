@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal
 
-from sqew.embedded.publishing import Execute, Publisher
+from sqew.embedded.publishing import EmbeddedPublisher, ExecuteOperation
 from sqew.envelopes.sns import check_base_url, new_event
 from sqew.errors import BadValue
 from sqew.matching.routing import check_pattern
@@ -17,7 +17,7 @@ from sqew.rules.webhook_addresses import WebhookAddresses
 from sqew.settings import Settings
 
 
-class Events:
+class EmbeddedEvents:
     """Events and subscriptions of the queues in a file.
 
         q.events.subscribe("orders.*", queue="audit")
@@ -26,7 +26,7 @@ class Events:
     A server on the same file posts events to endpoints: an embedded queue posts nothing.
     """
 
-    def __init__(self, run: Execute, publisher: Publisher, settings: Settings, limits: Limits) -> None:
+    def __init__(self, run: ExecuteOperation, publisher: EmbeddedPublisher, settings: Settings, limits: Limits) -> None:
         self._run, self._publisher, self._limits = run, publisher, limits
         self._addresses = WebhookAddresses(settings.delivery_allow)
 

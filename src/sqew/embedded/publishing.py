@@ -18,16 +18,16 @@ from sqew.settings import Settings
 R = TypeVar("R")
 
 
-class Execute(Protocol):
+class ExecuteOperation(Protocol):
     """A callable that executes an operation: `sqew.Queue.run`."""
 
     def __call__(self, operation: Operation[R], /) -> R: ...
 
 
-class Publisher:
+class EmbeddedPublisher:
     """A publisher of events, with the key that signs their envelopes."""
 
-    def __init__(self, run: Execute, clock: Clock, settings: Settings) -> None:
+    def __init__(self, run: ExecuteOperation, clock: Clock, settings: Settings) -> None:
         self._run, self._clock = run, clock
         self._account_id, self._max_body_bytes = settings.account_id, settings.max_body_bytes
         self.base_url = settings.base_url or _server_url(settings)

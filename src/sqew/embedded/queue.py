@@ -74,13 +74,13 @@ from sqew.worker.threads import Handler, Worker
 
 # What is imported in the properties below takes 0.1 s, and most who open a queue need none of it.
 if TYPE_CHECKING:
-    from sqew.embedded.certificates import Certificates
-    from sqew.embedded.consumers import Consumers
-    from sqew.embedded.deliveries import Deliveries
-    from sqew.embedded.events import Events
-    from sqew.embedded.publishing import Publisher
-    from sqew.embedded.schedules import Schedules
-    from sqew.embedded.writers import Writers
+    from sqew.embedded.certificates import EmbeddedCertificates
+    from sqew.embedded.consumers import EmbeddedConsumers
+    from sqew.embedded.deliveries import EmbeddedDeliveries
+    from sqew.embedded.events import EmbeddedEvents
+    from sqew.embedded.publishing import EmbeddedPublisher
+    from sqew.embedded.schedules import EmbeddedSchedules
+    from sqew.embedded.writers import EmbeddedWriters
 
 _CATCH_UP_S = 0.2
 """Seconds that a read waits, at most, for expired messages to be swept."""
@@ -605,52 +605,52 @@ class Queue:
     # Events and schedules
 
     @cached_property
-    def events(self) -> Events:
+    def events(self) -> EmbeddedEvents:
         """Publishing under routing keys, and subscriptions."""
-        from sqew.embedded.events import Events
+        from sqew.embedded.events import EmbeddedEvents
 
-        return Events(self.run, self._publisher, self._settings, self._limits)
+        return EmbeddedEvents(self.run, self._publisher, self._settings, self._limits)
 
     @cached_property
-    def deliveries(self) -> Deliveries:
+    def deliveries(self) -> EmbeddedDeliveries:
         """Events on their way to HTTP endpoints."""
-        from sqew.embedded.deliveries import Deliveries
+        from sqew.embedded.deliveries import EmbeddedDeliveries
 
-        return Deliveries(self.run, self._in_steps, self._engine.clock)
+        return EmbeddedDeliveries(self.run, self._in_steps, self._engine.clock)
 
     @cached_property
-    def schedules(self) -> Schedules:
+    def schedules(self) -> EmbeddedSchedules:
         """Messages and events sent by the clock."""
-        from sqew.embedded.schedules import Schedules
+        from sqew.embedded.schedules import EmbeddedSchedules
 
-        return Schedules(self.run, self._publisher, self._engine.clock, self._settings, self._limits)
+        return EmbeddedSchedules(self.run, self._publisher, self._engine.clock, self._settings, self._limits)
 
     @cached_property
-    def consumers(self) -> Consumers:
+    def consumers(self) -> EmbeddedConsumers:
         """Reading in claims that outlast the reader."""
-        from sqew.embedded.consumers import Consumers
+        from sqew.embedded.consumers import EmbeddedConsumers
 
-        return Consumers(self.run, self._in_steps, self._limits)
+        return EmbeddedConsumers(self.run, self._in_steps, self._limits)
 
     @cached_property
-    def writers(self) -> Writers:
+    def writers(self) -> EmbeddedWriters:
         """Sending in whole epochs, each exactly once."""
-        from sqew.embedded.writers import Writers
+        from sqew.embedded.writers import EmbeddedWriters
 
-        return Writers(self.run, self._limits)
+        return EmbeddedWriters(self.run, self._limits)
 
     @cached_property
-    def certificates(self) -> Certificates:
+    def certificates(self) -> EmbeddedCertificates:
         """Certificates that receivers check the signatures of envelopes with."""
-        from sqew.embedded.certificates import Certificates
+        from sqew.embedded.certificates import EmbeddedCertificates
 
-        return Certificates(self._publisher)
+        return EmbeddedCertificates(self._publisher)
 
     @cached_property
-    def _publisher(self) -> Publisher:
-        from sqew.embedded.publishing import Publisher
+    def _publisher(self) -> EmbeddedPublisher:
+        from sqew.embedded.publishing import EmbeddedPublisher
 
-        return Publisher(self.run, self._engine.clock, self._settings)
+        return EmbeddedPublisher(self.run, self._engine.clock, self._settings)
 
     # Together with the caller's own writes
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, Unpack
 from msgspec import structs
 
 from sqew.clock import Clock
-from sqew.embedded.publishing import Execute, Publisher
+from sqew.embedded.publishing import EmbeddedPublisher, ExecuteOperation
 from sqew.errors import (
     Conflict,
     Invalid,
@@ -65,7 +65,7 @@ _UNSAID = NewMessage(b"null")
 """An empty message, to which a schedule's fields are added."""
 
 
-class Schedules:
+class EmbeddedSchedules:
     """Schedules of the file.
 
         q.schedules.create("report", queue="reports", when="every weekday at 9am", message={}, timezone="Europe/Berlin")
@@ -73,7 +73,9 @@ class Schedules:
     A server on the same file fires them: an embedded queue fires nothing by itself.
     """
 
-    def __init__(self, run: Execute, publisher: Publisher, clock: Clock, settings: Settings, limits: Limits) -> None:
+    def __init__(
+        self, run: ExecuteOperation, publisher: EmbeddedPublisher, clock: Clock, settings: Settings, limits: Limits
+    ) -> None:
         self._run, self._publisher, self._clock, self._limits = run, publisher, clock, limits
         self._fires_shown, self._most_listed = settings.schedule_preview_count, settings.schedule_list_max
 

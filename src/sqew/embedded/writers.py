@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sqew.embedded.publishing import Execute
+from sqew.embedded.publishing import ExecuteOperation
 from sqew.formats.columns import columns
 from sqew.model import NewMessage, Promotion, Staged, WriterInfo
 from sqew.operations import AbortStaging, GetWriter, ListWriters, Promote, Stage, StepPromotion
@@ -15,7 +15,7 @@ from sqew.rules.values import check_iterable, check_new_message
 Found = list[WriterInfo]
 
 
-class Writers:
+class EmbeddedWriters:
     """Writers to queues: they stage messages in parts, then promote them together: all are in the queue, once, or none.
 
     >>> from sqew import Queue
@@ -28,7 +28,7 @@ class Writers:
     True
     """
 
-    def __init__(self, run: Execute, limits: Limits) -> None:
+    def __init__(self, run: ExecuteOperation, limits: Limits) -> None:
         self._run, self._limits = run, limits
 
     def stage(

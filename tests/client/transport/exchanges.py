@@ -7,7 +7,7 @@ import threading
 
 import uvloop
 
-from sqew.client.transport.route import Route, Timeouts
+from sqew.client.transport.route import ServerRoute, Timeouts
 from sqew.client.transport.sockets import BlockingTransport
 from sqew.client.transport.streams import LoopedTransport
 
@@ -19,7 +19,7 @@ class InThreads:
     """A transport for threads."""
 
     def __init__(self, base, **options):
-        self.transport = BlockingTransport(Route(base, {}, **options))
+        self.transport = BlockingTransport(ServerRoute(base, {}, **options))
 
     @contextlib.contextmanager
     def begun(self, target="/", *, method="GET", headers=None, body=None, timeouts=AMPLE):
@@ -61,7 +61,7 @@ class InLoop:
 
     def __init__(self, base, *, loop_factory, **options):
         self.runner = asyncio.Runner(loop_factory=loop_factory)
-        self.transport = LoopedTransport(Route(base, {}, **options))
+        self.transport = LoopedTransport(ServerRoute(base, {}, **options))
 
     @contextlib.contextmanager
     def begun(self, target="/", *, method="GET", headers=None, body=None, timeouts=AMPLE):

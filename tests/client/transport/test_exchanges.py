@@ -13,9 +13,9 @@ import pytest
 
 from sqew import AsyncClient, Client
 from sqew.client.transport import sockets, streams
-from sqew.client.transport.failures import BadHost, Broken, NoConnection, TooSlow, TooSlowToConnect
+from sqew.client.transport.failures import BadHost, ConnectionBroken, NoConnection, TooSlow, TooSlowToConnect
 from sqew.client.transport.response import MOST_HEAD
-from sqew.client.transport.route import Route, Timeouts
+from sqew.client.transport.route import ServerRoute, Timeouts
 from sqew.errors import NotSqew, StoreClosed, Unreachable
 from tests.client.transport.exchanges import (
     AMPLE,
@@ -88,7 +88,7 @@ def test_an_answer_that_is_cut_off_is_never_taken_for_a_whole_one(to, data):
 
     with Listener(handle) as server, to(server.url) as transport:
         for cut in range(len(data)):
-            with pytest.raises(Broken, match=r"in the middle of the answer|without an answer"):
+            with pytest.raises(ConnectionBroken, match=r"in the middle of the answer|without an answer"):
                 transport.ask(f"/{cut}")
 
         assert transport.ask(f"/{len(data)}") == (200, b"abcde")
@@ -97,7 +97,11 @@ def test_an_answer_that_is_cut_off_is_never_taken_for_a_whole_one(to, data):
 def test_an_answer_until_the_end_of_the_connection_may_be_cut_off_in_its_head_alone(to):
     head = UNTIL_CLOSED.index(b"abcde")
     for cut in (0, 1, head - 1):
-        with Listener(says_once(UNTIL_CLOSED[:cut])) as server, to(server.url) as transport, pytest.raises(Broken):
+        with (
+            Listener(says_once(UNTIL_CLOSED[:cut])) as server,
+            to(server.url) as transport,
+            pytest.raises(ConnectionBroken),
+        ):
             transport.ask()
 
 
@@ -106,7 +110,7 @@ def test_a_connection_that_is_reset_says_so(to):
         request_on(connection)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
-    with Listener(handle) as server, to(server.url) as transport, pytest.raises(Broken, match=r"[Rr]eset"):
+    with Listener(handle) as server, to(server.url) as transport, pytest.raises(ConnectionBroken, match=r"[Rr]eset"):
         transport.ask()
 
 
@@ -123,7 +127,7 @@ def test_a_connection_that_is_reset_says_so(to):
     ],
 )
 def test_what_is_no_answer_is_refused(to, data, why):
-    with Listener(says_once(data)) as server, to(server.url) as transport, pytest.raises(Broken, match=why):
+    with Listener(says_once(data)) as server, to(server.url) as transport, pytest.raises(ConnectionBroken, match=why):
         transport.ask()
 
 
@@ -177,7 +181,7 @@ def test_a_request_says_what_it_must_and_no_more(to):
     ],
 )
 def test_the_host_is_named_as_http_has_it(base, host):
-    assert f"\r\nhost: {host}\r\n".encode() in Route(base, {}).head("GET", "/", {}, None)
+    assert f"\r\nhost: {host}\r\n".encode() in ServerRoute(base, {}).head("GET", "/", {}, None)
 
 
 def test_a_host_that_none_can_be_called_is_told_from_one_that_is_not_there(to):
@@ -437,7 +441,7 @@ def test_an_answer_that_was_closed_can_not_be_read(to):
     with Listener(echoes) as server, to(server.url) as transport:
         with transport.begun() as (_, pieces):
             pass
-        with pytest.raises(Broken, match="closed before"):
+        with pytest.raises(ConnectionBroken, match="closed before"):
             next(pieces)
 
 

@@ -11,7 +11,7 @@ import pytest
 import trustme
 
 from sqew import Client
-from sqew.client.transport.failures import Broken, NoConnection, NotSafe, TooSlowToConnect
+from sqew.client.transport.failures import ConnectionBroken, NoConnection, NotSafe, TooSlowToConnect
 from sqew.client.transport.proxies import proxy_to
 from sqew.client.transport.route import Timeouts
 from sqew.errors import BadValue, Unreachable
@@ -106,7 +106,7 @@ def test_an_encrypted_answer_that_is_cut_off_is_broken(to, serving_tls, trusting
     with (
         Listener(handle, serving_tls) as server,
         to(server.url, tls=trusting) as transport,
-        pytest.raises(Broken, match="in the middle of the answer"),
+        pytest.raises(ConnectionBroken, match="in the middle of the answer"),
     ):
         transport.ask()
 

@@ -31,7 +31,7 @@ class TooSlow(TransportError):
     """A request that was not taken, or an answer that did not come, in time."""
 
 
-class Broken(TransportError):
+class ConnectionBroken(TransportError):
     """A connection that ended before the answer did, or an answer that can't be understood."""
 
 
@@ -49,7 +49,7 @@ def while_connecting() -> Iterator[None]:
         raise TooSlowToConnect("no connection in time") from error
     except ssl.SSLError as error:
         raise NotSafe(in_words(error)) from error
-    except (OSError, Broken) as error:
+    except (OSError, ConnectionBroken) as error:
         raise NoConnection(in_words(error)) from error
     except UnicodeError as error:
         raise BadHost(in_words(error)) from error

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import httptools
 
-from sqew.client.transport.failures import Broken, NoConnection
+from sqew.client.transport.failures import ConnectionBroken, NoConnection
 
 MOST_HEAD = 102_400
 """Most bytes that the head of an answer may have. One that comes whole in one piece may have more."""
 
 
-class Reading:
+class ResponseReader:
     """The parser of the answers on a connection, one after the other."""
 
     __slots__ = (
@@ -36,24 +36,26 @@ class Reading:
         self._pieces: list[bytes] = []
 
     def feed(self, data: bytes) -> None:
-        """Parse more of the answer; raise `Broken` if it is none."""
+        """Parse more of the answer; raise `ConnectionBroken` if it is none."""
         self._head_size += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as error:
-            raise Broken("the server wants to go on in another protocol than HTTP/1.1") from error
+            raise ConnectionBroken("the server wants to go on in another protocol than HTTP/1.1") from error
         except httptools.HttpParserError as error:
             if not self.is_complete:
-                raise Broken(f"the answer is not HTTP/1.1: {error}") from error
+                raise ConnectionBroken(f"the answer is not HTTP/1.1: {error}") from error
         if not self.status and self._head_size > MOST_HEAD:
-            raise Broken(f"the head of the answer has more than {MOST_HEAD} bytes")
+            raise ConnectionBroken(f"the head of the answer has more than {MOST_HEAD} bytes")
 
     def end(self) -> None:
-        """Note that the connection has ended; raise `Broken` unless that is the end of the answer too."""
+        """Note that the connection has ended; raise `ConnectionBroken` unless that is the end of the answer too."""
         if self.status and not self._is_framed:
             self.is_complete = True
         if not self.is_complete:
-            raise Broken("it was closed " + ("in the middle of the answer" if self.status else "without an answer"))
+            raise ConnectionBroken(
+                "it was closed " + ("in the middle of the answer" if self.status else "without an answer")
+            )
 
     def take(self) -> bytes:
         """Take what has come of the body."""

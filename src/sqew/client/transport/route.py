@@ -32,7 +32,7 @@ class Timeouts(Struct, frozen=True):
     read: float
 
 
-class Route:
+class ServerRoute:
     """The route to the server whose URL is ``base``: through its ``socket``, a proxy, or straight.
 
     ``tls``: the context for https; None: the default one. ``headers`` go with each request. Raises `BadValue` if the

@@ -10,9 +10,9 @@ from contextlib import suppress
 from threading import Lock
 from time import monotonic
 
-from sqew.client.transport.failures import Broken, TooSlow, in_words, while_connecting
-from sqew.client.transport.response import Reading
-from sqew.client.transport.route import IDLE_S, LAST_CHUNK, MOST_IDLE, PIECE, Glance, Route, Timeouts, chunk
+from sqew.client.transport.failures import ConnectionBroken, TooSlow, in_words, while_connecting
+from sqew.client.transport.response import ResponseReader
+from sqew.client.transport.route import IDLE_S, LAST_CHUNK, MOST_IDLE, PIECE, Glance, ServerRoute, Timeouts, chunk
 
 _AT_A_TIME = 65_536
 
@@ -20,7 +20,7 @@ _AT_A_TIME = 65_536
 class BlockingTransport:
     """The connections to a server: as many as are needed at a time, and those that may be needed again."""
 
-    def __init__(self, route: Route) -> None:
+    def __init__(self, route: ServerRoute) -> None:
         self._route = route
         self.is_closed = False
         self._idle: deque[_Connection] = deque()
@@ -82,7 +82,7 @@ class BlockingTransport:
                 self._busy.add(connection)
                 return connection
         connection.close()
-        raise Broken("the client was closed")
+        raise ConnectionBroken("the client was closed")
 
     def release(self, connection: _Connection, *, is_done: bool) -> None:
         """Keep a connection for the next request, if its exchange is complete."""
@@ -116,7 +116,7 @@ class BlockingResponse:
         """Yield the body as it comes. No more of it is read than is taken."""
         while True:
             if self._connection is None:
-                raise Broken("the answer was closed before it was read")
+                raise ConnectionBroken("the answer was closed before it was read")
             reading = self._connection.reading
             if reading.held:
                 yield reading.take()
@@ -144,7 +144,7 @@ class _Connection:
         self._glance = Glance(connected.fileno())
         self._is_sent = False
         self.rests_since = 0.0
-        self.reading = Reading()
+        self.reading = ResponseReader()
 
     def ask(self, head: bytes, body: bytes | Iterable[bytes] | None, timeouts: Timeouts) -> None:
         """Send a request."""
@@ -174,7 +174,7 @@ class _Connection:
         except TimeoutError as error:
             raise TooSlow("the answer did not come in time") from error
         except OSError as error:
-            raise Broken(in_words(error)) from error
+            raise ConnectionBroken(in_words(error)) from error
         if data:
             self.reading.feed(data)
         else:
@@ -221,7 +221,7 @@ def _parts(head: bytes, body: bytes | Iterable[bytes] | None) -> Iterator[bytes]
         yield body
 
 
-def _dialled(route: Route, timeout: float) -> socket.socket:
+def _dialled(route: ServerRoute, timeout: float) -> socket.socket:
     with while_connecting():
         if route.socket is not None:
             dialled = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -245,7 +245,7 @@ def _dialled(route: Route, timeout: float) -> socket.socket:
 
 def _pass_proxy(proxy: socket.socket, tunnel: bytes) -> None:
     proxy.sendall(tunnel)
-    reading = Reading()
+    reading = ResponseReader()
     while not reading.status:
         if data := proxy.recv(_AT_A_TIME):
             reading.feed(data)

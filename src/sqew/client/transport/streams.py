@@ -8,9 +8,9 @@ from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Mapping
 from typing import cast
 
-from sqew.client.transport.failures import Broken, TooSlow, TransportError, in_words, while_connecting
-from sqew.client.transport.response import Reading
-from sqew.client.transport.route import IDLE_S, LAST_CHUNK, MOST_IDLE, PIECE, Glance, Route, Timeouts, chunk
+from sqew.client.transport.failures import ConnectionBroken, TooSlow, TransportError, in_words, while_connecting
+from sqew.client.transport.response import ResponseReader
+from sqew.client.transport.route import IDLE_S, LAST_CHUNK, MOST_IDLE, PIECE, Glance, ServerRoute, Timeouts, chunk
 
 _MOST_HELD = 262_144
 """Most bytes of a body that may wait to be taken before the server must wait."""
@@ -19,7 +19,7 @@ _MOST_HELD = 262_144
 class LoopedTransport:
     """The connections to a server: as many as are needed at a time, and those that may be needed again."""
 
-    def __init__(self, route: Route) -> None:
+    def __init__(self, route: ServerRoute) -> None:
         self._route = route
         self.is_closed = False
         self._idle: deque[_Connection] = deque()
@@ -73,7 +73,7 @@ class LoopedTransport:
         connection = await _dialled(self._route, seconds)
         if self.is_closed:
             connection.abort()
-            raise Broken("the client was closed")
+            raise ConnectionBroken("the client was closed")
         return connection
 
     def release(self, connection: _Connection, *, is_done: bool) -> None:
@@ -107,7 +107,7 @@ class LoopedResponse:
         """Yield the body as it comes. Little more of it is read than is taken."""
         while True:
             if self._connection is None:
-                raise Broken("the answer was closed before it was read")
+                raise ConnectionBroken("the answer was closed before it was read")
             reading = self._connection.reading
             if reading.held:
                 yield reading.take()
@@ -134,7 +134,7 @@ class _Connection(asyncio.Protocol):
     def __init__(self, loop: asyncio.AbstractEventLoop, timeout: float) -> None:
         self.loop = loop
         self.lost: asyncio.Future[None] = loop.create_future()
-        self.reading = Reading()
+        self.reading = ResponseReader()
         self._failure: TransportError | None = None
         self._waiter: asyncio.Future[bool] | None = None
         self._is_full = self._is_held_up = self._is_resting = self._is_sent = False
@@ -242,7 +242,7 @@ class _Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         if exc is not None and not self.reading.is_complete:
-            self._fail(Broken(in_words(exc)))
+            self._fail(ConnectionBroken(in_words(exc)))
         else:
             self.eof_received()
         self._wake()
@@ -264,20 +264,20 @@ class _Connection(asyncio.Protocol):
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(is_in_time)
 
-    async def secured(self, route: Route) -> None:
+    async def secured(self, route: ServerRoute) -> None:
         """Pass the proxy, and start TLS, if the route needs them."""
         if route.tunnel:
             self._transport.write(route.tunnel)
             while not self.reading.status:
                 await self.receive()
             self.reading.check_tunnel()
-            self.reading = Reading()
+            self.reading = ResponseReader()
         if route.tls is not None:
             secure = await self.loop.start_tls(self._transport, self, route.tls, server_hostname=route.host)
             self._transport = cast("asyncio.Transport", secure)
 
 
-async def _dialled(route: Route, seconds: float) -> _Connection:
+async def _dialled(route: ServerRoute, seconds: float) -> _Connection:
     loop = asyncio.get_running_loop()
     with while_connecting():
         dialled = await _socket_to(route, seconds, loop)
@@ -297,7 +297,7 @@ async def _dialled(route: Route, seconds: float) -> _Connection:
         return connection
 
 
-async def _socket_to(route: Route, seconds: float, loop: asyncio.AbstractEventLoop) -> socket.socket:
+async def _socket_to(route: ServerRoute, seconds: float, loop: asyncio.AbstractEventLoop) -> socket.socket:
     """Return a connected socket: to the first address of the server that can be reached, with a timeout for each."""
     if route.socket is not None:
         return await _connected(socket.AF_UNIX, route.socket, seconds, loop)

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from sqew.client.connect import USER_AGENT
 from sqew.client.transport.failures import TransportError
-from sqew.client.transport.route import Route, Timeouts
+from sqew.client.transport.route import ServerRoute, Timeouts
 from sqew.client.transport.streams import LoopedTransport
 from sqew.clock import Clock
 from sqew.envelopes.signing import cryptography_explained
@@ -98,7 +98,7 @@ class _Outcome(Struct, frozen=True):
         return self.signers
 
 
-class Certificates:
+class CertificateCache:
     """A cache of certificates from some hosts and no others. It may be shared by threads."""
 
     def __init__(
@@ -214,7 +214,7 @@ class Certificates:
     async def _downloaded(self, place: Place) -> bytes:
         """Download the certificate from its host. Redirects are not followed."""
         headers = {"user-agent": USER_AGENT, "accept-encoding": "identity"}
-        http = LoopedTransport(Route(f"{place.scheme}://{place.host}:{place.port}", headers, tls=self._tls))
+        http = LoopedTransport(ServerRoute(f"{place.scheme}://{place.host}:{place.port}", headers, tls=self._tls))
         timeouts = Timeouts(self._timeout_s, self._timeout_s, self._timeout_s)
         pem = bytearray()
         try:

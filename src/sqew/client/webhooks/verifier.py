@@ -13,7 +13,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import Struct
 
-from sqew.client.webhooks.certificates import Certificates, Signer, signers_in
+from sqew.client.webhooks.certificates import CertificateCache, Signer, signers_in
 from sqew.clock import Clock
 from sqew.envelopes.signing import SignatureVersion, cryptography_explained, hash_of, string_to_sign
 from sqew.errors import BadSignature, BadValue
@@ -92,7 +92,7 @@ class EnvelopeVerifier:
         self._only_version_2 = only_version_2
         self._max_age_ms = None if max_age_seconds is None else seconds_as_ms("max_age_seconds", max_age_seconds, 1)
         self._pinned = None if certificate is None else _pinned(certificate)
-        self._certificates = Certificates(
+        self._certificates = CertificateCache(
             cert_hosts, allow_http=allow_http, timeout_seconds=timeout_seconds, tls=tls, clock=self._clock
         )
 

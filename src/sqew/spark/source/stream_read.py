@@ -19,7 +19,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from sqew.client.calls import Call
+from sqew.client.calls import ApiCall
 from sqew.errors import SqewError
 from sqew.spark.source import calls
 from sqew.spark.source.consumer import Consumer
@@ -124,7 +124,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return most if self._left is None else min(most, self._left)
 
 
-def _whole(wire: Wire, call: Call[None]) -> list[pa.RecordBatch]:
+def _whole(wire: Wire, call: ApiCall[None]) -> list[pa.RecordBatch]:
     """Return a part's batches, all at once so that the call can be retried: a part is a few thousand messages."""
     for tried in count():
         try:

@@ -10,8 +10,8 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from sqew.client import calls
-from sqew.client.address import Address, address_of
-from sqew.client.calls import Answer, Call
+from sqew.client.address import ServerAddress, address_of
+from sqew.client.calls import ApiCall, ServerAnswer
 from sqew.client.connect import route_to, target_of
 from sqew.client.retries import DEFAULT_RETRIES, DEFAULT_TIMEOUT_S, Patience, check_plain, explained, timeouts_of
 from sqew.client.streams import headers_of
@@ -54,28 +54,28 @@ class Wire:
             self._connection.close()
             self._connection = None
 
-    def ask(self, call: Call[R]) -> R:
+    def ask(self, call: ApiCall[R]) -> R:
         """Return the result of a call, or raise the server's error."""
         for tried in count():
             try:
                 with self._sent(call) as response:
-                    answer = Answer(response.status, response.read(), response.headers)
+                    answer = ServerAnswer(response.status, response.read(), response.headers)
                 return calls.read(call, answer, self._address.name)
             except SqewError as error:
                 self.wait_or_raise(call, error, tried)
         raise AssertionError("counting never ends")
 
     @contextmanager
-    def stream(self, call: Call[Any]) -> Iterator[Iterator[bytes]]:
+    def stream(self, call: ApiCall[Any]) -> Iterator[Iterator[bytes]]:
         """Yield the body of a response in pieces. It is not retried: pieces already yielded can't be taken back."""
         with self._sent(call, {"accept": ARROW}) as response:
             if response.status != 200:
                 raise calls.refusal(
-                    call, Answer(response.status, response.read(), response.headers), self._address.name
+                    call, ServerAnswer(response.status, response.read(), response.headers), self._address.name
                 )
             yield response.pieces()
 
-    def wait_or_raise(self, call: Call[Any], error: SqewError, tried: int) -> None:
+    def wait_or_raise(self, call: ApiCall[Any], error: SqewError, tried: int) -> None:
         """Wait until the call may be retried, at the next server; raise the error if it may not be."""
         pause = self._patience.pause(call, error, tried)
         if pause is None:
@@ -85,11 +85,11 @@ class Wire:
         time.sleep(pause)
 
     @property
-    def _address(self) -> Address:
+    def _address(self) -> ServerAddress:
         return self._addresses[0]
 
     @contextmanager
-    def _sent(self, call: Call[Any], headers: dict[str, str] | None = None) -> Iterator[BlockingResponse]:
+    def _sent(self, call: ApiCall[Any], headers: dict[str, str] | None = None) -> Iterator[BlockingResponse]:
         address = self._address
         said = {**headers_of(call, streamed=False), **(headers or {})}
         timeouts = timeouts_of(call, DEFAULT_TIMEOUT_S)
