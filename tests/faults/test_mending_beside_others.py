@@ -20,7 +20,7 @@ from sqew.stores.sql.subscription_cache import Bindings
 from sqew.stores.sql.transaction import Work
 from sqew.stores.sqlite import SQLiteStore, store
 from sqew.stores.sqlite.connection import SQL, SQLiteConnection, connect
-from sqew.stores.sqlite.disk_space import Room
+from sqew.stores.sqlite.disk_space import DiskSpace
 from sqew.stores.sqlite.repair import mend
 from tests.faults.power import Disk
 
@@ -166,7 +166,7 @@ def _cut_amid_mending(folder: Path, content: bytes, at: int) -> dict[str, bytes]
     path = str(folder / "queue.db")
     with closing(connect(path, create=False, vfs=disk.name)) as connection:
         link = SQLiteConnection(connection)
-        work = Work(link, SQL, Catalog(link.execute, SQL), Bindings(), ReadyRows(), Room(path, 0), Random(0))
+        work = Work(link, SQL, Catalog(link.execute, SQL), Bindings(), ReadyRows(), DiskSpace(path, 0), Random(0))
         work.now = NOW
         assert mend(work, connection, indexes=True)
     return found[0] if found else None

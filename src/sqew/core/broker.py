@@ -90,7 +90,7 @@ class Coalesced(Protocol):
         """Submit them."""
 
 
-class Step:
+class StepSize:
     """The size of a long read's next step: limited to a number of messages, and to about 1 MiB.
 
     Each step is held in memory until its reader, which may be slow, has taken it.
@@ -491,7 +491,7 @@ class Broker:
         """
         if up_to is None:
             up_to = await self.run(LastId())
-        step = Step(_SCAN_STEP)
+        step = StepSize(_SCAN_STEP)
         while True:
             page = await self.run(Scan(queue, after, up_to, step.limit))
             step.took(sum(len(message.body) for message in page.messages))

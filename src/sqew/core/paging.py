@@ -9,7 +9,7 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
-class Part(Protocol[T_co]):
+class PagePart(Protocol[T_co]):
     """A page: it has fewer entries than requested at the end of the list, or if the entries are large."""
 
     @property
@@ -29,7 +29,7 @@ class Pages(Generic[T]):
         self.found: list[T] = []
         self.is_done = False
 
-    def take(self, page: Part[T]) -> None:
+    def take(self, page: PagePart[T]) -> None:
         """Add a page."""
         self.found += page.messages
         self.limit -= len(page.messages)
@@ -39,7 +39,7 @@ class Pages(Generic[T]):
             self.after = page.after
 
 
-def all_of(ask: Callable[[int, int], Part[T]], limit: int, after: int) -> list[T]:
+def all_of(ask: Callable[[int, int], PagePart[T]], limit: int, after: int) -> list[T]:
     """Return up to ``limit`` entries after ``after``. ``ask`` gets how many to fetch, and after which."""
     pages = Pages[T](limit, after)
     while not pages.is_done:

@@ -142,7 +142,7 @@ async def _serve(settings: Settings, ready: Ready) -> None:
 async def _look_around(engine: Engine | RemoteEngine, broker: Broker, guard: Guard) -> int:
     """Check the store now, rather than with the first client; return the salt of its ids."""
     if isinstance(engine, RemoteEngine):
-        await engine.store.look_for_room()
+        await engine.store.check_space()
     await guard.keep_up()
     # It could be written to: that a standby is away keeps nobody from starting.
     with contextlib.suppress(OutcomeUnknown):

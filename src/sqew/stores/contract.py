@@ -101,7 +101,7 @@ class RemoteStore(Protocol):
     async def check(self) -> None:
         """Raise unless messages can be stored, as far as that can be known without storing one."""
 
-    async def look_for_room(self) -> None:
+    async def check_space(self) -> None:
         """Warn if the database has fewer connections left than this server may need."""
 
     async def close(self) -> None: ...

@@ -301,10 +301,10 @@ async def test_who_may_need_more_connections_than_are_left_is_warned(
     url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with opened(url, connections=8) as store, opened(url, connections=1_000) as greedy:
-        await store.look_for_room()
+        await store.check_space()
         assert caplog.messages == []
 
-        await greedy.look_for_room()
+        await greedy.check_space()
 
         assert "lower database_connections" in caplog.text
 

@@ -7,7 +7,7 @@ import pytest
 from sqew.errors import BadSetting, StoreUnusable
 from sqew.settings import resolve
 from sqew.stores.postgres.errors import translate
-from sqew.stores.postgres.urls import CONNECT_WITHIN_S, Address, address
+from sqew.stores.postgres.urls import CONNECT_WITHIN_S, DatabaseAddress, address
 
 PLACE = "postgresql://app@db.example.com/queues"
 
@@ -15,17 +15,17 @@ PLACE = "postgresql://app@db.example.com/queues"
 def test_a_url_that_asyncpg_understands_is_left_as_it_is():
     url = f"{PLACE}?sslmode=require&application_name=a%20b&target_session_attrs=any"
 
-    assert address(url) == Address(url, CONNECT_WITHIN_S)
+    assert address(url) == DatabaseAddress(url, CONNECT_WITHIN_S)
 
 
 def test_a_timeout_for_the_connection_is_kept():
-    assert address(f"{PLACE}?connect_timeout=9&sslmode=require") == Address(f"{PLACE}?sslmode=require", 9)
+    assert address(f"{PLACE}?connect_timeout=9&sslmode=require") == DatabaseAddress(f"{PLACE}?sslmode=require", 9)
 
 
 def test_what_does_nothing_is_left_out_and_named():
     read = address(f"{PLACE}?keepalives=1&channel_binding=prefer&options=-c%20geqo%3Doff&keepalives_idle=30")
 
-    assert read == Address(
+    assert read == DatabaseAddress(
         f"{PLACE}?options=-c%20geqo%3Doff", CONNECT_WITHIN_S, ("channel_binding", "keepalives", "keepalives_idle")
     )
 

@@ -70,7 +70,7 @@ def _ask_server(session: Session) -> None:
 
 def _try_file(session: Session) -> None:
     from sqew.stores.sqlite.connection import connect  # here: the help must not wait for them
-    from sqew.stores.sqlite.disk_space import Room
+    from sqew.stores.sqlite.disk_space import DiskSpace
 
     settings = session.settings
     with session.open_file() as q:
@@ -78,7 +78,7 @@ def _try_file(session: Session) -> None:
             queues = len(q.queues())
         facts = _facts(settings.db, settings.durability, queues)
     with closing(connect(settings.db, create=False)) as connection:
-        has_room = Room(settings.db, settings.disk_reserve_bytes, connection).has_room()
+        has_room = DiskSpace(settings.db, settings.disk_reserve_bytes, connection).has_room()
     if not has_room:
         raise StoreFull(
             f"The disk that holds {settings.db} has {byte_count(facts['disk_free_bytes'])} left, so sends are refused "

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from sqew import operations as ops
-from sqew.core.broker import Step
+from sqew.core.broker import StepSize
 from sqew.errors import BadValue, UnknownColumn, UnknownLane
 from sqew.formats import arrow, ndjson
 from sqew.http.service import Service
@@ -136,7 +136,7 @@ def _is_wanted(message: Message, wanted: Range) -> bool:
 
 
 async def _archive_lines(service: Service, wanted: Range) -> AsyncIterator[bytes]:
-    after, up_to, step = wanted.after, wanted.up_to or 0, Step(_ARCHIVE_STEP)
+    after, up_to, step = wanted.after, wanted.up_to or 0, StepSize(_ARCHIVE_STEP)
     while True:
         page = await service.broker.run(ops.ListArchive(wanted.queue, step.limit, after))
         step.took(sum(len(one.message.body) for one in page.messages))

@@ -79,7 +79,7 @@ class HeldElsewhere(Exception):
         self.queues = queues
 
 
-class Answer:
+class FetchedRows:
     """The rows of a statement: implements `sqew.stores.sql.transaction.Rows`."""
 
     __slots__ = ("_rows",)
@@ -135,7 +135,7 @@ class PostgresConnection:
                 raise HeldElsewhere(wanted | self._held)
             self._held |= wanted
 
-    def execute(self, statement: str, parameters: Iterable[Any] = (), /) -> Answer:
+    def execute(self, statement: str, parameters: Iterable[Any] = (), /) -> FetchedRows:
         """Run a statement."""
         return wait_for(self.fetch(statement, *parameters))
 
@@ -160,19 +160,19 @@ class PostgresConnection:
                 raise asyncpg.ConnectionDoesNotExistError("connection was closed in the middle of operation") from None
         return prepared
 
-    async def fetch(self, statement: str, *parameters: Any) -> Answer:
+    async def fetch(self, statement: str, *parameters: Any) -> FetchedRows:
         """Run a statement, from code that can await."""
         prepared = self._prepared.get(statement) or await self._prepare(statement)
         rows = await prepared.fetch(*parameters)
         # Such as "UPDATE 3", or "BEGIN".
         changed = (prepared.get_statusmsg() or "").rpartition(" ")[2]
         self._changed = int(changed) if changed.isdigit() else 0
-        return Answer(rows)
+        return FetchedRows(rows)
 
-    async def fetch_alone(self, statement: str, *parameters: Any) -> Answer:
+    async def fetch_alone(self, statement: str, *parameters: Any) -> FetchedRows:
         """Run a statement that is a transaction of its own. Raise `OutcomeUnknown` as `commit` does."""
         prepared = self._prepared.get(statement) or await self._prepare(statement)
-        return Answer(await self.decided(prepared.fetch(*parameters)))
+        return FetchedRows(await self.decided(prepared.fetch(*parameters)))
 
     async def commit(self) -> None:
         """Commit the transaction. Raise `OutcomeUnknown` if the commit was sent and may or may not have been done."""
@@ -200,9 +200,9 @@ class PostgresConnection:
         if message.server_source_function == UNREPLICATED:
             self._is_unreplicated = True
 
-    def executemany(self, statement: str, rows: Iterable[Row], /) -> Answer:
+    def executemany(self, statement: str, rows: Iterable[Row], /) -> FetchedRows:
         """Run a statement once for every row of parameters, in one round trip."""
-        return Answer(wait_for(wait_for(self._prepare(statement)).fetchmany(list(rows))))
+        return FetchedRows(wait_for(wait_for(self._prepare(statement)).fetchmany(list(rows))))
 
     def delete(self, statement: str, rows: Iterable[Row], /) -> Sequence[Row]:
         """Run a statement that deletes, once for every row of parameters; return the rows that it returns."""

@@ -13,7 +13,7 @@ _BELIEVED_S = 10.0
 """Seconds for which a disk is believed to be full after a write found it so: then others may try again."""
 
 
-class Room:
+class DatabaseSpace:
     """A server's knowledge of the room on the database's disk."""
 
     def __init__(self) -> None:

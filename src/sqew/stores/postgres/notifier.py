@@ -162,15 +162,15 @@ def _warn(error: Exception) -> None:
 def _notices(queues: Iterable[str]) -> list[str]:
     """Return the names, packed into as few notices as fit. One with a NUL concerns this process alone: skip it."""
     notices: list[str] = []
-    room = 0
+    space = 0
     for queue in queues:
         if "\0" in queue:
             continue
         size = len(queue.encode()) + len(_BETWEEN)
-        if size <= room:
+        if size <= space:
             notices[-1] += _BETWEEN + queue
         else:
             notices.append(queue)
-            room = _MOST_BYTES
-        room -= size
+            space = _MOST_BYTES
+        space -= size
     return notices

@@ -21,7 +21,7 @@ from sqew.ids import new_token
 from sqew.model import Fact, Lease, Message, NewMessage, Received, Sent, Settled
 from sqew.operations import Ack, Operation, Receive, Send
 from sqew.stores.postgres.batch import Batch
-from sqew.stores.postgres.connection import SQL, SYNC_COMMIT, Answer, PostgresConnection
+from sqew.stores.postgres.connection import SQL, SYNC_COMMIT, FetchedRows, PostgresConnection
 from sqew.stores.postgres.watermarks import Bucket, Watermarks
 from sqew.stores.sql.catalog import Catalog, QueueState
 from sqew.stores.sql.receive import NEVER, delivered
@@ -281,7 +281,7 @@ async def _send(
     marks.sent({send.state.name for send in sends}, batch.took_ms())
 
 
-async def _inserted(connection: PostgresConnection, catalog: Catalog, batch: Batch, rows: _Rows) -> Answer:
+async def _inserted(connection: PostgresConnection, catalog: Catalog, batch: Batch, rows: _Rows) -> FetchedRows:
     sync_commit = None if batch.sync_commit is None else SYNC_COMMIT[batch.sync_commit]
     if rows.are_alike:
         return await connection.fetch_alone(

@@ -32,13 +32,13 @@ from sqew.stores.contract import GoOn
 from sqew.stores.postgres.batch import Batch
 from sqew.stores.postgres.clock import DatabaseClock
 from sqew.stores.postgres.connection import PLANNING, SYNC_COMMIT
-from sqew.stores.postgres.disk_space import Room
+from sqew.stores.postgres.disk_space import DatabaseSpace
 from sqew.stores.postgres.errors import CONTESTED, OF_DATABASE, STALE, translate
 from sqew.stores.postgres.migrate import READ_COMMITTED, check_usable, check_version, migrate
 from sqew.stores.postgres.pool import Exhausted, Pool
 from sqew.stores.postgres.pool_counters import PoolCounters
 from sqew.stores.postgres.session import Session
-from sqew.stores.postgres.urls import Address, address
+from sqew.stores.postgres.urls import DatabaseAddress, address
 from sqew.stores.postgres.watermarks import Watermarks
 
 _log = logging.getLogger("sqew.postgres")
@@ -103,7 +103,7 @@ class PostgresStore:
         self._follower: asyncio.Task[None] | None = None
         self._marks = Watermarks()
         self._throttles: dict[int, Throttle] = {}
-        self._room = Room()
+        self._space = DatabaseSpace()
 
     @classmethod
     async def open(cls, url: str, *, now: int | None = None, create: bool = True, **options: Any) -> Self:
@@ -140,7 +140,7 @@ class PostgresStore:
             await self._again(lambda session: session.run(batch), batch=batch)
         except Exception as error:
             if isinstance(error, StoreFull):
-                self._room.ran_out(error)
+                self._space.ran_out(error)
             if not batch.has_begun and (len(operations) == 1 or not isinstance(error, BadValue)):
                 raise
             if is_about_all(error):
@@ -150,7 +150,7 @@ class PostgresStore:
                 await self._resolve_each(batch)
         else:
             if any(isinstance(operation, ops.Send) for operation in operations):
-                self._room.was_found()
+                self._space.was_found()
         return batch.commit
 
     async def _resolve_each(self, batch: Batch) -> None:
@@ -208,9 +208,9 @@ class PostgresStore:
         missing = await self._again(lambda session: session.connection.fetchval(_MISSING_RIGHT), reads=True)
         if missing is not None:
             raise translate(asyncpg.InsufficientPrivilegeError(f"permission denied for {missing}"), self._url)
-        self._room.check()
+        self._space.check()
 
-    async def look_for_room(self) -> None:
+    async def check_space(self) -> None:
         """Warn if the database has fewer connections left than this server may need."""
         if self._pooler:
             return
@@ -241,7 +241,7 @@ class PostgresStore:
         await self._again(lambda session: session.connection.execute("SELECT pg_notify($1, '')", channel))
 
     async def _connect(
-        self, address: Address, pooler: bool, patient: bool = False
+        self, address: DatabaseAddress, pooler: bool, patient: bool = False
     ) -> asyncpg.Connection[asyncpg.Record]:
         connection = await asyncpg.connect(
             address.url,

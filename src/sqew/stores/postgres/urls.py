@@ -39,7 +39,7 @@ _DROPPED = frozenset(
 )
 
 
-class Address(Struct, frozen=True):
+class DatabaseAddress(Struct, frozen=True):
     """The address of a database in terms that asyncpg understands."""
 
     url: str
@@ -48,7 +48,7 @@ class Address(Struct, frozen=True):
     """Parameters of the URL that do nothing."""
 
 
-def address(url: str, setting: str = "database_url") -> Address:
+def address(url: str, setting: str = "database_url") -> DatabaseAddress:
     """Read a URL. Raise `BadSetting` if it asks for what can't be had."""
     place, _, query = url.partition("?")
     try:
@@ -66,7 +66,7 @@ def address(url: str, setting: str = "database_url") -> Address:
     ignored = tuple(sorted(given.keys() & _DROPPED - {"connect_timeout"}))
     if left != given:
         url = f"{place}?{urlencode(left, quote_via=quote)}" if left else place
-    return Address(url, within_s if within_s > 0 else CONNECT_WITHIN_S, ignored)
+    return DatabaseAddress(url, within_s if within_s > 0 else CONNECT_WITHIN_S, ignored)
 
 
 def _check_kept(given: Mapping[str, str], setting: str) -> None:

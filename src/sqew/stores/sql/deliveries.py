@@ -60,14 +60,14 @@ def claim(work: Work, op: ClaimDeliveries) -> Claimed:
     cursor = turns.ends_at
     taking = _Taking(work, op)
     for at, subscription_id in enumerate(turns.ids):
-        room = min(op.per_subscription - op.busy.get(subscription_id, 0), op.limit - len(taking.taken))
-        if room > 0:
+        space = min(op.per_subscription - op.busy.get(subscription_id, 0), op.limit - len(taking.taken))
+        if space > 0:
             row = work.execute(work.sql.subscription_taking, (subscription_id,)).fetchone()
             if row is None:
                 taking.drop_unsubscribed(subscription_id)
             else:
                 uuid, confirmed, *said = row
-                taking.take(subscription_id, uuid, confirmed, room, _retries_ms(*said))
+                taking.take(subscription_id, uuid, confirmed, space, _retries_ms(*said))
         if len(taking.taken) >= op.limit or taking.size >= MOST_BYTES:
             cursor = subscription_id if at < turns.in_order else cursor
             break
@@ -118,11 +118,11 @@ class _Taking:
         """True if others may be due in place of what was cleared away."""
 
     def take(
-        self, subscription_id: int, uuid: str, confirmed: int, room: int, retries_ms: tuple[int, ...] | None
+        self, subscription_id: int, uuid: str, confirmed: int, space: int, retries_ms: tuple[int, ...] | None
     ) -> None:
         work = self._work
         for id, payload_id, endpoint, check, is_expired, attempts in work.execute(
-            work.sql.due_deliveries, (subscription_id, work.now, room)
+            work.sql.due_deliveries, (subscription_id, work.now, space)
         ).fetchall():
             if is_expired:
                 self._clear(id, _delete)

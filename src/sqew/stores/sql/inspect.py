@@ -61,9 +61,9 @@ def peek(work: Work, op: Peek) -> list[Message]:
     if len(found) < op.limit:
         found += sorted(rows("peek_waiting"), key=lambda row: (row[4], -row[3], row[0]))[: op.limit - len(found)]
     if len(found) < op.limit and state.policy.fifo:
-        room = op.limit - len(found)
-        blocked = chain.from_iterable(work.execute(work.sql.peek_blocked, (state.id, lane, room)) for lane in lanes)
-        found += sorted(blocked)[:room]
+        space = op.limit - len(found)
+        blocked = chain.from_iterable(work.execute(work.sql.peek_blocked, (state.id, lane, space)) for lane in lanes)
+        found += sorted(blocked)[:space]
     return list(not_too_much(stored_message(work, row) for row in found))
 
 

@@ -77,7 +77,7 @@ def _publish_plain(work: Work, event: NewEvent) -> Published | None:
         or not _is_small(event)
     ):
         return None
-    work.room.check(work.now)
+    work.space.check(work.now)
     ids = _put_plain(work, fanout, event)
     if not work.defers:
         write_deferred(work)
@@ -89,7 +89,7 @@ def publish_events(work: Work, events: Sequence[NewEvent], *, each_for_itself: b
 
     ``each_for_itself``: a queue that refuses does so for itself alone.
     """
-    work.room.check(work.now)
+    work.space.check(work.now)
     work.bindings.refresh(work)
     ways = ways_of(work, events)
     fanouts = [fanout for fanout, _ in ways]

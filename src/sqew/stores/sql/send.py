@@ -50,7 +50,7 @@ def send(work: Work, op: Send) -> list[Sent]:
 
 def _send_alike(work: Work, state: QueueState, messages: NewMessages) -> list[Sent]:
     """Send messages that differ only in their bodies to a queue that has nothing else to check."""
-    work.room.check(work.now)
+    work.space.check(work.now)
     lane = state.lane(cast("str | None", messages.lanes))
     write_deferred(work)
     ids = put_alike(work, state, messages, lane, checksums(messages))
@@ -71,7 +71,7 @@ def accept(work: Work, state: QueueState, messages: Sequence[NewMessage], *, apa
     policy = state.policy
     if state.takes_one_at_a_time:
         work.hold(state)
-    work.room.check(work.now)
+    work.space.check(work.now)
     lanes = [state.default_lane if message.lane is None else state.lane(message.lane) for message in messages]
     most = policy.max_body_bytes
     if most is not None and (largest := max(map(size_of, messages), default=0)) > most:
@@ -189,8 +189,8 @@ def plain_row(work: Work, state: QueueState, message: NewMessage) -> Row | None:
     ):
         return None
     now, policy = work.now, state.policy
-    if now >= work.room.next_look_at:
-        work.room.check(now)
+    if now >= work.space.next_look_at:
+        work.space.check(now)
     due_at = due_at_of(state, now, message.delay_ms)
     ttl_ms = policy.ttl_ms if message.ttl_ms is None else message.ttl_ms
     expires_at = None if ttl_ms is None else now + ttl_ms
@@ -235,12 +235,12 @@ def write_deferred(work: Work) -> None:
 
 def _exceeds(work: Work, state: QueueState, messages: Sequence[NewMessage], quota: int) -> bool:
     """Return True if the queue would hold more than its quota. Duplicates add nothing."""
-    room = quota - work.catalog.depth(state)
-    if len(messages) <= room:
+    space = quota - work.catalog.depth(state)
+    if len(messages) <= space:
         return False
     keys = [_key(state.policy, message) for message in messages]
     known = {key for key in keys if key is not None and work.execute(work.sql.key_owner, (state.id, key, work.now)).get}
-    return keys.count(None) + len(set(keys) - {None} - known) > room
+    return keys.count(None) + len(set(keys) - {None} - known) > space
 
 
 def _key(policy: Policy, message: NewMessage) -> str | None:

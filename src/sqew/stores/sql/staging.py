@@ -55,7 +55,7 @@ _STAGED_TO_QUOTA = 4
 
 def stage(work: Work, op: Stage) -> Staged:
     state = work.catalog.queue(op.queue)
-    work.room.check(work.now)
+    work.space.check(work.now)
     _check_policy(state, op.messages)
     count = len(op.messages)
     writer = work.execute(work.sql.read_writer, (state.id, op.writer)).fetchone()
@@ -184,7 +184,7 @@ def _turns(work: Work, staging_id: int | None, op: Promote) -> list[Row]:
 def _check_room(work: Work, state: QueueState, count: int) -> None:
     """Raise unless the queue may take so many messages. Once that is decided, nothing can be refused."""
     policy = state.policy
-    work.room.check(work.now)
+    work.space.check(work.now)
     if policy.quota is not None and work.catalog.depth(state) + _on_their_way(work, state) + count > policy.quota:
         raise QuotaExceeded(state.name, policy.quota)
     if policy.rate_limit is not None and count:

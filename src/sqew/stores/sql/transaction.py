@@ -108,7 +108,7 @@ class StoreConnection(Protocol):
         """Lock queues until the transaction ends: no other may change the order or the number of their messages."""
 
 
-class Room(Protocol):
+class FreeSpace(Protocol):
     """Room for more messages."""
 
     next_look_at: int
@@ -123,7 +123,7 @@ class Work:
     __slots__ = (
         "bindings", "catalog", "changes", "deferred", "defers", "delete", "delivery_keep_ms", "execute",
         "execute_at_once", "executemany", "facts", "ready_rows", "hold", "insert_alike", "insert_copies", "integers",
-        "now", "random", "read", "room", "sql", "woken",
+        "now", "random", "read", "space", "sql", "woken",
     )  # fmt: skip
 
     def __init__(
@@ -133,7 +133,7 @@ class Work:
         catalog: Catalog,
         bindings: Bindings,
         ready_rows: ReadyRows,
-        room: Room,
+        space: FreeSpace,
         random: Random,
         delivery_keep_ms: int = 0,
     ) -> None:
@@ -151,7 +151,7 @@ class Work:
         self.catalog = catalog
         self.bindings = bindings
         self.ready_rows = ready_rows
-        self.room = room
+        self.space = space
         self.random = random
         # How long an exhausted delivery is kept.
         self.delivery_keep_ms = delivery_keep_ms

@@ -21,7 +21,7 @@ _LOOK_EVERY_MS = 50
 _WAL_HEADER_BYTES, _FRAME_HEADER_BYTES = 32, 24
 
 
-class Room:
+class DiskSpace:
     """The room that the disk, the file and its WAL have left, compared with the reserve."""
 
     def __init__(self, path: str, reserve_bytes: int, connection: apsw.Connection | None = None) -> None:

@@ -54,8 +54,8 @@ def send_plain(work: Work, queue: str, body: bytes, format: Format) -> Fact | No
     lane = state.default_lane
     if 0 not in state.buckets.get(lane, ()):
         return None
-    if now >= work.room.next_look_at:
-        work.room.check(now)
+    if now >= work.space.next_look_at:
+        work.space.check(now)
     policy, is_text = state.policy, format == "text"
     due_at, expires_at = now + policy.delay_ms, None if policy.ttl_ms is None else now + policy.ttl_ms
     work.execute_at_once(

@@ -19,7 +19,7 @@ from sqew.stores.sql.ready_rows import ReadyRows
 from sqew.stores.sql.subscription_cache import Bindings
 from sqew.stores.sql.transaction import Work
 from sqew.stores.sqlite.connection import SQL, SQLiteConnection, translated
-from sqew.stores.sqlite.disk_space import Room
+from sqew.stores.sqlite.disk_space import DiskSpace
 from sqew.stores.sqlite.lost_transactions import WalWatch
 from sqew.stores.sqlite.migrate import version_of
 
@@ -44,7 +44,7 @@ class SQLiteReader:
                 raise
         catalog = Catalog(self._connection.execute, SQL)
         self._work = Work(
-            SQLiteConnection(self._connection), SQL, catalog, Bindings(), ReadyRows(), Room(self.path, 0), Random()
+            SQLiteConnection(self._connection), SQL, catalog, Bindings(), ReadyRows(), DiskSpace(self.path, 0), Random()
         )
         self._work.now = now
 

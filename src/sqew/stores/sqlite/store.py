@@ -35,7 +35,7 @@ from sqew.stores.sqlite.connection import (
     translate,
     translated,
 )
-from sqew.stores.sqlite.disk_space import Room
+from sqew.stores.sqlite.disk_space import DiskSpace
 from sqew.stores.sqlite.fast_paths import FAST_PATHS, FAST_PATHS_WITHIN, FastPath, send_plain
 from sqew.stores.sqlite.kept_reader import KeptReader
 from sqew.stores.sqlite.lost_transactions import WalWatch, recorded_losses
@@ -108,7 +108,7 @@ class SQLiteStore:
             self.connection.close(True)
             raise
         self._catalog = Catalog(self.connection.execute, SQL)
-        self._room = Room(self.path, disk_reserve_bytes, self.connection)
+        self._space = DiskSpace(self.path, disk_reserve_bytes, self.connection)
         self._bindings = Bindings()
         # One link for each connection: another would take the functions over that note rows.
         self._work_connection = SQLiteConnection(self.connection)
@@ -119,7 +119,7 @@ class SQLiteStore:
             self._catalog,
             self._bindings,
             ReadyRows(),
-            self._room,
+            self._space,
             random or Random(),
             delivery_keep_ms,
         )
@@ -319,8 +319,8 @@ class SQLiteStore:
             raise StoreClosed(f"{self.path} must be opened again: {self._broken}") from self._broken
         if self._seen_version is None:
             self.rollback()
-        if writing and self._room.is_short:
-            self._room.look_ahead(now)
+        if writing and self._space.is_short:
+            self._space.look_ahead(now)
         seen, self._seen_version = self._seen_version, None
         try:
             self._work.execute_at_once("BEGIN IMMEDIATE" if writing else "BEGIN")
@@ -335,7 +335,7 @@ class SQLiteStore:
             raise self._damaged(error) from error
         if now < self._work.now:
             # The clock was set back: what was to be looked at by its former time is to be looked at now.
-            self._room.next_look_at = 0
+            self._space.next_look_at = 0
         self._work.now = now
         self._idle = self._idle and not writing
 
@@ -532,7 +532,7 @@ class SQLiteStore:
 
     def _work_on(self, link: SQLiteConnection, connection: apsw.Connection, now: int) -> Work:
         catalog = Catalog(connection.execute, SQL)
-        work = Work(link, SQL, catalog, Bindings(), self._work.ready_rows, self._work.room, self._work.random)
+        work = Work(link, SQL, catalog, Bindings(), self._work.ready_rows, self._work.space, self._work.random)
         work.now = now
         return work
 

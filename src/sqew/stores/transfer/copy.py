@@ -29,7 +29,7 @@ from sqew.stores.postgres.errors import OF_DATABASE, translate
 from sqew.stores.postgres.pool_counters import PoolCounters
 from sqew.stores.sqlite import SQLiteStore
 from sqew.stores.sqlite.connection import translated
-from sqew.stores.transfer.tables import LAST, NAMES, Row, Table, tables_of, unfit
+from sqew.stores.transfer.tables import LAST, NAMES, Row, TransferTable, tables_of, unfit
 
 Reach = Callable[[str, int, int], object]
 """Progress callback: gets the current step, the number of rows done, and their total."""
@@ -141,7 +141,7 @@ class _Move:
         source: apsw.Connection,
         url: str,
         target: asyncpg.Connection[asyncpg.Record],
-        tables: list[Table],
+        tables: list[TransferTable],
     ) -> None:
         self._path, self._source, self._url, self._target = path, source, url, target
         self._where = without_password(url)
@@ -152,7 +152,7 @@ class _Move:
         self._counts = {table.name: self._count(table) for table in self._tables}
         self._marks = {table.name: Mark() for table in self._tables}
 
-    def _count(self, table: Table) -> int:
+    def _count(self, table: TransferTable) -> int:
         return int(self._source.execute(f"SELECT count(*) FROM {table.name}").get)
 
     async def run(self, reach: Reach, restart: bool) -> Moved:
@@ -183,7 +183,7 @@ class _Move:
                     await self._check_copied(table, marks.get(table.name, Mark()))
                 await self._target.execute(f"TRUNCATE {', '.join(table.name for table in self._tables)}")
 
-    async def _check_copied(self, table: Table, mark: Mark) -> None:
+    async def _check_copied(self, table: TransferTable, mark: Mark) -> None:
         there = await self._target.fetchval(f"SELECT count(*) FROM {table.name}")
         if there > mark.rows:
             raise Conflict(
@@ -213,7 +213,7 @@ class _Move:
             checked += self._marks[table.name].rows
         return True
 
-    async def _check_unchanged(self, table: Table, before: int) -> None:
+    async def _check_unchanged(self, table: TransferTable, before: int) -> None:
         """Raise if what was copied is not what is in the file now. ``before``: the number of rows checked already."""
         mark, now = self._marks[table.name], Mark()
         if mark.rows:
@@ -238,7 +238,7 @@ class _Move:
             # Servers that ran while it was empty look, and refuse to go on until the move is finished.
             await self._target.execute(SQL.bump_catalog)
 
-    async def _copy(self, table: Table) -> None:
+    async def _copy(self, table: TransferTable) -> None:
         mark = self._marks[table.name]
         batch: list[Row] = []
         size = 0
@@ -251,7 +251,7 @@ class _Move:
         if batch:
             await self._write(table, batch)
 
-    async def _write(self, table: Table, rows: list[Row]) -> None:
+    async def _write(self, table: TransferTable, rows: list[Row]) -> None:
         self._marks[table.name].last = table.key_of(rows[-1])
         try:
             async with self._target.transaction():
@@ -288,7 +288,7 @@ class _Move:
         await (link.decided(transaction.commit()) if moved.ok else transaction.rollback())
         return moved
 
-    async def _compared(self, table: Table) -> tuple[int, int]:
+    async def _compared(self, table: TransferTable) -> tuple[int, int]:
         return self._counts[table.name], await self._target.fetchval(f"SELECT count(*) FROM {table.name}")
 
     async def _go_on_counting(self) -> None:

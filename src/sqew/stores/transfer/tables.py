@@ -62,7 +62,7 @@ _COLUMN_NAMES = {"leased_by": "consumer", "group_id": "group", "by": "consumer"}
 """Names of columns for users, where they differ from the columns' own."""
 
 
-class Table(Struct, frozen=True):
+class TransferTable(Struct, frozen=True):
     """A table that both have, with the types of its columns in PostgreSQL."""
 
     name: str
@@ -92,7 +92,7 @@ def _quoted(name: str) -> str:
     return f'"{name}"'
 
 
-async def tables_of(source: apsw.Connection, target: asyncpg.Connection[asyncpg.Record]) -> list[Table]:
+async def tables_of(source: apsw.Connection, target: asyncpg.Connection[asyncpg.Record]) -> list[TransferTable]:
     """Return the tables of both. Raise `StoreUnusable` if they differ."""
     columns: dict[str, dict[str, str]] = {}
     identities: dict[str, str] = {}
@@ -109,7 +109,7 @@ async def tables_of(source: apsw.Connection, target: asyncpg.Connection[asyncpg.
                 f"Bring both to one version of Sqew. {UPGRADE}"
             )
     return [
-        Table(name, columns[name], sorted(filter(key.get, key), key=lambda n: key[n]), identities.get(name))
+        TransferTable(name, columns[name], sorted(filter(key.get, key), key=lambda n: key[n]), identities.get(name))
         for name, key in sorted(keys.items(), key=lambda item: (item[0] in LAST, item[0]))
         if name not in _OWN
     ]
@@ -121,7 +121,7 @@ def _keys(source: apsw.Connection, table: object) -> dict[str, int]:
     return dict(columns)
 
 
-def unfit(source: apsw.Connection, path: str, table: Table, rows: Iterable[Row]) -> BadValue:
+def unfit(source: apsw.Connection, path: str, table: TransferTable, rows: Iterable[Row]) -> BadValue:
     """Return an error that names the row which PostgreSQL can't store."""
     for row in rows:
         for name, value in zip(table.columns, row, strict=True):
@@ -133,7 +133,7 @@ def unfit(source: apsw.Connection, path: str, table: Table, rows: Iterable[Row])
     raise AssertionError("PostgreSQL refuses no other character")
 
 
-def _shown(source: apsw.Connection, table: Table, row: Row) -> str:
+def _shown(source: apsw.Connection, table: TransferTable, row: Row) -> str:
     """Return a row's name for users: ``Message 7 of 'orders'``."""
     values = dict(zip(table.columns, row, strict=True))
     what = _SINGULAR.get(table.name, table.name.removeprefix("sqew_").replace("_", " "))
