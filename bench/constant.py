@@ -10,7 +10,7 @@ import sys
 
 from sqew.errors import SqewError
 from sqew.http.statuses import status_of
-from sqew.http.wire.contract import Bounds
+from sqew.http.wire.contract import ConnectionLimits
 from sqew.http.wire.exchange import Request, Response
 from sqew.http.wire.server import Server, raise_file_limit
 
@@ -40,7 +40,7 @@ class Constant:
 
 
 async def _serve(port: int) -> None:
-    server = Server(Constant(), Bounds())
+    server = Server(Constant(), ConnectionLimits())
     await server.listen("127.0.0.1", port)
     while True:
         await asyncio.sleep(1)

@@ -8,7 +8,7 @@ from typing import get_args
 
 from sqew.model import Fact, FactKind
 from sqew.observe import eventlog
-from sqew.observe.eventlog import Event, EventLog, read
+from sqew.observe.eventlog import EventLog, LoggedEvent, read
 
 PAGE = (Path(__file__).parents[2] / "docs" / "event-log.md").read_text()
 
@@ -39,7 +39,7 @@ def test_every_field_and_every_event_is_explained():
     rows = re.findall(r"^\| (`.*?) \|", PAGE, re.MULTILINE)
     explained = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
 
-    assert set(Event.__struct_fields__) | set(get_args(FactKind)) == explained
+    assert set(LoggedEvent.__struct_fields__) | set(get_args(FactKind)) == explained
 
 
 def test_the_limits_told_are_the_real_ones():

@@ -15,7 +15,7 @@ import pytest
 from sqew.errors import BadValue, NotFound, StoreClosed, StoreDamaged, StoreUnusable
 from sqew.model import Fact, FactKind
 from sqew.observe import eventlog, logfile
-from sqew.observe.eventlog import Event, EventLog, read
+from sqew.observe.eventlog import EventLog, LoggedEvent, read
 
 T = 1_700_000_000_000_000
 
@@ -84,7 +84,7 @@ def test_any_text_is_one_line_and_comes_back_as_it_was(path):
         log.record([Fact("nacked", "q", odd, 7, 1, odd, reason=odd)], T)
 
     assert path.read_bytes().count(b"\n") == 1
-    assert list(read(path)) == [Event(T, "nacked", "q", odd, 7, 1, odd, None, odd)]
+    assert list(read(path)) == [LoggedEvent(T, "nacked", "q", odd, 7, 1, odd, None, odd)]
 
 
 def test_text_that_utf_8_cannot_hold_is_spelled_out_and_its_neighbours_are_kept(path):
@@ -660,4 +660,4 @@ def test_a_copy_of_a_log_without_its_lock_can_be_read(path):
 def test_fields_that_a_later_version_adds_are_passed_over(path):
     path.write_text('{"t":1,"event":"sent","queue":"q","lane":"n","id":1,"attempts":0,"new":[1]}\n')
 
-    assert list(read(path)) == [Event(1, "sent", "q", "n", 1, 0)]
+    assert list(read(path)) == [LoggedEvent(1, "sent", "q", "n", 1, 0)]

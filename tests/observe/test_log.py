@@ -11,7 +11,7 @@ import time
 import pytest
 
 from sqew.observe import log
-from sqew.observe.log import Event, Writer, rendered
+from sqew.observe.log import LogLine, Writer, rendered
 
 AT = "2026-01-31T12:00:00.000Z"
 
@@ -82,12 +82,12 @@ def test_after_the_block_logging_is_as_it_was(capfd):
 
 
 def test_text_that_utf_8_cannot_hold_is_spelled_out():
-    assert json.loads(rendered(Event(AT, "info", "odd \udcff"), as_json=True))["event"] == "odd \\udcff"
-    assert rendered(Event(AT, "info", "odd \udcff"), as_json=False) == b"12:00:00.000 info    odd \\\\udcff\n"
+    assert json.loads(rendered(LogLine(AT, "info", "odd \udcff"), as_json=True))["event"] == "odd \\udcff"
+    assert rendered(LogLine(AT, "info", "odd \udcff"), as_json=False) == b"12:00:00.000 info    odd \\\\udcff\n"
 
 
 def test_a_line_of_text_stays_one_line_whatever_is_in_it():
-    line = rendered(Event(AT, "info", "two\nlines", fields={"path": "/a\r\nb c"}), as_json=False)
+    line = rendered(LogLine(AT, "info", "two\nlines", fields={"path": "/a\r\nb c"}), as_json=False)
 
     assert line == b'12:00:00.000 info    two\\nlines  path="/a\\r\\nb c"\n'
 

@@ -10,10 +10,10 @@ import msgspec
 from plainbench.drivers.base import Left, Place
 from plainbench.drivers.sqew import DURABILITY, OurDriver, depths_of, number_in
 from sqew.client import Client
-from sqew.formats.ndjson import Line
+from sqew.formats.ndjson import MessageLine
 
 _TIMEOUT_S = 10.0
-_decode = msgspec.json.Decoder(Line).decode
+_decode = msgspec.json.Decoder(MessageLine).decode
 
 
 class HttpDriver(OurDriver):

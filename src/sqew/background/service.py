@@ -33,7 +33,7 @@ class Counters(Protocol):
     def fire(self, has_fired: bool) -> None: ...
 
 
-class Host(Protocol):
+class BackgroundHost(Protocol):
     """The server that the loops run beside, as far as they know it."""
 
     broker: Broker
@@ -48,7 +48,7 @@ class Host(Protocol):
 class Background:
     """The workers of a server, running from the start. A task that ends has met a store that was closed for good."""
 
-    def __init__(self, service: Host) -> None:
+    def __init__(self, service: BackgroundHost) -> None:
         settings, broker = service.settings, service.broker
         service.publisher.guesses_url = not settings.base_url and settings.host in EVERYWHERE
         self._webhooks: WebhookSender | None = None

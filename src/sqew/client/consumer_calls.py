@@ -6,12 +6,12 @@ import msgspec
 
 from sqew.client.calls import ApiCall, nothing, query_of, reads, written
 from sqew.client.native import path
-from sqew.formats.ndjson import Line, body_of
+from sqew.formats.ndjson import MessageLine, body_of
 from sqew.model import Claim, ConsumerInfo, Death, Message, OpenedConsumer
 from sqew.rules.rules import check_int, check_queue_name, check_text
 from sqew.rules.values import LARGEST_ID, check_unicode
 
-_decode_line = msgspec.json.Decoder(Line).decode
+_decode_line = msgspec.json.Decoder(MessageLine).decode
 
 
 def open_consumer(queue: str, consumer: str, owner: str, hold_ms: int) -> ApiCall[OpenedConsumer]:
@@ -40,7 +40,7 @@ def read(queue: str, consumer: str, number: int, part: int) -> ApiCall[list[Mess
     return ApiCall("GET", where, messages, repeatable=True, long=True, about=_about(queue, consumer))
 
 
-def _message(queue: str, line: Line) -> Message:
+def _message(queue: str, line: MessageLine) -> Message:
     return Message(
         id=line.id or 0,
         queue=queue,

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from sqew.formats.flatbuffers import Number, Structs, Table, encoded
+from sqew.formats.flatbuffers import FlatTable, Number, Structs, encoded
 from sqew.model import Columns, Same
 
 CONTENT_TYPE = b"application/vnd.apache.arrow.stream"
@@ -42,9 +42,9 @@ class _Kind(NamedTuple):
     """An Arrow type, and the function that encodes a column of it."""
 
     type_number: Number
-    type: Table
+    type: FlatTable
     encode: Callable[[Sequence[Any] | Same, int], _Encoded]
-    children: tuple[Table, ...] = ()
+    children: tuple[FlatTable, ...] = ()
 
 
 def _little(values: array[int]) -> bytes:
@@ -139,21 +139,23 @@ def _maps(given: Sequence[Any] | Same, count: int) -> _Encoded:
     )
 
 
-def _field(name: str, type_number: Number, type_: Table, children: tuple[Table, ...], nullable: bool = True) -> Table:
-    return Table((name, _NULLABLE if nullable else None, type_number, type_, None, children))
+def _field(
+    name: str, type_number: Number, type_: FlatTable, children: tuple[FlatTable, ...], nullable: bool = True
+) -> FlatTable:
+    return FlatTable((name, _NULLABLE if nullable else None, type_number, type_, None, children))
 
 
-def _int(bits: int) -> Table:
-    return Table((Number("i", bits), Number("B", 1)))
+def _int(bits: int) -> FlatTable:
+    return FlatTable((Number("i", bits), Number("B", 1)))
 
 
-_NO_FIELDS = Table(())
+_NO_FIELDS = FlatTable(())
 _LONG = _Kind(_INT, _int(64), _integers("q"))
 _NUMBER = _Kind(_INT, _int(32), _integers("i"))
 _TEXT = _Kind(_UTF8, _NO_FIELDS, _texts)
-_TIME = _Kind(_TIMESTAMP, Table((_MICROSECONDS, "UTC")), _integers("q"))
+_TIME = _Kind(_TIMESTAMP, FlatTable((_MICROSECONDS, "UTC")), _integers("q"))
 _ENTRY = (_field("key", _UTF8, _NO_FIELDS, (), nullable=False), _field("value", _UTF8, _NO_FIELDS, ()))
-_HEADERS = _Kind(_MAP, Table((None,)), _maps, (_field("entries", _STRUCT, _NO_FIELDS, _ENTRY, nullable=False),))
+_HEADERS = _Kind(_MAP, FlatTable((None,)), _maps, (_field("entries", _STRUCT, _NO_FIELDS, _ENTRY, nullable=False),))
 
 _KINDS = {
     "id": _LONG,
@@ -176,8 +178,8 @@ _KINDS = {
 }
 
 
-def _message(header: Number, table: Table, body: bytes = b"") -> bytes:
-    metadata = encoded(Table((_V5, header, table, Number("q", len(body)))))
+def _message(header: Number, table: FlatTable, body: bytes = b"") -> bytes:
+    metadata = encoded(FlatTable((_V5, header, table, Number("q", len(body)))))
     return struct.pack("<Ii", 0xFFFFFFFF, len(metadata)) + metadata + body
 
 
@@ -185,7 +187,7 @@ def schema(columns: Sequence[str]) -> bytes:
     """Return the schema message that begins a stream: the names and types of its columns."""
     kinds = [(name, _KINDS[name]) for name in columns]
     fields = tuple(_field(name, kind.type_number, kind.type, kind.children) for name, kind in kinds)
-    return _message(_SCHEMA, Table((None, fields)))
+    return _message(_SCHEMA, FlatTable((None, fields)))
 
 
 def batch(part: Columns, columns: Sequence[str]) -> bytes:
@@ -203,5 +205,5 @@ def batch(part: Columns, columns: Sequence[str]) -> bytes:
             places += (at, len(buffer))
             pieces += (buffer, bytes(-len(buffer) % 8))
             at += len(buffer) + len(pieces[-1])
-    head = Table((Number("q", part.count), Structs(len(nodes) // 2, nodes), Structs(len(places) // 2, places)))
+    head = FlatTable((Number("q", part.count), Structs(len(nodes) // 2, nodes), Structs(len(places) // 2, places)))
     return _message(_RECORD_BATCH, head, b"".join(pieces))

@@ -25,16 +25,16 @@ class Structs(Struct, frozen=True):
     numbers: Sequence[int]
 
 
-class Table(Struct, frozen=True):
+class FlatTable(Struct, frozen=True):
     """A table: its fields by number, None for one that is left out."""
 
     fields: tuple[Field | None, ...]
 
 
-Field = Number | Structs | Table | str | tuple[Table, ...]
+Field = Number | Structs | FlatTable | str | tuple[FlatTable, ...]
 
 
-def encoded(root: Table) -> bytes:
+def encoded(root: FlatTable) -> bytes:
     """Encode a table as a message of its own, padded to whole 8 bytes."""
     out = bytearray(4)
     struct.pack_into("<I", out, 0, _place_table(out, root))
@@ -47,7 +47,7 @@ def _pad(out: bytearray, size: int, rest: int) -> None:
     out += bytes((rest - len(out)) % size)
 
 
-def _place_table(out: bytearray, table: Table) -> int:
+def _place_table(out: bytearray, table: FlatTable) -> int:
     """Write a table and whatever it refers to; return its offset."""
     fields = table.fields
     # The widest first, after the 4 bytes that lead to the vtable: so each stands where its width wants it.
@@ -77,8 +77,8 @@ def _width(field: Field) -> int:
     return struct.calcsize(f"<{field.format}") if isinstance(field, Number) else 4
 
 
-def _place(out: bytearray, field: Structs | Table | str | tuple[Table, ...]) -> int:
-    if isinstance(field, Table):
+def _place(out: bytearray, field: Structs | FlatTable | str | tuple[FlatTable, ...]) -> int:
+    if isinstance(field, FlatTable):
         return _place_table(out, field)
     # The number of entries stands before them: 4 bytes, so that what is 8 wide begins where it should.
     _pad(out, 8, 4)

@@ -18,7 +18,7 @@ from sqew.model import ArchivedMessage, Format, Message, NewMessage
 from sqew.rules.rules import Limits, check_message, parse_json, seconds_as_ms, shown
 
 
-class Line(Struct, omit_defaults=True):
+class MessageLine(Struct, omit_defaults=True):
     """A message as a line. Only ``body`` (or ``raw``) must be there to import it."""
 
     body: Raw | UnsetType = UNSET
@@ -43,7 +43,7 @@ class Line(Struct, omit_defaults=True):
     damaged: bool = False
 
 
-class GivenLine(Line):
+class GivenLine(MessageLine):
     """A line as it is read, which may also use the names of the HTTP dialects for the same fields."""
 
     payload: Raw | UnsetType = UNSET
@@ -92,7 +92,7 @@ def archived_line(archived: ArchivedMessage, columns: Iterable[str] | None = Non
     return _written(made, archived.message.queue, columns)
 
 
-def _written(made: Line, queue: str, columns: Iterable[str] | None) -> bytes:
+def _written(made: MessageLine, queue: str, columns: Iterable[str] | None) -> bytes:
     if columns is None:
         return _encode(made) + b"\n"
     values = {**structs.asdict(made), "queue": queue}
@@ -102,8 +102,8 @@ def _written(made: Line, queue: str, columns: Iterable[str] | None) -> bytes:
     return _encode(kept) + b"\n"
 
 
-def _line(message: Message) -> Line:
-    made = Line(
+def _line(message: Message) -> MessageLine:
+    made = MessageLine(
         format=message.format,
         id=message.id,
         lane=message.lane,
@@ -136,7 +136,7 @@ def _can_stand_in_a_line(body: bytes) -> bool:
     return b"\n" not in body and b"\r" not in body and body == body.strip(b" \t")
 
 
-def body_of(read: Line) -> bytes:
+def body_of(read: MessageLine) -> bytes:
     """Return the body in a line that `line` has written; empty if the message is damaged."""
     if read.raw is not None:
         return read.raw.encode()

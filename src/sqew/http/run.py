@@ -29,7 +29,7 @@ from sqew.http.router import Router
 from sqew.http.security.guard import Guard, check_exposure
 from sqew.http.service import Service
 from sqew.http.telemetry import health, metrics_route
-from sqew.http.wire.contract import Bounds
+from sqew.http.wire.contract import ConnectionLimits
 from sqew.http.wire.server import Server, raise_file_limit
 from sqew.ids import MessageUuids
 from sqew.observe.log import announce, logging_to_stderr
@@ -215,7 +215,7 @@ def make_server(service: Service, guard: Guard) -> Server:
     """Return a server for all dialects, not listening yet."""
     settings = service.settings
     application = App(service, guard, fallback=sqew.DIALECT)
-    bounds = Bounds(
+    bounds = ConnectionLimits(
         header_s=settings.header_timeout_ms / 1000,
         body_s=settings.body_timeout_ms / 1000,
         idle_s=settings.idle_timeout_ms / 1000,

@@ -47,7 +47,7 @@ _ENCODED_TOGETHER = 32
 _log = logging.getLogger(__name__)
 
 
-class Event(Struct, frozen=True, gc=False, omit_defaults=True):
+class LoggedEvent(Struct, frozen=True, gc=False, omit_defaults=True):
     """A line of the log. The names and the order of the fields are those of the file."""
 
     t: int
@@ -67,7 +67,7 @@ class Event(Struct, frozen=True, gc=False, omit_defaults=True):
 
 # Names may be of a class that is more than a string, which msgspec does not know.
 _encode_lines = msgspec.json.Encoder(enc_hook=str.__str__).encode_lines
-_decode = msgspec.json.Decoder(Event).decode
+_decode = msgspec.json.Decoder(LoggedEvent).decode
 
 
 class EventLog:
@@ -242,7 +242,7 @@ os.register_at_fork(after_in_child=_start_empty_in_child)
 
 def _lines(commits: list[tuple[Sequence[Fact], int]]) -> bytes:
     events = [
-        Event(
+        LoggedEvent(
             time_us,
             kind := fact.kind,
             fact.queue,
@@ -262,13 +262,13 @@ def _lines(commits: list[tuple[Sequence[Fact], int]]) -> bytes:
         return _encode_lines([_printable(event) for event in events])
 
 
-def _printable(event: Event) -> Event:
+def _printable(event: LoggedEvent) -> LoggedEvent:
     """Return the event with lone surrogates, which UTF-8 can't hold, as escapes."""
     worker = None if event.worker is None else spelled_out(event.worker)
     return msgspec.structs.replace(event, worker=worker, reason=spelled_out(event.reason))
 
 
-def read(path: str | os.PathLike[str]) -> Iterator[Event]:
+def read(path: str | os.PathLike[str]) -> Iterator[LoggedEvent]:
     """Yield the events of a log, its rotated files included, the oldest first, up to the last one written so far.
 
     The log may be written and rotated meanwhile. Half a line at the very end, which a crash may leave, is skipped.
@@ -288,7 +288,7 @@ def _rotated_or_none(path: str) -> list[Rotated]:
         return []
 
 
-def _read(path: str) -> Iterator[Event]:
+def _read(path: str) -> Iterator[LoggedEvent]:
     current: _Reader | None = None
     try:
         while (newer := _open_newer(path, current)) is not None:
@@ -333,7 +333,7 @@ class _Reader:
     def is_at(self, path: Path) -> bool:
         return os.path.samestat(os.fstat(self._file.fileno()), path.stat())
 
-    def events(self) -> Iterator[Event]:
+    def events(self) -> Iterator[LoggedEvent]:
         """Yield the events that have not been read yet."""
         self._file.seek(self._offset)
         # A buffer for this time only: half a line that is in it may be cut off and written over before the next.
@@ -348,7 +348,7 @@ class _Reader:
         finally:
             lines.detach()
 
-    def _event(self, line: bytes) -> Event:
+    def _event(self, line: bytes) -> LoggedEvent:
         try:
             return _decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:

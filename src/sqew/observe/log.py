@@ -97,7 +97,7 @@ class Writer:
                 left = left[os.write(self._fd, left) :]
 
 
-class Event(Struct, omit_defaults=True):
+class LogLine(Struct, omit_defaults=True):
     """A line that is not about a request."""
 
     time: str
@@ -118,13 +118,13 @@ class Handler(logging.Handler):
             self.handleError(record)
 
 
-def _event_of(record: logging.LogRecord) -> Event:
+def _event_of(record: logging.LogRecord) -> LogLine:
     trace = ""
     if record.exc_info and record.exc_info[0] is not None:
         trace = "".join(traceback.format_exception(*record.exc_info)).rstrip()
     level = _LEVELS.get(record.levelno // 10 * 10, "error")
     fields = getattr(record, "fields", {})
-    return Event(timestamp(record.created), level, record.getMessage(), record.name, fields, trace)
+    return LogLine(timestamp(record.created), level, record.getMessage(), record.name, fields, trace)
 
 
 _writer: Writer | None = None
@@ -140,7 +140,7 @@ def announce(event: str, fields: dict[str, Any]) -> bool:
     """Log an event whatever the level. Return False if the log is for people: then say it in a sentence instead."""
     if _writer is None or not _writer.as_json:
         return False
-    write(Event(timestamp(time.time()), "info", event, "sqew.server", fields))
+    write(LogLine(timestamp(time.time()), "info", event, "sqew.server", fields))
     return True
 
 
@@ -175,7 +175,7 @@ def rendered(line: Struct, *, as_json: bool) -> bytes:
     >>> rendered(event, as_json=False)
     b'12:00:00.000 info    listening  logger=sqew.server pid=7\\n'
     """
-    if as_json and type(line) is not Event:
+    if as_json and type(line) is not LogLine:
         return _encode(line) + b"\n"
     flat = _flat(line)
     if as_json:
@@ -217,9 +217,9 @@ def _one_line(text: str) -> str:
     return text if text.isprintable() else _encode(spelled_out(text)).decode()[1:-1]
 
 
-def _dropped(count: int) -> Event:
+def _dropped(count: int) -> LogLine:
     fields = {"lines": count}
-    return Event(timestamp(time.time()), "warning", "lines dropped: stderr was not read", "sqew.log", fields)
+    return LogLine(timestamp(time.time()), "warning", "lines dropped: stderr was not read", "sqew.log", fields)
 
 
 def timestamp(seconds: float) -> str:

@@ -18,7 +18,7 @@ MONTHS = (
 WEEKDAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 
 
-class Bounds(Struct, frozen=True):
+class FieldRange(Struct, frozen=True):
     """The numbers and names that a field may hold."""
 
     name: FieldName
@@ -32,15 +32,15 @@ class Bounds(Struct, frozen=True):
     allowed: str = ""
 
 
-BOUNDS: dict[FieldName, Bounds] = {
+BOUNDS: dict[FieldName, FieldRange] = {
     bounds.name: bounds
     for bounds in (
-        Bounds("second", 0, 59, 59, allowed="Seconds are 0 to 59, as in 0, 0,30 or */10"),
-        Bounds("minute", 0, 59, 59, allowed="Minutes are 0 to 59, as in 0, 0,30 or */15"),
-        Bounds("hour", 0, 23, 23, allowed="Hours are 0 to 23, as in 9, 9-17, 8,12,18 or */2"),
-        Bounds("day of the month", 1, 31, 31, allowed="Days are 1 to 31, as in 1, 1,15, L (the last) or LW"),
-        Bounds("month", 1, 12, 12, MONTHS, "Months are 1 to 12 or JAN to DEC, as in 1, JAN,JUL or */3"),
-        Bounds(
+        FieldRange("second", 0, 59, 59, allowed="Seconds are 0 to 59, as in 0, 0,30 or */10"),
+        FieldRange("minute", 0, 59, 59, allowed="Minutes are 0 to 59, as in 0, 0,30 or */15"),
+        FieldRange("hour", 0, 23, 23, allowed="Hours are 0 to 23, as in 9, 9-17, 8,12,18 or */2"),
+        FieldRange("day of the month", 1, 31, 31, allowed="Days are 1 to 31, as in 1, 1,15, L (the last) or LW"),
+        FieldRange("month", 1, 12, 12, MONTHS, "Months are 1 to 12 or JAN to DEC, as in 1, JAN,JUL or */3"),
+        FieldRange(
             "day of the week", 0, 7, 6, WEEKDAYS,
             "Days of the week are 0 to 7 (0 and 7: Sunday) or SUN to SAT, as in 1-5, MON,THU, MON#1 (the first) or 5L",
         ),

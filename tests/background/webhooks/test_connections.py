@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sqew.background.webhooks.connection import Broken, Connection
+from sqew.background.webhooks.connection import EndpointConnection, EndpointGone
 from sqew.background.webhooks.poster import Poster
 from sqew.errors import DeliveryFailed
 from tests.background.webhooks.posters import BODY, JSON, posting
@@ -275,12 +275,12 @@ def test_a_connection_that_was_lost_before_its_first_request_says_so():
     async def scenario() -> None:
         ours, theirs = socket.socketpair()
         _, connection = await asyncio.get_running_loop().create_connection(
-            lambda: Connection(("http", "hook.example", 80), lambda _: None), sock=ours
+            lambda: EndpointConnection(("http", "hook.example", 80), lambda _: None), sock=ours
         )
         theirs.close()
         async with asyncio.timeout(10):
             await connection.lost
-            with pytest.raises(Broken, match="closed the connection without an answer"):
+            with pytest.raises(EndpointGone, match="closed the connection without an answer"):
                 await connection.exchange(b"POST / HTTP/1.1\r\n\r\n")
 
     asyncio.run(scenario())

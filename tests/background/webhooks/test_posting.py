@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 import sqew
-from sqew.background.webhooks.poster import Answer, Poster
+from sqew.background.webhooks.poster import EndpointAnswer, Poster
 from sqew.errors import DeliveryFailed
 from tests.background.webhooks.posters import BODY, JSON, posting
 from tests.support.endpoint import (
@@ -45,7 +45,7 @@ def test_the_endpoint_gets_body_and_headers(hook, run):
     answer = run(lambda poster: poster.post(hook.url("/plain?a=1", "hook.example"), BODY, JSON))
 
     request = hook.received("/plain?a=1")[-1]
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, EndpointAnswer)
     assert answer.status == 200
     assert (request.method, request.body) == ("POST", BODY)
     assert request.headers == {

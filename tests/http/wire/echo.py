@@ -10,7 +10,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 
 from sqew.errors import SqewError, Unauthorized
-from sqew.http.wire.contract import Bounds
+from sqew.http.wire.contract import ConnectionLimits
 from sqew.http.wire.exchange import TEXT, BodyStream, Request, Response, Stream
 from sqew.http.wire.server import Server
 
@@ -158,7 +158,9 @@ def read_until(connection: socket.socket, end: bytes) -> bytes:
 
 @contextlib.contextmanager
 def echoing(
-    loop: str = "asyncio", bounds: Bounds | None = None, tls: tuple[ssl.SSLContext, ssl.SSLContext] | None = None
+    loop: str = "asyncio",
+    bounds: ConnectionLimits | None = None,
+    tls: tuple[ssl.SSLContext, ssl.SSLContext] | None = None,
 ) -> Iterator[Running]:
     """Run the application for a while. Deadlines are looked at every 20 ms, so that they may be short."""
     started: list[Running] = []
@@ -166,7 +168,7 @@ def echoing(
 
     async def serve() -> None:
         echo = Echo()
-        server = Server(echo, bounds or Bounds())
+        server = Server(echo, bounds or ConnectionLimits())
         (address,) = await server.listen("127.0.0.1", 0, tls[0] if tls else None)
         started.append(Running(asyncio.get_running_loop(), server, echo, int(address.rpartition(":")[2])))
         ready.set()

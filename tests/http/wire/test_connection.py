@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sqew.http.wire.connection import Connection
-from sqew.http.wire.contract import Bounds
+from sqew.http.wire.contract import ConnectionLimits
 from sqew.http.wire.exchange import Request
 from tests.http.wire.echo import CHUNK, LOOPS, Running, echoing, read_all, read_until
 from tests.support.serving import serving
@@ -290,7 +290,7 @@ def test_a_client_that_is_refused_while_it_sends_sees_why(server):
 
 
 def test_a_body_in_chunks_that_grows_too_large_is_refused_while_it_comes():
-    with echoing(bounds=Bounds(max_body_bytes=100_000)) as server, server.connect() as connection:
+    with echoing(bounds=ConnectionLimits(max_body_bytes=100_000)) as server, server.connect() as connection:
         connection.sendall(get(b"/a", b"Transfer-Encoding: chunked", method=b"POST"))
         connection.sendall(b"10000\r\n" + CHUNK + b"\r\n10000\r\n" + CHUNK)
         answer = read_all(connection)
@@ -389,7 +389,7 @@ def test_an_upload_is_read_while_it_comes(server):
 
 
 def test_an_upload_to_a_slow_handler_is_held_up_and_not_timed_out():
-    with echoing(bounds=Bounds(body_s=0.2)) as server, server.connect() as connection:
+    with echoing(bounds=ConnectionLimits(body_s=0.2)) as server, server.connect() as connection:
         size = 200 * len(CHUNK)
         connection.sendall(get(b"/upload-gated", b"Content-Length: %d" % size, method=b"POST"))
         connection.setblocking(False)
@@ -541,7 +541,7 @@ def test_there_are_never_more_connections_than_files_may_be_open():
     resource.setrlimit(resource.RLIMIT_NOFILE, (300, hard))
     try:
         with echoing() as server:
-            most = server.server.bounds.max_connections
+            most = server.server.limits.max_connections
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
@@ -549,7 +549,7 @@ def test_there_are_never_more_connections_than_files_may_be_open():
 
 
 def test_one_connection_too_many_is_told_so():
-    with echoing(bounds=Bounds(max_connections=2)) as server:
+    with echoing(bounds=ConnectionLimits(max_connections=2)) as server:
         with server.connect() as first, server.connect() as second:
             first.sendall(get(b"/a"))
             second.sendall(get(b"/a"))

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from sqew.http.wire.contract import Bounds
+from sqew.http.wire.contract import ConnectionLimits
 from tests.http.wire.echo import LOOPS, Running, echoing, read_all
 from tests.support.serving import serving
 
-SHORT = Bounds(header_s=0.25, body_s=0.5, idle_s=0.75, write_s=0.5)
+SHORT = ConnectionLimits(header_s=0.25, body_s=0.5, idle_s=0.75, write_s=0.5)
 SLACK_S = 2.0
 """How much later than its deadline a connection may be closed on a busy machine."""
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 import trustme
 
-from sqew.http.wire.contract import Bounds
+from sqew.http.wire.contract import ConnectionLimits
 from tests.http.wire.echo import LOOPS, Running, echoing, read_all, read_until
 from tests.http.wire.test_malformed import CORPUS, answers_of
 from tests.support.serving import Serving, serving
@@ -50,7 +50,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 @pytest.fixture(params=LOOPS, scope="module")
 def echo(request: pytest.FixtureRequest, certificates: Certificates) -> Iterator[Running]:
-    bounds = Bounds(header_s=0.4, body_s=0.6, idle_s=2)
+    bounds = ConnectionLimits(header_s=0.4, body_s=0.6, idle_s=2)
     with echoing(request.param, bounds, (certificates.server, certificates.client)) as running:
         yield running
 

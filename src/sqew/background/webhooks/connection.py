@@ -22,7 +22,7 @@ Origin = tuple[str, str, int]
 """Scheme, host and port: requests to the same ones may share a connection."""
 
 
-class Broken(Exception):
+class EndpointGone(Exception):
     """The lack of a proper answer. The message ends the sentence "the endpoint …".
 
     ``is_untouched``: not a byte of an answer had come.
@@ -33,7 +33,7 @@ class Broken(Exception):
         super().__init__(what)
 
 
-class Connection(asyncio.Protocol):
+class EndpointConnection(asyncio.Protocol):
     """A connection that carries one request at a time."""
 
     __slots__ = (
@@ -41,7 +41,7 @@ class Connection(asyncio.Protocol):
         "_transport", "is_reusable", "lost", "made_at", "origin", "rests_since",
     )  # fmt: skip
 
-    def __init__(self, origin: Origin, on_lost: Callable[[Connection], None]) -> None:
+    def __init__(self, origin: Origin, on_lost: Callable[[EndpointConnection], None]) -> None:
         self.origin = origin
         self._on_lost = on_lost
         loop = asyncio.get_running_loop()
@@ -179,7 +179,7 @@ class Connection(asyncio.Protocol):
     def _fail(self, what: str) -> None:
         answer, self._answer = self._answer, None
         if answer is not None and not answer.done():
-            answer.set_exception(Broken(what, is_untouched=self._is_untouched))
+            answer.set_exception(EndpointGone(what, is_untouched=self._is_untouched))
         self.abort()
 
     def _ending(self, exc: Exception | None) -> str:

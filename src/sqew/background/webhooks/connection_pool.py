@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from sqew.background.webhooks.connection import Connection, Origin
+from sqew.background.webhooks.connection import EndpointConnection, Origin
 
 
 class Kept:
@@ -12,15 +12,15 @@ class Kept:
 
     def __init__(self, idle_s: float, oldest_s: float, most: int) -> None:
         self._idle_s, self._oldest_s, self._most = idle_s, oldest_s, most
-        self._by_origin: dict[Origin, list[Connection]] = {}
+        self._by_origin: dict[Origin, list[EndpointConnection]] = {}
         # The one that has rested longest first.
-        self._in_order: dict[Connection, None] = {}
+        self._in_order: dict[EndpointConnection, None] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
         return len(self._in_order)
 
-    def take(self, origin: Origin) -> Connection | None:
+    def take(self, origin: Origin) -> EndpointConnection | None:
         """Return the idle connection to this place that was used last, if there is one."""
         resting = self._by_origin.get(origin)
         if not resting:
@@ -29,7 +29,7 @@ class Kept:
         self.forget(connection)
         return connection
 
-    def put(self, connection: Connection) -> None:
+    def put(self, connection: EndpointConnection) -> None:
         """Keep a connection, if it can be used again."""
         now = asyncio.get_running_loop().time()
         if not connection.is_reusable or now - connection.made_at >= self._oldest_s or not self._most:
@@ -43,7 +43,7 @@ class Kept:
         if self._timer is None:
             self._wait()
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: EndpointConnection) -> None:
         """Remove a connection that is in use again, or gone."""
         if connection not in self._in_order:
             return

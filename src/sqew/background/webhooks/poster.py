@@ -14,7 +14,7 @@ from typing import Self
 from msgspec import Struct
 
 import sqew
-from sqew.background.webhooks.connection import Broken, Connection
+from sqew.background.webhooks.connection import EndpointConnection, EndpointGone
 from sqew.background.webhooks.connection_pool import Kept
 from sqew.errors import BadEndpoint, DeliveryFailed
 from sqew.rules.addresses import Address
@@ -34,7 +34,7 @@ _OURS = frozenset({"host", "content-length", "connection", "transfer-encoding"})
 _AGENT = f"user-agent: sqew/{sqew.__version__}\r\n"
 
 
-class Answer(Struct, frozen=True):
+class EndpointAnswer(Struct, frozen=True):
     """An endpoint's answer, and the seconds that it took to get there, ask and read it."""
 
     status: int
@@ -59,7 +59,7 @@ class Poster:
         self._addresses = webhook_addresses
         self._timeout_s = timeout_s
         self._kept = Kept(idle_s, oldest_s, most_idle)
-        self._open: set[Connection] = set()
+        self._open: set[EndpointConnection] = set()
         self._is_closed = False
 
     async def __aenter__(self) -> Self:
@@ -68,7 +68,7 @@ class Poster:
     async def __aexit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
         await self.close()
 
-    async def post(self, endpoint_url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+    async def post(self, endpoint_url: str, body: bytes, headers: Mapping[str, str]) -> EndpointAnswer:
         """Post a body, and return how it was answered; raise DeliveryFailed when it was not, with a sentence why.
 
         A connection that was kept may turn out to be dead: then the same goes out again on a new one. So an endpoint
@@ -82,7 +82,7 @@ class Poster:
             raise DeliveryFailed(str(error)) from None
         request = _request(endpoint, body, headers)
         status = await self._exchange(endpoint, request, deadline)
-        return Answer(status, time.perf_counter() - started)
+        return EndpointAnswer(status, time.perf_counter() - started)
 
     async def close(self) -> None:
         """Close every connection. What is being posted fails."""
@@ -99,11 +99,11 @@ class Poster:
             if kept is not None:
                 try:
                     return await self._use(kept, request, deadline)
-                except Broken as broken:
+                except EndpointGone as broken:
                     if not broken.is_untouched:
                         raise
             return await self._use(await self._connect(endpoint, deadline), request, deadline)
-        except Broken as broken:
+        except EndpointGone as broken:
             raise DeliveryFailed(f"{endpoint.authority} {broken}. Check its log.") from None
         except TimeoutError:
             raise DeliveryFailed(
@@ -111,7 +111,7 @@ class Poster:
                 "Have it answer first and do its work afterwards."
             ) from None
 
-    async def _use(self, connection: Connection, request: bytes, deadline: float) -> int:
+    async def _use(self, connection: EndpointConnection, request: bytes, deadline: float) -> int:
         try:
             async with asyncio.timeout_at(deadline):
                 status = await connection.exchange(request)
@@ -127,7 +127,7 @@ class Poster:
         self._kept.put(connection)
         return status
 
-    async def _connect(self, endpoint: Endpoint, deadline: float) -> Connection:
+    async def _connect(self, endpoint: Endpoint, deadline: float) -> EndpointConnection:
         """Return a new connection to one of the endpoint's addresses, which are resolved and checked for it."""
         if self._is_closed:
             raise DeliveryFailed("The server is stopping. It posts again when it is back.")
@@ -146,11 +146,11 @@ class Poster:
             trouble = TimeoutError()
         raise DeliveryFailed(_reason(endpoint, self._timeout_s, trouble)) from None
 
-    async def _connect_to(self, address: Address, endpoint: Endpoint) -> Connection:
+    async def _connect_to(self, address: Address, endpoint: Endpoint) -> EndpointConnection:
         is_encrypted = endpoint.scheme == "https"
         origin = (endpoint.scheme, endpoint.host, endpoint.port)
         _, connection = await asyncio.get_running_loop().create_connection(
-            lambda: Connection(origin, self._forget),
+            lambda: EndpointConnection(origin, self._forget),
             str(address),
             endpoint.port,
             ssl=self._trust if is_encrypted else None,
@@ -162,7 +162,7 @@ class Poster:
             connection.abort()
         return connection
 
-    def _forget(self, connection: Connection) -> None:
+    def _forget(self, connection: EndpointConnection) -> None:
         self._open.discard(connection)
         self._kept.forget(connection)
 

@@ -28,7 +28,7 @@ _PIECE = 262_144
 """Bytes of lines that are put together before they are handed over."""
 
 
-class Range(Struct, frozen=True):
+class ExportRange(Struct, frozen=True):
     """A selection of a queue's messages by their ids, lane and state, and the columns of each."""
 
     queue: str
@@ -56,7 +56,7 @@ def wants_arrow(request: Request) -> bool:
     return arrow.CONTENT_TYPE in request.headers.get(b"accept", b"").lower()
 
 
-async def export(service: Service, request: Request, wanted: Range) -> Stream:
+async def export(service: Service, request: Request, wanted: ExportRange) -> Stream:
     """Return the messages of a range in the order of their ids, in the format that the client asks for."""
     # What is wrong is said before the answer begins.
     info = await service.broker.run(ops.GetQueue(wanted.queue))
@@ -71,7 +71,7 @@ async def export(service: Service, request: Request, wanted: Range) -> Stream:
     return Stream(_archive_lines(service, wanted) if wanted.archive else _lines(service, wanted), NDJSON)
 
 
-def _check(wanted: Range) -> None:
+def _check(wanted: ExportRange) -> None:
     check_int("after", wanted.after, 0, LARGEST_ID)
     check_int("up_to", wanted.up_to or 0, 0, LARGEST_ID)
     check_columns(wanted.columns, wanted.known_columns)
@@ -86,7 +86,7 @@ def check_columns(columns: tuple[str, ...] | None, known: tuple[str, ...]) -> No
             raise UnknownColumn(column, known)
 
 
-async def _record_batches(service: Service, request: Request, wanted: Range) -> AsyncIterator[bytes]:
+async def _record_batches(service: Service, request: Request, wanted: ExportRange) -> AsyncIterator[bytes]:
     columns = wanted.columns or wanted.known_columns
     assert wanted.up_to is not None
     limit = _STEP if service.broker.database() is None else _STEP_OF_DATABASE
@@ -111,7 +111,7 @@ async def read_batch(service: Service, step: ops.Operation[Columns], columns: tu
         return part, await asyncio.to_thread(arrow.batch, part, columns)
 
 
-async def _lines(service: Service, wanted: Range) -> AsyncIterator[bytes]:
+async def _lines(service: Service, wanted: ExportRange) -> AsyncIterator[bytes]:
     async for messages in service.broker.scan(wanted.queue, wanted.after, wanted.up_to):
         for piece in pieces(ndjson.line(one, wanted.columns) for one in messages if _is_wanted(one, wanted)):
             yield piece
@@ -131,11 +131,11 @@ def pieces(lines: Iterable[bytes]) -> Iterator[bytes]:
         yield b"".join(held)
 
 
-def _is_wanted(message: Message, wanted: Range) -> bool:
+def _is_wanted(message: Message, wanted: ExportRange) -> bool:
     return wanted.lane in (None, message.lane) and wanted.state in (None, message.state)
 
 
-async def _archive_lines(service: Service, wanted: Range) -> AsyncIterator[bytes]:
+async def _archive_lines(service: Service, wanted: ExportRange) -> AsyncIterator[bytes]:
     after, up_to, step = wanted.after, wanted.up_to or 0, StepSize(_ARCHIVE_STEP)
     while True:
         page = await service.broker.run(ops.ListArchive(wanted.queue, step.limit, after))
@@ -149,6 +149,6 @@ async def _archive_lines(service: Service, wanted: Range) -> AsyncIterator[bytes
         after = page.after
 
 
-def _is_within(archived: ArchivedMessage, wanted: Range) -> bool:
+def _is_within(archived: ArchivedMessage, wanted: ExportRange) -> bool:
     message = archived.message
     return message.id <= (wanted.up_to or 0) and wanted.lane in (None, message.lane)

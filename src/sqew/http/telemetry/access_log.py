@@ -20,7 +20,7 @@ _PROBES = frozenset({"/readyz", "/healthz", "/health"})
 _LONGEST_PATH = 300
 
 
-class Line(Struct, omit_defaults=True):
+class AccessLine(Struct, omit_defaults=True):
     """A request in the log."""
 
     time: str
@@ -65,7 +65,7 @@ class AccessLog:
         if SEVERITIES[level] < self._least:
             return
         write(
-            Line(
+            AccessLine(
                 timestamp(time.time()),
                 level,
                 "slow request" if slow else "request",

@@ -132,14 +132,14 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         server = self.server
-        if len(server.connections) >= server.bounds.max_connections:
+        if len(server.connections) >= server.limits.max_connections:
             self._discarding = True
             framing = b"%d\r\nretry-after: 1\r\nconnection: close\r\n\r\n" % len(_CROWDED)
             self._transport.write(server.head(503, TEXT) + framing + _CROWDED)
             self._transport.close()
             return
         server.connections.add(self)
-        self.deadline = server.now() + server.bounds.idle_s
+        self.deadline = server.now() + server.limits.idle_s
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_gone = True
@@ -325,10 +325,10 @@ class Connection(asyncio.Protocol):
     def _count_head(self, size: int) -> None:
         """Count the bytes of heads, trailers and chunk extensions, which may be long, but not endless."""
         if self._head_bytes == 1 and self._current is None and self._busy is None:
-            self.deadline = self.server.now() + self.server.bounds.header_s
+            self.deadline = self.server.now() + self.server.limits.header_s
         self._head_bytes += size
         # The first piece of a head may have had others before it. When it is complete, it is measured exactly.
-        if self._head_bytes > self.server.bounds.max_header_bytes + _PARSED_AT_ONCE:
+        if self._head_bytes > self.server.limits.max_header_bytes + _PARSED_AT_ONCE:
             self._refuse(self._headers_too_large())
 
     # The parser's side
@@ -358,7 +358,7 @@ class Connection(asyncio.Protocol):
         headers[name] = value
 
     def on_headers_complete(self) -> None:
-        headers, bounds = self._headers, self.server.bounds
+        headers, bounds = self._headers, self.server.limits
         self._headers, self._head_bytes = _NO_HEADERS, 0
         # Only then can it be too large: most requests come in one small piece.
         if self._fed > bounds.max_header_bytes and size_of(self._target, headers) > bounds.max_header_bytes:
@@ -429,7 +429,7 @@ class Connection(asyncio.Protocol):
         assert request is not None
         self._took_body, self._head_bytes = True, 0
         if request.stream is not None:
-            self.deadline = self.server.now() + self.server.bounds.body_s
+            self.deadline = self.server.now() + self.server.limits.body_s
             request.stream.feed(body)
             return
         if request.refusal is not None:
@@ -441,7 +441,7 @@ class Connection(asyncio.Protocol):
                 self._body = bytearray(self._body)
             self._body += body
         size = len(self._body)
-        if size > self.server.bounds.max_body_bytes:
+        if size > self.server.limits.max_body_bytes:
             raise self._body_too_large()
         if size > _SMALL_BODY:
             self.weigh(request, size)
@@ -456,7 +456,7 @@ class Connection(asyncio.Protocol):
         request.weight = size
         self._weight += more
         server.buffered_bytes += more
-        if server.buffered_bytes > server.bounds.max_buffered_bytes:
+        if server.buffered_bytes > server.limits.max_buffered_bytes:
             raise self._crowded()
 
     def on_message_complete(self) -> None:
@@ -478,12 +478,12 @@ class Connection(asyncio.Protocol):
 
     def _headers_too_large(self) -> SqewError:
         return HeadersTooLarge(
-            f"The request's URL and headers have more than {self.server.bounds.max_header_bytes} bytes. Send fewer."
+            f"The request's URL and headers have more than {self.server.limits.max_header_bytes} bytes. Send fewer."
         )
 
     def _body_too_large(self) -> SqewError:
         return TooLarge(
-            f"The request has more than {self.server.bounds.max_body_bytes} bytes (max_request_bytes). "
+            f"The request has more than {self.server.limits.max_body_bytes} bytes (max_request_bytes). "
             "Send less at once, or import it as a stream."
         )
 
@@ -574,11 +574,11 @@ class Connection(asyncio.Protocol):
             self.deadline = self.server.now() + self._patience()
             self._advance()
         else:
-            self.deadline = self.server.now() + self.server.bounds.idle_s
+            self.deadline = self.server.now() + self.server.limits.idle_s
 
     def _patience(self) -> float:
         """Return the seconds that the client may now take to send something."""
-        bounds = self.server.bounds
+        bounds = self.server.limits
         if self._discarding:
             return _LINGER_S
         if self._current is not None:
@@ -704,7 +704,7 @@ class Connection(asyncio.Protocol):
 
     def _expect_reader(self) -> None:
         self._unwritten = self._transport.get_write_buffer_size()
-        self.write_deadline = self.server.now() + self.server.bounds.write_s
+        self.write_deadline = self.server.now() + self.server.limits.write_s
 
     def drain(self) -> None:
         """Close now, or after the responses that are due: the server stops."""

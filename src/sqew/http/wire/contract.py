@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sqew.http.wire.connection import Connection
 
 
-class Bounds(Struct, frozen=True):
+class ConnectionLimits(Struct, frozen=True):
     """Limits on how slow and how large a client may be."""
 
     header_s: float = 10.0
@@ -52,7 +52,7 @@ class Application(Protocol):
 class ConnectionOwner(Protocol):
     """The state that the connections of a server share."""
 
-    bounds: Bounds
+    limits: ConnectionLimits
     application: Application
     connections: set[Connection]
     is_draining: bool

@@ -20,7 +20,7 @@ from msgspec import structs
 
 from sqew.errors import BadSetting
 from sqew.http.wire.connection import Connection
-from sqew.http.wire.contract import Application, Bounds
+from sqew.http.wire.contract import Application, ConnectionLimits
 from sqew.http.wire.heads import KnownHead
 
 _BACKLOG = 4_096
@@ -34,9 +34,9 @@ _LAST_CALL_S = 0.05
 class Server:
     """The connections of a server and what they share. Implements `sqew.http.wire.connection.Hub`."""
 
-    def __init__(self, application: Application, bounds: Bounds) -> None:
+    def __init__(self, application: Application, bounds: ConnectionLimits) -> None:
         self.application = application
-        self.bounds = structs.replace(bounds, max_connections=min(bounds.max_connections, _most_connections()))
+        self.limits = structs.replace(bounds, max_connections=min(bounds.max_connections, _most_connections()))
         self.connections: set[Connection] = set()
         self.is_draining = False
         self.buffered_bytes = 0
@@ -81,7 +81,7 @@ class Server:
             return Connection(self)
 
         # A handshake is the head of an encrypted connection: it may take no longer.
-        handshake_s = self.bounds.header_s if tls else None
+        handshake_s = self.limits.header_s if tls else None
         shutdown_s = _TLS_GOODBYE_S if tls else None
         listener: asyncio.Server
         try:

@@ -40,7 +40,7 @@ def address_of(text: str) -> Address | None:
         return None
 
 
-class Column(NamedTuple):
+class ValueColumn(NamedTuple):
     """The values of an array's objects under one name, all in one array."""
 
     values: Array
@@ -60,7 +60,7 @@ class Array:
         self._values = values
         self._effort = effort
         self._parts: tuple[frozenset[Key], list[dict[str, object]]] | None = None
-        self._columns: dict[str, Column] | None = None
+        self._columns: dict[str, ValueColumn] | None = None
 
     @property
     def objects(self) -> list[dict[str, object]]:
@@ -131,7 +131,7 @@ class Array:
         """Return True if a value is none of these."""
         return len(self.scalars) > sum(key in self.scalars for key in keys)
 
-    def column(self, name: str) -> Column:
+    def column(self, name: str) -> ValueColumn:
         if self._columns is None:
             self._columns = {}
         column = self._columns.get(name)
@@ -139,7 +139,7 @@ class Array:
             column = self._columns[name] = self._column(name)
         return column
 
-    def _column(self, name: str) -> Column:
+    def _column(self, name: str) -> ValueColumn:
         found: list[object] = []
         missing = bare = False
         self._effort.spend(len(self.objects) // LOOKS)
@@ -154,7 +154,7 @@ class Array:
                 found.append(value)
                 missing = missing or value is _NOTHING
                 bare = bare or value is _NOTHING or type(value) is dict
-        return Column(Array([value for value in found if value is not _NOTHING], self._effort), missing, bare)
+        return ValueColumn(Array([value for value in found if value is not _NOTHING], self._effort), missing, bare)
 
 
 def _begins(texts: list[str], prefix: str) -> bool:

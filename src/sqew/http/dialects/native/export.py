@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from sqew import operations as ops
-from sqew.http.bulk.export import Range, columns_named, export
+from sqew.http.bulk.export import ExportRange, columns_named, export
 from sqew.http.dialects.native.dialect import DIALECT, encode
 from sqew.http.router import Routes
 from sqew.http.service import Service
@@ -56,5 +56,5 @@ async def export_range(service: Service, request: Request) -> Stream:
     """
     given: NativeExportParameters = request.options
     columns = columns_named(given.columns)
-    wanted = Range(request.params[0], given.after, given.up_to, given.archive, columns, given.lane, given.state)
+    wanted = ExportRange(request.params[0], given.after, given.up_to, given.archive, columns, given.lane, given.state)
     return await export(service, request, wanted)

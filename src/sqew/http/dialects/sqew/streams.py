@@ -32,7 +32,9 @@ class SqewExportParameters(Struct, frozen=True, forbid_unknown_fields=True):
 )
 async def export(service: Service, request: Request) -> Stream:
     """Export the messages of a queue (or of its archive) as lines of JSON, which `import` takes."""
-    return await exporting.export(service, request, exporting.Range(request.params[0], archive=request.options.archive))
+    return await exporting.export(
+        service, request, exporting.ExportRange(request.params[0], archive=request.options.archive)
+    )
 
 
 @routes.post("/queues/{queue}/import", scope="send", streams=True, answers={200: import_lines.Imported}, long=True)
