@@ -217,7 +217,7 @@ def test_a_failure_that_nobody_expected_is_a_sentence_unless_debugging(monkeypat
     def fail(*_args, **_options):
         raise RuntimeError("the moon is down")
 
-    monkeypatch.setattr("sqew.cli.session.Session.open", fail)
+    monkeypatch.setattr("sqew.cli.session.QueueSession.open", fail)
 
     done = CliRunner().invoke(root, ["queue", "requeue-dlq", "--name", "q"])
     debugged = CliRunner().invoke(root, ["queue", "requeue-dlq", "--name", "q", "--debug"])

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sqew.errors import SparkUnusable
-from sqew.spark.runtime.doctor import Finding, examine, try_it
+from sqew.spark.runtime.doctor import Diagnosis, examine, try_it
 from sqew.spark.runtime.java import candidates, find, home_for_spark
 from sqew.spark.runtime.launchers import for_python
 
@@ -140,7 +140,7 @@ def test_workers_import_spark_from_where_it_is_compiled(tmp_path: Path, monkeypa
 def test_the_doctor_has_spark_do_something(spark: SparkSession) -> None:
     tried = try_it()
 
-    assert tried == Finding("trial", "Spark ran a job with Python and Arrow in it")
+    assert tried == Diagnosis("trial", "Spark ran a job with Python and Arrow in it")
     assert spark.range(3).count() == 3
 
 

@@ -11,7 +11,7 @@ import click
 from plainbench.cli.command import Group, config_option, loaded
 from sqew.cli.spark.work import spark_at_work, spark_options
 from sqew.spark.session import check_packages
-from sqew.terminal.exits import Exit, Failure
+from sqew.terminal.exits import CommandError, Exit
 from sqew.terminal.output import plural
 from sqew.terminal.progress import Bar
 from sqew.terminal.session import TerminalSession
@@ -92,7 +92,7 @@ def csv(
 
     delimiter = "\t" if delimiter in ("\\t", "tab") else delimiter
     if len(delimiter) != 1 or delimiter in '"\r\n':
-        raise Failure(f"--delimiter can't be {delimiter!r}: it must be one character, or tab.", Exit.INVALID)
+        raise CommandError(f"--delimiter can't be {delimiter!r}: it must be one character, or tab.", Exit.INVALID)
     into = Into(topic, lane, priority, group_by)
     if by_spark:
         _ingest_by_spark(session, files, "csv", into, restart, config, delimiter, (master, spark_settings))
@@ -172,7 +172,7 @@ def _sent(session: TerminalSession, work: Ingest, delimiter: str) -> tuple[int, 
             work.run(lambda progress: bar.reach(progress.sent), delimiter)
         except KeyboardInterrupt:
             bar.hide()
-            raise Failure(
+            raise CommandError(
                 f"Interrupted after {plural(work.progress.sent, 'message')}. The same command goes on from there.",
                 Exit.INTERRUPTED,
             ) from None

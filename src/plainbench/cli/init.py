@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from plainbench.cli.command import CONFIG_FILE, Command
-from sqew.terminal.exits import Exit, Failure
+from sqew.terminal.exits import CommandError, Exit
 from sqew.terminal.session import TerminalSession
 
 
@@ -26,6 +26,8 @@ def init(session: TerminalSession, file: Path, force: bool) -> None:
         with file.open("w" if force else "x", encoding="utf-8") as opened:
             opened.write(TEMPLATE)
     except FileExistsError:
-        raise Failure(f"{file} is there already. Write over it by --force, or name another.", Exit.CONFLICT) from None
+        raise CommandError(
+            f"{file} is there already. Write over it by --force, or name another.", Exit.CONFLICT
+        ) from None
     named = "" if file == Path(CONFIG_FILE) else f" --config {file}"
     session.show({"file": str(file)}, f"Wrote {file}. Run it: plainbench run{named}")

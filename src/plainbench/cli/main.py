@@ -44,7 +44,7 @@ def _not_installed(error: ModuleNotFoundError) -> Exception:
     """Return an error that says how to install a missing package of the lab."""
     if error.name is None or error.name.partition(".")[0] in ("sqew", "plainbench"):
         return error
-    return exits.Failure(f"The lab needs the package {error.name}: {to_install('lab')}.", Exit.FAILED)
+    return exits.CommandError(f"The lab needs the package {error.name}: {to_install('lab')}.", Exit.FAILED)
 
 
 @click.group(cls=Root, lazy=COMMANDS, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from plainbench.cli.command import Group, config_option, loaded
-from sqew.terminal.exits import Exit, Failure
+from sqew.terminal.exits import CommandError, Exit
 from sqew.terminal.session import TerminalSession
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _lanes(text: str) -> list[Lane]:
     for part in text.split(","):
         name, _, weight = part.strip().partition("=")
         if not name or not (weight or "1").isdecimal() or not 1 <= int(weight or 1) <= 1000:
-            raise Failure(
+            raise CommandError(
                 f"--lanes can't be {text!r}: give names, with weights from 1 to 1000 if they differ, as in "
                 "priority=3,normal=1.",
                 Exit.INVALID,
@@ -95,7 +95,7 @@ def _check_same(topic: TopicConfig, given: dict[str, object]) -> None:
         else:
             same = value == kept
         if not same:
-            raise Failure(
+            raise CommandError(
                 f"The configuration has topic '{topic.name}' with other {key}: change it there, or leave it out.",
                 Exit.CONFLICT,
             )
@@ -108,7 +108,7 @@ def _added(config: Path, topic: TopicConfig) -> str:
 
     text = with_topic(config.read_text(encoding="utf-8-sig"), topic)
     if text is None:
-        raise Failure(
+        raise CommandError(
             f"{config} has its topics in a form that can't be added to. Write '{topic.name}' into it, "
             "and give the command again.",
             Exit.INVALID,

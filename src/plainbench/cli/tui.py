@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from plainbench.cli.command import Command
-from sqew.terminal.exits import Exit, Failure
+from sqew.terminal.exits import CommandError, Exit
 from sqew.terminal.session import TerminalSession
 
 
@@ -26,7 +26,7 @@ def tui(session: TerminalSession, run: Path | None) -> int | None:
 
     folder = newest(run or Path("runs"))
     if session.json or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise Failure(
+        raise CommandError(
             f"This needs a terminal. For figures: plainbench stats --run {folder}; for plots: plainbench report "
             f"{folder}.",
             Exit.INVALID,

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sqew.terminal.exits import Exit, Failure
+from sqew.terminal.exits import CommandError, Exit
 
 
 def check_terminal() -> None:
-    """Raise `Failure` unless there is a terminal to show a screen on."""
+    """Raise `CommandError` unless there is a terminal to show a screen on."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise Failure(
+        raise CommandError(
             "--tui needs a terminal. Leave it out: `plainbench tui` shows the run from another one.", Exit.INVALID
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from sqew.cli.session import Session
+from sqew.cli.session import QueueSession
 from sqew.terminal.command import Group
 from sqew.terminal.output import Column, Table
 
@@ -16,7 +16,7 @@ def config() -> None:
 
 @config.command("show")
 @click.pass_obj
-def show(session: Session) -> None:
+def show(session: QueueSession) -> None:
     """Show every setting, its value and what set it, as a server here has them."""
     from sqew.settings import DEFINITIONS
 

@@ -6,14 +6,14 @@ import sys
 
 import click
 
-from sqew.cli.session import Session
+from sqew.cli.session import QueueSession
 from sqew.terminal.command import Command
 from sqew.terminal.screen import screen_on
 
 
 @click.command(cls=Command)
 @click.pass_obj
-def demo(session: Session) -> None:
+def demo(session: QueueSession) -> None:
     """Show a queue at work, step by step.
 
     It uses a file of its own in a temporary folder, unless --db names one that does not exist yet.

@@ -7,7 +7,7 @@ from typing import NoReturn
 import click
 
 from sqew import __version__
-from sqew.cli.session import Session
+from sqew.cli.session import QueueSession
 from sqew.terminal.command import LazyGroup, setting_options
 from sqew.terminal.program import Program, start
 
@@ -51,7 +51,7 @@ Try `sqew demo`, or: sqew queue add --name orders
 class Root(Program, LazyGroup):
     """`sqew` itself."""
 
-    session_class = Session
+    session_class = QueueSession
     shown_options = ("db", "database_url", "url", "read_only", "config", "json", "no_color", "debug")
 
 

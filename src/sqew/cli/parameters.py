@@ -9,12 +9,12 @@ import click
 from click.shell_completion import CompletionItem
 from msgspec import structs
 
-from sqew.cli.session import Session
+from sqew.cli.session import QueueSession
 from sqew.errors import BadValue, SqewError
 from sqew.rules.rules import LONGEST_MS, check_int, check_queue_name, check_text
 from sqew.settings import duration
 from sqew.terminal.command import Leading
-from sqew.terminal.exits import Failure
+from sqew.terminal.exits import CommandError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -49,9 +49,9 @@ class QueueName(_Type):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         try:
-            with ctx.ensure_object(Session).open() as q:
+            with ctx.ensure_object(QueueSession).open() as q:
                 return [CompletionItem(info.name) for info in q.queues(incomplete)]
-        except (SqewError, Failure, OSError):
+        except (SqewError, CommandError, OSError):
             return []
 
 
@@ -106,7 +106,7 @@ class Limit(_Type):
             raise BadValue(f"{_called(param)} can't be {value!r}: it must be a number, or none.") from error
 
 
-class Ids(_Type):
+class IdList(_Type):
     """Message ids with commas between them."""
 
     name = "id,…"

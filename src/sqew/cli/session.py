@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from sqew.terminal.exits import Exit, Failure
+from sqew.terminal.exits import CommandError, Exit
 from sqew.terminal.session import TerminalSession
 
 # What is imported in the functions below is not needed to show the help, and costs more than all the rest.
@@ -26,7 +26,7 @@ _PLACES = {"db": "--db names a file", "database_url": "--database-url a database
 """The flags that say where the queues are."""
 
 
-class Session(TerminalSession):
+class QueueSession(TerminalSession):
     """A run of `sqew`: the settings, and the queues that its commands work on."""
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class Session(TerminalSession):
         named = [flag for flag in _PLACES if self.flags.get(flag)]
         if len(named) > 1:
             places = " and ".join(_PLACES[flag] for flag in named[:2])
-            raise Failure(f"{places}. Give one of the two.", Exit.INVALID)
+            raise CommandError(f"{places}. Give one of the two.", Exit.INVALID)
         return "" if named and named != ["url"] else self.settings.url
 
     @property
@@ -94,7 +94,9 @@ class Session(TerminalSession):
 
     def _check_may_write(self) -> None:
         if self.read_only:
-            raise Failure("--read-only is for commands that only look: this one may change the file.", Exit.INVALID)
+            raise CommandError(
+                "--read-only is for commands that only look: this one may change the file.", Exit.INVALID
+            )
 
     def connect(self) -> Client:
         """Return a client of the server."""
@@ -134,7 +136,7 @@ class Session(TerminalSession):
 
     def _check_is_file(self) -> None:
         if self.read_only and (self.url or self.database):
-            raise Failure("--read-only looks at a file. Name it with --db FILE.", Exit.INVALID)
+            raise CommandError("--read-only looks at a file. Name it with --db FILE.", Exit.INVALID)
 
     @contextmanager
     def look_at_file(self) -> Iterator[Queue]:
@@ -213,13 +215,13 @@ class Session(TerminalSession):
     def check_file(self, command: str, instead: str) -> None:
         """Raise if a server or a database is to be used where only a file will do. ``instead``: PostgreSQL's own."""
         if self.database:
-            raise Failure(
+            raise CommandError(
                 f"`sqew {command}` works on a file, and {self.database} is none. PostgreSQL has its own for that: "
                 f"{instead}.",
                 Exit.INVALID,
             )
         if self.url:
-            raise Failure(
+            raise CommandError(
                 f"`sqew {command}` works on the file itself, not through a server. Run it where the file is, "
                 "with --db FILE.",
                 Exit.INVALID,

@@ -6,17 +6,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sqew.errors import SqewError
-from sqew.terminal.exits import Exit, Failure, complain
+from sqew.terminal.exits import CommandError, Exit, complain
 from sqew.terminal.output import plural
 
 if TYPE_CHECKING:
-    from sqew.cli.session import Queues, Session
+    from sqew.cli.session import Queues, QueueSession
     from sqew.core.engine import Stepwise
     from sqew.model import Progress
 
 
 def in_steps(
-    session: Session, q: Queues, operation: Callable[[], Stepwise], ask: Callable[[], int], done: str, noun: str
+    session: QueueSession, q: Queues, operation: Callable[[], Stepwise], ask: Callable[[], int], done: str, noun: str
 ) -> int:
     """Run an operation to its end, or ``ask`` a server to; return the number that it dealt with.
 
@@ -27,7 +27,7 @@ def in_steps(
         try:
             return ask()
         except KeyboardInterrupt:
-            raise Failure(
+            raise CommandError(
                 f"Interrupted: the server was asked already, and may have {done} all of them or go on.",
                 Exit.INTERRUPTED,
             ) from None
@@ -51,7 +51,7 @@ def in_steps(
                 pass
         except KeyboardInterrupt:
             so_far = f"{done} {plural(count, noun)}{unsure}, and left the rest"
-            raise Failure(f"Interrupted: {so_far}. Run it again to go on.", Exit.INTERRUPTED) from None
+            raise CommandError(f"Interrupted: {so_far}. Run it again to go on.", Exit.INTERRUPTED) from None
         except SqewError:
             if count:
                 complain(f"Stopped: {done} {plural(count, noun)}, and left the rest.")

@@ -31,7 +31,7 @@ _TITLES = {"dim": True}
 Lines = Iterable[str]
 
 
-class Step(NamedTuple):
+class TourStep(NamedTuple):
     """A step of the tour: a sentence, the lines that it runs as they are shown, and a view of the result."""
 
     says: str
@@ -87,7 +87,7 @@ def _close(names: dict[str, Any]) -> None:
         names["q"].close()
 
 
-def _show_step(screen: Screen, number: int, step: Step, names: dict[str, Any]) -> None:
+def _show_step(screen: Screen, number: int, step: TourStep, names: dict[str, Any]) -> None:
     mark = f"{number}. "
     says = [screen.paint(line, bold=True) for line in fold(step.says, screen.width - len(mark))]
     _show(says, screen.paint(mark, fg="cyan", bold=True), " " * len(mark))
@@ -186,56 +186,56 @@ def _figures(names: dict[str, Any], screen: Screen) -> Lines:
 
 
 STEPS = (
-    Step(
+    TourStep(
         "Open a file. There is no server to start.",
         "from sqew import Queue\n\nq = Queue.open(path)",
         _sentence("the queue is in {path}"),
     ),
-    Step(
+    TourStep(
         "Create a queue with two lanes. It gets a dead-letter queue of its own.",
         'q.create("orders", lanes={"express": 3, "standard": 1},\n         max_attempts=2, base_backoff_ms=100)',
         _policy,
     ),
-    Step(
+    TourStep(
         "Send eight messages. Each is on disk when the call returns.",
         'for n in range(1, 5):\n    q.enqueue("orders", {"sku": n}, lane="standard")\n'
         'for n in range(5, 9):\n    q.enqueue("orders", {"sku": n}, lane="express")',
         _depths,
     ),
-    Step(
+    TourStep(
         "Send one twice by mistake: with a key, the second is the first.",
         'first = q.enqueue("orders", {"sku": 9}, key="order-9")\n'
         'second = q.enqueue("orders", {"sku": 9}, key="order-9")',
         _sentence("first is {first}, second is {second}: nothing was added."),
     ),
-    Step(
+    TourStep(
         "Claim four. The express lane weighs 3, so it gets three of four turns; no lane starves.",
         'batch = [q.claim("orders", lease_seconds=30, consumer="w1")\n         for _ in range(4)]',
         _claimed,
     ),
-    Step(
+    TourStep(
         "One fails, the others succeed: ack deletes a message, nack gives it back, to be tried again.",
         "failed, *done = batch\n"
         'q.ack_many(done + q.claim_many("orders", 10, consumer="w2"))\n'
         'q.nack(failed, reason="printer on fire")',
         _depths,
     ),
-    Step(
+    TourStep(
         "Wait for it. Nothing polls meanwhile: the queue knows when it is due, and wakes who waits.",
         'again = q.claim("orders", wait_seconds=5, consumer="w2")',
         _retried,
     ),
-    Step(
+    TourStep(
         "It fails again. That was its last attempt, so it is a dead letter now: kept, with the reason.",
         'q.nack(again, reason="printer still on fire")\ndead = q.dead_letters("orders")',
         _dead,
     ),
-    Step(
+    TourStep(
         "The printer is repaired. Bring the dead letter back: it starts anew, and this time it works.",
         'count = q.requeue("orders")\nm = q.claim("orders")\nq.ack(m)',
         _sentence("{count} requeued; message {m.id} was delivered with attempts {m.attempts} and acked."),
     ),
-    Step(
+    TourStep(
         "Nothing was lost, and nothing is left.",
         'stats = q.stats("orders")',
         _figures,

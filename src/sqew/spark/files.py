@@ -29,7 +29,7 @@ _SAME_AS = {"s3a://": "s3://", "s3n://": "s3://"}
 """Hadoop's names for URL schemes, and the names that others use."""
 
 
-class Part(Struct, frozen=True):
+class FilePart(Struct, frozen=True):
     """The bytes of a file that one task reads: lines that begin among them belong to it."""
 
     number: int
@@ -45,19 +45,19 @@ def located(folder: str) -> str:
     return folder if "://" in folder else str(Path(folder).absolute())
 
 
-def parts_of(patterns: Sequence[str], format: Format, split_bytes: int = SPLIT_BYTES) -> list[Part]:
+def parts_of(patterns: Sequence[str], format: Format, split_bytes: int = SPLIT_BYTES) -> list[FilePart]:
     """Return the parts of all files that names, patterns and URLs match. CSV and compressed files are not split."""
-    found: list[Part] = []
+    found: list[FilePart] = []
     for file in _files(patterns):
         filesystem, path = _place(file)
         size = _size(filesystem, file, path)
         step = split_bytes if format == "jsonl" and not _is_compressed(filesystem, file, path) else max(size, 1)
         for start in range(0, max(size, 1), step):
-            found.append(Part(len(found), file, start, min(start + step, size), size))
+            found.append(FilePart(len(found), file, start, min(start + step, size), size))
     return found
 
 
-class Reading:
+class PartReader:
     """A part that is being read: its lines, and the digest of the bytes read so far."""
 
     def __init__(self, lines: Lines, digest: Any) -> None:
@@ -75,7 +75,7 @@ class Reading:
 
 
 @contextmanager
-def opened(part: Part) -> Iterator[Reading]:
+def opened(part: FilePart) -> Iterator[PartReader]:
     """Open a part for reading. Raise BadValue if it can't be read."""
     filesystem, path = _place(part.file)
     try:
@@ -83,14 +83,14 @@ def opened(part: Part) -> Iterator[Reading]:
             raw = _Digested(stream, part)
             buffered = BufferedReader(raw, _BUFFER_BYTES)
             start = buffered.peek(len(ZSTD))[: len(ZSTD)] if part.start == 0 else b""
-            yield Reading(_lines_of(part, start, buffered), raw.digest)
+            yield PartReader(_lines_of(part, start, buffered), raw.digest)
     except (EOFError, zlib.error, BadGzipFile) as error:
         raise BadValue(f"{part.file} is not a whole gzip file: {error}.") from error
     except OSError as error:
         raise BadValue(f"{part.file} can't be read: {error.strerror or error}.") from error
 
 
-def _lines_of(part: Part, start: bytes, file: BufferedReader[Any]) -> Lines:
+def _lines_of(part: FilePart, start: bytes, file: BufferedReader[Any]) -> Lines:
     if start.startswith(GZIP):
         return GzipFile(fileobj=file)
     if start == ZSTD:
@@ -101,7 +101,7 @@ def _lines_of(part: Part, start: bytes, file: BufferedReader[Any]) -> Lines:
 class _Digested(RawIOBase):
     """The bytes of a file from just before a part. Only the part's own count in the digest."""
 
-    def __init__(self, stream: Any, part: Part) -> None:
+    def __init__(self, stream: Any, part: FilePart) -> None:
         self._stream, self._part = stream, part
         self._at = max(part.start - 1, 0)
         self.digest = hashlib.blake2b(digest_size=16)
@@ -122,7 +122,7 @@ class _Digested(RawIOBase):
 class _OwnLines:
     """The lines that begin in a part. The last may end beyond it, and its first bytes may belong to the part before."""
 
-    def __init__(self, file: BufferedReader[Any], part: Part) -> None:
+    def __init__(self, file: BufferedReader[Any], part: FilePart) -> None:
         self._file, self._end = file, part.end
         self._at = max(part.start - 1, 0)
         self._begins_line = True

@@ -43,7 +43,7 @@ MEANINGS = {
 }
 
 
-class Failure(Exception):
+class CommandError(Exception):
     """An error that ends a command: why, in sentences, and the exit code."""
 
     def __init__(self, sentence: str, code: Exit) -> None:

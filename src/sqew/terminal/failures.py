@@ -8,7 +8,7 @@ import traceback
 import click
 
 from sqew import errors
-from sqew.terminal.exits import Exit, Failure, complain
+from sqew.terminal.exits import CommandError, Exit, complain
 
 _CODES: dict[type[Exception], Exit] = {
     errors.Invalid: Exit.INVALID,
@@ -41,7 +41,7 @@ def end(error: Exception, debug: bool) -> Exit:
         case errors.SqewError():
             complain(str(error))
             return code_of(error)
-        case Failure():
+        case CommandError():
             complain(str(error))
             return error.code
         case click.Abort():

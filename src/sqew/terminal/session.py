@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sqew.terminal.exits import Exit, Failure
+from sqew.terminal.exits import CommandError, Exit
 
 if TYPE_CHECKING:
     from sqew.terminal.output import Part
@@ -48,6 +48,8 @@ class TerminalSession:
         if yes or not (everything or sys.stdin.isatty()):
             return
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
-            raise Failure(f"{action} can't be undone, and there is no terminal to ask on. Add --yes.", Exit.INVALID)
+            raise CommandError(
+                f"{action} can't be undone, and there is no terminal to ask on. Add --yes.", Exit.INVALID
+            )
         if not click.confirm(f"{action}?", err=True):
-            raise Failure("Nothing was changed.", Exit.FAILED)
+            raise CommandError("Nothing was changed.", Exit.FAILED)

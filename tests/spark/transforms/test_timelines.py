@@ -19,8 +19,8 @@ from sqew.spark.transforms.log_lines import read_part
 from sqew.spark.transforms.timelines import (
     STEPS,
     Deaths,
+    EventNames,
     Followed,
-    Names,
     deliveries_of,
     followed,
     messages_of,
@@ -43,7 +43,7 @@ class Log:
         schema = pa.schema([("who", pa.string()), ("died_at", pa.int64()), ("settling", pa.bool_())])
         self.deaths = pa.Table.from_pylist(deaths or [], schema)
         self.known = small_tables.names(self.tally, self.deaths)
-        self.names = Names(self.known)
+        self.names = EventNames(self.known)
         self.steps = np.concatenate([np.empty(0, STEPS), *map(steps_of, self.blocks)])
 
     def followed(self) -> Followed:

@@ -12,10 +12,10 @@ import msgspec
 
 from sqew.cli.canary.probe import QUEUE, Canary, CanaryCounters, Round, rounds
 from sqew.cli.parameters import COUNT, Milliseconds, QueueName, Whole
-from sqew.cli.session import Session
+from sqew.cli.session import QueueSession
 from sqew.observe.exposition import CONTENT_TYPE
 from sqew.terminal.command import Command
-from sqew.terminal.exits import Exit, Failure
+from sqew.terminal.exits import CommandError, Exit
 from sqew.terminal.output import write_json
 
 
@@ -36,7 +36,7 @@ from sqew.terminal.output import write_json
 @click.option("--metrics-port", type=Whole(0, 65_535), metavar="PORT", help="Serve the metrics for Prometheus here.")
 @click.pass_obj
 def canary(
-    session: Session,
+    session: QueueSession,
     interval: int,
     count: int | None,
     once: bool,
@@ -66,7 +66,7 @@ def canary(
     return Exit.LATE if is_watched and not counters.is_good else Exit.OK
 
 
-def _show(session: Session, round: Round) -> None:
+def _show(session: QueueSession, round: Round) -> None:
     if session.json:
         write_json(msgspec.structs.asdict(round))
     else:
@@ -87,7 +87,7 @@ def _sentence(round: Round) -> str:
 
 
 @contextlib.contextmanager
-def _served(session: Session, counters: CanaryCounters, port: int | None) -> Iterator[None]:
+def _served(session: QueueSession, counters: CanaryCounters, port: int | None) -> Iterator[None]:
     """Serve the metrics while the block runs."""
     if port is None:
         yield
@@ -108,7 +108,7 @@ def _served(session: Session, counters: CanaryCounters, port: int | None) -> Ite
     try:
         server = ThreadingHTTPServer(("127.0.0.1", port), Scraped)
     except OSError as error:
-        raise Failure(f"Port {port} can't be used ({error.strerror}). Choose another.", Exit.FAILED) from error
+        raise CommandError(f"Port {port} can't be used ({error.strerror}). Choose another.", Exit.FAILED) from error
     with server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         session.note(f"The metrics are at http://127.0.0.1:{server.server_port}/metrics")

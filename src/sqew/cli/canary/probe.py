@@ -32,7 +32,7 @@ STEPS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 
 _LATENCIES_KEPT = 10_000
 
 
-class Queues(Protocol):
+class CanaryQueues(Protocol):
     """The queues that a canary uses: a `sqew.Queue`, or a `sqew.Client`."""
 
     def create(self, name: str, *, exist_ok: bool = False, **policy: Any) -> QueueInfo: ...
@@ -61,7 +61,7 @@ class Canary:
     """A probe that sends itself one message at a time."""
 
     def __init__(
-        self, queues: Queues, queue: str = QUEUE, *, max_ms: int | None = None, timeout_ms: int = 10_000
+        self, queues: CanaryQueues, queue: str = QUEUE, *, max_ms: int | None = None, timeout_ms: int = 10_000
     ) -> None:
         self._queues, self._queue = queues, queue
         self._max_ms, self._timeout_s = max_ms, max(timeout_ms, max_ms or 0) / 1000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import msgspec
 
-from sqew.cli.session import Session, now_ms
+from sqew.cli.session import QueueSession, now_ms
 from sqew.model import CertificateInfo
 from sqew.terminal.command import Group
 from sqew.terminal.output import Facts, moment
@@ -18,7 +18,7 @@ def certificate() -> None:
 
 @certificate.command("show")
 @click.pass_obj
-def show(session: Session) -> None:
+def show(session: QueueSession) -> None:
     """Print the certificate that receivers check envelopes with, in PEM. The first is made now."""
     with session.open() as q:
         pem = q.certificates.pem()
@@ -32,7 +32,7 @@ def show(session: Session) -> None:
 
 @certificate.command("rotate")
 @click.pass_obj
-def rotate(session: Session) -> None:
+def rotate(session: QueueSession) -> None:
     """Sign with a new key from now on. Old certificates can still be fetched, to check old envelopes."""
     with session.open() as q:
         made = q.certificates.rotate()

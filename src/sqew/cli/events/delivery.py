@@ -11,8 +11,8 @@ from msgspec import Raw
 
 from sqew.cli.events.subscription import after_option, form_text
 from sqew.cli.messages.pages import listed
-from sqew.cli.parameters import LARGEST_ID, Ids, Whole, all_yes_option, limit_option
-from sqew.cli.session import Session, now_ms
+from sqew.cli.parameters import LARGEST_ID, IdList, Whole, all_yes_option, limit_option
+from sqew.cli.session import QueueSession, now_ms
 from sqew.errors import SqewError
 from sqew.model import RAW, Delivery, DeliveryState
 from sqew.terminal.command import Group
@@ -22,7 +22,7 @@ from sqew.terminal.output import Column, Facts, Table, moment, relative
 
 _NONE = "There are no deliveries: nothing waits to be posted, and nothing failed for good."
 _ID = Whole(1, LARGEST_ID)
-ids_option = click.option("--id", "--ids", "ids", type=Ids(), help="These.")
+ids_option = click.option("--id", "--ids", "ids", type=IdList(), help="These.")
 all_option = click.option("--all", "everything", is_flag=True, help="All that are exhausted.")
 subscription_option = click.option(
     "--subscription", "subscription_id", type=_ID, metavar="ID", help="All of this subscription that are exhausted."
@@ -42,7 +42,7 @@ def delivery() -> None:
 @after_option
 @click.pass_obj
 def list_deliveries(
-    session: Session,
+    session: QueueSession,
     exhausted: bool,
     state: DeliveryState | None,
     subscription_id: int | None,
@@ -68,7 +68,7 @@ def list_deliveries(
 @delivery.command("show")
 @click.option("--id", required=True, type=_ID, help="The delivery, from `sqew delivery list`.")
 @click.pass_obj
-def show(session: Session, id: int) -> None:
+def show(session: QueueSession, id: int) -> None:
     """Show everything about one delivery, and what is posted."""
     with session.look() as q:
         found = q.deliveries.get(id)
@@ -82,7 +82,7 @@ def show(session: Session, id: int) -> None:
 @all_option
 @subscription_option
 @click.pass_obj
-def retry(session: Session, ids: list[int] | None, everything: bool, subscription_id: int | None) -> int:
+def retry(session: QueueSession, ids: list[int] | None, everything: bool, subscription_id: int | None) -> int:
     """Have exhausted deliveries tried again from the start."""
     _check_choice(ids, everything, subscription_id)
     with session.open() as q:
@@ -101,7 +101,7 @@ def retry(session: Session, ids: list[int] | None, everything: bool, subscriptio
 @subscription_option
 @all_yes_option
 @click.pass_obj
-def drop(session: Session, ids: list[int] | None, everything: bool, subscription_id: int | None, yes: bool) -> int:
+def drop(session: QueueSession, ids: list[int] | None, everything: bool, subscription_id: int | None, yes: bool) -> int:
     """Delete deliveries: they are not posted any more."""
     _check_choice(ids, everything, subscription_id)
     with session.open() as q:
@@ -134,7 +134,7 @@ def _context() -> click.Context:
     return click.get_current_context()
 
 
-def _each(session: Session, ids: Sequence[int], act: Callable[[int], object], done: str, mark: str) -> int:
+def _each(session: QueueSession, ids: Sequence[int], act: Callable[[int], object], done: str, mark: str) -> int:
     """Apply an action to each delivery, and report those that failed. The exit code is that of the first failure."""
     errors: dict[int, SqewError] = {}
     for id in ids:

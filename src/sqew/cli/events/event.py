@@ -10,13 +10,13 @@ import click
 from sqew.cli.messages import lines
 from sqew.cli.messages.bodies import body_of, body_option, text_option
 from sqew.cli.parameters import LINES_FILE, Milliseconds, Name, Pair
-from sqew.cli.session import Session
+from sqew.cli.session import QueueSession
 from sqew.errors import SqewError, TooLarge
 from sqew.matching.routing import check_routing_key
 from sqew.model import NewMessage, Published
 from sqew.rules.rules import check_message, parse_json
 from sqew.terminal.command import Group
-from sqew.terminal.exits import Exit, Failure, complain
+from sqew.terminal.exits import CommandError, Exit, complain
 from sqew.terminal.output import plural
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def event() -> None:
 @click.option("--header", "--headers", "headers", multiple=True, type=Pair(), help="A header; give it once each.")
 @click.pass_obj
 def publish(
-    session: Session, /, routing_key: str, body: str | None, text: str | None, file: str | None, **rest: Any
+    session: QueueSession, /, routing_key: str, body: str | None, text: str | None, file: str | None, **rest: Any
 ) -> None:
     """Publish to every queue and endpoint whose subscription matches.
 
@@ -65,7 +65,7 @@ def publish(
         _publish_file(session, routing_key, str(file), make)
 
 
-def _maker(session: Session, options: dict[str, Any]) -> Make:
+def _maker(session: QueueSession, options: dict[str, Any]) -> Make:
     headers = dict(options.pop("headers")) or None
 
     def make(body: bytes, format: Any) -> NewMessage:
@@ -76,7 +76,7 @@ def _maker(session: Session, options: dict[str, Any]) -> Make:
     return make
 
 
-def _publish_one(session: Session, routing_key: str, message: NewMessage) -> None:
+def _publish_one(session: QueueSession, routing_key: str, message: NewMessage) -> None:
     with session.open() as q:
         (published,) = q.events.publish_many(routing_key, [message])
     sentences = [
@@ -118,7 +118,7 @@ def went_out(messages: int, deliveries: int) -> str:
     return plural(messages, "message") + (f", and {deliveries} to post" if deliveries else "")
 
 
-def _publish_file(session: Session, routing_key: str, name: str, make: Make) -> None:
+def _publish_file(session: QueueSession, routing_key: str, name: str, make: Make) -> None:
     def parse(line: bytes) -> NewMessage:
         body = line.strip()
         parse_json(body, session.limits)
@@ -128,7 +128,7 @@ def _publish_file(session: Session, routing_key: str, name: str, make: Make) -> 
         total = lines.messages_in(file, name, parse, "published")
         if not total:
             where = "stdin" if name == "-" else name
-            raise Failure(f"There is no line in {where}, so nothing was published.", Exit.INVALID)
+            raise CommandError(f"There is no line in {where}, so nothing was published.", Exit.INVALID)
         file.seek(0)
         events = (parse(line) for line in file if line.strip())
         published = _published(q, routing_key, lines.Batches(events, session.settings.max_batch), total)
@@ -157,7 +157,7 @@ def _published(q: Queues, routing_key: str, batches: lines.Batches, total: int) 
     return published
 
 
-def _note_missing(session: Session, published: list[Published]) -> None:
+def _note_missing(session: QueueSession, published: list[Published]) -> None:
     for queue in _missing(published):
         session.note(f"A subscription leads to queue '{queue}', which does not exist: nothing reached it.")
     if any(one.deliveries for one in published) and not session.url:

@@ -9,7 +9,7 @@ import click
 
 from sqew.cli.events.schedule_views import fire_documents, fires_table
 from sqew.cli.parameters import TIMINGS, Whole, check_alternatives
-from sqew.cli.session import Session, now_ms
+from sqew.cli.session import QueueSession, now_ms
 from sqew.errors import BadExpression
 from sqew.model import ExpressionKind, Preview
 from sqew.schedules import preview as forecast
@@ -39,7 +39,7 @@ _OF_DATE = re.compile(r"\s*[0-9]{4}-[0-9]{2}-[0-9]{2}\b")
     help="How many fires to show.",
 )
 @click.pass_obj
-def preview(session: Session, /, expression: str | None, timezone: str, count: int, **timing: str | None) -> None:
+def preview(session: QueueSession, /, expression: str | None, timezone: str, count: int, **timing: str | None) -> None:
     """Say when something would fire.
 
     EXPRESSION is read as one instant if it begins with a date, as cron if it looks like it, else as an interval, else

@@ -24,7 +24,7 @@ from sqew.cli.parameters import (
     limit_option,
     yes_option,
 )
-from sqew.cli.session import Session, now_ms
+from sqew.cli.session import QueueSession, now_ms
 from sqew.model import ScheduleInfo, ScheduleStatus, TargetKind
 from sqew.rules.rules import LONGEST_JITTER_S
 from sqew.terminal.command import Group
@@ -76,7 +76,7 @@ def field_options(command: F) -> F:
     return command
 
 
-def _fields(session: Session, options: dict[str, Any]) -> dict[str, Any]:
+def _fields(session: QueueSession, options: dict[str, Any]) -> dict[str, Any]:
     """Return the fields that were given, by the keywords of `q.schedules`."""
     check_alternatives(options, _TARGETS)
     check_alternatives(options, TIMINGS)
@@ -106,7 +106,7 @@ def schedule() -> None:
 @field_options
 @click.option("--paused", is_flag=True, help="It does not fire until it is resumed.")
 @click.pass_obj
-def add(session: Session, /, name: str, paused: bool, **options: Any) -> None:
+def add(session: QueueSession, /, name: str, paused: bool, **options: Any) -> None:
     """Make a schedule: where to, when, and what. A name that is taken is refused.
 
     A server on the file fires it: sqew serve.
@@ -122,7 +122,7 @@ def add(session: Session, /, name: str, paused: bool, **options: Any) -> None:
 @field_options
 @click.option("--paused/--active", default=None, help="Whether it fires.  [default: as before]")
 @click.pass_obj
-def put(session: Session, /, name: str, paused: bool | None, **options: Any) -> None:
+def put(session: QueueSession, /, name: str, paused: bool | None, **options: Any) -> None:
     """Create or replace a schedule: what is left out gets its default.
 
     Doing it again changes nothing, so that it can be part of a deployment.
@@ -157,7 +157,7 @@ _MISSING = {
 @click.option("--after", default="", metavar="NAME", help="Only those whose names come later.")
 @click.pass_obj
 def list_schedules(
-    session: Session,
+    session: QueueSession,
     status: ScheduleStatus | None,
     target_kind: TargetKind | None,
     prefix: str,
@@ -185,7 +185,7 @@ def list_schedules(
 @schedule.command("show")
 @name_option
 @click.pass_obj
-def show(session: Session, name: str) -> None:
+def show(session: QueueSession, name: str) -> None:
     """Show everything about a schedule, and when it fires next."""
     with session.look() as q:
         info = q.schedules.get(name)
@@ -196,7 +196,7 @@ def show(session: Session, name: str) -> None:
 @name_option
 @field_options
 @click.pass_obj
-def edit(session: Session, /, name: str, **options: Any) -> None:
+def edit(session: QueueSession, /, name: str, **options: Any) -> None:
     """Change a schedule. What is not named stays; headers are replaced as a whole."""
     fields = _fields(session, options)
     if not fields:
@@ -209,7 +209,7 @@ def edit(session: Session, /, name: str, **options: Any) -> None:
 @schedule.command("pause")
 @name_option
 @click.pass_obj
-def pause(session: Session, name: str) -> None:
+def pause(session: QueueSession, name: str) -> None:
     """Have a schedule fire no more until it is resumed."""
     with session.open() as q:
         info = q.schedules.pause(name)
@@ -219,7 +219,7 @@ def pause(session: Session, name: str) -> None:
 @schedule.command("resume")
 @name_option
 @click.pass_obj
-def resume(session: Session, name: str) -> None:
+def resume(session: QueueSession, name: str) -> None:
     """Have a schedule fire again. What it missed is made up for if it catches up."""
     with session.open() as q:
         info = q.schedules.resume(name)
@@ -230,7 +230,7 @@ def resume(session: Session, name: str) -> None:
 @name_option
 @yes_option
 @click.pass_obj
-def remove(session: Session, name: str, yes: bool) -> None:
+def remove(session: QueueSession, name: str, yes: bool) -> None:
     """Delete a schedule."""
     with session.open() as q:
         q.schedules.get(name)
@@ -242,7 +242,7 @@ def remove(session: Session, name: str, yes: bool) -> None:
 @schedule.command("run")
 @name_option
 @click.pass_obj
-def run(session: Session, name: str) -> None:
+def run(session: QueueSession, name: str) -> None:
     """Fire a schedule now, out of turn. Its next fire stays as it is."""
     with session.open() as q:
         fired = q.schedules.run(name)
@@ -259,5 +259,5 @@ def run(session: Session, name: str) -> None:
     )
 
 
-def _show(session: Session, info: ScheduleInfo) -> None:
+def _show(session: QueueSession, info: ScheduleInfo) -> None:
     session.show(schedule_document(info), *schedule_parts(info, now_ms()))

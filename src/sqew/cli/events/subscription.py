@@ -9,7 +9,7 @@ import click
 
 from sqew.cli.messages.pages import listed
 from sqew.cli.parameters import LARGEST_ID, QueueName, Whole, limit_option, yes_option
-from sqew.cli.session import Session, now_ms
+from sqew.cli.session import QueueSession, now_ms
 from sqew.errors import SubscriptionNotFound
 from sqew.model import RAW, Subscription
 from sqew.terminal.command import Group
@@ -41,7 +41,7 @@ def subscription() -> None:
 )
 @click.pass_obj
 def add(
-    session: Session,
+    session: QueueSession,
     pattern: str,
     queue: str | None,
     endpoint: str | None,
@@ -67,7 +67,7 @@ def add(
 @limit_option(100)
 @after_option
 @click.pass_obj
-def list_subscriptions(session: Session, pattern: str | None, queue: str | None, limit: int, after: int) -> None:
+def list_subscriptions(session: QueueSession, pattern: str | None, queue: str | None, limit: int, after: int) -> None:
     """List subscriptions."""
     if pattern is not None and queue is not None:
         raise click.UsageError("Give --pattern or --queue, and not both.", click.get_current_context())
@@ -87,7 +87,7 @@ def list_subscriptions(session: Session, pattern: str | None, queue: str | None,
 @click.option("--id", required=True, type=_SUBSCRIPTION_ID, help="The subscription, from `sqew subscription list`.")
 @yes_option
 @click.pass_obj
-def remove(session: Session, id: int, yes: bool) -> None:
+def remove(session: QueueSession, id: int, yes: bool) -> None:
     """Delete a subscription, and what was still on its way to its endpoint."""
     with session.open() as q:
         found = q.events.subscriptions(limit=1, after=id - 1)

@@ -9,7 +9,7 @@ import click
 from sqew.cli import views
 from sqew.cli.messages.pages import listed
 from sqew.cli.parameters import after_option, limit_option, queue_option
-from sqew.cli.session import Session, now_ms
+from sqew.cli.session import QueueSession, now_ms
 from sqew.model import Outcome
 from sqew.terminal.command import Group
 
@@ -25,7 +25,7 @@ def archive() -> None:
 @limit_option(100)
 @after_option
 @click.pass_obj
-def list_archive(session: Session, queue: str, outcome: str | None, limit: int, after: int) -> None:
+def list_archive(session: QueueSession, queue: str, outcome: str | None, limit: int, after: int) -> None:
     """List finished messages. A queue keeps them if it was made with --keep archive."""
     with session.look() as q:
         found = listed(

@@ -7,14 +7,14 @@ import click
 from sqew import operations as ops
 from sqew.cli import views
 from sqew.cli.messages.pages import listed
-from sqew.cli.parameters import Ids, after_option, limit_option, queue_option, yes_option
-from sqew.cli.session import Session, now_ms
+from sqew.cli.parameters import IdList, after_option, limit_option, queue_option, yes_option
+from sqew.cli.session import QueueSession, now_ms
 from sqew.cli.steps import in_steps
 from sqew.terminal.command import Group
 from sqew.terminal.exits import Exit, complain
 from sqew.terminal.output import plural
 
-ids_option = click.option("--ids", "--id", "ids", type=Ids(), help="Only these.  [default: all]")
+ids_option = click.option("--ids", "--id", "ids", type=IdList(), help="Only these.  [default: all]")
 
 
 @click.group(cls=Group)
@@ -27,7 +27,7 @@ def dlq() -> None:
 @limit_option(100)
 @after_option
 @click.pass_obj
-def list_dead(session: Session, queue: str, limit: int, after: int) -> None:
+def list_dead(session: QueueSession, queue: str, limit: int, after: int) -> None:
     """List the messages of a queue that died, and why."""
     with session.look() as q:
         messages = listed(
@@ -43,7 +43,7 @@ def list_dead(session: Session, queue: str, limit: int, after: int) -> None:
 @queue_option
 @ids_option
 @click.pass_obj
-def requeue(session: Session, queue: str, ids: list[int] | None) -> int:
+def requeue(session: QueueSession, queue: str, ids: list[int] | None) -> int:
     """Bring dead letters back to their queue, with attempts 0."""
     with session.open() as q:
         count = in_steps(
@@ -58,7 +58,7 @@ def requeue(session: Session, queue: str, ids: list[int] | None) -> int:
 @ids_option
 @yes_option
 @click.pass_obj
-def purge(session: Session, queue: str, ids: list[int] | None, yes: bool) -> int:
+def purge(session: QueueSession, queue: str, ids: list[int] | None, yes: bool) -> int:
     """Delete dead letters."""
     with session.open() as q:
         doomed = q.stats(queue).depths.dead if ids is None else len(ids)

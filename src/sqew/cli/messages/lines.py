@@ -19,10 +19,10 @@ from typing import IO, TYPE_CHECKING, Self
 import msgspec
 
 from sqew import operations as ops
-from sqew.cli.session import Session
+from sqew.cli.session import QueueSession
 from sqew.errors import NoAnswer, NotSqew, OutcomeUnknown, RateLimited, RequestTimeout, SqewError, TooLarge
 from sqew.model import NewMessage, Sent
-from sqew.terminal.exits import Exit, Failure, complain
+from sqew.terminal.exits import CommandError, Exit, complain
 from sqew.terminal.output import byte_count, plural
 from sqew.terminal.progress import Bar
 
@@ -41,7 +41,7 @@ Parse = Callable[[bytes], NewMessage | None]
 
 
 @dataclass
-class Tally:
+class SendCounts:
     """The results of sending so far."""
 
     sent: int = 0
@@ -80,7 +80,7 @@ def opened(name: str) -> Iterator[IO[bytes]]:
         try:
             source = Path(name).open("rb")  # noqa: SIM115 (closed below, unlike stdin)
         except OSError as error:
-            raise Failure(f"{name} can't be read: {error.strerror}.", Exit.INVALID) from error
+            raise CommandError(f"{name} can't be read: {error.strerror}.", Exit.INVALID) from error
     try:
         if name != "-" and source.seekable():
             with _in_lines(source) as lines:
@@ -111,7 +111,7 @@ def _in_lines(file: IO[bytes]) -> Iterator[IO[bytes]]:
     is_one_array = first.lstrip().startswith(b"[") and not any(line.strip() for line in file)
     documents = _unfolded(file) if is_one_array or not _is_json(first) else None
     if is_one_array and len(first) > _LARGEST_DOCUMENT:
-        raise Failure(
+        raise CommandError(
             f"The file holds one array of more than {byte_count(_LARGEST_DOCUMENT)}, which is too much at once. Write "
             "each of its messages on a line of its own: jq -c '.[]' FILE",
             Exit.INVALID,
@@ -166,64 +166,64 @@ def messages_in(file: IO[bytes], name: str, parse: Parse, done: str = "sent") ->
         more = f" ({bad - MOST_BAD_LINES_SHOWN} more not shown)" if bad > MOST_BAD_LINES_SHOWN else ""
         are = "is" if bad == 1 else "are"
         hint = " Each message is one line: `jq -c . FILE` writes them so." if folded else ""
-        raise Failure(
+        raise CommandError(
             f"{bad} of {plural(lines, 'line')} in {name} {are} bad{more}, so nothing was {done}.{hint}", Exit.INVALID
         )
     return count
 
 
 def send(
-    session: Session,
+    session: QueueSession,
     q: Queues,
     queue: str,
     messages: Iterator[NewMessage],
     total: int,
     sync_commit: bool | None = None,
-) -> Tally:
+) -> SendCounts:
     """Send messages in batches, each in one transaction. On Ctrl-C, report how many were sent."""
-    tally = Tally()
+    counts = SendCounts()
     with Bar("sending", session.plain, total) as bar, CtrlC() as ctrl_c:
         try:
             batches = Batches(messages, session.settings.max_batch)
             while batch := batches.next():
                 try:
-                    _send_batch(q, ops.Send(queue, batch, sync_commit=sync_commit), tally, ctrl_c)
+                    _send_batch(q, ops.Send(queue, batch, sync_commit=sync_commit), counts, ctrl_c)
                 except TooLarge:
                     if len(batch) == 1:
                         raise
                     batches.put_back(batch)
-                bar.reach(tally.done)
+                bar.reach(counts.done)
         except KeyboardInterrupt:
-            raise Failure(f"Interrupted: {_so_far(tally, total)}.", Exit.INTERRUPTED) from None
+            raise CommandError(f"Interrupted: {_so_far(counts, total)}.", Exit.INTERRUPTED) from None
         except SqewError:
-            if tally.done or tally.unsure:
+            if counts.done or counts.unsure:
                 bar.hide()
-                complain(f"Stopped: {_so_far(tally, total)}.")
+                complain(f"Stopped: {_so_far(counts, total)}.")
             raise
-    return tally
+    return counts
 
 
-def _so_far(tally: Tally, total: int) -> str:
-    duplicates = f", {tally.duplicates} of them were there already" if tally.duplicates else ""
-    unsure = f", and perhaps the {tally.unsure} after them" if tally.unsure else ""
-    return f"{tally.done} of {plural(total, 'message')} were sent{duplicates}{unsure}"
+def _so_far(counts: SendCounts, total: int) -> str:
+    duplicates = f", {counts.duplicates} of them were there already" if counts.duplicates else ""
+    unsure = f", and perhaps the {counts.unsure} after them" if counts.unsure else ""
+    return f"{counts.done} of {plural(total, 'message')} were sent{duplicates}{unsure}"
 
 
-def _send_batch(q: Queues, operation: ops.Send, tally: Tally, ctrl_c: CtrlC) -> None:
+def _send_batch(q: Queues, operation: ops.Send, counts: SendCounts, ctrl_c: CtrlC) -> None:
     """Send one batch. If the queue has a rate limit, wait and retry: a file is sent at that rate."""
     while True:
-        tally.unsure = len(operation.messages)
+        counts.unsure = len(operation.messages)
         try:
             with ctrl_c.held():
-                return tally.add(q.run(operation))
+                return counts.add(q.run(operation))
         except (NoAnswer, RequestTimeout, OutcomeUnknown, NotSqew):
             raise
         except RateLimited as error:
-            tally.unsure = 0
+            counts.unsure = 0
             ctrl_c.check()
             time.sleep(error.retry_after_ms / 1000)
         except SqewError:
-            tally.unsure = 0
+            counts.unsure = 0
             raise
 
 

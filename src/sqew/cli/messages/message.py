@@ -17,7 +17,7 @@ from sqew.cli.messages.peek import show_next
 from sqew.cli.parameters import (
     COUNT,
     LINES_FILE,
-    Ids,
+    IdList,
     Milliseconds,
     Name,
     OneText,
@@ -29,7 +29,7 @@ from sqew.cli.parameters import (
     queue_option,
     token_option,
 )
-from sqew.cli.session import Session, now_ms
+from sqew.cli.session import QueueSession, now_ms
 from sqew.errors import BadBody, MessageNotFound, SqewError, StaleLease
 from sqew.model import Extension, NewMessage, Ref, Release, Settled
 from sqew.rules.rules import Limits, check_batch, check_int, check_message, encode_body, parse_json
@@ -51,13 +51,13 @@ _CLI = "sqew-cli"
 consumer_option = click.option(
     "--consumer", type=Name(), metavar="NAME", default=_CLI, show_default=True, help="Who holds the lease."
 )
-ids_option = click.option("--ids", "--id", "ids", required=True, type=Ids(), help="The message, or several: 1,2,3.")
+ids_option = click.option("--ids", "--id", "ids", required=True, type=IdList(), help="The message, or several: 1,2,3.")
 leading_ids_option = click.option(
     "--ids",
     "--id",
     "ids",
     required=True,
-    type=Ids(),
+    type=IdList(),
     cls=Leading,
     metavar="ID,…",
     help="The message, or several: 1,2,3. --ids may be left out.",
@@ -88,7 +88,7 @@ def message() -> None:
 )
 @click.pass_obj
 def enqueue(
-    session: Session,
+    session: QueueSession,
     /,
     queue: str,
     payload: str | None,
@@ -152,7 +152,7 @@ def _keyed(message: NewMessage, key: str | None, number: int) -> NewMessage:
     return structs.replace(message, key=key if number == 1 else f"{key}:{number}")
 
 
-def _send_one(session: Session, sending: ops.Send) -> None:
+def _send_one(session: QueueSession, sending: ops.Send) -> None:
     queue = sending.queue
     with session.open() as q:
         sent = q.run(sending)
@@ -166,7 +166,7 @@ def _send_one(session: Session, sending: ops.Send) -> None:
 
 
 def _send_file(
-    session: Session,
+    session: QueueSession,
     queue: str,
     name: str,
     singles: list[NewMessage],
@@ -187,17 +187,17 @@ def _send_file(
         file.seek(0)
         unkeyed = chain(singles, (parse(line) for line in file if line.strip()))
         messages = (_keyed(message, key, number) for number, message in enumerate(unkeyed, 1))
-        tally = lines.send(session, q, queue, messages, total, sync_commit)
-    show_tally(session, queue, tally, "Sent")
+        counts = lines.send(session, q, queue, messages, total, sync_commit)
+    show_counts(session, queue, counts, "Sent")
 
 
-def show_tally(session: Session, queue: str, tally: lines.Tally, done: str, left_out: int = 0) -> None:
+def show_counts(session: QueueSession, queue: str, counts: lines.SendCounts, done: str, left_out: int = 0) -> None:
     """Show the results of sending a file of messages."""
-    document = {"queue": queue, "sent": tally.sent, "duplicates": tally.duplicates}
-    ids = {"first_id": tally.first_id, "last_id": tally.last_id}
-    sentence = f"{done} {plural(tally.sent, 'message')} to '{queue}'"
-    if tally.duplicates:
-        sentence += f"; {tally.duplicates} were there already"
+    document = {"queue": queue, "sent": counts.sent, "duplicates": counts.duplicates}
+    ids = {"first_id": counts.first_id, "last_id": counts.last_id}
+    sentence = f"{done} {plural(counts.sent, 'message')} to '{queue}'"
+    if counts.duplicates:
+        sentence += f"; {counts.duplicates} were there already"
     if left_out:
         sentence += f"; {left_out} left out, expired or damaged"
     session.show(document | ids | ({"left_out": left_out} if left_out else {}), sentence + ".")
@@ -218,7 +218,7 @@ def show_tally(session: Session, queue: str, tally: lines.Tally, done: str, left
 @consumer_option
 @click.pass_obj
 def poll(
-    session: Session, queue: str, batch: int, wait_ms: int, lane: str | None, lease_ms: int | None, consumer: str
+    session: QueueSession, queue: str, batch: int, wait_ms: int, lane: str | None, lease_ms: int | None, consumer: str
 ) -> None:
     """Receive messages under a lease: ack them, or they come back when it ends."""
     _receive(session, ops.Receive(queue, batch, lane, lease_ms, consumer), wait_ms)
@@ -230,7 +230,7 @@ def poll(
 @wait_option
 @lane_option
 @click.pass_obj
-def get(session: Session, queue: str, batch: int, wait_ms: int, lane: str | None) -> None:
+def get(session: QueueSession, queue: str, batch: int, wait_ms: int, lane: str | None) -> None:
     """Take messages for good: they are acknowledged as they are received.
 
     If what comes after fails, they are lost (at most once). To work safely, poll and ack.
@@ -238,7 +238,7 @@ def get(session: Session, queue: str, batch: int, wait_ms: int, lane: str | None
     _receive(session, ops.Receive(queue, batch, lane, finish=True), wait_ms)
 
 
-def _receive(session: Session, operation: ops.Receive, wait_ms: int) -> None:
+def _receive(session: QueueSession, operation: ops.Receive, wait_ms: int) -> None:
     check_int("--batch", operation.limit, 1, session.limits.max_batch)
     with session.open() as q:
         messages = q.receive(operation, wait_ms).messages
@@ -259,10 +259,10 @@ def _receive(session: Session, operation: ops.Receive, wait_ms: int) -> None:
     metavar="QUEUE",
     help="The queue. --queue may be left out.  [default: whichever the message is in]",
 )
-@click.option("--ids", "--id", "ids", type=Ids(), help="The message, or several: 1,2,3.  [default: the next one]")
+@click.option("--ids", "--id", "ids", type=IdList(), help="The message, or several: 1,2,3.  [default: the next one]")
 @click.option("--limit", type=COUNT, metavar="N", help="How many of the next ones at most.  [default: 1]")
 @click.pass_obj
-def peek(session: Session, queue: str | None, ids: list[int] | None, limit: int | None) -> None:
+def peek(session: QueueSession, queue: str | None, ids: list[int] | None, limit: int | None) -> None:
     """Look at one message, or several, without taking them: by id, or the next of a queue."""
     if ids is not None:
         check_alternatives({"ids": ids, "limit": limit}, ("ids", "limit"))
@@ -276,12 +276,12 @@ def peek(session: Session, queue: str | None, ids: list[int] | None, limit: int 
 @message.command("peek-id")
 @leading_ids_option
 @click.pass_obj
-def peek_id(session: Session, ids: list[int]) -> None:
+def peek_id(session: QueueSession, ids: list[int]) -> None:
     """Look at one message, or several, whichever queue they are in."""
     _show_messages(session, None, ids)
 
 
-def _show_messages(session: Session, queue: str | None, ids: list[int]) -> None:
+def _show_messages(session: QueueSession, queue: str | None, ids: list[int]) -> None:
     with session.look() as q:
         found = [q.run(ops.Get(queue, id)) if queue is None else q.get(queue, id) for id in ids]
     document = views.message_document(found[0]) if len(found) == 1 else views.messages_document(found)
@@ -292,7 +292,7 @@ def _show_messages(session: Session, queue: str | None, ids: list[int]) -> None:
 @any_queue_option
 @leading_ids_option
 @click.pass_obj
-def remove(session: Session, queue: str | None, ids: list[int]) -> int:
+def remove(session: QueueSession, queue: str | None, ids: list[int]) -> int:
     """Delete messages by id, whoever holds them."""
     check_batch(len(ids), session.limits)
 
@@ -309,7 +309,7 @@ def remove(session: Session, queue: str | None, ids: list[int]) -> int:
 @token_option
 @consumer_option
 @click.pass_obj
-def ack(session: Session, queue: str | None, ids: list[int], token: str | None, consumer: str) -> int:
+def ack(session: QueueSession, queue: str | None, ids: list[int], token: str | None, consumer: str) -> int:
     """Acknowledge messages that were polled: their work is done."""
     refs = _refs(session, ids, token, consumer)
     return _settle(
@@ -327,7 +327,7 @@ def ack(session: Session, queue: str | None, ids: list[int], token: str | None, 
 @click.option("--dead", is_flag=True, help="Don't try again: they are dead at once.")
 @click.pass_obj
 def nack(
-    session: Session,
+    session: QueueSession,
     queue: str | None,
     ids: list[int],
     token: str | None,
@@ -352,7 +352,9 @@ def nack(
 @token_option
 @consumer_option
 @click.pass_obj
-def extend_lease(session: Session, queue: str | None, ids: list[int], ms: int, token: str | None, consumer: str) -> int:
+def extend_lease(
+    session: QueueSession, queue: str | None, ids: list[int], ms: int, token: str | None, consumer: str
+) -> int:
     """Set the end of a message's lease."""
     refs = _refs(session, ids, token, consumer)
 
@@ -362,7 +364,7 @@ def extend_lease(session: Session, queue: str | None, ids: list[int], ms: int, t
     return _settle(session, extend_in, queue, ids, "Extended the lease of")
 
 
-def _refs(session: Session, ids: Sequence[int], token: str | None, consumer: str) -> dict[int, Ref]:
+def _refs(session: QueueSession, ids: Sequence[int], token: str | None, consumer: str) -> dict[int, Ref]:
     """Refer to the messages by the holder of their lease: by a token, if given, which is more specific than a name."""
     check_batch(len(ids), session.limits)
     return {id: Ref(id, token, None if token else consumer) for id in ids}
@@ -372,7 +374,7 @@ Settle = Callable[["Queues", str, Sequence[int]], "list[Settled | SqewError]"]
 """A function that settles messages of one queue."""
 
 
-def _settle(session: Session, settle: Settle, queue: str | None, ids: list[int], done: str) -> int:
+def _settle(session: QueueSession, settle: Settle, queue: str | None, ids: list[int], done: str) -> int:
     """Settle the messages in the named queue, or else queue by queue."""
     with session.open() as q:
         if queue is not None:
@@ -413,7 +415,7 @@ def _explained(result: Settled | SqewError) -> Settled | SqewError:
 
 
 def _answer(
-    session: Session, queue: str | Mapping[int, str], results: Mapping[int, Settled | SqewError], done: str
+    session: QueueSession, queue: str | Mapping[int, str], results: Mapping[int, Settled | SqewError], done: str
 ) -> int:
     """Show the result of each message. The exit code is that of the first that failed.
 

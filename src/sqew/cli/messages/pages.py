@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from sqew.cli.session import Session
+from sqew.cli.session import QueueSession
 from sqew.errors import BadValue
 
 E = TypeVar("E")
@@ -16,7 +16,7 @@ PAGE = 1_000
 
 
 def listed(
-    session: Session, ask: Callable[[int, P], list[E]], place_of: Callable[[E], P], limit: int, after: P
+    session: QueueSession, ask: Callable[[int, P], list[E]], place_of: Callable[[E], P], limit: int, after: P
 ) -> list[E]:
     """Return up to ``limit`` entries that come after ``after``. ``ask`` gets the number to fetch, and after which."""
     if not session.url:

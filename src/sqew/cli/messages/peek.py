@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from sqew.cli import views
-from sqew.cli.session import Session, now_ms
+from sqew.cli.session import QueueSession, now_ms
 
 
-def show_next(session: Session, queue: str, limit: int, lane: str | None = None) -> None:
+def show_next(session: QueueSession, queue: str, limit: int, lane: str | None = None) -> None:
     """Show the next messages of a queue without taking them."""
     with session.look() as q:
         messages = q.peek(queue, limit, lane=lane)

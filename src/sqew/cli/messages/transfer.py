@@ -11,14 +11,14 @@ from typing import IO
 import click
 
 from sqew.cli.messages import lines
-from sqew.cli.messages.message import show_tally
+from sqew.cli.messages.message import show_counts
 from sqew.cli.parameters import LINES_FILE, queue_option
-from sqew.cli.session import Session, now_ms
+from sqew.cli.session import QueueSession, now_ms
 from sqew.errors import UnknownLane
 from sqew.formats import ndjson
 from sqew.model import NewMessage
 from sqew.terminal.command import Command
-from sqew.terminal.exits import Exit, Failure
+from sqew.terminal.exits import CommandError, Exit
 from sqew.terminal.output import plural
 from sqew.terminal.progress import Bar
 
@@ -30,7 +30,7 @@ _WRITTEN_TOGETHER = 256 * 1024
 @click.option("--archive", is_flag=True, help="The finished messages instead.")
 @click.option("--output", default="-", metavar="FILE", help="Where to.  [default: stdout]")
 @click.pass_obj
-def export(session: Session, queue: str, archive: bool, output: str) -> None:
+def export(session: QueueSession, queue: str, archive: bool, output: str) -> None:
     """Write the messages of a queue as lines of JSON.
 
     They are a snapshot: later changes to the queue don't show. A file appears only when it is complete.
@@ -74,7 +74,7 @@ def _written(output: str) -> Iterator[IO[bytes]]:
                 yield file
             unfinished.replace(target)
         except OSError as error:
-            raise Failure(f"{output} can't be written: {error.strerror}.", Exit.FAILED) from error
+            raise CommandError(f"{output} can't be written: {error.strerror}.", Exit.FAILED) from error
         finally:
             unfinished.unlink(missing_ok=True)
 
@@ -83,7 +83,7 @@ def _written(output: str) -> Iterator[IO[bytes]]:
 @queue_option
 @click.option("--file", type=LINES_FILE, default="-", metavar="FILE", help="Where from.  [default: stdin]")
 @click.pass_obj
-def import_(session: Session, queue: str, file: str) -> None:
+def import_(session: QueueSession, queue: str, file: str) -> None:
     """Send messages that `sqew export` wrote.
 
     Priorities, lanes, headers, groups, keys, delays and lifetimes come along; ids and attempts start anew, and what has
@@ -111,5 +111,5 @@ def import_(session: Session, queue: str, file: str) -> None:
                     if message is not None:
                         yield message
 
-        tally = lines.send(session, q, queue, messages(), total)
-    show_tally(session, queue, tally, "Imported", left_out=parsed[0] - total)
+        counts = lines.send(session, q, queue, messages(), total)
+    show_counts(session, queue, counts, "Imported", left_out=parsed[0] - total)

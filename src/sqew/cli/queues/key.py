@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from sqew.cli.parameters import Name, QueueName, queue_option, yes_option
-from sqew.cli.session import Session, now_ms
+from sqew.cli.session import QueueSession, now_ms
 from sqew.model import KeyInfo, KeyScope
 from sqew.terminal.command import Group
 from sqew.terminal.output import Column, Facts, Table, moment
@@ -35,7 +35,7 @@ def key() -> None:
 @click.option("--label", default="", metavar="TEXT", help="What it is for, or whose it is.")
 @click.option("--signing", is_flag=True, help="Every request with it must be signed.")
 @click.pass_obj
-def add(session: Session, queue: str, scopes: tuple[KeyScope, ...], label: str, signing: bool) -> None:
+def add(session: QueueSession, queue: str, scopes: tuple[KeyScope, ...], label: str, signing: bool) -> None:
     """Make a key. It is shown once."""
     with session.open() as q:
         info, made, secret = q.create_key(queue, list(dict.fromkeys(scopes)), label, signing=signing)
@@ -53,7 +53,7 @@ def add(session: Session, queue: str, scopes: tuple[KeyScope, ...], label: str, 
 @key.command("list")
 @click.option("--queue", type=QueueName(), help="The queue.  [default: all]")
 @click.pass_obj
-def list_keys(session: Session, queue: str | None) -> None:
+def list_keys(session: QueueSession, queue: str | None) -> None:
     """List keys: what they allow, not what they are."""
     with session.look() as q:
         names = [info.name for info in q.queues()] if queue is None else [queue]
@@ -74,7 +74,7 @@ def _table(keys: list[KeyInfo], now: int) -> Table:
 @click.option("--id", required=True, type=Name(), help="The key's id, from `sqew key list`.")
 @yes_option
 @click.pass_obj
-def remove(session: Session, queue: str, id: str, yes: bool) -> None:
+def remove(session: QueueSession, queue: str, id: str, yes: bool) -> None:
     """Delete a key: within a second it opens nothing."""
     session.confirm(f"Deleting key '{id}' of queue '{queue}'", yes)
     with session.open() as q:

@@ -22,7 +22,7 @@ from sqew.cli.parameters import (
     yes_option,
 )
 from sqew.cli.queues.stats import file_bytes
-from sqew.cli.session import Session, now_ms
+from sqew.cli.session import QueueSession, now_ms
 from sqew.cli.steps import in_steps
 from sqew.errors import BadValue
 from sqew.model import Backoff, Policy
@@ -119,7 +119,7 @@ def queue() -> None:
 @queue.command("list")
 @click.option("--prefix", default="", help="Only queues whose names begin so.")
 @click.pass_obj
-def list_queues(session: Session, prefix: str) -> None:
+def list_queues(session: QueueSession, prefix: str) -> None:
     """List the queues, and how many messages each holds."""
     with session.look() as q:
         found = [(info, q.stats(info.name)) for info in q.queues(prefix)]
@@ -138,7 +138,7 @@ def _depths(stats: Any) -> dict[str, int]:
 @policy_options
 @click.option("--exist-ok", is_flag=True, help="Leave a queue of that name as it is.")
 @click.pass_obj
-def add(session: Session, /, name: str, exist_ok: bool, **options: Any) -> None:
+def add(session: QueueSession, /, name: str, exist_ok: bool, **options: Any) -> None:
     """Create a queue, and the file if it is the first one.
 
     Unless told otherwise it allows 5 attempts and gets a dead-letter queue NAME-dlq. The dead-letter queue is made with
@@ -161,7 +161,7 @@ def add(session: Session, /, name: str, exist_ok: bool, **options: Any) -> None:
 @queue_name_option
 @policy_options
 @click.pass_obj
-def update(session: Session, /, name: str, **options: Any) -> None:
+def update(session: QueueSession, /, name: str, **options: Any) -> None:
     """Change a queue's policy. What is not named stays; lanes are replaced as a whole."""
     with session.open() as q:
         changes = policy_fields(options, q.info(name).policy.backoff)
@@ -173,7 +173,7 @@ def update(session: Session, /, name: str, **options: Any) -> None:
     _warn_of_missing_dead_letter(session, info.policy, known)
 
 
-def _warn_of_missing_dead_letter(session: Session, policy: Policy, known: set[str]) -> None:
+def _warn_of_missing_dead_letter(session: QueueSession, policy: Policy, known: set[str]) -> None:
     if policy.dead_letter is not None and policy.dead_letter not in known:
         session.note(f"Queue '{policy.dead_letter}' was deleted. It is made anew when a message dies.")
 
@@ -181,7 +181,7 @@ def _warn_of_missing_dead_letter(session: Session, policy: Policy, known: set[st
 @queue.command("show")
 @queue_name_option
 @click.pass_obj
-def show(session: Session, name: str) -> None:
+def show(session: QueueSession, name: str) -> None:
     """Show a queue's policy and how many messages it holds."""
     with session.look() as q:
         info, stats = q.info(name), q.stats(name)
@@ -194,7 +194,7 @@ def show(session: Session, name: str) -> None:
 @queue_name_option
 @yes_option
 @click.pass_obj
-def remove(session: Session, name: str, yes: bool) -> None:
+def remove(session: QueueSession, name: str, yes: bool) -> None:
     """Delete a queue and its messages. Its dead-letter queue stays."""
     with session.open() as q:
         session.confirm(f"Deleting queue '{name}' with {plural(q.stats(name).depths.total(), 'message')}", yes)
@@ -206,7 +206,7 @@ def remove(session: Session, name: str, yes: bool) -> None:
 @queue_name_option
 @yes_option
 @click.pass_obj
-def purge(session: Session, name: str, yes: bool) -> None:
+def purge(session: QueueSession, name: str, yes: bool) -> None:
     """Delete every message of a queue, leased ones included."""
     with session.open() as q:
         session.confirm(f"Deleting {plural(q.stats(name).depths.total(), 'message')} of queue '{name}'", yes)
@@ -223,7 +223,7 @@ def purge(session: Session, name: str, yes: bool) -> None:
 @limit_option(10)
 @lane_option
 @click.pass_obj
-def peek(session: Session, name: str, limit: int, lane: str | None) -> None:
+def peek(session: QueueSession, name: str, limit: int, lane: str | None) -> None:
     """Look at the next messages without taking them."""
     show_next(session, name, limit, lane)
 
@@ -231,7 +231,7 @@ def peek(session: Session, name: str, limit: int, lane: str | None) -> None:
 @queue.command("requeue-dlq")
 @queue_name_option
 @click.pass_obj
-def requeue_dlq(session: Session, name: str) -> None:
+def requeue_dlq(session: QueueSession, name: str) -> None:
     """Bring a queue's dead letters back to it, with attempts 0."""
     with session.open() as q:
         count = in_steps(session, q, lambda: ops.RequeueDead(name), lambda: q.requeue(name), "requeued", "message")
@@ -241,7 +241,7 @@ def requeue_dlq(session: Session, name: str) -> None:
 @queue.command("compact")
 @queue_name_option
 @click.pass_obj
-def compact(session: Session, name: str) -> None:
+def compact(session: QueueSession, name: str) -> None:
     """Sweep out what is due, give free space back to the disk and empty the write-ahead log.
 
     It is the file's space: the other queues in it gain as well.
@@ -259,7 +259,7 @@ def compact(session: Session, name: str) -> None:
     )
 
 
-def _compact_file(session: Session, name: str) -> tuple[int, int]:
+def _compact_file(session: QueueSession, name: str) -> tuple[int, int]:
     path = session.settings.db
     with session.open_file() as q:
         q.info(name)

@@ -12,7 +12,7 @@ import msgspec
 
 from sqew.cli import views
 from sqew.cli.parameters import QueueName
-from sqew.cli.session import Session, now_ms
+from sqew.cli.session import QueueSession, now_ms
 from sqew.errors import SqewError, StoreFull
 from sqew.terminal.command import Command, Leading
 from sqew.terminal.output import Facts, byte_count
@@ -27,7 +27,7 @@ from sqew.terminal.output import Facts, byte_count
     help="Only this queue, in detail. --queue may be left out.",
 )
 @click.pass_obj
-def stats(session: Session, queue: str | None) -> None:
+def stats(session: QueueSession, queue: str | None) -> None:
     """Show depths, rates and latencies."""
     with session.look() as q:
         names = [info.name for info in q.queues()] if queue is None else [queue]
@@ -41,7 +41,7 @@ def stats(session: Session, queue: str | None) -> None:
 
 @click.command(cls=Command)
 @click.pass_obj
-def health(session: Session) -> None:
+def health(session: QueueSession) -> None:
     """Say whether the file, the database or the server can be used.
 
     A file is opened, read and locked for writing, and the disk must have room; `sqew check` reads all of it. A database
@@ -61,14 +61,14 @@ def health(session: Session) -> None:
         raise
 
 
-def _ask_server(session: Session) -> None:
+def _ask_server(session: QueueSession) -> None:
     with session.connect() as client:
         said = client.health()
     facts = {"url": session.url, **said}
     session.show(facts, Facts([(_label(name), value) for name, value in facts.items()]))
 
 
-def _try_file(session: Session) -> None:
+def _try_file(session: QueueSession) -> None:
     from sqew.stores.sqlite.connection import connect  # here: the help must not wait for them
     from sqew.stores.sqlite.disk_space import DiskSpace
 
@@ -90,7 +90,7 @@ def _try_file(session: Session) -> None:
     )
 
 
-def _try_database(session: Session) -> None:
+def _try_database(session: QueueSession) -> None:
     with session.open_file() as q:
         facts = {"status": "ok", "database": session.database, "queues": len(q.queues())}
     session.show(facts, Facts([(_label(name), value) for name, value in facts.items()]))
@@ -126,7 +126,7 @@ def file_bytes(path: str) -> int:
 
 @click.command(cls=Command)
 @click.pass_obj
-def metrics(session: Session) -> None:
+def metrics(session: QueueSession) -> None:
     """Print the metrics for Prometheus.
 
     In its text format, whatever --json says.

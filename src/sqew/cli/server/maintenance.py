@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from sqew.cli.queues.stats import file_bytes
-from sqew.cli.session import Session
+from sqew.cli.session import QueueSession
 from sqew.errors import StoreDamaged
 from sqew.rules.rules import shown
 from sqew.terminal.command import Command
@@ -18,7 +18,7 @@ from sqew.terminal.progress import Bar
 @click.command(cls=Command)
 @click.argument("to", metavar="FILE")
 @click.pass_obj
-def backup(session: Session, to: str) -> None:
+def backup(session: QueueSession, to: str) -> None:
     """Copy the file while it is in use.
 
     The copy appears only when it is complete.
@@ -35,7 +35,7 @@ def backup(session: Session, to: str) -> None:
 
 @click.command(cls=Command)
 @click.pass_obj
-def check(session: Session) -> int:
+def check(session: QueueSession) -> int:
     """Read the whole file and look for damage.
 
     Ends with exit code 6 if there is any.

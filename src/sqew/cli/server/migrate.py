@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sqew.cli.session import Session
+from sqew.cli.session import QueueSession
 from sqew.errors import BadValue, StoreUnavailable, StoreUnusable
 from sqew.installing import to_install
 from sqew.settings import FORMS, is_database, without_password
 from sqew.terminal.command import Command
-from sqew.terminal.exits import Exit, Failure, complain
+from sqew.terminal.exits import CommandError, Exit, complain
 from sqew.terminal.output import Column, Part, Table, plural
 from sqew.terminal.progress import Bar
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.option("--to", "target", metavar="URL", help="The database.  [default: the setting database_url]")
 @click.option("--restart", is_flag=True, help="Delete what an interrupted move has copied, and begin anew.")
 @click.pass_obj
-def migrate(session: Session, source: str | None, target: str | None, restart: bool) -> int:
+def migrate(session: QueueSession, source: str | None, target: str | None, restart: bool) -> int:
     """Copy a file's queues to a PostgreSQL database.
 
     Messages with their leases, the archive, subscriptions, deliveries, schedules, keys and figures come along, and all
@@ -46,9 +46,9 @@ for option in migrate.params:
         option.hidden = True
 
 
-def _target(session: Session, given: str | None) -> str:
+def _target(session: QueueSession, given: str | None) -> str:
     if "url" in session.flags:
-        raise Failure(
+        raise CommandError(
             "`sqew migrate` copies a file, not what a server holds. Run it where the file is, without --url.",
             Exit.INVALID,
         )
@@ -58,11 +58,11 @@ def _target(session: Session, given: str | None) -> str:
         session.flags["database_url"] = given
     session.use_shared()
     if not session.settings.database_url:
-        raise Failure("Say where to: --to postgresql://user@host/name, or SQEW_DATABASE_URL.", Exit.INVALID)
+        raise CommandError("Say where to: --to postgresql://user@host/name, or SQEW_DATABASE_URL.", Exit.INVALID)
     return session.settings.database_url
 
 
-def _move(session: Session, path: str, url: str, restart: bool) -> Moved:
+def _move(session: QueueSession, path: str, url: str, restart: bool) -> Moved:
     try:
         from sqew.stores.transfer.copy import COPYING, move_in
     except ImportError as error:
@@ -86,7 +86,7 @@ def _move(session: Session, path: str, url: str, restart: bool) -> Moved:
             why, code = (
                 (error, Exit.STORE) if isinstance(error, StoreUnavailable) else ("Interrupted.", Exit.INTERRUPTED)
             )
-            raise Failure(
+            raise CommandError(
                 f"{why} {copied}, and the file is as it was: run the same command again to go on from there.", code
             ) from error
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from sqew.cli.session import Session
+from sqew.cli.session import QueueSession
 from sqew.terminal.command import Command, setting_options
 
 SHOWN = (
@@ -33,7 +33,7 @@ def _remember_database(ctx: click.Context, _param: click.Parameter, value: str |
         from sqew.settings import DATABASE_SCHEMES
 
         place = "database_url" if value.startswith(DATABASE_SCHEMES) else "db"
-        ctx.ensure_object(Session).flags[place] = value
+        ctx.ensure_object(QueueSession).flags[place] = value
 
 
 def _remember_timeout(ctx: click.Context, _param: click.Parameter, value: str | None) -> None:
@@ -49,7 +49,7 @@ def _remember_timeout(ctx: click.Context, _param: click.Parameter, value: str | 
         except BadSetting as error:
             least, most = setting.at_least / 1000, setting.at_most / 1000
             raise click.BadParameter(f"'{given}' is not a number from {least:g} to {most:g}.") from error
-        ctx.ensure_object(Session).flags["request_timeout_ms"] = value
+        ctx.ensure_object(QueueSession).flags["request_timeout_ms"] = value
 
 
 @click.command(cls=Command, epilog="Every other setting is a flag of it as well: see `sqew --help-settings`.")
@@ -70,7 +70,7 @@ def _remember_timeout(ctx: click.Context, _param: click.Parameter, value: str | 
     help="The same as --request-timeout-ms, in seconds.",
 )
 @click.pass_obj
-def serve(session: Session) -> None:
+def serve(session: QueueSession) -> None:
     """Serve the queues over HTTP until Ctrl-C."""
     from sqew.http.run import serve as run
 

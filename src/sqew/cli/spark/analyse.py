@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from sqew.cli.session import Session
+from sqew.cli.session import QueueSession
 from sqew.cli.spark.work import spark_at_work, spark_options
 from sqew.terminal.command import Command
 from sqew.terminal.output import Column, Facts, Table, plural
@@ -26,7 +26,7 @@ _QUANTILES = ("p50", "p95", "p99")
 @spark_options
 @click.pass_obj
 def analyse(
-    session: Session,
+    session: QueueSession,
     logs: tuple[str, ...],
     to: str,
     no_report: bool,

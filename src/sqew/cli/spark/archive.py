@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from sqew.cli.parameters import QueueName
-from sqew.cli.session import Session
+from sqew.cli.session import QueueSession
 from sqew.cli.spark.lake import lake_option, place_of_queues, read_queue
 from sqew.cli.spark.work import spark_at_work, spark_options
 from sqew.terminal.command import Command
@@ -17,7 +17,7 @@ from sqew.terminal.output import Column, Table, plural
 
 if TYPE_CHECKING:
     from sqew.cli.session import Queues
-    from sqew.spark.jobs.archive import Archived
+    from sqew.spark.jobs.archive import ArchiveResult
 
 
 @click.command(cls=Command)
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @spark_options
 @click.pass_obj
 def archive(
-    session: Session,
+    session: QueueSession,
     queues: tuple[str, ...],
     lake: str,
     delete: bool,
@@ -68,7 +68,7 @@ def _names(q: Queues, queues: tuple[str, ...]) -> list[str]:
     return [q.info(name).name for name in dict.fromkeys(queues)]
 
 
-def _show(session: Session, done: list[Archived], lake: str) -> None:
+def _show(session: QueueSession, done: list[ArchiveResult], lake: str) -> None:
     columns = [Column("queue"), Column("added", right=True), Column("files", right=True), Column("deleted", right=True)]
     rows = [(each.queue, each.added, each.files, each.deleted) for each in done]
     session.show(

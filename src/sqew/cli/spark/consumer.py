@@ -7,7 +7,7 @@ import msgspec
 
 from sqew.cli.messages.pages import listed
 from sqew.cli.parameters import Name, limit_option, queue_option, yes_option
-from sqew.cli.session import Session, now_ms
+from sqew.cli.session import QueueSession, now_ms
 from sqew.model import ConsumerInfo
 from sqew.terminal.command import Group
 from sqew.terminal.output import Column, Table, moment
@@ -23,7 +23,7 @@ def consumer() -> None:
 @limit_option(100)
 @click.option("--after", default="", metavar="NAME", help="Only those whose names come later.")
 @click.pass_obj
-def list_consumers(session: Session, queue: str, limit: int, after: str) -> None:
+def list_consumers(session: QueueSession, queue: str, limit: int, after: str) -> None:
     """List the consumers of a queue, and what each has claimed."""
     with session.look() as q:
         found = listed(
@@ -65,7 +65,7 @@ def _table(queue: str, found: list[ConsumerInfo], now: int) -> Table:
 @click.option("--force", is_flag=True, help="Even while its owner holds it: what that one still does is refused.")
 @yes_option
 @click.pass_obj
-def release(session: Session, queue: str, name: str, force: bool, yes: bool) -> None:
+def release(session: QueueSession, queue: str, name: str, force: bool, yes: bool) -> None:
     """Forget a consumer, and give back what it has claimed: others can receive it at once."""
     session.confirm(f"Releasing consumer '{name}' of queue '{queue}'", yes)
     with session.open() as q:

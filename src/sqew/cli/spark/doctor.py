@@ -7,10 +7,10 @@ from contextlib import nullcontext
 import click
 import msgspec
 
-from sqew.cli.session import Session
+from sqew.cli.session import QueueSession
 from sqew.cli.spark.work import java_unheard, moving
 from sqew.terminal.command import Command
-from sqew.terminal.exits import Exit, Failure
+from sqew.terminal.exits import CommandError, Exit
 from sqew.terminal.output import Facts, plural
 from sqew.terminal.progress import Bar
 
@@ -18,7 +18,7 @@ from sqew.terminal.progress import Bar
 @click.command(cls=Command)
 @click.option("--quick", is_flag=True, help="Only look, and start no Spark.")
 @click.pass_obj
-def doctor(session: Session, quick: bool) -> None:
+def doctor(session: QueueSession, quick: bool) -> None:
     """Say whether Spark can run here, and what to do where it can't.
 
     It looks at Python, Spark, Arrow and Java, and then has Spark do something small.
@@ -36,5 +36,7 @@ def doctor(session: Session, quick: bool) -> None:
         *troubles,
     )
     if troubles:
-        raise Failure(f"Spark can't run here: {plural(len(troubles), 'thing')} to put right, see above.", Exit.FAILED)
+        raise CommandError(
+            f"Spark can't run here: {plural(len(troubles), 'thing')} to put right, see above.", Exit.FAILED
+        )
     session.note("Spark can run here.")

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sqew.cli.parameters import Name, QueueName
-from sqew.cli.session import Session
+from sqew.cli.session import QueueSession
 from sqew.cli.spark.work import server_of, spark_at_work, spark_options, wire_to, write_options
 from sqew.errors import BadValue
 from sqew.spark.session import check_packages
 from sqew.terminal.command import Command
-from sqew.terminal.exits import Exit, Failure
+from sqew.terminal.exits import CommandError, Exit
 from sqew.terminal.output import plural
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ _MOST_SKEWED = 10**6
 @spark_options
 @click.pass_obj
 def generate(
-    session: Session, count: int, seed: int, queue: str | None, output: str | None, format: Format, arrivals: Any,
+    session: QueueSession, count: int, seed: int, queue: str | None, output: str | None, format: Format, arrivals: Any,
     rate: float, burst: int, size: str, size_shape: Any, keys: int, skew: float, lanes: tuple[str, ...],
     job_id: str | None, partitions: int | None, master: str | None, spark_settings: tuple[str, ...],
 ) -> None:  # fmt: skip
@@ -62,7 +62,7 @@ def generate(
     from sqew.spark.transforms.generate import Workload
 
     if (queue is None) == (output is None):
-        raise Failure("Say where the messages go: --queue NAME or --output FOLDER, one of the two.", Exit.INVALID)
+        raise CommandError("Say where the messages go: --queue NAME or --output FOLDER, one of the two.", Exit.INVALID)
     _check_numbers(count, seed, keys, _MOST_SKEWED if skew else _MOST)
     smallest, largest = _sizes(size)
     workload = Workload(
@@ -83,7 +83,7 @@ def generate(
 
 
 def _send(
-    session: Session, workload: Workload, queue: str, job_id: str | None, partitions: int | None, master: str | None,
+    session: QueueSession, workload: Workload, queue: str, job_id: str | None, partitions: int | None, master: str | None,
     spark_settings: tuple[str, ...],
 ) -> dict[str, Any]:  # fmt: skip
     from sqew.errors import UnknownLane
@@ -107,7 +107,7 @@ def _send(
 
 
 def _write(
-    session: Session, workload: Workload, output: str, format: Format, partitions: int | None, master: str | None,
+    session: QueueSession, workload: Workload, output: str, format: Format, partitions: int | None, master: str | None,
     spark_settings: tuple[str, ...],
 ) -> dict[str, Any]:  # fmt: skip
     from sqew.spark.jobs.generate import write

@@ -10,11 +10,11 @@ import msgspec
 from msgspec.structs import replace
 
 from sqew.cli.parameters import Name, QueueName
-from sqew.cli.session import Session
+from sqew.cli.session import QueueSession
 from sqew.cli.spark.work import server_of, spark_at_work, spark_options, wire_to, write_options
 from sqew.spark.session import check_packages
 from sqew.terminal.command import Command
-from sqew.terminal.exits import Exit, Failure
+from sqew.terminal.exits import CommandError, Exit
 from sqew.terminal.output import plural
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _TAB = ("\\t", "tab")
 @spark_options
 @click.pass_obj
 def ingest(
-    session: Session, files: tuple[str, ...], queue: str, format: Format | None, delimiter: str, schema: str | None,
+    session: QueueSession, files: tuple[str, ...], queue: str, format: Format | None, delimiter: str, schema: str | None,
     lane: str | None, priority: int, group_by: str | None, quarantine: str | None, job_id: str | None,
     master: str | None, spark_settings: tuple[str, ...],
 ) -> None:  # fmt: skip
@@ -82,18 +82,18 @@ def _format(files: tuple[str, ...], format: Format | None) -> Format:
         return format
     formats = {format_of(Path(file)) for file in files}
     if len(formats) > 1:
-        raise Failure("Some of the files are CSV by their names, and some are not: give --format.", Exit.INVALID)
+        raise CommandError("Some of the files are CSV by their names, and some are not: give --format.", Exit.INVALID)
     return formats.pop()
 
 
 def _delimiter(delimiter: str) -> str:
     delimiter = "\t" if delimiter in _TAB else delimiter
     if len(delimiter) != 1 or delimiter in '"\r\n':
-        raise Failure(f"--delimiter can't be {delimiter!r}: it must be one character, or tab.", Exit.INVALID)
+        raise CommandError(f"--delimiter can't be {delimiter!r}: it must be one character, or tab.", Exit.INVALID)
     return delimiter
 
 
-def _show(session: Session, queue: str, done: Ingested, seconds: float) -> None:
+def _show(session: QueueSession, queue: str, done: Ingested, seconds: float) -> None:
     parts = [f"Sent {plural(done.sent, 'message')} of {plural(done.files, 'file')} to '{queue}'."]
     if done.repeated:
         parts.append(f"Left {plural(done.repeated, 'message')} out that an earlier run had sent.")

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from sqew.cli.session import Session
+from sqew.cli.session import QueueSession
 from sqew.errors import BadValue
-from sqew.terminal.exits import Exit, Failure
+from sqew.terminal.exits import CommandError, Exit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,13 +42,13 @@ class Moment(_Type):
         return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
-def place_of_queues(session: Session) -> dict[str, str]:
+def place_of_queues(session: QueueSession) -> dict[str, str]:
     """Return the place of the queues, as options of ``format("sqew")``."""
     if session.url:
         token = session.settings.auth_token
         return {"url": session.url, **({"token": token} if token else {})}
     if session.database:
-        raise Failure(
+        raise CommandError(
             "Spark reaches queues in PostgreSQL through a server: start one with `sqew serve`, and give --url.",
             Exit.INVALID,
         )

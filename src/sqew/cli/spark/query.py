@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sqew.cli.parameters import limit_option
-from sqew.cli.session import Session
+from sqew.cli.session import QueueSession
 from sqew.cli.spark.lake import lake_option, place_of_queues, read_queue
 from sqew.cli.spark.work import spark_at_work, spark_options
 from sqew.terminal.command import Command
-from sqew.terminal.exits import Exit, Failure
+from sqew.terminal.exits import CommandError, Exit
 from sqew.terminal.output import Column, Table
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _LAKE_VIEW = "lake"
 @spark_options
 @click.pass_obj
 def query(
-    session: Session,
+    session: QueueSession,
     sql: str | None,
     lake: str | None,
     views: bool,
@@ -50,7 +50,9 @@ def query(
     sqew spark query --lake /data/lake "SELECT day, outcome, count(*) FROM lake GROUP BY ALL ORDER BY day"
     """
     if sql is None and not views:
-        raise Failure('Say what to ask: sqew spark query "SELECT …". --views lists what can be asked.', Exit.INVALID)
+        raise CommandError(
+            'Say what to ask: sqew spark query "SELECT …". --views lists what can be asked.', Exit.INVALID
+        )
     queues = _queues(session, lake)
     if views:
         _show_views(session, queues, lake)
@@ -63,7 +65,7 @@ def query(
     _show(session, found)
 
 
-def _queues(session: Session, lake: str | None) -> list[str]:
+def _queues(session: QueueSession, lake: str | None) -> list[str]:
     """Return the queues that can be queried: none if only a lake is given."""
     if lake is not None and not session.url and "db" not in session.flags:
         return []
@@ -72,7 +74,7 @@ def _queues(session: Session, lake: str | None) -> list[str]:
 
 
 def _views(
-    session: Session, spark: SparkSession, queues: list[str], lake: str | None
+    session: QueueSession, spark: SparkSession, queues: list[str], lake: str | None
 ) -> dict[str, Callable[[], DataFrame]]:
     from sqew.spark.jobs.query import views_of
     from sqew.spark.lake.commits import Lake
@@ -92,7 +94,7 @@ def _views(
     return views
 
 
-def _show_views(session: Session, queues: list[str], lake: str | None) -> None:
+def _show_views(session: QueueSession, queues: list[str], lake: str | None) -> None:
     from sqew.spark.jobs.naming import view_name
 
     rows = [(_LAKE_VIEW, f"the lake {lake}")] if lake is not None else []
@@ -105,7 +107,7 @@ def _show_views(session: Session, queues: list[str], lake: str | None) -> None:
     )
 
 
-def _show(session: Session, found: Found) -> None:
+def _show(session: QueueSession, found: Found) -> None:
     rows = [[_plain(value) for value in row] for row in found.rows]
     session.show(
         {"columns": found.columns, "rows": rows, "more": found.more},

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from sqew.cli.parameters import Name, QueueName
-from sqew.cli.session import Session
+from sqew.cli.session import QueueSession
 from sqew.cli.spark.lake import Moment, lake_option
 from sqew.cli.spark.work import moving, server_of, spark_at_work, spark_options, wire_to, write_options
 from sqew.terminal.command import Command
@@ -33,7 +33,7 @@ from sqew.terminal.progress import Bar
 @spark_options
 @click.pass_obj
 def replay(
-    session: Session,
+    session: QueueSession,
     lake: str,
     source: str | None,
     target: str,
@@ -82,7 +82,7 @@ def replay(
 
 
 @contextmanager
-def _shown(session: Session, sent: list[int], rate: float | None) -> Iterator[None]:
+def _shown(session: QueueSession, sent: list[int], rate: float | None) -> Iterator[None]:
     """Show a bar of the messages sent, while Spark reads as well as while the next ones are not due. Without a rate,
     Spark's tasks show the progress."""
     if rate is None:

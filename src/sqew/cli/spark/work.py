@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sqew.cli.session import Session
+from sqew.cli.session import QueueSession
 from sqew.errors import BadValue, SparkError
-from sqew.terminal.exits import Exit, Failure
+from sqew.terminal.exits import CommandError, Exit
 from sqew.terminal.progress import Bar
 from sqew.terminal.session import TerminalSession
 
@@ -80,7 +80,7 @@ def spark_at_work(
                 yield made
         except KeyboardInterrupt:
             drawn.hide()
-            raise Failure("Interrupted. Spark was told to stop.", Exit.INTERRUPTED) from None
+            raise CommandError("Interrupted. Spark was told to stop.", Exit.INTERRUPTED) from None
         except JAVA_IS_GONE as error:
             if isinstance(error, Py4JJavaError):
                 raise
@@ -95,23 +95,23 @@ def _untold(_done: int, _total: int) -> None:
     """Do nothing: this progress is not shown."""
 
 
-def server_of(session: Session, command: str) -> str:
+def server_of(session: QueueSession, command: str) -> str:
     """Return the server's URL. Raise if the queues are not on a server: the command needs one."""
     if not session.url:
-        raise Failure(
+        raise CommandError(
             f"`sqew spark {command}` talks to a server: give --url, or set SQEW_URL. `sqew serve` starts one.",
             Exit.INVALID,
         )
     return session.url
 
 
-def write_options(session: Session, queue: str) -> dict[str, str]:
+def write_options(session: QueueSession, queue: str) -> dict[str, str]:
     """Return the options of ``format("sqew")`` for a queue on the session's server."""
     token = session.settings.auth_token
     return {"url": session.url, "queue": queue, **({"token": token} if token else {})}
 
 
-def wire_to(session: Session, queue: str) -> Wire:
+def wire_to(session: QueueSession, queue: str) -> Wire:
     """Return a connection to that server."""
     from sqew.spark.source.options import options_of
     from sqew.spark.source.wire import PATIENT, Wire

@@ -9,7 +9,7 @@ import msgspec
 
 from sqew.cli.messages.pages import listed
 from sqew.cli.parameters import Name, Whole, limit_option, queue_option, yes_option
-from sqew.cli.session import Session
+from sqew.cli.session import QueueSession
 from sqew.formats.columns import LARGEST_EPOCH
 from sqew.model import Staging, WriterInfo
 from sqew.terminal.command import Group
@@ -28,7 +28,7 @@ def writer() -> None:
 @limit_option(100)
 @click.option("--after", default="", metavar="NAME", help="Only those whose names come later.")
 @click.pass_obj
-def list_writers(session: Session, queue: str, limit: int, after: str) -> None:
+def list_writers(session: QueueSession, queue: str, limit: int, after: str) -> None:
     """List the writers of a queue."""
     with session.look() as q:
         found = listed(
@@ -60,7 +60,7 @@ def _staged(staging: Staging) -> str:
 @queue_option
 @name_option
 @click.pass_obj
-def show(session: Session, queue: str, name: str) -> None:
+def show(session: QueueSession, queue: str, name: str) -> None:
     """Show a writer: the last of its epochs that was promoted, and what is staged."""
     with session.look() as q:
         found = q.writers.get(queue, name)
@@ -80,7 +80,7 @@ def show(session: Session, queue: str, name: str) -> None:
 @click.option("--epoch", required=True, type=Whole(0, LARGEST_EPOCH), help="Which of its epochs.")
 @yes_option
 @click.pass_obj
-def abort(session: Session, queue: str, name: str, epoch: int, yes: bool) -> None:
+def abort(session: QueueSession, queue: str, name: str, epoch: int, yes: bool) -> None:
     """Forget what a writer has staged of an epoch, and not promoted."""
     session.confirm(f"Forgetting what writer '{name}' has staged of epoch {epoch}", yes)
     with session.open() as q:

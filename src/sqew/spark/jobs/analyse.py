@@ -25,7 +25,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from sqew.errors import BadValue, Conflict, NotFound
 from sqew.formats.files import files_of as matching
-from sqew.spark.files import Part, parts_of
+from sqew.spark.files import FilePart, parts_of
 from sqew.spark.jobs import small_tables
 from sqew.spark.jobs.analyse_tasks import (
     COUNTS,
@@ -52,7 +52,7 @@ from sqew.spark.transforms.ingest import parts_frame
 from sqew.spark.transforms.log_lines import SPLIT_BYTES
 from sqew.spark.transforms.timelines import DELIVERIES as DELIVERY_ROWS
 from sqew.spark.transforms.timelines import MESSAGES as MESSAGE_ROWS
-from sqew.spark.transforms.timelines import Names
+from sqew.spark.transforms.timelines import EventNames
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -261,7 +261,7 @@ class _Making:
             self._count(told, names)
         return replace(about, messages=sum(map(int, told[HOW_MANY])))
 
-    def _read(self, parts: Sequence[Part]) -> tuple[DataFrame, DataFrame, pa.Table]:
+    def _read(self, parts: Sequence[FilePart]) -> tuple[DataFrame, DataFrame, pa.Table]:
         """Return the steps of messages, the table of events, and a tally of them."""
         self._tasks = _tasks_for(parts)
         table = self._tables.by_tasks("events", EVENTS)
@@ -284,7 +284,7 @@ class _Making:
         self._step("working out latencies")
         drops = tally.filter(pc.equal(tally["kind"], "dropped"))
         if drops.num_rows:
-            dropped = hand_on_counts(counts_of_drops(drops, Names(names)), self._tasks)
+            dropped = hand_on_counts(counts_of_drops(drops, EventNames(names)), self._tasks)
             counts = counts.unionByName(self._tables.spark.createDataFrame(pa.Table.from_batches([dropped])))
         found = self._spread(counts).mapInArrow(FindQuantiles(names), from_arrow_schema(LATENCIES)).toArrow()
         is_whole = pc.is_null(found["at"])
@@ -322,7 +322,7 @@ class _Making:
                 self._tables.put(name, rows)
 
 
-def _tasks_for(parts: Sequence[Part]) -> int:
+def _tasks_for(parts: Sequence[FilePart]) -> int:
     """Return the number of tasks to spread the messages over: each task's messages must fit into its memory."""
     sizes = [part.end - part.start for part in parts]
     # What was not split is compressed.

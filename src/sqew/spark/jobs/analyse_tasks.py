@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from msgspec import Struct
 
-from sqew.spark.files import Part
+from sqew.spark.files import FilePart
 from sqew.spark.tables import TaskTable, tell, to_bytes
 from sqew.spark.transforms import histograms, rates, timelines
 from sqew.spark.transforms.events import TALLY, as_events, tallied, tallied_together
@@ -58,10 +58,10 @@ class ReadLogs(Struct, frozen=True):
         return tell(STEPS, timelines.spread(together, together["n"], self.parts))
 
 
-def _parts_in(batches: Batches) -> Iterator[Part]:
+def _parts_in(batches: Batches) -> Iterator[FilePart]:
     for batch in batches:
         for row in batch.to_pylist():
-            yield Part(**row)
+            yield FilePart(**row)
 
 
 class Over(Struct, frozen=True):
@@ -83,7 +83,7 @@ class Follow(Struct, frozen=True):
     """None if no table of rates or durations is wanted."""
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        names, steps = timelines.Names(self.names), _all_of(batches, timelines.STEPS)
+        names, steps = timelines.EventNames(self.names), _all_of(batches, timelines.STEPS)
         found = timelines.followed(steps, names, timelines.Deaths(self.deaths))
         messages, deliveries = timelines.messages_of(found, names), timelines.deliveries_of(found, names)
         yield from _kept(self.messages, messages)
@@ -115,7 +115,7 @@ class FindQuantiles(Struct, frozen=True):
     names: pa.Table
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        found = histograms.latencies(_all_of(batches, histograms.COUNTS), timelines.Names(self.names))
+        found = histograms.latencies(_all_of(batches, histograms.COUNTS), timelines.EventNames(self.names))
         yield from found.to_batches()
 
 

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sqew.errors import LakeConflict, LakeUnusable, TooLarge
 from sqew.model import Finished
-from sqew.spark.lake.commits import Commit, Lake, LakeFile, staging_of
+from sqew.spark.lake.commits import Lake, LakeCommit, LakeFile, staging_of
 from sqew.spark.lake.read import as_it_is, check, place_of, read_files
 from sqew.spark.transforms.lake import (
     LAKE_SCHEMA,
@@ -41,7 +41,7 @@ DELETED_TOGETHER = 500
 """The number of messages deleted in one transaction: other writers wait for it."""
 
 
-class Archived(Struct, frozen=True):
+class ArchiveResult(Struct, frozen=True):
     """The result of a run."""
 
     queue: str
@@ -59,7 +59,7 @@ def archive(
     delete: Delete | None = None,
     step: Step = lambda _doing: None,
     times: DataFrame | None = None,
-) -> Archived:
+) -> ArchiveResult:
     """Add to a lake the messages of a queue's archive that it lacks; with ``delete``, then delete there what the lake
     has.
 
@@ -73,7 +73,7 @@ def archive(
         # What finished before anything that is still in the archive need not be looked at.
         since = oldest(archived if times is None else times).collect()[0]["finished_at"]
         if since is None:
-            return Archived(queue, added=0, files=0, deleted=0, commit=None)
+            return ArchiveResult(queue, added=0, files=0, deleted=0, commit=None)
         step("copying")
         commit = _add(spark, archived, queue, lake, since, step)
     deleted = 0
@@ -83,7 +83,7 @@ def archive(
         check(spark, lake, files)
         step("deleting")
         deleted = _delete(read_files(spark, lake, files), archived, delete)
-    return Archived(
+    return ArchiveResult(
         queue,
         added=commit.rows if commit else 0,
         files=len(commit.files) if commit else 0,
@@ -108,7 +108,7 @@ def _writable(lake: Lake) -> Iterator[None]:
         raise LakeUnusable(f"The lake {lake.files.root} can't be written: {why}. Choose another folder.") from error
 
 
-def _add(spark: SparkSession, archived: DataFrame, queue: str, lake: Lake, since: int, step: Step) -> Commit | None:
+def _add(spark: SparkSession, archived: DataFrame, queue: str, lake: Lake, since: int, step: Step) -> LakeCommit | None:
     number, run = lake.next_number(queue), uuid.uuid4().hex[:12]
     staging = staging_of(queue, number, run)
     try:
@@ -124,7 +124,7 @@ def _add(spark: SparkSession, archived: DataFrame, queue: str, lake: Lake, since
     if not files:
         lake.files.remove(staging)
         return None
-    commit = Commit(queue, number, run, files)
+    commit = LakeCommit(queue, number, run, files)
     lake.files.keep([f"{staging}/{file.path}" for file in files])
     step("committing")
     lake.commit(commit)

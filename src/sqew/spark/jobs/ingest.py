@@ -16,9 +16,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from sqew.errors import AlreadyPromoted, BadValue, Conflict, PartIncomplete, SqewError, UnknownLane
 from sqew.rules.rules import Limits
-from sqew.spark.files import SPLIT_BYTES, Part, located, parts_of
+from sqew.spark.files import SPLIT_BYTES, FilePart, located, parts_of
 from sqew.spark.jobs.ledger import is_done
-from sqew.spark.jobs.upload import EPOCH, HANDED_IN, HandIn
+from sqew.spark.jobs.upload import EPOCH, UPLOADED, Upload
 from sqew.spark.source import calls
 from sqew.spark.source.options import options_of
 from sqew.spark.transforms import ingest
@@ -55,7 +55,7 @@ class Ingested(Struct, frozen=True):
     """The folder with the rejected lines, or None."""
 
 
-class Tally(Struct, frozen=True):
+class PartCounts(Struct, frozen=True):
     """The counts of lines in a part, and its digest."""
 
     part: int
@@ -103,7 +103,7 @@ class Ingest:
         # Only rejects and tallies are kept: good lines are read again, which is quicker than to store them.
         checked.persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            tallies = sorted((Tally(*row) for row in ingest.tallies(checked).collect()), key=lambda one: one.part)
+            tallies = sorted((PartCounts(*row) for row in ingest.tallies(checked).collect()), key=lambda one: one.part)
             writers = self._writers(tallies)
             new = self._unknown(writers.values())
             good, files = sum(tally.good for tally in tallies), len(writers)
@@ -119,7 +119,7 @@ class Ingest:
         return Ingested(job_id, files, sent, good - sent - refused, rejected, folder if rejected else None)
 
     def _sent(
-        self, parts: Sequence[Part], tallies: Sequence[Tally], writers: Mapping[str, str], new: Mapping[str, None],
+        self, parts: Sequence[FilePart], tallies: Sequence[PartCounts], writers: Mapping[str, str], new: Mapping[str, None],
         checked: DataFrame, folder: str,
     ) -> tuple[int, int, int]:  # fmt: skip
         """Send new files. Return how many messages were sent and how many refused, and how many lines were rejected."""
@@ -132,7 +132,7 @@ class Ingest:
             self._abort(new)
             raise
 
-    def _writers(self, tallies: Iterable[Tally]) -> dict[str, str]:
+    def _writers(self, tallies: Iterable[PartCounts]) -> dict[str, str]:
         """Return each file's writer: by it the server knows which files were sent, whichever files a run has.
 
         It is derived from the file's content, how it is read and where it goes, so a file may be moved; copies of the
@@ -159,20 +159,24 @@ class Ingest:
         names = dict.fromkeys(writers)
         return dict.fromkeys(name for name in names if not is_done(self._wire, self._into.queue, name))
 
-    def _handed_in(self, parts: Sequence[Part], tallies: Sequence[Tally], writers: Mapping[str, str]) -> list[Row]:
+    def _handed_in(
+        self, parts: Sequence[FilePart], tallies: Sequence[PartCounts], writers: Mapping[str, str]
+    ) -> list[Row]:
         """Have tasks upload the good lines of files. None of them is in the queue yet."""
         digests = {tally.part: tally.digest for tally in tallies}
         some = [part for part in parts if part.number in digests]
         names = {part.number: writers[part.file] for part in some}
         into, grouped = self._into, self._manner.group_by is not None
-        hand_in = HandIn(self._target, names, into.lane, into.priority, grouped)
+        hand_in = Upload(self._target, names, into.lane, into.priority, grouped)
         frame = ingest.parts_frame(self._spark, some)
         if self._in_order:
             messages = ingest.in_order(ingest.messages(frame, self._manner, digests))
-            return messages.mapInArrow(hand_in, from_arrow_schema(HANDED_IN)).collect()
-        return ingest.messages(frame, self._manner, digests, then=hand_in, schema=HANDED_IN).collect()
+            return messages.mapInArrow(hand_in, from_arrow_schema(UPLOADED)).collect()
+        return ingest.messages(frame, self._manner, digests, then=hand_in, schema=UPLOADED).collect()
 
-    def _quarantined(self, checked: DataFrame, refused: Sequence[Row], tallies: Sequence[Tally], folder: str) -> int:
+    def _quarantined(
+        self, checked: DataFrame, refused: Sequence[Row], tallies: Sequence[PartCounts], folder: str
+    ) -> int:
         """Write the lines that we or the server rejected; return their number."""
         rejected = sum(tally.bad for tally in tallies) + len(refused)
         if not rejected:

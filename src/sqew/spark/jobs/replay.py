@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sqew.errors import BadValue, WriterNotFound
 from sqew.spark.jobs.query import first_line
-from sqew.spark.lake.commits import Commit, Lake
+from sqew.spark.lake.commits import Lake, LakeCommit
 from sqew.spark.lake.read import read_files
 from sqew.spark.source import calls
 from sqew.spark.source.requests import requests
@@ -58,7 +58,7 @@ class Choice(Struct, frozen=True, kw_only=True):
     """In epoch milliseconds: those that finished before."""
     outcome: str | None = None
 
-    def may_be_in(self, commit: Commit) -> bool:
+    def may_be_in(self, commit: LakeCommit) -> bool:
         """Return True if a commit may hold any of them."""
         return any(
             (self.since is None or file.last_finished_at >= self.since)
@@ -116,7 +116,7 @@ class Replay:
                 step(sent)
         return Replayed(self.job_id, sent, repeated)
 
-    def _send(self, commit: Commit, pace: Pace, step: Step) -> tuple[int, int]:
+    def _send(self, commit: LakeCommit, pace: Pace, step: Step) -> tuple[int, int]:
         """Send the messages of a commit. Return how many were sent now, and how many had been sent before."""
         whole = self._writer_of(commit)
         paced = f"{whole}-paced"
@@ -130,13 +130,13 @@ class Replay:
         sent = self._known(whole)
         return 0 if sent is None else sent.promoted, 0
 
-    def _writer_of(self, commit: Commit) -> str:
+    def _writer_of(self, commit: LakeCommit) -> str:
         """Return the writer's name under which a commit is sent. The hash tells apart those with the same beginning."""
         said = msgspec.json.encode([self.job_id, self._lake.id, commit.queue, commit.number])
         short = hashlib.sha256(said).hexdigest()[: 2 * _SEEN_AT_ONCE]
         return f"{self.job_id[:_SAID_OF_JOB]}-{commit.number}-{short}"
 
-    def _messages(self, commit: Commit) -> DataFrame:
+    def _messages(self, commit: LakeCommit) -> DataFrame:
         rows, choice = read_files(self._spark, self._lake, commit.files), self._choice
         try:
             some = chosen(rows, choice.where, choice.since, choice.until, choice.outcome)
@@ -146,7 +146,7 @@ class Replay:
             ) from error
         return to_send_again(some, self._lane)
 
-    def _send_paced(self, commit: Commit, writer: str, pace: Pace, step: Step) -> tuple[int, int]:
+    def _send_paced(self, commit: LakeCommit, writer: str, pace: Pace, step: Step) -> tuple[int, int]:
         known, sent, repeated = self._known(writer), 0, 0
         rows = self._messages(commit).orderBy("id").toLocalIterator(prefetchPartitions=True)
         together = IN_ORDER_TOGETHER if self._in_order else PACED_TOGETHER

@@ -18,7 +18,7 @@ from sqew.spark.source.wire import PATIENT, Wire
 
 EPOCH = 0
 """The only epoch that a writer of files has."""
-HANDED_IN = pa.schema(
+UPLOADED = pa.schema(
     [
         ("writer", pa.string()),
         ("staged", pa.string()),
@@ -32,8 +32,8 @@ HANDED_IN = pa.schema(
 """A task's output: what it has staged for a writer, and how many messages; or a line that the server refuses."""
 
 
-class HandIn(Struct, frozen=True):
-    """A task that uploads its rows (`ingesting.MESSAGES`) and outputs what it has uploaded (`HANDED_IN`)."""
+class Upload(Struct, frozen=True):
+    """A task that uploads its rows (`ingesting.MESSAGES`) and outputs what it has uploaded (`UPLOADED`)."""
 
     target: Target
     writers: Mapping[int, str]
@@ -47,10 +47,10 @@ class HandIn(Struct, frozen=True):
         turn = 0 if context is None else context.partitionId()
         with Wire(self.target, turn, retries=PATIENT) as wire:
             for writer, some in groupby(self._by_writer(batches), key=lambda pair: pair[0]):
-                handing = _Handing(wire, self.target.queue, writer)
-                refused = [line for _, rows in some for line in handing.hand_in(rows, self._addressed(rows))]
-                told = {"writer": writer, "staged": handing.staged, "count": handing.count}
-                yield pa.RecordBatch.from_pylist([told, *refused], HANDED_IN)
+                upload = _FileUpload(wire, self.target.queue, writer)
+                refused = [line for _, rows in some for line in upload.stage(rows, self._addressed(rows))]
+                told = {"writer": writer, "staged": upload.staged, "count": upload.count}
+                yield pa.RecordBatch.from_pylist([told, *refused], UPLOADED)
 
     def _by_writer(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.RecordBatch]]:
         for batch in batches:
@@ -73,7 +73,7 @@ class HandIn(Struct, frozen=True):
         return pa.RecordBatch.from_pydict(columns)
 
 
-class _Handing:
+class _FileUpload:
     """The upload of one attempt of a task for one writer."""
 
     def __init__(self, wire: Wire, queue: str, writer: str) -> None:
@@ -81,7 +81,7 @@ class _Handing:
         self.staged, self.count = uuid4().hex, 0
         self._is_over = False
 
-    def hand_in(self, rows: pa.RecordBatch, messages: pa.RecordBatch) -> Iterator[dict[str, object]]:
+    def stage(self, rows: pa.RecordBatch, messages: pa.RecordBatch) -> Iterator[dict[str, object]]:
         """Stage messages, and yield the lines of those that the server refuses."""
         start = 0
         for request in requests([messages], "json"):
@@ -97,7 +97,7 @@ class _Handing:
                     # The server takes less at a time than we send, or less in one message than it says of the queue.
                     middle = (start + end) // 2
                     for low, high in ((start, middle), (middle, end)):
-                        yield from self.hand_in(rows.slice(low, high - low), messages.slice(low, high - low))
+                        yield from self.stage(rows.slice(low, high - low), messages.slice(low, high - low))
             start = end
 
     def _stage(self, body: bytes, count: int) -> None:

@@ -39,7 +39,7 @@ class LakeFile(Struct, frozen=True):
     last_finished_at: int
 
 
-class Commit(Struct, frozen=True):
+class LakeCommit(Struct, frozen=True):
     """The files that one run added to the lake."""
 
     queue: str
@@ -107,13 +107,13 @@ class Lake:
         """Return the queues that have something in the lake."""
         return self.files.names(_COMMITS)
 
-    def commits(self, queue: str | None = None) -> Iterator[Commit]:
+    def commits(self, queue: str | None = None) -> Iterator[LakeCommit]:
         """Yield the commits of a queue, or of all queues, the oldest first."""
         for name in self.queues() if queue is None else [queue]:
             for number in self._numbers(name):
                 place = f"{_COMMITS}/{name}/{number:012}.json"
                 content = self.files.read(place)
-                yield _decoded(content or b"", Commit, f"{self.files.root}/{place}")
+                yield _decoded(content or b"", LakeCommit, f"{self.files.root}/{place}")
 
     def _numbers(self, queue: str) -> list[int]:
         names = self.files.names(f"{_COMMITS}/{queue}")
@@ -123,7 +123,7 @@ class Lake:
         """Return the number that the next commit of a queue will have."""
         return max(self._numbers(queue), default=0) + 1
 
-    def commit(self, commit: Commit) -> None:
+    def commit(self, commit: LakeCommit) -> None:
         """Commit the files of a run. Raise LakeConflict if another run has its number: then nothing has changed."""
         try:
             is_ours = self.files.create(commit.name, msgspec.json.encode(commit))

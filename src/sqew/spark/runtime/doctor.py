@@ -21,7 +21,7 @@ _PACKAGES = {"Spark": ("pyspark", (4, 2), (5,)), "Arrow": ("pyarrow", (18,), Non
 _CORE = re.compile(r"spark-core_[\d.]+-(\d[\w.]*?)\.jar$")
 
 
-class Finding(Struct, frozen=True):
+class Diagnosis(Struct, frozen=True):
     """The state of one part."""
 
     part: str
@@ -30,9 +30,9 @@ class Finding(Struct, frozen=True):
     """The problem with it, and what to do."""
 
 
-def examine(environment: Mapping[str, str] = os.environ) -> Iterator[Finding]:
+def examine(environment: Mapping[str, str] = os.environ) -> Iterator[Diagnosis]:
     """Yield all findings that don't need Spark to be started."""
-    yield Finding("Python", platform.python_version())
+    yield Diagnosis("Python", platform.python_version())
     for part, (package, oldest, too_new) in _PACKAGES.items():
         yield _package(part, package, oldest, too_new)
     yield from _spark_home(environment)
@@ -40,7 +40,7 @@ def examine(environment: Mapping[str, str] = os.environ) -> Iterator[Finding]:
     yield _source()
 
 
-def try_it() -> Finding:
+def try_it() -> Diagnosis:
     """Start Spark on this machine and have it count something in Python."""
     from sqew.spark.session import session, session_at_work
 
@@ -54,41 +54,41 @@ def try_it() -> Finding:
                 spark.stop()
     except Exception as error:
         if isinstance(error, SqewError):
-            return Finding("trial", "failed", str(error))
+            return Diagnosis("trial", "failed", str(error))
         if is_of_spark(error):
-            return Finding("trial", "failed", str(cause_of(error)))
+            return Diagnosis("trial", "failed", str(cause_of(error)))
         raise
     assert counted == 1_000, counted
-    return Finding("trial", "Spark ran a job with Python and Arrow in it")
+    return Diagnosis("trial", "Spark ran a job with Python and Arrow in it")
 
 
 def _install() -> str:
     return f"Install what is needed: {to_install('spark')}."
 
 
-def _package(part: str, package: str, oldest: tuple[int, ...], too_new: tuple[int, ...] | None) -> Finding:
+def _package(part: str, package: str, oldest: tuple[int, ...], too_new: tuple[int, ...] | None) -> Diagnosis:
     try:
         found = version(package)
     except PackageNotFoundError:
-        return Finding(part, "not installed", f"The package {package} is missing. {_install()}")
+        return Diagnosis(part, "not installed", f"The package {package} is missing. {_install()}")
     numbers = tuple(int(number) for number in re.findall(r"\d+", found)[:3])
     if numbers < oldest:
-        return Finding(part, found, f"{package} {found} is older than {_dotted(oldest)}. {_install()}")
+        return Diagnosis(part, found, f"{package} {found} is older than {_dotted(oldest)}. {_install()}")
     if too_new is not None and numbers >= too_new:
-        return Finding(
+        return Diagnosis(
             part, found, f"{package} {found} is too new: Sqew knows it up to {_dotted(too_new)}. {_install()}"
         )
-    return Finding(part, found)
+    return Diagnosis(part, found)
 
 
-def _spark_home(environment: Mapping[str, str]) -> Iterator[Finding]:
+def _spark_home(environment: Mapping[str, str]) -> Iterator[Diagnosis]:
     """Yield the Spark of SPARK_HOME. It takes precedence over the package's, so the two must be of the same version."""
     home = environment.get("SPARK_HOME")
     if not home:
         return
     found = [match[1] for jar in Path(home, "jars").glob("spark-core_*.jar") if (match := _CORE.search(jar.name))]
     if not found:
-        yield Finding("SPARK_HOME", home, "There is no Spark in the folder that SPARK_HOME names. Unset SPARK_HOME.")
+        yield Diagnosis("SPARK_HOME", home, "There is no Spark in the folder that SPARK_HOME names. Unset SPARK_HOME.")
         return
     try:
         ours = version("pyspark")
@@ -97,29 +97,29 @@ def _spark_home(environment: Mapping[str, str]) -> Iterator[Finding]:
     trouble = None
     if found[0] != ours:
         trouble = f"SPARK_HOME has Spark {found[0]}, and pyspark is {ours}. Unset SPARK_HOME, or install that pyspark."
-    yield Finding("SPARK_HOME", f"{found[0]} in {home}", trouble)
+    yield Diagnosis("SPARK_HOME", f"{found[0]} in {home}", trouble)
 
 
-def _java(environment: Mapping[str, str]) -> Finding:
+def _java(environment: Mapping[str, str]) -> Diagnosis:
     refused: list[str] = []
     for java in candidates(environment):
         if java.objection is None:
             besides = f"; not used: {'; '.join(refused)}" if refused else ""
-            return Finding("Java", f"{java.version_text} of {java.found_by} ({java.home}){besides}")
+            return Diagnosis("Java", f"{java.version_text} of {java.found_by} ({java.home}){besides}")
         refused.append(f"{java.found_by}: {java.objection}")
-    return Finding(
+    return Diagnosis(
         "Java",
         "; ".join(refused) or "none",
         f"Spark needs Java {OLDEST} or newer, and there is none that will do. {_install()}",
     )
 
 
-def _source() -> Finding:
+def _source() -> Diagnosis:
     try:
         from pyspark_sqew import DefaultSource
     except ImportError as error:
-        return Finding('format("sqew")', "not found", f"{error.name or error} can't be imported. {_install()}")
-    return Finding(f'format("{DefaultSource.name()}")', "registered")
+        return Diagnosis('format("sqew")', "not found", f"{error.name or error} can't be imported. {_install()}")
+    return Diagnosis(f'format("{DefaultSource.name()}")', "registered")
 
 
 def _dotted(version: tuple[int, ...]) -> str:

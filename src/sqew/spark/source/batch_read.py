@@ -34,7 +34,7 @@ _LARGEST_ID = (1 << 63) - 1
 
 
 @dataclass
-class Wanted:
+class WantedRows:
     """The messages to read: a range of ids, and optionally a lane and a state."""
 
     after: int = 0
@@ -65,7 +65,7 @@ class Wanted:
 
 
 @dataclass
-class Range(InputPartition):
+class IdRange(InputPartition):
     """The ids that a task reads. ``turn`` selects the server that it begins with."""
 
     after: int
@@ -80,18 +80,18 @@ class QueueReader(DataSourceReader):
         options.check_use("batch read")
         check_readable(schema, options.archive)
         self._options, self._schema = options, schema
-        self._wanted = Wanted()
+        self._wanted = WantedRows()
 
-    def partitions(self) -> list[Range]:
+    def partitions(self) -> list[IdRange]:
         found = self._bounds()
         if found.first is None or found.last is None:
-            return [Range(0, 0, 0)]
+            return [IdRange(0, 0, 0)]
         after, up_to = max(found.first - 1, self._wanted.after), min(found.last, self._wanted.up_to)
         most = self._options.partitions or min(-(-found.count // _ROWS_PER_PARTITION), MOST_PARTITIONS)
         return list(_ranges(after, max(after, up_to), most))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Range)
+        assert isinstance(partition, IdRange)
         if partition.after >= partition.up_to:
             return
         shape = Shape(self._schema)
@@ -113,7 +113,7 @@ class QueueReader(DataSourceReader):
         with Wire(options.target) as wire:
             return wire.ask(calls.bounds(options.queue, options.archive))
 
-    def _batches(self, part: Range, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    def _batches(self, part: IdRange, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
         options, wanted = self._options, self._wanted
         if options.path is None:
             yield from self._from_server(part, columns)
@@ -132,7 +132,7 @@ class QueueReader(DataSourceReader):
             state=wanted.state,
         )
 
-    def _from_server(self, part: Range, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    def _from_server(self, part: IdRange, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
         options, after = self._options, part.after
         only = {name: value for name, value in (("lane", self._wanted.lane), ("state", self._wanted.state)) if value}
         with Wire(options.target, part.turn, retries=PATIENT) as wire:
@@ -161,9 +161,9 @@ class FilteringReader(QueueReader):
                     yield filter
 
 
-def _ranges(after: int, up_to: int, most: int) -> Iterator[Range]:
+def _ranges(after: int, up_to: int, most: int) -> Iterator[IdRange]:
     """Yield consecutive ranges of about the same width."""
     parts = max(1, min(most, up_to - after))
     ends = [after + (up_to - after) * number // parts for number in range(parts + 1)]
     for turn, (start, end) in enumerate(pairwise(ends)):
-        yield Range(start, end, turn)
+        yield IdRange(start, end, turn)

@@ -30,7 +30,7 @@ class QueueWriter(DataSourceArrowWriter):
         exactly_once.check_open(options.target)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return exactly_once.hand_in(self._target, self._job, _EPOCH, iterator, self._format)
+        return exactly_once.stage(self._target, self._job, _EPOCH, iterator, self._format)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         # An empty table may have no task that could tell, and its job is done all the same.

@@ -27,7 +27,7 @@ QUERY_ID, BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"
 
 
 @dataclass
-class HandedIn(WriterCommitMessage):
+class StagedRows(WriterCommitMessage):
     """The result of a task: the part that it has staged, its number of messages, and the writer that it is for."""
 
     writer: str
@@ -35,7 +35,7 @@ class HandedIn(WriterCommitMessage):
     count: int
 
 
-def hand_in(target: Target, writer: str, epoch: int, batches: Iterable[pa.RecordBatch], format: Format) -> HandedIn:
+def stage(target: Target, writer: str, epoch: int, batches: Iterable[pa.RecordBatch], format: Format) -> StagedRows:
     """Stage the rows of a task as a part of its own."""
     # Not the task's number: a driver that starts again counts from the same one.
     part, handed_in = uuid4().hex, 0
@@ -46,7 +46,7 @@ def hand_in(target: Target, writer: str, epoch: int, batches: Iterable[pa.Record
                 # It was all done in an earlier life of the driver.
                 break
             handed_in += request.count
-    return HandedIn(writer, part, handed_in)
+    return StagedRows(writer, part, handed_in)
 
 
 def promote(
@@ -57,7 +57,7 @@ def promote(
         parts = {
             message.part: message.count
             for message in messages
-            if isinstance(message, HandedIn) and message.writer == writer and message.count
+            if isinstance(message, StagedRows) and message.writer == writer and message.count
         }
         with Wire(target, retries=PATIENT) as wire:
             wire.ask(calls.promote(target.queue, writer, epoch, parts))
@@ -74,7 +74,7 @@ def abort(target: Target, epoch: int, writers: Iterable[str]) -> None:
 
 def writers_of(messages: Iterable[WriterCommitMessage | None]) -> set[str]:
     """Return the writers that tasks have staged parts for: one, or none if no task has done so yet."""
-    return {message.writer for message in messages if isinstance(message, HandedIn)}
+    return {message.writer for message in messages if isinstance(message, StagedRows)}
 
 
 def check_open(target: Target) -> None:

@@ -23,7 +23,7 @@ _encode = msgspec.json.Encoder().encode
 _as_json = msgspec.json.Decoder(Raw).decode
 
 
-class Item(Struct, omit_defaults=True):
+class StagedItem(Struct, omit_defaults=True):
     """A message as it stands in a request."""
 
     message: Raw
@@ -37,28 +37,28 @@ class Item(Struct, omit_defaults=True):
     headers: dict[str, str] | None = None
 
 
-class Request(Struct, frozen=True):
+class StageRequest(Struct, frozen=True):
     """A batch of messages that one request uploads."""
 
     body: bytes
     count: int
 
 
-def requests(batches: Iterable[pa.RecordBatch], format: Format) -> Iterator[Request]:
+def requests(batches: Iterable[pa.RecordBatch], format: Format) -> Iterator[StageRequest]:
     """Yield the rows of a task as requests. ``format`` is that of bodies whose row does not name one."""
     for batch in batches:
         for start in range(0, batch.num_rows, MOST_ROWS):
             yield from _fitting(batch.slice(start, MOST_ROWS), format)
 
 
-def _fitting(batch: pa.RecordBatch, format: Format) -> Iterator[Request]:
+def _fitting(batch: pa.RecordBatch, format: Format) -> Iterator[StageRequest]:
     if not batch.num_rows:
         return
     if batch.num_rows == 1 or batch.nbytes <= MOST_BYTES:
         body = _request(batch, format)
         # Text may grow to six times its size on the way into JSON.
         if batch.num_rows == 1 or len(body) <= _MOST_ENCODED:
-            yield Request(body, batch.num_rows)
+            yield StageRequest(body, batch.num_rows)
             return
     half = batch.num_rows // 2
     yield from _fitting(batch.slice(0, half), format)
@@ -79,7 +79,7 @@ def _request(batch: pa.RecordBatch, format: Format) -> bytes:
     rows: Iterable[tuple[Any, ...]] = zip(*columns.values(), strict=True) if names else ((),) * len(ready)
     return _encode(
         [
-            Item(message=Raw(body), format=kind or format, **dict(zip(names, row, strict=True)))
+            StagedItem(message=Raw(body), format=kind or format, **dict(zip(names, row, strict=True)))
             for body, kind, row in zip(ready, formats, rows, strict=True)
         ]
     )

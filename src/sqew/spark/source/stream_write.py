@@ -28,7 +28,7 @@ class QueueStreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         query, batch = exactly_once.streaming_place()
-        return exactly_once.hand_in(self._target, query, batch, iterator, self._format)
+        return exactly_once.stage(self._target, query, batch, iterator, self._format)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 (Spark's name)
         exactly_once.promote(self._target, batchId, messages)

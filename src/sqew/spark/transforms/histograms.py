@@ -14,7 +14,7 @@ import pyarrow as pa
 from msgspec import Struct
 
 from sqew.spark.transforms.percentiles import CUT, OF_MESSAGES, PARTS
-from sqew.spark.transforms.timelines import NONE, Flags, Followed, Names, Numbers, are_first, place_of
+from sqew.spark.transforms.timelines import NONE, EventNames, Flags, Followed, Numbers, are_first, place_of
 
 MEASURES = (*OF_MESSAGES, "held")
 COUNTS = np.dtype([("at", "i8"), ("group", "i8"), ("us", "i8"), ("count", "i8")])
@@ -62,7 +62,7 @@ _PARTS_OF_DELIVERIES = tuple(_Part(of, ("held",)) for of in (*_BY_LANE, {"worker
 _PARTS_OF_DROPS = tuple(_Part(of, ("to_stored",)) for of in _BY_LANE)
 
 
-def counts_of(found: Followed, names: Names, step_us: int, began_at: int) -> np.ndarray[Any, Any]:
+def counts_of(found: Followed, names: EventNames, step_us: int, began_at: int) -> np.ndarray[Any, Any]:
     """Return the number of times that each duration occurs in each group of messages and deliveries: `COUNTS`."""
     messages, deliveries = found.messages, found.deliveries
     sampled = (messages["due"] != NONE) & ~messages["is_found"]
@@ -81,7 +81,7 @@ def counts_of(found: Followed, names: Names, step_us: int, began_at: int) -> np.
     return _as_counts(rows.group_by(keys, use_threads=False).aggregate([("count", "sum")]))
 
 
-def counts_of_drops(drops: pa.Table, names: Names) -> np.ndarray[Any, Any]:
+def counts_of_drops(drops: pa.Table, names: EventNames) -> np.ndarray[Any, Any]:
     """Count messages that were due and that a generator dropped: ``drops`` has their number by queue and lane."""
     columns = {name: names.places(name, drops[name].to_pylist()) for name in ("queue", "lane")}
     columns |= {"to_stored": np.full(drops.num_rows, NONE), "count": drops["events"].to_numpy()}
@@ -90,7 +90,7 @@ def counts_of_drops(drops: pa.Table, names: Names) -> np.ndarray[Any, Any]:
 
 
 def _samples(
-    columns: Mapping[str, Numbers], wanted: Flags, parts: Sequence[_Part], names: Names
+    columns: Mapping[str, Numbers], wanted: Flags, parts: Sequence[_Part], names: EventNames
 ) -> Iterator[dict[str, Numbers]]:
     """Yield the samples of each part and measure, with the columns of `COUNTS`."""
     for part in parts:
@@ -107,7 +107,7 @@ def _samples(
             yield {"at": at, "group": group, "us": np.where(us == NONE, _FOR_EVER, us), "count": count}
 
 
-def _sizes(names: Names) -> tuple[int, ...]:
+def _sizes(names: EventNames) -> tuple[int, ...]:
     return (len(MEASURES), *(len(names.texts[sort]) for sort in _SORTS))
 
 
@@ -118,7 +118,7 @@ def _as_counts(rows: pa.Table) -> np.ndarray[Any, Any]:
     return counts
 
 
-def latencies(counts: np.ndarray[Any, Any], names: Names) -> pa.Table:
+def latencies(counts: np.ndarray[Any, Any], names: EventNames) -> pa.Table:
     """Return the quantiles of groups (`LATENCIES`) from all their counts."""
     if not len(counts):
         return LATENCIES.empty_table()

@@ -20,7 +20,7 @@ from sqew.errors import Conflict
 from sqew.formats.files import LIMITS, Format, Reject, Row, group_in, rows_in
 from sqew.rules.rules import Limits
 from sqew.spark.body_schema import Fit, fitting
-from sqew.spark.files import Part, Reading, opened
+from sqew.spark.files import FilePart, PartReader, opened
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -62,7 +62,7 @@ class Manner(Struct, frozen=True):
     limits: Limits = LIMITS
 
 
-def parts_frame(spark: SparkSession, parts: Sequence[Part]) -> DataFrame:
+def parts_frame(spark: SparkSession, parts: Sequence[FilePart]) -> DataFrame:
     """Return the parts, each for a task of its own."""
     rows = [(part.number, part.file, part.start, part.end, part.size) for part in parts]
     return spark.createDataFrame(spark.sparkContext.parallelize(rows, max(len(rows), 1)), PARTS)
@@ -124,13 +124,13 @@ def in_order(messages: DataFrame) -> DataFrame:
     return messages.repartition("group").sortWithinPartitions("part", "line")
 
 
-def _parts_in(batches: Batches) -> Iterator[Part]:
+def _parts_in(batches: Batches) -> Iterator[FilePart]:
     for batch in batches:
         for row in batch.to_pylist():
-            yield Part(**row)
+            yield FilePart(**row)
 
 
-def _checked(part: Part, manner: Manner) -> Iterator[pa.RecordBatch]:
+def _checked(part: FilePart, manner: Manner) -> Iterator[pa.RecordBatch]:
     good = bad = 0
     with opened(part) as reading:
         rows = _rows(part, reading, manner)
@@ -144,12 +144,12 @@ def _checked(part: Part, manner: Manner) -> Iterator[pa.RecordBatch]:
     yield pa.RecordBatch.from_pylist([tally], CHECKED)
 
 
-def _batch_of_rejects(part: Part, bad: Sequence[Reject]) -> pa.RecordBatch:
+def _batch_of_rejects(part: FilePart, bad: Sequence[Reject]) -> pa.RecordBatch:
     found = [{**msgspec.structs.asdict(reject), "part": part.number} for reject in bad]
     return pa.RecordBatch.from_pylist(found, CHECKED)
 
 
-def _messages(part: Part, manner: Manner, expected: str) -> Iterator[pa.RecordBatch]:
+def _messages(part: FilePart, manner: Manner, expected: str) -> Iterator[pa.RecordBatch]:
     with opened(part) as reading:
         good = (row for row in _rows(part, reading, manner) if isinstance(row, Row))
         while some := list(islice(good, _TOGETHER)):
@@ -159,7 +159,7 @@ def _messages(part: Part, manner: Manner, expected: str) -> Iterator[pa.RecordBa
             raise Conflict(f"{part.file} was changed while it was read, so nothing was sent. Run it again.")
 
 
-def _batch_of_messages(part: Part, rows: Sequence[Row], group_by: str | None) -> pa.RecordBatch:
+def _batch_of_messages(part: FilePart, rows: Sequence[Row], group_by: str | None) -> pa.RecordBatch:
     bodies = [row.body for row in rows]
     groups = [None] * len(rows) if group_by is None else [group_in(body, group_by) for body in bodies]
     columns = [[part.number] * len(rows), [row.line for row in rows], bodies, groups]
@@ -167,7 +167,7 @@ def _batch_of_messages(part: Part, rows: Sequence[Row], group_by: str | None) ->
     return pa.RecordBatch.from_arrays(arrays, schema=MESSAGES)
 
 
-def _rows(part: Part, reading: Reading, manner: Manner) -> Iterator[Row | Reject]:
+def _rows(part: FilePart, reading: PartReader, manner: Manner) -> Iterator[Row | Reject]:
     rows = rows_in(reading.lines, part.file, manner.format, manner.delimiter, manner.limits, first=part.start == 0)
     if manner.schema is None:
         return rows

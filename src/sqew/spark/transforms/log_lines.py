@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from msgspec import Meta
 from pyarrow import json
 
-from sqew.spark.files import Part, opened
+from sqew.spark.files import FilePart, opened
 
 SPLIT_BYTES = 32 << 20
 """The bytes of a file that one task reads."""
@@ -51,7 +51,7 @@ _Line = TypedDict(  # type: ignore[misc]
 _decode = msgspec.json.Decoder(_Line).decode
 
 
-def read_part(part: Part) -> Iterator[pa.RecordBatch]:
+def read_part(part: FilePart) -> Iterator[pa.RecordBatch]:
     """Yield the lines that begin in a part. Lines of a block that are no events come after the others."""
     with opened(part) as reading:
         for block in _blocks(cast("IO[bytes]", reading.lines)):

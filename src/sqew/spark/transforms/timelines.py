@@ -142,7 +142,7 @@ def spread(rows: np.ndarray[Any, Any], keys: Numbers, parts: int) -> dict[int, b
     return {number: rows.tobytes() for number, rows in enumerate(cut) if len(rows)}
 
 
-class Names:
+class EventNames:
     """The names behind the codes of events. A name is known by its place among those of its kind; 0 is the empty
     name."""
 
@@ -190,13 +190,13 @@ class Deaths:
 
 
 class Followed(Struct, frozen=True):
-    """The fate of messages and their deliveries: columns of numbers, encoded by `Names` and `NONE`."""
+    """The fate of messages and their deliveries: columns of numbers, encoded by `EventNames` and `NONE`."""
 
     messages: Mapping[str, Numbers]
     deliveries: Mapping[str, Numbers]
 
 
-def followed(steps: np.ndarray[Any, Any], names: Names, deaths: Deaths) -> Followed:
+def followed(steps: np.ndarray[Any, Any], names: EventNames, deaths: Deaths) -> Followed:
     """Return the fate of messages, from all that happened to them."""
     following = _Following(steps, names)
     deliveries = following.deliveries()
@@ -207,7 +207,7 @@ def followed(steps: np.ndarray[Any, Any], names: Names, deaths: Deaths) -> Follo
 class _Following:
     """All that happened to some messages, by message and time."""
 
-    def __init__(self, steps: np.ndarray[Any, Any], names: Names) -> None:
+    def __init__(self, steps: np.ndarray[Any, Any], names: EventNames) -> None:
         whose = names.find(steps["whose"])
         queue = names.of("queue", whose)
         # In virtual time much happens at the same time, and then a delivery comes before its end.
@@ -237,7 +237,7 @@ class _Following:
         return {
             "message": self._message[rows],
             "whose": whose,
-            **{sort: self._names.of(sort, whose) for sort in Names.SORTS},
+            **{sort: self._names.of(sort, whose) for sort in EventNames.SORTS},
             "n": self._n[self._message[rows]],
             "attempt": self._attempt[rows],
             "at": at,
@@ -372,7 +372,7 @@ def _since(due: Numbers, at: Numbers) -> Numbers:
     return np.where(at == NONE, NONE, took)
 
 
-def messages_of(found: Followed, names: Names) -> pa.Table:
+def messages_of(found: Followed, names: EventNames) -> pa.Table:
     """Return the messages: `MESSAGES`."""
     texts = {
         "queue": "queue", "lane": "lane", "sender": "worker", "claimed_by": "worker", "acked_by": "worker",
@@ -381,14 +381,14 @@ def messages_of(found: Followed, names: Names) -> pa.Table:
     return _table(MESSAGES, found.messages, {**_texts(texts, names), "outcome": _OUTCOMES})
 
 
-def deliveries_of(found: Followed, names: Names) -> pa.Table:
+def deliveries_of(found: Followed, names: EventNames) -> pa.Table:
     """Return the deliveries: `DELIVERIES`."""
     return _table(
-        DELIVERIES, found.deliveries, {**_texts({sort: sort for sort in Names.SORTS}, names), "end": _FOLLOWED}
+        DELIVERIES, found.deliveries, {**_texts({sort: sort for sort in EventNames.SORTS}, names), "end": _FOLLOWED}
     )
 
 
-def _texts(sorts: Mapping[str, str], names: Names) -> dict[str, Sequence[str]]:
+def _texts(sorts: Mapping[str, str], names: EventNames) -> dict[str, Sequence[str]]:
     return {column: names.texts[sort] for column, sort in sorts.items()}
 
 
