@@ -17,7 +17,7 @@ import sqew
 from plainbench.config.model import Config
 from plainbench.record.events import Recorder
 from plainbench.run.clock import RealTime
-from plainbench.run.context import Scene
+from plainbench.run.context import RunContext
 
 
 @dataclass
@@ -66,7 +66,7 @@ def config():
 
 
 @pytest.fixture
-def scene(tmp_path, config):
+def context(tmp_path, config):
     """A scene in a folder of its own, in which nothing runs: ``scene(workload=[…])``."""
     recorders = []
 
@@ -76,7 +76,7 @@ def scene(tmp_path, config):
         recorders.append(Recorder(run / f"generator-9-{len(recorders)}.events.jsonl"))
         clock = RealTime()
         clock.began_ns = time.monotonic_ns()
-        return Scene(config(**keys), folder or tmp_path, run, clock, recorders[-1], threading.Event())
+        return RunContext(config(**keys), folder or tmp_path, run, clock, recorders[-1], threading.Event())
 
     yield make
     for recorder in recorders:

@@ -16,7 +16,7 @@ import msgspec
 
 from plainbench.config.model import SQLite
 from plainbench.faults.lock_holder import contention
-from plainbench.run.context import Scene
+from plainbench.run.context import RunContext
 from sqew.errors import BadValue, StoreBusy
 
 Value = str | int | float | bytes | None
@@ -25,13 +25,13 @@ Value = str | int | float | bytes | None
 class AppDb:
     """A consumer's connection to app.db. Threads must not share it."""
 
-    def __init__(self, scene: Scene, owner: str, life: int) -> None:
-        self._injector = scene.injector("db", owner, life)
-        path = scene.folder / scene.config.sqlite.app_file
+    def __init__(self, context: RunContext, owner: str, life: int) -> None:
+        self._injector = context.injector("db", owner, life)
+        path = context.folder / context.config.sqlite.app_file
         self._path, self._name = str(path), path.name
-        self._busy_s = scene.config.sqlite.pragmas.busy_timeout_ms / 1000
-        self._time = scene.time
-        self._connection = connect(self._path, scene.config.sqlite, 0 if scene.time.is_virtual else None)
+        self._busy_s = context.config.sqlite.pragmas.busy_timeout_ms / 1000
+        self._time = context.time
+        self._connection = connect(self._path, context.config.sqlite, 0 if context.time.is_virtual else None)
 
     def execute(self, statement: str, parameters: Sequence[Value] | Mapping[str, Value] = ()) -> list[dict[str, Any]]:
         """Run a statement in a transaction of its own and return its rows, by column name.

@@ -9,7 +9,7 @@ from plainbench.config.model import WorkerConfig
 from plainbench.drivers.base import Delivered, Driver
 from plainbench.faults.latency import Latencies
 from plainbench.record.events import Event
-from plainbench.run.context import Scene
+from plainbench.run.context import RunContext
 from plainbench.verdict.checksums import check_of
 from plainbench.workers import Dead, Done, Handler, Retry, Verdict
 from sqew.errors import SqewError
@@ -52,55 +52,62 @@ class Held:
 class Heart:
     """The heartbeat of a worker: it extends the leases of held messages, at least three times per lease."""
 
-    def __init__(self, scene: Scene, worker: WorkerConfig, held: Held, driver: Driver) -> None:
-        self._scene, self._worker, self._held, self._driver = scene, worker, held, driver
+    def __init__(self, context: RunContext, worker: WorkerConfig, held: Held, driver: Driver) -> None:
+        self._context, self._worker, self._held, self._driver = context, worker, held, driver
 
     def run(self) -> None:
         lease_ms = self._worker.lease_ms
         try:
-            while not self._scene.stop.is_set():
-                self._scene.time.sleep(min(lease_ms / 3000, 0.5 if not self._scene.time.is_virtual else 1e9))
+            while not self._context.stop.is_set():
+                self._context.time.sleep(min(lease_ms / 3000, 0.5 if not self._context.time.is_virtual else 1e9))
                 for slot, topic, delivery in self._held.now():
                     self._extend(slot, topic, delivery, lease_ms)
         finally:
             self._driver.close()
 
     def _extend(self, slot: str, topic: str, delivery: Delivered, lease_ms: int) -> None:
-        time, began = self._scene.time, self._scene.time.now_us()
+        time, began = self._context.time, self._context.time.now_us()
         try:
             self._driver.extend(topic, delivery, lease_ms)
         except SqewError:
             # Whoever lost the lease is told so when the message is settled.
             return
         now = time.now_us()
-        self._scene.recorder.record(
+        self._context.recorder.record(
             Event(now, "extended", topic, delivery.lane, delivery.number, worker=slot, took=now - began)
         )
 
 
-def _work_of(scene: Scene, worker: WorkerConfig, name: str, life: int) -> Latencies | None:
+def _work_of(context: RunContext, worker: WorkerConfig, name: str, life: int) -> Latencies | None:
     if worker.work is None:
         return None
-    return Latencies(worker.work, scene.streams.generator("work", name, life), scene.folder)
+    return Latencies(worker.work, context.streams.generator("work", name, life), context.folder)
 
 
-class Slot:
+class ConsumerActor:
     """A consumer, which takes one message, or one batch of ``prefetch``, at a time."""
 
     def __init__(
-        self, scene: Scene, worker: WorkerConfig, name: str, life: int, driver: Driver, handler: Handler, held: Held
+        self,
+        context: RunContext,
+        worker: WorkerConfig,
+        name: str,
+        life: int,
+        driver: Driver,
+        handler: Handler,
+        held: Held,
     ) -> None:
-        self._scene, self._worker, self._name = scene, worker, name
+        self._context, self._worker, self._name = context, worker, name
         self._driver, self._handler, self._held = driver, handler, held
-        self._time = scene.time
-        self._topics = worker.topics or [topic.name for topic in scene.config.topics]
-        self._work = _work_of(scene, worker, name, life)
-        self._with_lanes = {topic.name for topic in scene.config.topics if topic.lanes}
+        self._time = context.time
+        self._topics = worker.topics or [topic.name for topic in context.config.topics]
+        self._work = _work_of(context, worker, name, life)
+        self._with_lanes = {topic.name for topic in context.config.topics if topic.lanes}
         self._look_again_s = _LOOK_AGAIN_S
 
     def run(self) -> None:
         try:
-            while not self._scene.stop.is_set():
+            while not self._context.stop.is_set():
                 self._round()
         finally:
             self._handler.close()
@@ -131,7 +138,7 @@ class Slot:
         began = self._time.now_us()
         deliveries = self._driver.receive(topic, self._worker.prefetch, self._worker.lease_ms, waits)
         at, has_lanes = self._time.now_us(), topic in self._with_lanes
-        self._scene.recorder.record_all(
+        self._context.recorder.record_all(
             Event(
                 at, "received", topic, delivery.lane, delivery.number, worker=self._name, attempt=delivery.attempt,
                 group=delivery.group or "", took=at - began,
@@ -140,7 +147,7 @@ class Slot:
             for delivery in deliveries
         )  # fmt: skip
         # Before anybody may learn of it: else a message could be acked that nobody seems to have received.
-        self._scene.recorder.flush()
+        self._context.recorder.flush()
         return deliveries
 
     def _process(self, topic: str, deliveries: Sequence[Delivered]) -> None:
@@ -171,7 +178,7 @@ class Slot:
         except SqewError as error:
             refusals = [error] * len(done)
         at = self._time.now_us()
-        self._scene.recorder.record_all(
+        self._context.recorder.record_all(
             self._settled(at, "acked" if refusal is None else "refused", topic, delivery, at - began, refusal)
             for delivery, refusal in zip(done, refusals, strict=True)
         )
@@ -188,7 +195,7 @@ class Slot:
             refusal = error
         kind = "refused" if refusal is not None else "retried" if isinstance(verdict, Retry) else "died"
         at = self._time.now_us()
-        self._scene.recorder.record(self._settled(at, kind, topic, delivery, at - began, refusal, verdict.reason))
+        self._context.recorder.record(self._settled(at, kind, topic, delivery, at - began, refusal, verdict.reason))
 
     def _settled(
         self, at: int, kind: str, topic: str, delivery: Delivered, took: int, refusal: SqewError | None,
@@ -198,5 +205,5 @@ class Slot:
             at, kind, topic, delivery.lane, delivery.number,  # type: ignore[arg-type]
             worker=self._name, attempt=delivery.attempt, group=delivery.group or "", took=took,
             what="" if refusal is None else type(refusal).__name__,
-            reason=reason if refusal is None else self._scene.said(refusal),
+            reason=reason if refusal is None else self._context.said(refusal),
         )  # fmt: skip

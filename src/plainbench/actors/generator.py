@@ -9,7 +9,7 @@ from plainbench.config.model import AtOnce, Closed
 from plainbench.config.model import Workload as WorkloadConfig
 from plainbench.drivers.base import Driver, Item, NotOffered
 from plainbench.record.events import Event
-from plainbench.run.context import Scene
+from plainbench.run.context import RunContext
 from plainbench.verdict.checksums import check_of
 from plainbench.workload import Planned
 from sqew.errors import Invalid, OutcomeUnknown, SqewError
@@ -39,10 +39,12 @@ class Source:
 class Sender:
     """A sender of a workload. All senders of a workload take from one source."""
 
-    def __init__(self, scene: Scene, workload: WorkloadConfig, name: str, source: Source, driver: Driver) -> None:
-        self._scene, self._workload, self._name = scene, workload, name
+    def __init__(
+        self, context: RunContext, workload: WorkloadConfig, name: str, source: Source, driver: Driver
+    ) -> None:
+        self._context, self._workload, self._name = context, workload, name
         self._source, self._driver = source, driver
-        self._time, self._record = scene.time, scene.recorder.record
+        self._time, self._record = context.time, context.recorder.record
         self._worst_lag_us = self._dropped = 0
         self._report_at = 0
 
@@ -50,7 +52,7 @@ class Sender:
         arrivals = self._workload.arrivals
         together = arrivals.batch if isinstance(arrivals, AtOnce) else 1
         try:
-            while not self._scene.stop.is_set() and (planned := self._source.take(together)):
+            while not self._context.stop.is_set() and (planned := self._source.take(together)):
                 self._send_in_time(planned)
                 if isinstance(arrivals, Closed) and arrivals.think_ms:
                     self._time.sleep(arrivals.think_ms / 1000)
@@ -86,7 +88,7 @@ class Sender:
         checks = [check_of(item.body, item.lane, item.group) for item in items]
         self._record(event("sending", due=due, **{"check": checks[0]} if len(items) == 1 else {"checks": checks}))
         # If this process dies now, it is known that these may have been stored.
-        self._scene.recorder.flush()
+        self._context.recorder.flush()
         while True:
             began = self._time.now_us()
             try:
@@ -94,12 +96,12 @@ class Sender:
             except SqewError as error:
                 unknown = isinstance(error, OutcomeUnknown)
                 self._record(
-                    event("unsent", what=type(error).__name__, reason=self._scene.said(error), unknown=unknown)
+                    event("unsent", what=type(error).__name__, reason=self._context.said(error), unknown=unknown)
                 )
                 if isinstance(error, Invalid | NotOffered):
                     # The queue will never take it: the run can't be what was asked for.
                     raise
-                if unknown or self._scene.stop.is_set():
+                if unknown or self._context.stop.is_set():
                     # Sent again it might be there twice: so it is left at that, and the verdict counts it apart.
                     return
                 self._time.sleep(_AFTER_ERROR_S)

@@ -29,7 +29,7 @@ class Confirming:
         self._sent = 0
         self._open: set[int] = set()
         self._refused: set[int] = set()
-        self._trouble = ""
+        self._failure = ""
 
     def send(self, messages: Sequence[Outgoing]) -> None:
         """Send messages, and return when all are confirmed; raise if none is stored, or if that is unknown."""
@@ -39,9 +39,9 @@ class Confirming:
             channel.basic_publish("", queue, body, properties)
             self._sent += 1
             self._open.add(self._sent)
-        self._run_until(lambda: self._trouble or not self._open)
-        if self._trouble or self._open:
-            sentence = self._trouble or f"not all was confirmed within {self._timeout_s:g} s"
+        self._run_until(lambda: self._failure or not self._open)
+        if self._failure or self._open:
+            sentence = self._failure or f"not all was confirmed within {self._timeout_s:g} s"
             self.close()
             raise OutcomeUnknown(f"No answer came from RabbitMQ: {sentence}.")
         if len(self._refused) == len(messages):
@@ -50,10 +50,10 @@ class Confirming:
             raise OutcomeUnknown("RabbitMQ has stored some of the messages and refused others.")
 
     def _opened(self) -> Channel:
-        if self._channel is not None and self._channel.is_open and not self._trouble:
+        if self._channel is not None and self._channel.is_open and not self._failure:
             return self._channel
         self.close()
-        self._trouble, self._sent = "", 0
+        self._failure, self._sent = "", 0
         self._open.clear()
         self._connection = pika.SelectConnection(
             self._parameters,
@@ -61,11 +61,11 @@ class Confirming:
             on_open_error_callback=lambda _, error: self._stop(str(error) or type(error).__name__),
             on_close_callback=lambda _, error: self._stop(str(error)),
         )
-        self._run_until(lambda: self._trouble or self._channel is not None)
+        self._run_until(lambda: self._failure or self._channel is not None)
         if self._channel is None:
-            trouble = self._trouble or f"no answer within {self._timeout_s:g} s"
+            failure = self._failure or f"no answer within {self._timeout_s:g} s"
             self.close()
-            raise Unreachable(f"RabbitMQ can't be reached: {trouble}.")
+            raise Unreachable(f"RabbitMQ can't be reached: {failure}.")
         return self._channel
 
     def _ask_for_confirms(self, channel: Channel) -> None:
@@ -91,8 +91,8 @@ class Confirming:
         assert self._connection is not None
         return self._connection.ioloop
 
-    def _stop(self, trouble: str) -> None:
-        self._trouble = self._trouble or trouble or "it was closed"
+    def _stop(self, failure: str) -> None:
+        self._failure = self._failure or failure or "it was closed"
         self._loop.stop()
 
     def _run_until(self, is_done: Callable[[], object]) -> None:

@@ -19,7 +19,7 @@ from plainbench.config.target import url_option
 from plainbench.drivers.base import Place
 from plainbench.drivers.embedded import settings_of
 from plainbench.faults.proxy import proxied
-from plainbench.run.context import Scene
+from plainbench.run.context import RunContext
 from sqew.errors import BadValue, StoreUnusable
 
 _START_WITHIN_S = 20.0
@@ -27,13 +27,13 @@ _PORTS = {"https": 443, "redis": 6379, "amqp": 5672, "postgresql": 5432, "postgr
 
 
 @contextmanager
-def surroundings(scene: Scene) -> Iterator[tuple[Config, Config]]:
+def environment(context: RunContext) -> Iterator[tuple[Config, Config]]:
     """Yield the configuration with the addresses for the lab itself, and the one with those for the actors."""
-    config = scene.config
+    config = context.config
     with ExitStack() as stack:
         if config.target.driver == "sqew-http" and "url" not in config.target.options:
-            place = Place(config, scene.folder, scene.time)
-            config = _with_url(config, stack.enter_context(served(place, scene.run / "server.log")))
+            place = Place(config, context.folder, context.time)
+            config = _with_url(config, stack.enter_context(served(place, context.run / "server.log")))
         theirs = config
         if config.faults.network != Network():
             name = url_option(config.target.driver)
@@ -42,7 +42,7 @@ def surroundings(scene: Scene) -> Iterator[tuple[Config, Config]]:
                 raise BadValue(f"faults.network is for a server that has a URL: give target.options.{name}.")
             parts = urlsplit(url)
             port = parts.port or _PORTS.get(parts.scheme, 80)
-            near = stack.enter_context(proxied(scene, parts.hostname or "127.0.0.1", port))
+            near = stack.enter_context(proxied(context, parts.hostname or "127.0.0.1", port))
             who = f"{parts.netloc.rpartition('@')[0]}@" if "@" in parts.netloc else ""
             theirs = _with_url(config, parts._replace(netloc=f"{who}127.0.0.1:{near}").geturl(), name)
         yield config, theirs

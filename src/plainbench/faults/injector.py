@@ -19,7 +19,7 @@ from plainbench.record.events import Event
 from sqew.errors import SqewError
 
 if TYPE_CHECKING:
-    from plainbench.run.context import Scene
+    from plainbench.run.context import RunContext
 
 Point = Literal["before_commit", "after_commit", "before_reply"]
 Call = Literal["send", "receive", "ack", "retry", "extend", "query"]
@@ -46,12 +46,12 @@ class Decision(Struct, frozen=True):
 class _Calls:
     """The calls of one kind: their number so far, and the dice for the next."""
 
-    def __init__(self, faults: CallFaults, scene: Scene, *name: str | int) -> None:
-        streams = scene.streams
+    def __init__(self, faults: CallFaults, context: RunContext, *name: str | int) -> None:
+        streams = context.streams
         self.count = 0
         self._latencies = None
         if faults.latency is not None:
-            self._latencies = Latencies(faults.latency, streams.generator("latency", *name), scene.folder)
+            self._latencies = Latencies(faults.latency, streams.generator("latency", *name), context.folder)
         self._dice = [streams.dice(die, *name) for die in ("error", "kind of error", "crash")]
 
     def next(self) -> tuple[float, float, float, float]:
@@ -65,8 +65,8 @@ class _Calls:
 class Injector:
     """The source of decisions for one actor, in its thread."""
 
-    def __init__(self, faults: CallFaults, scene: Scene, place: str, owner: str, life: int) -> None:
-        self._faults, self._scene, self._owner = faults, scene, owner
+    def __init__(self, faults: CallFaults, context: RunContext, place: str, owner: str, life: int) -> None:
+        self._faults, self._context, self._owner = faults, context, owner
         self._name: tuple[str | int, ...] = (place, owner, life)
         self._stream = f"{place}/{owner}/{life}"
         # What is to die once must not die of it in every life.
@@ -76,7 +76,7 @@ class Injector:
     def decide(self, call: Call) -> Decision:
         """Decide what goes wrong in the next call of this kind. It is logged when it happens."""
         if call not in self._calls:
-            self._calls[call] = _Calls(self._faults, self._scene, *self._name, call)
+            self._calls[call] = _Calls(self._faults, self._context, *self._name, call)
         calls, crash = self._calls[call], self._faults.crash
         delay_ms, fails, kind, dies = calls.next()
         index = calls.count
@@ -99,19 +99,19 @@ class Injector:
         return "timeout" if roll * (timeout + transient) < timeout else "transient"
 
     def _allowed(self, call: Call, fault: str, index: int) -> bool:
-        return self._scene.allows(f"{self._stream}/{call}/{fault}", index)
+        return self._context.allows(f"{self._stream}/{call}/{fault}", index)
 
     def delay(self, decision: Decision) -> None:
         """Sleep for as long as was decided."""
         if decision.delay_ms:
             self._note(decision, "latency", ms=round(decision.delay_ms, 3))
-            self._scene.time.sleep(decision.delay_ms / 1000)
+            self._context.time.sleep(decision.delay_ms / 1000)
 
     def fail(self, decision: Decision) -> NoReturn:
         """Raise the injected error, with nothing done; a timeout comes after the time that a call waits for a lock."""
         self.note_error(decision)
         if decision.error == "timeout":
-            self._scene.time.sleep(self._scene.config.sqlite.pragmas.busy_timeout_ms / 1000)
+            self._context.time.sleep(self._context.config.sqlite.pragmas.busy_timeout_ms / 1000)
         raise Injected(f"An injected {decision.error} error of {decision.call} (call {decision.index}).")
 
     def note_error(self, decision: Decision) -> None:
@@ -123,15 +123,15 @@ class Injector:
         if decision.crash != point:
             return
         self._note(decision, "crash", what=point)
-        self._scene.recorder.flush()
-        if self._scene.time.is_virtual:
+        self._context.recorder.flush()
+        if self._context.time.is_virtual:
             raise Died(point)
         os.kill(os.getpid(), signal.SIGKILL)
 
     def _note(self, decision: Decision, fault: str, *, what: str = "", ms: float | None = None) -> None:
-        self._scene.recorder.record(
+        self._context.recorder.record(
             Event(
-                self._scene.time.now_us(), "fault", worker=self._owner, what=what or fault, where=decision.call,
+                self._context.time.now_us(), "fault", worker=self._owner, what=what or fault, where=decision.call,
                 stream=f"{self._stream}/{decision.call}/{fault}", index=decision.index, ms=ms,
             )
         )  # fmt: skip

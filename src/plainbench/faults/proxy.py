@@ -17,7 +17,7 @@ from contextlib import contextmanager
 
 from plainbench.config.model import Network
 from plainbench.faults.latency import Latencies
-from plainbench.run.context import Scene
+from plainbench.run.context import RunContext
 
 _READ_BYTES = 64 * 1024
 _STALL_LOOK_S = 0.01
@@ -26,8 +26,8 @@ _STALL_LOOK_S = 0.01
 class Proxy:
     """A proxy that passes connections on to one address."""
 
-    def __init__(self, scene: Scene, host: str, port: int) -> None:
-        self._scene, self._network = scene, scene.config.faults.network
+    def __init__(self, context: RunContext, host: str, port: int) -> None:
+        self._context, self._network = context, context.config.faults.network
         self._host, self._port = host, port
         self._numbers = itertools.count()
         self._stalled: set[int] = set()
@@ -36,7 +36,7 @@ class Proxy:
         return await asyncio.start_server(self._accept, sock=listening)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connection = _Connection(self._scene, self._network, next(self._numbers), self)
+        connection = _Connection(self._context, self._network, next(self._numbers), self)
         try:
             await connection.carry(reader, writer, self._host, self._port)
         except (OSError, asyncio.IncompleteReadError):
@@ -47,16 +47,16 @@ class Proxy:
         while (window := self._stall()) is not None:
             if window not in self._stalled:
                 self._stalled.add(window)
-                self._scene.note(
+                self._context.note(
                     "stall", "network", "network/stall", window, ms=self._network.stall[window].for_s * 1000
                 )
             await asyncio.sleep(_STALL_LOOK_S)
 
     def _stall(self) -> int | None:
-        now_s = self._scene.time.now_us() / 1e6
+        now_s = self._context.time.now_us() / 1e6
         for place, window in enumerate(self._network.stall):
             is_now = window.at_s <= now_s < window.at_s + window.for_s
-            if is_now and self._scene.allows("network/stall", place):
+            if is_now and self._context.allows("network/stall", place):
                 return place
         return None
 
@@ -64,14 +64,14 @@ class Proxy:
 class _Connection:
     """A connection, both ways. Data that comes back from the server in one piece is an answer."""
 
-    def __init__(self, scene: Scene, network: Network, number: int, proxy: Proxy) -> None:
-        self._scene, self._network, self._proxy = scene, network, proxy
+    def __init__(self, context: RunContext, network: Network, number: int, proxy: Proxy) -> None:
+        self._context, self._network, self._proxy = context, network, proxy
         self._stream = f"network/{number}"
-        streams = scene.streams
+        streams = context.streams
         self._latencies = None
         if network.latency is not None:
             generator = streams.generator("network", "latency", number)
-            self._latencies = Latencies(network.latency, generator, scene.folder)
+            self._latencies = Latencies(network.latency, generator, context.folder)
         self._resets = streams.dice("network", "reset", number)
         self._answers = 0
         self._noted: set[str] = set()
@@ -117,14 +117,14 @@ class _Connection:
         delay_ms = 0.0 if self._latencies is None else self._latencies.draw_ms()
         reset = self._resets.roll() < self._network.reset_rate
         if delay_ms and self._allowed("latency", index):
-            self._scene.note("latency", "network", f"{self._stream}/latency", index, round(delay_ms, 3))
+            self._context.note("latency", "network", f"{self._stream}/latency", index, round(delay_ms, 3))
             await asyncio.sleep(delay_ms / 1000)
         if reset and self._allowed("reset", index):
-            self._scene.note("reset", "network", f"{self._stream}/reset", index)
+            self._context.note("reset", "network", f"{self._stream}/reset", index)
             raise _Reset
 
     def _allowed(self, fault: str, index: int) -> bool:
-        return self._scene.allows(f"{self._stream}/{fault}", index)
+        return self._context.allows(f"{self._stream}/{fault}", index)
 
     async def _write(self, writer: asyncio.StreamWriter, data: bytes) -> None:
         rate = self._network.bytes_per_s
@@ -148,7 +148,7 @@ class _Connection:
         """Record a fault that affects everything on a connection: once for each connection."""
         if what not in self._noted:
             self._noted.add(what)
-            self._scene.note(what, "network", f"{self._stream}/{what}", 1)
+            self._context.note(what, "network", f"{self._stream}/{what}", 1)
 
 
 class _Reset(Exception):
@@ -164,13 +164,13 @@ def _reset(writer: asyncio.StreamWriter) -> None:
 
 
 @contextmanager
-def proxied(scene: Scene, host: str, port: int) -> Iterator[int]:
+def proxied(context: RunContext, host: str, port: int) -> Iterator[int]:
     """Start a proxy on this machine that leads to the address, and yield its port."""
     listening = socket.create_server(("127.0.0.1", 0), backlog=1024)
     # Connections inherit it. Without it each answer in several pieces would wait 40 ms for nothing.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     loop = asyncio.new_event_loop()
-    proxy = Proxy(scene, host, port)
+    proxy = Proxy(context, host, port)
     server = loop.run_until_complete(proxy.serve(listening))
     thread = threading.Thread(target=loop.run_forever, name="plainbench proxy", daemon=True)
     thread.start()

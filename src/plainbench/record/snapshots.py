@@ -109,7 +109,7 @@ class Happening:
 
 
 @dataclass(slots=True)
-class Moment:
+class Snapshot:
     """A stretch of the run."""
 
     lanes: dict[tuple[str, str], Served] = field(default_factory=dict)
@@ -138,7 +138,7 @@ class Moment:
         else:
             known.add(happening)
 
-    def add(self, later: Moment) -> None:
+    def add(self, later: Snapshot) -> None:
         """Merge the next moment into this one."""
         for (topic, lane), served in later.lanes.items():
             self.served(topic, lane).add(served)
@@ -151,43 +151,43 @@ class Moment:
         self.dropped |= later.dropped
 
 
-class Moments(Sequence[Moment]):
+class Snapshots(Sequence[Snapshot]):
     """All moments of a run, each ``width_us`` long."""
 
     def __init__(self) -> None:
         self.width_us = _FIRST_WIDTH_US
-        self._moments: list[Moment] = []
+        self._snapshots: list[Snapshot] = []
 
     def __len__(self) -> int:
-        return len(self._moments)
+        return len(self._snapshots)
 
-    def __getitem__(self, index: int) -> Moment:  # type: ignore[override] # nobody takes slices
-        return self._moments[index]
+    def __getitem__(self, index: int) -> Snapshot:  # type: ignore[override] # nobody takes slices
+        return self._snapshots[index]
 
     def index(self, at_us: int) -> int:  # type: ignore[override] # of a time, not of a moment
         """Return the index of the moment that a time is in."""
         return max(0, at_us) // self.width_us
 
-    def at(self, at_us: int) -> Moment:
+    def at(self, at_us: int) -> Snapshot:
         """Return the moment of that time, to add to."""
         while (index := self.index(at_us)) >= _MOST:
             self._halve()
-        while index >= len(self._moments):
-            self._moments.append(Moment())
-        return self._moments[index]
+        while index >= len(self._snapshots):
+            self._snapshots.append(Snapshot())
+        return self._snapshots[index]
 
     def _halve(self) -> None:
         self.width_us *= 2
-        for earlier, later in zip(self._moments[::2], self._moments[1::2], strict=False):
+        for earlier, later in zip(self._snapshots[::2], self._snapshots[1::2], strict=False):
             earlier.add(later)
-        self._moments = self._moments[::2]
+        self._snapshots = self._snapshots[::2]
 
     def span(self, at_us: int, window_us: int | None) -> range:
         """Return the indices of the moments in a window up to that time; without a window, of all up to it."""
         end = self.index(at_us) + 1
         first = 0 if window_us is None else max(0, end - max(1, window_us // self.width_us))
-        return range(first, max(first, min(end, len(self._moments))))
+        return range(first, max(first, min(end, len(self._snapshots))))
 
-    def before(self, at_us: int, window_us: int | None = None) -> Iterator[Moment]:
+    def before(self, at_us: int, window_us: int | None = None) -> Iterator[Snapshot]:
         """Return the moments of a window, the last one first."""
-        return (self._moments[index] for index in reversed(self.span(at_us, window_us)))
+        return (self._snapshots[index] for index in reversed(self.span(at_us, window_us)))

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from plainbench.config.model import Config
 from plainbench.record.events import SUFFIX, Event
-from plainbench.record.snapshots import COUNTED, Depths, Happening, Measure, Moments, Quantiles, quantiles, rounded
+from plainbench.record.snapshots import COUNTED, Depths, Happening, Measure, Quantiles, Snapshots, quantiles, rounded
 from sqew.errors import StoreDamaged
 
 _decode_lines = msgspec.json.Decoder(Event).decode_lines
@@ -107,11 +107,11 @@ class _Topic:
         page[n % _PAGE] = value
 
 
-class Live:
+class Timeline:
     """The state of a run so far. It takes events in any order, and each once."""
 
     def __init__(self, config: Config) -> None:
-        self.moments = Moments()
+        self.snapshots = Snapshots()
         self.now_us = 0
         """Time of the last event."""
         self.ended: str | None = None
@@ -163,7 +163,7 @@ class Live:
 
     def _take_sent(self, event: Event) -> None:
         topic, last, due = self._topic(event.topic), event.to or event.n, event.due or 0
-        self.moments.at(event.at).served(event.topic, event.lane).counts["sent"] += last - event.n + 1
+        self.snapshots.at(event.at).served(event.topic, event.lane).counts["sent"] += last - event.n + 1
         for n in range(event.n, last + 1):
             topic[n] = 2 * due
             if topic.early:
@@ -174,12 +174,12 @@ class Live:
         self._topic(event.topic)[event.n] = _SETTLED
 
     def _take_received(self, event: Event) -> None:
-        self.moments.at(event.at).served(event.topic, event.lane).counts["received"] += 1
+        self.snapshots.at(event.at).served(event.topic, event.lane).counts["received"] += 1
         self._held[event.topic, event.n, event.worker] = event.at
         self._measure_since_due("to_claim", event.topic, event.n, event.at, event.lane)
 
     def _take_acked(self, event: Event) -> None:
-        served = self.moments.at(event.at).served(event.topic, event.lane)
+        served = self.snapshots.at(event.at).served(event.topic, event.lane)
         served.counts["acked"] += 1
         began = self._held.pop((event.topic, event.n, event.worker), None)
         if began is not None:
@@ -187,7 +187,7 @@ class Live:
         self._measure_since_due("to_ack", event.topic, event.n, event.at, event.lane)
 
     def _take_given_back(self, event: Event) -> None:
-        self.moments.at(event.at).served(event.topic, event.lane).counts[event.event] += 1
+        self.snapshots.at(event.at).served(event.topic, event.lane).counts[event.event] += 1
         self._held.pop((event.topic, event.n, event.worker), None)
 
     def _take_refused(self, event: Event) -> None:
@@ -209,32 +209,32 @@ class Live:
         else:
             topic[n] = known | 1
         took = max(0, at - (known >> 1))
-        self.moments.at(at).served(name, lane).latencies[measure][rounded(took)] += 1
+        self.snapshots.at(at).served(name, lane).latencies[measure][rounded(took)] += 1
 
     def _take_depth(self, event: Event) -> None:
-        moment = self.moments.at(event.at)
-        if event.at >= moment.looked_at:
-            moment.looked_at = event.at
+        snapshot = self.snapshots.at(event.at)
+        if event.at >= snapshot.looked_at:
+            snapshot.looked_at = event.at
             figures = {state: int(count) for state, count in event.figures.items()}
-            moment.wal_bytes = max(moment.wal_bytes, figures.pop(_WAL, -1))
-            moment.depths[event.topic, event.lane] = figures
+            snapshot.wal_bytes = max(snapshot.wal_bytes, figures.pop(_WAL, -1))
+            snapshot.depths[event.topic, event.lane] = figures
 
     def _take_fault(self, event: Event) -> None:
         who, ms = event.worker, event.ms or 0.0
-        self.moments.at(event.at).note(Happening(event.what, event.where, event.at, who, ms=ms))
+        self.snapshots.at(event.at).note(Happening(event.what, event.where, event.at, who, ms=ms))
 
     def _take_worker(self, event: Event) -> None:
-        self.moments.at(event.at).note(
+        self.snapshots.at(event.at).note(
             Happening(event.what, event.worker, event.at, event.worker, reason=event.reason, is_fault=False)
         )
 
     def _take_generator(self, event: Event) -> None:
-        moment = self.moments.at(event.at)
-        moment.lag_us = max(moment.lag_us, int(event.figures.get("lag_us", 0)))
-        moment.dropped[event.worker] = int(event.figures.get("dropped", 0))
+        snapshot = self.snapshots.at(event.at)
+        snapshot.lag_us = max(snapshot.lag_us, int(event.figures.get("lag_us", 0)))
+        snapshot.dropped[event.worker] = int(event.figures.get("dropped", 0))
 
     def _take_run(self, event: Event) -> None:
-        self.moments.at(event.at)
+        self.snapshots.at(event.at)
         if event.what != "began":
             self.ended = event.what
 
@@ -245,10 +245,10 @@ class Live:
         depths, wal_bytes = self._depths_at(at_us)
         dropped = Counter[str]()
         lag_us = 0
-        for moment in self.moments.before(at_us, window_us):
-            lag_us = max(lag_us, moment.lag_us)
-        for moment in self.moments.before(at_us):
-            for generator, count in moment.dropped.items():
+        for snapshot in self.snapshots.before(at_us, window_us):
+            lag_us = max(lag_us, snapshot.lag_us)
+        for snapshot in self.snapshots.before(at_us):
+            for generator, count in snapshot.dropped.items():
                 dropped[generator] = max(dropped[generator], count)
         rows = [
             self._row(topic, lane, at_us, window_us, measure, depths)
@@ -259,10 +259,10 @@ class Live:
 
     def _depths_at(self, at_us: int) -> tuple[dict[tuple[str, str], Depths], int | None]:
         depths: dict[tuple[str, str], Depths] = {}
-        for moment in self.moments.before(at_us):
-            if moment.depths:
-                depths = moment.depths
-                return depths, None if moment.wal_bytes < 0 else moment.wal_bytes
+        for snapshot in self.snapshots.before(at_us):
+            if snapshot.depths:
+                depths = snapshot.depths
+                return depths, None if snapshot.wal_bytes < 0 else snapshot.wal_bytes
         return depths, None
 
     def _row(
@@ -272,8 +272,8 @@ class Live:
         counts: Counter[str] = Counter()
         latencies: Counter[int] = Counter()
         mixed = 0
-        for moment in self.moments.before(at_us, window_us):
-            for (of_topic, of_lane), served in moment.lanes.items():
+        for snapshot in self.snapshots.before(at_us, window_us):
+            for (of_topic, of_lane), served in snapshot.lanes.items():
                 if of_topic != topic:
                     continue
                 if lane in ("", of_lane):
@@ -293,15 +293,15 @@ class Live:
 
     def seconds_in(self, at_us: int, window_us: int | None) -> float:
         """Return the length of the moments in a window, in seconds: of the last one, as much as has passed."""
-        width = self.moments.width_us
-        until = min((self.moments.index(at_us) + 1) * width, max(self.now_us, 1))
-        return max(until - self.moments.span(at_us, window_us).start * width, width) / 1e6
+        width = self.snapshots.width_us
+        until = min((self.snapshots.index(at_us) + 1) * width, max(self.now_us, 1))
+        return max(until - self.snapshots.span(at_us, window_us).start * width, width) / 1e6
 
     def troubles(self, at_us: int, most: int) -> list[Happening]:
         """Return what went wrong last, the last first: all but delays, of which there may be one in every call."""
         found: list[Happening] = []
-        for moment in self.moments.before(at_us):
-            happened = (one for one in moment.happenings.values() if one.what != DELAY)
+        for snapshot in self.snapshots.before(at_us):
+            happened = (one for one in snapshot.happenings.values() if one.what != DELAY)
             found += sorted(happened, key=lambda one: one.at, reverse=True)
             if len(found) >= most:
                 break
@@ -310,8 +310,8 @@ class Live:
     def delays(self, at_us: int, window_us: int | None) -> list[Happening]:
         """Return the delays that were injected within a window, by call."""
         found: dict[str, Happening] = {}
-        for moment in self.moments.before(at_us, window_us):
-            for one in moment.happenings.values():
+        for snapshot in self.snapshots.before(at_us, window_us):
+            for one in snapshot.happenings.values():
                 if one.what != DELAY:
                     continue
                 if one.where in found:
@@ -322,9 +322,9 @@ class Live:
 
     def trouble_next_to(self, at_us: int, direction: int) -> int | None:
         """Return the time at which something went wrong next (1), or before (-1); None if there is none."""
-        index = self.moments.index(at_us) + direction
-        while 0 <= index < len(self.moments):
-            if any(one.what != DELAY for one in self.moments[index].happenings.values()):
-                return index * self.moments.width_us
+        index = self.snapshots.index(at_us) + direction
+        while 0 <= index < len(self.snapshots):
+            if any(one.what != DELAY for one in self.snapshots[index].happenings.values()):
+                return index * self.snapshots.width_us
             index += direction
         return None

@@ -22,7 +22,7 @@ from plainbench.record import manifest
 from plainbench.record.manifest import Manifest
 from plainbench.report import series
 from plainbench.report.page import MOST_LINES, html
-from plainbench.report.series import Axis, Curve, Line, Note, Noted, Noting, Plotted, Values
+from plainbench.report.series import Annotation, AnnotationReader, Annotations, Axis, Curve, Line, Plotted, Values
 from plainbench.verdict import summary as summaries
 from plainbench.verdict.latencies import Quantiles
 from plainbench.verdict.summary import Figures, Generator, Summary, Throughput
@@ -123,7 +123,7 @@ def _generators(tables: Tables, recorded: Manifest) -> list[Generator]:
 
 def plotted(tables: Tables, axis: Axis) -> Plotted:
     """Return the data of the plots."""
-    return Plotted(axis, _latency(tables, axis), _rates(tables, axis), _curves(tables), _noted(tables, axis))
+    return Plotted(axis, _latency(tables, axis), _rates(tables, axis), _curves(tables), _annotations(tables, axis))
 
 
 def _latency(tables: Tables, axis: Axis) -> list[Line]:
@@ -149,11 +149,11 @@ def _rates(tables: Tables, axis: Axis) -> list[Line]:
     return [Line(kind, of_kind / (axis.step_us / 1e6)) for kind, of_kind in shown.items()]
 
 
-def _noted(tables: Tables, axis: Axis) -> Noted:
-    noting = Noting(axis)
+def _annotations(tables: Tables, axis: Axis) -> Annotations:
+    noting = AnnotationReader(axis)
     for row in tables.fetch("looks").to_pylist():
         figures = {name: row[name] for name in SEEN if row[name] is not None}
-        noting.take(Note(row["at"], row["kind"], row["queue"], row["lane"], figures=figures))
+        noting.take(Annotation(row["at"], row["kind"], row["queue"], row["lane"], figures=figures))
     faults = tables.fetch("faults").to_pylist()
     totals = Counter({(row["what"], row["where"]): 0 for row in faults})
     for row in faults:
@@ -165,7 +165,7 @@ def _noted(tables: Tables, axis: Axis) -> Noted:
     for row in _times(tables, [what for what, _ in seldom]) if seldom else []:
         if (row["what"], row["where"]) in seldom:
             noting.take_faults(row["what"], row["where"], row["at"], 1, [row["at"]])
-    return noting.noted()
+    return noting.annotations()
 
 
 def _times(tables: Tables, whats: Sequence[str]) -> list[Row]:

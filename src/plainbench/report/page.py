@@ -41,7 +41,7 @@ def html(recorded: Manifest, summary: Summary, plotted: Plotted) -> str:
 class _Page:
     def __init__(self, recorded: Manifest, summary: Summary, plotted: Plotted) -> None:
         self._recorded, self._summary, self._plotted = recorded, summary, plotted
-        self._axis, self._noted = plotted.axis, plotted.noted
+        self._axis, self._annotations = plotted.axis, plotted.annotations
         self._values: dict[str, list[tuple[str, list[str | None]]]] = {}
         """Values that `hover.js` shows, by plot."""
 
@@ -116,8 +116,8 @@ class _Page:
         yield f"<h3>Messages a second ({durability})</h3>"
         yield self._over_time("rates", "Messages a second", self._plotted.rates)
         yield from self._depths()
-        if np.isfinite(self._noted.lag_ms).any():
-            lag = [Line("latest send", self._noted.lag_ms)]
+        if np.isfinite(self._annotations.lag_ms).any():
+            lag = [Line("latest send", self._annotations.lag_ms)]
             yield "<h3>How late the generators were</h3>"
             yield self._over_time("lag", "How late the generators were", lag, worded=milliseconds)
         yield from self._cdfs()
@@ -127,7 +127,7 @@ class _Page:
         return "a second" if seconds == 1 else f"{seconds:g} s"
 
     def _latency(self) -> Iterator[str]:
-        faults = self._noted.faults[:_MOST_FAULT_ROWS]
+        faults = self._annotations.faults[:_MOST_FAULT_ROWS]
         yield "<h3>Latency end to end, and the faults</h3>"
         yield (
             '<p class="note">Of the messages that were due at that time, on a logarithmic axis. Bars above the plot: '
@@ -137,11 +137,11 @@ class _Page:
             "latency", "Latency end to end", self._plotted.latency, scale="log", worded=milliseconds,
             faults=faults,
         )  # fmt: skip
-        if left_out := self._noted.faults[_MOST_FAULT_ROWS:]:
+        if left_out := self._annotations.faults[_MOST_FAULT_ROWS:]:
             yield f'<p class="note">Not drawn: {escape(", ".join(f"{row.name} ×{row.total}" for row in left_out))}.</p>'
 
     def _depths(self) -> Iterator[str]:
-        noted = self._noted
+        noted = self._annotations
         if noted.depths:
             yield "<h3>Messages waiting, by topic and lane</h3>"
             yield self._over_time("depths", "Messages waiting", _largest(noted.depths))

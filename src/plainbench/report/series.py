@@ -81,7 +81,7 @@ class Curve(Struct, frozen=True):
     part: Values
 
 
-class Noted(Struct, frozen=True):
+class Annotations(Struct, frozen=True):
     """The data that the plots need besides the messages."""
 
     faults: list[FaultRow]
@@ -102,7 +102,7 @@ class Plotted(Struct, frozen=True):
     rates: list[Line]
     curves: dict[str, list[Curve]]
     """The CDFs of each latency, by its title."""
-    noted: Noted
+    annotations: Annotations
 
 
 def plotted(run: Path, known: Evidence, most_curves: int) -> Plotted:
@@ -114,7 +114,7 @@ def plotted(run: Path, known: Evidence, most_curves: int) -> Plotted:
         [Line("p50", p50), Line("p99", p99)],
         rates(axis, known),
         curves(known, samples, cuts_of(known, samples, most_curves)),
-        noted(run, axis),
+        annotations_of(run, axis),
     )
 
 
@@ -217,7 +217,7 @@ def cdf_ranks(count: int) -> Numbers:
 # The rest of the log
 
 
-class Note(Struct, gc=False):
+class Annotation(Struct, gc=False):
     """The fields of an event that matter here; the others are passed over."""
 
     at: int
@@ -229,23 +229,23 @@ class Note(Struct, gc=False):
     figures: dict[str, float] = {}  # msgspec copies it
 
 
-_decode = msgspec.json.Decoder(Note).decode
+_decode = msgspec.json.Decoder(Annotation).decode
 _WANTED = frozenset({b"fault", b"depth", b"generator"})
 SELDOM = 60
 """Number of times up to which the times of a fault are listed."""
 
 
-def noted(run: Path, axis: Axis) -> Noted:
+def annotations_of(run: Path, axis: Axis) -> Annotations:
     """Read faults, depths and lags. Most lines of a log are something else, and are not even decoded."""
-    reading = Noting(axis)
+    reading = AnnotationReader(axis)
     for path in log_files(run):
         with path.open("rb") as file:
             for note in _notes(file):
                 reading.take(note)
-    return reading.noted()
+    return reading.annotations()
 
 
-def _notes(lines: Iterator[bytes]) -> Iterator[Note]:
+def _notes(lines: Iterator[bytes]) -> Iterator[Annotation]:
     for line in lines:
         # {"at":1,"event":"fault",…: the names and the order of the fields are those of the format.
         parts = line.split(b'"', 6)
@@ -253,20 +253,20 @@ def _notes(lines: Iterator[bytes]) -> Iterator[Note]:
             yield _decode(line)
 
 
-_Look = dict[tuple[str, str], dict[str, float]]
+_Sample = dict[tuple[str, str], dict[str, float]]
 """Depths that were seen, by topic and lane."""
 
 
-class Noting:
+class AnnotationReader:
     """A collector of the data that the plots need besides the messages."""
 
     def __init__(self, axis: Axis) -> None:
         self._axis = axis
         self._faults: dict[tuple[str, str], tuple[Numbers, list[float]]] = {}
-        self._looks: dict[int, _Look] = {}
+        self._looks: dict[int, _Sample] = {}
         self._lag = np.full(axis.steps, np.nan)
 
-    def take(self, note: Note) -> None:
+    def take(self, note: Annotation) -> None:
         step = self._step(note.at)
         if note.event == "fault":
             self.take_faults(note.what, note.where, note.at, 1, [note.at])
@@ -292,7 +292,7 @@ class Noting:
         if len(known) <= SELDOM:
             known += [time / 1e6 for time in times]
 
-    def noted(self) -> Noted:
+    def annotations(self) -> Annotations:
         faults = [
             FaultRow(fault_name(what, where), counts, times if len(times) <= SELDOM else [])
             for (what, where), (counts, times) in sorted(self._faults.items(), key=lambda one: int(one[1][0].sum()))
@@ -301,7 +301,7 @@ class Noting:
         states = [Line(state, self._each(_in_state(state))) for state in _STATES]
         wal = self._each(_wal_bytes)
         states = [line for line in states if np.nansum(line.values) or line.name in ("ready", "leased")]
-        return Noted(faults, depths, states, wal, self._lag)
+        return Annotations(faults, depths, states, wal, self._lag)
 
     def _lanes(self) -> dict[str, tuple[str, str]]:
         """Return the places where messages can wait, by name: a topic's lanes, or the topic if it has one."""
@@ -315,7 +315,7 @@ class Noting:
                 names[topic] = lanes[0] if lanes else (topic, "")
         return names
 
-    def _each(self, value_of: Callable[[_Look], float | None]) -> Values:
+    def _each(self, value_of: Callable[[_Sample], float | None]) -> Values:
         """Return a value for each step: that of the last look up to then."""
         values = np.full(self._axis.steps, np.nan)
         last: float | None = None
@@ -327,13 +327,13 @@ class Noting:
         return values
 
 
-def _wal_bytes(look: _Look) -> float | None:
+def _wal_bytes(look: _Sample) -> float | None:
     return max((figures["wal_bytes"] for figures in look.values() if "wal_bytes" in figures), default=None)
 
 
-def _waiting(key: tuple[str, str]) -> Callable[[_Look], float | None]:
+def _waiting(key: tuple[str, str]) -> Callable[[_Sample], float | None]:
     return lambda look: sum(look[key].get(state, 0.0) for state in _OPEN) if key in look else None
 
 
-def _in_state(state: str) -> Callable[[_Look], float | None]:
+def _in_state(state: str) -> Callable[[_Sample], float | None]:
     return lambda look: sum(figures.get(state, 0.0) for figures in look.values())

@@ -25,7 +25,7 @@ class Stop(Protocol):
     def is_set(self) -> bool: ...
 
 
-class Scene(Struct, frozen=True):
+class RunContext(Struct, frozen=True):
     """A run, as one of its processes sees it."""
 
     config: Config

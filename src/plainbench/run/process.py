@@ -14,13 +14,13 @@ from pathlib import Path
 
 import msgspec
 
-from plainbench.actors.consumer import Heart, Held, Slot
+from plainbench.actors.consumer import ConsumerActor, Heart, Held
 from plainbench.actors.generator import Sender, Source, clients_of
 from plainbench.config.model import Config
 from plainbench.faults.schedule import Schedule
 from plainbench.record.events import SUFFIX, LogFailed, Recorder
 from plainbench.run.clock import RealTime
-from plainbench.run.context import Scene
+from plainbench.run.context import RunContext
 from plainbench.workers.make import open_handler
 from plainbench.workload.plan import plan
 from sqew.errors import SqewError
@@ -48,9 +48,9 @@ def main(arguments: list[str]) -> int:
     if len(arguments) > 4:
         # Who starts later must know the time before the queue is opened: the clock may have jumped since.
         time.began_ns = int(arguments[4])
-    scene = Scene(stage.config, Path(stage.folder), run, time, recorder, stop, stage.schedule)
+    context = RunContext(stage.config, Path(stage.folder), run, time, recorder, stop, stage.schedule)
     try:
-        actors = senders(scene, number, life) if role == "generator" else slots(scene, number, life)
+        actors = senders(context, number, life) if role == "generator" else consumers(context, number, life)
         print("ready", flush=True)  # noqa: T201 (to the lab)
         time.began_ns = int(sys.stdin.readline() or 0)
         threading.Thread(target=_await_end, args=(stop,), daemon=True).start()
@@ -69,25 +69,25 @@ def _await_end(stop: threading.Event) -> None:
     stop.set()
 
 
-def senders(scene: Scene, number: int, life: int) -> list[Callable[[], None]]:
+def senders(context: RunContext, number: int, life: int) -> list[Callable[[], None]]:
     """Return the senders of one workload; in a later life, they send what the earlier ones have not tried."""
-    workload = scene.config.workload[number]
-    source = Source(plan(scene, number))
+    workload = context.config.workload[number]
+    source = Source(plan(context, number))
     names = [f"generator-{number}/{sender}" for sender in range(clients_of(workload))]
-    return [Sender(scene, workload, name, source, scene.driver(name, life)).run for name in names]
+    return [Sender(context, workload, name, source, context.driver(name, life)).run for name in names]
 
 
-def slots(scene: Scene, number: int, life: int) -> list[Callable[[], None]]:
+def consumers(context: RunContext, number: int, life: int) -> list[Callable[[], None]]:
     """Return the consumers of a worker, and the heartbeat that extends their leases."""
-    worker = scene.config.workers[number]
+    worker = context.config.workers[number]
     held = Held()
     actors: list[Callable[[], None]] = []
     for slot in range(worker.concurrency):
         name = f"{worker.name}/{slot}"
-        handler = open_handler(scene, worker, name, life)
-        actors.append(Slot(scene, worker, name, life, scene.driver(name, life), handler, held).run)
+        handler = open_handler(context, worker, name, life)
+        actors.append(ConsumerActor(context, worker, name, life, context.driver(name, life), handler, held).run)
     if worker.heartbeat:
-        actors.append(Heart(scene, worker, held, scene.driver(f"{worker.name}/heart", life, faultless=True)).run)
+        actors.append(Heart(context, worker, held, context.driver(f"{worker.name}/heart", life, faultless=True)).run)
     return actors
 
 

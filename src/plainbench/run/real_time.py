@@ -13,11 +13,11 @@ from pathlib import Path
 import msgspec
 
 from plainbench.config.model import Config
-from plainbench.faults.environment import surroundings
+from plainbench.faults.environment import environment
 from plainbench.faults.schedule import Schedule
 from plainbench.record.events import SUFFIX, Event, Recorder
 from plainbench.run.clock import RealTime
-from plainbench.run.context import Scene
+from plainbench.run.context import RunContext
 from plainbench.run.process import FAILED, STAGE, Stage
 from plainbench.run.supervisor import Supervisor
 from plainbench.workers import orphans
@@ -168,10 +168,10 @@ class RealRun:
             recorder = Recorder(self._run / f"lab{SUFFIX}")
             stack.callback(recorder.close)
             clock = RealTime()
-            scene = Scene(self._config, self._folder, self._run, clock, recorder, _Never(), self._schedule)
-            config, theirs = stack.enter_context(surroundings(scene))
-            scene = msgspec.structs.replace(scene, config=config)
-            supervisor = Supervisor(scene)
+            context = RunContext(self._config, self._folder, self._run, clock, recorder, _Never(), self._schedule)
+            config, theirs = stack.enter_context(environment(context))
+            context = msgspec.structs.replace(context, config=config)
+            supervisor = Supervisor(context)
             supervisor.prepare()
             self.is_prepared = True
             stage = Stage(theirs, str(self._folder), self._schedule)

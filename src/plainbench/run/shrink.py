@@ -19,7 +19,7 @@ from plainbench.verdict.verdict import judge
 from sqew.errors import BadValue, Conflict, SqewError, StoreUnusable
 
 T = TypeVar("T")
-Told = Callable[[int, int, int], None]
+ShrinkProgress = Callable[[int, int, int], None]
 """Callback for the number of tries, the number of faults with which it still fails, and the number that it had."""
 
 
@@ -56,7 +56,7 @@ def _without_each(parts: list[T], pieces: int) -> Iterator[list[T]]:
 class Shrinking:
     """A recorded run that failed, which is repeated under ever fewer of its faults. It must be in virtual time."""
 
-    def __init__(self, source: Path, tell: Told = lambda _tries, _left, _all: None) -> None:
+    def __init__(self, source: Path, progress: ShrinkProgress = lambda _tries, _left, _all: None) -> None:
         self.source, self.recorded = source, manifest.read(source)
         if self.recorded.config.mode != "virtual":
             raise BadValue(
@@ -71,7 +71,7 @@ class Shrinking:
         self.left: list[Firing] = list(self.faults)
         """The smallest subset of the faults with which it failed so far."""
         self.tries = 0
-        self._tell = tell
+        self._progress = progress
         self._known: dict[frozenset[Firing], bool] = {}
 
     def shrink(self) -> list[Firing]:
@@ -98,7 +98,7 @@ class Shrinking:
         key = frozenset(firings)
         if key not in self._known:
             self.tries += 1
-            self._tell(self.tries, len(self.left), len(self.faults))
+            self._progress(self.tries, len(self.left), len(self.faults))
             self._known[key] = self._fails_again(Schedule(key))
         if self._known[key] and len(firings) < len(self.left):
             self.left = list(firings)

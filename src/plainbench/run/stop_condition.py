@@ -12,7 +12,7 @@ _LOOKS = 2
 """Looks in a row at which everything must be settled: between two counts a message may move from one to the other."""
 
 
-class Ending:
+class StopCondition:
     """The end of a run, decided by the depths of all topics."""
 
     def __init__(self, until: Until) -> None:

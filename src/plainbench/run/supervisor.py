@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from plainbench.actors.app_database import load_fixtures
 from plainbench.drivers.base import Driver, Topic
 from plainbench.record.events import NO_FIGURES, Event
-from plainbench.run.context import Scene
-from plainbench.run.stop_condition import Ending
+from plainbench.run.context import RunContext
+from plainbench.run.stop_condition import StopCondition
 from sqew.errors import SqewError
 
 Depths = Mapping[str, Mapping[str, Mapping[str, int]]]
@@ -18,10 +18,10 @@ Depths = Mapping[str, Mapping[str, Mapping[str, int]]]
 class Supervisor:
     """The supervisor of one run."""
 
-    def __init__(self, scene: Scene) -> None:
-        self._scene = scene
-        self.driver: Driver = scene.driver("supervisor", 0, faultless=True)
-        self._ending = Ending(scene.config.until)
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
+        self.driver: Driver = context.driver("supervisor", 0, faultless=True)
+        self._stop_condition = StopCondition(context.config.until)
         self.depths: Depths = {}
 
     def prepare(self) -> None:
@@ -33,58 +33,63 @@ class Supervisor:
             raise
 
     def _prepare(self) -> None:
-        sqlite, folder = self._scene.config.sqlite, self._scene.folder
+        sqlite, folder = self._context.config.sqlite, self._context.folder
         if sqlite.app_fixtures:
             fixtures = [folder / fixture for fixture in sqlite.app_fixtures]
             load_fixtures(str(folder / sqlite.app_file), sqlite, fixtures)
-        for topic in self._scene.config.topics:
+        for topic in self._context.config.topics:
             lanes = {lane.name: lane.weight for lane in topic.lanes}
-            leases = [worker.lease_ms for worker in self._scene.config.workers] or [30_000]
+            leases = [worker.lease_ms for worker in self._context.config.workers] or [30_000]
             self.driver.create(
                 Topic(topic.name, lanes, topic.fifo, topic.max_attempts, topic.base_backoff_ms, max(leases))
             )
-            self._scene.recorder.record_all(
+            self._context.recorder.record_all(
                 Event(0, "found", topic.name, n=left.number, what=left.where) for left in self.driver.left(topic.name)
             )
-        self._scene.recorder.flush()
+        self._context.recorder.flush()
 
     def look(self, sending: bool) -> str | None:
         """Record the depths, and return why the run is over, or None."""
-        scene, depths = self._scene, {}
+        context, depths = self._context, {}
         try:
-            for topic in scene.config.topics:
+            for topic in context.config.topics:
                 depths[topic.name] = self.driver.depths(topic.name)
         except SqewError:
             # It may be away on purpose.
-            return self._ending.why(scene.time.now_us(), sending=True, depths=self.depths)
-        now = scene.time.now_us()
-        scene.recorder.record_all(
+            return self._stop_condition.why(context.time.now_us(), sending=True, depths=self.depths)
+        now = context.time.now_us()
+        context.recorder.record_all(
             Event(now, "depth", topic, lane, figures={state: float(count) for state, count in counts.items()})
             for topic, lanes in depths.items()
             for lane, counts in lanes.items()
         )
-        scene.recorder.flush()
+        context.recorder.flush()
         self.depths = depths
-        return self._ending.why(now, sending, depths)
+        return self._stop_condition.why(now, sending, depths)
 
     def note(self, what: str, reason: str = "", *, unknown: bool = False) -> None:
         """Record something that happened to the run. ``unknown``: the messages left could not be read."""
         # A driver of somebody's own need not say so.
         known = {name: 1.0 for name in ("shows_dead", "leases_outlive") if getattr(self.driver, name, False)}
-        self._scene.recorder.record(
+        self._context.recorder.record(
             Event(
-                self._scene.time.now_us(), "run", what=what, reason=reason, unknown=unknown, figures=known or NO_FIGURES
+                self._context.time.now_us(),
+                "run",
+                what=what,
+                reason=reason,
+                unknown=unknown,
+                figures=known or NO_FIGURES,
             )
         )
-        self._scene.recorder.flush()
+        self._context.recorder.flush()
 
     def finish(self, why: str, reason: str = "") -> None:
         """Record the messages left, now that no actor uses the queue any more."""
-        now = self._scene.time.now_us()
+        now = self._context.time.now_us()
         troubles = []
-        for topic in self._scene.config.topics:
+        for topic in self._context.config.topics:
             try:
-                self._scene.recorder.record_all(
+                self._context.recorder.record_all(
                     Event(now, "left", topic.name, n=left.number, what=left.where)
                     for left in self.driver.left(topic.name)
                 )

@@ -9,7 +9,7 @@ from pathlib import Path
 import apsw
 from msgspec.structs import replace
 
-from plainbench.actors.consumer import Heart, Held, Slot
+from plainbench.actors.consumer import ConsumerActor, Heart, Held
 from plainbench.actors.generator import Sender, Source, clients_of
 from plainbench.config.model import Config
 from plainbench.drivers import driver_class
@@ -17,7 +17,7 @@ from plainbench.faults.injector import Died
 from plainbench.faults.schedule import Schedule
 from plainbench.record.events import SUFFIX, Event, Recorder
 from plainbench.run.clock import VirtualTime
-from plainbench.run.context import Scene
+from plainbench.run.context import RunContext
 from plainbench.run.supervisor import Supervisor
 from plainbench.workers.make import open_handler
 from plainbench.workload.plan import plan
@@ -62,9 +62,9 @@ class VirtualRun:
         self._time = VirtualTime()
         self._stop = _Flag()
         self._recorder = Recorder(run / f"run{SUFFIX}")
-        self._scene = Scene(config, folder, run, self._time, self._recorder, self._stop, schedule)
+        self._context = RunContext(config, folder, run, self._time, self._recorder, self._stop, schedule)
         try:
-            self._supervisor = Supervisor(self._scene)
+            self._supervisor = Supervisor(self._context)
         except BaseException:
             self._recorder.close()
             raise
@@ -84,9 +84,9 @@ class VirtualRun:
         why, reason = "failed", ""
         self._time.begin()
         self._supervisor.note("began")
-        for number in range(len(self._scene.config.workload)):
+        for number in range(len(self._context.config.workload)):
             self._start_senders(number)
-        for number in range(len(self._scene.config.workers)):
+        for number in range(len(self._context.config.workers)):
             self._start_worker(number)
         ended: list[str] = []
         self._time.start(lambda: ended.append(self._look_after()))
@@ -96,7 +96,7 @@ class VirtualRun:
         except KeyboardInterrupt:
             why = "interrupted"
         except SqewError as error:
-            reason = self._scene.said(error)
+            reason = self._context.said(error)
             raise
         finally:
             self._supervisor.finish(why, reason)
@@ -110,31 +110,31 @@ class VirtualRun:
         return why
 
     def _start_senders(self, number: int) -> None:
-        scene = self._scene
-        workload = scene.config.workload[number]
-        source = Source(plan(scene, number))
+        context = self._context
+        workload = context.config.workload[number]
+        source = Source(plan(context, number))
         for client in range(clients_of(workload)):
             name = f"generator-{number}/{client}"
             self._sending += 1
             self._time.start(lambda name=name: self._send(number, name, source))  # type: ignore[misc]
 
     def _send(self, number: int, name: str, source: Source) -> None:
-        scene = self._scene
+        context = self._context
 
         def live(life: int) -> None:
-            Sender(scene, scene.config.workload[number], name, source, scene.driver(name, life)).run()
+            Sender(context, context.config.workload[number], name, source, context.driver(name, life)).run()
 
         self._lives(name, 200, live)
         self._sending -= 1
 
     def _start_worker(self, number: int) -> None:
-        scene, worker = self._scene, self._scene.config.workers[number]
+        context, worker = self._context, self._context.config.workers[number]
         held = Held()
 
         def slot(name: str) -> Callable[[int], None]:
             def live(life: int) -> None:
-                handler = open_handler(scene, worker, name, life)
-                Slot(scene, worker, name, life, scene.driver(name, life), handler, held).run()
+                handler = open_handler(context, worker, name, life)
+                ConsumerActor(context, worker, name, life, context.driver(name, life), handler, held).run()
 
             return live
 
@@ -142,8 +142,8 @@ class VirtualRun:
             name = f"{worker.name}/{place}"
             self._time.start(lambda name=name: self._lives(name, worker.restart_ms, slot(name)))  # type: ignore[misc]
         if worker.heartbeat:
-            driver = scene.driver(f"{worker.name}/heart", 0, faultless=True)
-            self._time.start(Heart(scene, worker, held, driver).run)
+            driver = context.driver(f"{worker.name}/heart", 0, faultless=True)
+            self._time.start(Heart(context, worker, held, driver).run)
 
     def _lives(self, name: str, restart_ms: float, live: Callable[[int], None]) -> None:
         """Run one life after another, as long as each ends in a crash. Messages that the dead held stay leased."""

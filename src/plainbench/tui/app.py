@@ -15,8 +15,8 @@ from textual.widgets import Footer, Static
 from plainbench.record.manifest import Manifest
 from plainbench.record.manifest import read as read_manifest
 from plainbench.record.snapshots import MEASURES, Measure
-from plainbench.record.timeline import Live, Tail, View
-from plainbench.tui.faults import Troubles
+from plainbench.record.timeline import Tail, Timeline, View
+from plainbench.tui.faults import FaultPanel
 from plainbench.tui.help import Keys
 from plainbench.tui.history import Column, History, columns_of
 from plainbench.tui.jump import Jump, Target
@@ -67,7 +67,7 @@ class PlainBench(App[None]):
         super().__init__()
         self.run_folder = run
         self.recorded: Manifest = read_manifest(run)
-        self.live = Live(self.recorded.config)
+        self.timeline = Timeline(self.recorded.config)
         self._tail = Tail(run)
         self.at_us = 0
         """The time that is shown."""
@@ -95,12 +95,12 @@ class PlainBench(App[None]):
             with Container(id="left"):
                 yield History()
                 yield Scrubber()
-            yield Troubles()
+            yield FaultPanel()
         yield Footer(show_command_palette=False, compact=True)
 
     def on_mount(self) -> None:
         """Start to read and to draw."""
-        self.query_one(Troubles).border_title = "Faults and workers"
+        self.query_one(FaultPanel).border_title = "Faults and workers"
         self.query_one(Lanes).focus()
         self.set_interval(_DRAWN_EVERY_S, self._beat)
         self.call_after_refresh(self._beat)
@@ -117,15 +117,15 @@ class PlainBench(App[None]):
             self.exit()
             return
         if self.plays and self._caught_up:
-            self.at_us = min(self.live.now_us, self.at_us + round(passed * self.speed * 1e6))
-            if self.at_us == self.live.now_us:
+            self.at_us = min(self.timeline.now_us, self.at_us + round(passed * self.speed * 1e6))
+            if self.at_us == self.timeline.now_us:
                 self.plays = False
         self.draw()
 
     def _read(self) -> None:
         until = time.monotonic() + _READ_FOR_S
         while events := self._tail.read():
-            self.live.take(events)
+            self.timeline.take(events)
             self._heard_at = time.monotonic()
             if self._heard_at > until:
                 break
@@ -133,10 +133,10 @@ class PlainBench(App[None]):
             self._caught_up = True
             self._read_verdict()
         if self.follows:
-            self.at_us = self.live.now_us
+            self.at_us = self.timeline.now_us
 
     def _read_verdict(self) -> None:
-        if not self._verdict and self.live.ended and (self.run_folder / summaries.SUMMARY).is_file():
+        if not self._verdict and self.timeline.ended and (self.run_folder / summaries.SUMMARY).is_file():
             self._verdict = summaries.read(self.run_folder).verdict.outcome.upper()
 
     # Drawing
@@ -149,15 +149,15 @@ class PlainBench(App[None]):
         """Show the time under the cursor."""
         if not self.is_running:
             return
-        live, at, main = self.live, self.at_us, self.screen_stack[0]
-        view = live.view(at, self._window_us, self.measure)
+        timeline, at, main = self.timeline, self.at_us, self.screen_stack[0]
+        view = timeline.view(at, self._window_us, self.measure)
         lanes = main.query_one(Lanes)
         lanes.show(view.rows)
         lanes.border_title = f"{self._window_worded} · latency {_MEASURES[self.measure]}"
         main.query_one("#title", Static).update(self._title())
         main.query_one("#status", Static).update(self._status(view))
-        main.query_one(Troubles).show(live, at, self._window_us)
-        main.query_one(Scrubber).show(at, live.now_us)
+        main.query_one(FaultPanel).show(timeline, at, self._window_us)
+        main.query_one(Scrubber).show(at, timeline.now_us)
         self._draw_history(lanes.chosen)
 
     @property
@@ -169,16 +169,16 @@ class PlainBench(App[None]):
         if chosen is None:
             return
         span_us = _SPANS_US[self._span]
-        span = self.live.moments.span(self.live.now_us if span_us is None else self.at_us, span_us)
+        span = self.timeline.snapshots.span(self.timeline.now_us if span_us is None else self.at_us, span_us)
         wanted = (chosen, self.measure, self._span, history.columns_wide)
-        if (*wanted, span, self.live.events) != self._graphed and (
+        if (*wanted, span, self.timeline.events) != self._graphed and (
             wanted != self._graphed[:4] or not self.follows or time.monotonic() >= self._graph_again_at
         ):
             # It takes longer than all the rest, so a run that goes on is drawn only so often.
             self._graph_again_at = time.monotonic() + _GRAPHS_EVERY_S
-            self._graphed = (*wanted, span, self.live.events)
-            self._columns = columns_of(self.live, span, history.columns_wide, chosen, self.measure)
-        cursor = (self.live.moments.index(self.at_us) - span.start) * history.columns_wide // max(1, len(span))
+            self._graphed = (*wanted, span, self.timeline.events)
+            self._columns = columns_of(self.timeline, span, history.columns_wide, chosen, self.measure)
+        cursor = (self.timeline.snapshots.index(self.at_us) - span.start) * history.columns_wide // max(1, len(span))
         history.show(self._columns, None if self.follows else cursor)
         what = "whole run" if span_us is None else "last minute"
         history.border_title = f"{'/'.join(part for part in chosen if part)} · {what}"
@@ -203,7 +203,7 @@ class PlainBench(App[None]):
         facts = [] if view.wal_bytes is None else [f"WAL {byte_count(view.wal_bytes)}"]
         facts.append(f"generators ≤ {duration(view.lag_us)}{'' if view.lag_us >= 1_000_000 else ' ms'} late")
         facts += [f"{count(view.dropped)} dropped"] if view.dropped else []
-        facts.append(f"{count(self.live.events)} events")
+        facts.append(f"{count(self.timeline.events)} events")
         text.append("  " + " · ".join(facts), style="dim")
         return text
 
@@ -215,8 +215,8 @@ class PlainBench(App[None]):
             return f"▶ ×{self.speed:g}", "bold green"
         if not self.follows:
             return "❚❚ PAUSED", "bold yellow"
-        if self.live.ended is not None:
-            return f"■ ENDED: {self.live.ended}", "bold"
+        if self.timeline.ended is not None:
+            return f"■ ENDED: {self.timeline.ended}", "bold"
         quiet = time.monotonic() - self._heard_at
         if quiet > _QUIET_AFTER_S:
             return f"● QUIET for {quiet:.0f} s", "bold yellow"
@@ -226,20 +226,20 @@ class PlainBench(App[None]):
 
     def action_pause(self) -> None:
         """Freeze the view, or go on: with a live run, or playing a recorded one."""
-        is_over = self.live.ended is not None
+        is_over = self.timeline.ended is not None
         if self.plays or (self.follows and not is_over):
             self.plays = self.follows = False
         elif not is_over:
             self.follows = True
         else:
-            if self.at_us >= self.live.now_us:
+            if self.at_us >= self.timeline.now_us:
                 self.at_us = 0
             self.follows, self.plays = False, True
         self.draw()
 
     def action_step(self, steps: int) -> None:
         """Move by moments."""
-        self.seek(self.at_us + steps * self.live.moments.width_us)
+        self.seek(self.at_us + steps * self.timeline.snapshots.width_us)
 
     def action_seek(self, at_us: int) -> None:
         self.seek(at_us)
@@ -247,18 +247,18 @@ class PlainBench(App[None]):
     def seek(self, at_us: int) -> None:
         """Show that time, and stay there."""
         self.follows = self.plays = False
-        self.at_us = max(0, min(at_us, self.live.now_us))
+        self.at_us = max(0, min(at_us, self.timeline.now_us))
         self.draw()
 
     def action_follow(self) -> None:
         """Show the end of the run, and follow it."""
         self.follows, self.plays = True, False
-        self.at_us = self.live.now_us
+        self.at_us = self.timeline.now_us
         self.draw()
 
     def action_trouble(self, direction: int) -> None:
         """Go to the next time at which something went wrong, or to the one before."""
-        found = self.live.trouble_next_to(self.at_us, direction)
+        found = self.timeline.trouble_next_to(self.at_us, direction)
         if found is None:
             self.notify("Nothing went wrong after that." if direction > 0 else "Nothing went wrong before that.")
         else:
@@ -295,8 +295,8 @@ class PlainBench(App[None]):
         if chosen is None:
             return
         topic, lane = chosen
-        now_us = self.live.now_us
-        is_now = self.follows and self.live.ended is None
+        now_us = self.timeline.now_us
+        is_now = self.follows and self.timeline.ended is None
         note = "" if is_now else "as the queue is now, not as it was at the time that is shown"
         self.push_screen(
             Peek(
@@ -308,8 +308,8 @@ class PlainBench(App[None]):
 
     def action_jump(self) -> None:
         """Ask for a topic or a time, and go there."""
-        places = [(topic, lane) for topic in self.live.topics for lane in ("", *self.live.lanes_of(topic))]
-        self.push_screen(Jump(places, self.live.now_us), self._go_to)
+        places = [(topic, lane) for topic in self.timeline.topics for lane in ("", *self.timeline.lanes_of(topic))]
+        self.push_screen(Jump(places, self.timeline.now_us), self._go_to)
 
     def _go_to(self, target: Target | None) -> None:
         if isinstance(target, int):
@@ -320,7 +320,7 @@ class PlainBench(App[None]):
 
     def on_scrubber_sought(self, event: Scrubber.Sought) -> None:
         """Go where the line was clicked."""
-        self.seek(round(event.part * self.live.now_us))
+        self.seek(round(event.part * self.timeline.now_us))
 
     def on_data_table_row_highlighted(self) -> None:
         """Draw the graphs of another topic or lane."""

@@ -7,13 +7,13 @@ from textual.widget import Widget
 
 from plainbench.faults.labels import CRASHES, fault_name
 from plainbench.record.snapshots import Happening
-from plainbench.record.timeline import Live
+from plainbench.record.timeline import Timeline
 from plainbench.tui.numbers import clock, count, duration
 
 _STYLES = {"died": "bold red", "started": "green", "disk_full": "red", **dict.fromkeys(CRASHES, "bold red")}
 
 
-class Troubles(Widget):
+class FaultPanel(Widget):
     """The last faults and events of workers, the last first. Delays, which may be in every call, are counted."""
 
     DEFAULT_CSS = "Troubles { height: 1fr; }"
@@ -22,17 +22,17 @@ class Troubles(Widget):
         super().__init__(id="troubles")
         self._text = Text()
 
-    def show(self, live: Live, at_us: int, window_us: int | None) -> None:
+    def show(self, timeline: Timeline, at_us: int, window_us: int | None) -> None:
         text = Text(no_wrap=True, overflow="ellipsis")
-        delays = live.delays(at_us, window_us)
+        delays = timeline.delays(at_us, window_us)
         if delays:
-            seconds = live.seconds_in(at_us, window_us)
+            seconds = timeline.seconds_in(at_us, window_us)
             text.append("delays  ", style="bold")
             text.append(
                 ", ".join(f"{one.where} {count(one.count / seconds)}/s ≤ {_ms(one.ms)}" for one in delays) + "\n",
                 style="dim",
             )
-        troubles = live.troubles(at_us, max(1, self.size.height))
+        troubles = timeline.troubles(at_us, max(1, self.size.height))
         for one in troubles:
             _append(text, one)
         if not delays and not troubles:

@@ -11,8 +11,8 @@ from rich.text import Text
 from textual.widget import Widget
 
 from plainbench.faults.labels import CRASHES
-from plainbench.record.snapshots import Measure, Moment, quantile
-from plainbench.record.timeline import DELAY, Live
+from plainbench.record.snapshots import Measure, Snapshot, quantile
+from plainbench.record.timeline import DELAY, Timeline
 from plainbench.tui.numbers import count, duration
 
 LEFT, RIGHT = 9, 7
@@ -33,24 +33,24 @@ class Column(Struct):
     mark: str = " "
 
 
-def columns_of(live: Live, span: range, width: int, chosen: tuple[str, str], measure: Measure) -> list[Column]:
+def columns_of(timeline: Timeline, span: range, width: int, chosen: tuple[str, str], measure: Measure) -> list[Column]:
     """Return the moments of a span in ``width`` columns; if there are fewer moments, several columns show the same."""
     columns = []
-    depth = _depth_before(live, span.start, chosen)
+    depth = _depth_before(timeline, span.start, chosen)
     for number in range(width if span else 0):
         first = span.start + number * len(span) // width
         until = max(first + 1, span.start + (number + 1) * len(span) // width)
-        moments = [live.moments[index] for index in range(first, until)]
-        column = _column(moments, chosen, measure, live.moments.width_us)
+        snapshots = [timeline.snapshots[index] for index in range(first, until)]
+        column = _column(snapshots, chosen, measure, timeline.snapshots.width_us)
         depth = column.depth = depth if column.depth is None else column.depth
         columns.append(column)
     return columns
 
 
-def _depth_before(live: Live, index: int, chosen: tuple[str, str]) -> float | None:
+def _depth_before(timeline: Timeline, index: int, chosen: tuple[str, str]) -> float | None:
     for earlier in range(index - 1, -1, -1):
-        if live.moments[earlier].depths:
-            return _depth(live.moments[earlier], chosen)
+        if timeline.snapshots[earlier].depths:
+            return _depth(timeline.snapshots[earlier], chosen)
     return None
 
 
@@ -58,36 +58,36 @@ def _is_of(topic: str, lane: str, chosen: tuple[str, str]) -> bool:
     return topic == chosen[0] and chosen[1] in ("", lane)
 
 
-def _depth(moment: Moment, chosen: tuple[str, str]) -> float | None:
-    if not moment.depths:
+def _depth(snapshot: Snapshot, chosen: tuple[str, str]) -> float | None:
+    if not snapshot.depths:
         return None
     return sum(
         depths.get(state, 0)
-        for (topic, lane), depths in moment.depths.items()
+        for (topic, lane), depths in snapshot.depths.items()
         if _is_of(topic, lane, chosen)
         for state in _OPEN
     )
 
 
-def _column(moments: Sequence[Moment], chosen: tuple[str, str], measure: Measure, width_us: int) -> Column:
-    depths = [depth for moment in moments if (depth := _depth(moment, chosen)) is not None]
+def _column(snapshots: Sequence[Snapshot], chosen: tuple[str, str], measure: Measure, width_us: int) -> Column:
+    depths = [depth for snapshot in snapshots if (depth := _depth(snapshot, chosen)) is not None]
     acked = 0
     latencies: Counter[int] = Counter()
-    for moment in moments:
-        for (topic, lane), served in moment.lanes.items():
+    for snapshot in snapshots:
+        for (topic, lane), served in snapshot.lanes.items():
             if _is_of(topic, lane, chosen):
                 acked += served.counts["acked"]
                 latencies.update(served.latencies[measure])
     return Column(
         max(depths) if depths else None,
-        acked / (len(moments) * width_us / 1e6),
+        acked / (len(snapshots) * width_us / 1e6),
         quantile(latencies, 0.99),
-        _mark(moments),
+        _mark(snapshots),
     )
 
 
-def _mark(moments: Sequence[Moment]) -> str:
-    kinds = {one.what for moment in moments for one in moment.happenings.values() if one.what != "started"}
+def _mark(snapshots: Sequence[Snapshot]) -> str:
+    kinds = {one.what for snapshot in snapshots for one in snapshot.happenings.values() if one.what != "started"}
     return "×" if kinds & _DEADLY else "!" if kinds - {DELAY} else "·" if kinds else " "
 
 

@@ -22,7 +22,7 @@ from plainbench.actors.app_database import AppDb
 from plainbench.config.model import WorkerConfig
 from plainbench.drivers.base import Delivered
 from plainbench.record.events import Event
-from plainbench.run.context import Scene
+from plainbench.run.context import RunContext
 from plainbench.workers import Retry, Verdict, orphans
 from plainbench.workers.line_protocol import Answer, Nonsense, Rows, answer_in, message_line, verdict_in
 from plainbench.workers.pipes import Pipes, TooLong, TooSlow
@@ -38,7 +38,7 @@ class CommandFailed(SqewError):
     """The failure of a worker's command to do its work; its output on stderr is in the message."""
 
 
-class _Trouble(Exception):
+class _CommandFailure(Exception):
     """A command that died, was too slow or wrote a line that can't be understood."""
 
     def __init__(self, what: str, reason: str) -> None:
@@ -49,8 +49,8 @@ class _Trouble(Exception):
 class CommandHandler:
     """The command of one consumer. It is started before the run begins, and again whenever it has ended."""
 
-    def __init__(self, scene: Scene, worker: WorkerConfig, name: str, life: int) -> None:
-        self._scene, self._worker, self._name, self._life = scene, worker, name, life
+    def __init__(self, context: RunContext, worker: WorkerConfig, name: str, life: int) -> None:
+        self._context, self._worker, self._name, self._life = context, worker, name, life
         self._process: subprocess.Popen[bytes] | None = None
         self._stderr: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 (it is closed with the handler)
         self._failures = 0
@@ -65,51 +65,51 @@ class CommandHandler:
     def handle(self, topic: str, delivery: Delivered) -> Verdict:
         try:
             verdict = self._ask(topic, delivery)
-        except _Trouble as trouble:
-            return self._after(trouble)
+        except _CommandFailure as failure:
+            return self._after(failure)
         self._failures = 0
         return verdict
 
-    def _after(self, trouble: _Trouble) -> Verdict:
+    def _after(self, failure: _CommandFailure) -> Verdict:
         """Report the trouble, end what is left of the command, and have the message retried."""
-        reason = self._report(trouble)
+        reason = self._report(failure)
         self._kill()
         self._failures += 1
-        if self._failures >= _FAILURES and not self._scene.stop.is_set():
+        if self._failures >= _FAILURES and not self._context.stop.is_set():
             raise CommandFailed(f"The command of {self._name} failed {self._failures} times in a row. {reason}")
-        return Retry(reason=str(trouble))
+        return Retry(reason=str(failure))
 
-    def _report(self, trouble: _Trouble) -> str:
+    def _report(self, failure: _CommandFailure) -> str:
         said = self._said()
-        reason = f"{trouble}{f' It said: {said}' if said else ''}"
+        reason = f"{failure}{f' It said: {said}' if said else ''}"
         # Not `died`: that is a process of the lab, which takes its leases with it.
-        self._scene.recorder.record(
-            Event(self._scene.time.now_us(), "worker", worker=self._name, what=trouble.what, reason=reason)
+        self._context.recorder.record(
+            Event(self._context.time.now_us(), "worker", worker=self._name, what=failure.what, reason=reason)
         )
         return reason
 
     def _start(self) -> None:
-        command, scene = self._worker.cmd, self._scene
+        command, context = self._worker.cmd, self._context
         environment = {
             "PLAINBENCH_WORKER": self._name,
-            "PLAINBENCH_SEED": str(scene.config.seed),
-            "PLAINBENCH_RUN": str(scene.run),
-            "PLAINBENCH_APP_DB": str((scene.folder / scene.config.sqlite.app_file).resolve()),
+            "PLAINBENCH_SEED": str(context.config.seed),
+            "PLAINBENCH_RUN": str(context.run),
+            "PLAINBENCH_APP_DB": str((context.folder / context.config.sqlite.app_file).resolve()),
         }
         self._stderr.seek(0)
         self._stderr.truncate()
         try:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, cwd=scene.folder,
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, cwd=context.folder,
                 env={**os.environ, **environment}, start_new_session=True, bufsize=0,
             )  # fmt: skip
         except OSError as error:
             raise BadValue(
                 f"workers: the command of {self._worker.name} can't be started: {' '.join(command)}: {error.strerror}. "
-                f"Its path counts from {scene.folder.resolve()}."
+                f"Its path counts from {context.folder.resolve()}."
             ) from error
-        orphans.note(scene.run, self._process.pid)
-        self._pipes = Pipes(self._process, scene.stop)
+        orphans.note(context.run, self._process.pid)
+        self._pipes = Pipes(self._process, context.stop)
 
     def _ask(self, topic: str, delivery: Delivered) -> Verdict:
         self._be_ready()
@@ -124,11 +124,11 @@ class CommandHandler:
                 self._pipes.write(msgspec.json.encode(self._rows(answer)) + b"\n", deadline)
         except TooSlow as error:
             reason = f"No verdict came within {timeout_ms:g} ms." if timeout_ms is not None else str(error)
-            raise _Trouble("timed out", reason) from None
+            raise _CommandFailure("timed out", reason) from None
         except (Nonsense, TooLong) as error:
-            raise _Trouble("talked nonsense", str(error)) from None
+            raise _CommandFailure("talked nonsense", str(error)) from None
         except (EOFError, BrokenPipeError):
-            raise _Trouble("command died", f"{self._end_of_it()} in the midst of a message.") from None
+            raise _CommandFailure("command died", f"{self._end_of_it()} in the midst of a message.") from None
 
     def _be_ready(self) -> None:
         """Start the command again if it has ended. Its output for the last message must not pass for an answer."""
@@ -136,11 +136,13 @@ class CommandHandler:
             try:
                 unasked = self._pipes.read_unasked()
             except EOFError:
-                self._report(_Trouble("command died", f"{self._end_of_it()} between two messages."))
+                self._report(_CommandFailure("command died", f"{self._end_of_it()} between two messages."))
                 self._kill()
             else:
                 if unasked:
-                    raise _Trouble("talked nonsense", f"It wrote {unasked[:200]!r} though it was asked nothing more.")
+                    raise _CommandFailure(
+                        "talked nonsense", f"It wrote {unasked[:200]!r} though it was asked nothing more."
+                    )
         if self._process is None:
             self._start()
 
@@ -152,7 +154,7 @@ class CommandHandler:
             return "The command closed its stdin or stdout"
 
     def _rows(self, answer: Answer) -> Struct:
-        self._app = self._app or AppDb(self._scene, self._name, self._life)
+        self._app = self._app or AppDb(self._context, self._name, self._life)
         try:
             return Rows(self._app.execute(answer.query or "", answer.parameters))
         except SqewError as error:
@@ -171,7 +173,7 @@ class CommandHandler:
             # With all that it has started itself.
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        orphans.forget(self._scene.run, process.pid)
+        orphans.forget(self._context.run, process.pid)
         self._pipes.close()
 
     def close(self) -> None:

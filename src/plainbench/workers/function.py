@@ -17,7 +17,7 @@ from plainbench.drivers import named
 from plainbench.drivers.base import Delivered
 from plainbench.faults.injector import Injected
 from plainbench.record.events import Event
-from plainbench.run.context import Scene
+from plainbench.run.context import RunContext
 from plainbench.workers import Dead, Done, Retry, Verdict
 from sqew.errors import BadValue, StoreBusy
 
@@ -48,9 +48,9 @@ class FunctionHandler:
     None or True is an ack; False or an exception is a retry; `Retry` and `Dead` say more.
     """
 
-    def __init__(self, scene: Scene, worker: WorkerConfig, name: str, life: int) -> None:
-        self._scene, self._name, self._life = scene, name, life
-        function = named(worker.call or "", scene.folder)
+    def __init__(self, context: RunContext, worker: WorkerConfig, name: str, life: int) -> None:
+        self._context, self._name, self._life = context, name, life
+        function = named(worker.call or "", context.folder)
         if not callable(function) or inspect.iscoroutinefunction(function):
             raise BadValue(f"workers: {worker.call} of {worker.name} must be a function that takes a job.")
         self._function: Callable[[Job], object] = function
@@ -58,7 +58,7 @@ class FunctionHandler:
 
     @cached_property
     def app(self) -> AppDb:
-        return AppDb(self._scene, self._name, self._life)
+        return AppDb(self._context, self._name, self._life)
 
     def handle(self, topic: str, delivery: Delivered) -> Verdict:
         try:
@@ -68,9 +68,9 @@ class FunctionHandler:
             return Retry(reason=f"{type(error).__name__}: {error}")
         except Exception as error:  # noqa: BLE001 (whatever the work raises, the message is tried again)
             reason = f"{type(error).__name__}: {error}"
-            self._scene.recorder.record(
+            self._context.recorder.record(
                 Event(
-                    self._scene.time.now_us(), "worker", worker=self._name, what="raised",
+                    self._context.time.now_us(), "worker", worker=self._name, what="raised",
                     reason=f"{reason} ({_where(error, self._file)})",
                 )
             )  # fmt: skip

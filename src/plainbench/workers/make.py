@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plainbench.config.model import WorkerConfig
 from plainbench.drivers.base import Delivered
-from plainbench.run.context import Scene
+from plainbench.run.context import RunContext
 from plainbench.workers import Done, Handler, Verdict
 from plainbench.workers.command import CommandHandler
 from plainbench.workers.function import FunctionHandler
@@ -20,8 +20,8 @@ class AtOnce:
         pass
 
 
-def open_handler(scene: Scene, worker: WorkerConfig, name: str, life: int) -> Handler:
+def open_handler(context: RunContext, worker: WorkerConfig, name: str, life: int) -> Handler:
     """Open the handler for one consumer."""
     if worker.cmd:
-        return CommandHandler(scene, worker, name, life)
-    return FunctionHandler(scene, worker, name, life) if worker.call else AtOnce()
+        return CommandHandler(context, worker, name, life)
+    return FunctionHandler(context, worker, name, life) if worker.call else AtOnce()

@@ -9,7 +9,7 @@ from pathlib import Path
 from plainbench.config.model import Config, Workload
 from plainbench.drivers.base import Item
 from plainbench.record.events import SUFFIX, Event, read_chunks
-from plainbench.run.context import Scene
+from plainbench.run.context import RunContext
 from plainbench.workload import NUMBERS_APART, Planned
 from plainbench.workload.arrivals import due_times
 from plainbench.workload.bodies import Synthetic, keys, shared_out, sizes
@@ -17,31 +17,31 @@ from sqew.errors import BadValue
 from sqew.formats.files import Quarantine, Reject, Row, files_of, format_of, group_in, rows
 
 
-def plan(scene: Scene, number: int) -> Iterator[Planned]:
+def plan(context: RunContext, number: int) -> Iterator[Planned]:
     """Return the messages of workload ``number``, in order, without those that earlier lives of its generator tried."""
-    planned = _planned(scene, number)
+    planned = _planned(context, number)
     # What can be wrong with the plan is known before the run begins, and files are open by then.
     first = next(planned, None)
     return iter(()) if first is None else chain([first], planned)
 
 
-def _planned(scene: Scene, number: int) -> Iterator[Planned]:
-    workload = scene.config.workload[number]
-    streams, name = scene.streams, ("plan", number)
-    dues = due_times(workload.arrivals, streams.generator(*name, "arrivals"), scene.folder, workload.topic)
-    lanes = shared_out(shares_of_lanes(scene.config, workload), streams.generator(*name, "lanes"), None)
+def _planned(context: RunContext, number: int) -> Iterator[Planned]:
+    workload = context.config.workload[number]
+    streams, name = context.streams, ("plan", number)
+    dues = due_times(workload.arrivals, streams.generator(*name, "arrivals"), context.folder, workload.topic)
+    lanes = shared_out(shares_of_lanes(context.config, workload), streams.generator(*name, "lanes"), None)
     priorities = shared_out(workload.priorities, streams.generator(*name, "priorities"), 0)
     about = keys(workload.keys, streams.generator(*name, "keys"))
-    bodies = _bodies(scene, number)
-    fifo = any(topic.fifo for topic in scene.config.topics if topic.name == workload.topic)
+    bodies = _bodies(context, number)
+    fifo = any(topic.fifo for topic in context.config.topics if topic.name == workload.topic)
     field = workload.keys.field
-    first = _first_number(scene.run, number)
-    tried = _Tried(scene.run, number)
+    first = _first_number(context.run, number)
+    tried = _Tried(context.run, number)
     most = NUMBERS_APART - 1 if workload.messages is None else workload.messages
     end_us = None if workload.for_s is None else workload.for_s * 1e6
 
     for n, due, lane, priority, key in zip(range(first, first + most), dues, lanes, priorities, about, strict=False):
-        if end_us is not None and (scene.time.now_us() if due is None else due) >= end_us:
+        if end_us is not None and (context.time.now_us() if due is None else due) >= end_us:
             break
         # Also those that are left out are drawn and read: the others must be the same as without them.
         body = bodies.take(n, key)
@@ -64,8 +64,8 @@ def shares_of_lanes(config: Config, workload: Workload) -> dict[str, float]:
 class _Made:
     """Synthetic bodies."""
 
-    def __init__(self, scene: Scene, number: int) -> None:
-        model, streams = scene.config.workload[number].size, scene.streams
+    def __init__(self, context: RunContext, number: int) -> None:
+        model, streams = context.config.workload[number].size, context.streams
         self._sizes = sizes(model, streams.generator("plan", number, "sizes"))
         self._synthetic = Synthetic(model, streams.generator("plan", number, "text"))
 
@@ -79,12 +79,12 @@ class _Made:
 class _Read:
     """Bodies from files. Rows that are no body go to the run's folder ``rejects``, and are counted in the log."""
 
-    def __init__(self, scene: Scene, number: int) -> None:
-        self._scene, self._number = scene, number
-        self._workload = scene.config.workload[number]
+    def __init__(self, context: RunContext, number: int) -> None:
+        self._context, self._number = context, number
+        self._workload = context.config.workload[number]
         assert self._workload.input is not None
-        self._files = files_of(self._workload.input, scene.folder)
-        self._quarantine = Quarantine(scene.run / "rejects" / f"workload-{number}.jsonl")
+        self._files = files_of(self._workload.input, context.folder)
+        self._quarantine = Quarantine(context.run / "rejects" / f"workload-{number}.jsonl")
         self._bodies = self._read()
 
     def take(self, _number: int, _key: int) -> bytes | None:
@@ -121,12 +121,12 @@ class _Read:
     def _report(self) -> None:
         if self._quarantine.count:
             figures = {"lag_us": 0.0, "dropped": 0.0, "rejected": float(self._quarantine.count)}
-            name, now = f"generator-{self._number}/input", max(0, self._scene.time.now_us())
-            self._scene.recorder.record(Event(now, "generator", self._workload.topic, worker=name, figures=figures))
+            name, now = f"generator-{self._number}/input", max(0, self._context.time.now_us())
+            self._context.recorder.record(Event(now, "generator", self._workload.topic, worker=name, figures=figures))
 
 
-def _bodies(scene: Scene, number: int) -> _Made | _Read:
-    return _Made(scene, number) if scene.config.workload[number].input is None else _Read(scene, number)
+def _bodies(context: RunContext, number: int) -> _Made | _Read:
+    return _Made(context, number) if context.config.workload[number].input is None else _Read(context, number)
 
 
 def _first_number(run: Path, number: int) -> int:

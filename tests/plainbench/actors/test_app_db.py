@@ -14,12 +14,12 @@ from tests.plainbench.runs import QUICK, run_real, run_virtual
 
 
 @pytest.fixture
-def app(scene):
+def app(context):
     """A connection with the faults of ``faults.db``: ``app(error_rate=1)``."""
     opened = []
 
     def open_(**faults):
-        opened.append(AppDb(scene(faults={"db": faults}, sqlite=QUICK), "w/0", 0))
+        opened.append(AppDb(context(faults={"db": faults}, sqlite=QUICK), "w/0", 0))
         return opened[-1]
 
     yield open_
@@ -145,8 +145,8 @@ def test_a_timeout_is_a_real_busy_after_the_busy_timeout_of_writers_and_readers(
     assert time.monotonic() - began >= QUICK["pragmas"]["busy_timeout_ms"] / 1000 * 0.9
 
 
-def test_a_slow_database_takes_its_time_and_says_so_on_the_log(scene):
-    slow = scene(faults={"db": {"latency": {"type": "fixed", "ms": 60}}})
+def test_a_slow_database_takes_its_time_and_says_so_on_the_log(context):
+    slow = context(faults={"db": {"latency": {"type": "fixed", "ms": 60}}})
     db = AppDb(slow, "w/3", 2)
     began = time.monotonic()
 

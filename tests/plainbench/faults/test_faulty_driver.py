@@ -34,12 +34,12 @@ def foreign(tmp_path):
 
 
 @pytest.fixture
-def driver(foreign, scene):
+def driver(foreign, context):
     """A driver with faults, on a topic with no message: ``driver(error_rate=1)``, and its scene."""
     opened = []
 
     def open_(**faults):
-        scene_ = scene(faults={"queue": faults}, target=TARGET, sqlite=QUICK)
+        scene_ = context(faults={"queue": faults}, target=TARGET, sqlite=QUICK)
         opened.append(scene_.driver("w/0", 0))
         opened[-1].create(Topic("orders"))
         return scene_, opened[-1]
@@ -49,8 +49,8 @@ def driver(foreign, scene):
         one.close()
 
 
-def depth(folder, scene):
-    plain = open_driver(Place(scene.config, folder, scene.time))
+def depth(folder, context):
+    plain = open_driver(Place(context.config, folder, context.time))
     try:
         return plain.depths("orders")["normal"]["ready"]
     finally:
@@ -65,23 +65,23 @@ def test_the_lab_wraps_a_driver_that_has_no_faults_of_its_own(driver):
 
 
 def test_a_call_passes_through_when_nothing_is_wrong(driver, foreign):
-    scene, wrapped = driver()
+    context, wrapped = driver()
     wrapped.send("orders", [Item(1, b"{}"), Item(2, b"{}")])
 
     first, second = wrapped.receive("orders", 2, 1_000, 0)
     wrapped.retry("orders", first, 0)
 
     assert wrapped.ack("orders", [second]) == [None]
-    assert depth(foreign, scene) == 1
+    assert depth(foreign, context) == 1
 
 
 def test_an_injected_error_has_nothing_done(driver, foreign):
-    scene, wrapped = driver(error_rate=1)
+    context, wrapped = driver(error_rate=1)
 
     with pytest.raises(Injected, match="injected transient error of send"):
         wrapped.send("orders", [Item(1, b"{}")])
 
-    assert depth(foreign, scene) == 0
+    assert depth(foreign, context) == 0
 
 
 def test_a_timeout_takes_the_time_of_one(driver):
@@ -95,13 +95,13 @@ def test_a_timeout_takes_the_time_of_one(driver):
 
 
 def test_a_slow_call_is_on_the_log_with_its_name_and_number(driver):
-    scene, wrapped = driver(latency={"type": "fixed", "ms": 20})
+    context, wrapped = driver(latency={"type": "fixed", "ms": 20})
     wrapped.send("orders", [Item(1, b"{}")])
     wrapped.receive("orders", 1, 1_000, 0)
 
-    scene.recorder.flush()
+    context.recorder.flush()
 
-    faults = [event for event in read(scene.run) if event.event == "fault"]
+    faults = [event for event in read(context.run) if event.event == "fault"]
     assert [(event.where, event.index, event.ms) for event in faults] == [("send", 1, 20), ("receive", 1, 20)]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from plainbench.faults.environment import surroundings
+from plainbench.faults.environment import environment
 from plainbench.faults.proxy import proxied
 from plainbench.faults.schedule import Firing, Schedule
 from plainbench.faults.unfired import unfired
@@ -41,7 +41,7 @@ def server() -> Iterator[int]:
 
 
 @pytest.fixture
-def connect(scene, server):
+def connect(context, server):
     """A scene and connections to the echo through a proxy: ``connect(latency={…})``; the scene's run has begun."""
     from contextlib import ExitStack
 
@@ -50,7 +50,7 @@ def connect(scene, server):
         def open_(count=1, schedule=None, **network):
             from msgspec.structs import replace
 
-            scene_ = replace(scene(faults={"network": network}), schedule=schedule)
+            scene_ = replace(context(faults={"network": network}), schedule=schedule)
             scene_.time.began_ns = time.monotonic_ns()
             port = stack.enter_context(proxied(scene_, "127.0.0.1", server))
             connections = []
@@ -75,9 +75,9 @@ def exchange(connection: socket.socket, data: bytes) -> tuple[bytes, float]:
     return received, time.monotonic() - began
 
 
-def faults(scene) -> list[tuple[str, str, int | None]]:
-    scene.recorder.flush()
-    return [(event.what, event.stream, event.index) for event in read(scene.run) if event.event == "fault"]
+def faults(context) -> list[tuple[str, str, int | None]]:
+    context.recorder.flush()
+    return [(event.what, event.stream, event.index) for event in read(context.run) if event.event == "fault"]
 
 
 def test_what_passes_is_not_changed(connect):
@@ -88,21 +88,21 @@ def test_what_passes_is_not_changed(connect):
 
 
 def test_answers_come_late_as_the_seed_says(connect):
-    scene, connection = connect(latency={"type": "fixed", "ms": 80})
+    context, connection = connect(latency={"type": "fixed", "ms": 80})
 
     _, took = exchange(connection, b"x")
 
     assert took >= 0.08
-    assert faults(scene) == [("latency", "network/0/latency", 1)]
+    assert faults(context) == [("latency", "network/0/latency", 1)]
 
 
 def test_a_reset_cuts_an_answer_in_the_middle(connect):
-    scene, connection = connect(reset_rate=1)
+    context, connection = connect(reset_rate=1)
 
     with pytest.raises(ConnectionResetError):
         exchange(connection, b"0123456789")
 
-    assert faults(scene) == [("reset", "network/0/reset", 1)]
+    assert faults(context) == [("reset", "network/0/reset", 1)]
 
 
 def test_which_answers_are_cut_off_is_decided_by_the_seed(connect):
@@ -124,33 +124,33 @@ def _survives(connection: socket.socket) -> bool:
 
 
 def test_slices_arrive_one_by_one(connect):
-    scene, connection = connect(slice_bytes=10, bytes_per_s=400)
+    context, connection = connect(slice_bytes=10, bytes_per_s=400)
     connection.sendall(b"x" * 30)
 
     pieces = [connection.recv(100) for _ in range(3)]
 
     assert [len(piece) for piece in pieces] == [10, 10, 10]
-    assert {what for what, _, _ in faults(scene)} == {"slice", "limit"}
+    assert {what for what, _, _ in faults(context)} == {"slice", "limit"}
 
 
 def test_a_limit_holds_each_way(connect):
-    scene, connection = connect(bytes_per_s=10_000)
+    context, connection = connect(bytes_per_s=10_000)
 
     data, took = exchange(connection, b"x" * 2_000)
 
     assert len(data) == 2_000
     assert took >= 0.18
-    assert faults(scene) == [("limit", "network/0/limit", 1)]
+    assert faults(context) == [("limit", "network/0/limit", 1)]
 
 
 def test_nothing_passes_in_a_stall_and_everything_after_it(connect):
-    scene, connection = connect(stall=[{"at_s": 0, "for_s": 0.3}])
+    context, connection = connect(stall=[{"at_s": 0, "for_s": 0.3}])
 
     data, took = exchange(connection, b"x")
 
     assert data == b"x"
     assert took >= 0.2
-    assert faults(scene) == [("stall", "network/stall", 0)]
+    assert faults(context) == [("stall", "network/stall", 0)]
 
 
 def test_a_schedule_holds_for_the_network_too(connect):
@@ -161,11 +161,11 @@ def test_a_schedule_holds_for_the_network_too(connect):
     assert [_survives(connection) for connection in connections] == [True, False, True]
 
 
-def test_a_server_that_is_away_is_a_connection_that_ends(scene):
+def test_a_server_that_is_away_is_a_connection_that_ends(context):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         nobody = taken.getsockname()[1]
     with (
-        proxied(scene(), "127.0.0.1", nobody) as port,
+        proxied(context(), "127.0.0.1", nobody) as port,
         socket.create_connection(("127.0.0.1", port), timeout=10) as connection,
     ):
         assert connection.recv(10) == b""
@@ -179,10 +179,10 @@ def test_faults_that_never_happened_are_told(config):
     assert [sentence.split()[2] for sentence in sentences] == ["stall", "slice", "limit"]
 
 
-def test_a_network_fault_needs_a_server(scene):
+def test_a_network_fault_needs_a_server(context):
     with (
         pytest.raises(BadValue, match=r"give target.options.url"),
-        surroundings(scene(faults={"network": {"reset_rate": 1}})),
+        environment(context(faults={"network": {"reset_rate": 1}})),
     ):
         pass
 

@@ -183,12 +183,12 @@ def test_a_lock_that_somebody_else_holds_is_waited_for_until_it_is_ours(tmp_path
 
 
 @pytest.fixture
-def slot(scene):
+def slot(context):
     """The queue as a slot sees it with such faults, and nothing in it: ``slot(error_rate=1)``."""
     opened = []
 
     def open_(**faults):
-        opened.append(scene(faults={"queue": faults}, sqlite=QUICK).driver(f"w/{len(opened)}", 0))
+        opened.append(context(faults={"queue": faults}, sqlite=QUICK).driver(f"w/{len(opened)}", 0))
         opened[-1].create(Topic("orders"))
         return opened[-1]
 

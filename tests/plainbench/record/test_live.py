@@ -9,8 +9,8 @@ import pytest
 
 from plainbench.config.model import Config, Lane, TopicConfig
 from plainbench.record.events import SUFFIX, Event, Recorder, read
-from plainbench.record.snapshots import Moments, quantile, quantiles, rounded
-from plainbench.record.timeline import Live, Row, Tail
+from plainbench.record.snapshots import Snapshots, quantile, quantiles, rounded
+from plainbench.record.timeline import Row, Tail, Timeline
 from plainbench.run.real_time import RealRun
 from plainbench.verdict.summary import summarize
 from sqew.errors import StoreDamaged
@@ -20,15 +20,15 @@ from tests.plainbench.runs import config, run_virtual
 LANES = [TopicConfig("orders", lanes=[Lane("priority", 3), Lane("normal", 1)])]
 
 
-def told(run: Path, config: Config | None = None) -> Live:
-    live, tail = Live(config or config_of()), Tail(run)
+def told(run: Path, config: Config | None = None) -> Timeline:
+    timeline, tail = Timeline(config or config_of()), Tail(run)
     while events := tail.read():
-        live.take(events)
-    return live
+        timeline.take(events)
+    return timeline
 
 
-def row(live: Live, at_us: int, lane: str = "", window_us: int | None = None) -> Row:
-    return next(one for one in live.view(at_us, window_us, "to_ack").rows if one.lane == lane)
+def row(timeline: Timeline, at_us: int, lane: str = "", window_us: int | None = None) -> Row:
+    return next(one for one in timeline.view(at_us, window_us, "to_ack").rows if one.lane == lane)
 
 
 # Reading
@@ -94,9 +94,9 @@ def test_depths_are_those_of_the_last_look_before_the_time_that_is_shown(tmp_pat
     for second, ready in ((1, 5), (2, 9)):
         run.add(second * SECOND, "depth", lane="normal", figures={"ready": ready, "leased": 1})
         run.add(second * SECOND, "depth", figures={"dead": second, "wal_bytes": 4096 * second})
-    live = told(run.finish())
+    timeline = told(run.finish())
 
-    earlier, later = live.view(int(1.9 * SECOND), None, "to_ack"), live.view(2 * SECOND, None, "to_ack")
+    earlier, later = timeline.view(int(1.9 * SECOND), None, "to_ack"), timeline.view(2 * SECOND, None, "to_ack")
 
     assert (earlier.rows[0].depths, earlier.wal_bytes) == ({"ready": 5, "leased": 1, "dead": 1}, 4096)
     assert (later.rows[0].depths["ready"], later.wal_bytes) == (9, 8192)
@@ -106,9 +106,9 @@ def test_rates_are_those_of_the_window(tmp_path: Path) -> None:
     run = MadeUpRun(tmp_path / "run")
     for n in range(1, 101):
         run.done(n, at=n * SECOND // 20)
-    live = told(run.finish())
+    timeline = told(run.finish())
 
-    busy, idle = row(live, 4 * SECOND, window_us=2 * SECOND), row(live, 8 * SECOND, window_us=2 * SECOND)
+    busy, idle = row(timeline, 4 * SECOND, window_us=2 * SECOND), row(timeline, 8 * SECOND, window_us=2 * SECOND)
 
     assert busy.rates["sent"] == pytest.approx(20, rel=0.1)
     assert busy.rates["acked"] == pytest.approx(20, rel=0.1)
@@ -119,10 +119,12 @@ def test_quantiles_are_those_of_the_summary_within_a_hundredth(tmp_path: Path) -
     latency = {"type": "p95_spike", "base_ms": 5, "p95_ms": 40, "spike_prob": 0.05}
     changes = {"faults": {"queue": {"latency": latency, "error_rate": 0.02}}}
     ran = run_virtual(tmp_path, **changes)
-    live = told(ran.folder, config(**changes))
+    timeline = told(ran.folder, config(**changes))
     (exact,) = summarize(with_manifest(ran.folder, config(**changes))).topics
 
-    shown = {measure: live.view(live.now_us, None, measure).rows[0].latency for measure in ("to_claim", "to_ack")}
+    shown = {
+        measure: timeline.view(timeline.now_us, None, measure).rows[0].latency for measure in ("to_claim", "to_ack")
+    }
 
     for measure, found in shown.items():
         assert found is not None
@@ -139,7 +141,7 @@ def test_it_does_not_matter_in_which_order_the_logs_are_read(tmp_path: Path) -> 
     events = list(read(run.finish()))
     sends = [event for event in events if event.event in ("sending", "sent")]
     others = [event for event in events if event.event not in ("sending", "sent")]
-    in_order, sends_last = Live(config_of()), Live(config_of())
+    in_order, sends_last = Timeline(config_of()), Timeline(config_of())
 
     in_order.take(events)
     sends_last.take([*others, *sends])
@@ -153,9 +155,9 @@ def test_a_message_that_is_acked_twice_counts_once(tmp_path: Path) -> None:
     run.done(1)
     run.received(5 * SECOND, 1, "w/1", attempt=2)
     run.ended(6 * SECOND, 1, "w/1")
-    live = told(run.finish())
+    timeline = told(run.finish())
 
-    latency = row(live, 9 * SECOND).latency
+    latency = row(timeline, 9 * SECOND).latency
 
     assert latency is not None
     assert (latency.count, latency.p99 < 1000) == (1, True)
@@ -166,9 +168,9 @@ def test_messages_that_were_there_before_have_no_latency(tmp_path: Path) -> None
     run.add(0, "found", 3, what="ready")
     run.received(SECOND, 3)
     run.ended(2 * SECOND, 3)
-    live = told(run.finish())
+    timeline = told(run.finish())
 
-    shown = row(live, 2 * SECOND)
+    shown = row(timeline, 2 * SECOND)
 
     assert shown.latency is None
     assert shown.rates["acked"] == pytest.approx(0.5, rel=0.1)
@@ -181,9 +183,9 @@ def test_a_lane_is_told_apart_from_its_topic(tmp_path: Path) -> None:
         run.sent(100, n, lane=lane)
         run.received(200, n, lane=lane)
         run.ended(n * 1000, n, lane=lane)
-    live = told(run.finish(at=SECOND), config_of(topics=LANES))
+    timeline = told(run.finish(at=SECOND), config_of(topics=LANES))
 
-    shown = {lane: row(live, SECOND, lane).latency for lane in ("", "priority", "normal")}
+    shown = {lane: row(timeline, SECOND, lane).latency for lane in ("", "priority", "normal")}
 
     assert {lane: found.count for lane, found in shown.items() if found} == {"": 4, "priority": 1, "normal": 3}
 
@@ -191,9 +193,9 @@ def test_a_lane_is_told_apart_from_its_topic(tmp_path: Path) -> None:
 def test_nobody_knows_how_many_were_sent_to_a_lane_in_a_call_for_several(tmp_path: Path) -> None:
     run = MadeUpRun(tmp_path / "run")
     run.sent(SECOND, 1, to=100)
-    live = told(run.finish(at=SECOND), config_of(topics=LANES))
+    timeline = told(run.finish(at=SECOND), config_of(topics=LANES))
 
-    shown = {lane: row(live, SECOND, lane).rates["sent"] for lane in ("", "normal")}
+    shown = {lane: row(timeline, SECOND, lane).rates["sent"] for lane in ("", "normal")}
 
     assert shown[""] == pytest.approx(100, rel=0.1)
     assert shown["normal"] is None
@@ -205,25 +207,25 @@ def test_faults_and_workers_are_listed_the_last_first_and_delays_apart(tmp_path:
     run.add(2 * SECOND, "worker", topic="", worker="w", what="died", reason="exit code -9")
     for number in range(10):
         run.add(3 * SECOND + number, "fault", topic="", what="latency", where="send", ms=number)
-    live = told(run.finish())
+    timeline = told(run.finish())
 
-    troubles, delays = live.troubles(5 * SECOND, 10), live.delays(5 * SECOND, None)
+    troubles, delays = timeline.troubles(5 * SECOND, 10), timeline.delays(5 * SECOND, None)
 
     assert [(one.what, one.at) for one in troubles] == [("died", 2 * SECOND), ("after_commit", SECOND)]
     assert [(one.where, one.count, one.ms) for one in delays] == [("send", 10, 9)]
-    assert live.troubles(SECOND // 2, 10) == []
+    assert timeline.troubles(SECOND // 2, 10) == []
 
 
 def test_the_next_fault_and_the_one_before_are_found(tmp_path: Path) -> None:
     run = MadeUpRun(tmp_path / "run")
     run.crashed(SECOND)
     run.crashed(3 * SECOND)
-    live = told(run.finish())
+    timeline = told(run.finish())
 
-    found = [live.trouble_next_to(2 * SECOND, direction) for direction in (1, -1)]
+    found = [timeline.trouble_next_to(2 * SECOND, direction) for direction in (1, -1)]
 
     assert found == [3 * SECOND, SECOND]
-    assert live.trouble_next_to(3 * SECOND, 1) is None
+    assert timeline.trouble_next_to(3 * SECOND, 1) is None
 
 
 def test_what_a_generator_dropped_is_added_up(tmp_path: Path) -> None:
@@ -231,30 +233,30 @@ def test_what_a_generator_dropped_is_added_up(tmp_path: Path) -> None:
     for second, dropped in ((1, 2), (2, 5)):
         for sender in ("generator-0/0", "generator-0/1"):
             run.add(second * SECOND, "generator", worker=sender, figures={"lag_us": 7000, "dropped": dropped})
-    live = told(run.finish())
+    timeline = told(run.finish())
 
-    assert live.view(SECOND, None, "to_ack").dropped == 4
-    assert live.view(3 * SECOND, None, "to_ack").dropped == 10
+    assert timeline.view(SECOND, None, "to_ack").dropped == 4
+    assert timeline.view(3 * SECOND, None, "to_ack").dropped == 10
 
 
 def test_a_run_that_goes_on_is_followed_to_its_end(tmp_path: Path) -> None:
     run = tmp_path / "run"
     run.mkdir()
     settings = config()
-    live, tail = Live(settings), Tail(run)
+    timeline, tail = Timeline(settings), Tail(run)
     going = threading.Thread(target=RealRun(settings, tmp_path, run, None, lambda _: None).go)
     seen_live = False
 
     going.start()
-    while going.is_alive() or live.ended is None:
-        live.take(tail.read())
-        seen_live = seen_live or (live.ended is None and live.events > 0)
+    while going.is_alive() or timeline.ended is None:
+        timeline.take(tail.read())
+        seen_live = seen_live or (timeline.ended is None and timeline.events > 0)
     going.join()
-    live.take(tail.read())
+    timeline.take(tail.read())
 
     assert seen_live
-    assert live.ended == "settled"
-    found = live.view(live.now_us, None, "to_ack").rows[0]
+    assert timeline.ended == "settled"
+    found = timeline.view(timeline.now_us, None, "to_ack").rows[0]
     assert found.latency is not None
     assert found.latency.count == 200
     assert found.depths["ready"] == 0
@@ -264,15 +266,15 @@ def test_a_run_that_goes_on_is_followed_to_its_end(tmp_path: Path) -> None:
 
 
 def test_a_longer_run_has_longer_moments_and_not_more() -> None:
-    moments = Moments()
+    snapshots = Snapshots()
     for second in range(10_000):
-        moments.at(second * SECOND).served("orders", "").counts["acked"] += 1
+        snapshots.at(second * SECOND).served("orders", "").counts["acked"] += 1
 
-    total = sum(moment.lanes["orders", ""].counts["acked"] for moment in moments if moment.lanes)
+    total = sum(moment.lanes["orders", ""].counts["acked"] for moment in snapshots if moment.lanes)
 
-    assert len(moments) <= 2_000
+    assert len(snapshots) <= 2_000
     assert total == 10_000
-    assert len(moments) * moments.width_us >= 9_999 * SECOND
+    assert len(snapshots) * snapshots.width_us >= 9_999 * SECOND
 
 
 def test_what_happened_in_moments_that_become_one_is_put_together(tmp_path: Path) -> None:
@@ -280,9 +282,9 @@ def test_what_happened_in_moments_that_become_one_is_put_together(tmp_path: Path
     run.crashed(100_000, "w/0")
     run.crashed(200_001, "w/1")
     run.add(3_600 * SECOND, "depth", figures={"ready": 1})
-    live = told(run.finish(at=3_600 * SECOND))
+    timeline = told(run.finish(at=3_600 * SECOND))
 
-    (one,) = live.troubles(SECOND, 5)
+    (one,) = timeline.troubles(SECOND, 5)
 
     assert (one.count, one.who, one.at) == (2, "", 200_001)
 

@@ -256,7 +256,7 @@ def test_depths_keep_their_peaks(tmp_path: Path) -> None:
         run.add(at, "depth", lane="normal", figures={"ready": ready})
     folder = run.finish(at=70 * SECOND)
 
-    found = series.noted(folder, series.axis_of(70 * SECOND))
+    found = series.annotations_of(folder, series.axis_of(70 * SECOND))
 
     assert [(line.name, line.values[0], line.values[-1]) for line in found.depths] == [("orders", 99, 99)]
 

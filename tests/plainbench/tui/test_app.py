@@ -15,7 +15,7 @@ from plainbench.config.model import Lane, Target, TopicConfig
 from plainbench.record.events import SUFFIX, Event, Recorder
 from plainbench.record.recorder import Recording
 from plainbench.tui.app import PlainBench
-from plainbench.tui.faults import Troubles
+from plainbench.tui.faults import FaultPanel
 from plainbench.tui.history import LEFT, History
 from plainbench.tui.jump import Jump
 from plainbench.tui.lanes import Lanes
@@ -94,7 +94,7 @@ def test_everything_fits_on_the_screen(recorded: Path, size: tuple[int, int]) ->
         assert sum(column.width for column in lanes.ordered_columns) <= size[0]
         assert not lanes.show_horizontal_scrollbar
         assert not lanes.show_vertical_scrollbar
-        for widget in (History, Scrubber, Troubles):
+        for widget in (History, Scrubber, FaultPanel):
             assert app.query_one(widget).region.bottom <= size[1]
             assert app.query_one(widget).size.height >= 1
 
@@ -120,10 +120,10 @@ def test_latencies_and_rates_are_those_of_the_window(recorded: Path) -> None:
 def test_steps_go_back_and_on(recorded: Path) -> None:
     async def look(app: PlainBench, pilot: Pilot[None]) -> None:
         await pilot.press("home", "right", "right", "right", "left")
-        assert app.at_us == 2 * app.live.moments.width_us
+        assert app.at_us == 2 * app.timeline.snapshots.width_us
         assert "PAUSED" in text_of(app, "#status")
         await pilot.press("shift+right", "end")
-        assert app.at_us == app.live.now_us
+        assert app.at_us == app.timeline.now_us
 
     on_screen(recorded, look)
 
@@ -136,7 +136,7 @@ def test_a_recorded_run_is_played_from_its_beginning_and_stops_at_its_end(record
         assert app.at_us == 0
         while app.plays:
             await pilot.pause(0.02)
-        assert app.at_us == app.live.now_us
+        assert app.at_us == app.timeline.now_us
 
     on_screen(recorded, look)
 
@@ -149,7 +149,7 @@ def test_play_can_be_paused(recorded: Path) -> None:
         stopped = app.at_us
         app._beat()
         assert app.at_us == stopped
-        assert stopped < app.live.now_us
+        assert stopped < app.timeline.now_us
 
     on_screen(recorded, look)
 
@@ -158,7 +158,7 @@ def test_a_click_on_the_line_goes_there(recorded: Path) -> None:
     async def look(app: PlainBench, pilot: Pilot[None]) -> None:
         line = app.query_one(Scrubber)._line
         await pilot.click(Scrubber, offset=(LEFT + line // 2, 0))
-        assert app.at_us == pytest.approx(app.live.now_us / 2, rel=0.05)
+        assert app.at_us == pytest.approx(app.timeline.now_us / 2, rel=0.05)
 
     on_screen(recorded, look)
 
@@ -199,13 +199,13 @@ def test_jump_says_what_it_can_not_find_and_lets_one_try_again(recorded: Path) -
 def test_faults_are_listed_up_to_the_time_that_is_shown(recorded: Path) -> None:
     async def look(app: PlainBench, pilot: Pilot[None]) -> None:
         await pilot.press("w", "w")
-        assert "crash after commit in ack  w/1" in text_of(app, Troubles)
-        assert "send 0.1/s ≤ 12.5 ms" in text_of(app, Troubles)
+        assert "crash after commit in ack  w/1" in text_of(app, FaultPanel)
+        assert "send 0.1/s ≤ 12.5 ms" in text_of(app, FaultPanel)
         await pilot.press("home")
-        assert "Nothing has gone wrong yet." in text_of(app, Troubles)
+        assert "Nothing has gone wrong yet." in text_of(app, FaultPanel)
         await pilot.press("n")
         assert app.at_us == 2 * SECOND
-        assert "crash after commit" in text_of(app, Troubles)
+        assert "crash after commit" in text_of(app, FaultPanel)
 
     on_screen(recorded, look)
 

@@ -26,7 +26,7 @@ done
 
 
 @pytest.fixture
-def command(tmp_path, scene):
+def command(tmp_path, context):
     """A handler for a shell script, or for a Python script: ``command("while read …", timeout_ms=100)``."""
     opened = []
 
@@ -35,7 +35,7 @@ def command(tmp_path, scene):
         path.write_text(script if script.startswith("#!") else f"#!/bin/sh\n{script}")
         path.chmod(0o755)
         config = WorkerConfig("w", cmd=[f"./{path.name}"], **worker)
-        opened.append(CommandHandler(scene_ or scene(), config, "w/0", 0))
+        opened.append(CommandHandler(scene_ or context(), config, "w/0", 0))
         return opened[-1]
 
     yield open_
@@ -44,7 +44,7 @@ def command(tmp_path, scene):
 
 
 @pytest.fixture
-def reports(scene, tmp_path):
+def reports(context, tmp_path):
     """What happened to the worker, as the log has it: pairs of what and why."""
 
     def read_them(scene_):
@@ -119,8 +119,8 @@ def test_what_it_may_answer(command, answer, verdict):
         ('{"verdict": ', "truncated"),
     ],
 )
-def test_nonsense_is_reported_and_the_message_tried_again(command, scene, reports, answer, why):
-    scene_ = scene()
+def test_nonsense_is_reported_and_the_message_tried_again(command, context, reports, answer, why):
+    scene_ = context()
     handler = command(f"read -r line; echo '{answer}'; read -r more", scene_=scene_)
 
     verdict = handler.handle("orders", message())
@@ -132,8 +132,8 @@ def test_nonsense_is_reported_and_the_message_tried_again(command, scene, report
     assert why in reason
 
 
-def test_a_line_too_many_does_not_pass_for_the_next_answer(command, scene, reports):
-    scene_ = scene()
+def test_a_line_too_many_does_not_pass_for_the_next_answer(command, context, reports):
+    scene_ = context()
     handler = command("while read -r line; do printf 'ack\\ndead\\n'; done", scene_=scene_)
 
     first, second = (handler.handle("orders", message()) for _ in range(2))
@@ -143,8 +143,8 @@ def test_a_line_too_many_does_not_pass_for_the_next_answer(command, scene, repor
     assert reports(scene_)[0] == ("talked nonsense", "It wrote b'dead\\n' though it was asked nothing more.")
 
 
-def test_a_command_that_dies_is_reported_with_its_stderr_and_started_again(command, scene, reports, tmp_path):
-    scene_ = scene()
+def test_a_command_that_dies_is_reported_with_its_stderr_and_started_again(command, context, reports, tmp_path):
+    scene_ = context()
     once = "[ -e died ] || { touch died; read -r line; echo 'no database!' >&2; exit 9; }"
     handler = command(f"{once}\nwhile read -r line; do echo ack; done", scene_=scene_)
 
@@ -156,8 +156,8 @@ def test_a_command_that_dies_is_reported_with_its_stderr_and_started_again(comma
     ]
 
 
-def test_a_command_that_ends_between_messages_is_reported_and_started_again(command, scene, reports):
-    scene_ = scene()
+def test_a_command_that_ends_between_messages_is_reported_and_started_again(command, context, reports):
+    scene_ = context()
     handler = command("read -r line; echo ack; exit 4", scene_=scene_)
     handler.handle("orders", message())
     handler._process.wait()
@@ -168,8 +168,8 @@ def test_a_command_that_ends_between_messages_is_reported_and_started_again(comm
     assert reports(scene_) == [("command died", "The command ended with 4 between two messages.")]
 
 
-def test_a_timeout_kills_the_command_and_what_it_has_started(command, scene, reports, tmp_path):
-    scene_ = scene()
+def test_a_timeout_kills_the_command_and_what_it_has_started(command, context, reports, tmp_path):
+    scene_ = context()
     handler = command("echo $$ > pids; sleep 600 & echo $! >> pids; wait", scene_=scene_, timeout_ms=200)
     began = time.monotonic()
 
@@ -190,8 +190,8 @@ def test_a_command_that_does_not_read_is_timed_out_too(command):
     assert verdict == Retry(reason="No verdict came within 100 ms.")
 
 
-def test_a_command_that_never_answers_is_cut_off_when_the_run_is_over(command, scene):
-    scene_ = scene()
+def test_a_command_that_never_answers_is_cut_off_when_the_run_is_over(command, context):
+    scene_ = context()
     assert isinstance(scene_.stop, threading.Event)
     handler = command("sleep 600", scene_=scene_)
     scene_.stop.set()
@@ -211,20 +211,20 @@ def test_the_run_is_given_up_when_a_command_fails_time_and_again(command):
     assert all(isinstance(verdict, Retry) for verdict in verdicts)
 
 
-def test_a_command_that_is_not_there_is_named_with_the_folder_that_it_was_looked_for_in(scene, tmp_path):
+def test_a_command_that_is_not_there_is_named_with_the_folder_that_it_was_looked_for_in(context, tmp_path):
     worker = WorkerConfig("w", cmd=["./missing", "--fast"])
 
     with pytest.raises(BadValue, match=r"command of w can't be started: ./missing --fast: No such file") as raised:
-        CommandHandler(scene(), worker, "w/0", 0)
+        CommandHandler(context(), worker, "w/0", 0)
 
     assert str(tmp_path) in str(raised.value)
 
 
-def test_it_is_told_the_end_by_the_end_of_its_input(scene, tmp_path):
+def test_it_is_told_the_end_by_the_end_of_its_input(context, tmp_path):
     script = tmp_path / "work"
     script.write_text("#!/bin/sh\nwhile read -r line; do echo ack; done; touch ended\n")
     script.chmod(0o755)
-    handler = CommandHandler(scene(), WorkerConfig("w", cmd=["./work"]), "w/0", 0)
+    handler = CommandHandler(context(), WorkerConfig("w", cmd=["./work"]), "w/0", 0)
 
     handler.close()
 

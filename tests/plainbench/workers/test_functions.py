@@ -33,13 +33,13 @@ not_a_function = 5
 
 
 @pytest.fixture
-def function(tmp_path, scene):
+def function(tmp_path, context):
     """A handler for one of the functions above: ``function("work.py:raises")``."""
     (tmp_path / "work.py").write_text(WORK)
     opened = []
 
     def open_(name, scene_=None):
-        opened.append(FunctionHandler(scene_ or scene(), WorkerConfig("w", call=name), "w/0", 0))
+        opened.append(FunctionHandler(scene_ or context(), WorkerConfig("w", call=name), "w/0", 0))
         return opened[-1]
 
     yield open_
@@ -61,8 +61,8 @@ def test_what_it_returns_is_the_verdict(function, body, verdict):
     assert function("work.py:returns").handle("orders", Delivered(1, body)) == verdict
 
 
-def test_what_it_raises_is_a_retry_and_is_reported_with_the_line(function, scene):
-    scene_ = scene()
+def test_what_it_raises_is_a_retry_and_is_reported_with_the_line(function, context):
+    scene_ = context()
     line = WORK.splitlines().index("    return 1 / 0") + 1
 
     verdict = function("work.py:raises", scene_).handle("orders", Delivered(1, b"1"))

@@ -18,11 +18,11 @@ LANES = [{"name": "orders", "lanes": [{"name": "high", "weight": 3}, {"name": "l
 
 
 @pytest.fixture
-def planned(scene):
+def planned(context):
     """The plan of one workload for the topic orders, whole."""
 
     def make(count=None, topics=LANES, seed=1, **workload):
-        made = scene(seed=seed, topics=topics, workload=[{"topic": topics[0]["name"], **workload}])
+        made = context(seed=seed, topics=topics, workload=[{"topic": topics[0]["name"], **workload}])
         return list(islice(plan(made, 0), count))
 
     return make
@@ -69,8 +69,8 @@ def test_what_is_drawn_for_one_thing_does_not_depend_on_another(planned):
     assert [p.item.lane for p in plain] == [p.item.lane for p in sized]
 
 
-def test_messages_are_counted_from_one_and_by_workload(scene):
-    made = scene(workload=[{"topic": "orders", "messages": 3}, {"topic": "orders", "messages": 2}])
+def test_messages_are_counted_from_one_and_by_workload(context):
+    made = context(workload=[{"topic": "orders", "messages": 3}, {"topic": "orders", "messages": 2}])
 
     assert numbers(plan(made, 0)) == [1, 2, 3]
     assert numbers(plan(made, 1)) == [NUMBERS_APART + 1, NUMBERS_APART + 2]
@@ -266,9 +266,9 @@ def test_input_without_a_single_message_is_refused_before_the_run(planned, tmp_p
         planned(input="in.jsonl", messages=7)
 
 
-def test_lines_that_are_no_messages_are_set_aside_and_counted_on_the_log(scene, tmp_path):
+def test_lines_that_are_no_messages_are_set_aside_and_counted_on_the_log(context, tmp_path):
     (tmp_path / "in.jsonl").write_text("1\n{broken\n2\n")
-    made = scene(workload=[{"topic": "orders", "input": "in.jsonl"}])
+    made = context(workload=[{"topic": "orders", "input": "in.jsonl"}])
 
     found = list(plan(made, 0))
     made.recorder.flush()
@@ -280,8 +280,8 @@ def test_lines_that_are_no_messages_are_set_aside_and_counted_on_the_log(scene, 
     assert events[-1].figures["rejected"] == 1
 
 
-def test_a_second_life_plans_what_the_first_has_not_tried(scene):
-    made = scene(workload=[{"topic": "orders", "messages": 100, "size": {"min": 50, "max": 90}}])
+def test_a_second_life_plans_what_the_first_has_not_tried(context):
+    made = context(workload=[{"topic": "orders", "messages": 100, "size": {"min": 50, "max": 90}}])
     whole = list(plan(made, 0))
     log(
         made.run / "generator-0-0.events.jsonl",
@@ -293,8 +293,8 @@ def test_a_second_life_plans_what_the_first_has_not_tried(scene):
     assert list(plan(made, 0)) == whole[60:]
 
 
-def test_what_another_sender_had_not_come_to_is_planned_again(scene):
-    made = scene(workload=[{"topic": "orders", "messages": 10}])
+def test_what_another_sender_had_not_come_to_is_planned_again(context):
+    made = context(workload=[{"topic": "orders", "messages": 10}])
     log(
         made.run / "generator-0-0.events.jsonl",
         Event(1, "sending", "orders", n=1),
@@ -307,15 +307,15 @@ def test_what_another_sender_had_not_come_to_is_planned_again(scene):
     assert numbers(plan(made, 0)) == [5, 6, 7, 8, 9, 10]
 
 
-def test_half_a_line_of_a_killed_generator_is_passed_over(scene):
-    made = scene(workload=[{"topic": "orders", "messages": 3}])
+def test_half_a_line_of_a_killed_generator_is_passed_over(context):
+    made = context(workload=[{"topic": "orders", "messages": 3}])
     (made.run / "generator-0-0.events.jsonl").write_bytes(b'{"at":1,"event":"sending","n":1}\n{"at":2,"eve')
 
     assert numbers(plan(made, 0)) == [2, 3]
 
 
-def test_numbers_begin_above_those_that_an_earlier_run_left_in_the_queue(scene):
-    made = scene(workload=[{"topic": "orders", "messages": 2}, {"topic": "orders", "messages": 1}])
+def test_numbers_begin_above_those_that_an_earlier_run_left_in_the_queue(context):
+    made = context(workload=[{"topic": "orders", "messages": 2}, {"topic": "orders", "messages": 1}])
     log(
         made.run / "lab.events.jsonl",
         Event(0, "found", "orders", n=-5),
@@ -328,12 +328,12 @@ def test_numbers_begin_above_those_that_an_earlier_run_left_in_the_queue(scene):
     assert numbers(plan(made, 1)) == [NUMBERS_APART + 4]
 
 
-def test_many_messages_are_planned_in_no_time(scene):
+def test_many_messages_are_planned_in_no_time(context):
     workload = {
         "topic": "orders", "arrivals": {"type": "poisson", "rate": 1e4}, "messages": 100_000,
         "size": {"min": 50, "max": 500, "shape": "log"}, "keys": {"skew": 1.0},
     }  # fmt: skip
-    made = scene(topics=LANES, workload=[workload])
+    made = context(topics=LANES, workload=[workload])
     began = time.process_time()
 
     assert sum(1 for _ in plan(made, 0)) == 100_000
