@@ -66,7 +66,13 @@ def _help_settings(ctx: click.Context, _param: click.Parameter, value: bool) -> 
         ctx.exit()
 
 
-@click.group(cls=Root, lazy=COMMANDS, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Root,
+    lazy=COMMANDS,
+    help="Sqew, a durable message queue, in a file, in PostgreSQL or on a server.",
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, prog_name="sqew")
 @click.option(
     "--help-settings",
@@ -77,7 +83,7 @@ def _help_settings(ctx: click.Context, _param: click.Parameter, value: bool) -> 
     help="List the settings.",
 )
 def sqew() -> None:
-    """Use Sqew, a durable message queue, in a file, in PostgreSQL or on a server."""
+    """Run a command of Sqew."""
 
 
 def main() -> NoReturn:

@@ -110,7 +110,7 @@ def check_usable(opened_by: int, closed: bool, where: str) -> None:
 
 
 class GroupCommitExecutor:
-    """A group commit for many threads, on a file. Implements `ThreadExecutor`: a batch of operations is one transaction.
+    """A group commit for many threads, on a file. Implements `ThreadExecutor`: a batch is one transaction.
 
     An interrupt (Ctrl-C) may come after any call in the main thread. So the lock is only ever taken by ``with``:
     between `acquire` and a ``try`` there is a moment in which an interrupt would leave it locked for good.

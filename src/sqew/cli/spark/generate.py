@@ -83,8 +83,8 @@ def generate(
 
 
 def _send(
-    session: QueueSession, workload: Workload, queue: str, job_id: str | None, partitions: int | None, master: str | None,
-    spark_settings: tuple[str, ...],
+    session: QueueSession, workload: Workload, queue: str, job_id: str | None, partitions: int | None,
+    master: str | None, spark_settings: tuple[str, ...],
 ) -> dict[str, Any]:  # fmt: skip
     from sqew.errors import UnknownLane
     from sqew.spark.jobs.generate import job_id_of, send

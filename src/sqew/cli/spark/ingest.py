@@ -42,9 +42,9 @@ _TAB = ("\\t", "tab")
 @spark_options
 @click.pass_obj
 def ingest(
-    session: QueueSession, files: tuple[str, ...], queue: str, format: Format | None, delimiter: str, schema: str | None,
-    lane: str | None, priority: int, group_by: str | None, quarantine: str | None, job_id: str | None,
-    master: str | None, spark_settings: tuple[str, ...],
+    session: QueueSession, files: tuple[str, ...], queue: str, format: Format | None, delimiter: str,
+    schema: str | None, lane: str | None, priority: int, group_by: str | None, quarantine: str | None,
+    job_id: str | None, master: str | None, spark_settings: tuple[str, ...],
 ) -> None:  # fmt: skip
     """Send the lines of JSONL or CSV files to a queue.
 

@@ -139,19 +139,9 @@ def _structs(kinds: Iterable[Type]) -> Iterator[Any]:
 
 
 def _components(kinds: Sequence[Any]) -> tuple[list[Schema], dict[str, Schema]]:
-    """Return msgspec's schemas. Where two Structs share a name, ``sqew.http.dialects.hq.HqFailure`` is ``HqFailure``."""
+    """Return msgspec's schemas, and the Structs among them by their names, which no two classes share."""
     schemas, components = msgspec.json.schema_components(kinds, ref_template=_PLACE + "{name}")
-    text = msgspec.json.encode((schemas, components)).decode()
-    short = re.sub(rf"(?<={_PLACE})[\w.]+", lambda found: _short(found[0]), text)
-    schemas, components = msgspec.json.decode(short)
-    return list(schemas), {_short(name): schema for name, schema in components.items()}
-
-
-def _short(name: str) -> str:
-    *modules, own = name.split(".")
-    if "dialects" in modules:
-        modules = modules[modules.index("dialects") + 1 :][:1]
-    return "".join(part[:1].upper() + part[1:] for part in (*modules[-1:], own))
+    return list(schemas), components
 
 
 def _ruled(schema: Schema, word: Word) -> Schema:

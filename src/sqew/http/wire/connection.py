@@ -72,8 +72,8 @@ class Connection(asyncio.Protocol):
     __slots__ = (
         "_advancing", "_awaits_continue", "_body", "_body_skipped", "_busy", "_closing", "_current", "_discarding",
         "_drained", "_fed", "_has_left", "_head_bytes", "_headers", "_held_up", "_leaving", "_parser", "_queue",
-        "_repeats", "_target", "_took_body", "_transport", "_unread", "_unwanted", "_unwritten", "_waiting", "_weight",
-        "deadline", "server", "is_gone", "write_deadline",
+        "_repeats", "_target", "_took_body", "_transport", "_unread", "_unwanted", "_unwritten", "_waiting",
+        "_weight", "deadline", "is_gone", "server", "write_deadline",
     )  # fmt: skip
 
     def __init__(self, server: ConnectionOwner) -> None:

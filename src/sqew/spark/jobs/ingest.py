@@ -119,8 +119,8 @@ class Ingest:
         return Ingested(job_id, files, sent, good - sent - refused, rejected, folder if rejected else None)
 
     def _sent(
-        self, parts: Sequence[FilePart], tallies: Sequence[PartCounts], writers: Mapping[str, str], new: Mapping[str, None],
-        checked: DataFrame, folder: str,
+        self, parts: Sequence[FilePart], tallies: Sequence[PartCounts], writers: Mapping[str, str],
+        new: Mapping[str, None], checked: DataFrame, folder: str,
     ) -> tuple[int, int, int]:  # fmt: skip
         """Send new files. Return how many messages were sent and how many refused, and how many lines were rejected."""
         try:

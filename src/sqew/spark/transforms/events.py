@@ -72,7 +72,7 @@ _NO_ANSWER = ("OutcomeUnknown", "NoAnswer", "RequestTimeout")
 
 
 def as_events(lines: pa.RecordBatch) -> pa.RecordBatch:
-    """Return an event for each line (`sqew.spark.transforms.log_lines`): `EVENTS`, but names and kinds as dictionaries."""
+    """Return an event for each line (`log_lines`): `EVENTS`, but names and kinds as dictionaries."""
     is_event = pc.is_null(lines[BROKEN_IN])
     n = _first(lines, "n", "id", default=0)
     names = {

@@ -96,7 +96,7 @@ def _doubted(unknown: OutcomeUnknown, operation: ops.Operation[Any], result: Any
 
 
 class NoRoom:
-    """The room on the database's disk, which is not ours to look at. Implements `sqew.stores.sql.transaction.FreeSpace`."""
+    """The free space on the database's disk, which a client can't see. Implements `FreeSpace`."""
 
     next_look_at = 1 << 62
 

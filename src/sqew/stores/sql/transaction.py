@@ -122,8 +122,8 @@ class Work:
 
     __slots__ = (
         "bindings", "catalog", "changes", "deferred", "defers", "delete", "delivery_keep_ms", "execute",
-        "execute_at_once", "executemany", "facts", "ready_rows", "hold", "insert_alike", "insert_copies", "integers",
-        "now", "random", "read", "space", "sql", "woken",
+        "execute_at_once", "executemany", "facts", "hold", "insert_alike", "insert_copies", "integers", "now",
+        "random", "read", "ready_rows", "space", "sql", "woken",
     )  # fmt: skip
 
     def __init__(
